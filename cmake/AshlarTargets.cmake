@@ -1,0 +1,69 @@
+# Every target of the tree is made here, so that language level, warnings and sanitizers are one decision.
+# Code is compiled for plain x86-64; wider instruction sets live in target regions and are chosen at run time.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+
+add_library(ashlar_options INTERFACE)
+target_compile_options(ashlar_options INTERFACE
+  -Wall -Wextra
+  # One rounding per written operation: the bits of a row may not depend on what the optimiser fuses.
+  -ffp-contract=off)
+target_include_directories(ashlar_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(ASHLAR_SANITIZE)
+  target_compile_options(ashlar_options INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
+  target_link_options(ashlar_options INTERFACE -fsanitize=address,undefined)
+endif()
+if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
+  target_compile_options(ashlar_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -O1)
+  target_link_options(ashlar_options INTERFACE -fsanitize=address,undefined)
+  add_custom_target(fuzzers)
+endif()
+
+# ashlar_library(NAME SOURCES a.cc b.cc DEPS ashlar_base ... [PRIVATE_DEPS ...])
+function(ashlar_library NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${NAME} STATIC ${ARG_SOURCES})
+  target_link_libraries(${NAME} PUBLIC ashlar_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s]): one GoogleTest program;
+# ctest lists each of its cases. ASHLAR_SOURCE_DIR and ASHLAR_TEST_DATA are compiled in as paths.
+function(ashlar_test NAME)
+  cmake_parse_arguments(ARG "WHOLE" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ashlar_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${NAME} PRIVATE
+    ASHLAR_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ASHLAR_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+  if(ARG_WHOLE) # cases share an expensive fixture: one ctest entry for the program
+    add_test(NAME ${ASHLAR_TEST_PREFIX}${NAME} COMMAND ${NAME})
+    set_tests_properties(${ASHLAR_TEST_PREFIX}${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  else()
+    gtest_discover_tests(${NAME} TEST_PREFIX "${ASHLAR_TEST_PREFIX}" DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  endif()
+endfunction()
+
+# ashlar_fuzzer(NAME SOURCES x_fuzz.cc DEPS ...): a libFuzzer program, built only with -DASHLAR_FUZZ=ON and clang.
+function(ashlar_fuzzer NAME)
+  if(NOT ASHLAR_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ashlar_options ${ARG_DEPS})
+  target_compile_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_options(${NAME} PRIVATE -fsanitize=fuzzer,address,undefined)
+  add_dependencies(fuzzers ${NAME})
+endfunction()
