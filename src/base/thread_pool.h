@@ -1,0 +1,81 @@
+#pragma once
+// Workers for the loops of a CPU device: short parallel loops, one after the other, microseconds each.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace ashlar {
+
+/// Cores this process may run on (sched_getaffinity), at least 1.
+int32_t available_cores();
+
+/// A pool whose caller is worker 0. Each loop gives every worker a contiguous share; who is done steals from the far
+/// end of the others' shares, so a worker that lost its core to another process delays nobody but the item it holds.
+/// The caller returns when all items are done, not when all workers have noticed the loop.
+///
+/// Workers spin a bounded time for the next loop, then sleep on a futex. They are pinned to a core each if there are at
+/// least as many cores as workers. The caller is never pinned (threads it starts later would inherit that); if it turns
+/// up on a worker's core, that worker moves to the core left over, since no balancer would part a pinned thread and a
+/// running one.
+///
+/// One loop at a time: run() must not be called by two threads at once, nor from inside a loop. A task that throws
+/// terminates.
+class ThreadPool {
+ public:
+  /// `workers` counts the caller; 0 means available_cores().
+  explicit ThreadPool(int32_t workers = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int32_t size() const { return size_; }
+
+  /// Calls fn(item, worker) for every item in [0, n) and returns when all calls have returned. Does not allocate.
+  template <class Fn>
+  void run(int32_t n, Fn&& fn) {
+    using Plain = std::remove_reference_t<Fn>;
+    run_items(
+        n, [](void* context, int32_t item, int32_t worker) { (*static_cast<Plain*>(context))(item, worker); },
+        const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+  }
+
+ private:
+  using Task = void (*)(void* context, int32_t item, int32_t worker);
+
+  /// A worker's part of a loop: all it needs to begin, in one cache line, which it watches while it spins.
+  struct alignas(64) Share {
+    /// What is left, in one word so that claims are one compare-and-swap: epoch << 32 | begin << 16 | end. A claim of
+    /// an earlier loop fails on the epoch.
+    std::atomic<uint64_t> word{0};
+    // Written before `word`; read by whoever has claimed an item of it, and unchanged until that item is done.
+    Task task = nullptr;
+    void* context = nullptr;
+  };
+
+  void run_items(int32_t n, Task task, void* context);
+  void run_loop(int32_t n, Task task, void* context);
+  void work(uint32_t epoch, int32_t worker);
+  void worker_main(int32_t worker);
+  void clear_core_of_caller();
+  uint32_t await_epoch(uint32_t seen, int32_t worker);
+  void await_done();
+
+  int32_t size_ = 1;
+  int32_t spins_ = 0;  ///< pauses before sleeping; 0 if the cores are oversubscribed
+  /// Core of each worker; [0] is the one left to the caller. Empty if nothing is pinned.
+  std::vector<int> cores_;
+  std::vector<Share> shares_;
+  std::vector<std::thread> threads_;
+
+  alignas(64) std::atomic<uint32_t> epoch_{0};
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<uint32_t> remaining_{0};
+  std::atomic<uint32_t> caller_sleeps_{0};
+};
+
+}  // namespace ashlar

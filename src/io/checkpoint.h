@@ -1,0 +1,31 @@
+#pragma once
+// The weights of a Hugging Face model folder, in one file or in shards.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+
+namespace ashlar {
+
+/// All tensors of a folder by name. Holds the files mapped; tensors live as long as this does.
+class Checkpoint {
+ public:
+  /// Reads model.safetensors.index.json and the shards it names, or else model.safetensors. Throws Error("checkpoint",
+  /// ...) if neither is there, if a shard is missing or outside the folder, or if index and shards disagree.
+  explicit Checkpoint(const std::filesystem::path& folder);
+
+  const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  void open_sharded(const std::filesystem::path& index);
+
+  std::filesystem::path folder_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const StoredTensor*> tensors_;
+};
+
+}  // namespace ashlar

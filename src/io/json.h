@@ -1,0 +1,58 @@
+#pragma once
+// JSON from outside: bounded, and with errors that name the file and the field.
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ashlar {
+
+using Json = nlohmann::ordered_json;
+
+/// Parses `text`; throws Error("json", ...) naming `name` if it is malformed, nested deeper than 64 levels, or repeats
+/// a key within one object. n log n in the members of an object; looking a member up later is linear.
+Json parse_json(std::string_view text, const std::string& name);
+
+/// Text from outside made fit for an error message: control characters replaced, cut after about a hundred bytes.
+std::string for_message(std::string_view text);
+
+/// parse_json of a file of at most 64 MiB.
+Json read_json_file(const std::filesystem::path& path);
+
+/// Typed access to one JSON object of a configuration. Every error names the file and the field, what was found and
+/// expected.
+class JsonFields {
+ public:
+  /// `object` must outlive this. Throws if it is not an object.
+  JsonFields(const Json& object, std::string file, std::string tag);
+
+  bool has(const std::string& key) const;  ///< present and not null
+  int64_t integer(const std::string& key, int64_t low, int64_t high) const;
+  int64_t integer(const std::string& key, int64_t low, int64_t high, int64_t fallback) const;
+  /// Finite and within [low, high].
+  double number(const std::string& key, double low, double high) const;
+  double number(const std::string& key, double low, double high, double fallback) const;
+  bool boolean(const std::string& key, bool fallback) const;
+  std::string string(const std::string& key) const;
+  std::string string(const std::string& key, const std::string& fallback) const;
+  std::vector<int32_t> integers(const std::string& key, int64_t low, int64_t high) const;
+  std::vector<std::string> strings(const std::string& key) const;
+  /// The object under `key`; it must be present.
+  JsonFields object(const std::string& key) const;
+  const Json& raw(const std::string& key) const;
+  const std::string& file() const { return file_; }
+
+  [[noreturn]] void fail(const std::string& key, const std::string& expected) const;
+
+ private:
+  const Json& at(const std::string& key, const char* expected) const;
+  const Json& object_;
+  std::string file_;
+  std::string tag_;
+};
+
+}  // namespace ashlar
