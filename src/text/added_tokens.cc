@@ -1,0 +1,126 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "text/bpe.h"
+#include "text/regex.h"
+#include "text/regex_dialect.h"
+#include "text/utf8.h"
+
+namespace ashlar::text {
+namespace {
+
+// A word character here is that of the Rust regex crate: UTS #18 \w, which has the joiners besides letters, marks and
+// digits.
+bool is_word_character(std::string_view character) {
+  static const Regex word = Regex::from_oniguruma("\\A[" + std::string(kUnicodeWord) + "]", "built in");
+  std::vector<ByteRange> matches;
+  word.find_all(character, matches);
+  return !matches.empty();
+}
+
+bool ends_with_word(std::string_view text) {
+  return !text.empty() && is_word_character(text.substr(utf8_previous(text, text.size())));
+}
+
+bool starts_with_word(std::string_view text) {
+  return !text.empty() && is_word_character(text.substr(0, utf8_at(text, 0).length));
+}
+
+// Where the white space at the end of text[0, end) begins, not before `from`.
+size_t space_before(std::string_view text, size_t from, size_t end) {
+  while (end > from) {
+    const size_t previous = utf8_previous(text, end);
+    if (!is_white_space(utf8_at(text, previous).code_point)) break;
+    end = previous;
+  }
+  return end;
+}
+
+size_t space_after(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Utf8Unit unit = utf8_at(text, at);
+    if (!is_white_space(unit.code_point)) break;
+    at += unit.length;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
+  std::vector<AddedToken> tokens;
+  std::unordered_set<std::string> contents;
+  std::unordered_set<int32_t> ids;
+  for (const JsonNode& item : node.items()) {
+    AddedToken token;
+    token.id = static_cast<int32_t>(item.index("id", kMaxVocabulary));
+    token.content = item.text("content");
+    token.special = item.flag_or("special", false);
+    token.single_word = item.flag_or("single_word", false);
+    token.lstrip = item.flag_or("lstrip", false);
+    token.rstrip = item.flag_or("rstrip", false);
+    token.normalized = item.flag_or("normalized", !token.special);
+    if (token.content.empty()) continue;
+    if (!contents.insert(token.content).second) item.fail("the token '" + token.content + "' is listed twice");
+    if (!ids.insert(token.id).second) {
+      item.fail("the id " + std::to_string(token.id) + " of '" + token.content + "' is listed twice");
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+AddedTokenMatcher::AddedTokenMatcher() = default;
+
+void AddedTokenMatcher::add(std::string pattern, const AddedToken& token) {
+  if (pattern.empty()) return;
+  auto& bucket = by_first_byte_[static_cast<unsigned char>(pattern[0])];
+  const auto place = std::find_if(bucket.begin(), bucket.end(),
+                                  [&](uint32_t other) { return patterns_[other].text.size() < pattern.size(); });
+  bucket.insert(place, static_cast<uint32_t>(patterns_.size()));
+  patterns_.push_back({std::move(pattern), token});
+}
+
+const AddedTokenMatcher::Pattern* AddedTokenMatcher::match_at(std::string_view text, size_t at) const {
+  for (const uint32_t index : by_first_byte_[static_cast<unsigned char>(text[at])]) {
+    if (text.substr(at).starts_with(patterns_[index].text)) return &patterns_[index];
+  }
+  return nullptr;
+}
+
+void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::vector<Segment>& segments) const {
+  if (empty()) {
+    if (!text.empty()) segments.push_back({-1, text});
+    return;
+  }
+  size_t done = 0;  // text[0, done) is in segments
+  for (size_t at = 0; at < text.size();) {
+    if (by_first_byte_[static_cast<unsigned char>(text[at])].empty()) {
+      ++at;
+      continue;
+    }
+    const Pattern* pattern = match_at(text, at);
+    if (pattern == nullptr) {
+      ++at;
+      continue;
+    }
+    const AddedToken& token = pattern->token;
+    size_t begin = at;
+    size_t end = at + pattern->text.size();
+    at = end;
+    if (token.special && !parse_special) continue;
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
+    // text[end, done), if there is any, is space that the token before has swallowed.
+    if (token.lstrip) begin = begin > done ? space_before(text, done, begin) : done;
+    if (token.rstrip) end = space_after(text, std::max(end, done));
+    if (done < begin) segments.push_back({-1, text.substr(done, begin - done)});
+    // A token made of white space, all of which its neighbour has swallowed, is no token any more.
+    if (begin < end) segments.push_back({token.id, text.substr(begin, end - begin)});
+    done = std::max(done, end);
+  }
+  if (done < text.size()) segments.push_back({-1, text.substr(done)});
+}
+
+}  // namespace ashlar::text

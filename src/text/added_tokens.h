@@ -1,0 +1,59 @@
+#pragma once
+// The `added_tokens` of tokenizer.json: tokens that are cut out of the text before everything else.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/json_node.h"
+
+namespace ashlar::text {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  bool single_word = false;  // only where no word character stands beside it
+  bool lstrip = false;       // swallows the white space before it
+  bool rstrip = false;       // swallows the white space after it
+  bool normalized = false;   // matched after normalisation, its own content normalised too
+  bool special = false;
+};
+
+/// Reads the list; an empty content is passed over, as the reference does. Throws Error on a content or id listed
+/// twice.
+std::vector<AddedToken> read_added_tokens(const JsonNode& node);
+
+/// A part of a text: an added token (id >= 0) or plain text (id < 0).
+struct Segment {
+  int32_t id = -1;
+  std::string_view text;
+};
+
+/// Finds one set of added tokens in text.
+class AddedTokenMatcher {
+ public:
+  AddedTokenMatcher();
+  /// `pattern` is what is looked for: the token's content or its normalised form. An empty one is never found. Of equal
+  /// patterns the first added wins.
+  void add(std::string pattern, const AddedToken& token);
+  bool empty() const { return patterns_.empty(); }
+
+  /// Appends the segments of `text` (valid UTF-8): leftmost match first, the longest of those. Special tokens stay text
+  /// when parse_special is false; a shorter token inside such a text is not looked for, as in the reference.
+  void split(std::string_view text, bool parse_special, std::vector<Segment>& segments) const;
+
+ private:
+  struct Pattern {
+    std::string text;
+    AddedToken token;
+  };
+  const Pattern* match_at(std::string_view text, size_t at) const;
+
+  std::vector<Pattern> patterns_;
+  std::array<std::vector<uint32_t>, 256> by_first_byte_;  // indices into patterns_, longest first
+};
+
+}  // namespace ashlar::text

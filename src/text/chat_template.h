@@ -1,0 +1,41 @@
+#pragma once
+// The chat template of a model folder: a conversation to the prompt text, as transformers' apply_chat_template.
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "text/template/template.h"
+
+namespace ashlar {
+
+class ChatTemplate {
+ public:
+  /// Reads chat_template.jinja, else chat_template of tokenizer_config.json (a string, or a list of {name, template}),
+  /// with additional_chat_templates/*.jinja beside either, and the special tokens of tokenizer_config.json (bos_token,
+  /// eos_token, ...), which become variables of the template. Empty when the folder has no template. Throws Error when
+  /// one is there but cannot be used.
+  static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder);
+
+  /// A template by itself. `special_tokens` is an object of variables such as bos_token.
+  static ChatTemplate from_source(std::string_view source, std::string_view name,
+                                  nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object());
+
+  /// The prompt. `messages` is an array of {role, content, ...}; `tools` null or an array of JSON schemas; members of
+  /// `extra_variables` override every other variable. With tools the template named tool_use is taken where there is
+  /// one. Throws Error("template") when the template refuses the conversation or fails.
+  std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+                     bool add_generation_prompt, const nlohmann::ordered_json& extra_variables = {},
+                     const Clock& clock = {}) const;
+
+ private:
+  ChatTemplate() = default;
+  const Template& select(bool with_tools) const;
+
+  std::map<std::string, Template> templates_;
+  nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
+};
+
+}  // namespace ashlar

@@ -1,0 +1,185 @@
+#include "text/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+#include "text/pattern.h"
+#include "text/unicode_unnormalized.h"
+#include "text/utf8.h"
+
+namespace ashlar::text {
+namespace {
+
+enum class Form { kNfc, kNfd, kNfkc, kNfkd };
+
+int combining_class(char32_t code_point) {
+  return utf8proc_get_property(static_cast<utf8proc_int32_t>(code_point))->combining_class;
+}
+
+// One code point decomposes into at most 18 (U+FDFA, compatibility).
+constexpr int kMaxDecomposition = 32;
+
+bool left_alone(char32_t code_point) {
+  const auto* range = std::lower_bound(kUnnormalized.begin(), kUnnormalized.end(), code_point,
+                                       [](const CodePointRange& r, char32_t c) { return r.last < c; });
+  return range != kUnnormalized.end() && range->first <= code_point;
+}
+
+void decompose(char32_t code_point, bool compatibility, std::vector<utf8proc_int32_t>& out) {
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
+  utf8proc_int32_t parts[kMaxDecomposition];
+  int boundary = 0;
+  const auto n =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts, kMaxDecomposition, options, &boundary);
+  if (n <= 0 || n > kMaxDecomposition) {
+    out.push_back(static_cast<utf8proc_int32_t>(code_point));
+  } else {
+    out.insert(out.end(), parts, parts + n);
+  }
+}
+
+// Canonical order: each run of marks sorted by class. Sorted here because utf8proc exchanges neighbours, which is
+// quadratic in a long run of marks.
+void order_marks(std::vector<utf8proc_int32_t>& text) {
+  const auto is_starter = [](utf8proc_int32_t c) { return combining_class(static_cast<char32_t>(c)) == 0; };
+  for (auto run = text.begin(); run != text.end();) {
+    run = std::find_if_not(run, text.end(), is_starter);
+    const auto end = std::find_if(run, text.end(), is_starter);
+    std::stable_sort(run, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return combining_class(static_cast<char32_t>(a)) < combining_class(static_cast<char32_t>(b));
+    });
+    run = end;
+  }
+}
+
+// Orders and composes what has been decomposed, appends it to `out` and empties it.
+void finish(std::vector<utf8proc_int32_t>& points, bool compose, std::string& out) {
+  order_marks(points);
+  if (compose) {
+    const auto n = utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()),
+                                            static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    if (n >= 0) points.resize(static_cast<size_t>(n));
+  }
+  for (const utf8proc_int32_t point : points) append_utf8(static_cast<char32_t>(point), out);
+  points.clear();
+}
+
+std::string normalize_form(std::string text, Form form) {
+  // Below U+0300 (lead bytes up to 0xCB) nothing composes; ASCII is its own normal form of every kind.
+  const unsigned char quick = form == Form::kNfc ? 0xCC : 0x80;
+  if (std::all_of(text.begin(), text.end(), [quick](char c) { return static_cast<unsigned char>(c) < quick; })) {
+    return text;
+  }
+  const bool compatibility = form == Form::kNfkc || form == Form::kNfkd;
+  const bool compose = form == Form::kNfc || form == Form::kNfkc;
+  std::string out;
+  out.reserve(text.size());
+  std::vector<utf8proc_int32_t> points;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Unit unit = utf8_at(text, at);
+    at += unit.length;
+    if (!left_alone(unit.code_point)) {
+      decompose(unit.code_point, compatibility, points);
+      continue;
+    }
+    // To the reference such a character is an unknown starter: nothing moves or composes across it.
+    finish(points, compose, out);
+    append_utf8(unit.code_point, out);
+  }
+  finish(points, compose, out);
+  return out;
+}
+
+// Capitals of Unicode 16 and 17, which utf8proc may not know: {first, last, first of the small letters}.
+struct CaseAddition {
+  char32_t first, last, small;
+};
+constexpr CaseAddition kCaseAdditions[] = {
+    {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x264},    {0xA7CC, 0xA7CC, 0xA7CD}, {0xA7CE, 0xA7CE, 0xA7CF},
+    {0xA7D2, 0xA7D2, 0xA7D3},    {0xA7D4, 0xA7D4, 0xA7D5},   {0xA7DA, 0xA7DA, 0xA7DB}, {0xA7DC, 0xA7DC, 0x19B},
+    {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
+
+char32_t to_lower(char32_t code_point) {
+  for (const CaseAddition& addition : kCaseAdditions) {
+    if (code_point >= addition.first && code_point <= addition.last) {
+      return addition.small + (code_point - addition.first);
+    }
+  }
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point)));
+}
+
+std::string lowercase(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Unit unit = utf8_at(text, at);
+    at += unit.length;
+    if (unit.code_point == 0x130) {
+      out += "i\xCC\x87";  // the one character whose full lower case is two characters
+    } else {
+      append_utf8(to_lower(unit.code_point), out);
+    }
+  }
+  return out;
+}
+
+std::string strip(std::string_view text, bool left, bool right) {
+  while (left && !text.empty()) {
+    const Utf8Unit unit = utf8_at(text, 0);
+    if (!is_white_space(unit.code_point)) break;
+    text.remove_prefix(unit.length);
+  }
+  while (right && !text.empty()) {
+    const size_t last = utf8_previous(text, text.size());
+    if (!is_white_space(utf8_at(text, last).code_point)) break;
+    text = text.substr(0, last);
+  }
+  return std::string(text);
+}
+
+}  // namespace
+
+Normalizer::Normalizer(const std::optional<JsonNode>& node) {
+  if (node) add(*node);
+}
+
+std::string Normalizer::normalize(std::string_view text) const {
+  std::string out(text);
+  for (const Step& step : steps_) out = step(std::move(out));
+  return out;
+}
+
+void Normalizer::add(const JsonNode& node) {
+  const std::string& type = node.text("type");
+  const auto form = [this](Form which) {
+    steps_.emplace_back([which](std::string text) { return normalize_form(std::move(text), which); });
+  };
+  if (type == "Sequence") {
+    for (const JsonNode& item : node.at("normalizers").items()) add(item);
+  } else if (type == "NFC") {
+    form(Form::kNfc);
+  } else if (type == "NFD") {
+    form(Form::kNfd);
+  } else if (type == "NFKC") {
+    form(Form::kNfkc);
+  } else if (type == "NFKD") {
+    form(Form::kNfkd);
+  } else if (type == "Lowercase") {
+    steps_.emplace_back([](const std::string& text) { return lowercase(text); });
+  } else if (type == "Strip") {
+    steps_.emplace_back([left = node.flag_or("strip_left", true), right = node.flag_or("strip_right", true)](
+                            const std::string& text) { return strip(text, left, right); });
+  } else if (type == "Prepend") {
+    steps_.emplace_back(
+        [prefix = node.text("prepend")](std::string text) { return text.empty() ? text : prefix + text; });
+  } else if (type == "Replace") {
+    steps_.emplace_back([replacement = Replacement(node)](const std::string& text) { return replacement.apply(text); });
+  } else {
+    node.fail("the normalizer type '" + type +
+              "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace)");
+  }
+}
+
+}  // namespace ashlar::text

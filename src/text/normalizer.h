@@ -1,0 +1,32 @@
+#pragma once
+// The `normalizer` of tokenizer.json: what is done to text before it is split.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/json_node.h"
+
+namespace ashlar::text {
+
+class Normalizer {
+ public:
+  /// Does nothing.
+  Normalizer() = default;
+  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace and Sequence; another type throws Error.
+  explicit Normalizer(const std::optional<JsonNode>& node);
+
+  bool empty() const { return steps_.empty(); }
+  /// `text` is valid UTF-8, and so is the result. Normal forms are those of the reference, which knows Unicode 9:
+  /// younger characters stay as they are. Thread-safe.
+  std::string normalize(std::string_view text) const;
+
+ private:
+  using Step = std::function<std::string(std::string)>;
+  void add(const JsonNode& node);
+  std::vector<Step> steps_;
+};
+
+}  // namespace ashlar::text

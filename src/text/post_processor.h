@@ -1,0 +1,35 @@
+#pragma once
+// The `post_processor` of tokenizer.json: the special tokens put around an encoded text.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "text/json_node.h"
+
+namespace ashlar::text {
+
+class PostProcessor {
+ public:
+  /// Adds nothing.
+  PostProcessor() = default;
+  /// TemplateProcessing (its `single` template), RobertaProcessing, BertProcessing, ByteLevel (no effect on ids) and
+  /// Sequence; another type throws Error.
+  explicit PostProcessor(const std::optional<JsonNode>& node);
+
+  /// Puts the special tokens around `ids`.
+  void apply(std::vector<int32_t>& ids) const;
+  /// Every id that apply may add.
+  std::vector<int32_t> ids() const;
+
+ private:
+  struct Frame {
+    std::vector<int32_t> before, after;
+  };
+  void add(const JsonNode& node);
+  Frame read_template(const JsonNode& node) const;
+
+  std::vector<Frame> frames_;  // applied in this order, each around the last
+};
+
+}  // namespace ashlar::text

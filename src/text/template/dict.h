@@ -1,0 +1,33 @@
+#pragma once
+// Insertion-ordered dictionary with Python's key equality (1 == 1.0 == True).
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/template/value.h"
+
+namespace ashlar::tmpl {
+
+struct Dict {
+  std::vector<std::pair<Value, Value>> entries;
+  int depth = 1;
+
+  /// The value at a string key, or null.
+  const Value* find(std::string_view key) const;
+  /// The value at `key`, or null. Fails on a key that Python cannot hash.
+  const Value* find(Budget& budget, const Value& key) const;
+  /// Adds, or overwrites in place. Fails on a key that Python cannot hash.
+  void set(Budget& budget, const Value& key, Value value);
+
+ private:
+  std::size_t position(Budget& budget, const Value& key) const;  // entries.size() when absent
+  std::unordered_map<std::string, std::size_t> strings_;
+  std::vector<std::size_t> others_;  // entries whose key is no string; rare, so scanned
+};
+
+Value make_dict(Dict dict);
+
+}  // namespace ashlar::tmpl

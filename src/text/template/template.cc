@@ -1,0 +1,57 @@
+#include "text/template/template.h"
+
+#include "base/error.h"
+#include "text/template/interpreter.h"
+#include "text/template/objects.h"
+#include "text/template/parser.h"
+#include "text/template/scope_analysis.h"
+#include "text/template/utf8.h"
+
+namespace ashlar {
+namespace {
+
+constexpr std::size_t kMaxSourceBytes = 1u << 20;
+
+[[noreturn]] void fail_at(const std::string& name, int line, const std::string& message) {
+  throw Error("template", name + ":" + std::to_string(line) + ": " + message);
+}
+
+}  // namespace
+
+struct Template::Parsed {
+  std::string name;
+  tmpl::Body body;
+  tmpl::HiddenNames hidden;
+};
+
+Template Template::parse(std::string_view source, std::string_view name) {
+  auto parsed = std::make_shared<Parsed>();
+  parsed->name = std::string(name);
+  if (source.size() > kMaxSourceBytes)
+    fail_at(
+        parsed->name, 1,
+        "limit of " + std::to_string(kMaxSourceBytes) + " bytes of source exceeded: " + std::to_string(source.size()));
+  if (!tmpl::valid_utf8(source)) fail_at(parsed->name, 1, "the source is not valid UTF-8");
+  try {
+    parsed->body = tmpl::Parser(tmpl::tokenize(source)).parse();
+    parsed->hidden = tmpl::analyze_scopes(parsed->body);
+  } catch (const tmpl::LocatedFailure& failure) {
+    fail_at(parsed->name, failure.line, failure.what());
+  } catch (const tmpl::TemplateFailure& failure) {
+    fail_at(parsed->name, 1, failure.what());
+  }
+  return Template(std::move(parsed));
+}
+
+std::string Template::render(const nlohmann::ordered_json& variables, const RenderLimits& limits,
+                             const Clock& clock) const {
+  std::unique_ptr<tmpl::Interpreter> interpreter;
+  try {
+    interpreter = std::make_unique<tmpl::Interpreter>(limits, clock, variables);
+    return interpreter->run(parsed_->body, parsed_->hidden);
+  } catch (const tmpl::TemplateFailure& failure) {
+    fail_at(parsed_->name, interpreter != nullptr ? interpreter->line() : 1, failure.what());
+  }
+}
+
+}  // namespace ashlar

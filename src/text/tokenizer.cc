@@ -1,0 +1,168 @@
+#include "text/tokenizer.h"
+
+#include <fstream>
+#include <system_error>
+
+#include "base/error.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer_parts.h"
+#include "text/utf8.h"
+
+namespace ashlar {
+namespace {
+
+using text::JsonNode;
+
+constexpr const char* kTag = "tokenizer";
+constexpr uintmax_t kMaxFileBytes = 128U << 20;
+constexpr size_t kMaxTextBytes = 1U << 30;
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) throw Error(kTag, path.string() + ": cannot be read: " + error.message());
+  if (size > kMaxFileBytes) {
+    throw Error(kTag,
+                path.string() + ": " + std::to_string(size) + " bytes; the limit is " + std::to_string(kMaxFileBytes));
+  }
+  std::string content(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(content.data(), static_cast<std::streamsize>(size))) {
+    throw Error(kTag, path.string() + ": cannot be read");
+  }
+  return content;
+}
+
+}  // namespace
+
+Tokenizer::Parts::Parts(const JsonNode& root)
+    : normalizer(root.find("normalizer")),
+      pre_tokenizer(root.find("pre_tokenizer")),
+      bpe(root.at("model"), pre_tokenizer.byte_level()),
+      post_processor(root.find("post_processor")),
+      decoder(root.find("decoder")) {
+  for (const auto& [content, id] : bpe.vocabulary()) {
+    if (tokens.size() <= static_cast<size_t>(id)) tokens.resize(static_cast<size_t>(id) + 1);
+    tokens[static_cast<size_t>(id)].content = content;
+  }
+  if (const auto added = root.find("added_tokens")) add_tokens(*added);
+  for (Token& token : tokens) token.piece = decoder.piece_of(token.content);
+  for (const int32_t id : post_processor.ids()) {
+    if (!known(id)) root.fail("post_processor uses the id " + std::to_string(id) + ", which no token has");
+  }
+}
+
+void Tokenizer::Parts::add_tokens(const JsonNode& node) {
+  const std::vector<text::AddedToken> added = text::read_added_tokens(node);
+  for (const text::AddedToken& token : added) {
+    const auto in_vocabulary = bpe.vocabulary().find(token.content);
+    if (in_vocabulary != bpe.vocabulary().end() && in_vocabulary->second != token.id) {
+      node.fail("'" + token.content + "' has the id " + std::to_string(token.id) + " here and " +
+                std::to_string(in_vocabulary->second) + " in model.vocab");
+    }
+    if (known(token.id) && tokens[static_cast<size_t>(token.id)].content != token.content) {
+      node.fail("the id " + std::to_string(token.id) + " of '" + token.content + "' belongs to '" +
+                tokens[static_cast<size_t>(token.id)].content + "'");
+    }
+    if (tokens.size() <= static_cast<size_t>(token.id)) tokens.resize(static_cast<size_t>(token.id) + 1);
+    tokens[static_cast<size_t>(token.id)] = {token.content, {}, token.special};
+    added_ids.emplace(token.content, token.id);
+  }
+  // Special tokens come first: of two tokens whose normalised forms are equal the reference finds the special one.
+  for (const bool special : {true, false}) {
+    for (const text::AddedToken& token : added) {
+      if (token.special != special) continue;
+      if (token.normalized) {
+        normalized_matcher.add(normalizer.normalize(text::replace_invalid_utf8(token.content)), token);
+      } else {
+        raw_matcher.add(token.content, token);
+      }
+    }
+  }
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json) {
+  return from_json(read_file(tokenizer_json), tokenizer_json.string());
+}
+
+Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
+  const nlohmann::json root = text::parse_tokenizer_json(text, name);
+  return Tokenizer(std::make_unique<Parts>(JsonNode(root, std::string(name))));
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  if (text.size() > kMaxTextBytes) {
+    throw Error(kTag,
+                "a text of " + std::to_string(text.size()) + " bytes; the limit is " + std::to_string(kMaxTextBytes));
+  }
+  std::string repaired;
+  if (!text::is_valid_utf8(text)) {
+    repaired = text::replace_invalid_utf8(text);
+    text = repaired;
+  }
+  std::vector<int32_t> ids;
+  text::PreTokenizer::Pieces pieces;
+  std::string normalized;
+  std::vector<text::Segment> outer;
+  std::vector<text::Segment> inner;
+  parts_->raw_matcher.split(text, options.parse_special, outer);
+  for (const text::Segment& segment : outer) {
+    if (segment.id >= 0) {
+      ids.push_back(segment.id);
+      continue;
+    }
+    std::string_view plain = segment.text;
+    if (!parts_->normalizer.empty()) {
+      normalized = parts_->normalizer.normalize(plain);
+      plain = normalized;
+    }
+    inner.clear();
+    parts_->normalized_matcher.split(plain, options.parse_special, inner);
+    for (const text::Segment& part : inner) {
+      if (part.id >= 0) {
+        ids.push_back(part.id);
+        continue;
+      }
+      parts_->pre_tokenizer.split(part.text, pieces);
+      for (const std::string_view piece : pieces.views) parts_->bpe.encode(piece, ids);
+    }
+  }
+  if (options.add_special_tokens) parts_->post_processor.apply(ids);
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
+  Detokenizer detokenizer(*this, skip_special_tokens);
+  std::string text;
+  for (const int32_t id : ids) text += detokenizer.push(id);
+  text += detokenizer.flush();
+  return text;
+}
+
+std::string_view Tokenizer::piece_bytes(int32_t id) const {
+  return parts_->known(id) ? std::string_view(parts_->tokens[static_cast<size_t>(id)].piece) : std::string_view();
+}
+
+std::string_view Tokenizer::token_content(int32_t id) const {
+  return parts_->known(id) ? std::string_view(parts_->tokens[static_cast<size_t>(id)].content) : std::string_view();
+}
+
+std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
+  if (const auto found = parts_->added_ids.find(content); found != parts_->added_ids.end()) return found->second;
+  const text::StringToId& vocabulary = parts_->bpe.vocabulary();
+  if (const auto found = vocabulary.find(content); found != vocabulary.end()) return found->second;
+  return std::nullopt;
+}
+
+bool Tokenizer::is_special(int32_t id) const {
+  return parts_->known(id) && parts_->tokens[static_cast<size_t>(id)].special;
+}
+
+int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(parts_->tokens.size()); }
+
+}  // namespace ashlar
