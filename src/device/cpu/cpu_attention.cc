@@ -1,0 +1,209 @@
+// The cache and attention over it.
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/cpu/cpu_ops.h"
+
+namespace ashlar::cpu {
+namespace {
+
+int64_t key_elements(const AttentionShape& shape) { return int64_t{shape.head_dim} * kPageTokens; }
+int64_t head_elements(const AttentionShape& shape) {
+  return key_elements(shape) + int64_t{padded_head_dim(shape.head_dim)} * kPageTokens;
+}
+
+/// Where the block of V that holds dimension d starts.
+constexpr int64_t block_start(int32_t d) { return int64_t{d / kBlockColumns} * kBlockColumns * kPageTokens; }
+
+/// Writes one token of one head: `token` is its index in the page.
+void write_cell(float* head, const float* k, const float* v, int32_t head_dim, int32_t token) {
+  float* values = head + int64_t{head_dim} * kPageTokens;
+  for (int32_t d = 0; d < head_dim; ++d) head[int64_t{d} * kPageTokens + token] = k[d];
+  for (int32_t d = 0; d < head_dim; ++d) values[block_start(d) + token * kBlockColumns + d % kBlockColumns] = v[d];
+}
+
+/// What store_kv does for some rows and one key/value head with its query heads.
+struct StoreRun {
+  const Kernels& kernels;
+  Tensor qkv;
+  const AttentionShape& shape;
+  int32_t q_heads;
+  const float* q_norm;
+  const float* k_norm;
+  float eps;
+  const RopeTable& rope;
+  const Rows& rows;
+  KvPlane plane;
+  DType kv_dtype;
+
+  void store(int32_t r, int32_t kv_head) const;
+};
+
+void StoreRun::store(int32_t r, int32_t kv_head) const {
+  const int32_t d = shape.head_dim;
+  const int32_t position = rows.positions[r];
+  ASHLAR_CHECK(position >= 0 && position < rope.max_position);
+  const int64_t angle = int64_t{position} * (rope.rotary_dim / 2);
+  const auto finish = [&](float* head, const float* norm) {
+    kernels.finish_head({head, d, norm, eps, rope.cos + angle, rope.sin + angle, rope.rotary_dim});
+  };
+  const int32_t group = q_heads / shape.n_kv_heads;
+  for (int32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) finish(qkv.row(r) + int64_t{h} * d, q_norm);
+  float* k = qkv.row(r) + int64_t{q_heads + kv_head} * d;
+  const float* v = k + shape.kv_width();
+  finish(k, k_norm);
+  const int64_t page = rows.page_tables[rows.tables[r]][position / kPageTokens];
+  std::byte* head =
+      plane.base + page * plane.page_stride + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
+  const int32_t token = position % kPageTokens;
+  if (kv_dtype == DType::kF32) return write_cell(reinterpret_cast<float*>(head), k, v, d, token);
+  kernels.store_key(k, d, token, reinterpret_cast<uint16_t*>(head));
+  kernels.store_value(v, d, token, reinterpret_cast<uint16_t*>(head) + key_elements(shape));
+}
+
+/// One attention call in pieces that may run on any worker, in any order within a phase.
+struct AttentionRun {
+  const Kernels& kernels;
+  const AttentionPlan& plan;
+  Tensor q;
+  const AttentionShape& shape;
+  const Rows& rows;
+  Visibility visible;
+  KvPlane plane;
+  DType kv_dtype;
+  Tensor out;
+  float* scratch;  ///< scratch_floats() for each worker
+  float* states;   ///< plan.states states
+
+  int64_t floats() const { return state_floats(shape.head_dim); }
+  /// Queries and scores, the states of one segment, the running states.
+  static int64_t scratch_floats(int32_t head_dim) {
+    return attention_scratch(head_dim) + int64_t{2} * kMaxQueries * state_floats(head_dim);
+  }
+  float* scratch_of(int32_t worker) const { return scratch + worker * scratch_floats(shape.head_dim); }
+
+  AttentionBlock describe(const QueryBlock& block) const;
+  void finish(const QueryBlock& block, int32_t query, const float* state) const;
+  /// All segments of a block, merged as they come.
+  void whole_block(int32_t index, int32_t worker) const;
+  /// One segment of a block, kept apart.
+  void one_segment(int32_t index, int32_t worker) const;
+  /// Merges the segments that one_segment kept.
+  void merge_block(int32_t index) const;
+};
+
+AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
+  const int32_t kv_head = block.head / (shape.n_heads / shape.n_kv_heads);
+  AttentionBlock call;
+  call.q = q.row(block.row) + int64_t{block.head} * shape.head_dim;
+  call.q_stride = q.stride;
+  call.rows = block.rows;
+  call.heads = block.heads;
+  call.head_dim = shape.head_dim;
+  call.scale = shape.scale;
+  call.begin = visible.begin + block.row;
+  call.end = visible.end + block.row;
+  call.page_table = rows.page_tables[rows.tables[block.row]];
+  call.base = plane.base + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
+  call.page_stride = plane.page_stride;
+  call.dtype = kv_dtype;
+  return call;
+}
+
+void AttentionRun::finish(const QueryBlock& block, int32_t query, const float* state) const {
+  const int64_t head = block.head + query % block.heads;
+  kernels.finish(state, shape.head_dim, out.row(block.row + query / block.heads) + head * shape.head_dim);
+}
+
+void AttentionRun::whole_block(int32_t index, int32_t worker) const {
+  const QueryBlock& block = plan.blocks[static_cast<size_t>(index)];
+  const AttentionBlock call = describe(block);
+  float* queries = scratch_of(worker);
+  float* next = queries + attention_scratch(shape.head_dim);
+  float* running = next + kMaxQueries * floats();
+  const int32_t count = block.rows * block.heads;
+  kernels.pack_queries(call, queries);
+  if (block.last_segment == block.first_segment + 1) {
+    kernels.attend(call, block.first_segment, queries, next);
+    for (int32_t i = 0; i < count; ++i) finish(block, i, next + i * floats());
+    return;
+  }
+  std::fill_n(running, count * floats(), 0.0F);
+  for (int32_t segment = block.first_segment; segment < block.last_segment; ++segment) {
+    kernels.attend(call, segment, queries, next);
+    for (int32_t i = 0; i < count; ++i) kernels.merge(running + i * floats(), next + i * floats(), shape.head_dim);
+  }
+  for (int32_t i = 0; i < count; ++i) finish(block, i, running + i * floats());
+}
+
+void AttentionRun::one_segment(int32_t index, int32_t worker) const {
+  const AttentionItem item = plan.items[static_cast<size_t>(index)];
+  const QueryBlock& block = plan.blocks[static_cast<size_t>(item.block)];
+  const AttentionBlock call = describe(block);
+  const int64_t state = block.state + int64_t{item.segment - block.first_segment} * block.rows * block.heads;
+  kernels.pack_queries(call, scratch_of(worker));
+  kernels.attend(call, item.segment, scratch_of(worker), states + state * floats());
+}
+
+void AttentionRun::merge_block(int32_t index) const {
+  const QueryBlock& block = plan.blocks[static_cast<size_t>(index)];
+  const int32_t count = block.rows * block.heads;
+  for (int32_t i = 0; i < count; ++i) {
+    float* first = states + (block.state + i) * floats();
+    for (int32_t s = 1; s < block.last_segment - block.first_segment; ++s) {
+      kernels.merge(first, first + int64_t{s} * count * floats(), shape.head_dim);
+    }
+    finish(block, i, first);
+  }
+}
+
+}  // namespace
+
+int64_t CpuOps::kv_page_bytes(const AttentionShape& shape) const {
+  return shape.n_kv_heads * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype_));
+}
+
+void CpuOps::store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
+                      const RopeTable& rope, const Rows& rows, KvPlane plane) {
+  const int32_t d = shape.head_dim;
+  ASHLAR_CHECK_EQ(qkv.rows, rows.n);
+  const int32_t q_heads = qkv.cols / d - 2 * shape.n_kv_heads;
+  ASHLAR_CHECK(q_heads == shape.n_heads || q_heads == 0);
+  const StoreRun run{kernels_, qkv, shape, q_heads, q_norm, k_norm, eps, rope, rows, plane, kv_dtype_};
+  // Cut by heads first: rows of a page share its cache lines, heads do not.
+  constexpr int32_t kRowChunk = 8;
+  const int32_t chunks = (rows.n + kRowChunk - 1) / kRowChunk;
+  const auto piece = [&](int32_t item, int32_t) {
+    const int32_t first = item % chunks * kRowChunk;
+    for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) run.store(r, item / chunks);
+  };
+  const int32_t pieces = shape.n_kv_heads * chunks;
+  if (int64_t{rows.n} * qkv.cols / 4 >= kWorthSharing) return pool_.run(pieces, piece);
+  for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
+}
+
+void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                       Tensor out) {
+  ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
+  ASHLAR_CHECK_LE(shape.q_width(), q.cols);
+  plan_.build(shape, rows, visible, pool_.size());
+  const auto scratch = static_cast<size_t>(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
+  const auto states = static_cast<size_t>(int64_t{plan_.states} * state_floats(shape.head_dim));
+  if (attention_scratch_.size() < scratch) attention_scratch_.resize(scratch);
+  if (states_.size() < states) states_.resize(states);
+  const AttentionRun run{
+      kernels_, plan_, q, shape, rows, visible, plane, kv_dtype_, out, attention_scratch_.data(), states_.data()};
+  const auto blocks = static_cast<int32_t>(plan_.blocks.size());
+  if (!plan_.parallel) {
+    for (int32_t b = 0; b < blocks; ++b) run.whole_block(b, 0);
+  } else if (!plan_.split) {
+    pool_.run(blocks, [&](int32_t block, int32_t worker) { run.whole_block(block, worker); });
+  } else {
+    pool_.run(static_cast<int32_t>(plan_.items.size()),
+              [&](int32_t item, int32_t worker) { run.one_segment(item, worker); });
+    for (int32_t b = 0; b < blocks; ++b) run.merge_block(b);
+  }
+}
+
+}  // namespace ashlar::cpu

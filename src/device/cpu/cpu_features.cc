@@ -1,0 +1,83 @@
+#include "device/cpu/cpu_features.h"
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ashlar::cpu {
+namespace {
+
+constexpr bool bit(uint64_t word, int index) { return ((word >> index) & 1) != 0; }
+
+struct Leaf {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Leaf cpuid(unsigned leaf, unsigned sub) {
+  Leaf out;
+  if (__get_cpuid_count(leaf, sub, &out.a, &out.b, &out.c, &out.d) == 0) return {};
+  return out;
+}
+
+// Register files the operating system saves (XCR0); 0 if it does not use XSAVE.
+uint64_t saved_state(const Leaf& leaf1) {
+  if (!bit(leaf1.c, 27)) return 0;
+  uint32_t low = 0;
+  uint32_t high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return static_cast<uint64_t>(high) << 32 | low;
+}
+
+// Linux hands out tile data on request only (since 5.16); threads started later inherit the permission.
+bool request_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+std::vector<std::string> detect() {
+  const Leaf leaf1 = cpuid(1, 0);
+  const Leaf leaf7 = cpuid(7, 0);
+  const Leaf leaf7_1 = cpuid(7, 1);
+  const uint64_t saved = saved_state(leaf1);
+  const bool ymm = (saved & 0x6) == 0x6;
+  const bool zmm = (saved & 0xE6) == 0xE6;
+  const bool tiles = (saved & 0x60000) == 0x60000;
+  const bool avx2 =
+      ymm && bit(leaf7.b, 5) && bit(leaf1.c, 12) && bit(leaf1.c, 29) && bit(leaf7.b, 3) && bit(leaf7.b, 8);
+  const bool avx512 = avx2 && zmm && bit(leaf7.b, 16) && bit(leaf7.b, 30) && bit(leaf7.b, 31) && bit(leaf7.b, 17);
+  const bool amx = avx512 && tiles && bit(leaf7.d, 24) && bit(leaf7.d, 22) && bit(leaf7_1.a, 5) && request_tiles();
+  std::vector<std::string> isas;
+  if (amx) isas.push_back("amx");
+  if (avx512) isas.push_back("avx512");
+  if (avx2) isas.push_back("avx2");
+  isas.push_back("portable");
+  return isas;
+}
+
+}  // namespace
+
+const std::vector<std::string>& runnable_isas() {
+  static const std::vector<std::string> isas = detect();
+  return isas;
+}
+
+const Kernels& kernels_for(const std::string& isa) {
+  const std::vector<std::string>& isas = runnable_isas();
+  if (std::find(isas.begin(), isas.end(), isa) == isas.end()) {
+    std::string choices;
+    for (const std::string& name : isas) choices += (choices.empty() ? "" : ", ") + name;
+    throw Error("device",
+                "instruction set '" + isa + "' is unknown or not available here; this machine has: " + choices);
+  }
+  if (isa == "amx") return amx_kernels();
+  if (isa == "avx512") return avx512_kernels();
+  if (isa == "avx2") return avx2_kernels();
+  return portable_kernels();
+}
+
+}  // namespace ashlar::cpu

@@ -1,0 +1,93 @@
+#pragma once
+// The CPU device: splits each op into calls of the chosen kernels and spreads them over a pool.
+//
+// Work is cut along output columns and rows, never along a sum, so neither the number of threads nor the way a loop is
+// stolen can change a bit.
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "device/cpu/attention_plan.h"
+#include "device/cpu/cpu_memory.h"
+#include "device/cpu/kernels.h"
+#include "device/device.h"
+#include "device/ops.h"
+
+namespace ashlar {
+
+/// Throws Error("device", ...) if options.isa names a path that this machine cannot run.
+std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options);
+
+namespace cpu {
+
+class CpuOps final : public Ops {
+ public:
+  CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype);
+
+  std::string name() const override { return "cpu"; }
+  std::string isa() const override { return kernels_.isa; }
+  int32_t threads() const override { return pool_.size(); }
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) override;
+  std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override;
+
+  void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
+  void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
+  void silu_mul(Tensor gate_up, Tensor out) override;
+
+  int64_t kv_page_bytes(const AttentionShape& shape) const override;
+  void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
+                const RopeTable& rope, const Rows& rows, KvPlane plane) override;
+  void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                 Tensor out) override;
+
+  void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
+  void copy(Tensor x, Tensor out) override;
+  void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
+
+ private:
+  /// Rows of one linear in the form its kernel wants, and which call they belong to. A cache line of its own each.
+  struct alignas(64) PackedRows {
+    std::vector<std::byte> memory;
+    uint64_t call = 0;
+  };
+
+  /// fn(row) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
+  template <class Fn>
+  void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
+  /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
+  /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
+  void pack_rows(const LinearKernels& kernels, LinearCall& call);
+  void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
+
+  const Kernels& kernels_;
+  const DType kv_dtype_;
+  ThreadPool pool_;
+  Arena arena_;
+  // Grow on demand and are kept: after the first call of a shape nothing allocates.
+  std::vector<PackedRows> packed_rows_;  ///< of each worker
+  uint64_t linears_ = 0;
+  AttentionPlan plan_;
+  std::vector<float> attention_scratch_;
+  std::vector<float> states_;
+};
+
+template <class Fn>
+void CpuOps::for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn) {
+  const int64_t cost = rows * cost_per_row;
+  if (cost < kWorthSharing || pool_.size() == 1) {
+    for (int32_t r = 0; r < rows; ++r) fn(r);
+    return;
+  }
+  const int64_t pieces = std::clamp<int64_t>(2 * cost / kWorthSharing, 2, int64_t{4} * pool_.size());
+  const auto chunk = static_cast<int32_t>((rows + pieces - 1) / pieces);
+  pool_.run((rows + chunk - 1) / chunk, [&](int32_t item, int32_t) {
+    for (int32_t r = item * chunk; r < std::min(rows, (item + 1) * chunk); ++r) fn(r);
+  });
+}
+
+}  // namespace cpu
+}  // namespace ashlar

@@ -1,0 +1,44 @@
+// Kernels for AVX2 with FMA: eight lanes, sixteen registers.
+
+#include "device/cpu/isa_common.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+namespace ashlar::cpu {
+namespace avx2 {
+
+// Rows x vectors of 8: 1 x 8, 2 x 4, then up to 6 x 2 accumulators out of sixteen registers.
+constexpr int blocks_for_rows(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+inline constexpr int kLinearRows = 6;
+inline constexpr int kAttentionRows = 6;
+inline constexpr int kPackFrom = INT32_MAX;
+
+// clang-format off
+#include "device/cpu/vec_avx2.inc"
+#include "device/cpu/bodies.inc"
+// clang-format on
+
+}  // namespace avx2
+}  // namespace ashlar::cpu
+#pragma GCC pop_options
+
+namespace ashlar::cpu {
+
+const Kernels& avx2_kernels() {
+  using namespace avx2;
+  static const Kernels kernels{"avx2",
+                               {linear<uint16_t>, kLinearRows, INT32_MAX, nullptr, nullptr},
+                               {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
+                               rms_norm,
+                               silu_mul,
+                               finish_head,
+                               store_key,
+                               store_value,
+                               pack_queries,
+                               attend,
+                               merge,
+                               finish};
+  return kernels;
+}
+
+}  // namespace ashlar::cpu

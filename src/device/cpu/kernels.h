@@ -1,0 +1,135 @@
+#pragma once
+// What an instruction set must provide. CpuOps splits an op into calls of these; each call runs on one thread.
+//
+// Packed layouts. All paths share them, so that weights and pages do not depend on the path. A matrix [n, k] lies in
+// blocks of 16 columns (n), each a stream of its own:
+//   bf16    [n / 16][k / 2 pairs][16 columns][2]    f32    [n / 16][k][16 columns]
+//   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros. 16 pairs of a bf16 block are one AMX tile, 1
+//   KiB. page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
+// A vector load therefore holds neighbouring output columns, and the sum over k runs inside a lane, from 0 to k - 1,
+// with one accumulator: the order cannot depend on the number of rows or on how a kernel blocks them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/tensor.h"
+
+namespace ashlar::cpu {
+
+inline constexpr int32_t kBlockColumns = 16;
+inline constexpr int32_t kPanelColumns = 64;
+inline constexpr int32_t kDepthMultiple = 32;
+/// Keys of one attention segment: softmax is done whole within a segment, segments are merged in ascending order.
+inline constexpr int32_t kSegmentKeys = 256;
+/// Floats from the scores of one query to those of the next: off a power of two, so that they do not share cache sets.
+inline constexpr int32_t kScoreStride = kSegmentKeys + 16;
+/// Query vectors (rows x heads of one group) that walk the keys together.
+inline constexpr int32_t kMaxQueries = 32;
+
+/// Handing a loop to the pool and waiting for it costs about a microsecond when the workers are awake: nanoseconds of
+/// serial work below which a loop runs on the caller.
+inline constexpr int64_t kWorthWaking = 4000;
+/// The same for row-wise ops of several rows, which come in the midst of a pass, when all workers are awake: then a
+/// loop costs 0.2 us.
+inline constexpr int64_t kWorthSharing = 500;
+
+constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Rows times consecutive panels of one packed matrix. The rows of an op are cut into `blocks` even blocks: block b is
+/// rows [rows * b / blocks, rows * (b + 1) / blocks), small enough for accumulators to stay in registers; a call does
+/// some of them.
+struct LinearCall {
+  const void* weight = nullptr;  ///< first panel
+  int32_t panels = 0;
+  int32_t columns = 0;  ///< real output columns in these panels
+  int32_t k = 0;
+  const float* bias = nullptr;  ///< for the first column, or null
+  int32_t rows = 0;
+  int32_t blocks = 0;
+  int32_t first_block = 0;
+  int32_t last_block = 0;
+  const float* x = nullptr;  ///< [rows, k]
+  int64_t x_stride = 0;
+  const std::byte* packed = nullptr;  ///< blocks as LinearKernels::pack left them, or null
+  int64_t packed_block = 0;           ///< bytes from one packed block to the next
+  float* out = nullptr;               ///< row 0, first column
+  int64_t out_stride = 0;
+  bool add = false;
+
+  int32_t block_row(int32_t block) const { return static_cast<int32_t>(int64_t{rows} * block / blocks); }
+};
+
+/// Linear for one type of packed weight.
+struct LinearKernels {
+  void (*run)(const LinearCall& call) = nullptr;
+  int32_t block_rows = 1;  ///< most rows of a block
+  /// Blocks of at least this many rows are packed before the call.
+  int32_t pack_from = INT32_MAX;
+  int64_t (*packed_bytes)(int32_t k) = nullptr;  ///< of a block
+  void (*pack)(const float* x, int64_t stride, int32_t rows, int32_t k, void* packed) = nullptr;
+};
+
+/// One row of store_kv for one head: normalises (weight may be null) and rotates in place.
+struct HeadCall {
+  float* head = nullptr;
+  int32_t head_dim = 0;
+  const float* norm = nullptr;
+  float eps = 0;
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int32_t rotary_dim = 0;
+};
+
+/// Queries that share a sequence and a key/value head: `rows` consecutive rows x `heads` consecutive heads, at most
+/// kMaxQueries.
+struct AttentionBlock {
+  const float* q = nullptr;  ///< first row, first head
+  int64_t q_stride = 0;
+  int32_t rows = 0;
+  int32_t heads = 0;
+  int32_t head_dim = 0;
+  float scale = 0;
+  const int32_t* begin = nullptr;  ///< visibility of each row
+  const int32_t* end = nullptr;
+  const int32_t* page_table = nullptr;
+  const std::byte* base = nullptr;  ///< K of this head in page 0
+  int64_t page_stride = 0;
+  DType dtype = DType::kBF16;  ///< of the cache: kF32 or kBF16
+};
+
+/// Softmax state of one query: floats [maximum, sum, unused..., weighted values (padded head_dim)].
+inline constexpr int32_t kStateHeader = 16;
+constexpr int32_t padded_head_dim(int32_t head_dim) { return static_cast<int32_t>(round_up(head_dim, 16)); }
+constexpr int32_t state_floats(int32_t head_dim) { return kStateHeader + padded_head_dim(head_dim); }
+/// Floats of scratch a thread needs for attend(): scores, then queries.
+constexpr int64_t attention_scratch(int32_t head_dim) {
+  return int64_t{kMaxQueries} * (kScoreStride + padded_head_dim(head_dim));
+}
+
+struct Kernels {
+  const char* isa = "";
+  LinearKernels bf16;  ///< by type of the packed weight
+  LinearKernels f32;
+  void (*rms_norm)(const float* x, const float* weight, float eps, int32_t n, float* out) = nullptr;
+  void (*silu_mul)(const float* gate, const float* up, int32_t n, float* out) = nullptr;
+  void (*finish_head)(const HeadCall& call) = nullptr;
+  /// One token of one head to bf16, nearest even, in the layout of a page: to K, to V.
+  void (*store_key)(const float* k, int32_t head_dim, int32_t token, uint16_t* keys) = nullptr;
+  void (*store_value)(const float* v, int32_t head_dim, int32_t token, uint16_t* values) = nullptr;
+
+  /// Scales the queries of a block into scratch, transposed as attend() wants them.
+  void (*pack_queries)(const AttentionBlock& block, float* scratch) = nullptr;
+  /// States of all queries of the block over keys [segment * kSegmentKeys, ...). A query that sees none gets sum 0.
+  void (*attend)(const AttentionBlock& block, int32_t segment, float* scratch, float* states) = nullptr;
+  /// state = state followed by next.
+  void (*merge)(float* state, const float* next, int32_t head_dim) = nullptr;
+  /// out[head_dim] = values / sum, zeros if sum is 0.
+  void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
+};
+
+const Kernels& portable_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+const Kernels& amx_kernels();
+
+}  // namespace ashlar::cpu

@@ -1,0 +1,76 @@
+#include "device/cpu/packed_weight.h"
+
+#include "base/bf16.h"
+
+namespace ashlar::cpu {
+namespace {
+
+int64_t total_rows(std::span<const HostTensor> parts) {
+  ASHLAR_CHECK(!parts.empty());
+  int64_t n = 0;
+  for (const HostTensor& part : parts) {
+    ASHLAR_CHECK_EQ(part.cols, parts[0].cols);
+    ASHLAR_CHECK(part.dtype == parts[0].dtype);
+    n += part.rows;
+  }
+  return n;
+}
+
+template <class T>
+void widen_row(const T* from, int64_t k, float* column) {
+  for (int64_t i = 0; i < k; ++i) column[i * kBlockColumns] = to_float(from[i]);
+}
+
+}  // namespace
+
+PackedWeight::PackedWeight(std::span<const HostTensor> parts, std::span<const float> bias, Arena& arena)
+    : n_(static_cast<int32_t>(total_rows(parts))),
+      k_(static_cast<int32_t>(parts[0].cols)),
+      dtype_(parts[0].dtype == DType::kBF16 ? DType::kBF16 : DType::kF32),
+      memory_(arena.take(static_cast<size_t>(panels() * panel_bytes()))),
+      bias_(bias.begin(), bias.end()) {
+  ASHLAR_CHECK(bias.empty() || static_cast<int64_t>(bias.size()) == n_);
+  int64_t row = 0;
+  for (const HostTensor& part : parts) {
+    pack_part(part, row);
+    row += part.rows;
+  }
+}
+
+void PackedWeight::pack_part(const HostTensor& part, int64_t first_row) {
+  for (int64_t r = 0; r < part.rows; ++r) {
+    const int64_t row = first_row + r;
+    std::byte* base = memory_.get() + row / kBlockColumns * block_bytes();
+    const int64_t column = row % kBlockColumns;
+    switch (part.dtype) {
+      case DType::kBF16: {
+        const uint16_t* from = static_cast<const uint16_t*>(part.data) + r * part.cols;
+        uint16_t* to = reinterpret_cast<uint16_t*>(base) + column * 2;
+        for (int64_t i = 0; i < part.cols; ++i) to[i / 2 * (2 * kBlockColumns) + i % 2] = from[i];
+        break;
+      }
+      case DType::kF16:
+        widen_row(static_cast<const Float16*>(part.data) + r * part.cols, part.cols,
+                  reinterpret_cast<float*>(base) + column);
+        break;
+      case DType::kF32:
+        widen_row(static_cast<const float*>(part.data) + r * part.cols, part.cols,
+                  reinterpret_cast<float*>(base) + column);
+        break;
+    }
+  }
+}
+
+void PackedWeight::read_row(int32_t index, float scale, float* to) const {
+  const std::byte* base = memory_.get() + index / kBlockColumns * block_bytes();
+  const int64_t column = index % kBlockColumns;
+  if (dtype_ == DType::kF32) {
+    const float* from = reinterpret_cast<const float*>(base) + column;
+    for (int64_t i = 0; i < k_; ++i) to[i] = scale * from[i * kBlockColumns];
+    return;
+  }
+  const uint16_t* from = reinterpret_cast<const uint16_t*>(base) + column * 2;
+  for (int64_t i = 0; i < k_; ++i) to[i] = scale * to_float(BFloat16{from[i / 2 * (2 * kBlockColumns) + i % 2]});
+}
+
+}  // namespace ashlar::cpu

@@ -1,0 +1,44 @@
+#pragma once
+// A weight in panels (layout: kernels.h). bf16 checkpoints stay bf16; f32 and f16 ones become f32, exactly.
+
+#include <span>
+#include <vector>
+
+#include "device/cpu/cpu_memory.h"
+#include "device/cpu/kernels.h"
+#include "device/ops.h"
+
+namespace ashlar::cpu {
+
+class PackedWeight final : public Weight {
+ public:
+  /// Parts and bias as for Ops::pack; the panels lie in `arena`.
+  PackedWeight(std::span<const HostTensor> parts, std::span<const float> bias, Arena& arena);
+
+  int32_t n() const override { return n_; }
+  int32_t k() const override { return k_; }
+  size_t bytes() const override { return static_cast<size_t>(panels() * panel_bytes()) + bias_.size() * sizeof(float); }
+
+  DType dtype() const { return dtype_; }
+  int32_t panels() const { return static_cast<int32_t>(round_up(n_, kPanelColumns) / kPanelColumns); }
+  const std::byte* panel(int32_t index) const { return memory_.get() + index * panel_bytes(); }
+  int64_t panel_bytes() const { return kPanelColumns / kBlockColumns * block_bytes(); }
+  int64_t block_bytes() const {
+    return round_up(k_, kDepthMultiple) * kBlockColumns * static_cast<int64_t>(bytes_of(dtype_));
+  }
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
+
+  /// to[0..k) = scale * row `index`, out of the panels.
+  void read_row(int32_t index, float scale, float* to) const;
+
+ private:
+  void pack_part(const HostTensor& part, int64_t first_row);
+
+  int32_t n_;
+  int32_t k_;
+  DType dtype_;
+  std::shared_ptr<std::byte> memory_;
+  std::vector<float> bias_;
+};
+
+}  // namespace ashlar::cpu

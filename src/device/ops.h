@@ -1,0 +1,91 @@
+#pragma once
+// The operations a device offers, at the granularity of a language model. `ref` is their executable specification:
+// plain fp32 loops; every other device is held against it by the conformance table.
+//
+// Row invariance, for every op and every device: the bits of an output row depend on that row's inputs alone, never on
+// how many rows the call has, where the row stands among them, or how many threads work.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/rows.h"
+#include "device/tensor.h"
+
+namespace ashlar {
+
+/// Device memory, freed with the object. Zeroed at birth, aligned to 64 bytes at least.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual std::byte* data() = 0;
+  virtual size_t size() const = 0;
+};
+
+/// A matrix in the device's own layout: [n, k], y = x W^T (+ bias), and also a table of n rows of k values for embed().
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  virtual int32_t n() const = 0;
+  virtual int32_t k() const = 0;
+  virtual size_t bytes() const = 0;  ///< memory it holds
+};
+
+enum class Store : uint8_t { kOverwrite, kAdd };
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  /// "ref", "cpu"; and the instruction set in use ("fp32", "avx2", "avx512", "amx").
+  virtual std::string name() const = 0;
+  virtual std::string isa() const = 0;
+  virtual int32_t threads() const = 0;
+
+  virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+
+  /// Packs the parts, stacked along n, into one weight: parts[i] is [n_i, k] row-major in f32, f16 or bf16 (one dtype
+  /// for all). `bias` is empty or n floats, added to every output row after the product.
+  virtual std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) = 0;
+
+  /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
+  virtual void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) = 0;
+
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight. weight: [cols]. out may be x.
+  virtual void rms_norm(Tensor x, const float* weight, float eps, Tensor out) = 0;
+
+  /// out[r] (=|+=) x[r] W^T + bias. x: [rows, k], out: [rows, n]. out must not overlap x.
+  virtual void linear(const Weight& weight, Tensor x, Store store, Tensor out) = 0;
+
+  /// out[r][i] = silu(gate_up[r][i]) * gate_up[r][width + i]. gate_up: [rows, 2 * width], out: [rows, width].
+  virtual void silu_mul(Tensor gate_up, Tensor out) = 0;
+
+  /// Bytes of one page of one layer (K and V of kPageTokens tokens) on this device.
+  virtual int64_t kv_page_bytes(const AttentionShape& shape) const = 0;
+
+  /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
+  /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
+  /// is not null: [head_dim]) and rotated; q stays in place in qkv; k and v go to the row's position in `plane`.
+  virtual void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
+                        const RopeTable& rope, const Rows& rows, KvPlane plane) = 0;
+
+  /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads).
+  /// q: [rows, n_heads * head_dim] (its first columns; may be the qkv tensor), out: [rows, n_heads * head_dim].
+  /// Keys are walked in tiles that start at multiples of a fixed length from position 0.
+  virtual void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                         Tensor out) = 0;
+
+  /// out[i] = x[indices[i]] for i in [0, out.rows).
+  virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;
+
+  /// out[r] = x[r]; the shapes agree, the strides need not.
+  virtual void copy(Tensor x, Tensor out) = 0;
+
+  /// Runs fn(context, i) for i in [0, n) on the device's workers and returns when all are done: row-wise work such as
+  /// sampling, in which call i writes what belongs to i only.
+  virtual void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) = 0;
+};
+
+}  // namespace ashlar

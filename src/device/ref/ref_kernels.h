@@ -1,0 +1,18 @@
+#pragma once
+// Inner loops of the reference device, each written the way its formula reads.
+
+#include "device/rows.h"
+
+namespace ashlar::ref {
+
+/// Sum of a[i] * b[i], accumulated in double so that the specification itself adds no order-dependent error.
+float dot(const float* a, const float* b, int32_t n);
+
+void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out);
+
+void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
+              const RopeTable& rope, const Rows& rows, KvPlane plane);
+
+void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane, Tensor out);
+
+}  // namespace ashlar::ref

@@ -1,0 +1,58 @@
+#pragma once
+// The one description of work that every op understands: rows of sequences, and what each may see.
+
+#include <cstdint>
+#include <span>
+
+#include "device/tensor.h"
+
+namespace ashlar {
+
+/// Tokens in one page of the KV cache. Also the unit of prefix sharing.
+inline constexpr int32_t kPageTokens = 16;
+
+/// Rows of one forward, as parallel arrays of length n. A row is one token of one sequence.
+/// Rows of a sequence are consecutive and ascend in position; rows of different sequences are independent.
+struct Rows {
+  int32_t n = 0;
+  const int32_t* ids = nullptr;                 ///< token ids
+  const int32_t* positions = nullptr;           ///< absolute positions, 0-based
+  const int32_t* tables = nullptr;              ///< which page table the row reads and writes (index into page_tables)
+  const int32_t* const* page_tables = nullptr;  ///< page_tables[t][position / kPageTokens] is a page id
+};
+
+/// Keys a row may attend to: absolute positions [begin[r], end[r]) of its own sequence, contiguous for every method
+/// (causal, sliding, whole block). begin <= end; an empty range yields zeros.
+struct Visibility {
+  const int32_t* begin = nullptr;
+  const int32_t* end = nullptr;
+};
+
+/// Geometry of one attention layer. head_dim is even; n_heads is a multiple of n_kv_heads.
+struct AttentionShape {
+  int32_t n_heads = 0;
+  int32_t n_kv_heads = 0;
+  int32_t head_dim = 0;
+  float scale = 0;  ///< multiplies q.k
+
+  int32_t q_width() const { return n_heads * head_dim; }
+  int32_t kv_width() const { return n_kv_heads * head_dim; }
+};
+
+/// K and V of one layer for all pages: page p starts at base + p * page_stride bytes. Inside a page the layout belongs
+/// to the device; its size is Ops::kv_page_bytes.
+struct KvPlane {
+  std::byte* base = nullptr;
+  int64_t page_stride = 0;
+};
+
+/// Cosines and sines of rotary embedding in the rotate-half (NeoX) pairing: element i of a head is paired with i +
+/// rotary_dim/2. cos and sin are [max_position, rotary_dim / 2] floats in device memory.
+struct RopeTable {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int32_t rotary_dim = 0;
+  int32_t max_position = 0;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,50 @@
+#pragma once
+// Views of memory that a device owns. No view owns what it points to.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace ashlar {
+
+enum class DType : uint8_t { kF32, kBF16, kF16 };
+
+constexpr size_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+constexpr std::string_view name_of(DType dtype) {
+  return dtype == DType::kF32 ? "f32" : dtype == DType::kBF16 ? "bf16" : "f16";
+}
+
+/// Activations: [rows, cols] floats, `stride` floats from one row to the next.
+struct Tensor {
+  float* data = nullptr;
+  int32_t rows = 0;
+  int32_t cols = 0;
+  int64_t stride = 0;
+
+  float* row(int64_t r) const { return data + r * stride; }
+  /// The first n rows.
+  Tensor narrow(int32_t n) const {
+    ASHLAR_CHECK_LE(n, rows);
+    return {data, n, cols, stride};
+  }
+  /// Columns [begin, begin + n) of every row.
+  Tensor columns(int32_t begin, int32_t n) const {
+    ASHLAR_CHECK_LE(begin + n, cols);
+    return {data + begin, rows, n, stride};
+  }
+};
+
+/// A weight as it lies in a checkpoint: row-major, in host memory that outlives the call it is passed to.
+struct HostTensor {
+  std::string_view name;
+  DType dtype = DType::kF32;
+  const void* data = nullptr;
+  int64_t rows = 0;  ///< 1 for a vector
+  int64_t cols = 0;
+};
+
+}  // namespace ashlar
