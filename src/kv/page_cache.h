@@ -1,0 +1,88 @@
+#pragma once
+// Who holds which page of the KV cache, and which pages can be found again by the tokens they hold.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/rows.h"
+#include "kv/page_list.h"
+#include "kv/prefix_index.h"
+
+namespace ashlar {
+
+/// Bookkeeping of `pages` page ids; the memory they name is KvMemory's. A page is in one of three states:
+///   free    nobody holds it and nothing finds it
+///   held    it has references; published or private
+///   cached  published, and nobody holds it
+/// Not thread safe: it belongs to the engine's thread. Broken use (releasing a page one does not hold) aborts.
+class PageCache {
+ public:
+  explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix);
+
+  /// Longest published prefix of `tokens` in whole pages covering at most `max_tokens` tokens. Appends the page ids to
+  /// `pages`, each with a reference for the caller; returns tokens covered. `salt` separates tenants: equal tokens
+  /// under different salts never match.
+  int32_t match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages, uint64_t salt = 0);
+
+  /// Appends `count` fresh pages (reference 1 each) or none at all. Evicts cached pages that were least recently held,
+  /// children before parents. False if available() < count; nothing is evicted then.
+  bool allocate(int32_t count, std::vector<int32_t>& pages);
+
+  /// Drops one reference of each page. A published page without references stays cached until evicted; an unpublished
+  /// one is free at once.
+  void release(std::span<const int32_t> pages);
+
+  /// Publishes every full page of `tokens`: pages[i] holds tokens [16 i, 16 i + 16), and the caller holds a reference
+  /// to it. Where an equal page is published already under another id, that one stays, the caller's page stays private,
+  /// and the caller's later pages hang under the existing one. Idempotent. Pages before `from_page` were published by
+  /// this caller before, so that they need not be looked at again.
+  void publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt = 0,
+               int32_t from_page = 0);
+
+  /// Forgets every page that allocate could evict.
+  void drop_published();
+
+  int32_t available() const { return free_pages() + idle_.size(); }  ///< the largest count that allocate can serve now
+  int32_t total() const { return static_cast<int32_t>(pages_.size()); }
+  int32_t free_pages() const { return static_cast<int32_t>(free_.size()); }
+  int32_t held_pages() const { return held_; }
+  int32_t cached_pages() const { return total() - free_pages() - held_; }
+
+  struct Counters {
+    uint64_t matched_tokens = 0;  ///< found by match
+    uint64_t missed_tokens = 0;   ///< asked of match, within max_tokens, and not found
+    uint64_t evictions = 0;       ///< pages that allocate took from the cache
+    uint64_t published = 0;       ///< pages that became findable
+  };
+  const Counters& counters() const { return counters_; }
+
+  /// Aborts unless free + held + cached == total with no page in two places, the trie is sound, pins are right, and
+  /// idle_ holds exactly the published pages without pins, children before parents.
+  void check_integrity() const;
+
+ private:
+  struct Page {
+    int32_t references = 0;
+    // Reasons why a published page must stay: 1 if it has references, and 1 for each child that has pins. A child may
+    // be held while its parent is not: its holder uses a private duplicate of the parent.
+    int32_t pins = 0;
+  };
+  void hold(int32_t page);
+  void pin(int32_t page);
+  void unpin(int32_t page);
+  void evict_oldest();
+  int32_t published_before(std::span<const int32_t> pages, int32_t page) const;
+  void check_pins() const;
+
+  std::vector<Page> pages_;
+  std::vector<int32_t> free_;
+  PrefixIndex index_;
+  // Published pages without pins, by the time the last pin went. A parent's last pin goes after its children's, so
+  // children come first and the front is always a leaf: evicting from the front is least recently used over leaves.
+  PageList idle_;
+  int32_t held_ = 0;
+  Counters counters_;
+};
+
+}  // namespace ashlar

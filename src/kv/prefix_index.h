@@ -1,0 +1,65 @@
+#pragma once
+// The trie of published pages: which page holds the KV of a given prefix.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/rows.h"
+
+namespace ashlar {
+
+/// The tokens of one full page.
+using PageTokens = std::span<const int32_t, kPageTokens>;
+
+/// A trie whose node is one full page and is named by the page's id. A node stands for the tokens from the sequence's
+/// start to the page's end; its key is (parent, tokens), at the top level (salt, tokens). Bookkeeping only: who may be
+/// erased is the caller's business, except that a node with children may not be. No allocation after construction.
+class PrefixIndex {
+ public:
+  static constexpr int32_t kNone = -1;  ///< no page; as a parent: the top level
+
+  /// Spreads keys over buckets. Keys are compared in full on a hit, so a weak hash costs time, never correctness.
+  using Hash = uint64_t (*)(int32_t parent, uint64_t salt, PageTokens tokens);
+  static uint64_t mix(int32_t parent, uint64_t salt, PageTokens tokens);
+
+  explicit PrefixIndex(int32_t pages, Hash hash = mix);
+
+  /// The page under `parent` that holds `tokens`, or kNone.
+  int32_t find(int32_t parent, uint64_t salt, PageTokens tokens) const;
+  /// `page` is no node yet, `parent` is one of the same salt (or kNone), and no node has that key.
+  void insert(int32_t page, int32_t parent, uint64_t salt, PageTokens tokens);
+  /// `page` is a node without children.
+  void erase(int32_t page);
+
+  bool contains(int32_t page) const { return nodes_[page].published; }
+  int32_t parent(int32_t page) const { return nodes_[page].parent; }
+  int32_t children(int32_t page) const { return nodes_[page].children; }
+  PageTokens tokens(int32_t page) const { return PageTokens(nodes_[page].tokens); }
+  uint64_t salt(int32_t page) const { return nodes_[page].salt; }
+  int32_t size() const { return size_; }
+
+  /// Aborts unless every node is found in its bucket exactly once and by its key, every parent is a node of the same
+  /// salt, every path ends at the top level, and children are counted right.
+  void check_integrity() const;
+
+ private:
+  struct Node {
+    std::array<int32_t, kPageTokens> tokens{};
+    uint64_t salt = 0;
+    int32_t parent = kNone;
+    int32_t children = 0;
+    int32_t bucket_next = kNone;
+    bool published = false;
+  };
+  size_t bucket_of(int32_t parent, uint64_t salt, PageTokens tokens) const;
+  void check_buckets() const;
+
+  Hash hash_;
+  std::vector<Node> nodes_;       // by page id
+  std::vector<int32_t> buckets_;  // first page of each chain; a power of two of them
+  int32_t size_ = 0;
+};
+
+}  // namespace ashlar
