@@ -1,0 +1,168 @@
+#include "model/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kMaxWidth = 1 << 20;
+constexpr int64_t kMaxPositions = int64_t{1} << 24;
+
+RopeConfig::Scaling read_scaling(const JsonFields& rope) {
+  const std::string type = rope.string("rope_type", rope.string("type", "default"));
+  if (type == "default") return RopeConfig::Scaling::kNone;
+  if (type == "linear") return RopeConfig::Scaling::kLinear;
+  if (type == "llama3") return RopeConfig::Scaling::kLlama3;
+  if (type == "yarn") return RopeConfig::Scaling::kYarn;
+  rope.fail(rope.has("rope_type") ? "rope_type" : "type", "default, linear, llama3 or yarn");
+}
+
+constexpr double kMaxTheta = 1e15;
+constexpr double kLargest = 1e9;  // of any factor or length in a rope configuration
+
+void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, RopeConfig& rope) {
+  rope.scaling = read_scaling(scaling);
+  rope.partial_rotary_factor = scaling.number("partial_rotary_factor", 0.0, 1.0, rope.partial_rotary_factor);
+  if (rope.scaling == RopeConfig::Scaling::kNone) return;
+  rope.factor = scaling.number("factor", 1.0, kLargest);
+  if (rope.scaling == RopeConfig::Scaling::kLinear) return;
+  const char* original = "original_max_position_embeddings";
+  const JsonFields& holder = scaling.has(original) || !fields.has(original) ? scaling : fields;
+  rope.original_max_positions = holder.has(original) ? holder.number(original, 1.0, kLargest)
+                                                     : fields.number("max_position_embeddings", 1.0, kLargest);
+  if (rope.scaling == RopeConfig::Scaling::kLlama3) {
+    rope.low_freq_factor = scaling.number("low_freq_factor", 1e-9, kLargest);
+    rope.high_freq_factor = scaling.number("high_freq_factor", 1e-9, kLargest);
+    if (!(rope.high_freq_factor > rope.low_freq_factor)) scaling.fail("high_freq_factor", "more than low_freq_factor");
+    return;
+  }
+  rope.beta_fast = scaling.number("beta_fast", 1e-9, kLargest, 32.0);
+  rope.beta_slow = scaling.number("beta_slow", 1e-9, kLargest, 1.0);
+  rope.truncate = scaling.boolean("truncate", true);
+  rope.attention_factor = scaling.number("attention_factor", 0.0, kLargest, 0.0);
+  if (scaling.has("mscale") || scaling.has("mscale_all_dim")) {
+    scaling.fail(scaling.has("mscale") ? "mscale" : "mscale_all_dim", "nothing (this yarn variant is not supported)");
+  }
+}
+
+// Which layers slide: layer_types names them, older files give max_window_layers.
+std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers) {
+  std::vector<LayerAttention> layers(n_layers);
+  if (fields.has("layer_types")) {
+    const std::vector<std::string> types = fields.strings("layer_types");
+    if (static_cast<int32_t>(types.size()) != n_layers) {
+      fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
+    }
+    for (int32_t i = 0; i < n_layers; ++i) {
+      if (types[i] == "sliding_attention") {
+        layers[i].window = static_cast<int32_t>(fields.integer("sliding_window", 1, kMaxPositions));
+      } else if (types[i] != "full_attention") {
+        fields.fail("layer_types", "full_attention or sliding_attention for each layer");
+      }
+    }
+    return layers;
+  }
+  if (fields.boolean("use_sliding_window", false)) {
+    const auto window = static_cast<int32_t>(fields.integer("sliding_window", 1, kMaxPositions));
+    const int64_t first = fields.integer("max_window_layers", 0, 1 << 20, 28);  // the class default
+    for (int64_t i = first; i < n_layers; ++i) layers[i].window = window;
+  }
+  return layers;
+}
+
+std::vector<int32_t> read_ids(const JsonFields& fields, const std::string& key, int64_t vocab) {
+  if (!fields.has(key)) return {};
+  if (fields.raw(key).is_array()) return fields.integers(key, 0, vocab - 1);
+  return {static_cast<int32_t>(fields.integer(key, 0, vocab - 1))};
+}
+
+}  // namespace
+
+RopeConfig read_rope_config(const JsonFields& fields) {
+  constexpr double kAboveOne = 1.0 + 1e-6;
+  RopeConfig rope;
+  rope.partial_rotary_factor = fields.number("partial_rotary_factor", 0.0, 1.0, 1.0);
+  rope.theta = fields.number("rope_theta", kAboveOne, kMaxTheta, 10000.0);
+  if (fields.has("rope_parameters")) {
+    const JsonFields parameters = fields.object("rope_parameters");
+    for (const auto& [key, value] : fields.raw("rope_parameters").items()) {
+      if (value.is_object()) parameters.fail(key, "one rope for all layers (a rope per layer kind is not supported)");
+    }
+    rope.theta = parameters.number("rope_theta", kAboveOne, kMaxTheta, rope.theta);
+    read_scaling_values(fields, parameters, rope);
+  } else if (fields.has("rope_scaling")) {
+    read_scaling_values(fields, fields.object("rope_scaling"), rope);
+  }
+  return rope;
+}
+
+StackConfig read_stack_config(const JsonFields& fields) {
+  StackConfig stack;
+  stack.hidden = static_cast<int32_t>(fields.integer("hidden_size", 1, kMaxWidth));
+  stack.intermediate = static_cast<int32_t>(fields.integer("intermediate_size", 1, kMaxWidth));
+  stack.n_layers = static_cast<int32_t>(fields.integer("num_hidden_layers", 1, 1000));
+  AttentionShape& shape = stack.attention;
+  shape.n_heads = static_cast<int32_t>(fields.integer("num_attention_heads", 1, 4096));
+  shape.n_kv_heads = static_cast<int32_t>(fields.integer("num_key_value_heads", 1, 4096, shape.n_heads));
+  if (shape.n_heads % shape.n_kv_heads != 0) {
+    fields.fail("num_key_value_heads", "a divisor of num_attention_heads (" + std::to_string(shape.n_heads) + ")");
+  }
+  if (!fields.has("head_dim") && stack.hidden % shape.n_heads != 0) {
+    fields.fail("hidden_size", "a multiple of num_attention_heads");
+  }
+  shape.head_dim = static_cast<int32_t>(fields.integer("head_dim", 2, 512, stack.hidden / shape.n_heads));
+  if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > 512) {
+    fields.fail("head_dim", "an even number from 2 to 512 (hidden_size / num_attention_heads where it is not given)");
+  }
+  shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
+  if (fields.string("hidden_act", "silu") != "silu") fields.fail("hidden_act", "\"silu\"");
+  stack.rope = read_rope_config(fields);
+  const auto rotary_dim = static_cast<int32_t>(shape.head_dim * stack.rope.partial_rotary_factor);
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) {
+    fields.fail("partial_rotary_factor",
+                "an even number of rotated elements of head_dim " + std::to_string(shape.head_dim));
+  }
+  stack.layers = read_layers(fields, stack.n_layers);
+  return stack;
+}
+
+ModelConfig read_model_config(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!file_exists(path)) {
+    throw Error("config", folder.string() + ": has no config.json; expected a Hugging Face model folder");
+  }
+  const Json root = read_json_file(path);
+  const JsonFields fields(root, path.string(), "config");
+  if (fields.has("quantization_config")) {
+    fields.fail("quantization_config", "an unquantised checkpoint (bf16, f16 or f32)");
+  }
+  const Family* family = find_family(fields.string("model_type"));
+  if (family == nullptr) fields.fail("model_type", "one of " + family_names());
+  ModelConfig config;
+  config.folder = folder;
+  config.family = family->model_type;
+  config.stack = read_stack_config(fields);
+  config.vocab = static_cast<int32_t>(fields.integer("vocab_size", 1, 1 << 24));
+  config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, kMaxPositions));
+  family->read(fields, config);
+  config.tied_head = fields.boolean("tie_word_embeddings", family->tied_by_default);
+
+  config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
+  const auto generation = folder / "generation_config.json";
+  if (file_exists(generation)) {
+    const Json generation_root = read_json_file(generation);
+    const JsonFields generation_fields(generation_root, generation.string(), "config");
+    if (generation_fields.has("eos_token_id")) {
+      config.stop_ids = read_ids(generation_fields, "eos_token_id", config.vocab);
+    }
+  }
+  return config;
+}
+
+}  // namespace ashlar

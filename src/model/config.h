@@ -1,0 +1,72 @@
+#pragma once
+// What a model is, read from config.json: only what the forward needs, in one spelling.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "device/rows.h"
+#include "io/json.h"
+
+namespace ashlar {
+
+struct RopeConfig {
+  enum class Scaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+  Scaling scaling = Scaling::kNone;
+  double theta = 10000.0;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;         ///< llama3
+  double high_freq_factor = 4.0;        ///< llama3
+  double beta_fast = 32.0;              ///< yarn
+  double beta_slow = 1.0;               ///< yarn
+  double attention_factor = 0.0;        ///< yarn; 0: derived from the factor
+  bool truncate = true;                 ///< yarn: whole dimensions as ramp borders
+  double original_max_positions = 0.0;  ///< llama3 and yarn
+  double partial_rotary_factor = 1.0;
+};
+
+/// How a layer's rows see their own sequence.
+struct LayerAttention {
+  int32_t window = 0;  ///< 0: everything; otherwise keys with |query - key| < window
+  bool causal = true;  ///< false: rows see the whole block they are part of
+  bool operator==(const LayerAttention&) const = default;
+};
+
+/// A stack of pre-norm decoder layers with rotary grouped-query attention and a gated MLP.
+struct StackConfig {
+  int32_t hidden = 0;
+  int32_t intermediate = 0;
+  int32_t n_layers = 0;
+  AttentionShape attention;
+  float norm_eps = 1e-6F;
+  bool qk_norm = false;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool mlp_bias = false;
+  RopeConfig rope;
+  std::vector<LayerAttention> layers;  ///< one per layer
+};
+
+struct ModelConfig {
+  std::string family;  ///< config.json's model_type
+  StackConfig stack;
+  int32_t vocab = 0;
+  int32_t max_positions = 0;
+  bool tied_head = false;
+  std::vector<int32_t> stop_ids;  ///< end-of-sequence ids, from generation_config.json if it has any
+  std::filesystem::path folder;
+};
+
+/// Reads FOLDER/config.json (and generation_config.json). Throws Error("config", ...) for an unknown family, a missing
+/// or impossible value, or a feature that would change the result and is not supported.
+ModelConfig read_model_config(const std::filesystem::path& folder);
+
+/// The parts of a config.json that all families and drafters spell alike: geometry, norm, rope, layer kinds.
+/// `default_head_dim`: what a missing head_dim means (0: hidden_size / heads).
+StackConfig read_stack_config(const JsonFields& fields);
+
+/// Rope from either spelling: rope_parameters, or rope_theta with rope_scaling.
+RopeConfig read_rope_config(const JsonFields& fields);
+
+}  // namespace ashlar

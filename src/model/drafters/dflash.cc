@@ -1,0 +1,150 @@
+#include "model/drafters/dflash.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+// Checkpoints differ in whether names start with "model.".
+std::string find_prefix(const WeightBinder& binder) { return binder.has("model.fc.weight") ? "model." : ""; }
+
+// The output multiplier applies to what enters the head, so it folds into the norm before it.
+std::vector<float> final_norm(WeightBinder& binder, const DflashConfig& config) {
+  std::vector<float> weight = binder.vector(find_prefix(binder) + "norm.weight", config.stack.hidden);
+  for (float& value : weight) value *= config.output_multiplier;
+  return weight;
+}
+
+std::unique_ptr<Weight> bind_context_kv(WeightBinder& binder, const StackConfig& stack, const std::string& prefix) {
+  std::vector<WeightBinder::Part> parts;
+  for (int32_t i = 0; i < stack.n_layers; ++i) {
+    const std::string base = prefix + "layers." + std::to_string(i) + ".self_attn.";
+    parts.push_back({base + "k_proj", stack.attention.kv_width()});
+    parts.push_back({base + "v_proj", stack.attention.kv_width()});
+  }
+  return binder.linear(parts, stack.hidden, stack.qkv_bias);
+}
+
+}  // namespace
+
+std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, const std::filesystem::path& folder) {
+  DflashConfig config = read_dflash_config(folder);
+  check_fit(config, target.config());
+  check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, target.max_positions());
+  const Checkpoint checkpoint(folder);
+  WeightBinder binder(target.ops(), checkpoint);
+  std::unique_ptr<DflashDrafter> drafter(new DflashDrafter(target, std::move(config), binder));
+  binder.finish();
+  return drafter;
+}
+
+DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder)
+    : ops_(target.ops()),
+      target_(target),
+      config_(std::move(config)),
+      feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, tap_width(), false)),
+      feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
+      norm_(ops_, final_norm(binder, config_)),
+      stack_(binder, config_.stack, find_prefix(binder)),
+      context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
+      rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()) {
+  for (size_t i = 0; i < config_.taps.size(); ++i) {
+    taps_.push_back({config_.taps[i], static_cast<int32_t>(i) * config_.target_hidden});
+  }
+  std::stable_sort(taps_.begin(), taps_.end(), [](const Tap& a, const Tap& b) { return a.layer < b.layer; });
+  if (config_.own_vocabulary) bind_vocabulary(binder);
+}
+
+void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
+  const std::string prefix = find_prefix(binder);
+  own_embedding_ = binder.linear({{prefix + "embed_tokens", config_.vocab}}, config_.stack.hidden, false);
+  const std::string head = binder.has(prefix + "lm_head.weight") ? prefix + "lm_head" : "lm_head";
+  own_head_ = binder.linear({{head, config_.draft_vocab}}, config_.stack.hidden, false);
+  if (binder.has("t2d")) binder.raw("t2d", "BOOL", config_.vocab);  // follows from d2t
+  if (!binder.has("d2t")) {
+    if (config_.draft_vocab != config_.vocab) binder.raw("d2t", "I64", config_.draft_vocab);  // says what is missing
+    return;
+  }
+  const StoredTensor& offsets = binder.raw("d2t", "I64", config_.draft_vocab);
+  for (int32_t i = 0; i < config_.draft_vocab; ++i) {
+    int64_t offset = 0;
+    std::memcpy(&offset, offsets.data + sizeof(offset) * i, sizeof(offset));
+    if (offset < -i || offset >= config_.vocab - i) {
+      throw Error("drafter", offsets.file + ": tensor d2t: entry " + std::to_string(i) + " is " +
+                                 std::to_string(offset) + ", which leads outside the vocabulary of " +
+                                 std::to_string(config_.vocab));
+    }
+    id_map_.push_back(static_cast<int32_t>(i + offset));
+  }
+}
+
+void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
+  workspace_ = std::make_unique<StackWorkspace>(ops_, config_.stack, max_block_rows);
+  const int32_t hidden = config_.stack.hidden;
+  const int32_t width = context_kv_->n();
+  context_storage_ = ops_.allocate(sizeof(float) * static_cast<size_t>(max_context_rows) * (hidden + width));
+  auto* at = reinterpret_cast<float*>(context_storage_->data());
+  features_ = {at, max_context_rows, hidden, hidden};
+  projected_ = {at + static_cast<int64_t>(max_context_rows) * hidden, max_context_rows, width, width};
+}
+
+Tensor DflashDrafter::features(Tensor taps) {
+  const Tensor out = features_.narrow(taps.rows);
+  ops_.linear(*feature_projection_, taps, Store::kOverwrite, out);
+  ops_.rms_norm(out, feature_norm_.data(), config_.stack.norm_eps, out);
+  return out;
+}
+
+void DflashDrafter::inject(Tensor taps, const Rows& rows, const KvMemory& kv) {
+  const Tensor projected = projected_.narrow(taps.rows);
+  ops_.linear(*context_kv_, features(taps), Store::kOverwrite, projected);
+  const int32_t width = 2 * config_.stack.attention.kv_width();
+  for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
+    ops_.store_kv(projected.columns(i * width, width), config_.stack.attention, nullptr, stack_.k_norm(i),
+                  config_.stack.norm_eps, rope_.table(), rows, kv.plane(stack_.plane(i)));
+  }
+}
+
+Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
+  StackWorkspace& workspace = *workspace_;
+  const Weight& table = own_embedding_ ? *own_embedding_ : target_.embedding();
+  ops_.embed(table, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
+  stack_.forward(ops_, batch, rope_, kv, workspace, {});
+  const Tensor out = workspace.normed.narrow(batch.n_outputs());
+  ops_.gather_rows(workspace.x, batch.outputs(), out);
+  ops_.rms_norm(out, norm_.data(), config_.stack.norm_eps, out);
+  return out;
+}
+
+void DflashDrafter::head(Tensor hidden, Tensor out) const {
+  if (own_head_) {
+    ops_.linear(*own_head_, hidden, Store::kOverwrite, out);
+  } else {
+    target_.head(hidden, out);
+  }
+  if (config_.softcap <= 0) return;
+  struct Cap {
+    Tensor logits;
+    float limit;
+  } cap = {out, config_.softcap};
+  ops_.for_each(
+      out.rows,
+      [](void* context, int32_t r) {
+        const auto* c = static_cast<const Cap*>(context);
+        float* row = c->logits.row(r);
+        for (int32_t i = 0; i < c->logits.cols; ++i) row[i] = c->limit * std::tanh(row[i] / c->limit);
+      },
+      &cap);
+}
+
+size_t DflashDrafter::weight_bytes() const {
+  return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() +
+         (own_embedding_ ? own_embedding_->bytes() + own_head_->bytes() : 0);
+}
+
+}  // namespace ashlar

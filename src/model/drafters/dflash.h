@@ -1,0 +1,64 @@
+#pragma once
+// The DFlash drafter: a few layers that read the target's hidden states from their own KV cache and fill a block of
+// mask tokens in one pass. Source: z-lab/dflash; the speculators form of vLLM.
+
+#include <memory>
+
+#include "model/drafters/dflash_config.h"
+#include "model/model.h"
+
+namespace ashlar {
+
+class DflashDrafter {
+ public:
+  /// Loads the folder and checks that it fits `target`, which must outlive this.
+  static std::unique_ptr<DflashDrafter> load(const Model& target, const std::filesystem::path& folder);
+
+  const DflashConfig& config() const { return config_; }
+  /// Taps to ask of the target's forward, ascending by layer.
+  std::span<const Tap> taps() const { return taps_; }
+  int32_t tap_width() const { return static_cast<int32_t>(config_.taps.size()) * config_.target_hidden; }
+
+  void register_planes(KvLayout& layout) { stack_.register_planes(layout, "drafter", ops_); }
+  /// Activations for up to `max_context_rows` injected rows and `max_block_rows` block rows a call.
+  void reserve(int32_t max_context_rows, int32_t max_block_rows);
+
+  /// Writes the context K and V of all layers for committed rows: taps [n, tap_width], one row per row of `rows`.
+  void inject(Tensor taps, const Rows& rows, const KvMemory& kv);
+
+  /// The injected features themselves, c = RMSNorm(fc * taps): [n, hidden], valid until the next inject.
+  Tensor features(Tensor taps);
+
+  /// Runs block rows; returns final hidden states of the wanted rows, [n_outputs, hidden], valid until the next call.
+  Tensor forward(const RowBatch& batch, const KvMemory& kv);
+
+  /// Logits over the draft vocabulary: [rows, draft_vocab].
+  void head(Tensor hidden, Tensor out) const;
+
+  /// Target id of each draft-vocabulary entry, or null if they are the same.
+  const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
+  size_t weight_bytes() const;
+
+ private:
+  DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder);
+  void bind_vocabulary(WeightBinder& binder);
+
+  Ops& ops_;
+  const Model& target_;
+  DflashConfig config_;
+  std::unique_ptr<Weight> feature_projection_;  // fc: [hidden, taps * target_hidden]
+  DeviceVector feature_norm_;
+  DeviceVector norm_;
+  LayerStack stack_;
+  std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
+  std::unique_ptr<Weight> own_embedding_, own_head_;
+  std::vector<int32_t> id_map_;
+  std::vector<Tap> taps_;
+  Rope rope_;
+  std::unique_ptr<StackWorkspace> workspace_;
+  std::unique_ptr<Buffer> context_storage_;
+  Tensor features_;   // [max_context_rows, hidden]
+  Tensor projected_;  // [max_context_rows, layers * 2 * kv_width]
+};
+
+}  // namespace ashlar

@@ -1,0 +1,162 @@
+#include "model/drafters/dflash_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kMaxBlock = 256;
+constexpr double kMaxScale = 1e6;
+constexpr size_t kMaxTaps = 1000;  // times the largest hidden size is still an int32
+
+// Fields that change the forward in ways this drafter does not compute.
+void refuse_variants(const JsonFields& fields) {
+  for (const char* key : {"projector_type", "attention_sink_bias", "attention_value_scale"}) {
+    if (fields.has(key) && fields.raw(key) != Json(false) && fields.raw(key) != Json("dflash")) {
+      fields.fail(key, "nothing (this DFlash variant is not supported)");
+    }
+  }
+}
+
+// Evenly spaced from layer 1 to layer N - 3, rounding half to even as the original does.
+std::vector<int32_t> default_taps(int32_t draft_layers, int32_t target_layers) {
+  if (draft_layers == 1) return {target_layers / 2};
+  std::vector<int32_t> taps;
+  for (int32_t i = 0; i < draft_layers; ++i) {
+    taps.push_back(static_cast<int32_t>(std::nearbyint(1.0 + i * (target_layers - 4.0) / (draft_layers - 1))));
+  }
+  return taps;
+}
+
+void resolve_causality(const JsonFields& fields, const JsonFields* variant, DflashConfig& config) {
+  for (LayerAttention& layer : config.stack.layers) {
+    layer.causal = layer.window > 0;
+    if (variant != nullptr && variant->has("causal")) layer.causal = variant->boolean("causal", false);
+    if (variant != nullptr && variant->boolean("causal_head", false)) layer.causal = true;
+    if (fields.has("is_causal")) layer.causal = fields.boolean("is_causal", false);
+  }
+}
+
+void read_zlab(const JsonFields& fields, DflashConfig& config) {
+  config.stack = read_stack_config(fields);
+  config.stack.qk_norm = true;
+  config.stack.qkv_bias = config.stack.output_bias = fields.boolean("attention_bias", false);
+  config.vocab = config.draft_vocab = static_cast<int32_t>(fields.integer("vocab_size", 1, 1 << 24));
+  config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
+  config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
+  config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, 1 << 24));
+  const JsonFields variant = fields.object("dflash_config");
+  refuse_variants(fields);
+  refuse_variants(variant);
+  const JsonFields& holder = fields.has("block_size") ? fields : variant;
+  config.block_size = static_cast<int32_t>(holder.integer("block_size", 2, kMaxBlock));
+  config.mask_id = static_cast<int32_t>(variant.integer("mask_token_id", 0, config.vocab - 1));
+  config.taps = variant.has("target_layer_ids") ? variant.integers("target_layer_ids", 0, config.target_layers - 1)
+                                                : default_taps(config.stack.n_layers, config.target_layers);
+  config.embedding_scale = static_cast<float>(variant.number("input_embedding_scale", -kMaxScale, kMaxScale, 1.0));
+  config.output_multiplier = static_cast<float>(variant.number("output_multiplier", -kMaxScale, kMaxScale, 1.0));
+  config.softcap = static_cast<float>(variant.number("final_logit_softcapping", 0.0, kMaxScale, 0.0));
+  config.sample_from_anchor = variant.boolean("sample_from_anchor", fields.boolean("sample_from_anchor", false));
+  if (variant.boolean("use_swa", false) && variant.has("swa_window_size") && !fields.has("layer_types")) {
+    for (LayerAttention& layer : config.stack.layers) {
+      layer.window = static_cast<int32_t>(variant.integer("swa_window_size", 1, 1 << 24));
+    }
+  }
+  resolve_causality(fields, &variant, config);
+}
+
+void read_speculators(const JsonFields& fields, DflashConfig& config) {
+  const std::string algorithm = fields.string("speculators_model_type");
+  if (algorithm != "dflash") fields.fail("speculators_model_type", "\"dflash\"");
+  const JsonFields layers = fields.object("transformer_layer_config");
+  config.stack = read_stack_config(layers);
+  config.stack.qk_norm = true;
+  config.stack.qkv_bias = config.stack.output_bias = layers.boolean("attention_bias", false);
+  config.vocab = static_cast<int32_t>(layers.integer("vocab_size", 1, 1 << 24));
+  config.draft_vocab = static_cast<int32_t>(fields.integer("draft_vocab_size", 1, config.vocab, config.vocab));
+  config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
+  config.max_positions = static_cast<int32_t>(layers.integer("max_position_embeddings", 1, 1 << 24));
+  config.block_size = static_cast<int32_t>(fields.integer("block_size", 2, kMaxBlock, 8));
+  config.mask_id = static_cast<int32_t>(fields.integer("mask_token_id", 0, config.vocab - 1));
+  config.sample_from_anchor = fields.boolean("sample_from_anchor", false);
+  config.own_vocabulary = true;
+  for (const int32_t id : fields.integers("aux_hidden_state_layer_ids", 1, 1000)) config.taps.push_back(id - 1);
+  const bool non_causal = fields.boolean("sliding_window_non_causal", false);
+  for (LayerAttention& layer : config.stack.layers) layer.causal = layer.window > 0 && !non_causal;
+}
+
+// What the fields are each allowed to be, but not together.
+void check_sizes(const DflashConfig& config, const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& what) { throw Error("drafter", path.string() + ": " + what); };
+  if (config.taps.empty()) fail("names no target layers to read from");
+  if (config.taps.size() > kMaxTaps) {
+    fail("reads from " + std::to_string(config.taps.size()) + " target layers; expected at most " +
+         std::to_string(kMaxTaps));
+  }
+  const int32_t last = config.target_layers > 0 ? config.target_layers - 1 : INT32_MAX;
+  for (const int32_t layer : config.taps) {
+    if (layer >= 0 && layer <= last) continue;
+    fail("would read from target layer " + std::to_string(layer) + "; expected 0 to " + std::to_string(last));
+  }
+  // K and V of all layers are one product.
+  if (int64_t{2} * config.stack.n_layers * config.stack.attention.kv_width() > (1 << 24)) {
+    fail("has " + std::to_string(config.stack.n_layers) + " layers of key width " +
+         std::to_string(config.stack.attention.kv_width()) + "; expected at most 2^23 together");
+  }
+}
+
+}  // namespace
+
+bool is_dflash_folder(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!file_exists(path)) return false;
+  const Json root = read_json_file(path);
+  return root.is_object() && (root.contains("dflash_config") || root.contains("speculators_model_type"));
+}
+
+DflashConfig read_dflash_config(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!file_exists(path)) {
+    throw Error("drafter", folder.string() + ": has no config.json; expected a DFlash drafter folder");
+  }
+  const Json root = read_json_file(path);
+  const JsonFields fields(root, path.string(), "drafter");
+  if (fields.has("quantization_config")) {
+    fields.fail("quantization_config", "an unquantised drafter (bf16, f16 or f32)");
+  }
+  DflashConfig config;
+  config.folder = folder;
+  if (fields.has("speculators_model_type")) {
+    read_speculators(fields, config);
+  } else if (fields.has("dflash_config")) {
+    read_zlab(fields, config);
+  } else {
+    fields.fail("dflash_config", "the settings of a DFlash drafter (or speculators_model_type)");
+  }
+  check_sizes(config, path);
+  return config;
+}
+
+void check_fit(const DflashConfig& drafter, const ModelConfig& target) {
+  const auto fail = [&](const std::string& what, int64_t wants, int64_t has) {
+    throw Error("drafter", drafter.folder.string() + " was not made for " + target.folder.string() + ": it expects " +
+                               what + " " + std::to_string(wants) + ", the model has " + std::to_string(has));
+  };
+  if (drafter.target_layers > 0 && drafter.target_layers != target.stack.n_layers) {
+    fail("a layer count of", drafter.target_layers, target.stack.n_layers);
+  }
+  const int32_t deepest = *std::max_element(drafter.taps.begin(), drafter.taps.end());
+  if (deepest >= target.stack.n_layers) fail("a target layer with index", deepest, target.stack.n_layers);
+  if (drafter.target_hidden != target.stack.hidden)
+    fail("a hidden size of", drafter.target_hidden, target.stack.hidden);
+  if (!drafter.own_vocabulary && drafter.stack.hidden != target.stack.hidden) {
+    fail("an embedding width of", drafter.stack.hidden, target.stack.hidden);
+  }
+  if (drafter.vocab != target.vocab) fail("a vocabulary of", drafter.vocab, target.vocab);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,41 @@
+#pragma once
+// Configuration of a DFlash drafter folder, in z-lab's or in the speculators form.
+
+#include <filesystem>
+#include <vector>
+
+#include "model/config.h"
+
+namespace ashlar {
+
+struct DflashConfig {
+  StackConfig stack;
+  std::filesystem::path folder;
+  int32_t block_size = 0;     ///< anchor included
+  std::vector<int32_t> taps;  ///< target layers whose output feeds the drafter, in the order of fc's columns
+  int32_t target_layers = 0;  ///< 0: not stated
+  int32_t target_hidden = 0;
+  int32_t vocab = 0;        ///< of the target
+  int32_t draft_vocab = 0;  ///< of the drafter's own head; vocab if it has none
+  int32_t mask_id = 0;
+  int32_t max_positions = 0;
+  bool sample_from_anchor = false;  ///< slot k predicts position start + k + 1 instead of start + k
+  bool own_vocabulary = false;      ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
+  float embedding_scale = 1.0F;
+  float output_multiplier = 1.0F;
+  float softcap = 0.0F;  ///< logits become softcap * tanh(logits / softcap); 0: off
+
+  /// Rows of a verify pass at the trained block size: the anchor and every draft.
+  int32_t max_width() const { return block_size + (sample_from_anchor ? 1 : 0); }
+};
+
+/// True if the folder's config.json says it is a drafter of this kind.
+bool is_dflash_folder(const std::filesystem::path& folder);
+
+/// Throws Error("drafter", ...) if the file is not a DFlash drafter or asks for what is not supported.
+DflashConfig read_dflash_config(const std::filesystem::path& folder);
+
+/// Throws Error("drafter", ...) naming both folders if the drafter was not made for this target.
+void check_fit(const DflashConfig& drafter, const ModelConfig& target);
+
+}  // namespace ashlar

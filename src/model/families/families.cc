@@ -1,0 +1,25 @@
+#include <array>
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+const std::array kFamilies = {&kLlamaFamily, &kQwen2Family, &kQwen3Family};
+
+}  // namespace
+
+const Family* find_family(const std::string& model_type) {
+  for (const Family* family : kFamilies) {
+    if (model_type == family->model_type) return family;
+  }
+  return nullptr;
+}
+
+std::string family_names() {
+  std::string names;
+  for (const Family* family : kFamilies) names += (names.empty() ? "" : ", ") + std::string(family->model_type);
+  return names;
+}
+
+}  // namespace ashlar

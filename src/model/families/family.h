@@ -1,0 +1,26 @@
+#pragma once
+// Model families: how each spells what the shared decoder stack needs. A new one is a file beside this and a line in
+// families.cc.
+
+#include <string>
+
+#include "model/config.h"
+
+namespace ashlar {
+
+struct Family {
+  const char* model_type;  ///< as in config.json
+  bool tied_by_default;    ///< what a missing tie_word_embeddings means
+  /// Fills what is this family's own (norms, biases, windows) into a config whose shared parts are read already.
+  void (*read)(const JsonFields& fields, ModelConfig& config);
+};
+
+extern const Family kLlamaFamily;
+extern const Family kQwen2Family;
+extern const Family kQwen3Family;
+
+/// nullptr if the name is unknown.
+const Family* find_family(const std::string& model_type);
+std::string family_names();
+
+}  // namespace ashlar

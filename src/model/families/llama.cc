@@ -1,0 +1,16 @@
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  StackConfig& stack = config.stack;
+  stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
+  stack.mlp_bias = fields.boolean("mlp_bias", false);
+}
+
+}  // namespace
+
+const Family kLlamaFamily = {"llama", false, read};
+
+}  // namespace ashlar

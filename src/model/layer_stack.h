@@ -1,0 +1,78 @@
+#pragma once
+// The decoder layers that targets and drafters share: pre-norm attention and gated MLP on a residual stream.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kv/layout.h"
+#include "model/config.h"
+#include "model/rope.h"
+#include "model/row_batch.h"
+#include "model/weight_binder.h"
+
+namespace ashlar {
+
+/// Activations of a stack for up to `max_rows` rows, allocated once.
+class StackWorkspace {
+ public:
+  StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_rows);
+
+  Tensor x;                         ///< [max_rows, hidden]: the residual stream
+  Tensor normed;                    ///< [max_rows, hidden]
+  Tensor qkv;                       ///< [max_rows, q_width + 2 kv_width]
+  Tensor mixed;                     ///< [max_rows, q_width]: attention output
+  Tensor gate_up;                   ///< [max_rows, 2 intermediate]
+  Tensor gated;                     ///< [max_rows, intermediate]
+  std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
+
+ private:
+  std::unique_ptr<Buffer> storage_;
+};
+
+/// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.
+struct Tap {
+  int32_t layer = 0;
+  int32_t column = 0;
+};
+struct TapRequest {
+  std::span<const Tap> taps;  ///< ascending by layer
+  Tensor out;                 ///< [rows or more, columns]
+};
+
+class LayerStack {
+ public:
+  /// Binds PREFIX + "layers.i.*".
+  LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix);
+
+  /// One plane per layer, named NAME.i.
+  void register_planes(KvLayout& layout, const std::string& name, Ops& ops);
+
+  /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache.
+  void forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
+               const TapRequest& taps) const;
+
+  const StackConfig& config() const { return config_; }
+  int32_t plane(int32_t layer) const { return first_plane_ + layer; }
+  const float* k_norm(int32_t layer) const { return layers_[layer].k_norm.data(); }
+  size_t weight_bytes() const;
+
+ private:
+  struct Layer {
+    DeviceVector input_norm, post_norm, q_norm, k_norm;
+    std::unique_ptr<Weight> qkv, output, gate_up, down;
+  };
+
+  void attend(Ops& ops, const Layer& layer, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
+              StackWorkspace& workspace) const;
+  void mlp(Ops& ops, const Layer& layer, int32_t n, StackWorkspace& workspace) const;
+
+  StackConfig config_;
+  std::vector<Layer> layers_;
+  std::vector<LayerAttention> kinds_;  // distinct values of config_.layers
+  std::vector<int32_t> kind_of_;       // [n_layers]
+  int32_t first_plane_ = 0;
+};
+
+}  // namespace ashlar

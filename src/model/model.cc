@@ -1,0 +1,59 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ashlar {
+
+std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions) {
+  ModelConfig config = read_model_config(folder);
+  const int32_t positions = max_positions > 0 ? std::min(max_positions, config.max_positions) : config.max_positions;
+  check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, positions);
+  const Checkpoint checkpoint(folder);
+  WeightBinder binder(ops, checkpoint);
+  std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions));
+  binder.finish();
+  return model;
+}
+
+Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions)
+    : ops_(ops),
+      config_(std::move(config)),
+      embedding_(binder.linear({{"model.embed_tokens", config_.vocab}}, config_.stack.hidden, false)),
+      norm_(binder.device_vector("model.norm.weight", config_.stack.hidden)),
+      stack_(binder, config_.stack, "model."),
+      rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions) {
+  if (!config_.tied_head) {
+    head_ = binder.linear({{"lm_head", config_.vocab}}, config_.stack.hidden, false);
+  } else if (binder.has("lm_head.weight")) {
+    binder.matrix("lm_head.weight", config_.vocab, config_.stack.hidden);  // a stored copy of the embedding: unused
+  }
+  for (int32_t i = 0; i < config_.stack.n_layers; ++i) {  // a buffer that old exports stored
+    const std::string name = "model.layers." + std::to_string(i) + ".self_attn.rotary_emb.inv_freq";
+    if (binder.has(name)) binder.ignore(name);
+  }
+}
+
+void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorkspace>(ops_, config_.stack, max_rows); }
+
+Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps) {
+  StackWorkspace& workspace = *workspace_;
+  ops_.embed(*embedding_, batch.rows().ids, 1.0F, workspace.x.narrow(batch.n()));
+  stack_.forward(ops_, batch, rope_, kv, workspace, taps);
+  const Tensor out = workspace.normed.narrow(batch.n_outputs());
+  ops_.gather_rows(workspace.x, batch.outputs(), out);
+  ops_.rms_norm(out, norm_.data(), config_.stack.norm_eps, out);
+  return out;
+}
+
+void Model::head(Tensor hidden, Tensor out) const {
+  ops_.linear(head_ ? *head_ : *embedding_, hidden, Store::kOverwrite, out);
+}
+
+size_t Model::weight_bytes() const {
+  return stack_.weight_bytes() + embedding_->bytes() + (head_ ? head_->bytes() : 0);
+}
+
+}  // namespace ashlar

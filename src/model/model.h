@@ -1,0 +1,50 @@
+#pragma once
+// A target model: one forward for prefill, decoding and verification alike.
+
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "model/layer_stack.h"
+
+namespace ashlar {
+
+class Model {
+ public:
+  /// Loads the folder and packs its weights on the device. `max_positions`: how long a sequence may get (at most the
+  /// configuration's own limit). Throws Error naming file, field or tensor.
+  static std::unique_ptr<Model> load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions = 0);
+
+  const ModelConfig& config() const { return config_; }
+  /// Longest sequence, in tokens.
+  int32_t max_positions() const { return rope_.table().max_position; }
+  void register_planes(KvLayout& layout) { stack_.register_planes(layout, "target", ops_); }
+
+  /// Makes the activations for batches of up to `max_rows` rows.
+  void reserve(int32_t max_rows);
+
+  /// Runs the batch: K and V of every row go to the cache, taps (if any) to taps.out. Returns the final, normed hidden
+  /// states of the wanted rows, [batch.n_outputs(), hidden], valid until the next call.
+  Tensor forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps);
+
+  /// Logits of final hidden states: out[r] = head(hidden[r]). hidden: [rows, hidden], out: [rows, vocab].
+  void head(Tensor hidden, Tensor out) const;
+
+  const Weight& embedding() const { return *embedding_; }
+  size_t weight_bytes() const;
+  Ops& ops() const { return ops_; }
+
+ private:
+  Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions);
+
+  Ops& ops_;
+  ModelConfig config_;
+  std::unique_ptr<Weight> embedding_;
+  std::unique_ptr<Weight> head_;  // null: tied to the embedding
+  DeviceVector norm_;
+  LayerStack stack_;
+  Rope rope_;
+  std::unique_ptr<StackWorkspace> workspace_;
+};
+
+}  // namespace ashlar

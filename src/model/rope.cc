@@ -1,0 +1,97 @@
+#include "model/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+void scale_llama3(const RopeConfig& rope, std::vector<double>& inverse) {
+  const double low_wavelength = rope.original_max_positions / rope.low_freq_factor;
+  const double high_wavelength = rope.original_max_positions / rope.high_freq_factor;
+  for (double& frequency : inverse) {
+    const double wavelength = 2 * std::numbers::pi / frequency;
+    if (wavelength < high_wavelength) continue;
+    if (wavelength > low_wavelength) {
+      frequency /= rope.factor;
+      continue;
+    }
+    const double smooth = (rope.original_max_positions / wavelength - rope.low_freq_factor) /
+                          (rope.high_freq_factor - rope.low_freq_factor);
+    frequency = (1 - smooth) * frequency / rope.factor + smooth * frequency;
+  }
+}
+
+void scale_yarn(const RopeConfig& rope, int32_t rotary_dim, std::vector<double>& inverse) {
+  const auto border = [&](double rotations) {
+    return rotary_dim * std::log(rope.original_max_positions / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = border(rope.beta_fast);
+  double high = border(rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, rotary_dim - 1.0);
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    inverse[i] = inverse[i] / rope.factor * ramp + inverse[i] * (1 - ramp);
+  }
+}
+
+}  // namespace
+
+void check_rope_size(const std::filesystem::path& folder, const RopeConfig& config, int32_t head_dim,
+                     int32_t max_positions) {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  const auto row = static_cast<int64_t>(head_dim * config.partial_rotary_factor) * static_cast<int64_t>(sizeof(float));
+  if (row * max_positions <= kLimit) return;
+  throw Error("config", folder.string() + ": sequences of " + std::to_string(max_positions) +
+                            " tokens need a rotary table of " + std::to_string((row * max_positions) >> 20) +
+                            " MiB; expected at most 1024 MiB (ask for a maximum length of " +
+                            std::to_string(kLimit / row) + " or less)");
+}
+
+Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_positions) {
+  const auto rotary_dim = static_cast<int32_t>(head_dim * config.partial_rotary_factor);
+  const int32_t half = rotary_dim / 2;
+  std::vector<double> inverse(half);
+  for (int32_t i = 0; i < half; ++i) inverse[i] = std::pow(config.theta, -2.0 * i / rotary_dim);
+  double amplitude = 1.0;
+  switch (config.scaling) {
+    case RopeConfig::Scaling::kNone:
+      break;
+    case RopeConfig::Scaling::kLinear:
+      for (double& frequency : inverse) frequency /= config.factor;
+      break;
+    case RopeConfig::Scaling::kLlama3:
+      scale_llama3(config, inverse);
+      break;
+    case RopeConfig::Scaling::kYarn:
+      scale_yarn(config, rotary_dim, inverse);
+      amplitude = config.attention_factor > 0 ? config.attention_factor : 0.1 * std::log(config.factor) + 1.0;
+      break;
+  }
+  const size_t cells = static_cast<size_t>(max_positions) * half;
+  storage_ = ops.allocate(2 * cells * sizeof(float));
+  auto* cos = reinterpret_cast<float*>(storage_->data());
+  float* sin = cos + cells;
+  for (int32_t p = 0; p < max_positions; ++p) {
+    for (int32_t i = 0; i < half; ++i) {
+      // The angle is rounded to float first, as the models were trained with float tables.
+      const float angle = static_cast<float>(p) * static_cast<float>(inverse[i]);
+      cos[static_cast<size_t>(p) * half + i] = static_cast<float>(std::cos(static_cast<double>(angle)) * amplitude);
+      sin[static_cast<size_t>(p) * half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * amplitude);
+    }
+  }
+  table_ = {cos, sin, rotary_dim, max_positions};
+}
+
+}  // namespace ashlar

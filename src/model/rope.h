@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "device/ops.h"
+#include "model/config.h"
+
+namespace ashlar {
+
+/// Throws Error("config", ...) naming `folder` if a table for `max_positions` would be larger than a gibibyte. To be
+/// asked before weights are loaded: a length of millions is easily written into a config.json.
+void check_rope_size(const std::filesystem::path& folder, const RopeConfig& config, int32_t head_dim,
+                     int32_t max_positions);
+
+/// Cosines and sines for positions [0, max_positions) in device memory, scaling included. Sources: the rope
+/// initialisers of Hugging Face transformers; for yarn Peng et al. 2023 (arXiv 2309.00071).
+class Rope {
+ public:
+  Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_positions);
+  const RopeTable& table() const { return table_; }
+
+ private:
+  std::unique_ptr<Buffer> storage_;  // cos then sin, each [max_positions, rotary_dim / 2]
+  RopeTable table_;
+};
+
+}  // namespace ashlar

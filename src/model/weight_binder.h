@@ -1,0 +1,65 @@
+#pragma once
+// Strict binding: every tensor of a checkpoint is taken exactly once, with the shape and dtype the model expects.
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "device/ops.h"
+#include "io/checkpoint.h"
+
+namespace ashlar {
+
+/// A vector of floats in device memory (norm weights).
+class DeviceVector {
+ public:
+  DeviceVector() = default;
+  DeviceVector(Ops& ops, const std::vector<float>& values);
+  const float* data() const { return storage_ ? reinterpret_cast<const float*>(storage_->data()) : nullptr; }
+
+ private:
+  std::unique_ptr<Buffer> storage_;
+};
+
+class WeightBinder {
+ public:
+  /// `checkpoint` must outlive this.
+  WeightBinder(Ops& ops, const Checkpoint& checkpoint) : ops_(ops), checkpoint_(checkpoint) {}
+
+  bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
+
+  /// The tensor `name`, which must be [rows, cols] in a float dtype. Marks it as taken.
+  HostTensor matrix(const std::string& name, int64_t rows, int64_t cols);
+  /// The values of the vector `name` of length n.
+  std::vector<float> vector(const std::string& name, int64_t n);
+  DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
+  /// A tensor of a stated non-float dtype ("I64", "BOOL") and shape [n].
+  const StoredTensor& raw(const std::string& name, const std::string& dtype, int64_t n);
+
+  /// Packs NAME.weight of each name, stacked along rows, with NAME.bias if `bias`.
+  struct Part {
+    std::string name;
+    int64_t rows;
+  };
+  std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
+
+  /// Marks a tensor as known but unused.
+  void ignore(const std::string& name) { taken_.insert(name); }
+  /// Throws if the checkpoint has a tensor that nothing took.
+  void finish() const;
+
+  Ops& ops() const { return ops_; }
+
+ private:
+  const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
+
+  Ops& ops_;
+  const Checkpoint& checkpoint_;
+  std::set<std::string> taken_;
+  std::list<std::vector<std::byte>> realigned_;
+};
+
+}  // namespace ashlar
