@@ -1,0 +1,285 @@
+#include "decode/chain.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+#include "decode/verify.h"
+
+namespace ashlar {
+
+ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer)
+    : model_(model), proposer_(std::move(proposer)) {}
+
+std::string ChainDecoder::name() const { return proposer_ ? proposer_->name() : "autoregressive"; }
+
+void ChainDecoder::register_planes(KvLayout& layout) {
+  model_.register_planes(layout);
+  if (proposer_) proposer_->register_planes(layout);
+}
+
+void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
+  Ops& ops = model_.ops();
+  kv_ = &kv;
+  model_.reserve(limits.max_rows);
+  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
+  logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
+  chains_.reserve(limits.max_spans);
+  work_.reserve(limits.max_spans);
+  scratch_.resize(limits.max_spans);
+  for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
+  if (!proposer_) return;
+  const int32_t width = proposer_->tap_width();
+  tap_storage_ = ops.allocate(sizeof(float) * 2 * static_cast<size_t>(limits.max_rows) * width);
+  taps_ = {reinterpret_cast<float*>(tap_storage_->data()), limits.max_rows, width, width};
+  committed_ = {taps_.row(limits.max_rows), limits.max_rows, width, width};
+  committed_batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
+  committed_rows_.reserve(limits.max_rows);
+  proposer_->start(limits, kv);
+  policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
+  if (proposer_->adapts_width()) calibrate();
+}
+
+// Measures what rows cost here. The cache is still empty, so its first pages are free to write on. Sizes take turns, so
+// that a disturbance does not hit one of them alone.
+void ChainDecoder::calibrate() {
+  constexpr int32_t kMostRows = 64;
+  constexpr int kRepeats = 8;
+  constexpr int64_t kEnough = 200'000'000;   // ns for all repeats
+  constexpr int64_t kTooLong = 600'000'000;  // ns after which larger sizes are left to extrapolation
+  const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
+  const int32_t widest = std::min(most, max_width());
+  struct Size {
+    int32_t rows;
+    int64_t verify, draft;
+  };
+  std::vector<Size> sizes;
+  const int64_t begin = now_ns();
+  for (int32_t rows = 1; rows <= most; rows *= 2) {
+    if (rows > 2 && now_ns() - begin > kTooLong) break;
+    time_pass(rows, false);  // the first of its size finds cold memory
+    sizes.push_back({rows, time_pass(rows, false), rows > 1 && rows <= widest ? time_pass(rows, true) : 0});
+  }
+  for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
+    for (Size& size : sizes) {
+      size.verify = std::min(size.verify, time_pass(size.rows, false));
+      if (size.draft > 0) size.draft = std::min(size.draft, time_pass(size.rows, true));
+    }
+  }
+  RowCost verify;
+  RowCost draft;
+  for (const Size& size : sizes) {
+    verify.add(size.rows, static_cast<double>(size.verify));
+    if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
+  }
+  if (!draft.empty()) policy_->set_costs(std::move(verify), std::move(draft));
+}
+
+// Nanoseconds of one pass of the target or of the proposer.
+int64_t ChainDecoder::time_pass(int32_t rows, bool draft) {
+  std::vector<int32_t> pages(kv_->pages());
+  std::iota(pages.begin(), pages.end(), 0);
+  SlotTable slots(1);
+  ChainSpan span;
+  span.width = rows;
+  span.pages = pages.data();
+  const int64_t begin = now_ns();
+  if (draft) {
+    proposer_->propose({&span, 1}, slots);
+  } else {
+    batch_->clear();
+    batch_->begin_sequence(span.pages);
+    for (int32_t r = 0; r < rows; ++r) {
+      batch_->add_row(0, r, rows);
+      batch_->want_output();
+    }
+    model_.head(model_.forward(*batch_, *kv_, {proposer_->taps(), taps_}), logits_->rows(rows));
+  }
+  return now_ns() - begin;
+}
+
+void ChainDecoder::admit(int32_t slot, const Slot& state) {
+  if (!proposer_) return;
+  proposer_->admit(slot, state);
+  policy_->admit(slot);
+}
+
+void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
+  const int64_t begin = now_ns();
+  collect_chains(plan, slots);
+  if (proposer_) proposer_->propose(chains_, slots);
+  const int64_t drafted = now_ns();
+  fill_batch(plan);
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    SpanResult& span = result.spans[i];
+    span.n_tokens = span.n_accepted = 0;
+    span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
+    span.end = SpanEnd::kRunning;
+    span.active = work_[i].n_rows > 0;
+  }
+  result.times = {};
+  result.times.draft_ns = drafted - begin;
+  if (batch_->n() == 0) return;
+  TapRequest taps;
+  if (proposer_) taps = {proposer_->taps(), taps_};
+  const Tensor hidden = model_.forward(*batch_, *kv_, taps);
+  const int64_t forwarded = now_ns();
+  result.times.verify_ns = forwarded - drafted;
+  sample(plan, slots, hidden, result);
+  const int64_t sampled = now_ns();
+  result.times.sample_ns =
+      sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
+  if (proposer_) {
+    absorb(plan);
+    learn(plan, result);
+  }
+  result.times.absorb_ns = now_ns() - sampled;
+}
+
+void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
+  chains_.clear();
+  work_.clear();
+  const auto decoding = static_cast<int32_t>(std::count_if(plan.spans.begin(), plan.spans.end(), [&](const Span& span) {
+    return span.prompt == nullptr && !slots[span.slot].done;
+  }));
+  for (const Span& span : plan.spans) {
+    Work work;
+    const Slot& slot = slots[span.slot];
+    if (span.prompt == nullptr && !slot.done) {
+      work.chain = static_cast<int32_t>(chains_.size());
+      ChainSpan& chain = chains_.emplace_back();
+      chain.slot = span.slot;
+      chain.start = slot.length;
+      // A row yields the token after it; the last token of a sequence is never a row.
+      chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
+      if (policy_ && chain.width > 1) chain.width = std::min(chain.width, policy_->choose(span.slot, decoding));
+      chain.pages = span.pages;
+      chain.ids[0] = slot.anchor;
+    }
+    work_.push_back(work);
+  }
+}
+
+void ChainDecoder::fill_batch(const StepPlan& plan) {
+  batch_->clear();
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    const Span& span = plan.spans[i];
+    Work& work = work_[i];
+    work.first_row = batch_->n();
+    work.first_output = batch_->n_outputs();
+    if (work.chain >= 0) {
+      const ChainSpan& chain = chains_[work.chain];
+      work.n_rows = work.n_outputs = chain.width;
+      batch_->begin_sequence(chain.pages);
+      for (int32_t r = 0; r < chain.width; ++r) {
+        batch_->add_row(chain.ids[r], chain.start + r, chain.start + chain.width);
+        batch_->want_output();
+      }
+    } else if (span.prompt != nullptr) {
+      work.n_rows = work.committed = span.n_rows;
+      work.n_outputs = span.samples ? 1 : 0;
+      batch_->begin_sequence(span.pages);
+      for (int32_t r = 0; r < span.n_rows; ++r)
+        batch_->add_row(span.prompt[r], span.start + r, span.start + span.n_rows);
+      if (span.samples) batch_->want_output();
+    }
+  }
+}
+
+void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
+  struct Chunk {
+    ChainDecoder* self;
+    const StepPlan* plan;
+    SlotTable* slots;
+    StepResult* result;
+    Tensor logits;
+    size_t first;
+  };
+  int64_t head_ns = 0;
+  for (size_t first = 0; first < work_.size();) {
+    size_t last = first;
+    int32_t rows = 0;
+    while (last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity()) rows += work_[last++].n_outputs;
+    const int64_t begin = now_ns();
+    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), first};
+    if (rows > 0) {
+      model_.head({hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+    }
+    head_ns += now_ns() - begin;
+    model_.ops().for_each(
+        static_cast<int32_t>(last - first),
+        [](void* context, int32_t i) {
+          const auto* c = static_cast<const Chunk*>(context);
+          const int32_t row = c->self->work_[c->first + i].first_output - c->self->work_[c->first].first_output;
+          c->self->sample_span(c->first + i, *c->plan, *c->slots, c->logits.row(row), *c->result);
+        },
+        &chunk);
+    first = last;
+  }
+  result.times.verify_ns += head_ns;
+  result.times.sample_ns = head_ns;
+}
+
+void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits,
+                               StepResult& result) {
+  const Span& span = plan.spans[index];
+  Work& work = work_[index];
+  if (work.n_rows == 0) return;
+  Slot& slot = slots[span.slot];
+  const bool chain = work.chain >= 0;
+  SpanResult& outcome = result.spans[index];
+  if (work.n_outputs > 0) {
+    struct Context {
+      const Proposer* proposer;
+      int32_t slot;
+    } context = {proposer_.get(), span.slot};
+    VerifyInput input;
+    input.logits = logits;
+    input.n = work.n_outputs;
+    input.vocab = vocab();
+    input.start = chain ? chains_[work.chain].start : span.start + span.n_rows - 1;
+    input.drafts = chain ? chains_[work.chain].ids + 1 : nullptr;
+    input.context = &context;
+    input.draft_q = [](const void* c, int32_t j) {
+      const auto* of = static_cast<const Context*>(c);
+      return of->proposer->draft_distribution(of->slot, j + 1);
+    };
+    verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0));
+  }
+  // Row j of a chain is certain once token j was chosen: the anchor, then each draft that its predecessor confirmed.
+  work.committed = chain ? outcome.n_tokens : span.n_rows;
+  slot.length = (chain ? slot.length : span.start) + work.committed;
+}
+
+void ChainDecoder::absorb(const StepPlan& plan) {
+  committed_batch_->clear();
+  committed_rows_.clear();
+  for (size_t i = 0; i < work_.size(); ++i) {
+    if (work_[i].committed == 0) continue;
+    committed_batch_->begin_sequence(plan.spans[i].pages);
+    for (int32_t r = 0; r < work_[i].committed; ++r) {
+      const int32_t row = work_[i].first_row + r;
+      committed_batch_->add_row(0, batch_->position(row), 0);
+      committed_rows_.push_back(row);
+    }
+  }
+  const int32_t n = committed_batch_->n();
+  if (n == 0) return;
+  Tensor taps = taps_.narrow(n);
+  if (n < batch_->n()) {
+    taps = committed_.narrow(n);
+    model_.ops().gather_rows(taps_, committed_rows_.data(), taps);
+  }
+  proposer_->absorb({taps, committed_batch_->rows()});
+}
+
+void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const SpanResult& span = result.spans[i];
+    if (work_[i].chain >= 0 && span.end == SpanEnd::kRunning)
+      policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,66 @@
+#pragma once
+// Chain decoding: per sequence the anchor and a chain of drafts are verified in one causal pass. Without proposer this
+// is plain autoregressive decoding; the forward, the sampling and the commit are the same.
+
+#include <memory>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/logits.h"
+#include "decode/proposer.h"
+#include "decode/width_policy.h"
+#include "model/model.h"
+
+namespace ashlar {
+
+class ChainDecoder final : public Decoder {
+ public:
+  /// `proposer` may be null. `model` outlives this.
+  ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer);
+
+  std::string name() const override;
+  int32_t max_width() const override { return proposer_ ? proposer_->max_width() : 1; }
+  int32_t vocab() const override { return model_.config().vocab; }
+  int32_t max_positions() const override { return model_.max_positions(); }
+  void register_planes(KvLayout& layout) override;
+  void start(const StepLimits& limits, const KvMemory& kv) override;
+  void admit(int32_t slot, const Slot& state) override;
+  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+
+ private:
+  // One span of the plan during a launch.
+  struct Work {
+    int32_t chain = -1;     // index into chains_, or -1: prefill
+    int32_t first_row = 0;  // in the batch
+    int32_t n_rows = 0;     // 0: the sequence has ended, nothing to do
+    int32_t first_output = 0;
+    int32_t n_outputs = 0;
+    int32_t committed = 0;  // rows that stay in the cache
+  };
+
+  void calibrate();
+  int64_t time_pass(int32_t rows, bool draft);
+  void collect_chains(const StepPlan& plan, SlotTable& slots);
+  void fill_batch(const StepPlan& plan);
+  void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
+  void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, StepResult& result);
+  void absorb(const StepPlan& plan);
+  void learn(const StepPlan& plan, const StepResult& result);
+
+  Model& model_;
+  std::unique_ptr<Proposer> proposer_;
+  const KvMemory* kv_ = nullptr;
+  std::unique_ptr<RowBatch> batch_;
+  std::unique_ptr<LogitsBuffer> logits_;
+  std::unique_ptr<Buffer> tap_storage_;
+  Tensor taps_;       // [max_rows, tap_width]
+  Tensor committed_;  // [max_rows, tap_width]: rows that stay, compacted
+  std::unique_ptr<RowBatch> committed_batch_;
+  std::vector<int32_t> committed_rows_;
+  std::unique_ptr<WidthPolicy> policy_;  // null without proposer
+  std::vector<ChainSpan> chains_;
+  std::vector<Work> work_;
+  std::vector<SamplerScratch> scratch_;  // per span
+};
+
+}  // namespace ashlar

@@ -1,0 +1,181 @@
+#include "decode/dflash.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "decode/noise.h"
+
+namespace ashlar {
+
+DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options)
+    : drafter_(std::move(drafter)), ops_(ops), options_(options), adapts_(options.width == 0) {
+  const DflashConfig& config = drafter_->config();
+  const int32_t widest = std::min(config.max_width(), kMaxWidth);
+  const auto fail = [&](const std::string& what) { throw Error("drafter", config.folder.string() + ": " + what); };
+  if (options_.width == 0) options_.width = widest;
+  if (options_.width < 2 || options_.width > widest) {
+    fail("block width " + std::to_string(options_.width) + " asked for; this drafter offers 2 to " +
+         std::to_string(widest));
+  }
+  if (options_.passes < 1 || options_.passes > kMaxWidth) {
+    fail(std::to_string(options_.passes) + " denoising passes asked for; expected 1 to " + std::to_string(kMaxWidth));
+  }
+  if (options_.window != 0 && options_.window < options_.width) {
+    fail("draft window " + std::to_string(options_.window) + " asked for; expected at least the block width, " +
+         std::to_string(options_.width) + ", or 0 for none");
+  }
+}
+
+void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
+  kv_ = &kv;
+  const int32_t rows = limits.max_slots * options_.width;
+  drafter_->reserve(limits.max_rows, rows);
+  batch_ = std::make_unique<RowBatch>(rows, limits.max_slots);
+  logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
+  blocks_.reserve(limits.max_slots);
+  scratch_.resize(limits.max_slots);
+  for (SamplerScratch& scratch : scratch_) scratch.reserve(drafter_->config().draft_vocab);
+  distributions_.resize(limits.max_slots);
+  counts_.reserve(kMaxWidth);
+}
+
+void DflashProposer::admit(int32_t slot, const Slot& state) {
+  const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
+  const size_t size = rejection ? static_cast<size_t>(options_.width) * drafter_->config().vocab : 0;
+  if (distributions_[slot].size() != size) std::vector<float>(size).swap(distributions_[slot]);
+}
+
+void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
+  blocks_.clear();
+  int32_t passes = 1;
+  for (ChainSpan& span : spans) {
+    if (span.width < 2) continue;
+    blocks_.emplace_back().span = &span;
+    for (int32_t k = 1; k < span.width; ++k) span.ids[k] = drafter_->config().mask_id;
+    passes = std::max(passes, std::min(options_.passes, span.width - 1));
+  }
+  for (int32_t pass = 0; pass < passes && !blocks_.empty(); ++pass) {
+    for (Block& block : blocks_) {
+      denoise_counts(options_.schedule, block.span->width - 1, options_.passes, counts_);
+      block.reveal = pass < static_cast<int32_t>(counts_.size()) ? counts_[pass] : 0;
+    }
+    run_pass(slots);
+  }
+}
+
+void DflashProposer::fill_batch() {
+  batch_->clear();
+  const bool from_anchor = drafter_->config().sample_from_anchor;
+  for (Block& block : blocks_) {
+    block.first_output = batch_->n_outputs();
+    block.n_outputs = 0;
+    if (block.reveal == 0) continue;
+    const ChainSpan& span = *block.span;
+    // A window starts on a page border, so that whole pages fall out of use.
+    const int32_t oldest = options_.window > 0 ? std::max(0, span.start - options_.window) : 0;
+    batch_->begin_sequence(span.pages, oldest / kPageTokens * kPageTokens);
+    const int32_t rows = from_anchor ? span.width - 1 : span.width;
+    for (int32_t r = 0; r < rows; ++r) {
+      batch_->add_row(span.ids[r], span.start + r, span.start + rows);
+      if (from_anchor || r > 0) {
+        batch_->want_output();
+        ++block.n_outputs;
+      }
+    }
+  }
+}
+
+void DflashProposer::run_pass(SlotTable& slots) {
+  fill_batch();
+  if (batch_->n() == 0) return;
+  const Tensor hidden = drafter_->forward(*batch_, *kv_);
+  struct Chunk {
+    DflashProposer* self;
+    SlotTable* slots;
+    Tensor logits;
+    size_t first;
+  };
+  for (size_t first = 0; first < blocks_.size();) {
+    size_t last = first;
+    int32_t rows = 0;
+    while (last < blocks_.size() && rows + blocks_[last].n_outputs <= logits_->capacity())
+      rows += blocks_[last++].n_outputs;
+    Chunk chunk = {this, &slots, logits_->rows(rows), first};
+    if (rows > 0)
+      drafter_->head({hidden.row(blocks_[first].first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+    ops_.for_each(
+        static_cast<int32_t>(last - first),
+        [](void* context, int32_t i) {
+          const auto* c = static_cast<const Chunk*>(context);
+          Block& block = c->self->blocks_[c->first + i];
+          const int32_t row = block.first_output - c->self->blocks_[c->first].first_output;
+          c->self->sample_block(block, (*c->slots)[block.span->slot], c->logits.row(row),
+                                c->self->scratch_[c->first + i]);
+        },
+        &chunk);
+    first = last;
+  }
+}
+
+// Chooses a token for every open position in order, then fixes the `reveal` most confident ones.
+void DflashProposer::sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch) {
+  if (block.reveal == 0) return;
+  ChainSpan& span = *block.span;
+  const int32_t vocab = drafter_->config().draft_vocab;
+  const bool penalties = slot.params.has_penalties();
+  const bool reveal_all = block.revealed + block.reveal == span.width - 1;
+  for (int32_t k = 1; k < span.width; ++k) {
+    float* row = logits + int64_t{k - 1} * vocab;
+    if (block.known[k]) {
+      block.candidate[k] = span.ids[k];
+    } else {
+      if (!reveal_all) {
+        const LogNormaliser normaliser = normalise(row, vocab);
+        block.confidence[k] = normaliser.logprob(normaliser.highest);
+      }
+      block.candidate[k] = sample_draft(span, k, slot, row, scratch);
+    }
+    if (penalties) slot.counts.add_answer(block.candidate[k]);
+  }
+  if (penalties) {
+    for (int32_t k = 1; k < span.width; ++k) slot.counts.remove_answer(block.candidate[k]);
+  }
+  for (int32_t left = block.reveal; left > 0; --left) {
+    int32_t best = -1;
+    for (int32_t k = 1; k < span.width; ++k) {
+      if (!block.known[k] && (best < 0 || block.confidence[k] > block.confidence[best])) best = k;
+    }
+    block.known[best] = true;
+    span.ids[best] = block.candidate[best];
+  }
+  block.revealed += block.reveal;
+}
+
+int32_t DflashProposer::sample_draft(const ChainSpan& span, int32_t index, const Slot& slot, float* logits,
+                                     SamplerScratch& scratch) {
+  const int32_t vocab = drafter_->config().draft_vocab;
+  const int32_t position = span.start + index;
+  adjust_logits(logits, vocab, slot.params, &slot.counts, drafter_->id_map());
+  std::vector<float>& distribution = distributions_[span.slot];
+  if (distribution.empty()) {
+    return sample_token(logits, vocab, slot.params, position, drafter_->id_map(), scratch);
+  }
+  float* q = distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
+  std::fill_n(q, drafter_->config().vocab, 0.0F);
+  filter_candidates(logits, vocab, slot.params, drafter_->id_map(), scratch.candidates);
+  for (const Candidate& candidate : scratch.candidates) q[candidate.id] = static_cast<float>(candidate.probability);
+  return pick_candidate(scratch.candidates, 1.0,
+                        noise::uniform(noise::word(slot.params.seed, position, 0, noise::Domain::kDraft)));
+}
+
+const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) const {
+  const std::vector<float>& distribution = distributions_[slot];
+  return distribution.empty() ? nullptr : distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
+}
+
+void DflashProposer::absorb(const CommittedRows& committed) { drafter_->inject(committed.taps, committed.rows, *kv_); }
+
+}  // namespace ashlar

@@ -1,0 +1,71 @@
+#pragma once
+// DFlash proposals: one pass of the drafter over [anchor, mask, ...] per sequence fills the whole block; with more
+// passes the block is denoised, most confident positions first.
+
+#include <memory>
+#include <vector>
+
+#include "decode/denoise_schedule.h"
+#include "decode/logits.h"
+#include "decode/proposer.h"
+#include "model/drafters/dflash.h"
+
+namespace ashlar {
+
+struct DflashOptions {
+  int32_t width = 0;  ///< rows of a verify span, anchor included; 0: chosen pass by pass, up to the drafter's own block
+  int32_t window = 0;  ///< the drafter sees the newest `window` tokens only (whole pages); 0: all
+  int32_t passes = 1;  ///< drafter passes per block; 1 is plain DFlash
+  DenoiseSchedule schedule = DenoiseSchedule::kCosine;
+};
+
+class DflashProposer final : public Proposer {
+ public:
+  /// Throws Error("drafter", ...) if options do not fit the drafter.
+  DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options);
+
+  std::string name() const override { return "dflash"; }
+  int32_t max_width() const override { return options_.width; }
+  bool adapts_width() const override { return adapts_; }
+  std::span<const Tap> taps() const override { return drafter_->taps(); }
+  int32_t tap_width() const override { return drafter_->tap_width(); }
+  void register_planes(KvLayout& layout) override { drafter_->register_planes(layout); }
+  void start(const StepLimits& limits, const KvMemory& kv) override;
+  void admit(int32_t slot, const Slot& state) override;
+  void propose(std::span<ChainSpan> spans, SlotTable& slots) override;
+  const float* draft_distribution(int32_t slot, int32_t index) const override;
+  void absorb(const CommittedRows& committed) override;
+
+ private:
+  // One block being filled.
+  struct Block {
+    ChainSpan* span = nullptr;
+    int32_t first_output = 0;
+    int32_t n_outputs = 0;
+    int32_t revealed = 0;               // drafts fixed so far
+    int32_t reveal = 0;                 // drafts to fix in this pass
+    bool known[kMaxWidth] = {};         // by draft index 1..width-1
+    float confidence[kMaxWidth] = {};   // of this pass
+    int32_t candidate[kMaxWidth] = {};  // of this pass
+  };
+
+  void run_pass(SlotTable& slots);
+  void fill_batch();
+  void sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch);
+  int32_t sample_draft(const ChainSpan& span, int32_t index, const Slot& slot, float* logits, SamplerScratch& scratch);
+  int32_t slot_of(int32_t index) const { return drafter_->config().sample_from_anchor ? index - 1 : index; }
+
+  std::unique_ptr<DflashDrafter> drafter_;
+  Ops& ops_;
+  DflashOptions options_;
+  bool adapts_;
+  const KvMemory* kv_ = nullptr;
+  std::unique_ptr<RowBatch> batch_;
+  std::unique_ptr<LogitsBuffer> logits_;
+  std::vector<Block> blocks_;
+  std::vector<SamplerScratch> scratch_;
+  std::vector<std::vector<float>> distributions_;  // per slot: [width, vocab], only where a slot samples by rejection
+  std::vector<int32_t> counts_;
+};
+
+}  // namespace ashlar

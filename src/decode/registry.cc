@@ -1,0 +1,53 @@
+#include "decode/registry.h"
+
+#include "base/error.h"
+#include "decode/chain.h"
+
+namespace ashlar {
+namespace {
+
+struct Method {
+  const char* name;
+  std::unique_ptr<Decoder> (*make)(Model& model, const DecoderSpec& spec);
+};
+
+std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
+  return std::make_unique<ChainDecoder>(model, nullptr);
+}
+
+std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
+  auto drafter = DflashDrafter::load(model, spec.drafter);
+  return std::make_unique<ChainDecoder>(model,
+                                        std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash));
+}
+
+constexpr Method kMethods[] = {
+    {"autoregressive", make_autoregressive},
+    {"dflash", make_dflash},
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec) {
+  for (const Method& method : kMethods) {
+    if (spec.method == method.name) return method.make(model, spec);
+  }
+  std::string names;
+  for (const std::string& name : decoder_names()) names += (names.empty() ? "" : ", ") + name;
+  throw Error("decode", "unknown decoding method '" + spec.method + "'; expected one of " + names);
+}
+
+std::vector<std::string> decoder_names() {
+  std::vector<std::string> names;
+  for (const Method& method : kMethods) names.emplace_back(method.name);
+  return names;
+}
+
+std::string method_of_drafter(const std::filesystem::path& folder) {
+  if (is_dflash_folder(folder)) return "dflash";
+  throw Error("drafter", folder.string() +
+                             ": is not a drafter this engine knows; expected a DFlash folder, whose config.json has "
+                             "dflash_config or speculators_model_type");
+}
+
+}  // namespace ashlar

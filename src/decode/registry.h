@@ -1,0 +1,32 @@
+#pragma once
+// Decoding methods by name. A new one is a file beside this and a line in registry.cc; the equivalence suite runs over
+// all.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/dflash.h"
+#include "model/model.h"
+
+namespace ashlar {
+
+/// Which method decodes, and with what.
+struct DecoderSpec {
+  std::string method = "autoregressive";
+  std::filesystem::path drafter;  ///< its folder, for methods that have one
+  DflashOptions dflash;
+};
+
+/// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not
+/// fit.
+std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec);
+
+std::vector<std::string> decoder_names();
+
+/// The method a drafter folder is for; throws Error("drafter", ...) if it is for none.
+std::string method_of_drafter(const std::filesystem::path& folder);
+
+}  // namespace ashlar

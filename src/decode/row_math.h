@@ -1,0 +1,15 @@
+#pragma once
+// Passes over one row of logits. Eight lanes in a fixed arrangement, so that every machine gets the same bits.
+
+#include <cstdint>
+
+namespace ashlar {
+
+/// Index of the largest value, the lowest on a tie; values that are not numbers never win (0 if nothing else is there).
+int32_t argmax(const float* values, int32_t n);
+
+/// Sum over i of exp((values[i] - highest) * inverse_temperature), relative error about 1e-6; `highest` is the largest
+/// value.
+double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature);
+
+}  // namespace ashlar

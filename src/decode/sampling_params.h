@@ -1,0 +1,45 @@
+#pragma once
+// What a request may ask of sampling. Together with weights, prompt and seed these determine its tokens.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ashlar {
+
+enum class SamplingScheme : uint8_t {
+  kCoupled,    ///< Gumbel-max on counter-based noise: the same tokens with any drafter or none
+  kRejection,  ///< accept a draft with min(1, p/q): lossless in distribution only
+};
+
+struct SamplingParams {
+  double temperature = 0.0;  ///< 0: greedy
+  int32_t top_k = 0;         ///< 0: off
+  double top_p = 1.0;        ///< keep the most likely tokens while the mass before them is below this
+  double min_p = 0.0;        ///< keep tokens at least this likely relative to the most likely one
+  double repetition_penalty =
+      1.0;  ///< divides positive logits of seen tokens (prompt and answer), multiplies negative ones
+  double presence_penalty = 0.0;   ///< subtracted once from tokens of the answer
+  double frequency_penalty = 0.0;  ///< subtracted per occurrence in the answer
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  uint64_t seed = 0;
+  SamplingScheme scheme = SamplingScheme::kCoupled;
+  int32_t top_logprobs = -1;  ///< -1: none; 0: the token's own; n: also the n most likely, at most kMaxTopLogprobs
+
+  bool greedy() const { return temperature <= 0.0; }
+  bool has_penalties() const {
+    return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
+  }
+  bool wants_logprobs() const { return top_logprobs >= 0; }
+};
+
+inline constexpr int32_t kMaxTopLogprobs = 20;
+
+/// Empty if every value is in range; otherwise a sentence naming the field, the value and the range.
+std::string check_sampling(const SamplingParams& params, int32_t vocab);
+
+/// Seed of choice `index` of a request that asks for several answers; choice 0 keeps the request's own.
+uint64_t choice_seed(uint64_t seed, int32_t index);
+
+}  // namespace ashlar

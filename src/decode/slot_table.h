@@ -1,0 +1,34 @@
+#pragma once
+// State of running sequences that lives on the device side: launches read and advance it, the engine only writes a slot
+// while nothing that uses it is in flight.
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/sampling_params.h"
+#include "decode/token_counts.h"
+
+namespace ashlar {
+
+struct Slot {
+  int32_t length = 0;   ///< tokens whose K and V are in the cache; also the position of the anchor
+  int32_t anchor = -1;  ///< the newest token, not in the cache yet; -1 before the prompt's last chunk
+  int32_t limit = 0;    ///< the sequence ends when it has this many tokens, prompt included
+  int32_t width = 1;    ///< most rows this request's decode spans use
+  bool done = false;
+  SamplingParams params;
+  std::vector<int32_t> stop_ids;
+  TokenCounts counts;  ///< kept only if the parameters have penalties
+};
+
+class SlotTable {
+ public:
+  explicit SlotTable(int32_t slots) : slots_(slots) {}
+  Slot& operator[](int32_t slot) { return slots_[slot]; }
+  int32_t size() const { return static_cast<int32_t>(slots_.size()); }
+
+ private:
+  std::vector<Slot> slots_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,69 @@
+#pragma once
+// What the engine asks of a decoder in one step, and what comes back. Plain data: it crosses from the engine's thread
+// to the device's. One step is a list of spans: rows of one sequence each.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "decode/sampler.h"
+
+namespace ashlar {
+
+/// Most rows of one verify span: anchor and drafts.
+inline constexpr int32_t kMaxWidth = 64;
+
+/// Rows of one sequence in one step.
+struct Span {
+  int32_t slot = 0;
+  /// Prefill: the ids of these rows, at positions start, start + 1, ... Null for a decode span, whose anchor and
+  /// position only the device knows.
+  const int32_t* prompt = nullptr;
+  int32_t start = 0;
+  int32_t n_rows = 0;              ///< prefill: rows; decode: most rows it may use
+  bool samples = true;             ///< prefill: whether the last row yields the first token (the last chunk)
+  const int32_t* pages = nullptr;  ///< the sequence's page table; entries in use never move
+};
+
+struct StepPlan {
+  std::vector<Span> spans;  // reserved once
+  int32_t n_rows = 0;       ///< upper bound over all spans
+};
+
+enum class SpanEnd : uint8_t {
+  kRunning,
+  kStop,    ///< the newest token is a stop id
+  kLength,  ///< the sequence reached its limit
+};
+
+/// What became of one span.
+struct SpanResult {
+  int32_t n_tokens = 0;  ///< tokens appended to the sequence
+  int32_t n_drafted = 0;
+  int32_t n_accepted = 0;  ///< drafts among the tokens
+  SpanEnd end = SpanEnd::kRunning;
+  bool active = false;  ///< false: the sequence had ended before the step ran
+  int32_t tokens[kMaxWidth] = {};
+};
+
+struct StepTimes {
+  int64_t draft_ns = 0;   ///< proposing, first row to last draft
+  int64_t verify_ns = 0;  ///< the target's forward with its head
+  int64_t sample_ns = 0;  ///< sampling and acceptance
+  int64_t absorb_ns = 0;  ///< feeding the drafter what was accepted
+  int64_t total_ns() const { return draft_ns + verify_ns + sample_ns + absorb_ns; }
+};
+
+struct StepResult {
+  std::vector<SpanResult> spans;        // as the plan's
+  std::vector<TokenLogprobs> logprobs;  // [spans, kMaxWidth]; filled where asked for
+  StepTimes times;
+
+  void reserve(int32_t max_spans) {
+    spans.resize(max_spans);
+    logprobs.resize(static_cast<size_t>(max_spans) * kMaxWidth);
+  }
+  TokenLogprobs& logprob(size_t span, int32_t token) { return logprobs[span * kMaxWidth + token]; }
+};
+
+}  // namespace ashlar

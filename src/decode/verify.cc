@@ -1,0 +1,85 @@
+#include "decode/verify.h"
+
+#include <algorithm>
+
+#include "decode/noise.h"
+
+namespace ashlar {
+namespace {
+
+double uniform_at(const Slot& slot, int32_t position, noise::Domain domain) {
+  return noise::uniform(noise::word(slot.params.seed, position, 0, domain));
+}
+
+// Classic speculative sampling (Leviathan et al. 2023; Chen et al. 2023): accept the draft with min(1, p/q), otherwise
+// draw from the normalised max(p - q, 0). Lossless in distribution for any q; q is null where the draft was certain.
+int32_t sample_by_rejection(const float* logits, int32_t vocab, const Slot& slot, int32_t position, int32_t draft,
+                            const float* q, SamplerScratch& scratch) {
+  std::vector<Candidate>& kept = scratch.candidates;
+  filter_candidates(logits, vocab, slot.params, nullptr, kept);
+  double total = 1.0;
+  if (draft >= 0) {
+    const auto found = std::find_if(kept.begin(), kept.end(), [&](const Candidate& c) { return c.id == draft; });
+    const double p = found == kept.end() ? 0.0 : found->probability;
+    const double q_draft = q == nullptr ? 1.0 : q[draft];
+    if (uniform_at(slot, position, noise::Domain::kAccept) * q_draft < p) return draft;
+    double residual = 0;
+    for (Candidate& candidate : kept) {
+      const double proposed = q == nullptr ? (candidate.id == draft ? 1.0 : 0.0) : q[candidate.id];
+      candidate.probability = std::max(candidate.probability - proposed, 0.0);
+      residual += candidate.probability;
+    }
+    if (residual > 0) {
+      total = residual;
+    } else {
+      filter_candidates(logits, vocab, slot.params, nullptr, kept);
+    }
+  }
+  return pick_candidate(kept, total, uniform_at(slot, position, noise::Domain::kResample));
+}
+
+}  // namespace
+
+void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
+                 TokenLogprobs* logprobs) {
+  const SamplingParams& params = slot.params;
+  const bool rejection = params.scheme == SamplingScheme::kRejection && !params.greedy();
+  for (int32_t j = 0; j < input.n; ++j) {
+    float* logits = input.logits + int64_t{j} * input.vocab;
+    const int32_t position = input.start + j + 1;
+    const int32_t draft = j + 1 < input.n ? input.drafts[j] : -1;
+    LogNormaliser normaliser{};
+    TokenLogprobs* logprob = params.wants_logprobs() ? logprobs + result.n_tokens : nullptr;
+    if (logprob != nullptr) {
+      normaliser = normalise(logits, input.vocab);
+      top_logprobs(logits, input.vocab, normaliser, params.top_logprobs, *logprob);
+    }
+    // The token's own log-probability is of the raw logits, which the adjustment below overwrites.
+    const bool adjusts = !params.logit_bias.empty() || params.has_penalties();
+    scratch.raw.clear();
+    if (logprob != nullptr && adjusts) scratch.raw.assign(logits, logits + input.vocab);
+    adjust_logits(logits, input.vocab, params, &slot.counts, nullptr);
+    const int32_t token = rejection
+                              ? sample_by_rejection(logits, input.vocab, slot, position, draft,
+                                                    draft >= 0 ? input.draft_q(input.context, j) : nullptr, scratch)
+                              : sample_token(logits, input.vocab, params, position, nullptr, scratch);
+    if (logprob != nullptr) logprob->token = normaliser.logprob(adjusts ? scratch.raw[token] : logits[token]);
+
+    result.tokens[result.n_tokens++] = token;
+    slot.anchor = token;
+    if (params.has_penalties()) slot.counts.add_answer(token);
+    if (token == draft) ++result.n_accepted;
+    if (std::find(slot.stop_ids.begin(), slot.stop_ids.end(), token) != slot.stop_ids.end()) {
+      result.end = SpanEnd::kStop;
+    } else if (position + 1 >= slot.limit) {
+      result.end = SpanEnd::kLength;
+    }
+    if (result.end != SpanEnd::kRunning) {
+      slot.done = true;
+      return;
+    }
+    if (token != draft) return;
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,89 @@
+#include "decode/width_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ashlar {
+namespace {
+
+constexpr double kFirstGuess = 0.7;  // chance of each draft, given the ones before, before anything was seen
+constexpr double kSlotRate = 0.2;    // a sequence's estimate forgets over about five passes
+constexpr double kPriorRate = 0.02;  // the common estimate over about fifty
+constexpr double kMostOptimistic = 0.97;
+constexpr int32_t kProbeEvery = 16;  // passes without drafts after which one tries again
+constexpr int32_t kProbeWidth = 4;
+
+}  // namespace
+
+void RowCost::add(int32_t rows, double time) {
+  for (Point& point : points_) point.time = std::min(point.time, time);
+  points_.push_back({static_cast<double>(rows), time});
+}
+
+double RowCost::at(double rows) const {
+  if (points_.size() == 1) return points_[0].time;
+  size_t i = 1;
+  while (i + 1 < points_.size() && points_[i].rows < rows) ++i;
+  const Point& a = points_[i - 1];
+  const Point& b = points_[i];
+  return a.time + (b.time - a.time) * (rows - a.rows) / (b.rows - a.rows);
+}
+
+WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_width), slots_(max_slots) {
+  double chance = 1.0;
+  for (double& survival : prior_.survival) {
+    survival = chance;
+    chance *= kFirstGuess;
+  }
+  for (Estimate& slot : slots_) slot = prior_;
+}
+
+void WidthPolicy::set_costs(RowCost verify, RowCost draft) {
+  verify_ = std::move(verify);
+  draft_ = std::move(draft);
+}
+
+void WidthPolicy::admit(int32_t slot) {
+  slots_[slot] = prior_;
+  slots_[slot].idle = 0;
+}
+
+int32_t WidthPolicy::choose(int32_t slot, int32_t n) {
+  if (verify_.empty()) return max_width_;
+  Estimate& estimate = slots_[slot];
+  double expected = 1.0;
+  double best_rate = 1.0 / verify_.at(n);
+  int32_t best = 1;
+  for (int32_t width = 2; width <= max_width_; ++width) {
+    expected += estimate.survival[width - 1];
+    const double rows = static_cast<double>(width) * n;
+    const double rate = expected / (verify_.at(rows) + draft_.at(rows));
+    if (rate > best_rate) {
+      best_rate = rate;
+      best = width;
+    }
+  }
+  if (best > 1) {
+    estimate.idle = 0;
+  } else if (++estimate.idle >= kProbeEvery) {
+    estimate.idle = 0;
+    best = std::min(kProbeWidth, max_width_);
+  }
+  return best;
+}
+
+// Positions that were judged move towards what happened; those beyond continue the last ratio.
+void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const {
+  auto& survival = estimate.survival;
+  for (int32_t k = 1; k <= drafted; ++k) survival[k] += rate * ((accepted >= k ? 1.0 : 0.0) - survival[k]);
+  const double ratio = std::min(survival[drafted] / std::max(survival[drafted - 1], 1e-6), kMostOptimistic);
+  for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
+}
+
+void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {
+  if (drafted == 0) return;
+  learn(slots_[slot], drafted, accepted, kSlotRate);
+  learn(prior_, drafted, accepted, kPriorRate);
+}
+
+}  // namespace ashlar

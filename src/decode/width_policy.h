@@ -1,0 +1,61 @@
+#pragma once
+// How many drafts to verify. A wide pass costs more, and how much more depends on the machine; how many drafts survive
+// depends on the text. The policy picks the width with the most expected tokens per unit of time. It cannot change a
+// token, only when it comes.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "decode/step.h"
+
+namespace ashlar {
+
+/// Time of a pass by its number of rows, between and beyond the measured points linear.
+class RowCost {
+ public:
+  /// Points ascend in rows. Noise only ever adds time, and more rows never take less: earlier points are lowered to the
+  /// new one.
+  void add(int32_t rows, double time);
+  double at(double rows) const;
+  bool empty() const { return points_.empty(); }
+
+ private:
+  struct Point {
+    double rows, time;
+  };
+  std::vector<Point> points_;
+};
+
+class WidthPolicy {
+ public:
+  /// Fixed at `max_width` until costs are known.
+  WidthPolicy(int32_t max_width, int32_t max_slots);
+
+  /// Turns the policy on. verify: the target's pass with head; draft: the proposer's pass for that many rows.
+  void set_costs(RowCost verify, RowCost draft);
+
+  /// Forgets what the slot's last sequence was like.
+  void admit(int32_t slot);
+  /// The width for a slot's next pass when `n` sequences decode together.
+  int32_t choose(int32_t slot, int32_t n);
+  /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
+  void observe(int32_t slot, int32_t drafted, int32_t accepted);
+
+  /// Estimated probability that at least k drafts are accepted, k from 0.
+  double survival(int32_t slot, int32_t k) const { return slots_[slot].survival[k]; }
+
+ private:
+  struct Estimate {
+    std::array<double, kMaxWidth> survival{};
+    int32_t idle = 0;  // passes without a draft
+  };
+  void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
+
+  int32_t max_width_;
+  RowCost verify_, draft_;
+  Estimate prior_;  // of all sequences, slowly moving
+  std::vector<Estimate> slots_;
+};
+
+}  // namespace ashlar
