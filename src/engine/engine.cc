@@ -1,0 +1,292 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/pipeline.h"
+#include "engine/scheduler.h"
+
+namespace ashlar {
+namespace {
+
+int32_t pages_for(int64_t tokens) { return static_cast<int32_t>((tokens + kPageTokens - 1) / kPageTokens); }
+
+void check_options(const EngineOptions& options) {
+  const auto within = [](const char* name, int64_t value, int64_t low, int64_t high) {
+    if (value >= low && value <= high) return;
+    throw Error("engine", std::string(name) + " is " + std::to_string(value) + "; expected " + std::to_string(low) +
+                              " to " + std::to_string(high));
+  };
+  within("max_sequences", options.max_sequences, 1, 4096);
+  within("max_queue", options.max_queue, 1, 1 << 20);
+  within("max_step_rows", options.max_step_rows, 1, 1 << 16);
+  within("prefill_chunk", options.prefill_chunk, 1, 1 << 16);
+  within("depth", options.depth, 1, Pipeline::kMaxDepth);
+}
+
+int32_t choose_pages(const EngineOptions& options, int64_t page_bytes, int32_t max_positions) {
+  int64_t pages = options.kv_pages;
+  if (pages == 0 && options.kv_bytes > 0) pages = options.kv_bytes / page_bytes;
+  if (options.kv_pages == 0 && options.kv_bytes == 0) {
+    pages = pages_for(std::max<int64_t>(int64_t{options.max_sequences} * max_positions / 4, max_positions));
+  }
+  const int32_t least = pages_for(max_positions);
+  if (pages < least) {
+    throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages of " +
+                              std::to_string(page_bytes) + " bytes; one sequence of " + std::to_string(max_positions) +
+                              " tokens needs " + std::to_string(least) +
+                              ". Give it more memory or lower the context length");
+  }
+  return static_cast<int32_t>(std::min<int64_t>(pages, INT32_MAX / kPageTokens));
+}
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(Ops& ops, std::unique_ptr<Decoder> decoder, const EngineOptions& options)
+      : options_(options), decoder_(std::move(decoder)), slots_(options.max_sequences) {
+    check_options(options);
+    // Every running sequence must be able to decode in the same step, with room left for a piece of someone's prompt.
+    const int32_t decode_rows = options.max_sequences * decoder_->max_width();
+    const int32_t max_rows = std::max(options.max_step_rows, decode_rows + std::min(options.prefill_chunk, 64));
+    KvLayout layout;
+    decoder_->register_planes(layout);
+    const int32_t pages = choose_pages(options, layout.bytes_per_page(), decoder_->max_positions());
+    memory_ = std::make_unique<KvMemory>(ops, layout, pages);
+    decoder_->start({max_rows, options.max_sequences, options.max_sequences}, *memory_);
+    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, pages, max_rows);
+    pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, options.max_sequences);
+    thread_ = std::thread([this] { loop(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+  Result<RequestId> submit(Request request);
+  void cancel(RequestId id) {
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_.push_back(id);
+    }
+    wake_.notify_one();
+  }
+  void wait_idle() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return is_idle_ && arrived_.empty(); });
+  }
+  void drop_prefix_cache() {
+    {
+      const std::lock_guard lock(mutex_);
+      drop_cache_ = true;
+      is_idle_ = false;
+    }
+    wake_.notify_one();
+    wait_idle();
+  }
+  EngineCounters counters() const {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
+  const Decoder& decoder() const { return *decoder_; }
+
+ private:
+  void loop();
+  bool take_inbox();
+  void report();
+  void advance();
+  void fail_everything(const char* reason);
+  std::string check(const Request& request) const;
+
+  const EngineOptions options_;
+  std::unique_ptr<Decoder> decoder_;
+  SlotTable slots_;
+  std::unique_ptr<KvMemory> memory_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Pipeline> pipeline_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_, idle_;
+  std::vector<std::unique_ptr<Sequence>> arrived_;
+  std::vector<RequestId> cancelled_;
+  bool stop_ = false;
+  bool drop_cache_ = false;
+  bool is_idle_ = true;
+  RequestId next_id_ = 1;
+  EngineCounters counters_;
+
+  // The engine thread's own.
+  std::vector<std::unique_ptr<Sequence>> arriving_;
+  std::vector<RequestId> cancelling_;
+  int64_t host_ns_ = 0, wait_ns_ = 0;
+  std::thread thread_;
+};
+
+std::string Engine::Impl::check(const Request& request) const {
+  const int32_t vocab = decoder_->vocab();
+  const int32_t longest = decoder_->max_positions();
+  const auto size = static_cast<int64_t>(request.prompt.size());
+  if (!request.sink) return "the request has no event sink";
+  if (size == 0) return "the prompt is empty; expected at least one token";
+  if (size >= longest) {
+    return "the prompt has " + std::to_string(size) + " tokens; the context holds " + std::to_string(longest) +
+           ", one of them for the answer: " + std::to_string(size - longest + 1) + " too many";
+  }
+  const auto outside = [vocab](int32_t id) { return id < 0 || id >= vocab; };
+  if (const auto bad = std::find_if(request.prompt.begin(), request.prompt.end(), outside);
+      bad != request.prompt.end()) {
+    return "the prompt has token id " + std::to_string(*bad) + "; the vocabulary has " + std::to_string(vocab);
+  }
+  if (std::any_of(request.stop_ids.begin(), request.stop_ids.end(), outside)) {
+    return "a stop id is outside the vocabulary of " + std::to_string(vocab);
+  }
+  if (request.max_tokens < 0)
+    return "max_tokens is " + std::to_string(request.max_tokens) + "; expected 0 (no limit) or more";
+  if (request.width < 0 || request.width > decoder_->max_width()) {
+    return "width is " + std::to_string(request.width) + "; expected 0 (the default) to " +
+           std::to_string(decoder_->max_width());
+  }
+  return check_sampling(request.sampling, vocab);
+}
+
+Result<RequestId> Engine::Impl::submit(Request request) {
+  if (std::string wrong = check(request); !wrong.empty()) return Failure{std::move(wrong)};
+  auto sequence = std::make_unique<Sequence>();
+  const auto length = static_cast<int32_t>(request.prompt.size());
+  const int32_t longest = decoder_->max_positions();
+  sequence->prompt_length = length;
+  sequence->limit = request.max_tokens > 0
+                        ? static_cast<int32_t>(std::min<int64_t>(int64_t{length} + request.max_tokens, longest))
+                        : longest;
+  sequence->tokens.reserve(sequence->limit);
+  sequence->tokens = request.prompt;
+  sequence->tokens.reserve(sequence->limit);
+  sequence->pages.reserve(pages_for(sequence->limit));
+  RequestStats& stats = sequence->stats;
+  stats.prompt_tokens = length;
+  stats.accepted_at.resize(decoder_->max_width());
+  stats.drafted_at.resize(decoder_->max_width());
+  stats.lengths.resize(decoder_->max_width() + 1);
+  stats.submitted_ns = now_ns();
+  sequence->request = std::move(request);
+  RequestId id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t waiting = counters_.waiting + static_cast<int64_t>(arrived_.size());
+    if (waiting >= options_.max_queue) {
+      return Failure{"the queue is full: " + std::to_string(waiting) + " requests wait already; try again later"};
+    }
+    arrived_.push_back(std::move(sequence));
+    id = arrived_.back()->id = next_id_++;
+    is_idle_ = false;
+  }
+  wake_.notify_one();
+  return id;
+}
+
+// With the lock held.
+void Engine::Impl::report() {
+  scheduler_->report(counters_);
+  counters_.host_ns = host_ns_;
+  counters_.device_wait_ns = wait_ns_;
+}
+
+bool Engine::Impl::take_inbox() {
+  bool stopping = false;
+  bool drop = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (scheduler_->empty() && pipeline_->inflight() == 0 && arrived_.empty() && !drop_cache_) {
+      is_idle_ = true;
+      report();
+      idle_.notify_all();
+      cancelled_.clear();  // nothing left that they could mean
+      wake_.wait(lock, [this] { return stop_ || drop_cache_ || !arrived_.empty(); });
+    }
+    arriving_.swap(arrived_);
+    cancelling_.swap(cancelled_);
+    stopping = stop_;
+    drop = std::exchange(drop_cache_, false);
+    report();
+    counters_.waiting += static_cast<int32_t>(arriving_.size());
+  }
+  for (auto& sequence : arriving_) scheduler_->add(sequence);
+  arriving_.clear();
+  for (const RequestId id : cancelling_) scheduler_->cancel(id);
+  cancelling_.clear();
+  if (drop) scheduler_->cache().drop_published();
+  return stopping;
+}
+
+// One turn: plan and launch the next step while the one before it runs, then take in the oldest.
+void Engine::Impl::advance() {
+  const int64_t begin = now_ns();
+  const bool planned = !pipeline_->full() && scheduler_->plan(pipeline_->next());
+  const int64_t decided = now_ns();
+  host_ns_ += decided - begin;
+  if (planned) pipeline_->launch();
+  if (pipeline_->full() || (!planned && pipeline_->inflight() > 0)) {
+    Step& step = pipeline_->collect();
+    const int64_t arrived = now_ns();
+    wait_ns_ += arrived - decided;
+    scheduler_->collect(step);
+    host_ns_ += now_ns() - arrived;
+  } else if (!planned && !scheduler_->empty()) {
+    scheduler_->fail_oldest();
+  }
+}
+
+void Engine::Impl::fail_everything(const char* reason) {
+  while (pipeline_->inflight() > 0) {
+    Step& step = pipeline_->collect();
+    step.error = reason;
+    scheduler_->collect(step);
+  }
+  scheduler_->end_all(FinishReason::kError, reason);
+  for (auto& sequence : arriving_) {
+    if (sequence) scheduler_->refuse(*sequence, reason);
+  }
+  arriving_.clear();
+  cancelling_.clear();
+}
+
+void Engine::Impl::loop() {
+  for (;;) {
+    try {
+      if (take_inbox()) {
+        scheduler_->end_all(FinishReason::kCancelled, {});
+        while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
+        return;
+      }
+      advance();
+    } catch (const std::exception& error) {
+      fail_everything(error.what());  // memory ran out; the requests are told, the engine lives on
+    }
+  }
+}
+
+Engine::Engine(Ops& ops, std::unique_ptr<Decoder> decoder, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(ops, std::move(decoder), options)) {}
+Engine::~Engine() = default;
+Result<RequestId> Engine::submit(Request request) { return impl_->submit(std::move(request)); }
+void Engine::cancel(RequestId id) { impl_->cancel(id); }
+void Engine::wait_idle() { impl_->wait_idle(); }
+EngineCounters Engine::counters() const { return impl_->counters(); }
+void Engine::drop_prefix_cache() { impl_->drop_prefix_cache(); }
+int32_t Engine::max_positions() const { return impl_->decoder().max_positions(); }
+int32_t Engine::vocab() const { return impl_->decoder().vocab(); }
+int32_t Engine::max_width() const { return impl_->decoder().max_width(); }
+std::string Engine::decoder_name() const { return impl_->decoder().name(); }
+
+}  // namespace ashlar

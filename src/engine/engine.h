@@ -1,0 +1,80 @@
+#pragma once
+// The engine: requests in, token events out. Everything else in the product sees the engine through this header.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "decode/decoder.h"
+#include "device/ops.h"
+#include "engine/request.h"
+
+namespace ashlar {
+
+struct EngineOptions {
+  int32_t max_sequences = 16;   ///< run at once; further requests wait
+  int32_t max_queue = 1024;     ///< requests waiting; one more is refused
+  int32_t max_step_rows = 512;  ///< rows of one step, prefill and decode together
+  int32_t prefill_chunk = 256;  ///< most prompt rows of one sequence in a step
+  int64_t kv_bytes =
+      0;  ///< memory for pages; 0: enough for max_sequences of a quarter of the context, at least one full
+  int32_t kv_pages = 0;  ///< overrides kv_bytes (tests)
+  int32_t depth = 2;     ///< steps in flight: 2 overlaps host and device, 1 is the plain loop
+  bool prefix_cache = true;
+};
+
+/// Totals since the start. All monotonic except the gauges at the end.
+struct EngineCounters {
+  uint64_t steps = 0;
+  uint64_t prefill_tokens = 0;
+  uint64_t cached_tokens = 0;
+  uint64_t generated_tokens = 0;
+  uint64_t verify_spans = 0;
+  uint64_t drafted = 0;
+  uint64_t accepted = 0;
+  uint64_t preemptions = 0;
+  uint64_t requests_finished = 0;
+  uint64_t requests_cancelled = 0;
+  uint64_t requests_failed = 0;
+  int64_t draft_ns = 0, verify_ns = 0, sample_ns = 0, absorb_ns = 0;  ///< device thread
+  int64_t host_ns = 0;                                                ///< planning and collecting
+  int64_t device_wait_ns = 0;                                         ///< engine thread waiting for a step
+  int32_t running = 0, waiting = 0;
+  int32_t pages_total = 0, pages_free = 0, pages_cached = 0, pages_held = 0;
+  int64_t last_step_ns = 0;  ///< monotonic time of the newest finished step
+};
+
+class Engine {
+ public:
+  /// Takes the decoder and starts the engine's thread. `ops` and the models behind the decoder outlive the engine.
+  /// Throws Error("engine", ...) if the options cannot work, for instance if the pages cannot hold one full sequence.
+  Engine(Ops& ops, std::unique_ptr<Decoder> decoder, const EngineOptions& options);
+  /// Cancels what runs, waits for the device, delivers every terminal event.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Checks and queues a request; thread-safe. A Failure says in words what is wrong with it (then no event follows).
+  Result<RequestId> submit(Request request);
+  /// Ends a request as soon as possible; thread-safe; unknown or ended ids are ignored.
+  void cancel(RequestId id);
+  /// Blocks until nothing runs or waits.
+  void wait_idle();
+
+  EngineCounters counters() const;
+  /// Forgets cached prefixes that nobody uses.
+  void drop_prefix_cache();
+  /// Longest sequence in tokens, prompt included.
+  int32_t max_positions() const;
+  int32_t vocab() const;
+  /// Most rows of a verify span.
+  int32_t max_width() const;
+  std::string decoder_name() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ashlar

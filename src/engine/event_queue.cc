@@ -1,0 +1,47 @@
+#include "engine/event_queue.h"
+
+#include <utility>
+
+namespace ashlar {
+
+void EventQueue::on_tokens(const TokensEvent& event) {
+  TokenChunk chunk;
+  chunk.tokens.assign(event.tokens, event.tokens + event.n);
+  chunk.n_drafted = event.n_drafted;
+  if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
+  {
+    const std::lock_guard lock(mutex_);
+    chunks_.emplace_back(std::move(chunk));
+  }
+  ready_.notify_one();
+}
+
+void EventQueue::on_end(EndEvent event) {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = std::move(event);
+  }
+  ready_.notify_one();
+}
+
+// With the lock held and an event there.
+Event EventQueue::take() {
+  if (chunks_.empty()) return std::move(*std::exchange(end_, std::nullopt));
+  Event event = std::move(chunks_.front());
+  chunks_.pop_front();
+  return event;
+}
+
+Event EventQueue::next() {
+  std::unique_lock lock(mutex_);
+  ready_.wait(lock, [this] { return !chunks_.empty() || end_.has_value(); });
+  return take();
+}
+
+std::optional<Event> EventQueue::poll() {
+  const std::lock_guard lock(mutex_);
+  if (chunks_.empty() && !end_.has_value()) return std::nullopt;
+  return take();
+}
+
+}  // namespace ashlar

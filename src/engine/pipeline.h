@@ -1,0 +1,49 @@
+#pragma once
+// The device's side of the loop: launches run one after the other on a thread of their own, so that the engine can plan
+// the next step meanwhile. With depth 1 they run on the caller's thread, and the loop is the plain one.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "engine/scheduler.h"
+
+namespace ashlar {
+
+class Pipeline {
+ public:
+  static constexpr int32_t kMaxDepth = 2;
+
+  Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, int32_t max_spans);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  int32_t inflight() const { return static_cast<int32_t>(launched_ - collected_); }
+  bool full() const { return inflight() == depth_; }
+
+  /// The step to plan next; it is not in flight. Not while full().
+  Step& next() { return steps_[launched_ % depth_]; }
+  /// Sends next() on its way.
+  void launch();
+  /// Waits for the oldest step in flight and returns it; it is next's turn again once another collect follows.
+  Step& collect();
+
+ private:
+  void run(Step& step);
+  void serve();
+
+  Decoder& decoder_;
+  SlotTable& slots_;
+  const int32_t depth_;
+  std::array<Step, kMaxDepth> steps_;
+  uint64_t launched_ = 0;                // engine thread
+  uint64_t collected_ = 0;               // engine thread
+  std::atomic<uint64_t> submitted_ = 0;  // engine -> device
+  std::atomic<uint64_t> finished_ = 0;   // device -> engine
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ashlar

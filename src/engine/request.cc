@@ -1,0 +1,25 @@
+#include "engine/request.h"
+
+namespace ashlar {
+
+const char* name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "?";
+}
+
+double RequestStats::mean_length() const {
+  int64_t tokens = 0;
+  for (size_t n = 0; n < lengths.size(); ++n) tokens += static_cast<int64_t>(n) * lengths[n];
+  return verify_steps > 0 ? static_cast<double>(tokens) / verify_steps : 0.0;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,78 @@
+#pragma once
+// What goes into the engine and what comes out of it. The engine speaks token ids; text is its callers' business.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/sampler.h"
+#include "decode/sampling_params.h"
+
+namespace ashlar {
+
+enum class FinishReason : uint8_t {
+  kStop,       ///< a stop id was produced
+  kLength,     ///< max_tokens or the context limit was reached
+  kCancelled,  ///< cancel() was called
+  kError,      ///< see EndEvent::error
+};
+
+const char* name_of(FinishReason reason);
+
+/// Figures of one request.
+struct RequestStats {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  ///< of the prompt, found in the prefix cache at first admission
+  int32_t generated_tokens = 0;
+  int32_t preemptions = 0;
+  int32_t verify_steps = 0;  ///< decode steps that ran for this request
+  int32_t drafted = 0;
+  int32_t accepted = 0;
+  /// accepted_at[k]: steps in which at least k + 1 drafts were accepted; drafted_at[k]: steps that proposed at least k
+  /// + 1.
+  std::vector<int32_t> accepted_at, drafted_at;
+  /// lengths[n]: steps that appended n tokens (n >= 1, the bonus included).
+  std::vector<int32_t> lengths;
+  int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;  ///< monotonic; 0: never
+
+  /// Mean tokens per verify step, bonus included.
+  double mean_length() const;
+};
+
+/// New tokens of a request, in order. Views are valid during the call only.
+struct TokensEvent {
+  const int32_t* tokens = nullptr;
+  int32_t n = 0;
+  int32_t n_drafted = 0;                    ///< how many of them came from accepted drafts (the first ones)
+  const TokenLogprobs* logprobs = nullptr;  ///< [n], or null if not asked for
+};
+
+struct EndEvent {
+  FinishReason reason = FinishReason::kStop;
+  std::string error;
+  RequestStats stats;
+};
+
+/// Receives a request's events on the engine's thread: any number of on_tokens, then exactly one on_end. Must not block
+/// and must not call the engine, except cancel().
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_tokens(const TokensEvent& event) = 0;
+  virtual void on_end(EndEvent event) = 0;
+};
+
+struct Request {
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  int32_t max_tokens = 0;         ///< 0: up to the context limit
+  std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it
+  int32_t width = 0;              ///< most rows of a verify span; 0: the method's own. 1: plain decoding
+  uint64_t salt = 0;              ///< prefix-cache tenant
+  std::shared_ptr<EventSink> sink;
+};
+
+using RequestId = uint64_t;
+
+}  // namespace ashlar

@@ -1,0 +1,338 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace ashlar {
+namespace {
+
+int32_t pages_for(int32_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
+
+}  // namespace
+
+Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages,
+                     int32_t max_step_rows)
+    : options_(options), decoder_(decoder), slots_(slots), cache_(pages), max_step_rows_(max_step_rows) {
+  running_.reserve(options.max_sequences);
+  for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+}
+
+void Scheduler::add(Owned& sequence) {
+  waiting_.emplace_back();  // may throw, and must not take the sequence with it
+  waiting_.back() = std::move(sequence);
+}
+
+void Scheduler::cancel(RequestId id) {
+  const auto is_it = [id](const Owned& sequence) { return sequence->id == id; };
+  if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), is_it); it != waiting_.end()) {
+    end(**it, FinishReason::kCancelled, {});
+    waiting_.erase(it);
+  } else if (const auto at = std::find_if(running_.begin(), running_.end(), is_it); at != running_.end()) {
+    end(**at, FinishReason::kCancelled, {});
+    release_idle();
+  }
+}
+
+void Scheduler::end_all(FinishReason reason, const std::string& error) {
+  for (Owned& sequence : waiting_) {
+    if (!sequence) continue;
+    end(*sequence, reason, error);
+    if (sequence->slot >= 0) {  // its admission was interrupted
+      free_resources(*sequence);
+    } else {
+      cache_.release(sequence->pages);
+    }
+  }
+  waiting_.clear();
+  for (Owned& sequence : running_) end(*sequence, reason, error);
+  release_idle();
+}
+
+void Scheduler::fail_oldest() {
+  const std::string error = "the scheduler found no step that this request could take part in";
+  if (!running_.empty()) {
+    end(*running_.front(), FinishReason::kError, error);
+    release_idle();
+  } else if (!waiting_.empty()) {
+    end(*waiting_.front(), FinishReason::kError, error);
+    waiting_.pop_front();
+  }
+}
+
+bool Scheduler::plan(Step& step) {
+  step.plan.spans.clear();
+  step.plan.n_rows = 0;
+  step.members.clear();
+  step.error.clear();
+  plan_decodes(step);
+  plan_prefills(step);
+  drop_preempted(step);
+  release_idle();
+  admit_waiting(step);
+  for (const Step::Member& member : step.members) {
+    ++member.sequence->inflight;
+    member.sequence->inflight_tokens += member.most_tokens;
+    member.sequence->inflight_sure += member.sure_tokens;
+  }
+  return !step.plan.spans.empty();
+}
+
+void Scheduler::plan_decodes(Step& step) {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.state != SequenceState::kDecode) continue;
+    const auto known = static_cast<int32_t>(sequence.tokens.size());
+    const int32_t left = sequence.limit - known - sequence.inflight_sure;
+    if (left <= 0) continue;  // the steps in flight take it to its limit
+    const int32_t wanted = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
+    const int32_t width = std::min({wanted, decoder_.max_width(), left});
+    // The newest known token is at most known + inflight_tokens - 1, which is where the anchor stands.
+    const int32_t reach = std::min(known + sequence.inflight_tokens - 1 + width, sequence.limit);
+    if (!grow(sequence, reach)) continue;
+    step.plan.spans.push_back({sequence.slot, nullptr, 0, width, true, sequence.pages.data()});
+    step.plan.n_rows += width;
+    step.members.push_back({&sequence, width, 1, 0});
+  }
+}
+
+void Scheduler::plan_prefills(Step& step) {
+  for (Owned& sequence : running_) {
+    if (sequence->state == SequenceState::kPrefill) add_prefill(step, *sequence);
+  }
+}
+
+// Growing one sequence may have preempted another that was planned before it in this very step.
+void Scheduler::drop_preempted(Step& step) {
+  for (size_t i = step.members.size(); i-- > 0;) {
+    if (step.members[i].sequence->state != SequenceState::kPreempting) continue;
+    step.plan.n_rows -= step.plan.spans[i].n_rows;
+    step.plan.spans.erase(step.plan.spans.begin() + static_cast<int64_t>(i));
+    step.members.erase(step.members.begin() + static_cast<int64_t>(i));
+  }
+}
+
+void Scheduler::add_prefill(Step& step, Sequence& sequence) {
+  const int32_t rows =
+      std::min({options_.prefill_chunk, sequence.prefill_end - sequence.planned, max_step_rows_ - step.plan.n_rows});
+  if (rows <= 0) return;
+  const int32_t to = sequence.planned + rows;
+  const bool last = to == sequence.prefill_end;
+  if (!grow(sequence, to)) return;
+  step.plan.spans.push_back(
+      {sequence.slot, sequence.tokens.data() + sequence.planned, sequence.planned, rows, last, sequence.pages.data()});
+  step.plan.n_rows += rows;
+  step.members.push_back({&sequence, last ? 1 : 0, last ? 1 : 0, to});
+  sequence.planned = to;
+  if (last) sequence.state = SequenceState::kDecode;
+}
+
+void Scheduler::admit_waiting(Step& step) {
+  while (!waiting_.empty() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_) {
+    const bool preempting = std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
+      return sequence->state == SequenceState::kPreempting;
+    });
+    if (preempting || !admit(*waiting_.front())) return;
+    Sequence& sequence = *waiting_.front();
+    // Preempted sequences return to their place, so that the oldest is never the victim of a younger one.
+    const auto place = std::upper_bound(running_.begin(), running_.end(), sequence.id,
+                                        [](RequestId id, const Owned& other) { return id < other->id; });
+    running_.insert(place, std::move(waiting_.front()));
+    waiting_.pop_front();
+    add_prefill(step, sequence);
+  }
+}
+
+bool Scheduler::admit(Sequence& sequence) {
+  const auto known = static_cast<int32_t>(sequence.tokens.size());
+  int32_t cached = 0;
+  // The last token is always computed: its logits are what comes next.
+  if (options_.prefix_cache) cached = cache_.match(sequence.tokens, known - 1, sequence.pages, sequence.request.salt);
+  const int32_t reach = std::min(known + decoder_.max_width(), sequence.limit);
+  if (cache_.available() < pages_for(reach) - static_cast<int32_t>(sequence.pages.size())) {
+    cache_.release(sequence.pages);
+    sequence.pages.clear();
+    return false;
+  }
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  sequence.prefill_end = known;
+  sequence.planned = sequence.computed = cached;
+  sequence.state = SequenceState::kPrefill;
+
+  Slot& slot = slots_[sequence.slot];
+  slot.length = cached;
+  slot.anchor = -1;
+  slot.limit = sequence.limit;
+  slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
+  slot.done = false;
+  slot.params = sequence.request.sampling;
+  slot.stop_ids = sequence.request.stop_ids;
+  if (slot.params.has_penalties()) {
+    slot.counts.reserve(decoder_.vocab());
+    for (int32_t i = 0; i < known; ++i) {
+      if (i < sequence.prompt_length) {
+        slot.counts.add_prompt(sequence.tokens[i]);
+      } else {
+        slot.counts.add_answer(sequence.tokens[i]);
+      }
+    }
+  }
+  decoder_.admit(sequence.slot, slot);
+  if (!sequence.admitted_before) {
+    sequence.admitted_before = true;
+    sequence.stats.cached_tokens = cached;
+    sequence.stats.admitted_ns = now_ns();
+  }
+  totals_.cached_tokens += cached;
+  return true;
+}
+
+bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
+  while (sequence.state != SequenceState::kPreempting) {
+    const int32_t missing = pages_for(tokens) - static_cast<int32_t>(sequence.pages.size());
+    if (missing <= 0 || cache_.allocate(missing, sequence.pages)) return true;
+    const bool pages_are_coming = std::any_of(running_.begin(), running_.end(), [](const Owned& other) {
+      return other->state == SequenceState::kRetiring ||
+             (other->state == SequenceState::kPreempting && other->inflight > 0);
+    });
+    if (pages_are_coming) return false;
+    // The youngest gives way. What it published stays cached as long as nobody needs the room.
+    Sequence* victim = nullptr;
+    for (Owned& other : running_) {
+      if (other->state == SequenceState::kPrefill || other->state == SequenceState::kDecode) victim = other.get();
+    }
+    // Even the only sequence may give way to itself: readmitted it shares the published pages that it has duplicates of, whose
+    // parents its own pages kept from eviction.
+    victim->state = SequenceState::kPreempting;
+    ++victim->stats.preemptions;
+    ++totals_.preemptions;
+    if (victim->inflight > 0 || victim == &sequence) return false;
+    cache_.release(victim->pages);
+    victim->pages.clear();
+  }
+  return false;
+}
+
+void Scheduler::collect(Step& step) {
+  for (const Step::Member& member : step.members) {  // first of all, so that an exception below leaves the counts true
+    --member.sequence->inflight;
+    member.sequence->inflight_tokens -= member.most_tokens;
+    member.sequence->inflight_sure -= member.sure_tokens;
+  }
+  for (size_t i = 0; i < step.members.size(); ++i) {
+    const Step::Member& member = step.members[i];
+    Sequence& sequence = *member.sequence;
+    if (sequence.ended) continue;
+    if (!step.error.empty()) {
+      end(sequence, FinishReason::kError, step.error);
+      continue;
+    }
+    const SpanResult& span = step.result.spans[i];
+    if (!span.active) continue;
+    if (member.prefill_to > 0) {
+      sequence.computed = member.prefill_to;
+      totals_.prefill_tokens += step.plan.spans[i].n_rows;
+    } else {
+      count_step(sequence, span);
+    }
+    append(sequence, span, &step.result.logprob(i, 0));
+  }
+  const StepTimes& times = step.result.times;
+  totals_.draft_ns += times.draft_ns;
+  totals_.verify_ns += times.verify_ns;
+  totals_.sample_ns += times.sample_ns;
+  totals_.absorb_ns += times.absorb_ns;
+  ++totals_.steps;
+  totals_.last_step_ns = now_ns();
+  release_idle();
+}
+
+void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
+  RequestStats& stats = sequence.stats;
+  ++stats.verify_steps;
+  stats.drafted += span.n_drafted;
+  stats.accepted += span.n_accepted;
+  for (int32_t k = 0; k < span.n_drafted; ++k) ++stats.drafted_at[k];
+  for (int32_t k = 0; k < span.n_accepted; ++k) ++stats.accepted_at[k];
+  ++stats.lengths[span.n_tokens];
+  ++totals_.verify_spans;
+  totals_.drafted += span.n_drafted;
+  totals_.accepted += span.n_accepted;
+}
+
+void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs) {
+  if (span.n_tokens > 0) {
+    if (sequence.stats.first_token_ns == 0) sequence.stats.first_token_ns = now_ns();
+    sequence.tokens.insert(sequence.tokens.end(), span.tokens, span.tokens + span.n_tokens);
+    sequence.computed = static_cast<int32_t>(sequence.tokens.size()) - 1;
+    sequence.stats.generated_tokens += span.n_tokens;
+    totals_.generated_tokens += span.n_tokens;
+    TokensEvent event;
+    event.tokens = sequence.tokens.data() + sequence.tokens.size() - span.n_tokens;
+    event.n = span.n_tokens;
+    event.n_drafted = span.n_accepted;
+    event.logprobs = sequence.request.sampling.wants_logprobs() ? logprobs : nullptr;
+    sequence.request.sink->on_tokens(event);
+  }
+  if (options_.prefix_cache) {
+    const auto full = static_cast<size_t>(sequence.computed / kPageTokens);
+    cache_.publish(std::span(sequence.tokens).first(full * kPageTokens), std::span(sequence.pages).first(full),
+                   sequence.request.salt);
+  }
+  if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
+  if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});
+}
+
+void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& error) {
+  if (sequence.ended) return;
+  sequence.ended = true;
+  sequence.state = SequenceState::kRetiring;
+  sequence.stats.finished_ns = now_ns();
+  if (reason == FinishReason::kCancelled) {
+    ++totals_.requests_cancelled;
+  } else if (reason == FinishReason::kError) {
+    ++totals_.requests_failed;
+  } else {
+    ++totals_.requests_finished;
+  }
+  sequence.request.sink->on_end(EndEvent{reason, error, std::move(sequence.stats)});
+}
+
+void Scheduler::free_resources(Sequence& sequence) {
+  cache_.release(sequence.pages);
+  sequence.pages.clear();
+  free_slots_.push_back(sequence.slot);
+  sequence.slot = -1;
+}
+
+void Scheduler::release_idle() {
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence& sequence = *running_[i];
+    if (sequence.inflight > 0) continue;
+    if (sequence.state == SequenceState::kRetiring) {
+      free_resources(sequence);
+      running_.erase(running_.begin() + static_cast<int64_t>(i));
+    } else if (sequence.state == SequenceState::kPreempting) {
+      free_resources(sequence);
+      sequence.state = SequenceState::kWaiting;
+      // From the youngest to the oldest: the queue ends up in order of arrival.
+      waiting_.push_front(std::move(running_[i]));
+      running_.erase(running_.begin() + static_cast<int64_t>(i));
+    }
+  }
+  if (running_.empty()) ASHLAR_CHECK_EQ(cache_.held_pages(), 0);
+}
+
+void Scheduler::report(EngineCounters& counters) const {
+  counters = totals_;
+  counters.running = static_cast<int32_t>(running_.size());
+  counters.waiting = static_cast<int32_t>(waiting_.size());
+  counters.pages_total = cache_.total();
+  counters.pages_free = cache_.free_pages();
+  counters.pages_cached = cache_.cached_pages();
+  counters.pages_held = cache_.held_pages();
+}
+
+}  // namespace ashlar

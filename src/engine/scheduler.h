@@ -1,0 +1,85 @@
+#pragma once
+// Decides what each step computes. plan() works with upper bounds, since results of the step in flight are not known
+// yet; collect() brings the bounds back to the facts.
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "engine/engine.h"
+#include "engine/sequence.h"
+#include "kv/page_cache.h"
+
+namespace ashlar {
+
+/// A step on its way: the plan, who is in it, and room for its results.
+struct Step {
+  struct Member {
+    Sequence* sequence = nullptr;
+    int32_t most_tokens = 0;  ///< upper bound of what it may append
+    int32_t sure_tokens = 0;
+    int32_t prefill_to = 0;  ///< prefill: tokens computed when it is done; 0 for decode spans
+  };
+  StepPlan plan;
+  std::vector<Member> members;  // as plan.spans
+  StepResult result;
+  std::string error;  ///< not empty: the launch failed and the results mean nothing
+};
+
+class Scheduler {
+ public:
+  Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages, int32_t max_step_rows);
+
+  /// Queues a sequence; on an exception the caller keeps it.
+  void add(std::unique_ptr<Sequence>& sequence);
+  /// Tells the sequence's end without having queued it.
+  void refuse(Sequence& sequence, const std::string& error) { end(sequence, FinishReason::kError, error); }
+  /// Ends the sequence if it is still here.
+  void cancel(RequestId id);
+  /// Ends all sequences with `reason`; those in flight are released when their steps come back.
+  void end_all(FinishReason reason, const std::string& error);
+
+  /// Fills step.plan; false if there is nothing to run.
+  bool plan(Step& step);
+  /// Takes in the results of a step, in the order the steps were planned.
+  void collect(Step& step);
+  /// Called when nothing could be planned and nothing is in flight although sequences remain: ends the oldest, so that
+  /// the rest can go on.
+  void fail_oldest();
+
+  bool empty() const { return waiting_.empty() && running_.empty(); }
+  PageCache& cache() { return cache_; }
+  /// Adds gauges and totals that the scheduler keeps.
+  void report(EngineCounters& counters) const;
+
+ private:
+  using Owned = std::unique_ptr<Sequence>;
+
+  void plan_decodes(Step& step);
+  void plan_prefills(Step& step);
+  void drop_preempted(Step& step);
+  void admit_waiting(Step& step);
+  bool admit(Sequence& sequence);
+  void add_prefill(Step& step, Sequence& sequence);
+  /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
+  bool grow(Sequence& sequence, int32_t tokens);
+  void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
+  void count_step(Sequence& sequence, const SpanResult& span);
+  void end(Sequence& sequence, FinishReason reason, const std::string& error);
+  void release_idle();
+  void free_resources(Sequence& sequence);
+
+  EngineOptions options_;
+  Decoder& decoder_;
+  SlotTable& slots_;
+  PageCache cache_;
+  int32_t max_step_rows_;
+  std::deque<Owned> waiting_;
+  std::vector<Owned> running_;  // in order of arrival
+  std::vector<int32_t> free_slots_;
+  EngineCounters totals_;
+};
+
+}  // namespace ashlar

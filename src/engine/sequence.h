@@ -1,0 +1,44 @@
+#pragma once
+// A request on its way through the engine.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace ashlar {
+
+enum class SequenceState : uint8_t {
+  kWaiting,     ///< in the queue; holds no slot and no page
+  kPrefill,     ///< some tokens are not planned yet
+  kDecode,      ///< everything known is planned; each step appends
+  kPreempting,  ///< goes back to the queue when its last step in flight has ended
+  kRetiring,    ///< its end was told; slot and pages go when its last step in flight has ended
+};
+
+struct Sequence {
+  RequestId id = 0;
+  Request request;
+  std::vector<int32_t> tokens;  ///< prompt and answer; capacity `limit`, so that launches may point into it
+  std::vector<int32_t>
+      pages;  ///< page i holds K and V of positions [16 i, 16 i + 16); capacity for `limit`, entries never move
+  int32_t prompt_length = 0;
+  int32_t limit = 0;  ///< most tokens, prompt included
+
+  SequenceState state = SequenceState::kWaiting;
+  int32_t slot = -1;
+  int32_t prefill_end = 0;      ///< tokens to prefill since the newest admission
+  int32_t planned = 0;          ///< of those, cached or planned
+  int32_t inflight = 0;         ///< steps that include this sequence and are not collected
+  int32_t inflight_tokens = 0;  ///< most tokens those steps may append
+  int32_t inflight_sure = 0;    ///< tokens they append for certain, unless the sequence ends
+  bool ended = false;           ///< on_end was called
+  bool admitted_before = false;
+  RequestStats stats;
+
+  /// Tokens whose K and V are in the cache for certain: all but the newest while decoding.
+  int32_t computed = 0;
+};
+
+}  // namespace ashlar
