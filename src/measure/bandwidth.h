@@ -1,0 +1,26 @@
+#pragma once
+// How fast this machine reads memory: the ceiling of decoding, which reads every weight once a step.
+
+#include <cstdint>
+
+namespace ashlar {
+
+struct Bandwidth {
+  double best = 0;           ///< bytes per second of the fastest pass
+  double median = 0;         ///< and of the median one
+  int64_t buffer_bytes = 0;  ///< read in each pass
+  int32_t threads = 0;
+};
+
+/// Size of the last-level cache as the system states it; 0 if unknown.
+int64_t last_level_cache_bytes();
+
+/// A buffer that a last-level cache cannot hold: four times its size and at least 1 GiB, but at most `available` / 4
+/// (0: unknown).
+int64_t bandwidth_buffer_bytes(int64_t available);
+
+/// Reads a buffer of `bytes` over and over on `threads` workers for about `seconds`, at least three passes after a
+/// first one that does not count. Every byte is loaded, each worker walks forward with a prefetch distance of 1 KiB.
+Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds);
+
+}  // namespace ashlar

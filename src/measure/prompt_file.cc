@@ -1,0 +1,91 @@
+#include "measure/prompt_file.h"
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+constexpr const char* kFields = "prompt_ids, messages, prompt, turns or question";
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error("prompts", where + ": " + what);
+}
+
+Json as_conversation(std::string text) { return Json::array({Json{{"role", "user"}, {"content", std::move(text)}}}); }
+
+std::string text_of(const Json& value, const std::string& where, const std::string& field) {
+  if (!value.is_string()) fail(where, field + " is " + value.type_name() + "; expected a string");
+  if (value.get_ref<const std::string&>().empty()) fail(where, field + " is empty");
+  return value.get<std::string>();
+}
+
+Json checked_messages(const Json& value, const std::string& where) {
+  if (!value.is_array() || value.empty()) fail(where, "messages is no list of messages; expected at least one");
+  for (const Json& message : value) {
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
+        !message.contains("content")) {
+      fail(where, "messages holds " + for_message(message.dump(-1, ' ', true, Json::error_handler_t::replace)) +
+                      "; expected objects with role and content");
+    }
+  }
+  return value;
+}
+
+std::vector<int32_t> checked_ids(const JsonFields& fields, const std::string& where) {
+  std::vector<int32_t> ids = fields.integers("prompt_ids", 0, INT32_MAX);
+  if (ids.empty()) fail(where, "prompt_ids is empty");
+  return ids;
+}
+
+EvalPrompt parse_line(std::string_view line, const std::string& where) {
+  const Json object = parse_json(line, where);
+  const JsonFields fields(object, where, "prompts");
+  EvalPrompt prompt;
+  prompt.name = where;
+  prompt.category = fields.string("category", "");
+  if (fields.has("prompt_ids")) {
+    prompt.ids = checked_ids(fields, where);
+  } else if (fields.has("messages")) {
+    prompt.messages = checked_messages(fields.raw("messages"), where);
+  } else if (fields.has("prompt")) {
+    prompt.messages = as_conversation(text_of(fields.raw("prompt"), where, "prompt"));
+  } else if (fields.has("turns")) {
+    const Json& turns = fields.raw("turns");
+    if (!turns.is_array() || turns.empty()) fail(where, "turns is no list of strings; expected at least one");
+    prompt.messages = as_conversation(text_of(turns.front(), where, "the first of turns"));
+  } else if (fields.has("question")) {
+    prompt.messages = as_conversation(text_of(fields.raw("question"), where, "question"));
+  } else {
+    fail(where, std::string("has no prompt; expected one of the fields ") + kFields);
+  }
+  return prompt;
+}
+
+}  // namespace
+
+std::vector<EvalPrompt> parse_prompts(std::string_view text, const std::string& name, size_t limit) {
+  std::vector<EvalPrompt> prompts;
+  if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+  size_t number = 0;
+  while (!text.empty() && (limit == 0 || prompts.size() < limit)) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    prompts.push_back(parse_line(line, name + ":" + std::to_string(number)));
+  }
+  if (prompts.empty()) fail(name, "holds no prompts; expected one JSON object a line");
+  return prompts;
+}
+
+std::vector<EvalPrompt> read_prompt_file(const std::filesystem::path& path, size_t limit) {
+  if (path.extension() != ".jsonl") {
+    fail(path.string(), "is no .jsonl file; expected JSON Lines, one object a line (unpack .gz and .xz first)");
+  }
+  return parse_prompts(read_text_file(path, kMaxFileBytes), path.string(), limit);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,44 @@
+#include "measure/step_bench.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ashlar {
+
+StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
+                     int32_t width, int32_t max_rows)
+    : decoder_(std::move(decoder)), slots_(1), width_(width) {
+  const auto length = static_cast<int32_t>(prompt.size());
+  KvLayout layout;
+  decoder_->register_planes(layout);
+  // Drafts of the last step reach beyond the limit.
+  pages_.resize((length + max_tokens + kMaxWidth) / kPageTokens + 1);
+  std::iota(pages_.begin(), pages_.end(), 0);
+  kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
+  decoder_->start({max_rows, 1, 1}, *kv_);
+  result_.reserve(1);
+
+  Slot& slot = slots_[0];
+  slot.limit = length + max_tokens;
+  slot.width = width;
+  decoder_->admit(0, slot);
+  for (int32_t start = 0; start < length; start += max_rows) {
+    const int32_t rows = std::min(max_rows, length - start);
+    plan_.spans = {{0, prompt.data() + start, start, rows, start + rows == length, pages_.data()}};
+    plan_.n_rows = rows;
+    decoder_->launch(plan_, slots_, result_);
+  }
+  after_prompt_ = slot;
+  plan_.spans = {{0, nullptr, 0, width_, true, pages_.data()}};
+  plan_.n_rows = width_;
+}
+
+void StepBench::step() {
+  // A step that could not use its whole width for nearness of the limit would be cheaper than others.
+  if (slots_[0].done || slots_[0].length + width_ >= slots_[0].limit) slots_[0] = after_prompt_;
+  decoder_->launch(plan_, slots_, result_);
+  times_.push_back(result_.times);
+  tokens_ += result_.spans[0].n_tokens;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,42 @@
+#pragma once
+// Whole decode steps of one sequence, launched one after the other on the caller's thread: what a step costs on the
+// device, split into its parts, without the engine's own work.
+
+#include <memory>
+#include <vector>
+
+#include "decode/decoder.h"
+
+namespace ashlar {
+
+class StepBench {
+ public:
+  /// Decodes from `prompt` on; after `max_tokens` tokens it starts over behind the prompt. `width` rows a step (1:
+  /// plain decoding). `max_rows`: of one launch. `ops` outlives this.
+  StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
+            int32_t width, int32_t max_rows);
+
+  /// One decode step. Greedy.
+  void step();
+
+  /// Forgets what was recorded so far.
+  void reset() { times_.clear(), tokens_ = 0; }
+  /// One entry a step since the last reset.
+  const std::vector<StepTimes>& times() const { return times_; }
+  /// Tokens of those steps.
+  int64_t tokens() const { return tokens_; }
+
+ private:
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<KvMemory> kv_;
+  std::vector<int32_t> pages_;
+  SlotTable slots_;
+  Slot after_prompt_;
+  StepPlan plan_;
+  StepResult result_;
+  int32_t width_;
+  std::vector<StepTimes> times_;
+  int64_t tokens_ = 0;
+};
+
+}  // namespace ashlar
