@@ -1,0 +1,238 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "app/answers.h"
+#include "app/commands.h"
+#include "app/demo_prompts.h"
+#include "app/figures.h"
+#include "app/flags.h"
+#include "app/interrupt.h"
+#include "app/ordered_output.h"
+#include "app/progress.h"
+#include "app/prompts.h"
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+struct DemoOptions {
+  SessionOptions session;
+  SamplingParams sampling;
+  std::string prompts_file;
+  std::vector<std::string> prompts;
+  int32_t max_tokens = 256;
+  int32_t rounds = 3;
+  ColorMode color = ColorMode::kAuto;
+};
+
+// One way to decode: what it answered and how fast, prompt by prompt.
+struct Road {
+  std::vector<Answer> answers;  // of the first round
+  std::vector<double> seconds;  // best of all rounds, from the first token to the end
+  bool repeats = true;          // every round gave the same tokens
+};
+
+class DemoPrinter final : public AnswerListener {
+ public:
+  DemoPrinter(bool shown, bool color) : shown_(shown), color_(color) {}
+  void on_text(size_t, std::string_view text, bool drafted) override {
+    if (!shown_) return;
+    const std::string styled = tinted(text, drafted, color_);
+    std::fwrite(styled.data(), 1, styled.size(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  bool shown_;
+  bool color_;
+};
+
+class Demo {
+ public:
+  Demo(const DemoOptions& options, Session& session, std::vector<Prompt> prompts)
+      : options_(options),
+        session_(session),
+        prompts_(std::move(prompts)),
+        color_(use_color(options.color, STDOUT_FILENO)) {}
+
+  // Returns whether both roads gave the same tokens everywhere.
+  bool run() {
+    show_both();
+    measure_more();
+    if (InterruptScope::requested()) throw CLI::RuntimeError(kInterruptedExit);
+    return report();
+  }
+
+ private:
+  DecoderSpec plain_spec() const { return {}; }
+
+  AnswerJob job_of(size_t prompt) const {
+    AnswerJob job;
+    job.request.prompt = !prompts_[prompt].ids.empty()  ? prompts_[prompt].ids
+                         : session_.has_chat_template() ? session_.encode_chat(prompts_[prompt].messages)
+                                                        : session_.encode_raw(prompts_[prompt].text);
+    job.request.sampling = options_.sampling;
+    job.request.max_tokens = options_.max_tokens;
+    job.request.stop_ids = session_.config().stop_ids;
+    return job;
+  }
+
+  Answer answer(size_t prompt, bool shown) {
+    DemoPrinter printer(shown, color_);
+    Answer answer = run_answers(session_.engine(), session_.tokenizer(), {job_of(prompt)}, printer)[0];
+    if (answer.finish == "error") throw Error("demo", answer.error);
+    return answer;
+  }
+
+  void record(Road& road, size_t prompt, Answer answer) {
+    const double seconds = static_cast<double>(answer.stats.finished_ns - answer.stats.first_token_ns) * 1e-9;
+    if (road.answers.size() == prompt) {
+      road.answers.push_back(std::move(answer));
+      road.seconds.push_back(seconds);
+      return;
+    }
+    road.seconds[prompt] = std::min(road.seconds[prompt], seconds);
+    road.repeats = road.repeats && road.answers[prompt].tokens == answer.tokens;
+  }
+
+  // The first round: every prompt plainly, then every prompt with drafts, as it comes.
+  void show_both() {
+    session_.start(plain_spec());
+    heading("plain decoding, one token a step");
+    show_round(plain_);
+    session_.start();
+    heading("with " + folder_name(*session_.choice().drafter) + (color_ ? ", drafted tokens in colour" : ""));
+    show_round(drafted_);
+  }
+
+  void show_round(Road& road) {
+    answer(0, false);  // caches and clocks warm up
+    for (size_t i = 0; i < prompts_.size() && !InterruptScope::requested(); ++i) {
+      std::printf("\n%s%s%s\n", color_ ? "\033[1m" : "> ", prompts_[i].text.c_str(), color_ ? "\033[0m" : "");
+      record(road, i, answer(i, true));
+      const AnswerTotals totals = totals_of(road, i);
+      std::printf("%s%s[%zu tokens, %.0f tokens/s", road.answers[i].text.ends_with('\n') ? "" : "\n",
+                  color_ ? "\033[2m" : "", road.answers[i].tokens.size(), totals.decode_rate());
+      if (totals.drafted > 0) std::printf(", %.2f tokens per step", totals.mean_length());
+      std::printf("]%s\n", color_ ? "\033[0m" : "");
+    }
+    std::fflush(stdout);
+  }
+
+  // More rounds, silently and in turns, so that a moment of other load on the machine does not decide.
+  void measure_more() {
+    const auto total = static_cast<int64_t>(2 * (options_.rounds - 1) * prompts_.size());
+    Progress progress("measuring", total);
+    int64_t done = 0;
+    for (int32_t round = 1; round < options_.rounds; ++round) {
+      for (Road* road : {&plain_, &drafted_}) {
+        session_.start(road == &plain_ ? plain_spec() : session_.spec());
+        answer(0, false);
+        for (size_t i = 0; i < prompts_.size() && !InterruptScope::requested(); ++i) {
+          record(*road, i, answer(i, false));
+          progress.update(++done);
+        }
+      }
+    }
+  }
+
+  static AnswerTotals totals_of(const Road& road, size_t prompt) {
+    AnswerTotals totals;
+    totals.add(road.answers[prompt]);
+    return totals;
+  }
+
+  // Tokens per second over all prompts, the first token of each left out: it belongs to the prompt's time.
+  static double rate(const Road& road) {
+    double tokens = 0, seconds = 0;
+    for (size_t i = 0; i < road.answers.size(); ++i) {
+      tokens += static_cast<double>(road.answers[i].tokens.size()) - 1;
+      seconds += road.seconds[i];
+    }
+    return seconds > 0 ? tokens / seconds : 0;
+  }
+
+  bool report() {
+    AnswerTotals totals;
+    double best = 0;
+    size_t best_prompt = 0;
+    bool identical = plain_.repeats && drafted_.repeats;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      totals.add(drafted_.answers[i]);
+      identical = identical && plain_.answers[i].tokens == drafted_.answers[i].tokens;
+      const double gain = drafted_.seconds[i] > 0 ? plain_.seconds[i] / drafted_.seconds[i] : 0;
+      if (gain > best) {
+        best = gain;
+        best_prompt = i;
+      }
+    }
+    heading("result (best of " + std::to_string(options_.rounds) + " rounds)");
+    std::printf("plain:    %6.0f tokens/s\n", rate(plain_));
+    std::printf("drafting: %6.0f tokens/s\n", rate(drafted_));
+    std::printf("speed-up: %.1fx\n", rate(plain_) > 0 ? rate(drafted_) / rate(plain_) : 0.0);
+    std::printf("best prompt: %.1fx (%.60s)\n", best, prompts_[best_prompt].text.c_str());
+    std::printf("mean acceptance length: %.2f tokens per step; share of the steps that gave\n", totals.mean_length());
+    const int width = std::min(72, terminal_width(STDOUT_FILENO));
+    for (const std::string& line : histogram_lines(totals.lengths, width)) std::printf("%s\n", line.c_str());
+    std::printf("identical: %s\n", identical ? "yes" : "NO");
+    return identical;
+  }
+
+  void heading(const std::string& text) const {
+    std::printf("\n%s== %s ==%s\n", color_ ? "\033[1m" : "", text.c_str(), color_ ? "\033[0m" : "");
+  }
+
+  const DemoOptions& options_;
+  Session& session_;
+  std::vector<Prompt> prompts_;
+  bool color_;
+  Road plain_, drafted_;
+};
+
+void demo(DemoOptions& options) {
+  options.session.engine.max_sequences = 4;
+  options.session.engine.prefix_cache = false;  // every round does the same work
+  std::vector<Prompt> prompts;
+  if (!options.prompts_file.empty()) prompts = read_prompts(options.prompts_file, "");
+  for (const std::string& text : options.prompts) prompts.push_back(make_prompt(text, ""));
+  if (prompts.empty()) {
+    for (const char* text : kDemoPrompts) prompts.push_back(make_prompt(text, ""));
+  }
+  const std::unique_ptr<Session> session = open_session(options.session);
+  if (!session->has_drafter())
+    throw Error("demo", "there is no drafter to compare plain decoding with; name one with --drafter");
+  const InterruptScope scope;
+  if (!Demo(options, *session, std::move(prompts)).run()) {
+    print_error("plain decoding and drafting gave different tokens; this must never happen, please report it");
+    throw CLI::RuntimeError(1);
+  }
+}
+
+}  // namespace
+
+CLI::App* add_demo_command(CLI::App& app) {
+  auto options = std::make_shared<DemoOptions>();
+  CLI::App* command = app.add_subcommand("demo", "Plain decoding against drafting: speed, acceptance, identity");
+  command->add_option("-p,--prompt", options->prompts, "Ask this instead of the built-in prompts (repeatable)")
+      ->type_name("STR")
+      ->allow_extra_args(false);
+  command->add_option("--prompts", options->prompts_file, "Ask these: JSONL, or one prompt a line")->type_name("FILE");
+  command->add_option("-n,--max-tokens", options->max_tokens, "Longest answer")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "How often each prompt is measured; the best counts")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  add_color_flag(*command, options->color);
+  add_session_flags(*command, options->session);
+  add_sampling_flags(*command, options->sampling);
+  command->callback([options] { demo(*options); });
+  return command;
+}
+
+}  // namespace ashlar

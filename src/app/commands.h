@@ -1,0 +1,17 @@
+#pragma once
+// One function a subcommand: it adds the command with its flags and its callback, and main.cc calls it. A callback
+// prints its own output, throws Error for outside data that is wrong (exit code 1) or CLI::ValidationError for a flag
+// (exit code 2), and CLI::RuntimeError(code) to end with another exit code.
+
+#include <CLI/CLI.hpp>
+
+namespace ashlar {
+
+CLI::App* add_run_command(CLI::App& app);
+CLI::App* add_chat_command(CLI::App& app);
+CLI::App* add_inspect_command(CLI::App& app);
+CLI::App* add_eval_command(CLI::App& app);
+CLI::App* add_bench_command(CLI::App& app);
+CLI::App* add_demo_command(CLI::App& app);
+
+}  // namespace ashlar

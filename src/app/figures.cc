@@ -1,0 +1,120 @@
+#include "app/figures.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace ashlar {
+namespace {
+
+std::string number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string rate_text(double rate) { return number(rate < 100 ? "%.1f" : "%.0f", rate) + " tokens/s"; }
+
+}  // namespace
+
+void AnswerTotals::add(const Answer& answer) {
+  const RequestStats& stats = answer.stats;
+  ++answers;
+  prompt_tokens += stats.prompt_tokens;
+  cached_tokens += stats.cached_tokens;
+  tokens += static_cast<int64_t>(answer.tokens.size());
+  verify_steps += stats.verify_steps;
+  drafted += stats.drafted;
+  accepted += stats.accepted;
+  lengths.resize(std::max(lengths.size(), stats.lengths.size()));
+  for (size_t n = 0; n < stats.lengths.size(); ++n) {
+    lengths[n] += stats.lengths[n];
+    verified_tokens += static_cast<int64_t>(n) * stats.lengths[n];
+  }
+  if (stats.first_token_ns > 0) decode_seconds += static_cast<double>(stats.finished_ns - stats.first_token_ns) * 1e-9;
+}
+
+double AnswerTotals::mean_length() const {
+  return verify_steps > 0 ? static_cast<double>(verified_tokens) / static_cast<double>(verify_steps) : 0.0;
+}
+
+double AnswerTotals::decode_rate() const {
+  return decode_seconds > 0 ? static_cast<double>(verified_tokens) / decode_seconds : 0.0;
+}
+
+std::string stats_line(const std::vector<Answer>& answers, double seconds) {
+  AnswerTotals totals;
+  for (const Answer& answer : answers) totals.add(answer);
+  std::string text = std::to_string(totals.tokens) + (totals.tokens == 1 ? " token" : " tokens");
+  const bool one = answers.size() == 1;
+  if (!one) text += " in " + std::to_string(answers.size()) + " answers";
+  const double rate = one ? totals.decode_rate() : seconds > 0 ? static_cast<double>(totals.tokens) / seconds : 0.0;
+  if (rate > 0) text += ", " + rate_text(rate);
+  if (totals.drafted > 0) text += ", " + number("%.2f", totals.mean_length()) + " tokens per step";
+  if (totals.prompt_tokens > 0) text += ", prompt " + std::to_string(totals.prompt_tokens) + " tokens";
+  if (totals.cached_tokens > 0) text += " (" + std::to_string(totals.cached_tokens) + " cached)";
+  if (one && answers[0].stats.first_token_ns > 0) {
+    const RequestStats& stats = answers[0].stats;
+    text += ", first token after " +
+            number("%.1f ms", static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-6);
+  }
+  if (one && !answers[0].finish.empty() && answers[0].finish != "stop") {
+    text += answers[0].finish == "length" ? ", stopped at the length limit" : ", " + answers[0].finish;
+  }
+  return text;
+}
+
+std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, int width) {
+  int64_t total = 0, most = 1;
+  size_t last = 0;
+  for (size_t n = 1; n < lengths.size(); ++n) {
+    total += lengths[n];
+    most = std::max(most, lengths[n]);
+    if (lengths[n] > 0) last = n;
+  }
+  const int bar = std::max(5, width - 16);
+  std::vector<std::string> lines;
+  for (size_t n = 1; n <= last; ++n) {
+    if (lengths[n] == 0) continue;
+    const auto filled = static_cast<size_t>((lengths[n] * bar + most - 1) / most);  // whatever occurs shows
+    char head[32], tail[32];
+    std::snprintf(head, sizeof head, "  %2zu | ", n);
+    std::snprintf(tail, sizeof tail, "%.1f %%", 100.0 * static_cast<double>(lengths[n]) / static_cast<double>(total));
+    lines.push_back(head + std::string(filled, '#') + " " + tail);
+  }
+  return lines;
+}
+
+Json stats_json(const Answer& answer) {
+  const RequestStats& stats = answer.stats;
+  return {{"prompt_tokens", stats.prompt_tokens},
+          {"cached_tokens", stats.cached_tokens},
+          {"generated_tokens", answer.tokens.size()},
+          {"seconds", answer.seconds()},
+          {"first_token_seconds",
+           stats.first_token_ns > 0 ? static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-9 : 0.0},
+          {"tokens_per_second", answer.decode_tokens_per_second()},
+          {"verify_steps", stats.verify_steps},
+          {"drafted", stats.drafted},
+          {"accepted", stats.accepted},
+          {"mean_acceptance_length", stats.mean_length()},
+          {"preemptions", stats.preemptions}};
+}
+
+Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
+  const auto entry = [&tokenizer](int32_t id, float logprob) {
+    return Json{{"id", id}, {"token", tokenizer.piece_bytes(id)}, {"logprob", logprob}};
+  };
+  Json list = Json::array();
+  for (size_t i = 0; i < answer.logprobs.size(); ++i) {
+    const TokenLogprobs& logprobs = answer.logprobs[i];
+    Json item = entry(answer.tokens[i], logprobs.token);
+    Json& top = item["top"] = Json::array();
+    for (int32_t k = 0; k < logprobs.n_top; ++k) top.push_back(entry(logprobs.top_ids[k], logprobs.top_values[k]));
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+std::string dump_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace ashlar

@@ -1,0 +1,196 @@
+#include "app/flags.h"
+
+#include <cmath>
+#include <map>
+
+#include "app/memory_plan.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kDrafterGroup = "Drafting";
+constexpr const char* kDeviceGroup = "Device and memory";
+constexpr const char* kSamplingGroup = "Sampling";
+
+std::string parse_size(std::string& text) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes || *bytes < (1 << 20)) return "\"" + text + "\" is not at least 1M of memory; expected something like 512M or 4G";
+  text = std::to_string(*bytes);
+  return {};
+}
+
+void add_drafter_flags(CLI::App& command, SessionOptions& options) {
+  command.add_option("--drafter", options.drafter, "Drafter folder, or none (default: MODEL-dflash beside the model)")
+      ->type_name("FOLDER")
+      ->envname("ASHLAR_DRAFTER")
+      ->group(kDrafterGroup);
+  command
+      .add_option("--width", options.dflash.width,
+                  "Most tokens checked at once, anchor included (default: chosen pass by pass)")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMaxWidth))
+      ->group(kDrafterGroup);
+  command.add_option("--draft-window", options.dflash.window, "The drafter sees the newest N tokens only (0: all)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str()
+      ->group(kDrafterGroup);
+  command.add_option("--passes", options.dflash.passes, "Drafter passes a block; 1 is plain DFlash and mostly fastest")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxWidth))
+      ->capture_default_str()
+      ->group(kDrafterGroup);
+  command
+      .add_option("--schedule", options.dflash.schedule,
+                  "With more passes: how many tokens each one fixes (default: cosine)")
+      ->type_name("cosine|linear|sqrt")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, DenoiseSchedule>{{"cosine", DenoiseSchedule::kCosine},
+                                                                         {"linear", DenoiseSchedule::kLinear},
+                                                                         {"sqrt", DenoiseSchedule::kSquareRoot}})
+              .description(""))
+      ->group(kDrafterGroup);
+  command.add_flag("!--no-self-test", options.self_test, "Skip the drafter's self-test at the start")
+      ->group(kDrafterGroup);
+}
+
+void add_device_flags(CLI::App& command, SessionOptions& options) {
+  command.add_option("--device", options.device, "cpu, or ref: plain loops, slow, the reference")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(device_names()).description(""))
+      ->capture_default_str()
+      ->envname("ASHLAR_DEVICE")
+      ->group(kDeviceGroup);
+  command.add_option("--threads", options.device_options.threads, "Worker threads (0: one per core)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->envname("ASHLAR_THREADS")
+      ->group(kDeviceGroup);
+  std::string isas;
+  for (const std::string& isa : isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
+  command
+      .add_option("--isa", options.device_options.isa, "Instruction set (default: the best here; here: " + isas + ")")
+      ->type_name("NAME")
+      ->envname("ASHLAR_FORCE_ISA")
+      ->group(kDeviceGroup);
+  command
+      .add_option("--max-context", options.max_context, "Longest sequence in tokens, prompt included (0: the model's)")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str()
+      ->group(kDeviceGroup);
+  command
+      .add_option("--kv-memory", options.engine.kv_bytes,
+                  "Memory for the KV cache, e.g. 512M (default: what is needed)")
+      ->type_name("SIZE")
+      ->transform(CLI::Validator(parse_size, ""))
+      ->envname("ASHLAR_KV_MEMORY")
+      ->group(kDeviceGroup);
+  command
+      .add_option("--kv-dtype", options.device_options.kv_dtype,
+                  "Numbers in the KV cache of the cpu device (default: bf16)")
+      ->type_name("bf16|f32")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, DType>{{"bf16", DType::kBF16}, {"f32", DType::kF32}})
+                      .description(""))
+      ->group(kDeviceGroup);
+  command.add_option("--max-sequences", options.engine.max_sequences, "Answers in the works at once; more wait")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str()
+      ->group(kDeviceGroup);
+  command.add_option("--prefill-chunk", options.engine.prefill_chunk, "Most prompt tokens of one answer in a step")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str()
+      ->group(kDeviceGroup);
+  command.add_flag("!--no-prefix-cache", options.engine.prefix_cache, "Do not reuse the work on a common beginning")
+      ->group(kDeviceGroup);
+  command
+      .add_option("--depth", options.engine.depth, "Steps in flight; 2 overlaps host and device, 1 is for debugging")
+      ->type_name("1|2")
+      ->check(CLI::Range(1, 2))
+      ->capture_default_str()
+      ->group(kDeviceGroup);
+}
+
+}  // namespace
+
+void add_session_flags(CLI::App& command, SessionOptions& options) {
+  command.add_option("MODEL", options.model, "Hugging Face model folder (default: the bundled model)")
+      ->envname("ASHLAR_MODEL");
+  add_drafter_flags(command, options);
+  add_device_flags(command, options);
+}
+
+void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
+  const auto number = [&command](const char* name, double& value, const char* what, double low, double high) {
+    command.add_option(name, value, what)
+        ->type_name("X")
+        ->check(CLI::Range(low, high).description(""))
+        ->capture_default_str()
+        ->group(kSamplingGroup);
+  };
+  number("--temperature", sampling.temperature, "0: always the most likely token (greedy); 0.7 is lively", 0.0, 100.0);
+  command.add_option("--top-k", sampling.top_k, "Keep the K most likely tokens (0: all)")
+      ->type_name("K")
+      ->check(CLI::Range(0, 1 << 24).description(""))
+      ->capture_default_str()
+      ->group(kSamplingGroup);
+  number("--top-p", sampling.top_p, "Keep the most likely tokens up to this mass (1: all)", 0.0, 1.0);
+  number("--min-p", sampling.min_p, "Keep tokens at least this likely, relative to the best (0: all)", 0.0, 1.0);
+  number("--repetition-penalty", sampling.repetition_penalty, "Above 1: less of what prompt and answer hold", 0.01,
+         100.0);
+  number("--presence-penalty", sampling.presence_penalty, "Above 0: less of what the answer holds", -100.0, 100.0);
+  number("--frequency-penalty", sampling.frequency_penalty, "The same for each time it occurs", -100.0, 100.0);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--logit-bias",
+          [&sampling](const std::vector<std::string>& entries) {
+            for (const std::string& entry : entries) sampling.logit_bias.push_back(parse_logit_bias(entry));
+          },
+          "Adds VALUE to the logit of token ID (repeatable)")
+      ->type_name("ID:VALUE")
+      ->allow_extra_args(false)
+      ->group(kSamplingGroup);
+  command.add_option("--seed", sampling.seed, "Seed of the sampling noise: the same seed gives the same answer")
+      ->type_name("S")
+      ->check(CLI::Validator(
+          [](std::string& text) { return text.starts_with('-') ? "a seed is 0 or more" : std::string(); }, ""))
+      ->capture_default_str()
+      ->envname("ASHLAR_SEED")
+      ->group(kSamplingGroup);
+  command
+      .add_option("--scheme", sampling.scheme,
+                  "coupled (default): the tokens of plain decoding; rejection: its distribution only")
+      ->type_name("coupled|rejection")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, SamplingScheme>{{"coupled", SamplingScheme::kCoupled},
+                                                                        {"rejection", SamplingScheme::kRejection}})
+              .description(""))
+      ->group(kSamplingGroup);
+}
+
+void add_color_flag(CLI::App& command, ColorMode& mode) {
+  command.add_option("--color", mode, "Tint tokens that were drafted (default: auto, on a terminal)")
+      ->type_name("auto|always|never")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ColorMode>{{"auto", ColorMode::kAuto},
+                                                                           {"always", ColorMode::kAlways},
+                                                                           {"never", ColorMode::kNever}})
+                      .description(""));
+}
+
+std::pair<int32_t, float> parse_logit_bias(const std::string& text) {
+  const size_t colon = text.find(':');
+  try {
+    size_t used_id = 0, used_value = 0;
+    const std::string value_text = colon == std::string::npos ? "" : text.substr(colon + 1);
+    const int id = std::stoi(text.substr(0, colon), &used_id);
+    const float value = std::stof(value_text, &used_value);
+    if (used_id == colon && used_value == value_text.size() && id >= 0 && std::isfinite(value)) return {id, value};
+  } catch (const std::exception&) {  // the same answer as to anything else that is no pair
+  }
+  throw CLI::ValidationError("--logit-bias", "\"" + text + "\" is not ID:VALUE, for instance 262:-5.5");
+}
+
+}  // namespace ashlar

@@ -1,0 +1,169 @@
+#include "app/inspect.h"
+
+#include <map>
+
+#include "app/memory_plan.h"
+#include "app/model_locator.h"
+#include "base/error.h"
+#include "io/checkpoint.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace ashlar {
+namespace {
+
+bool is_number(const std::string& dtype) { return dtype.starts_with("F") || dtype.starts_with("BF"); }
+
+// Counts by shape: what a checkpoint stores, without index tables and without a second copy of a tied head.
+Json weight_facts(const std::filesystem::path& folder, bool tied_head) {
+  const Checkpoint checkpoint(folder);
+  int64_t parameters = 0, bytes = 0;
+  std::map<std::string, int64_t> dtypes;
+  std::map<std::string, int> files;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    bytes += static_cast<int64_t>(tensor->bytes);
+    ++files[tensor->file];
+    if (!is_number(tensor->dtype) || (tied_head && name == "lm_head.weight")) continue;
+    int64_t count = 1;
+    for (const int64_t extent : tensor->shape) count *= extent;
+    parameters += count;
+    dtypes[tensor->dtype] += count;
+  }
+  Json by_dtype = Json::object();
+  for (const auto& [dtype, count] : dtypes) by_dtype[dtype] = count;
+  return {{"parameters", parameters},
+          {"parameters_by_dtype", by_dtype},
+          {"tensors", checkpoint.tensors().size()},
+          {"bytes", bytes},
+          {"files", files.size()}};
+}
+
+const char* name_of(RopeConfig::Scaling scaling) {
+  switch (scaling) {
+    case RopeConfig::Scaling::kNone:
+      return "none";
+    case RopeConfig::Scaling::kLinear:
+      return "linear";
+    case RopeConfig::Scaling::kLlama3:
+      return "llama3";
+    case RopeConfig::Scaling::kYarn:
+      return "yarn";
+  }
+  return "?";
+}
+
+Json stack_facts(const StackConfig& stack) {
+  int32_t sliding = 0, window = 0, bidirectional = 0;
+  for (const LayerAttention& layer : stack.layers) {
+    if (layer.window > 0) {
+      ++sliding;
+      window = layer.window;
+    }
+    if (!layer.causal) ++bidirectional;
+  }
+  return {{"layers", stack.n_layers},
+          {"hidden", stack.hidden},
+          {"feed_forward", stack.intermediate},
+          {"heads", stack.attention.n_heads},
+          {"kv_heads", stack.attention.n_kv_heads},
+          {"head_dim", stack.attention.head_dim},
+          {"sliding_layers", sliding},
+          {"sliding_window", window},
+          {"bidirectional_layers", bidirectional},
+          {"rope_theta", stack.rope.theta},
+          {"rope_scaling", name_of(stack.rope.scaling)}};
+}
+
+Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) {
+  Json facts;
+  try {
+    const Tokenizer tokenizer = Tokenizer::from_file(folder / "tokenizer.json");
+    int32_t special = 0;
+    for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) special += tokenizer.is_special(id) ? 1 : 0;
+    facts["tokens"] = tokenizer.vocab_size();
+    facts["special_tokens"] = special;
+    Json& stops = facts["stop_tokens"] = Json::array();
+    for (const int32_t id : config.stop_ids) stops.push_back({{"id", id}, {"token", tokenizer.token_content(id)}});
+  } catch (const Error& error) {
+    facts["problem"] = error.what();
+  }
+  return facts;
+}
+
+Json template_facts(const std::filesystem::path& folder) {
+  try {
+    return ChatTemplate::from_folder(folder) ? "yes" : "no";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+Json inspect_drafter(const std::filesystem::path& folder) {
+  const DflashConfig config = read_dflash_config(folder);
+  Json facts{{"folder", folder.string()}, {"method", "dflash"}};
+  facts.update(stack_facts(config.stack));
+  facts["block_size"] = config.block_size;
+  facts["max_width"] = config.max_width();
+  facts["target_layer_ids"] = config.taps;
+  facts["mask_token_id"] = config.mask_id;
+  facts["vocabulary"] = config.vocab;
+  facts["draft_vocabulary"] = config.draft_vocab;
+  facts["own_vocabulary"] = config.own_vocabulary;
+  facts["sample_from_anchor"] = config.sample_from_anchor;
+  facts["weights"] = weight_facts(folder, false);
+  return facts;
+}
+
+Json inspect_model(const Ops& ops, const std::filesystem::path& model,
+                   const std::optional<std::filesystem::path>& drafter) {
+  const ModelConfig config = read_model_config(model);
+  Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
+  report.update(stack_facts(config.stack));
+  report["context"] = config.max_positions;
+  report["vocabulary"] = config.vocab;
+  report["tied_head"] = config.tied_head;
+  report["weights"] = weight_facts(model, config.tied_head);
+  report["tokenizer"] = text_facts(model, config);
+  report["chat_template"] = template_facts(model);
+
+  std::optional<DflashConfig> fitting;
+  if (drafter) {
+    try {
+      report["drafter"] = inspect_drafter(*drafter);
+      const DflashConfig drafter_config = read_dflash_config(*drafter);
+      check_fit(drafter_config, config);
+      fitting = drafter_config;
+      report["drafter"]["fits"] = true;
+    } catch (const Error& error) {
+      report["drafter"]["folder"] = drafter->string();
+      report["drafter"]["fits"] = false;
+      report["drafter"]["problem"] = error.what();
+    }
+  }
+  const MemoryPlan plan = plan_memory(ops, config.stack, fitting ? &fitting->stack : nullptr);
+  report["memory"] = {{"device", ops.name()},
+                      {"instruction_set", ops.isa()},
+                      {"kv_bytes_per_token", plan.target_bytes_per_token},
+                      {"drafter_kv_bytes_per_token", plan.drafter_bytes_per_token},
+                      {"page_tokens", kPageTokens},
+                      {"page_bytes", plan.bytes_per_page},
+                      {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},
+                      {"full_context_bytes", plan.bytes_of(config.max_positions)},
+                      {"available_bytes", available_memory()}};
+  return report;
+}
+
+Json self_test_json(const DrafterCheck& check) {
+  Json facts{{"steps", check.steps},
+             {"first_draft_accepted", check.first_rate()},
+             {"mean_acceptance_length", check.mean_length},
+             {"expected_at_least", check.threshold()},
+             {"suspicious", check.suspicious()},
+             {"seconds", check.seconds}};
+  if (check.recorded_first) facts["recorded_first_draft_accepted"] = *check.recorded_first;
+  return facts;
+}
+
+}  // namespace ashlar

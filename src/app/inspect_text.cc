@@ -1,0 +1,148 @@
+#include <cstdio>
+
+#include "app/inspect.h"
+#include "app/memory_plan.h"
+#include "app/model_locator.h"
+
+namespace ashlar {
+namespace {
+
+std::string row(const std::string& label, const std::string& value) {
+  std::string line = "  " + label;
+  line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
+  return line + value + "\n";
+}
+
+std::string whole(const Json& value) { return std::to_string(value.get<int64_t>()); }
+
+// 11534592 as 11,534,592.
+std::string grouped(const Json& value) {
+  const std::string digits = whole(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string plain_number(const Json& value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%g", value.get<double>());
+  return text;
+}
+
+std::string percent(const Json& share) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.0f %%", 100 * share.get<double>());
+  return text;
+}
+
+std::string shape_rows(const Json& facts) {
+  std::string text = row("layers", whole(facts["layers"]) + ", hidden " + whole(facts["hidden"]) + ", feed-forward " +
+                                       whole(facts["feed_forward"]));
+  std::string attention = whole(facts["heads"]) + " query and " + whole(facts["kv_heads"]) + " key/value heads of " +
+                          whole(facts["head_dim"]);
+  if (facts["sliding_layers"] != 0) {
+    attention += ", window " + whole(facts["sliding_window"]) + " in " + whole(facts["sliding_layers"]) + " layers";
+  }
+  text += row("attention", attention);
+  const std::string scaling = facts["rope_scaling"].get<std::string>();
+  text += row("rope",
+              "theta " + plain_number(facts["rope_theta"]) + (scaling == "none" ? "" : ", " + scaling + " scaling"));
+  const Json& weights = facts["weights"];
+  std::string dtypes;
+  for (const auto& [dtype, count] : weights["parameters_by_dtype"].items())
+    dtypes += (dtypes.empty() ? "" : " + ") + dtype;
+  text += row("parameters", grouped(weights["parameters"]) + " (" + format_count(weights["parameters"]) + "), " +
+                                dtypes + ", " + format_bytes(weights["bytes"]) + " in " + whole(weights["files"]) +
+                                (weights["files"] == 1 ? " file" : " files"));
+  return text;
+}
+
+std::string text_rows(const Json& report) {
+  std::string text;
+  const Json& tokenizer = report["tokenizer"];
+  const std::string head = report["tied_head"].get<bool>() ? "head tied to the embedding" : "head of its own";
+  text += row("vocabulary", whole(report["vocabulary"]) + ", " + head);
+  if (tokenizer.contains("problem")) {
+    text += row("tokenizer", "UNUSABLE: " + tokenizer["problem"].get<std::string>());
+  } else {
+    text += row("tokenizer",
+                whole(tokenizer["tokens"]) + " tokens, " + whole(tokenizer["special_tokens"]) + " of them special");
+    std::string stops;
+    for (const Json& stop : tokenizer["stop_tokens"]) {
+      stops += (stops.empty() ? "" : ", ") + stop["token"].get<std::string>() + " (" + whole(stop["id"]) + ")";
+    }
+    text += row("stop tokens", stops.empty() ? "none" : stops);
+  }
+  return text + row("chat template", report["chat_template"].get<std::string>());
+}
+
+std::string memory_rows(const Json& report) {
+  const Json& memory = report["memory"];
+  const bool drafter = memory["drafter_kv_bytes_per_token"] != 0;
+  std::string text =
+      "memory on " + memory["device"].get<std::string>() + " (" + memory["instruction_set"].get<std::string>() + ")\n";
+  text += row("weights",
+              format_bytes(report["weights"]["bytes"]) +
+                  (drafter ? " + " + format_bytes(report["drafter"]["weights"]["bytes"]) + " for the drafter" : ""));
+  text +=
+      row("KV cache", grouped(memory["kv_bytes_per_token"]) + " bytes a token" +
+                          (drafter ? " + " + grouped(memory["drafter_kv_bytes_per_token"]) + " for the drafter" : ""));
+  text += row("", whole(memory["page_tokens"]) + " tokens a page of " + format_bytes(memory["page_bytes"]));
+  text += row("full context", whole(report["context"]) + " tokens: " + whole(memory["full_context_pages"]) +
+                                  " pages, " + format_bytes(memory["full_context_bytes"]));
+  return text + row("free now", format_bytes(memory["available_bytes"]));
+}
+
+std::string self_test_rows(const Json& test) {
+  char figures[160];
+  std::snprintf(figures, sizeof figures, "first draft accepted in %s of %s steps, %.2f tokens per step (%.0f ms)",
+                percent(test["first_draft_accepted"]).c_str(), whole(test["steps"]).c_str(),
+                test["mean_acceptance_length"].get<double>(), 1e3 * test["seconds"].get<double>());
+  std::string text =
+      row("self-test", (test["suspicious"].get<bool>() ? "SUSPICIOUS: " : "good: ") + std::string(figures));
+  const bool recorded = test.contains("recorded_first_draft_accepted");
+  return text + row("", recorded ? "its record: " + percent(test["recorded_first_draft_accepted"])
+                                 : "no record of its own; expected at least " + percent(test["expected_at_least"]));
+}
+
+std::string drafter_rows(const Json& drafter) {
+  std::string text = "drafter " + folder_name(drafter["folder"].get<std::string>()) + "\n";
+  text += row("folder", drafter["folder"]);
+  if (drafter.contains("layers")) {
+    std::string taps;
+    for (const Json& layer : drafter["target_layer_ids"]) taps += (taps.empty() ? "" : ", ") + whole(layer);
+    text += row("method", drafter["method"].get<std::string>() + ", block of " + whole(drafter["block_size"]) +
+                              ", reads the target after layers " + taps);
+    text += shape_rows(drafter);
+    text += row("vocabulary", whole(drafter["draft_vocabulary"]) +
+                                  (drafter["own_vocabulary"].get<bool>() ? ", embedding and head of its own"
+                                                                         : ", the target's embedding and head") +
+                                  ", mask token " + whole(drafter["mask_token_id"]));
+  }
+  if (drafter.contains("fits")) {
+    text += row("fits", drafter["fits"].get<bool>() ? "yes" : "NO: " + drafter["problem"].get<std::string>());
+  }
+  if (drafter.contains("self_test")) text += self_test_rows(drafter["self_test"]);
+  return text;
+}
+
+}  // namespace
+
+std::string report_text(const Json& report) {
+  if (!report.contains("family")) return drafter_rows(report["drafter"]);
+  std::string text = report["name"].get<std::string>() + "\n";
+  text += row("folder", report["folder"]);
+  text += row("architecture", report["family"]);
+  text += shape_rows(report);
+  text += row("context", whole(report["context"]) + " tokens");
+  text += text_rows(report) + memory_rows(report);
+  if (report.contains("drafter")) return text + drafter_rows(report["drafter"]);
+  return text + "drafter\n" +
+         row("none", "no folder " + folder_name(report["folder"].get<std::string>()) +
+                         "-dflash beside it; --drafter names one");
+}
+
+}  // namespace ashlar

@@ -1,0 +1,82 @@
+// The ashlar program: one subcommand a file, registered here.
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "app/commands.h"
+#include "app/help_format.h"
+#include "app/terminal.h"
+#include "base/error.h"
+#include "device/device.h"
+
+namespace {
+
+constexpr const char* kIntroduction =
+    "ashlar runs language models and lets a small drafter model write ahead: several tokens a step, each checked, so "
+    "the\n"
+    "answer is token for token the one that plain decoding gives.\n"
+    "\n"
+    "  ashlar run --prompt \"Solve for x: 8x + 5 = 3x + 45\"    ask the bundled model\n"
+    "  ashlar chat                                            talk to it\n"
+    "  ashlar run FOLDER --prompt TEXT                        use a Hugging Face model folder of yours\n"
+    "  ashlar inspect FOLDER                                  what a folder holds and what it needs\n"
+    "  ashlar demo                                            plain decoding against drafting, side by side\n"
+    "  ashlar eval acceptance, ashlar bench                   measure drafting and speed\n"
+    "\n"
+    "ashlar --help lists all commands; ashlar COMMAND --help explains one.\n";
+
+std::string version_text() {
+  std::string isas;
+  for (const std::string& isa : ashlar::isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
+  return "ashlar " ASHLAR_VERSION "\ninstruction sets on this machine, best first: " + isas;
+}
+
+void add_commands(CLI::App& app) {
+  ashlar::add_run_command(app);
+  ashlar::add_chat_command(app);
+  ashlar::add_inspect_command(app);
+  ashlar::add_eval_command(app);
+  ashlar::add_bench_command(app);
+  ashlar::add_demo_command(app);
+}
+
+// Usage errors end with 2, as in most programs; help and version with 0.
+int finish(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::Success*>(&error) != nullptr) return app.exit(error);
+  if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
+  ashlar::print_error(error.what());
+  std::string command;
+  for (const CLI::App* sub : app.get_subcommands()) command = " " + sub->get_name();
+  std::fprintf(stderr, "See: ashlar%s --help\n", command.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Language models in blocks of tokens: run, chat, measure.", "ashlar");
+  app.set_version_flag("--version", version_text);
+  app.require_subcommand(0, 1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) { return std::string(error.what()) + "\n"; });
+  app.formatter(std::make_shared<ashlar::HelpFormatter>());
+  app.get_formatter()->column_width(28);
+  app.footer(
+      "ashlar COMMAND --help explains a command. In its list, [x] is the default and [$X] a variable that can stand in "
+      "for the flag.");
+  try {
+    add_commands(app);
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) std::fputs(kIntroduction, stdout);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return finish(app, error);
+  } catch (const ashlar::Error& error) {
+    ashlar::print_error(error.what());
+  } catch (const std::bad_alloc&) {
+    ashlar::print_error("out of memory; a smaller --kv-memory, --max-context or --max-sequences needs less");
+  } catch (const std::exception& error) {
+    ashlar::print_error(error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,32 @@
+#pragma once
+// How much memory a model needs before it is loaded.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "device/ops.h"
+#include "model/drafters/dflash_config.h"
+
+namespace ashlar {
+
+struct MemoryPlan {
+  int64_t target_bytes_per_token = 0;   ///< KV of all layers of the target
+  int64_t drafter_bytes_per_token = 0;  ///< and of the drafter
+  int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
+  int64_t bytes_of(int64_t tokens) const;
+};
+
+MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter);
+
+/// Memory that can be had without swapping, in bytes; 0 if unknown.
+int64_t available_memory();
+
+/// "1.5 GiB", "23.4 MiB", "812 B".
+std::string format_bytes(int64_t bytes);
+/// Bytes of "512M", "8G", "1.5GiB", "100000": powers of 1024. Empty if it is none.
+std::optional<int64_t> parse_bytes(const std::string& text);
+/// "11.5 M", "1.54 B", "812".
+std::string format_count(int64_t count);
+
+}  // namespace ashlar

@@ -1,0 +1,108 @@
+#include "app/model_locator.h"
+
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+#include "model/drafters/dflash_config.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBundledModel = "pebble-11m";
+constexpr const char* kDrafterSuffix = "-dflash";
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// A path as it was typed, or else a name under one of the roots.
+std::optional<fs::path> find_folder(const std::string& name, const std::vector<fs::path>& roots) {
+  if (is_folder(name)) return fs::path(name);
+  for (const fs::path& root : roots) {
+    if (is_folder(root / name)) return root / name;
+  }
+  return std::nullopt;
+}
+
+std::string list_of(const std::vector<fs::path>& roots) {
+  std::string text;
+  for (const fs::path& root : roots) text += (text.empty() ? "" : ", ") + root.string();
+  return text;
+}
+
+fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
+  const std::string wanted = name.empty() ? kBundledModel : name;
+  const auto folder = find_folder(wanted, roots);
+  if (!folder && name.empty()) {
+    throw Error("model", std::string("the bundled model ") + kBundledModel + " is not in " + list_of(roots) +
+                             "; name a model folder, or set ASHLAR_MODELS to the folder that holds the bundled models");
+  }
+  if (!folder && wanted.find(' ') != std::string::npos) {
+    throw Error("model",
+                "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
+  }
+  if (!folder) {
+    throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
+                             "; expected a Hugging Face model folder, or nothing for the bundled model");
+  }
+  if (fs::exists(*folder / "config.json") && is_dflash_folder(*folder)) {
+    throw Error("model", folder->string() +
+                             " is a drafter; name the model that it was trained for, and pass this folder "
+                             "with --drafter");
+  }
+  return *folder;
+}
+
+}  // namespace
+
+std::vector<fs::path> model_roots() {
+  std::vector<fs::path> roots;
+  if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') roots.emplace_back(named);
+  std::error_code failed;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", failed);
+  if (!failed) {
+    const fs::path prefix = executable.parent_path().parent_path();
+    roots.push_back(prefix / "models");
+    roots.push_back(prefix / "share" / "ashlar" / "models");
+  }
+  roots.push_back(fs::path(ASHLAR_MODEL_SOURCE_DIR) / "models");
+  return roots;
+}
+
+std::string folder_name(const fs::path& folder) {
+  const fs::path normal = folder.lexically_normal();
+  const std::string last = normal.filename().string();
+  if (!last.empty() && last != "." && last != "..") return last;
+  std::error_code failed;
+  const fs::path whole = fs::weakly_canonical(normal, failed);
+  const fs::path tail = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  return failed || tail.empty() ? folder.string() : tail.string();
+}
+
+ModelChoice locate_models(const std::string& model, const std::string& drafter, const std::vector<fs::path>& roots) {
+  ModelChoice choice;
+  choice.model = find_model(model, roots);
+  if (drafter == "none") return choice;
+  if (!drafter.empty()) {
+    choice.drafter = find_folder(drafter, roots);
+    if (!choice.drafter) {
+      throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
+                                 "; expected a DFlash drafter folder, or none for plain decoding");
+    }
+    return choice;
+  }
+  fs::path stem = choice.model.lexically_normal();
+  if (!stem.has_filename()) stem = stem.parent_path();
+  const fs::path beside = stem.string() + kDrafterSuffix;
+  if (is_folder(beside)) {
+    choice.drafter = beside;
+    choice.drafter_was_found = !model.empty();
+  }
+  return choice;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,31 @@
+#pragma once
+// Where models are found: what a name on the command line means, and the bundled default.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ashlar {
+
+/// Model and drafter folders to load.
+struct ModelChoice {
+  std::filesystem::path model;
+  std::optional<std::filesystem::path> drafter;  ///< none: plain decoding
+  bool drafter_was_found = false;                ///< not named, but lies beside the model
+};
+
+/// Folders that may hold bundled models, in the order they are asked: $ASHLAR_MODELS, then `models` beside the
+/// executable's folder, then `share/ashlar/models` beside it, then that of the source tree this was built from.
+std::vector<std::filesystem::path> model_roots();
+
+/// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder is looked for under
+/// `roots`. An empty drafter is the folder `<model>-dflash` beside the model if there is one; "none" is no drafter.
+/// Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
+ModelChoice locate_models(const std::string& model, const std::string& drafter,
+                          const std::vector<std::filesystem::path>& roots);
+
+/// Name of a folder for people: its last part that is one.
+std::string folder_name(const std::filesystem::path& folder);
+
+}  // namespace ashlar

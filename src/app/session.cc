@@ -1,0 +1,102 @@
+#include "app/session.h"
+
+#include <algorithm>
+
+#include "app/drafter_check.h"
+#include "app/memory_plan.h"
+#include "app/progress.h"
+#include "app/terminal.h"
+#include "base/error.h"
+
+namespace ashlar {
+
+Session::Session(const SessionOptions& options)
+    : options_(options), choice_(locate_models(options.model, options.drafter, model_roots())) {
+  const ModelConfig config = read_model_config(choice_.model);
+  ops_ = make_device(options_.device, options_.device_options);
+  if (choice_.drafter) {
+    spec_.method = method_of_drafter(*choice_.drafter);
+    spec_.drafter = *choice_.drafter;
+    spec_.dflash = options_.dflash;
+  }
+  tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
+  template_ = ChatTemplate::from_folder(choice_.model);
+  limit_memory(config);
+  model_ = Model::load(*ops_, choice_.model, options_.max_context);
+  if (choice_.drafter_was_found) {
+    notes_.push_back("drafting with " + choice_.drafter->string() +
+                     ", found beside the model (--drafter none: plain decoding)");
+  }
+}
+
+Session::~Session() = default;
+
+// Where nobody said how much, the cache takes at most half of the free memory, and the longest sequence fits in it.
+void Session::limit_memory(const ModelConfig& config) {
+  const int64_t available = available_memory();
+  if (options_.engine.kv_bytes > 0 || options_.engine.kv_pages > 0 || available == 0) return;
+  std::optional<DflashConfig> drafter;
+  if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
+  const MemoryPlan plan = plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr);
+  const int64_t budget = available / 2;
+  const int64_t positions =
+      options_.max_context > 0 ? std::min(options_.max_context, config.max_positions) : config.max_positions;
+  const int64_t wanted = std::max(positions, options_.engine.max_sequences * ((positions + 3) / 4));
+  if (plan.bytes_of(wanted) <= budget) return;
+  options_.engine.kv_bytes = budget;
+  if (plan.bytes_of(positions + kPageTokens) <= budget || options_.max_context > 0) return;
+  options_.max_context = static_cast<int32_t>(std::max<int64_t>(1, budget / plan.bytes_per_page - 1) * kPageTokens);
+  notes_.push_back("the context is limited to " + std::to_string(options_.max_context) + " of " +
+                   std::to_string(positions) + " tokens: the cache of a full one is " +
+                   format_bytes(plan.bytes_of(positions)) + " and " + format_bytes(available) +
+                   " are free (--max-context, --kv-memory)");
+}
+
+Engine& Session::start(const DecoderSpec& spec) {
+  engine_.reset();
+  engine_ = std::make_unique<Engine>(*ops_, make_decoder(*model_, spec), options_.engine);
+  return *engine_;
+}
+
+Engine& Session::engine() {
+  ASHLAR_CHECK(engine_ != nullptr);
+  return *engine_;
+}
+
+std::vector<int32_t> Session::encode_chat(const Json& messages) const {
+  if (!template_) {
+    throw Error("template", choice_.model.string() + ": has no chat template; use --raw to continue a text as it is");
+  }
+  return tokenizer_->encode(template_->render(messages, nullptr, true));
+}
+
+std::vector<int32_t> Session::encode_raw(const std::string& text) const {
+  return tokenizer_->encode(text, {.add_special_tokens = true});
+}
+
+std::string Session::describe() const {
+  std::string text = folder_name(choice_.model);
+  text += has_drafter() ? " with " + folder_name(*choice_.drafter) : ", plain decoding";
+  return text + ", " + ops_->name() + " (" + ops_->isa() + "), " + std::to_string(ops_->threads()) +
+         (ops_->threads() == 1 ? " thread" : " threads");
+}
+
+std::unique_ptr<Session> open_session(const SessionOptions& options) {
+  std::unique_ptr<Session> session;
+  {
+    const Activity activity("loading the model");
+    session = std::make_unique<Session>(options);
+  }
+  if (!options.quiet) {
+    print_note(session->describe());
+    for (const std::string& note : session->notes()) print_note(note);
+  }
+  if (options.self_test && session->has_drafter()) {
+    const std::string complaint = complaint_about(check_drafter(*session));
+    if (!complaint.empty()) print_warning(complaint);
+  }
+  session->start();
+  return session;
+}
+
+}  // namespace ashlar

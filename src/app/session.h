@@ -1,0 +1,91 @@
+#pragma once
+// From what a person typed to a running engine: the only place that wires concrete types.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/model_locator.h"
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "model/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace ashlar {
+
+/// What the flags of all commands that load a model say (app/flags.h).
+struct SessionOptions {
+  std::string model;    ///< folder, or a bundled model's name; empty: the bundled default
+  std::string drafter;  ///< folder; empty: the one beside the model; "none": plain decoding
+  std::string device = "cpu";
+  DeviceOptions device_options;
+  int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
+  EngineOptions engine;
+  DflashOptions dflash;
+  bool self_test = true;  ///< drafts and verifies a short text before the first request
+  bool quiet = false;     ///< no notes on stderr
+};
+
+/// A loaded model with its text side, and at most one engine at a time.
+class Session {
+ public:
+  /// Loads everything. Throws Error naming the file, flag or folder that is wrong.
+  explicit Session(const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Starts the engine with the method that the options ask for, or with another one. A running engine is stopped
+  /// first: engines of one session share the model's activations.
+  Engine& start() { return start(spec_); }
+  Engine& start(const DecoderSpec& spec);
+  /// Ends the running engine, if there is one.
+  void stop() { engine_.reset(); }
+  /// The running engine.
+  Engine& engine();
+
+  /// The method that the options ask for; with_method = "autoregressive" gives plain decoding on the same model.
+  const DecoderSpec& spec() const { return spec_; }
+  bool has_drafter() const { return choice_.drafter.has_value(); }
+
+  const SessionOptions& options() const { return options_; }
+  const ModelChoice& choice() const { return choice_; }
+  Ops& ops() const { return *ops_; }
+  Model& model() const { return *model_; }
+  const ModelConfig& config() const { return model_->config(); }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  bool has_chat_template() const { return template_.has_value(); }
+
+  /// Token ids of a conversation: [{"role": "user", "content": "..."}, ...], ready for an answer. Throws Error if the
+  /// model has no chat template or the template refuses the conversation.
+  std::vector<int32_t> encode_chat(const Json& messages) const;
+  /// Token ids of a text as it is, with whatever the tokenizer puts around a text.
+  std::vector<int32_t> encode_raw(const std::string& text) const;
+
+  /// One line for people: model, drafter, device, threads.
+  std::string describe() const;
+  /// What a person may want to know about how this was set up, in whole sentences.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void limit_memory(const ModelConfig& config);
+
+  SessionOptions options_;
+  ModelChoice choice_;
+  DecoderSpec spec_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> template_;
+  std::unique_ptr<Engine> engine_;  // last: uses all of the above
+};
+
+/// Loads a session and starts its engine the way every command does it: shows progress on a terminal, prints the notes
+/// and the result of the drafter's self-test on stderr (unless quiet).
+std::unique_ptr<Session> open_session(const SessionOptions& options);
+
+}  // namespace ashlar

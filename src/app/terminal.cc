@@ -1,0 +1,41 @@
+#include "app/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace ashlar {
+namespace {
+
+void print_line(const char* style, const std::string& label, const std::string& text) {
+  const bool color = use_color(ColorMode::kAuto, STDERR_FILENO);
+  const std::string line = (color ? style : "") + label + text + (color ? "\033[0m" : "") + "\n";
+  std::fflush(stdout);
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace
+
+bool is_terminal(int fd) { return isatty(fd) == 1; }
+
+int terminal_width(int fd) {
+  winsize size{};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool use_color(ColorMode mode, int fd) {
+  if (mode != ColorMode::kAuto) return mode == ColorMode::kAlways;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  return is_terminal(fd) && term != nullptr && std::string_view(term) != "dumb";
+}
+
+void print_note(const std::string& text) { print_line("\033[2m", "", text); }
+void print_warning(const std::string& text) { print_line("\033[33m", "warning: ", text); }
+void print_error(const std::string& text) { print_line("\033[31m", "error: ", text); }
+
+}  // namespace ashlar

@@ -1,0 +1,23 @@
+#pragma once
+// What the screen can do, and lines for people on stderr.
+
+#include <string>
+
+namespace ashlar {
+
+enum class ColorMode { kAuto, kAlways, kNever };
+
+bool is_terminal(int fd);
+/// Columns of the terminal behind `fd`; 80 if unknown.
+int terminal_width(int fd);
+/// Whether to colour what goes to `fd`: as `mode` says; kAuto: on a terminal, unless NO_COLOR is set or TERM is dumb.
+bool use_color(ColorMode mode, int fd);
+
+/// A quiet line on stderr (dim on a terminal): how something was set up, figures of an answer.
+void print_note(const std::string& text);
+/// "warning: ..." on stderr.
+void print_warning(const std::string& text);
+/// "error: ..." on stderr.
+void print_error(const std::string& text);
+
+}  // namespace ashlar
