@@ -1,0 +1,142 @@
+// The tile kernel on emulated tiles: its packing, indexing and tails are checked on machines without AMX too.
+
+#include "device/cpu/isa_common.h"
+#include "device/cpu/packed_weight.h"
+#include "device/cpu/tile_config.h"
+#include "support.h"
+
+namespace ashlar::cpu::amx_emulated {
+
+#include "device/cpu/vec_portable.inc"
+// (the order matters)
+#include "device/cpu/output.inc"
+
+/// Eight tiles of 16 rows of 64 bytes, and the shapes the program configured.
+struct Tiles {
+  alignas(64) unsigned char bytes[8][16][64];
+  TileConfig config;
+  bool live = false;
+};
+Tiles tiles;
+
+inline void tile_configure(const TileConfig& config) {
+  tiles.config = config;
+  tiles.live = true;
+  std::memset(tiles.bytes, 0, sizeof(tiles.bytes));
+}
+inline void tile_release() { tiles.live = false; }
+
+template <int kTile>
+void tile_zero() {
+  ASHLAR_CHECK(tiles.live);
+  std::memset(tiles.bytes[kTile], 0, sizeof(tiles.bytes[kTile]));
+}
+template <int kTile>
+void tile_load(const void* p, int64_t stride) {
+  tile_zero<kTile>();
+  for (int r = 0; r < tiles.config.rows[kTile]; ++r) {
+    std::memcpy(tiles.bytes[kTile][r], static_cast<const char*>(p) + r * stride, tiles.config.bytes_per_row[kTile]);
+  }
+}
+template <int kTile>
+void tile_store(void* p, int64_t stride) {
+  ASHLAR_CHECK(tiles.live);
+  for (int r = 0; r < tiles.config.rows[kTile]; ++r) {
+    std::memcpy(static_cast<char*>(p) + r * stride, tiles.bytes[kTile][r], tiles.config.bytes_per_row[kTile]);
+  }
+}
+template <int kC, int kA, int kB>
+void tile_multiply() {
+  ASHLAR_CHECK(tiles.config.rows[kC] == tiles.config.rows[kA]);
+  for (int m = 0; m < tiles.config.rows[kC]; ++m) {
+    for (int n = 0; n < 16; ++n) {
+      float sum;
+      std::memcpy(&sum, &tiles.bytes[kC][m][4 * n], 4);
+      for (int p = 0; p < tiles.config.rows[kB]; ++p) {
+        for (int half = 0; half < 2; ++half) {
+          BFloat16 a;
+          BFloat16 b;
+          std::memcpy(&a, &tiles.bytes[kA][m][4 * p + 2 * half], 2);
+          std::memcpy(&b, &tiles.bytes[kB][p][4 * n + 2 * half], 2);
+          sum += to_float(a) * to_float(b);
+        }
+      }
+      std::memcpy(&tiles.bytes[kC][m][4 * n], &sum, 4);
+    }
+  }
+}
+
+inline void narrow_depth(const float* x, uint16_t* to) {
+  for (int i = 0; i < 32; ++i) to[i] = to_bf16(x[i]).bits;
+}
+
+#include "device/cpu/amx_linear.inc"
+
+}  // namespace ashlar::cpu::amx_emulated
+
+namespace ashlar::conformance {
+namespace {
+
+namespace emulated = cpu::amx_emulated;
+
+void run(const cpu::PackedWeight& weight, Matrix& x, Store store, Matrix& out) {
+  cpu::LinearCall call;
+  call.weight = weight.panel(0);
+  call.panels = weight.panels();
+  call.columns = weight.n();
+  call.k = weight.k();
+  call.bias = weight.bias();
+  call.rows = x.rows();
+  call.blocks = (x.rows() + emulated::kTileRows - 1) / emulated::kTileRows;
+  call.last_block = call.blocks;
+  call.packed_block = emulated::tile_packed_bytes(call.k);
+  std::vector<std::byte> packed(static_cast<size_t>(call.packed_block * call.blocks), std::byte{0x7F});
+  for (int32_t b = 0; b < call.blocks; ++b) {
+    emulated::tile_pack(x.row(call.block_row(b)), x.view().stride, call.block_row(b + 1) - call.block_row(b), call.k,
+                        packed.data() + b * call.packed_block);
+  }
+  call.packed = packed.data();
+  call.out = out.view().data;
+  call.out_stride = out.view().stride;
+  call.add = store == Store::kAdd;
+  emulated::tile_linear(call);
+}
+
+TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
+  std::mt19937 random(7);
+  const auto ref = make_ref_ops();
+  for (const auto& [n, k] : {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 33}, {130, 50}, {200, 100}, {16, 129}}) {
+    const Checkpoint checkpoint(DType::kBF16, n, k, random);
+    const std::vector<HostTensor> parts{checkpoint.view()};
+    std::vector<float> bias(static_cast<size_t>(n), 0.5F);
+    cpu::Arena arena;
+    const cpu::PackedWeight weight(parts, bias, arena);
+    const auto plain = ref->pack(parts, bias);
+    for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49}) {
+      Matrix x(rows, k);
+      x.fill_normal(random);
+      Matrix rounded = x;
+      rounded.round_to_bf16();
+      Matrix got(rows, n);
+      got.fill_normal(random);
+      Matrix want = got;
+      const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
+      run(weight, x, store, got);
+      ref->linear(*plain, rounded.view(), store, want.view());
+      for (int32_t r = 0; r < rows; ++r) {
+        for (int32_t c = 0; c < n; ++c) ASSERT_NEAR(got.row(r)[c], want.row(r)[c], 1e-5 * k + 1e-5) << n << " " << k;
+      }
+      ASSERT_TRUE(got.guards_intact());
+      Matrix alone(1, n);
+      Matrix one(1, k);
+      for (int32_t r = 0; r < rows && store == Store::kOverwrite; ++r) {
+        std::copy_n(x.row(r), k, one.row(0));
+        run(weight, one, store, alone);
+        ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::conformance

@@ -1,0 +1,161 @@
+// store_kv and attention against the reference.
+
+#include "cache.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr AttentionShape kShapes[] = {
+    {4, 2, 64, 0.125F}, {8, 1, 32, 0.2F},   {6, 6, 80, 0.11F}, {4, 4, 128, 0.09F},
+    {3, 1, 10, 0.3F},   {40, 1, 16, 0.25F}, {2, 2, 2, 0.7F},   {10, 2, 64, 0.125F},
+};
+
+/// What the methods of the engine ask for: sequence 0 is short, 1 ends on a page border, 2 crosses several segments.
+const std::vector<int32_t> kLengths{13, 48, 900, 300};
+
+std::vector<Row> mixed_rows() {
+  std::vector<Row> rows;
+  for (int32_t p = 0; p < 13; ++p) rows.push_back({0, p, 0, p + 1});     // a whole causal prompt
+  for (int32_t p = 32; p < 48; ++p) rows.push_back({1, p, 0, 48});       // a block that sees all of itself
+  for (int32_t p = 884; p < 900; ++p) rows.push_back({2, p, 0, p + 1});  // verification at the end of a long context
+  rows.push_back({2, 899, 899, 900});                                    // one key
+  rows.push_back({2, 899, 640, 640});                                    // none
+  for (int32_t p = 250; p < 275; ++p) rows.push_back({3, p, p - 20, p + 1});   // a window over a segment border
+  for (int32_t p = 275; p < 300; ++p) rows.push_back({3, p, p - 270, p + 1});  // a window longer than a segment
+  rows.push_back({3, 299, 256, 300});                                          // from a segment border
+  rows.push_back({3, 299, 0, 256});                                            // to a segment border
+  rows.push_back({3, 299, 17, 31});                                            // inside one page and out at both ends
+  rows.push_back({0, 0, 0, 0});                                                // none, alone in its sequence's run
+  return rows;
+}
+
+class Attention : public OnIsa {};
+
+// K and V are exact in bf16 and the rotation is by zero, so both cache types hold exactly what the reference holds, and
+// only the arithmetic of attention itself differs.
+TEST_P(Attention, MatchesReference) {
+  for (DType kv : {DType::kBF16, DType::kF32}) {
+    for (int32_t threads : {1, 2}) {
+      const auto cpu = make(threads, kv);
+      const auto ref = make_ref_ops();
+      for (const AttentionShape& shape : kShapes) {
+        const IdentityRope rope(shape.head_dim, 1024);
+        Cache on_cpu(*cpu, shape, kLengths, 5);
+        Cache on_ref(*ref, shape, kLengths, 6);
+        const RowList filling(all_positions(kLengths));
+        Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
+        kv_rows.fill_normal(random_);
+        kv_rows.round_to_bf16();
+        on_cpu.store(kv_rows, filling, nullptr, nullptr, rope.table);
+        on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+
+        const RowList list(mixed_rows());
+        const auto n = static_cast<int32_t>(list.tables.size());
+        Matrix q(n, shape.q_width() + 2 * shape.kv_width());  // as it lies inside the projections
+        q.fill_normal(random_, 2);
+        Matrix got(n, shape.q_width());
+        Matrix want(n, shape.q_width());
+        on_cpu.attend(q, list, got);
+        on_ref.attend(q, list, want);
+        for (int32_t r = 0; r < n; ++r) {
+          for (int32_t c = 0; c < shape.q_width(); ++c) {
+            // Weights sum to 1 and values are about 1: an absolute bound is the natural one.
+            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], 1e-5) << name_of(kv) << " heads " << shape.n_heads << " dim "
+                                                             << shape.head_dim << " row " << r << " col " << c;
+          }
+        }
+        ASSERT_TRUE(got.guards_intact());
+      }
+    }
+  }
+}
+
+TEST_P(Attention, ScoresFarApartDoNotOverflow) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  const AttentionShape shape{2, 1, 16, 1.0F};
+  const std::vector<int32_t> lengths{600};
+  const IdentityRope rope(16, 600);
+  Cache on_cpu(*cpu, shape, lengths, 1);
+  Cache on_ref(*ref, shape, lengths, 1);
+  const RowList filling(all_positions(lengths));
+  Matrix kv_rows(600, 32);
+  kv_rows.fill_normal(random_, 30);
+  kv_rows.round_to_bf16();
+  on_cpu.store(kv_rows, filling, nullptr, nullptr, rope.table);
+  on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+  const RowList list({{0, 599, 0, 600}, {0, 599, 0, 257}});
+  Matrix q(2, 32);
+  q.fill_normal(random_, 30);
+  Matrix got(2, 32);
+  Matrix want(2, 32);
+  on_cpu.attend(q, list, got);
+  on_ref.attend(q, list, want);
+  EXPECT_LT(worst_row_error(got, want), 1e-3);  // scores of about 4000: an ulp of one is 2.4e-4
+}
+
+// Norms, rotation and cache together. Queries are compared directly, keys and values through attention.
+TEST_P(Attention, StoreNormalisesRotatesAndKeeps) {
+  for (DType kv : {DType::kF32, DType::kBF16}) {
+    const auto cpu = make(2, kv);
+    const auto ref = make_ref_ops();
+    for (const AttentionShape& shape : kShapes) {
+      for (const int32_t rotary : {shape.head_dim, shape.head_dim / 4 * 2}) {
+        const RealRope rope(rotary, 128);
+        const std::vector<int32_t> lengths{70, 20};
+        Cache on_cpu(*cpu, shape, lengths, 2);
+        Cache on_ref(*ref, shape, lengths, 3);
+        Matrix q_norm(1, shape.head_dim);
+        Matrix k_norm(1, shape.head_dim);
+        q_norm.fill_normal(random_);
+        k_norm.fill_normal(random_);
+        const bool normed = rotary == shape.head_dim;
+        std::vector<Row> rows = all_positions(lengths);
+        for (Row& row : rows) row.end = row.position + 1;
+        const RowList list(rows);
+        const auto n = static_cast<int32_t>(rows.size());
+        Matrix mine(n, shape.q_width() + 2 * shape.kv_width());
+        mine.fill_normal(random_);
+        Matrix theirs = mine;
+        on_cpu.store(mine, list, normed ? q_norm.row(0) : nullptr, normed ? k_norm.row(0) : nullptr, rope.table);
+        on_ref.store(theirs, list, normed ? q_norm.row(0) : nullptr, normed ? k_norm.row(0) : nullptr, rope.table);
+        for (int32_t r = 0; r < n; ++r) {
+          for (int32_t c = 0; c < shape.q_width(); ++c) ASSERT_NEAR(mine.row(r)[c], theirs.row(r)[c], 1e-4);
+        }
+        ASSERT_TRUE(mine.guards_intact());
+        Matrix got(n, shape.q_width());
+        Matrix want(n, shape.q_width());
+        on_cpu.attend(mine, list, got);
+        on_ref.attend(theirs, list, want);
+        // Two-dimensional heads and strong norms make steep softmaxes, where a rounded key counts most.
+        ASSERT_LT(worst_row_error(got, want), kv == DType::kF32 ? 1e-3 : 0.3)
+            << shape.n_heads << " x " << shape.head_dim;
+      }
+    }
+  }
+}
+
+// Context rows of a drafter carry K and V only.
+TEST_P(Attention, StoreWithoutQueriesKeepsTheSameKeys) {
+  const auto cpu = make();
+  const AttentionShape shape{4, 2, 64, 0.125F};
+  const RealRope rope(64, 64);
+  const std::vector<int32_t> lengths{40};
+  Cache whole(*cpu, shape, lengths, 9);
+  Cache context(*cpu, shape, lengths, 9);
+  const RowList list(all_positions(lengths));
+  Matrix k_norm(1, 64);
+  k_norm.fill_normal(random_);
+  Matrix qkv(40, shape.q_width() + 2 * shape.kv_width());
+  qkv.fill_normal(random_);
+  Matrix kv(40, 2 * shape.kv_width());
+  for (int32_t r = 0; r < 40; ++r) std::copy_n(qkv.row(r) + shape.q_width(), kv.cols(), kv.row(r));
+  whole.store(qkv, list, nullptr, k_norm.row(0), rope.table);
+  context.store(kv, list, nullptr, k_norm.row(0), rope.table);
+  EXPECT_EQ(std::memcmp(whole.memory().data(), context.memory().data(), whole.memory().size()), 0);
+}
+
+ASHLAR_FOR_EACH_ISA(Attention);
+
+}  // namespace
+}  // namespace ashlar::conformance

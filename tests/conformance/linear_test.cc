@@ -1,0 +1,147 @@
+// linear, pack and embed against the reference.
+
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Shape {
+  int32_t n;
+  int32_t k;
+};
+// Off and on the multiples of the packed layout (64 columns, 32 deep), down to one.
+constexpr Shape kShapes[] = {{1, 1},    {3, 2},    {16, 32},  {64, 64},   {63, 31},  {65, 33},
+                             {100, 77}, {128, 96}, {130, 50}, {192, 256}, {257, 129}};
+constexpr int32_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64, 100};
+
+/// Largest error over |x[r]| |w[n]|. fp32 sums of K terms stay near 1e-7 sqrt(K) of that; products of bf16 are exact in
+/// fp32.
+double worst_product_error(const Matrix& got, const Matrix& want, const Matrix& x,
+                           const std::vector<double>& row_norms) {
+  double worst = 0;
+  for (int32_t r = 0; r < got.rows(); ++r) {
+    const double x_norm = norm(x.row(r), x.cols());
+    for (int32_t c = 0; c < got.cols(); ++c) {
+      const double scale = x_norm * row_norms[static_cast<size_t>(c)] + 1;  // + 1: bias and previous content
+      const double error = std::abs(static_cast<double>(got.row(r)[c]) - want.row(r)[c]) / scale;
+      if (!(error <= worst)) worst = error;
+    }
+  }
+  return worst;
+}
+
+class Linear : public OnIsa {};
+
+TEST_P(Linear, MatchesReference) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  int cases = 0;
+  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+    for (const Shape shape : kShapes) {
+      const Checkpoint weight(dtype, shape.n, shape.k, random_);
+      std::vector<float> bias(static_cast<size_t>(shape.n));
+      for (float& b : bias) b = std::normal_distribution<float>()(random_);
+      const bool with_bias = cases % 2 == 0;
+      const std::vector<HostTensor> parts{weight.view()};
+      const std::span<const float> given = with_bias ? std::span<const float>(bias) : std::span<const float>();
+      const auto packed = cpu->pack(parts, given);
+      const auto plain = ref->pack(parts, given);
+      // Norms of the rows, read through embed of the reference.
+      std::vector<double> norms;
+      for (int32_t n = 0; n < shape.n; ++n) {
+        Matrix row(1, shape.k);
+        ref->embed(*plain, &n, 1, row.view());
+        norms.push_back(norm(row.row(0), shape.k));
+      }
+      for (int32_t rows : kRowCounts) {
+        Matrix x(rows, shape.k, cases % 9);
+        x.fill_normal(random_);
+        Matrix rounded = x;
+        if (rounds_activations() && dtype == DType::kBF16) rounded.round_to_bf16();
+        Matrix got(rows, shape.n, 3);
+        got.fill_normal(random_);
+        Matrix want = got;
+        const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
+        cpu->linear(*packed, x.view(), store, got.view());
+        ref->linear(*plain, rounded.view(), store, want.view());
+        ASSERT_LT(worst_product_error(got, want, x, norms), 2e-6)
+            << name_of(dtype) << " n " << shape.n << " k " << shape.k << " rows " << rows;
+        ASSERT_TRUE(got.guards_intact()) << "n " << shape.n << " rows " << rows;
+        ++cases;
+      }
+    }
+  }
+  RecordProperty("cases", cases);
+}
+
+// Rounding the activations to bf16 costs at most 2^-9 of each, so 2^-8 covers it with the sums.
+TEST_P(Linear, StaysNearUnroundedReference) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  const Checkpoint weight(DType::kBF16, 200, 512, random_);
+  const std::vector<HostTensor> parts{weight.view()};
+  Matrix x(16, 512);
+  x.fill_normal(random_);
+  Matrix got(16, 200);
+  Matrix want(16, 200);
+  cpu->linear(*cpu->pack(parts, {}), x.view(), Store::kOverwrite, got.view());
+  ref->linear(*ref->pack(parts, {}), x.view(), Store::kOverwrite, want.view());
+  EXPECT_LT(worst_row_error(got, want), rounds_activations() ? 1.0 / 64 : 1e-5);
+}
+
+// What a neighbour holds never reaches a row: k is padded inside the weight, and zero times infinity is not zero.
+TEST_P(Linear, NothingLeaksFromBeyondARow) {
+  const auto cpu = make();
+  const Checkpoint weight(DType::kBF16, 70, 45, random_);
+  const std::vector<HostTensor> parts{weight.view()};
+  const auto packed = cpu->pack(parts, {});
+  Matrix x(3, 45, 1);
+  x.fill_normal(random_);
+  x.row(0)[45] = NAN;  // in the gap between rows
+  for (int32_t c = 0; c < 45; ++c) x.row(1)[c] = INFINITY;
+  Matrix out(3, 70);
+  cpu->linear(*packed, x.view(), Store::kOverwrite, out.view());
+  for (int32_t c = 0; c < 70; ++c) {
+    EXPECT_TRUE(std::isfinite(out.row(0)[c]));
+    EXPECT_TRUE(std::isfinite(out.row(2)[c]));
+  }
+}
+
+TEST_P(Linear, PartsStackLikeOneMatrix) {
+  const auto cpu = make();
+  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+    const Checkpoint weight(dtype, 150, 40, random_);
+    const std::vector<HostTensor> whole{weight.view()};
+    const std::vector<HostTensor> parts{weight.part(0, 50), weight.part(50, 17), weight.part(67, 83)};
+    Matrix x(5, 40);
+    x.fill_normal(random_);
+    Matrix a(5, 150);
+    Matrix b(5, 150);
+    cpu->linear(*cpu->pack(whole, {}), x.view(), Store::kOverwrite, a.view());
+    cpu->linear(*cpu->pack(parts, {}), x.view(), Store::kOverwrite, b.view());
+    for (int32_t r = 0; r < 5; ++r) EXPECT_TRUE(same_bits(a.row(r), b.row(r), 150));
+  }
+}
+
+TEST_P(Linear, EmbedReadsRowsExactly) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+    for (int32_t k : {1, 31, 64, 77}) {
+      const Checkpoint table(dtype, 131, k, random_);
+      const std::vector<HostTensor> parts{table.view()};
+      const std::vector<int32_t> ids{0, 130, 63, 64, 1, 1, 127, 128, 77};
+      Matrix got(static_cast<int32_t>(ids.size()), k);
+      Matrix want = got;
+      cpu->embed(*cpu->pack(parts, {}), ids.data(), 1.5F, got.view());
+      ref->embed(*ref->pack(parts, {}), ids.data(), 1.5F, want.view());
+      for (int32_t r = 0; r < got.rows(); ++r) EXPECT_TRUE(same_bits(got.row(r), want.row(r), k));
+      EXPECT_TRUE(got.guards_intact());
+    }
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(Linear);
+
+}  // namespace
+}  // namespace ashlar::conformance

@@ -1,0 +1,188 @@
+// The promise: the bits of an output row depend on that row's inputs alone. Every op, every instruction set, one to
+// three threads; each row alone and in company of up to 64, at every place.
+
+#include <functional>
+
+#include "cache.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr int32_t kRows = 64;
+constexpr int32_t kCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
+
+/// Calls body(first, n) for every window of every count, so that each row stands at every place of each.
+void for_each_window(const std::function<void(int32_t first, int32_t n)>& body) {
+  for (int32_t n : kCounts) {
+    for (int32_t first = 0; first + n <= kRows; ++first) body(first, n);
+  }
+}
+
+Tensor window(Matrix& m, int32_t first, int32_t n) {
+  Tensor view = m.view();
+  return {view.row(first), n, view.cols, view.stride};
+}
+
+/// Rows [0, n) of `got` are rows [first, first + n) of `want`.
+testing::AssertionResult same_rows(const Matrix& got, const Matrix& want, int32_t first, int32_t n) {
+  for (int32_t r = 0; r < n; ++r) {
+    if (!same_bits(got.row(r), want.row(first + r), got.cols())) {
+      return testing::AssertionFailure() << "row " << first + r << " differs at place " << r << " of " << n;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+class RowInvariance : public OnIsa {};
+
+TEST_P(RowInvariance, Linear) {
+  struct Case {
+    DType dtype;
+    int32_t n;
+    int32_t k;
+  };
+  // The larger ones are split over the pool, the smaller ones are not.
+  for (const Case c : {Case{DType::kBF16, 70, 45}, Case{DType::kF32, 70, 45}, Case{DType::kBF16, 448, 160}}) {
+    const Checkpoint weight(c.dtype, c.n, c.k, random_);
+    const std::vector<HostTensor> parts{weight.view()};
+    Matrix x(kRows, c.k);
+    x.fill_normal(random_);
+    Matrix want(kRows, c.n);
+    make(1)->linear(*make(1)->pack(parts, {}), x.view(), Store::kOverwrite, want.view());
+    for (int32_t threads : {1, 2, 3}) {
+      const auto cpu = make(threads);
+      const auto packed = cpu->pack(parts, {});
+      Matrix got(kRows, c.n);
+      for_each_window([&](int32_t first, int32_t n) {
+        if (c.n > 100 && first % 5 != 0 && n != 1) return;
+        cpu->linear(*packed, window(x, first, n), Store::kOverwrite, window(got, 0, n));
+        ASSERT_TRUE(same_rows(got, want, first, n)) << "n " << c.n << " threads " << threads;
+      });
+    }
+  }
+}
+
+// Prefill sizes: more rows than one chunk of the row loop.
+TEST_P(RowInvariance, LinearOfManyRows) {
+  const Checkpoint weight(DType::kBF16, 200, 96, random_);
+  const std::vector<HostTensor> parts{weight.view()};
+  const auto cpu = make(2);
+  const auto packed = cpu->pack(parts, {});
+  Matrix x(300, 96);
+  x.fill_normal(random_);
+  Matrix want(300, 200);
+  cpu->linear(*packed, x.view(), Store::kOverwrite, want.view());
+  Matrix got(300, 200);
+  for (int32_t n : {1, 7, 16, 95, 96, 97, 200}) {
+    for (int32_t first = 0; first + n <= 300; first += n == 1 ? 1 : 33) {
+      cpu->linear(*packed, window(x, first, n), Store::kOverwrite, window(got, 0, n));
+      ASSERT_TRUE(same_rows(got, want, first, n));
+    }
+  }
+}
+
+TEST_P(RowInvariance, NormAndActivation) {
+  for (int32_t width : {37, 256, 1100}) {
+    Matrix x(kRows, 2 * width);
+    x.fill_normal(random_, 2);
+    Matrix weight(1, 2 * width);
+    weight.fill_normal(random_);
+    Matrix normed(kRows, 2 * width);
+    Matrix active(kRows, width);
+    make(1)->rms_norm(x.view(), weight.row(0), 1e-6F, normed.view());
+    make(1)->silu_mul(x.view(), active.view());
+    for (int32_t threads : {1, 2, 3}) {
+      const auto cpu = make(threads);
+      Matrix got_normed(kRows, 2 * width);
+      Matrix got_active(kRows, width);
+      for_each_window([&](int32_t first, int32_t n) {
+        if (first % 7 != 0 && n != 1) return;
+        cpu->rms_norm(window(x, first, n), weight.row(0), 1e-6F, window(got_normed, 0, n));
+        cpu->silu_mul(window(x, first, n), window(got_active, 0, n));
+        ASSERT_TRUE(same_rows(got_normed, normed, first, n));
+        ASSERT_TRUE(same_rows(got_active, active, first, n));
+      });
+    }
+  }
+}
+
+TEST_P(RowInvariance, StoreKv) {
+  const AttentionShape shape{4, 2, 64, 0.125F};
+  const RealRope rope(64, 128);
+  const std::vector<int32_t> lengths{30, 34};
+  const RowList list(all_positions(lengths));
+  Matrix norm_weight(1, 64);
+  norm_weight.fill_normal(random_);
+  Matrix qkv(kRows, shape.q_width() + 2 * shape.kv_width());
+  qkv.fill_normal(random_);
+  const auto one = make(1);
+  Cache want(*one, shape, lengths, 4);
+  Matrix want_rows = qkv;
+  want.store(want_rows, list, norm_weight.row(0), norm_weight.row(0), rope.table);
+  for (int32_t threads : {1, 2, 3}) {
+    const auto cpu = make(threads);
+    for (int32_t n : {1, 3, 16, 64}) {
+      Cache got(*cpu, shape, lengths, 4);
+      Matrix got_rows = qkv;
+      for (int32_t first = 0; first < kRows; first += n) {
+        const int32_t count = std::min(n, kRows - first);
+        cpu->store_kv(window(got_rows, first, count), shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
+                      list.rows(got.tables(), first, count), got.plane());
+      }
+      ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0);
+      for (int32_t r = 0; r < kRows; ++r) ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));
+    }
+  }
+}
+
+/// 64 rows: verification of a long and of a short context, a window, a block, lone keys; causal borders all different.
+std::vector<Row> invariance_rows() {
+  std::vector<Row> rows;
+  for (int32_t i = 0; i < 20; ++i) rows.push_back({0, 780 + i, 0, 781 + i});
+  for (int32_t i = 0; i < 16; ++i) rows.push_back({1, 20 + i, 0, 36});
+  for (int32_t i = 0; i < 16; ++i) rows.push_back({2, 510 + i, 250 + 2 * i, 511 + i});
+  for (int32_t i = 0; i < 11; ++i) rows.push_back({0, 790 + i, i * 70, i * 70 + i});
+  rows.push_back({1, 35, 35, 36});
+  return rows;
+}
+
+TEST_P(RowInvariance, Attention) {
+  const std::vector<int32_t> lengths{801, 36, 526};
+  for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, AttentionShape{5, 1, 24, 0.2F}}) {
+    const IdentityRope rope(shape.head_dim, 1024);
+    const RowList filling(all_positions(lengths));
+    Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
+    kv_rows.fill_normal(random_);
+    const RowList list(invariance_rows());
+    Matrix q(kRows, shape.q_width());
+    q.fill_normal(random_, 2);
+    Matrix want(kRows, shape.q_width());
+    for (int32_t threads : {1, 2, 3}) {
+      const auto cpu = make(threads);
+      Cache cache(*cpu, shape, lengths, 8);
+      cache.store(kv_rows, filling, nullptr, nullptr, rope.table);
+      if (threads == 1) cache.attend(q, list, want);
+      Matrix got(kRows, shape.q_width());
+      for_each_window([&](int32_t first, int32_t n) {
+        if (n > 1 && first % 9 != 0) return;
+        cpu->attention(window(q, first, n), shape, list.rows(cache.tables(), first, n), list.visible(first),
+                       cache.plane(), window(got, 0, n));
+        ASSERT_TRUE(same_rows(got, want, first, n)) << "threads " << threads << " dim " << shape.head_dim;
+      });
+    }
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(RowInvariance);
+
+// Says in the log what the run above covered: a machine without a path must not look like one that passed it.
+TEST(Coverage, InstructionSetsOfThisMachine) {
+  std::string have;
+  for (const std::string& isa : isa_choices()) have += " " + isa;
+  std::printf("[ COVERAGE ] %zu of 4 instruction sets ran:%s\n", isa_choices().size(), have.c_str());
+  EXPECT_GE(isa_choices().size(), 1u);
+  EXPECT_THROW(make_device("cpu", {1, "mmx"}), std::exception);
+}
+
+}  // namespace
+}  // namespace ashlar::conformance

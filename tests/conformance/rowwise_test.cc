@@ -1,0 +1,124 @@
+// Norm, activation, copies against the reference.
+
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr int32_t kWidths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 256, 257, 768, 1000};
+
+class Rowwise : public OnIsa {};
+
+TEST_P(Rowwise, RmsNorm) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  for (int32_t width : kWidths) {
+    for (int32_t rows : {1, 3, 16, 65}) {
+      Matrix x(rows, width);
+      x.fill_normal(random_, 3);
+      Matrix weight(1, width);
+      weight.fill_normal(random_);
+      Matrix got(rows, width, 2);
+      Matrix want(rows, width);
+      cpu->rms_norm(x.view(), weight.row(0), 1e-6F, got.view());
+      ref->rms_norm(x.view(), weight.row(0), 1e-6F, want.view());
+      ASSERT_LT(worst_row_error(got, want), 2e-6) << width;
+      ASSERT_TRUE(got.guards_intact());
+      cpu->rms_norm(x.view(), weight.row(0), 1e-6F, x.view());  // in place
+      for (int32_t r = 0; r < rows; ++r) ASSERT_TRUE(same_bits(x.row(r), got.row(r), width));
+    }
+  }
+}
+
+TEST_P(Rowwise, RmsNormOfZerosIsZero) {
+  const auto cpu = make();
+  Matrix x(1, 40);
+  for (int32_t c = 0; c < 40; ++c) x.row(0)[c] = 0;
+  Matrix weight(1, 40);
+  weight.fill_normal(random_);
+  cpu->rms_norm(x.view(), weight.row(0), 1e-6F, x.view());
+  for (int32_t c = 0; c < 40; ++c) EXPECT_EQ(x.row(0)[c], 0.0F);
+}
+
+TEST_P(Rowwise, SiluMul) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  for (int32_t width : kWidths) {
+    for (int32_t rows : {1, 5, 40}) {
+      Matrix x(rows, 2 * width);
+      x.fill_normal(random_, 4);
+      Matrix got(rows, width);
+      Matrix want(rows, width);
+      cpu->silu_mul(x.view(), got.view());
+      ref->silu_mul(x.view(), want.view());
+      ASSERT_LT(worst_row_error(got, want), 2e-6) << width;
+      ASSERT_TRUE(got.guards_intact());
+    }
+  }
+}
+
+// The activation over its whole range, element by element: four units in the last place, and the right limits.
+TEST_P(Rowwise, SiluOverTheWholeRange) {
+  const auto cpu = make();
+  std::vector<float> points{0.0F, -0.0F, 1e-30F, -1e-30F, 87.0F, -87.0F, 1000.0F, -1000.0F, 1e30F, -1e30F};
+  for (float v = -90; v < 90; v += 0.0137F) points.push_back(v);
+  const auto n = static_cast<int32_t>(points.size());
+  Matrix x(1, 2 * n);
+  for (int32_t i = 0; i < n; ++i) {
+    x.row(0)[i] = points[static_cast<size_t>(i)];
+    x.row(0)[n + i] = 1;
+  }
+  Matrix out(1, n);
+  cpu->silu_mul(x.view(), out.view());
+  for (int32_t i = 0; i < n; ++i) {
+    const double v = points[static_cast<size_t>(i)];
+    const double want = v / (1 + std::exp(-v));
+    EXPECT_NEAR(out.row(0)[i], want, std::abs(want) * 5e-7 + 1e-35) << v;
+  }
+  x.row(0)[3] = NAN;
+  cpu->silu_mul(x.view(), out.view());
+  EXPECT_TRUE(std::isnan(out.row(0)[3]));
+}
+
+TEST_P(Rowwise, GatherAndCopy) {
+  const auto cpu = make();
+  for (int32_t width : {1, 17, 256}) {
+    Matrix x(50, width);
+    x.fill_normal(random_);
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < 37; ++i) indices.push_back(static_cast<int32_t>(random_() % 50));
+    Matrix gathered(37, width);
+    cpu->gather_rows(x.view(), indices.data(), gathered.view());
+    for (int32_t i = 0; i < 37; ++i) {
+      EXPECT_TRUE(same_bits(gathered.row(i), x.row(indices[static_cast<size_t>(i)]), width));
+    }
+    Matrix copied(50, width, 11);
+    cpu->copy(x.view(), copied.view());
+    for (int32_t r = 0; r < 50; ++r) EXPECT_TRUE(same_bits(copied.row(r), x.row(r), width));
+    EXPECT_TRUE(gathered.guards_intact() && copied.guards_intact());
+  }
+}
+
+TEST_P(Rowwise, ForEachCallsEveryIndexOnce) {
+  const auto cpu = make(3);
+  std::vector<int> seen(1000);
+  cpu->for_each(
+      1000, [](void* context, int32_t i) { (*static_cast<std::vector<int>*>(context))[static_cast<size_t>(i)] += 1; },
+      &seen);
+  EXPECT_EQ(seen, std::vector<int>(1000, 1));
+}
+
+TEST_P(Rowwise, BuffersAreZeroedAndAligned) {
+  const auto cpu = make(1);
+  for (size_t bytes : {size_t{1}, size_t{100}, size_t{5} << 20}) {
+    const auto buffer = cpu->allocate(bytes);
+    ASSERT_EQ(buffer->size(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
+    for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(buffer->data()[i], std::byte{0});
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(Rowwise);
+
+}  // namespace
+}  // namespace ashlar::conformance

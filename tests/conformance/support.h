@@ -1,0 +1,137 @@
+#pragma once
+// Shared by the conformance tests: every case runs once for each instruction set, against the reference device.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/bf16.h"
+#include "device/device.h"
+#include "device/ref/ref_ops.h"
+
+namespace ashlar::conformance {
+
+/// A tensor with room around it: rows `stride` apart, starting one float off any alignment, and guard values everywhere
+/// else.
+class Matrix {
+ public:
+  Matrix(int32_t rows, int32_t cols, int32_t extra_stride = 5)
+      : rows_(rows), cols_(cols), stride_(cols + extra_stride), storage_(kLead + rows * stride_ + 64, kGuard) {}
+
+  Tensor view() { return {storage_.data() + kLead, rows_, cols_, stride_}; }
+  float* row(int32_t r) { return view().row(r); }
+  const float* row(int32_t r) const { return storage_.data() + kLead + r * stride_; }
+  int32_t rows() const { return rows_; }
+  int32_t cols() const { return cols_; }
+
+  void fill_normal(std::mt19937& random, float deviation = 1) {
+    std::normal_distribution<float> normal(0, deviation);
+    for (int32_t r = 0; r < rows_; ++r) {
+      for (int32_t c = 0; c < cols_; ++c) row(r)[c] = normal(random);
+    }
+  }
+  void round_to_bf16() {
+    for (int32_t r = 0; r < rows_; ++r) {
+      for (int32_t c = 0; c < cols_; ++c) row(r)[c] = to_float(to_bf16(row(r)[c]));
+    }
+  }
+  /// True if nothing outside the tensor was written.
+  bool guards_intact() const {
+    for (size_t i = 0; i < storage_.size(); ++i) {
+      const int64_t at = static_cast<int64_t>(i) - kLead;
+      const bool inside = at >= 0 && at < int64_t{rows_} * stride_ && at % stride_ < cols_;
+      if (!inside && storage_[i] != kGuard) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int32_t kLead = 17;
+  static constexpr float kGuard = -12345.5F;
+  int32_t rows_;
+  int32_t cols_;
+  int64_t stride_;
+  std::vector<float> storage_;
+};
+
+/// A checkpoint matrix in a storage type.
+struct Checkpoint {
+  Checkpoint(DType dtype, int64_t rows, int64_t cols, std::mt19937& random) : dtype(dtype), rows(rows), cols(cols) {
+    std::normal_distribution<float> normal(0, 1);
+    bytes.resize(static_cast<size_t>(rows * cols) * bytes_of(dtype));
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      const float value = normal(random);
+      if (dtype == DType::kF32) {
+        std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
+      } else {
+        // The upper half of a float with its exponent field narrowed is a valid f16 of moderate size.
+        const uint16_t half = dtype == DType::kBF16 ? to_bf16(value).bits : static_cast<uint16_t>(random() & 0xBBFF);
+        std::memcpy(&bytes[static_cast<size_t>(i) * 2], &half, 2);
+      }
+    }
+  }
+  HostTensor view() const { return {"w", dtype, bytes.data(), rows, cols}; }
+  /// Rows [begin, begin + n).
+  HostTensor part(int64_t begin, int64_t n) const {
+    return {"w", dtype, bytes.data() + static_cast<size_t>(begin * cols) * bytes_of(dtype), n, cols};
+  }
+  DType dtype;
+  int64_t rows;
+  int64_t cols;
+  std::vector<char> bytes;
+};
+
+inline double norm(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return std::sqrt(sum);
+}
+
+/// Largest |a - b| over two equally shaped matrices, each row divided by the norm of its reference row.
+inline double worst_row_error(const Matrix& got, const Matrix& want) {
+  double worst = 0;
+  for (int32_t r = 0; r < want.rows(); ++r) {
+    const double scale = std::max(norm(want.row(r), want.cols()) / std::sqrt(std::max(1, want.cols())), 1e-30);
+    for (int32_t c = 0; c < want.cols(); ++c) {
+      const double error = std::abs(static_cast<double>(got.row(r)[c]) - want.row(r)[c]) / scale;
+      if (!(error <= worst)) worst = error;  // NaN counts
+    }
+  }
+  return worst;
+}
+
+inline bool same_bits(const float* a, const float* b, int32_t n) {
+  return std::memcmp(a, b, sizeof(float) * static_cast<size_t>(n)) == 0;
+}
+
+/// One instruction set; skipped where the machine lacks it.
+class OnIsa : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::vector<std::string> have = isa_choices();
+    if (std::find(have.begin(), have.end(), GetParam()) == have.end()) GTEST_SKIP() << "no " << GetParam() << " here";
+  }
+  std::unique_ptr<Ops> make(int32_t threads = 2, DType kv_dtype = DType::kBF16) const {
+    DeviceOptions options;
+    options.threads = threads;
+    options.isa = GetParam();
+    options.kv_dtype = kv_dtype;
+    return make_device("cpu", options);
+  }
+  /// Products of bf16 weights take activations rounded to bf16 on this path.
+  bool rounds_activations() const { return GetParam() == "amx"; }
+  std::mt19937 random_{20260};
+};
+
+inline std::string isa_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+#define ASHLAR_FOR_EACH_ISA(Fixture) \
+  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values("portable", "avx2", "avx512", "amx"), isa_name)
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,204 @@
+// The promise of the engine: a request's tokens depend on weights, prompt, sampling parameters and seed alone. The same
+// requests travel by every road, and every answer must equal the one of the plainest road, token for token.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+#include "equivalence/roads.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kLongest = 160;  // tokens of one sequence
+constexpr int32_t kAnswer = 16;
+constexpr int32_t kPrompts = 8;
+
+std::vector<std::vector<int32_t>> prompts() {
+  const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
+  std::vector<std::vector<int32_t>> all;
+  for (int32_t i = 0; i < kPrompts; ++i) {
+    // From one question to several in a row, so that some prompts span many pages and chunks.
+    std::vector<int32_t> prompt;
+    for (int32_t part = 0; part <= i % 4; ++part) {
+      const auto ids = json["cases"][i + 2 * part]["prompt_ids"].get<std::vector<int32_t>>();
+      if (prompt.size() + ids.size() < static_cast<size_t>(kLongest - kAnswer))
+        prompt.insert(prompt.end(), ids.begin(), ids.end());
+    }
+    all.push_back(std::move(prompt));
+  }
+  return all;
+}
+
+struct NamedSampling {
+  const char* name;
+  SamplingParams params;
+};
+
+std::vector<NamedSampling> samplings() {
+  SamplingParams greedy;
+  SamplingParams warm;
+  warm.temperature = 0.7;
+  warm.top_p = 0.9;
+  warm.seed = 7;
+  SamplingParams hot;
+  hot.temperature = 1.0;
+  hot.top_p = 0.95;
+  hot.seed = 1234567890123ULL;
+  SamplingParams penalised = hot;
+  penalised.repetition_penalty = 1.1;
+  penalised.presence_penalty = 0.3;
+  penalised.frequency_penalty = 0.2;
+  penalised.logit_bias = {{334, 1.5F}, {2, -3.0F}};
+  return {{"greedy", greedy}, {"0.7", warm}, {"1.0", hot}, {"penalties", penalised}};
+}
+
+std::vector<Road> roads() {
+  const auto drafter = models_folder() / "pebble-11m-dflash";
+  std::vector<Road> decoders(1);
+  decoders[0].name = "autoregressive";
+  for (const int32_t width : {2, 4, 8, 16}) {
+    Road road;
+    road.name = "dflash/" + std::to_string(width);
+    road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine}};
+    decoders.push_back(road);
+  }
+  for (const int32_t passes : {2, 4}) {
+    Road road;
+    road.name = "denoise/" + std::to_string(passes);
+    road.decoder = {
+        "dflash", drafter, {16, 0, passes, passes == 2 ? DenoiseSchedule::kCosine : DenoiseSchedule::kSquareRoot}};
+    decoders.push_back(road);
+  }
+  Road adaptive;
+  adaptive.name = "dflash, width chosen";
+  adaptive.decoder = {"dflash", drafter, {}};
+  decoders.push_back(adaptive);
+  Road window;
+  window.name = "dflash/16 window 32";
+  window.decoder = {"dflash", drafter, {16, 32, 1, DenoiseSchedule::kCosine}};
+  decoders.push_back(window);
+
+  std::vector<Road> all;
+  for (const Road& decoder : decoders) {
+    for (const int32_t depth : {1, 2}) {
+      for (const int32_t chunk : {4096, 13}) {
+        for (const bool tight : {false, true}) {
+          Road road = decoder;
+          road.depth = depth;
+          road.prefill_chunk = chunk;
+          road.tight_memory = tight;
+          road.name += std::string(depth == 1 ? ", plain loop" : ", overlapped") +
+                       (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
+          all.push_back(road);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Machine {
+  explicit Machine(int32_t threads)
+      : ops(make_device("cpu", {.threads = threads, .isa = {}})),
+        model(Model::load(*ops, models_folder() / "pebble-11m", kLongest)) {}
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<Model> model;
+};
+
+std::vector<Request> requests(const SamplingParams& sampling, const std::vector<int32_t>& stop_ids) {
+  std::vector<Request> all;
+  for (const std::vector<int32_t>& prompt : prompts()) {
+    Request request;
+    request.prompt = prompt;
+    request.sampling = sampling;
+    request.sampling.seed += all.size();
+    request.sampling.top_logprobs = 0;
+    request.max_tokens = kAnswer;
+    request.stop_ids = stop_ids;
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+class Comparison {
+ public:
+  void expect(const std::vector<Answer>& expected, const std::vector<Answer>& found, const std::string& where) {
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ++comparisons_;
+      const bool same = expected[i].tokens == found[i].tokens && expected[i].end.reason == found[i].end.reason &&
+                        expected[i].logprobs == found[i].logprobs;
+      if (same) continue;
+      ++mismatches_;
+      ADD_FAILURE() << where << ", prompt " << i << ": " << ::testing::PrintToString(found[i].tokens) << " instead of "
+                    << ::testing::PrintToString(expected[i].tokens)
+                    << (expected[i].tokens == found[i].tokens ? " (log-probabilities or end differ)" : "");
+    }
+  }
+  int64_t comparisons() const { return comparisons_; }
+  int64_t mismatches() const { return mismatches_; }
+
+ private:
+  int64_t comparisons_ = 0;
+  int64_t mismatches_ = 0;
+};
+
+TEST(Equivalence, EveryRoadGivesTheSameTokens) {
+  Comparison comparison;
+  std::map<std::string, std::vector<Answer>> expected;
+  Machine one(1);
+  const std::vector<int32_t> stop_ids = one.model->config().stop_ids;
+  {
+    const auto engine = open_road(*one.ops, *one.model, Road{}, kLongest);
+    for (const NamedSampling& sampling : samplings()) {
+      for (Request& request : requests(sampling.params, stop_ids)) {
+        engine->drop_prefix_cache();
+        expected[sampling.name].push_back(run_together(*engine, {std::move(request)})[0]);
+      }
+    }
+  }
+  uint64_t preemptions = 0;
+  uint64_t cached = 0;
+  uint64_t accepted = 0;
+  for (const int32_t threads : {1, 2}) {
+    Machine machine(threads);
+    for (const Road& road : roads()) {
+      const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
+      for (const NamedSampling& sampling : samplings()) {
+        const std::string where = road.name + ", " + std::to_string(threads) + " threads, " + sampling.name;
+        engine->drop_prefix_cache();
+        comparison.expect(expected[sampling.name], run_together(*engine, requests(sampling.params, stop_ids)),
+                          where + ", together, cold");
+        comparison.expect(expected[sampling.name], run_together(*engine, requests(sampling.params, stop_ids)),
+                          where + ", together, warm");
+        if (road.tight_memory) continue;
+        const std::vector<Request> all = requests(sampling.params, stop_ids);
+        for (const size_t i : {size_t{1}, size_t{6}}) {
+          engine->drop_prefix_cache();
+          comparison.expect({expected[sampling.name][i]}, run_together(*engine, {all[i]}), where + ", alone, cold");
+          comparison.expect({expected[sampling.name][i]}, run_together(*engine, {all[i]}), where + ", alone, warm");
+        }
+      }
+      const EngineCounters counters = engine->counters();
+      if (road.tight_memory) {
+        EXPECT_GT(counters.preemptions, 0U) << road.name;
+      } else {
+        EXPECT_GT(counters.cached_tokens, 0U) << road.name;
+      }
+      preemptions += counters.preemptions;
+      cached += counters.cached_tokens;
+      accepted += counters.accepted;
+    }
+  }
+  std::printf("%lld comparisons, %lld mismatches; %llu preemptions, %llu cached prompt tokens, %llu accepted drafts\n",
+              static_cast<long long>(comparison.comparisons()), static_cast<long long>(comparison.mismatches()),
+              static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached),
+              static_cast<unsigned long long>(accepted));
+  EXPECT_GE(comparison.comparisons(), 2000);
+  EXPECT_GT(accepted, 0U);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,68 @@
+#pragma once
+// The roads on which a request may travel, and an engine for each.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/event_queue.h"
+
+namespace ashlar::testing {
+
+struct Road {
+  std::string name;
+  DecoderSpec decoder;
+  int32_t depth = 1;
+  int32_t prefill_chunk = 4096;
+  bool tight_memory = false;  ///< pages for a few sequences only, so that a batch preempts
+};
+
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;
+  EndEvent end;
+};
+
+inline Answer drain(EventQueue& queue) {
+  Answer answer;
+  for (;;) {
+    Event event = queue.next();
+    if (auto* end = std::get_if<EndEvent>(&event)) {
+      answer.end = std::move(*end);
+      return answer;
+    }
+    auto& chunk = std::get<TokenChunk>(event);
+    answer.tokens.insert(answer.tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    for (const TokenLogprobs& logprob : chunk.logprobs) answer.logprobs.push_back(logprob.token);
+  }
+}
+
+/// Submits all requests before reading any answer, so that they share steps.
+inline std::vector<Answer> run_together(Engine& engine, std::vector<Request> requests) {
+  std::vector<std::shared_ptr<EventQueue>> queues;
+  for (Request& request : requests) {
+    queues.push_back(std::make_shared<EventQueue>());
+    request.sink = queues.back();
+    const Result<RequestId> id = engine.submit(std::move(request));
+    if (!id.ok()) throw std::runtime_error(id.error());
+  }
+  std::vector<Answer> answers;
+  for (const auto& queue : queues) answers.push_back(drain(*queue));
+  engine.wait_idle();
+  return answers;
+}
+
+inline std::unique_ptr<Engine> open_road(Ops& ops, Model& model, const Road& road, int32_t longest) {
+  EngineOptions options;
+  options.max_sequences = 8;
+  options.depth = road.depth;
+  options.prefill_chunk = road.prefill_chunk;
+  options.max_step_rows = 1024;
+  options.kv_pages = road.tight_memory ? 2 * longest / kPageTokens : 8 * (longest / kPageTokens + 2);
+  return std::make_unique<Engine>(ops, make_decoder(model, road.decoder), options);
+}
+
+}  // namespace ashlar::testing

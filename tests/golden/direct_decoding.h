@@ -1,0 +1,159 @@
+#pragma once
+// Decoding written out by hand on top of Model and DflashDrafter, without engine, scheduler or sampler: the shortest
+// program that can disagree with them.
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "model/drafters/dflash.h"
+#include "model/model.h"
+
+namespace ashlar::testing {
+
+struct DirectRun {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> accept_lengths;
+  std::vector<int32_t> drafted_ids;  // of all steps, one after the other
+};
+
+inline int32_t argmax(const float* values, int32_t n) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < n; ++i) {
+    if (values[i] > values[best]) best = i;
+  }
+  return best;
+}
+
+class DirectDecoder {
+ public:
+  DirectDecoder(Model& model, DflashDrafter* drafter, int32_t max_tokens)
+      : model_(model), drafter_(drafter), batch_(max_tokens, 1), pages_(max_tokens / kPageTokens + 1) {
+    KvLayout layout;
+    model.register_planes(layout);
+    if (drafter != nullptr) drafter->register_planes(layout);
+    kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
+    std::iota(pages_.rbegin(), pages_.rend(), 0);  // pages in reverse order: positions must go through the table
+    model.reserve(max_tokens);
+    const int32_t tap_width =
+        drafter != nullptr ? drafter->tap_width() : model.config().stack.hidden * (model.config().stack.n_layers);
+    if (drafter != nullptr) drafter->reserve(max_tokens, 64);
+    storage_ =
+        model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (tap_width + model.config().vocab)));
+    taps_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, tap_width, tap_width};
+    logits_ = {taps_.row(max_tokens), max_tokens, model.config().vocab, model.config().vocab};
+  }
+
+  /// Runs `ids` at positions from `start`; logits of every row.
+  Tensor target(const std::vector<int32_t>& ids, int32_t start, std::span<const Tap> taps) {
+    fill(ids, start);
+    const Tensor hidden = model_.forward(batch_, *kv_, {taps, taps_});
+    model_.head(hidden, logits_.narrow(hidden.rows));
+    return logits_.narrow(hidden.rows);
+  }
+
+  /// Final hidden states of every row of `ids` at positions from `start`.
+  Tensor hidden(const std::vector<int32_t>& ids, int32_t start) {
+    fill(ids, start);
+    return model_.forward(batch_, *kv_, {});
+  }
+
+  /// Hidden states of one draft block.
+  Tensor draft_hidden(int32_t anchor, int32_t start, int32_t width) {
+    std::vector<int32_t> ids(width, drafter_->config().mask_id);
+    ids[0] = anchor;
+    fill(ids, start);
+    return drafter_->forward(batch_, *kv_);
+  }
+
+  /// Logits of draft_hidden's rows over the draft vocabulary.
+  Tensor draft_logits(Tensor hidden) {
+    const int32_t vocab = drafter_->config().draft_vocab;
+    const Tensor logits = {logits_.data, hidden.rows, vocab, vocab};
+    drafter_->head(hidden, logits);
+    return logits;
+  }
+
+  /// Drafted ids of one block: argmax of the slots that predict.
+  std::vector<int32_t> draft(int32_t anchor, int32_t start, int32_t width) {
+    const bool from_anchor = drafter_->config().sample_from_anchor;
+    const Tensor hidden = draft_hidden(anchor, start, from_anchor ? width - 1 : width);
+    const Tensor logits = draft_logits(hidden);
+    std::vector<int32_t> ids;
+    for (int32_t slot = from_anchor ? 0 : 1; slot < hidden.rows; ++slot) {
+      const int32_t id = argmax(logits.row(slot), logits.cols);
+      ids.push_back(drafter_->id_map() != nullptr ? drafter_->id_map()[id] : id);
+    }
+    return ids;
+  }
+
+  void inject(const std::vector<int32_t>& ids, int32_t start) {
+    fill(ids, start);
+    drafter_->inject(taps_.narrow(static_cast<int32_t>(ids.size())), batch_.rows(), *kv_);
+  }
+
+  DirectRun speculate(const std::vector<int32_t>& prompt, int32_t max_new, const std::vector<int32_t>& stops,
+                      int32_t width) {
+    DirectRun run;
+    const auto ended = [&] {
+      return static_cast<int32_t>(run.tokens.size()) >= max_new ||
+             std::find(stops.begin(), stops.end(), run.tokens.back()) != stops.end();
+    };
+    const Tensor first = target(prompt, 0, drafter_->taps());
+    run.tokens.push_back(argmax(first.row(first.rows - 1), first.cols));
+    inject(prompt, 0);
+    auto start = static_cast<int32_t>(prompt.size());
+    while (!ended()) {
+      std::vector<int32_t> ids = draft(run.tokens.back(), start, width);
+      run.drafted_ids.insert(run.drafted_ids.end(), ids.begin(), ids.end());
+      ids.insert(ids.begin(), run.tokens.back());
+      const Tensor rows = target(ids, start, drafter_->taps());
+      int32_t accepted = 0;  // counted past the end of the answer, as the goldens do
+      for (int32_t row = 0; row < rows.rows; ++row) {
+        const int32_t token = argmax(rows.row(row), rows.cols);
+        if (!ended()) run.tokens.push_back(token);
+        ++accepted;
+        if (row + 1 == rows.rows || ids[row + 1] != token) break;
+      }
+      run.accept_lengths.push_back(accepted);
+      ids.resize(accepted);
+      inject(ids, start);
+      start += accepted;
+    }
+    return run;
+  }
+
+  std::vector<int32_t> greedy(const std::vector<int32_t>& prompt, int32_t max_new, const std::vector<int32_t>& stops) {
+    Tensor rows = target(prompt, 0, {});
+    std::vector<int32_t> tokens = {argmax(rows.row(rows.rows - 1), rows.cols)};
+    while (static_cast<int32_t>(tokens.size()) < max_new &&
+           std::find(stops.begin(), stops.end(), tokens.back()) == stops.end()) {
+      rows = target({tokens.back()}, static_cast<int32_t>(prompt.size() + tokens.size()) - 1, {});
+      tokens.push_back(argmax(rows.row(0), rows.cols));
+    }
+    return tokens;
+  }
+
+  Tensor taps() const { return taps_; }
+
+ private:
+  void fill(const std::vector<int32_t>& ids, int32_t start) {
+    batch_.clear();
+    batch_.begin_sequence(pages_.data());
+    const auto end = start + static_cast<int32_t>(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      batch_.add_row(ids[i], start + static_cast<int32_t>(i), end);
+      batch_.want_output();
+    }
+  }
+
+  Model& model_;
+  DflashDrafter* drafter_;
+  RowBatch batch_;
+  std::vector<int32_t> pages_;
+  std::unique_ptr<KvMemory> kv_;
+  std::unique_ptr<Buffer> storage_;
+  Tensor taps_, logits_;
+};
+
+}  // namespace ashlar::testing

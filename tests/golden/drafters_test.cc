@@ -1,0 +1,94 @@
+// Every folder of tests/data/drafters against the PyTorch reference of tests/tools/drafter_reference.py.
+
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+#include "golden/direct_decoding.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+constexpr int32_t kMaxTokens = 96;
+
+class Drafters : public ::testing::TestWithParam<std::string> {
+ protected:
+  Drafters()
+      : folder_(data_folder() / "drafters" / GetParam()),
+        json_(read_json_file(folder_ / "goldens.json")),
+        tensors_(folder_ / "goldens.safetensors"),
+        ops_(make_device("ref", {})),
+        model_(Model::load(*ops_, data_folder() / json_["target"].get<std::string>(), kMaxTokens)),
+        drafter_(DflashDrafter::load(*model_, folder_)),
+        decoder_(*model_, drafter_.get(), kMaxTokens),
+        prompt_(ints(tensors_, "prompt_ids")) {}
+
+  void expect_tensor(Tensor found, const std::string& name) {
+    const std::vector<float> golden = floats(tensors_, name);
+    ASSERT_GE(golden.size(), static_cast<size_t>(found.rows) * found.cols) << name;
+    for (int32_t r = 0; r < found.rows; ++r) {
+      ASSERT_LT(relative_error(found.row(r), golden.data() + int64_t{r} * found.cols, found.cols), kTolerance)
+          << name << ", row " << r;
+    }
+  }
+
+  // Rows of a block without those that stand for nothing, as the goldens count them.
+  int32_t block_rows() const { return json_["block_size"].get<int32_t>(); }
+
+  void check_call(const std::string& call) {
+    SCOPED_TRACE(call);
+    const std::vector<int32_t> ids = ints(tensors_, call + ".new_ids");
+    const int32_t start = ints(tensors_, call + ".start")[0];
+    const int32_t anchor = ints(tensors_, call + ".anchor")[0];
+    const auto n = static_cast<int32_t>(ids.size());
+    decoder_.target(ids, start - n, drafter_->taps());
+    expect_tensor(decoder_.taps().narrow(n), call + ".features");
+    expect_tensor(drafter_->features(decoder_.taps().narrow(n)), call + ".context");
+    decoder_.inject(ids, start - n);
+    const Tensor hidden = decoder_.draft_hidden(anchor, start, block_rows());
+    std::vector<float> golden = floats(tensors_, call + ".draft_hidden");
+    ASSERT_EQ(golden.size(), static_cast<size_t>(hidden.rows) * hidden.cols);
+    for (float& value : golden) value *= drafter_->config().output_multiplier;  // folded into the norm here
+    for (int32_t r = 0; r < hidden.rows; ++r) {
+      EXPECT_LT(relative_error(hidden.row(r), golden.data() + int64_t{r} * hidden.cols, hidden.cols), kTolerance)
+          << "hidden, row " << r;
+    }
+    expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
+    EXPECT_EQ(decoder_.draft(anchor, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
+  }
+
+  std::filesystem::path folder_;
+  Json json_;
+  SafetensorsFile tensors_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DflashDrafter> drafter_;
+  DirectDecoder decoder_;
+  std::vector<int32_t> prompt_;
+};
+
+// The second call injects into a cache that the first has filled.
+TEST_P(Drafters, CallsAgree) {
+  EXPECT_EQ(drafter_->config().max_width() - 1, json_["drafts_per_call"].get<int32_t>());
+  check_call("call1");
+  check_call("call2");
+}
+
+TEST_P(Drafters, RunIsExact) {
+  const std::vector<int32_t> expected = ints(tensors_, "run.output_ids");
+  const auto limit = static_cast<int32_t>(expected.size());
+  const DirectRun run = decoder_.speculate(prompt_, limit, {}, drafter_->config().max_width());
+  EXPECT_EQ(run.tokens, expected);
+  EXPECT_EQ(run.accept_lengths, ints(tensors_, "run.accept_lengths"));
+  EXPECT_EQ(run.drafted_ids, ints(tensors_, "run.drafted_ids"));
+  EXPECT_EQ(decoder_.greedy(prompt_, limit, {}), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnRef, Drafters, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
+                         [](const auto& test) { return test.param; });
+
+TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 9u); }
+
+}  // namespace
+}  // namespace ashlar::testing

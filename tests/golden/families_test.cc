@@ -1,0 +1,83 @@
+// Every folder of tests/data/families against Hugging Face transformers in float32.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "device/device.h"
+#include "golden/direct_decoding.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr double kTolerance = 1e-5;  // float32 sums in another order; a wrong formula is off by far more
+
+class Families : public ::testing::TestWithParam<std::string> {
+ protected:
+  Families()
+      : ops_(make_device("ref", {})),
+        model_(Model::load(*ops_, data_folder() / "families" / GetParam())),
+        tensors_(data_folder() / "families" / GetParam() / "goldens.safetensors"),
+        prompt_(ints(tensors_, "input_ids")) {
+    const auto limit = std::min(model_->max_positions(), static_cast<int32_t>(prompt_.size()) + 32);
+    decoder_ = std::make_unique<DirectDecoder>(*model_, nullptr, limit);
+  }
+
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  SafetensorsFile tensors_;
+  std::vector<int32_t> prompt_;
+  std::unique_ptr<DirectDecoder> decoder_;
+};
+
+void expect_rows(Tensor found, const float* expected, const std::string& what) {
+  for (int32_t r = 0; r < found.rows; ++r) {
+    ASSERT_LT(relative_error(found.row(r), expected + int64_t{r} * found.cols, found.cols), kTolerance)
+        << what << ", row " << r;
+  }
+}
+
+TEST_P(Families, HiddenStatesOfEveryLayerAgree) {
+  const StackConfig& stack = model_->config().stack;
+  const auto n = static_cast<int32_t>(prompt_.size());
+  const std::vector<float> golden = floats(tensors_, "hidden_states");  // [layers + 1, n, hidden]
+  const int64_t layer_size = int64_t{n} * stack.hidden;
+  ASSERT_EQ(static_cast<int64_t>(golden.size()), (stack.n_layers + 1) * layer_size);
+  // The last entry is after the final norm; the one before it is the last residual stream the goldens hold.
+  for (int32_t layer = 0; layer + 1 < stack.n_layers; ++layer) {
+    const std::vector<Tap> taps = {{layer, 0}};
+    decoder_->target(prompt_, 0, taps);
+    expect_rows(decoder_->taps().narrow(n).columns(0, stack.hidden), golden.data() + (layer + 1) * layer_size,
+                "layer " + std::to_string(layer));
+  }
+  expect_rows(decoder_->hidden(prompt_, 0), golden.data() + stack.n_layers * layer_size, "final norm");
+}
+
+TEST_P(Families, LogitsAgree) {
+  const std::vector<float> golden = floats(tensors_, "logits");
+  const Tensor logits = decoder_->target(prompt_, 0, {});
+  ASSERT_EQ(static_cast<int64_t>(golden.size()), int64_t{logits.rows} * logits.cols);
+  expect_rows(logits, golden.data(), "logits");
+}
+
+TEST_P(Families, OneTokenAtATimeGivesTheSameLogits) {
+  const std::vector<float> golden = floats(tensors_, "logits");
+  for (size_t i = 0; i < prompt_.size(); ++i) {
+    const Tensor logits = decoder_->target({prompt_[i]}, static_cast<int32_t>(i), {});
+    expect_rows(logits, golden.data() + i * logits.cols, "position " + std::to_string(i));
+  }
+}
+
+TEST_P(Families, GreedyContinuationIsExact) {
+  const std::vector<int32_t> golden = ints(tensors_, "greedy_ids");
+  EXPECT_EQ(decoder_->greedy(prompt_, static_cast<int32_t>(golden.size()), {}), golden);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnRef, Families, ::testing::ValuesIn(subfolders(data_folder() / "families")),
+                         [](const auto& test) { return test.param; });
+
+TEST(FamilyGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "families").size(), 15u); }
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,104 @@
+// The bundled model and drafter against values computed by PyTorch in float32.
+
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+#include "golden/direct_decoding.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kMaxTokens = 320;
+
+class PebbleOnRef : public ::testing::Test {
+ protected:
+  PebbleOnRef()
+      : ops_(make_device("ref", {})),
+        model_(Model::load(*ops_, models_folder() / "pebble-11m", kMaxTokens)),
+        drafter_(DflashDrafter::load(*model_, models_folder() / "pebble-11m-dflash")),
+        json_(read_json_file(data_folder() / "pebble-11m" / "goldens.json")),
+        tensors_(data_folder() / "pebble-11m" / "goldens.safetensors"),
+        decoder_(*model_, drafter_.get(), kMaxTokens) {}
+
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DflashDrafter> drafter_;
+  Json json_;
+  SafetensorsFile tensors_;
+  DirectDecoder decoder_;
+};
+
+TEST_F(PebbleOnRef, HiddenStatesOfEveryLayerAgree) {
+  const auto prompt = json_["cases"][0]["prompt_ids"].get<std::vector<int32_t>>();
+  const std::vector<float> golden = floats(tensors_, "case0.hidden_states");  // [layers + 1, n, hidden]
+  const int32_t hidden = model_->config().stack.hidden;
+  const size_t rows = prompt.size() * hidden;
+  // Layer l's output is entry l + 1; the last entry is final-normed in this convention and checked through the logits.
+  for (int32_t layer = 0; layer + 1 < model_->config().stack.n_layers; ++layer) {
+    const std::vector<Tap> taps = {{layer, 0}};
+    decoder_.target(prompt, 0, taps);
+    for (size_t r = 0; r < prompt.size(); ++r) {
+      const float* expected = golden.data() + (layer + 1) * rows + r * hidden;
+      EXPECT_LT(relative_error(decoder_.taps().row(r), expected, hidden), 1e-3) << "layer " << layer << " row " << r;
+    }
+  }
+}
+
+TEST_F(PebbleOnRef, LogitsAgree) {
+  const auto prompt = json_["cases"][0]["prompt_ids"].get<std::vector<int32_t>>();
+  const std::vector<float> golden = floats(tensors_, "case0.logits");
+  const Tensor logits = decoder_.target(prompt, 0, {});
+  for (int32_t r = 0; r < logits.rows; ++r) {
+    EXPECT_LT(relative_error(logits.row(r), golden.data() + int64_t{r} * logits.cols, logits.cols), 1e-3)
+        << "row " << r;
+  }
+}
+
+TEST_F(PebbleOnRef, DrafterAgrees) {
+  const Json& golden = json_["cases"][0];
+  const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
+  const auto anchor = golden["greedy_ids"][0].get<int32_t>();
+  const auto n = static_cast<int32_t>(prompt.size());
+  decoder_.target(prompt, 0, drafter_->taps());
+  const Tensor features = drafter_->features(decoder_.taps().narrow(n));
+  const std::vector<float> expected_features = floats(tensors_, "case0.context_features");
+  for (int32_t r = 0; r < n; ++r) {
+    EXPECT_LT(relative_error(features.row(r), expected_features.data() + int64_t{r} * features.cols, features.cols),
+              1e-3);
+  }
+  decoder_.inject(prompt, 0);
+  const Tensor hidden = decoder_.draft_hidden(anchor, n, 16);
+  const std::vector<float> expected = floats(tensors_, "case0.draft_hidden");
+  for (int32_t r = 0; r < hidden.rows; ++r) {
+    EXPECT_LT(relative_error(hidden.row(r), expected.data() + int64_t{r} * hidden.cols, hidden.cols), 1e-3)
+        << "slot " << r;
+  }
+  EXPECT_EQ(decoder_.draft(anchor, n, 16), golden["first_draft"].get<std::vector<int32_t>>());
+}
+
+TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {
+  int32_t index = 0;
+  for (const Json& golden : json_["cases"]) {
+    SCOPED_TRACE("case " + std::to_string(index++));
+    const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
+    const auto expected = golden["greedy_ids"].get<std::vector<int32_t>>();
+    const auto limit = static_cast<int32_t>(expected.size());
+    const DirectRun run = decoder_.speculate(prompt, limit, model_->config().stop_ids, 16);
+    EXPECT_EQ(run.tokens, expected);
+    // The last step may run past the end of the answer; what it accepts there is nobody's, so both are cut to the
+    // answer.
+    const auto cut = [&](std::vector<int32_t> lengths) {
+      int32_t left = limit - 1;
+      for (int32_t& length : lengths) left -= length = std::min(length, left);
+      return lengths;
+    };
+    EXPECT_EQ(cut(run.accept_lengths), cut(golden["accept_lengths"].get<std::vector<int32_t>>()));
+    const std::vector<float> logits = floats(tensors_, "case" + std::to_string(index - 1) + ".last_logits");
+    const Tensor last = decoder_.target(prompt, 0, {});
+    EXPECT_LT(relative_error(last.row(last.rows - 1), logits.data(), logits.size()), 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing

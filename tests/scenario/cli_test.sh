@@ -1,0 +1,283 @@
+#!/usr/bin/env bash
+# cli_test.sh PROGRAM SOURCE_ROOT CASE: the program as a person meets it. A case is a function case_NAME below; without CASE all run.
+set -u
+
+ashlar=$1
+root=$2
+export ASHLAR_MODELS=$root/models NO_COLOR=1 TERM=dumb
+unset ASHLAR_FORCE_ISA ASHLAR_THREADS ASHLAR_DRAFTER ASHLAR_MODEL ASHLAR_DEVICE ASHLAR_SEED ASHLAR_KV_MEMORY
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME=$work/state
+
+fail() {
+  echo "FAILED: $1"
+  echo "--- stdout"; head -c 2000 "$work/out" 2>/dev/null
+  echo "--- stderr"; head -c 2000 "$work/err" 2>/dev/null
+  exit 1
+}
+# expect CODE COMMAND...: runs it with empty input; its output is then in $work/out and $work/err.
+expect() {
+  local want=$1 code=0
+  shift
+  "$@" > "$work/out" 2> "$work/err" < "${input:-/dev/null}" || code=$?
+  [ "$code" = "$want" ] || fail "exit code $code instead of $want: $*"
+}
+out_has() { grep -qF -- "$1" "$work/out" || fail "no \"$1\" on stdout"; }
+err_has() { grep -qF -- "$1" "$work/err" || fail "no \"$1\" on stderr"; }
+err_lines() { [ "$(wc -l < "$work/err")" -le "$1" ] || fail "more than $1 lines on stderr"; }
+same() { cmp -s "$1" "$2" || { diff "$1" "$2" | head -20; fail "$1 and $2 differ: $3"; }; }
+is_utf8() { iconv -f UTF-8 -t UTF-8 "$1" > /dev/null 2>&1 || fail "$1 is not UTF-8"; }
+broken_model() { cp -r "$root/models/pebble-11m" "$work/broken" && chmod -R u+w "$work/broken"; }
+
+case_introduction() {
+  expect 0 "$ashlar"
+  out_has "ashlar run --prompt"
+  expect 0 "$ashlar" --help
+  for command in run chat inspect demo; do out_has "  $command"; done
+  expect 0 "$ashlar" --version
+  out_has "ashlar "
+  for command in run chat inspect demo; do
+    expect 0 "$ashlar" "$command" --help
+    out_has "--drafter"
+    [ "$(awk '{ if (length($0) > longest) longest = length($0) } END { print longest }' "$work/out")" -le 130 ] ||
+      fail "a line of $command --help is too long"
+  done
+}
+
+case_usage_errors() {
+  for arguments in "run --nonsense" "run --temperature -1" "run --width 1" "run --threads many" "run --logit-bias 5" \
+    "run --scheme other" "run --kv-memory much" "run --schedule never" "walk" "run -p a -f b" "run --n 0"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 2 "$ashlar" $arguments
+    err_has "error: "
+    err_has "See: ashlar"
+    err_lines 2
+  done
+  expect 2 "$ashlar" run --prompt ""
+  err_has "the prompt is empty"
+  expect 2 "$ashlar" run # nothing on standard input either
+  err_has "the prompt is empty"
+}
+
+case_missing_things() {
+  expect 1 "$ashlar" run "$work/nowhere" --prompt hello
+  err_has "$work/nowhere"
+  err_lines 1
+  expect 1 "$ashlar" run "what is a harbour" --prompt hello
+  err_has "--prompt"
+  expect 1 "$ashlar" run --drafter "$work/nowhere" --prompt hello
+  err_has "$work/nowhere"
+  expect 1 "$ashlar" run pebble-11m-dflash --prompt hello
+  err_has "is a drafter"
+  expect 1 "$ashlar" run --prompt-file "$work/nowhere"
+  err_has "$work/nowhere"
+  expect 1 "$ashlar" run --isa imaginary --prompt hello
+  err_has "imaginary"
+  ASHLAR_FORCE_ISA=imaginary expect 1 "$ashlar" run --prompt hello
+  err_has "imaginary"
+  mkdir "$work/empty"
+  expect 1 "$ashlar" inspect "$work/empty"
+  err_has "config.json"
+}
+
+case_broken_models() {
+  broken_model
+  truncate -s 100000 "$work/broken/model-00002-of-00002.safetensors"
+  expect 1 "$ashlar" run "$work/broken" --prompt hello
+  err_has "model-00002-of-00002.safetensors"
+  cp "$root/models/pebble-11m/model-00002-of-00002.safetensors" "$work/broken/"
+  chmod u+w "$work/broken/model-00002-of-00002.safetensors"
+  rm "$work/broken/tokenizer.json"
+  expect 1 "$ashlar" run "$work/broken" --prompt hello
+  err_has "tokenizer.json"
+  echo '{"version": "1.0"}' > "$work/broken/tokenizer.json"
+  expect 1 "$ashlar" run "$work/broken" --prompt hello
+  err_has "tokenizer.json"
+  cp "$root/models/pebble-11m/tokenizer.json" "$work/broken/"
+  echo '{"chat_template": "{% for a in range(100000000) %}{{ a }}{% endfor %}"}' > "$work/broken/tokenizer_config.json"
+  expect 1 "$ashlar" run "$work/broken" --prompt hello
+  err_has "[template]"
+  rm "$work/broken/tokenizer_config.json"
+  expect 1 "$ashlar" chat "$work/broken"
+  err_has "no chat template"
+  expect 0 "$ashlar" run "$work/broken" --prompt "The stone" -n 4
+}
+
+case_identical_with_and_without_drafter() {
+  for sampling in "" "--temperature 0.8 --top-p 0.9 --seed 5" "--temperature 1 --repetition-penalty 1.2 --top-k 40"; do
+    # shellcheck disable=SC2086 -- several arguments
+    for prompt in "Write this sentence in capital letters: The mason cut the stone." "What is a harbour?"; do
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --drafter none
+      cp "$work/out" "$work/plain"
+      [ -s "$work/plain" ] || fail "no answer"
+      # Left alone, the width follows measured costs: a busy or instrumented machine may not draft at all.
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt"
+      same "$work/plain" "$work/out" "defaults ($sampling)"
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --width 16
+      same "$work/plain" "$work/out" "drafting ($sampling)"
+      err_has "tokens per step"
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --width 4 --passes 2 --depth 1 --draft-window 64 --prefill-chunk 5
+      same "$work/plain" "$work/out" "other settings ($sampling)"
+    done
+  done
+}
+
+case_streams_and_stats() {
+  expect 0 "$ashlar" run --prompt "What is a harbour?" -n 20
+  err_has "tokens/s"
+  expect 0 "$ashlar" run --quiet --prompt "What is a harbour?" -n 20
+  [ ! -s "$work/err" ] || fail "--quiet is not quiet"
+  cp "$work/out" "$work/argument"
+  printf 'What is a harbour?\n' > "$work/question"
+  input=$work/question expect 0 "$ashlar" run -n 20
+  same "$work/argument" "$work/out" "prompt from standard input"
+  expect 0 "$ashlar" run -n 20 --prompt-file "$work/question"
+  same "$work/argument" "$work/out" "prompt from a file"
+  expect 0 "$ashlar" run -n 20 --prompt-file <(cat "$work/question")
+  same "$work/argument" "$work/out" "prompt from a pipe"
+  ASHLAR_THREADS=1 expect 0 "$ashlar" run -n 20 --prompt "What is a harbour?"
+  same "$work/argument" "$work/out" "one thread"
+  grep -q '<|' "$work/out" && fail "special tokens are shown"
+  return 0
+}
+
+case_many_prompts() {
+  printf 'What is a harbour?\n\nCount from 1 to 5.\nWhat is a groundnut?\n' > "$work/prompts.txt"
+  expect 0 "$ashlar" run --prompts "$work/prompts.txt" -n 16 --json --quiet
+  [ "$(wc -l < "$work/out")" = 3 ] || fail "not three answers"
+  cp "$work/out" "$work/together"
+  sed -n 2p "$work/together" | grep -q '"prompt_index":1,"prompt":"Count from 1 to 5."' || fail "out of order"
+  expect 0 "$ashlar" run --prompt "Count from 1 to 5." -n 16 --json --quiet
+  tokens() { sed 's/.*"tokens":\(\[[^]]*\]\).*/\1/' "$1"; }
+  [ "$(tokens "$work/out")" = "$(sed -n 2p "$work/together" > "$work/one"; tokens "$work/one")" ] || fail "alone is not as together"
+  {
+    echo '{"prompt": "What is a harbour?", "category": "words"}'
+    echo '{"messages": [{"role": "user", "content": "Count from 1 to 5."}]}'
+  } > "$work/prompts.jsonl"
+  expect 0 "$ashlar" run --prompts "$work/prompts.jsonl" -n 8
+  out_has "[1/2] What is a harbour?"
+  out_has "[2/2] Count from 1 to 5."
+  expect 0 "$ashlar" run --prompt "What is a harbour?" --n 3 --temperature 1 -n 12
+  out_has "(answer 3)"
+  echo '{"nothing": 1}' > "$work/wrong.jsonl"
+  expect 1 "$ashlar" run --prompts "$work/wrong.jsonl"
+  err_has "wrong.jsonl:1"
+}
+
+case_limits_and_stops() {
+  printf 'word %.0s' $(seq 200) > "$work/long"
+  expect 1 "$ashlar" run --prompt-file "$work/long" --max-context 64
+  err_has "too many"
+  expect 0 "$ashlar" run --raw --prompt "1, 2, 3, 4," --stop ", 12" -n 40
+  grep -q 12 "$work/out" && fail "the stop string is shown"
+  expect 0 "$ashlar" run --raw --prompt "1, 2, 3, 4," -n 40 --stop nothing --stop ", 12" --json
+  out_has '"finish":"stop"'
+  out_has '"stop_string":", 12"'
+  expect 0 "$ashlar" run --prompt "What is a harbour?" -n 5 --logprobs 2 -q
+  [ "$(grep -c 'best: ' "$work/out")" = 5 ] || fail "not five rows of log-probabilities"
+  expect 1 "$ashlar" run --prompt hello --logit-bias 99999999:1
+  err_has "99999999"
+  expect 0 "$ashlar" run --max-context 40 --prompt "Count from 1 to 100." --json
+  out_has '"finish":"length"'
+  for n in 1 2 3 4 5 6 7; do
+    expect 0 "$ashlar" run --raw --prompt "größer – ‘naïve’ café 日本語 🙂 größer – ‘naïve’ café 日本語 🙂 " -n "$n" --temperature 1 --quiet
+    is_utf8 "$work/out"
+  done
+}
+
+case_chat() {
+  cat > "$work/talk" <<'TALK'
+What is a harbour?
+/set temperature 0.5
+/set nonsense 1
+/set top_p 7
+And what is a groundnut?
+/stats
+/save saved.json
+/reset
+/load saved.json
+/system Be brief.
+/retry
+/whatever
+/quit
+this is never read
+TALK
+  cd "$work" || exit 1
+  input=$work/talk expect 0 "$ashlar" chat -n 20
+  out_has "temperature is now 0.5"
+  out_has "there is no setting nonsense"
+  out_has "top_p must be"
+  out_has "2 answers"
+  out_has "saved 4 messages in saved.json"
+  out_has "loaded 4 messages"
+  out_has "there is no question yet"
+  out_has "there is no command /whatever"
+  grep -q 'never read' "$work/out" && fail "went on after /quit"
+  grep -q '"content": "What is a harbour?"' saved.json || fail "the question was not saved"
+  printf 'word %.0s' $(seq 100) > "$work/talk"
+  input=$work/talk expect 0 "$ashlar" chat --max-context 48
+  err_has "too many"
+}
+
+case_inspect() {
+  expect 0 "$ashlar" inspect pebble-11m
+  out_has "qwen3"
+  out_has "<|im_end|>"
+  grep -qE "fits +yes" "$work/out" || fail "does not fit"
+  grep -qE "self-test +good" "$work/out" || fail "self-test is not good"
+  err_lines 0
+  expect 0 "$ashlar" inspect pebble-11m --json --no-self-test
+  out_has '"fits": true'
+  out_has '"kv_bytes_per_token": 6144'
+  expect 0 "$ashlar" inspect "$root/models/pebble-11m-dflash/"
+  out_has "drafter pebble-11m-dflash"
+  expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_full"
+  out_has "NO: "
+}
+
+case_drafter_self_test() {
+  cp -r "$root/models/pebble-11m-dflash" "$work/wrong" && chmod -R u+w "$work/wrong"
+  sed -i 's/"mask_token_id": 3/"mask_token_id": 300/' "$work/wrong/config.json"
+  expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8
+  err_has "hardly foresees"
+  err_has "mask_token_id"
+  expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8 --no-self-test
+  grep -q foresees "$work/err" && fail "--no-self-test tests"
+  expect 0 "$ashlar" run --prompt "What is a harbour?" -n 8
+  grep -q foresees "$work/err" && fail "complains about the bundled drafter"
+  return 0
+}
+
+case_demo() {
+  expect 0 "$ashlar" demo -n 24 --rounds 1
+  out_has "identical: yes"
+  grep -qE '^speed-up: [0-9]+\.[0-9]x$' "$work/out" || fail "no speed-up"
+  out_has "mean acceptance length: "
+  expect 0 "$ashlar" demo -n 12 --rounds 2 --temperature 0.7 --prompt "What is a harbour?"
+  out_has "identical: yes"
+  expect 1 "$ashlar" demo --drafter none
+}
+
+case_interrupt() {
+  "$ashlar" run --raw --prompt "1, 2, 3," --device ref --no-self-test --logit-bias 2:-100 --logit-bias 0:-100 > "$work/out" 2> "$work/err" &
+  local pid=$!
+  for _ in $(seq 100); do
+    [ -s "$work/out" ] && break
+    sleep 0.1
+  done
+  kill -INT "$pid"
+  local code=0
+  wait "$pid" || code=$?
+  [ "$code" = 130 ] || fail "exit code $code after Ctrl-C"
+  err_has "cancelled"
+}
+
+if [ $# -ge 3 ]; then
+  "case_$3"
+else
+  for name in $(declare -F | sed -n 's/^declare -f case_//p'); do
+    echo "== $name"
+    ("case_$name") || exit 1
+  done
+fi

@@ -1,0 +1,133 @@
+#pragma once
+// A decoder without a model, for testing the scheduler: its "KV cache" remembers which token was written where, and the
+// next token is a hash of everything the sequence can read back through its page table. Any mistake with pages,
+// positions, slots or stale results therefore changes the answer.
+
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "decode/decoder.h"
+
+namespace ashlar::testing {
+
+inline uint64_t mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+inline constexpr int32_t kFakeVocab = 1000;
+
+/// The token that follows `tokens`.
+inline int32_t fake_next(const std::vector<int32_t>& tokens) {
+  uint64_t state = 1;
+  for (const int32_t token : tokens) state = mix(state ^ static_cast<uint64_t>(token));
+  return static_cast<int32_t>(state % kFakeVocab);
+}
+
+class FakeDecoder final : public Decoder {
+ public:
+  FakeDecoder(int32_t width, int32_t longest) : width_(width), longest_(longest) {}
+
+  std::string name() const override { return "fake"; }
+  int32_t max_width() const override { return width_; }
+  int32_t vocab() const override { return kFakeVocab; }
+  int32_t max_positions() const override { return longest_; }
+  void register_planes(KvLayout& layout) override { plane_ = layout.add_plane("fake", kPageTokens * sizeof(int32_t)); }
+  void start(const StepLimits& limits, const KvMemory& kv) override {
+    limits_ = limits;
+    kv_ = &kv;
+  }
+  void admit(int32_t, const Slot&) override {}
+
+  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
+    if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
+    if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
+    int32_t rows = 0;
+    std::set<int32_t> seen;
+    for (size_t i = 0; i < plan.spans.size(); ++i) {
+      const Span& span = plan.spans[i];
+      ASHLAR_CHECK(seen.insert(span.slot).second);
+      rows += span.n_rows;
+      result.spans[i] = {};
+      if (span.prompt != nullptr) {
+        prefill(span, slots[span.slot], result.spans[i]);
+      } else if (!slots[span.slot].done) {
+        decode(span, slots[span.slot], result.spans[i]);
+      }
+    }
+    ASHLAR_CHECK_EQ(rows, plan.n_rows);
+    ASHLAR_CHECK_LE(rows, limits_.max_rows);
+    ++launches_;
+  }
+
+  void fail_launch(int32_t n) { fail_at_ = n; }
+  void delay(int32_t microseconds) { delay_us_ = microseconds; }
+  int32_t launches() const { return launches_; }
+
+ private:
+  int32_t& cell(const Span& span, int32_t position) const {
+    const int32_t page = span.pages[position / kPageTokens];
+    ASHLAR_CHECK(page >= 0 && page < kv_->pages());
+    auto* tokens = reinterpret_cast<int32_t*>(kv_->plane(plane_).base + page * kv_->plane(plane_).page_stride);
+    return tokens[position % kPageTokens];
+  }
+
+  std::vector<int32_t> read(const Span& span, int32_t length) const {
+    std::vector<int32_t> tokens;
+    for (int32_t p = 0; p < length; ++p) tokens.push_back(cell(span, p));
+    return tokens;
+  }
+
+  void finish(Slot& slot, SpanResult& span, int32_t token, int32_t position) {
+    span.tokens[span.n_tokens++] = token;
+    slot.anchor = token;
+    for (const int32_t stop : slot.stop_ids) {
+      if (token == stop) span.end = SpanEnd::kStop;
+    }
+    if (span.end == SpanEnd::kRunning && position + 1 >= slot.limit) span.end = SpanEnd::kLength;
+    slot.done = span.end != SpanEnd::kRunning;
+  }
+
+  void prefill(const Span& span, Slot& slot, SpanResult& result) {
+    ASHLAR_CHECK_EQ(slot.length, span.start);
+    result.active = true;
+    for (int32_t r = 0; r < span.n_rows; ++r) cell(span, span.start + r) = span.prompt[r];
+    slot.length = span.start + span.n_rows;
+    if (span.samples) finish(slot, result, fake_next(read(span, slot.length)), slot.length);
+  }
+
+  // Writes width rows as a verify pass would, garbage beyond what it "accepts".
+  void decode(const Span& span, Slot& slot, SpanResult& result) {
+    result.active = true;
+    const int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
+    ASHLAR_CHECK_LT(0, width);
+    const int32_t base = slot.length;
+    for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
+    const auto accepted = static_cast<int32_t>(mix(launches_ * 131 + span.slot) % width);
+    for (int32_t r = 0; r <= accepted; ++r) {
+      cell(span, base + r) = slot.anchor;
+      finish(slot, result, fake_next(read(span, base + r + 1)), base + r + 1);
+      if (slot.done) break;
+    }
+    result.n_drafted = width - 1;
+    result.n_accepted = result.n_tokens - 1;
+    slot.length = base + result.n_tokens;
+  }
+
+  const int32_t width_;
+  const int32_t longest_;
+  StepLimits limits_;
+  const KvMemory* kv_ = nullptr;
+  int32_t plane_ = 0;
+  std::atomic<int32_t> fail_at_ = -1;
+  std::atomic<int32_t> delay_us_ = 0;
+  std::atomic<int32_t> launches_ = 0;
+};
+
+}  // namespace ashlar::testing

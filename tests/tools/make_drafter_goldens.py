@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Write tiny DFlash drafters for the tiny `qwen3` target, with reference values from drafter_reference.py and Hugging Face transformers.
+
+    python3 tests/tools/make_drafter_goldens.py [tests/data]
+
+Run make_family_goldens.py first: <data>/families/qwen3 is the target of every drafter. The target's features come from the hidden_states
+that transformers returns. One drafter (`dflash_fitted`) is trained for a moment on the target's own greedy text, so that its speculative
+run accepts spans of many lengths; the others are random.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+from drafter_reference import Drafter, read_config
+
+TARGET = "qwen3"
+PROMPT, OUTPUT = 20, 24
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+MIN_TARGET_MARGIN, MIN_DRAFT_MARGIN = 0.02, 0.003  # gaps between best and second logit: ids can be compared exactly
+
+
+def net_config(**overrides):
+    # Theta and eps differ from the target's: taking them from the wrong config shows.
+    config = {"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 1000.0, "vocab_size": 96,
+              "max_position_embeddings": 256, "attention_bias": False, "tie_word_embeddings": False,
+              "layer_types": ["full_attention", "full_attention"], "torch_dtype": "bfloat16"}
+    config.update(overrides)
+    return {key: value for key, value in config.items() if value is not ...}
+
+
+def z_lab(taps=(0, 1, 2), block=8, dflash=None, **overrides):
+    head = {"architectures": ["DFlashDraftModel"], "auto_map": {"AutoModel": "dflash.DFlashDraftModel"}, "num_target_layers": 4}
+    if block is not None:
+        head["block_size"] = block
+    head["dflash_config"] = {"target_layer_ids": list(taps), "mask_token_id": 95, **(dflash or {})}
+    return {**head, **net_config(**overrides)}
+
+
+def speculators(from_anchor):
+    block = 8
+    return {"architectures": ["DFlashDraftModel"], "speculators_model_type": "dflash", "speculators_version": "0.7.0",
+            "draft_vocab_size": 40, "block_size": block, "aux_hidden_state_layer_ids": [1, 2, 3], "mask_token_id": 94,
+            "target_hidden_size": None, "sample_from_anchor": from_anchor, "sliding_window_non_causal": False, "dtype": "bfloat16",
+            "transformer_layer_config": net_config(torch_dtype=..., dtype="bfloat16", rope_theta=...,
+                                                   rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
+            "speculators_config": {
+                "algorithm": "dflash", "default_proposal_method": "greedy",
+                "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": block if from_anchor else block - 1,
+                                      "verifier_accept_k": 1, "accept_tolerance": 0.0}],
+                "verifier": {"name_or_path": TARGET, "architectures": ["Qwen3ForCausalLM"]}}}
+
+
+def variants():
+    """name -> (config, the config change that must move the result or None)."""
+    sliding = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 6, "use_sliding_window": True}
+    rope = {"rope_theta": ..., "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}}
+    return {
+        "dflash_full": (z_lab(torch_dtype="float32"), {"is_causal": True}),
+        "dflash_sliding": (z_lab(**sliding), {"is_causal": False}),
+        "dflash_noncausal_sliding": (z_lab(**sliding, is_causal=False), {"sliding_window": 256}),
+        "dflash_bias": (z_lab(attention_bias=True, block=5), None),
+        # Taps in an order of their own: features are concatenated as listed.
+        "dflash_block_in_config": (z_lab(taps=(2, 0, 1), block=None, dflash={"block_size": 6}, **rope), None),
+        "dflash_scaled": (z_lab(dflash={"input_embedding_scale": 1.5, "output_multiplier": 0.5, "final_logit_softcapping": 6.0}), None),
+        "dflash_fitted": (z_lab(), None),
+        "speculators": (speculators(False), {"aux_hidden_state_layer_ids": [2, 3, 1]}),
+        "speculators_anchor": (speculators(True), None),
+    }
+
+
+class Target:
+    """The Hugging Face model; every call is a whole forward, so there is no cache to trust."""
+
+    def __init__(self, folder):
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        self.embedding = self.model.model.embed_tokens.weight.detach()
+        self.head = self.model.lm_head.weight.detach()
+
+    @torch.no_grad()
+    def __call__(self, ids, taps):
+        """ids -> (features [T, K * Ht], logits [T, V])"""
+        out = self.model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=False)
+        return torch.cat([out.hidden_states[layer + 1][0] for layer in taps], dim=-1), out.logits[0]
+
+
+def random_weights(raw, config, seed):
+    """The tensors of one checkpoint, in the stored dtype (the map tables keep their own)."""
+    generator = torch.Generator().manual_seed(seed)
+    net = raw.get("transformer_layer_config", raw)
+    h, d, q, kv, inner = config.hidden, config.head_dim, config.heads, config.kv_heads, net["intermediate_size"]
+    randn = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731
+    matrix = lambda rows, columns, gain=1.0: gain * randn(rows, columns) / columns**0.5  # noqa: E731
+    out = {"fc.weight": matrix(h, len(config.taps) * h), "hidden_norm.weight": 1 + 0.2 * randn(h), "norm.weight": 1 + 0.2 * randn(h)}
+    for i in range(config.layers):
+        name = f"layers.{i}."
+        for part, rows, columns in (("q", q * d, h), ("k", kv * d, h), ("v", kv * d, h), ("o", h, q * d)):
+            out[f"{name}self_attn.{part}_proj.weight"] = matrix(rows, columns)
+            if net["attention_bias"]:
+                out[f"{name}self_attn.{part}_proj.bias"] = 0.3 * randn(rows)
+        for part in ("q_norm", "k_norm"):
+            out[f"{name}self_attn.{part}.weight"] = 1.4 + 0.3 * randn(d)
+        for part in ("input_layernorm", "post_attention_layernorm"):
+            out[f"{name}{part}.weight"] = 1 + 0.2 * randn(h)
+        for part, rows, columns in (("gate", inner, h), ("up", inner, h), ("down", h, inner)):
+            out[f"{name}mlp.{part}_proj.weight"] = matrix(rows, columns)
+    if "speculators_model_type" in raw:
+        # Unlike the target's own tables, so that using those instead shows.
+        out["embed_tokens.weight"] = randn(net["vocab_size"], h)
+        out["lm_head.weight"] = matrix(raw["draft_vocab_size"], h, 3.0)
+    out = {name: tensor.to(DTYPES[net.get("dtype", net.get("torch_dtype"))]) for name, tensor in out.items()}
+    if "speculators_model_type" in raw:
+        kept = torch.randperm(net["vocab_size"], generator=generator)[:raw["draft_vocab_size"]].sort().values
+        out["t2d"] = torch.zeros(net["vocab_size"], dtype=torch.bool)
+        out["t2d"][kept] = True
+        out["d2t"] = kept - torch.arange(len(kept))
+    return out
+
+
+def make_drafter(raw, stored, target):
+    weights = {name: t.float() if t.is_floating_point() else t for name, t in stored.items()}
+    return Drafter(read_config(raw), weights, target.embedding, target.head)
+
+
+def fit(raw, stored, target, steps=60):
+    """Train on the target's greedy text after a few random prompts, then round to the stored dtype."""
+    config = read_config(raw)
+    weights = {name: t.float().requires_grad_() for name, t in stored.items()}
+    drafter = Drafter(config, weights, target.embedding, target.head)
+    texts = []
+    for seed in range(24):
+        ids = prompt_ids(seed)
+        for _ in range(OUTPUT + config.block):
+            ids.append(int(target(ids, config.taps)[1][-1].argmax()))
+        texts.append((ids, target(ids, config.taps)[0]))
+    optimizer = torch.optim.Adam(weights.values(), lr=3e-3)
+    generator = torch.Generator().manual_seed(7)
+    for _ in range(steps):
+        loss = 0
+        for ids, features in texts:
+            start = int(torch.randint(PROMPT, len(ids) - config.block + 1, (), generator=generator))
+            drafter.reset()
+            drafter.extend(drafter.context(features[:start]))
+            logits = drafter.draft(ids[start])[1]
+            loss = loss + torch.nn.functional.cross_entropy(logits[1:], torch.tensor(ids[start + 1:start + config.block]))
+        optimizer.zero_grad()
+        (loss / len(texts)).backward()
+        optimizer.step()
+    return {name: weights[name].detach().to(t.dtype) for name, t in stored.items()}
+
+
+def prompt_ids(seed):
+    return torch.randint(3, 90, (PROMPT,), generator=torch.Generator().manual_seed(5000 + seed)).tolist()
+
+
+def margin(logits):
+    best = logits.topk(2, dim=-1).values
+    return float((best[..., 0] - best[..., 1]).min())
+
+
+class Margins:
+    def __init__(self):
+        self.target = self.draft = float("inf")
+
+    def fine(self):
+        return self.target > MIN_TARGET_MARGIN and self.draft > MIN_DRAFT_MARGIN
+
+
+def draft_call(prefix, drafter, new_ids, features, anchor, margins, out):
+    """Append the features of `new_ids`, then draft from `anchor`; a second road without a cache must agree."""
+    context = drafter.context(features)
+    drafter.extend(context)
+    hidden, logits = drafter.draft(anchor)
+    margins.draft = min(margins.draft, margin(logits[-drafter.c.drafts:]))
+    out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,
+                f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([anchor]),
+                f"{prefix}.draft_hidden": hidden, f"{prefix}.draft_logits": logits, f"{prefix}.drafted_ids": drafter.drafted_ids(logits)})
+
+
+def two_calls(drafter, target, prompt, seed, margins):
+    """A draft after the prompt, then one after four more committed tokens (given ones, whatever was drafted)."""
+    out = {"prompt_ids": torch.tensor(prompt)}
+    taps = drafter.c.taps
+    features, logits = target(prompt, taps)
+    margins.target = min(margins.target, margin(logits[-1]))
+    anchor = int(logits[-1].argmax())
+    drafter.reset()
+    draft_call("call1", drafter, prompt, features, anchor, margins, out)
+    given = torch.randint(3, 90, (4,), generator=torch.Generator().manual_seed(9000 + seed)).tolist()
+    committed, anchor = [anchor] + given[:3], given[3]
+    features = target(prompt + committed, taps)[0]
+    draft_call("call2", drafter, committed, features[PROMPT:], anchor, margins, out)
+    drafter.reset()
+    drafter.extend(drafter.context(features))
+    torch.testing.assert_close(drafter.draft(anchor)[0], out["call2.draft_hidden"], rtol=1e-4, atol=1e-4)
+    return out
+
+
+def greedy_run(drafter, target, prompt, margins):
+    """The draft -> verify loop. accept_lengths count the bonus token; the last step may run past the cut at OUTPUT tokens."""
+    taps = drafter.c.taps
+    features, logits = target(prompt, taps)
+    output, lengths, drafts = [int(logits[-1].argmax())], [], []
+    drafter.reset()
+    drafter.extend(drafter.context(features))
+    while len(output) < OUTPUT:
+        draft_logits = drafter.draft(output[-1])[1]
+        drafted = drafter.drafted_ids(draft_logits).tolist()
+        start = len(prompt) + len(output) - 1
+        features, logits = target(prompt + output + drafted, taps)
+        choice = logits[start:].argmax(-1).tolist()
+        accepted = 0
+        while accepted < len(drafted) and drafted[accepted] == choice[accepted]:
+            accepted += 1
+        output += drafted[:accepted] + [choice[accepted]]
+        drafter.extend(drafter.context(features[start:start + accepted + 1]))
+        lengths.append(accepted + 1)
+        drafts.append(drafted)
+        margins.target = min(margins.target, margin(logits[start:start + accepted + 1]))
+        margins.draft = min(margins.draft, margin(draft_logits[-drafter.c.drafts:]))
+    plain = list(prompt)
+    for _ in range(len(output)):
+        plain.append(int(target(plain, taps)[1][-1].argmax()))
+    assert plain[len(prompt):] == output, "speculation changed the text"
+    return {"run.output_ids": torch.tensor(output[:OUTPUT]), "run.accept_lengths": torch.tensor(lengths),
+            "run.drafted_ids": torch.tensor(drafts)}
+
+
+def interesting(name, out):
+    lengths = out["run.accept_lengths"].tolist()
+    varied = name != "dflash_fitted" or (max(lengths) >= 6 and min(lengths) == 1 and len(set(lengths)) >= 4)
+    return varied and len(set(out["call1.drafted_ids"].tolist())) >= 3 and 2 not in out["run.output_ids"].tolist()
+
+
+@torch.no_grad()
+def values(name, drafter, target):
+    for seed in range(300):
+        margins, prompt = Margins(), prompt_ids(seed)
+        out = two_calls(drafter, target, prompt, seed, margins)
+        if not margins.fine():
+            continue
+        out.update(greedy_run(drafter, target, prompt, margins))
+        if margins.fine() and interesting(name, out):
+            return out, margins
+    raise SystemExit(f"{name}: no prompt without near ties in 300")
+
+
+@torch.no_grad()
+def check_matters(name, raw, change, stored, target, out):
+    """The feature the variant is about must change the draft, or the golden would prove nothing."""
+    if change is None:
+        return
+    other = make_drafter({**raw, **change}, stored, target)
+    other.extend(other.context(target(out["prompt_ids"].tolist(), other.c.taps)[0]))
+    difference = float((other.draft(int(out["call1.anchor"]))[0] - out["call1.draft_hidden"]).abs().max())
+    assert difference > 0.1, f"{name}: with {change} the draft moves by {difference} only"
+
+
+def main():
+    torch.set_num_threads(1)
+    data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data")
+    target = Target(data / "families" / TARGET)
+    for seed, (name, (raw, change)) in enumerate(variants().items(), start=100):
+        folder = data / "drafters" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        stored = random_weights(raw, read_config(raw), seed)
+        if name == "dflash_fitted":
+            stored = fit(raw, stored, target)
+        drafter = make_drafter(raw, stored, target)
+        out, margins = values(name, drafter, target)
+        check_matters(name, raw, change, stored, target, out)
+        (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
+        about = {"target": f"families/{TARGET}", "taps": drafter.c.taps, "block_size": drafter.c.block, "drafts_per_call": drafter.c.drafts}
+        (folder / "goldens.json").write_text(json.dumps(about) + "\n")
+        save_file({n: t.contiguous() for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+        save_file({n: (t if t.is_floating_point() else t.to(torch.int32)).contiguous() for n, t in out.items()},
+                  folder / "goldens.safetensors")
+        for file in folder.iterdir():
+            file.chmod(0o644)
+        print(f"{name:26s} {sum(f.stat().st_size for f in folder.iterdir()) / 1024:5.0f} KiB  logit std"
+              f" {float(out['call1.draft_logits'].std()):.2f}  margins {margins.target:.3f} {margins.draft:.4f}  drafted"
+              f" {out['call1.drafted_ids'].tolist()}  accept {out['run.accept_lengths'].tolist()}")
+
+
+if __name__ == "__main__":
+    main()

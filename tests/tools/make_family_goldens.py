@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Write tiny random checkpoints of every model family, with reference values from Hugging Face transformers.
+
+    python3 tests/tools/make_family_goldens.py [tests/data/families]
+
+Needs torch and transformers (made with 2.11 and 5.17). Each folder is a Hugging Face model folder (config.json written here by hand, in the
+spelling the variant is about) plus goldens.safetensors. The reference is the folder itself read back by AutoModelForCausalLM: what is
+compared is therefore also how the config is understood. Compute is float32 from the stored (rounded) weights, eager attention, CPU.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+VOCAB = 96
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Smallest gap between the best and the second logit of any greedy token: far above float32 noise, so that ids can be compared exactly.
+MIN_MARGIN = 0.02
+
+
+def base_config(family, **overrides):
+    """A config.json of `family`; keys set to ... (Ellipsis) are left out."""
+    config = {
+        "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}[family]],
+        "model_type": family,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16 if family == "qwen3" else ...,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "vocab_size": VOCAB,
+        "max_position_embeddings": 256,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+    }
+    if family != "qwen2":
+        config["attention_bias"] = False
+    config.update(overrides)
+    return {key: value for key, value in config.items() if value is not ...}
+
+
+def variants():
+    """name -> (config, options). Options: shards, store_tied_head, tokens, and `without`: config changes that must move the logits."""
+    plain_rope = {"rope_theta": 10000.0, "rope_scaling": None}
+    out = {}
+
+    def add(name, config, **options):
+        out[name] = (config, options)
+
+    # The target that the drafter goldens are paired with: four layers, so that taps 0..2 are all inside.
+    add("qwen3", base_config("qwen3", **plain_rope, hidden_size=64, num_hidden_layers=4, tie_word_embeddings=...))
+    add("qwen3_tied_bf16",
+        base_config("qwen3", torch_dtype=..., dtype="bfloat16", tie_word_embeddings=True,
+                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        shards=3)
+    add("qwen3_tied_head_stored", base_config("qwen3", **plain_rope, torch_dtype="bfloat16", tie_word_embeddings=True),
+        store_tied_head=True)
+    add("qwen3_wide_heads", base_config("qwen3", **plain_rope, head_dim=32, attention_bias=True))
+    add("qwen3_yarn",
+        base_config("qwen3", rope_theta=1000.0, max_position_embeddings=64,
+                    rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+        without={"rope_scaling": None})
+    add("qwen3_yarn_tuned",
+        base_config("qwen3", max_position_embeddings=64,
+                    rope_parameters={"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16,
+                                     "attention_factor": 1.25, "beta_fast": 4.0, "beta_slow": 0.5}),
+        without={"rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16}})
+    sliding = {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
+    # Explicit layer types that differ from what max_window_layers alone would give: the explicit list is the one that counts.
+    add("qwen3_sliding", base_config("qwen3", **plain_rope, **sliding,
+                                     layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+        without={"layer_types": ...})
+    add("qwen3_sliding_derived", base_config("qwen3", **plain_rope, **sliding), without={"use_sliding_window": False})
+    # A window that is present but not in use, as in most published Qwen2.5 configs.
+    add("qwen2", base_config("qwen2", **plain_rope, torch_dtype="float16", tie_word_embeddings=True, use_sliding_window=False,
+                             sliding_window=8, max_window_layers=1))
+    add("qwen2_yarn",
+        base_config("qwen2", rope_theta=1000.0, hidden_size=64, num_hidden_layers=2, max_position_embeddings=64,
+                    rope_scaling={"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+        without={"rope_scaling": None})
+    add("llama", base_config("llama", **plain_rope, rms_norm_eps=1e-5, mlp_bias=False))
+    # As little as a Llama config may say: heads, head size, rope and tying come from the class defaults.
+    add("llama_minimal", base_config("llama", num_key_value_heads=..., attention_bias=..., tie_word_embeddings=..., num_hidden_layers=2))
+    add("llama3_rope",
+        base_config("llama", rope_theta=10000.0, hidden_size=64, num_hidden_layers=2, torch_dtype="bfloat16",
+                    rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                  "original_max_position_embeddings": 32}),
+        tokens=48, without={"rope_scaling": None})
+    add("llama_linear_rope",
+        base_config("llama", rope_theta=10000.0, tie_word_embeddings=True, rope_scaling={"type": "linear", "factor": 4.0}),
+        without={"rope_scaling": None})
+    add("llama_bias",
+        base_config("llama", head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}))
+    return out
+
+
+def random_weight(name, shape, tied, generator):
+    """Scales that keep a random model away from the degenerate: logits spread over several units, attention is far from uniform."""
+    noise = torch.randn(shape, generator=generator)
+    if name.endswith(".bias"):
+        return 0.3 * noise
+    if "q_norm" in name or "k_norm" in name:
+        return 1.4 + 0.3 * noise
+    if "norm" in name:
+        return 1.0 + 0.2 * noise
+    if "embed_tokens" in name:
+        return 0.5 * noise if tied else noise
+    fan_in = shape[1]
+    gain = 3.0 if "lm_head" in name else 1.4 if "q_proj" in name or "k_proj" in name else 1.0
+    return gain * noise / fan_in**0.5
+
+
+def write_weights(folder, config, options, seed):
+    """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
+    skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    tied = config.get("tie_word_embeddings", False)
+    dtype = DTYPES[config.get("dtype", config.get("torch_dtype"))]
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, parameter in sorted(skeleton.state_dict().items()):
+        if not (tied and name == "lm_head.weight"):
+            tensors[name] = random_weight(name, tuple(parameter.shape), tied, generator).to(dtype).contiguous()
+    if options.get("store_tied_head"):
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    shards = options.get("shards", 1)
+    if shards == 1:
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    # Round robin, so that the tensors of one layer lie in different files.
+    weight_map = {name: f"model-{i % shards + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(tensors)}
+    for file in sorted(set(weight_map.values())):
+        save_file({n: t for n, t in tensors.items() if weight_map[n] == file}, folder / file, metadata={"format": "pt"})
+    total = sum(t.numel() * t.element_size() for t in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+
+
+def load(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+@torch.no_grad()
+def forward(model, ids):
+    out = model(input_ids=ids[None], output_hidden_states=True, use_cache=False)
+    hidden = torch.stack(out.hidden_states)[:, 0]
+    logits = out.logits[0]
+    # Documented convention: the last entry is after the final norm.
+    torch.testing.assert_close(hidden[-1] @ model.lm_head.weight.T, logits, rtol=1e-4, atol=1e-4)
+    return hidden, logits
+
+
+@torch.no_grad()
+def greedy(model, ids, count):
+    """(`count` new ids, smallest margin). Every step is a whole forward: no cache to trust."""
+    tokens, margin = ids.tolist(), float("inf")
+    for _ in range(count):
+        logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
+        best = torch.topk(logits, 2).values
+        margin = min(margin, float(best[0] - best[1]))
+        tokens.append(int(torch.argmax(logits)))
+    return tokens[len(ids):], margin
+
+
+@torch.no_grad()
+def attention_entropy(model, ids):
+    """Mean over layers and heads of (entropy / log keys) in the last row: 1 means uniform attention."""
+    attentions = model(input_ids=ids[None], output_attentions=True, use_cache=False).attentions
+    rows = torch.stack([a[0, :, -1] for a in attentions])
+    return float((-(rows * (rows + 1e-20).log()).sum(-1) / torch.tensor(float(len(ids))).log()).mean())
+
+
+def check_matters(folder, config, options, ids, logits):
+    """The feature the variant is about must change the result, or the golden would prove nothing."""
+    changes = options.get("without")
+    if not changes:
+        return
+    other = {key: value for key, value in {**config, **changes}.items() if value is not ...}
+    (folder / "config.json").write_text(json.dumps(other))
+    difference = float((forward(load(folder), ids)[1] - logits).abs().max())
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    assert difference > 0.1, f"{folder.name}: without {changes} the logits move by {difference} only"
+
+
+def make(root, name, config, options, seed):
+    folder = root / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_weights(folder, config, options, seed)
+    model = load(folder)
+    for attempt in range(100):
+        generator = torch.Generator().manual_seed(1000 * seed + attempt)
+        ids = torch.randint(3, VOCAB, (options.get("tokens", 24),), generator=generator)
+        new_ids, margin = greedy(model, ids, 16)
+        if margin > MIN_MARGIN and config["eos_token_id"] not in new_ids and len(set(new_ids)) >= 5:
+            break
+    else:
+        raise SystemExit(f"{name}: no prompt without near ties in 100")
+    hidden, logits = forward(model, ids)
+    check_matters(folder, config, options, ids, logits)
+    goldens = {"input_ids": ids.to(torch.int32), "hidden_states": hidden, "logits": logits,
+               "greedy_ids": torch.tensor(new_ids, dtype=torch.int32)}
+    save_file({k: v.contiguous() for k, v in goldens.items()}, folder / "goldens.safetensors")
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    print(f"{name:24s} {size / 1024:6.0f} KiB  logit std {float(logits.std()):5.2f}  attention entropy {attention_entropy(model, ids):.2f}"
+          f"  last-layer residual rms {float(hidden[-2].pow(2).mean().sqrt()):5.2f}  margin {margin:.3f}  new {new_ids[:8]}")
+
+
+def main():
+    torch.set_num_threads(1)
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data" / "families")
+    for seed, (name, (config, options)) in enumerate(variants().items(), start=1):
+        make(root, name, config, options, seed)
+
+
+if __name__ == "__main__":
+    main()

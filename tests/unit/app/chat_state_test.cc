@@ -1,0 +1,92 @@
+#include "app/chat_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+using testing::HasSubstr;
+
+std::string file(const std::string& name) { return testing::TempDir() + std::to_string(::getpid()) + name; }
+std::string reply(ChatState& state, const std::string& line) { return run_chat_command(state, line).reply; }
+
+TEST(ChatState, SettingsAreCheckedAndShown) {
+  ChatState state;
+  EXPECT_EQ(reply(state, "/set temperature 0.7"), "temperature is now 0.7");
+  EXPECT_EQ(state.sampling.temperature, 0.7);
+  EXPECT_EQ(reply(state, "  /set   top_k=40 "), "top_k is now 40");
+  EXPECT_EQ(state.sampling.top_k, 40);
+  EXPECT_EQ(reply(state, "/set seed 9007199254740991"), "seed is now 9007199254740991");
+  EXPECT_EQ(state.sampling.seed, 9007199254740991U);
+  EXPECT_THAT(reply(state, "/set"), HasSubstr("temperature 0.7\n"));
+  for (const char* bad :
+       {"temperature", "temperature -1", "temperature warm", "top_p 0", "top_k 1.5", "width 99", "temperature nan"}) {
+    EXPECT_THAT(reply(state, std::string("/set ") + bad), HasSubstr("must be")) << bad;
+  }
+  EXPECT_THAT(reply(state, "/set colour red"), HasSubstr("no setting colour"));
+  EXPECT_EQ(state.sampling.temperature, 0.7);
+  EXPECT_EQ(check_sampling(state.sampling, 1000), "");
+}
+
+TEST(ChatState, ResetKeepsTheSystemMessage) {
+  ChatState state;
+  reply(state, "/system Be brief.");
+  state.add("user", "a");
+  state.add("assistant", "b");
+  reply(state, "/reset");
+  EXPECT_EQ(state.messages.dump(), R"([{"role":"system","content":"Be brief."}])");
+  reply(state, "/system");
+  EXPECT_TRUE(state.messages.empty());
+}
+
+TEST(ChatState, RetryDropsTheAnswerOnly) {
+  ChatState state;
+  EXPECT_FALSE(run_chat_command(state, "/retry").retry);
+  state.add("user", "a");
+  state.add("assistant", "b");
+  EXPECT_TRUE(run_chat_command(state, "/retry").retry);
+  ASSERT_EQ(state.messages.size(), 1U);
+  EXPECT_EQ(state.messages[0]["content"], "a");
+}
+
+TEST(ChatState, SavesAndLoads) {
+  ChatState state;
+  state.add("user", "größer 🙂 \xff");  // what is not UTF-8 must not lose the rest
+  state.add("assistant", "b");
+  EXPECT_THAT(reply(state, "/save " + file("chat.json")), HasSubstr("saved 2 messages"));
+  ChatState other;
+  EXPECT_THAT(reply(other, "/load " + file("chat.json")), HasSubstr("loaded 2 messages"));
+  EXPECT_EQ(other.messages[0]["content"], "größer 🙂 \xEF\xBF\xBD");
+  EXPECT_EQ(other.messages[1]["content"], "b");
+}
+
+TEST(ChatState, BadFilesChangeNothing) {
+  ChatState state;
+  state.add("user", "a");
+  for (const char* bad :
+       {"", "[]", "{\"messages\": 4}", "{\"messages\": [4]}", "{\"messages\": [{\"role\": \"user\"}]}", "{oops"}) {
+    std::ofstream(file("bad.json")) << bad;
+    EXPECT_THAT(reply(state, "/load " + file("bad.json")), HasSubstr("bad.json")) << bad;
+    EXPECT_EQ(state.messages.size(), 1U);
+  }
+  EXPECT_THAT(reply(state, "/load"), HasSubstr("needs a file name"));
+  EXPECT_THAT(reply(state, "/save /nonexistent/folder/file"), HasSubstr("cannot be written"));
+  EXPECT_THAT(reply(state, "/load /nonexistent"), HasSubstr("/nonexistent"));
+}
+
+TEST(ChatState, OtherCommands) {
+  ChatState state;
+  EXPECT_TRUE(run_chat_command(state, "/quit").quit);
+  EXPECT_TRUE(run_chat_command(state, "/stats").wants_stats);
+  EXPECT_THAT(reply(state, "/help"), HasSubstr("/reset"));
+  EXPECT_THAT(reply(state, "/nonsense 1"), HasSubstr("no command /nonsense"));
+  EXPECT_THAT(reply(state, "/"), HasSubstr("no command /"));
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,74 @@
+#include "app/figures.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/ordered_output.h"
+
+namespace ashlar {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Answer answer_of(std::vector<int32_t> lengths, int64_t decode_ns) {
+  Answer answer;
+  answer.finish = "stop";
+  RequestStats& stats = answer.stats;
+  stats.prompt_tokens = 10;
+  stats.lengths = std::move(lengths);
+  stats.submitted_ns = stats.admitted_ns = 1'000'000;
+  stats.first_token_ns = 3'000'000;
+  stats.finished_ns = stats.first_token_ns + decode_ns;
+  int32_t tokens = 1;
+  for (size_t n = 0; n < stats.lengths.size(); ++n) {
+    stats.verify_steps += stats.lengths[n];
+    tokens += static_cast<int32_t>(n) * stats.lengths[n];
+  }
+  stats.generated_tokens = tokens;
+  stats.drafted = 1;
+  answer.tokens.assign(tokens, 7);
+  return answer;
+}
+
+TEST(AnswerTotals, AddUpOverStepsNotOverAnswers) {
+  AnswerTotals totals;
+  totals.add(answer_of({0, 3, 1}, 10'000'000));        // 5 tokens in 4 steps
+  totals.add(answer_of({0, 0, 0, 0, 4}, 20'000'000));  // 16 in 4
+  EXPECT_DOUBLE_EQ(totals.mean_length(), 21.0 / 8);
+  EXPECT_THAT(totals.lengths, ElementsAre(0, 3, 1, 0, 4));
+  EXPECT_NEAR(totals.decode_rate(), 21 / 0.030, 1e-6);  // the first token of each belongs to its prompt
+}
+
+TEST(StatsLine, OfOneAnswer) {
+  const std::string line = stats_line({answer_of({0, 0, 4}, 8'000'000)}, 1);
+  EXPECT_EQ(line, "9 tokens, 1000 tokens/s, 2.00 tokens per step, prompt 10 tokens, first token after 2.0 ms");
+}
+
+TEST(StatsLine, OfSeveralAnswersCountsTheWholeTime) {
+  const std::string line = stats_line({answer_of({0, 0, 4}, 8'000'000), answer_of({0, 0, 4}, 8'000'000)}, 0.5);
+  EXPECT_THAT(line, HasSubstr("18 tokens in 2 answers, 36.0 tokens/s"));
+}
+
+TEST(StatsLine, OfNothing) {
+  Answer refused;
+  refused.finish = "error";
+  EXPECT_EQ(stats_line({refused}, 0), "0 tokens, error");
+}
+
+TEST(Histogram, ShowsSharesOfSteps) {
+  EXPECT_THAT(histogram_lines({0, 6, 0, 2, 0}, 28), ElementsAre("   1 | ############ 75.0 %", "   3 | #### 25.0 %"));
+  EXPECT_TRUE(histogram_lines({}, 40).empty());
+  EXPECT_TRUE(histogram_lines({0, 0}, 40).empty());
+}
+
+TEST(DumpLine, IsOneLineOfUtf8) { EXPECT_EQ(dump_line(Json("a\n\xff")), "\"a\\n\xEF\xBF\xBD\""); }
+
+TEST(Tinted, OnlyDraftsInColour) {
+  EXPECT_EQ(tinted("x", true, false), "x");
+  EXPECT_EQ(tinted("x", false, true), "x");
+  EXPECT_EQ(tinted("x", true, true), "\033[36mx\033[0m");
+}
+
+}  // namespace
+}  // namespace ashlar

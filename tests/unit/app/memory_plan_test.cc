@@ -1,0 +1,51 @@
+#include "app/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "device/device.h"
+
+namespace ashlar {
+namespace {
+
+TEST(MemoryPlan, ReadsSizes) {
+  EXPECT_EQ(parse_bytes("100000"), 100000);
+  EXPECT_EQ(parse_bytes("512M"), 512LL << 20);
+  EXPECT_EQ(parse_bytes("8g"), 8LL << 30);
+  EXPECT_EQ(parse_bytes("1.5GiB"), 3LL << 29);
+  EXPECT_EQ(parse_bytes("64 KB"), 64 << 10);
+  EXPECT_EQ(parse_bytes("7B"), 7);
+}
+
+TEST(MemoryPlan, RefusesWhatIsNoSize) {
+  for (const char* text : {"", "M", "12X", "-1", "1e300", "nan", "4 gigs", "0x", "12MM"})
+    EXPECT_FALSE(parse_bytes(text)) << text;
+}
+
+TEST(MemoryPlan, WritesSizesAndCounts) {
+  EXPECT_EQ(format_bytes(812), "812 B");
+  EXPECT_EQ(format_bytes(24535000), "23.4 MiB");
+  EXPECT_EQ(format_bytes(3LL << 29), "1.50 GiB");
+  EXPECT_EQ(format_count(812), "812");
+  EXPECT_EQ(format_count(11534592), "11.5 M");
+  EXPECT_EQ(format_count(1540000000), "1.54 B");
+}
+
+TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
+  const auto ops = make_device("ref", {});
+  StackConfig target;
+  target.n_layers = 12;
+  target.attention.n_heads = 4;
+  target.attention.n_kv_heads = 2;
+  target.attention.head_dim = 64;
+  StackConfig drafter = target;
+  drafter.n_layers = 2;
+  const MemoryPlan plan = plan_memory(*ops, target, &drafter);
+  EXPECT_EQ(plan.target_bytes_per_token, 12 * 2 * 2 * 64 * 4);  // K and V, f32 on this device
+  EXPECT_EQ(plan.drafter_bytes_per_token, 2 * 2 * 2 * 64 * 4);
+  EXPECT_EQ(plan.bytes_of(1), plan.bytes_per_page);
+  EXPECT_EQ(plan.bytes_of(17), 2 * plan.bytes_per_page);
+  EXPECT_EQ(plan_memory(*ops, target, nullptr).drafter_bytes_per_token, 0);
+}
+
+}  // namespace
+}  // namespace ashlar

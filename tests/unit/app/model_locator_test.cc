@@ -1,0 +1,90 @@
+#include "app/model_locator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ModelLocator : public testing::Test {
+ protected:
+  ModelLocator() : root_(fs::path(testing::TempDir()) / ("locator_" + std::to_string(::getpid()))) {
+    for (const char* name : {"pebble-11m", "pebble-11m-dflash", "lonely"}) fs::create_directories(root_ / name);
+    std::ofstream(root_ / "pebble-11m-dflash" / "config.json") << R"({"dflash_config": {}})";
+    std::ofstream(root_ / "pebble-11m" / "config.json") << R"({"model_type": "qwen3"})";
+  }
+  ~ModelLocator() override { fs::remove_all(root_); }
+
+  std::string error_of(const std::string& model, const std::string& drafter) {
+    try {
+      locate_models(model, drafter, {root_});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path root_;
+};
+
+TEST_F(ModelLocator, TakesTheBundledPairWhenNothingIsNamed) {
+  const ModelChoice choice = locate_models("", "", {root_ / "nowhere", root_});
+  EXPECT_EQ(choice.model, root_ / "pebble-11m");
+  EXPECT_EQ(choice.drafter, root_ / "pebble-11m-dflash");
+  EXPECT_FALSE(choice.drafter_was_found);  // it belongs to the default: nothing to point out
+}
+
+TEST_F(ModelLocator, FindsTheDrafterBesideANamedModel) {
+  for (const std::string& name :
+       {std::string("pebble-11m"), (root_ / "pebble-11m").string(), (root_ / "pebble-11m/").string(),
+        (root_ / "lonely" / ".." / "pebble-11m").string()}) {
+    const ModelChoice choice = locate_models(name, "", {root_});
+    EXPECT_TRUE(fs::equivalent(choice.model, root_ / "pebble-11m")) << name;
+    ASSERT_TRUE(choice.drafter) << name;
+    EXPECT_TRUE(fs::equivalent(*choice.drafter, root_ / "pebble-11m-dflash")) << name;
+    EXPECT_TRUE(choice.drafter_was_found);
+  }
+  EXPECT_FALSE(locate_models("lonely", "", {root_}).drafter);
+}
+
+TEST_F(ModelLocator, FollowsAnExplicitDrafter) {
+  EXPECT_FALSE(locate_models("", "none", {root_}).drafter);
+  const ModelChoice choice = locate_models("lonely", "pebble-11m-dflash", {root_});
+  EXPECT_EQ(choice.drafter, root_ / "pebble-11m-dflash");
+  EXPECT_FALSE(choice.drafter_was_found);
+}
+
+TEST_F(ModelLocator, SaysWhereItLooked) {
+  EXPECT_THAT(error_of("missing", ""), HasSubstr(root_.string()));
+  EXPECT_THAT(error_of("missing", ""), HasSubstr("missing"));
+  EXPECT_THAT(error_of("lonely", "missing-drafter"), HasSubstr("missing-drafter"));
+  EXPECT_THAT(error_of("what is this", ""), HasSubstr("--prompt"));
+  EXPECT_THAT(error_of("pebble-11m-dflash", ""), HasSubstr("is a drafter"));
+  fs::remove_all(root_ / "pebble-11m");
+  EXPECT_THAT(error_of("", ""), HasSubstr("ASHLAR_MODELS"));
+}
+
+TEST_F(ModelLocator, AsksTheVariableFirst) {
+  ::setenv("ASHLAR_MODELS", root_.c_str(), 1);
+  EXPECT_EQ(model_roots().front(), root_);
+  ::unsetenv("ASHLAR_MODELS");
+  EXPECT_NE(model_roots().front(), root_);
+}
+
+TEST(FolderName, IsTheLastPart) {
+  EXPECT_EQ(folder_name("/a/model"), "model");
+  EXPECT_EQ(folder_name("/a/model/"), "model");
+  EXPECT_EQ(folder_name("model/."), "model");
+  EXPECT_EQ(folder_name(fs::current_path() / "x" / ".."), fs::current_path().filename().string());
+}
+
+}  // namespace
+}  // namespace ashlar

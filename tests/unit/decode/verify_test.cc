@@ -1,0 +1,206 @@
+// Acceptance on a tiny vocabulary, where the target's distribution is known exactly.
+
+#include "decode/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "decode/noise.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kVocab = 5;
+
+// A Markov target: the logits after token t.
+std::vector<float> target_logits(int32_t t) {
+  std::vector<float> logits(kVocab);
+  for (int32_t i = 0; i < kVocab; ++i) logits[i] = static_cast<float>(std::sin(1.7 * i + 0.9 * t) * 1.5);
+  return logits;
+}
+
+std::vector<double> target_probabilities(int32_t t, double temperature) {
+  std::vector<double> p(kVocab);
+  double total = 0;
+  const std::vector<float> logits = target_logits(t);
+  for (int32_t i = 0; i < kVocab; ++i) total += p[i] = std::exp(logits[i] / temperature);
+  for (double& value : p) value /= total;
+  return p;
+}
+
+Slot make_slot(SamplingScheme scheme, double temperature, uint64_t seed) {
+  Slot slot;
+  slot.limit = 1 << 20;
+  slot.params.temperature = temperature;
+  slot.params.scheme = scheme;
+  slot.params.seed = seed;
+  return slot;
+}
+
+struct Draws {
+  std::vector<std::vector<int>> next =
+      std::vector<std::vector<int>>(kVocab, std::vector<int>(kVocab));  // [before][after]
+  std::vector<int> before = std::vector<int>(kVocab);
+  int accepted = 0;
+};
+
+// Verifies blocks of two drafts that were drawn from q (or are fixed, if certain), and counts every transition.
+Draws draw(const std::vector<float>& q, bool certain, int blocks) {
+  Draws draws;
+  SamplerScratch scratch;
+  int32_t anchor = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const auto seed = static_cast<uint64_t>(block);
+    Slot slot = make_slot(SamplingScheme::kRejection, 0.8, seed);
+    int32_t drafts[2];
+    for (int32_t j = 0; j < 2; ++j) {
+      double u = noise::uniform(noise::word(seed, j + 1, 0, noise::Domain::kDraft));
+      int32_t id = 0;
+      while (id + 1 < kVocab && u >= q[id]) u -= q[id++];
+      drafts[j] = certain ? 2 : id;
+    }
+    std::vector<float> logits;
+    for (const int32_t t : {anchor, drafts[0], drafts[1]}) {
+      const std::vector<float> row = target_logits(t);
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    struct Context {
+      const float* q;
+    } context = {certain ? nullptr : q.data()};
+    VerifyInput input;
+    input.logits = logits.data();
+    input.n = 3;
+    input.vocab = kVocab;
+    input.drafts = drafts;
+    input.context = &context;
+    input.draft_q = [](const void* c, int32_t) { return static_cast<const Context*>(c)->q; };
+    SpanResult result;
+    verify_span(input, slot, scratch, result, nullptr);
+    draws.accepted += result.n_accepted;
+    int32_t t = anchor;
+    for (int32_t i = 0; i < result.n_tokens; ++i) {
+      ++draws.before[t];
+      ++draws.next[t][result.tokens[i]];
+      t = result.tokens[i];
+    }
+    anchor = t;
+  }
+  return draws;
+}
+
+void expect_target_frequencies(const Draws& draws) {
+  for (int32_t t = 0; t < kVocab; ++t) {
+    const std::vector<double> p = target_probabilities(t, 0.8);
+    for (int32_t i = 0; i < kVocab; ++i) {
+      const double n = draws.before[t];
+      EXPECT_NEAR(draws.next[t][i], n * p[i], 3 * std::sqrt(n * p[i] * (1 - p[i]))) << t << " -> " << i << " of " << n;
+    }
+  }
+}
+
+TEST(Rejection, HasTheTargetsFrequenciesForAPoorDrafter) {
+  const Draws draws = draw({0.05F, 0.1F, 0.6F, 0.2F, 0.05F}, false, 150000);
+  expect_target_frequencies(draws);
+  EXPECT_GT(draws.accepted, 10000);
+}
+
+TEST(Rejection, HasTheTargetsFrequenciesForCertainDrafts) {
+  const Draws draws = draw(std::vector<float>(kVocab, 0.2F), true, 150000);
+  expect_target_frequencies(draws);
+  EXPECT_GT(draws.accepted, 10000);
+}
+
+struct Verified {
+  SpanResult result;
+  Slot slot;
+};
+
+Verified verify_greedy(std::vector<int32_t> drafts, const std::function<void(Slot&)>& change) {
+  Verified verified;
+  verified.slot = make_slot(SamplingScheme::kCoupled, 0, 0);
+  change(verified.slot);
+  std::vector<float> logits;
+  std::vector<int32_t> rows = {0};
+  rows.insert(rows.end(), drafts.begin(), drafts.end());
+  for (const int32_t t : rows) {
+    const std::vector<float> row = target_logits(t);
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  VerifyInput input;
+  input.logits = logits.data();
+  input.n = static_cast<int32_t>(rows.size());
+  input.vocab = kVocab;
+  input.drafts = drafts.data();
+  SamplerScratch scratch;
+  verify_span(input, verified.slot, scratch, verified.result, nullptr);
+  return verified;
+}
+
+// What the target says greedily after 0, 1, 2, ... tokens.
+std::vector<int32_t> greedy_chain(int32_t n) {
+  std::vector<int32_t> chain;
+  for (int32_t t = 0; static_cast<int32_t>(chain.size()) < n;)
+    chain.push_back(t = argmax(target_logits(t).data(), kVocab));
+  return chain;
+}
+
+std::vector<int32_t> tokens(const SpanResult& result) { return {result.tokens, result.tokens + result.n_tokens}; }
+
+TEST(Greedy, AcceptsTheLongestAgreeingPrefixAndAddsTheBonus) {
+  const std::vector<int32_t> chain = greedy_chain(5);
+  for (int32_t agree = 0; agree <= 4; ++agree) {
+    std::vector<int32_t> drafts(chain.begin(), chain.begin() + 4);
+    if (agree < 4) drafts[agree] = (drafts[agree] + 1) % kVocab;
+    const Verified verified = verify_greedy(drafts, [](Slot&) {});
+    EXPECT_EQ(tokens(verified.result), std::vector<int32_t>(chain.begin(), chain.begin() + agree + 1));
+    EXPECT_EQ(verified.result.n_accepted, agree);
+    EXPECT_EQ(verified.slot.anchor, chain[agree]);
+  }
+}
+
+TEST(Greedy, StopsInsideABlock) {
+  const std::vector<int32_t> chain = greedy_chain(5);
+  const Verified verified =
+      verify_greedy({chain[0], chain[1], chain[2]}, [&](Slot& slot) { slot.stop_ids = {chain[1]}; });
+  const auto stop = std::find(chain.begin(), chain.end(), chain[1]) - chain.begin();
+  EXPECT_EQ(verified.result.n_tokens, stop + 1);
+  EXPECT_EQ(verified.result.end, SpanEnd::kStop);
+  EXPECT_TRUE(verified.slot.done);
+}
+
+TEST(Greedy, RespectsTheLimitInsideABlock) {
+  const std::vector<int32_t> chain = greedy_chain(5);
+  const Verified verified = verify_greedy({chain[0], chain[1], chain[2]}, [](Slot& slot) { slot.limit = 3; });
+  EXPECT_EQ(verified.result.n_tokens, 2);  // tokens of index 1 and 2
+  EXPECT_EQ(verified.result.end, SpanEnd::kLength);
+}
+
+// With a strong frequency penalty each token may appear once: row j must see the tokens chosen in the rows before it.
+TEST(Penalties, SeeTheTokensOfTheSameBlock) {
+  std::vector<int32_t> expected;
+  {
+    TokenCounts counts;
+    counts.reserve(kVocab);
+    SamplingParams params;
+    params.frequency_penalty = 50;
+    for (int32_t t = 0, i = 0; i < 4; ++i) {
+      std::vector<float> logits = target_logits(t);
+      adjust_logits(logits.data(), kVocab, params, &counts, nullptr);
+      expected.push_back(t = argmax(logits.data(), kVocab));
+      counts.add_answer(t);
+    }
+  }
+  const Verified verified = verify_greedy({expected[0], expected[1], expected[2]}, [](Slot& slot) {
+    slot.params.frequency_penalty = 50;
+    slot.counts.reserve(kVocab);
+  });
+  EXPECT_EQ(tokens(verified.result), expected);
+  EXPECT_EQ(verified.result.n_accepted, 3);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,46 @@
+#include "kv/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "device/device.h"
+
+namespace ashlar {
+namespace {
+
+TEST(KvLayout, PlanesKeepTheirOrderAndAddUp) {
+  KvLayout layout;
+  EXPECT_EQ(layout.bytes_per_page(), 0);
+  EXPECT_EQ(layout.add_plane("target.0", 1024), 0);
+  EXPECT_EQ(layout.add_plane("target.1", 2048), 1);
+  EXPECT_EQ(layout.add_plane("drafter.0", 512), 2);
+  EXPECT_EQ(layout.bytes_per_page(), 3584);
+  EXPECT_EQ(layout.planes()[1].name, "target.1");
+}
+
+TEST(KvMemory, PagesOfAllPlanesAreDisjoint) {
+  const std::unique_ptr<Ops> ops = make_device("ref", {});
+  KvLayout layout;
+  layout.add_plane("a", 64);
+  layout.add_plane("b", 192);
+  constexpr int32_t kPages = 5;
+  const KvMemory memory(*ops, layout, kPages);
+  ASSERT_EQ(memory.pages(), kPages);
+  for (int32_t plane = 0; plane < 2; ++plane) {
+    ASSERT_EQ(memory.plane(plane).page_stride, layout.planes()[plane].bytes_per_page);
+    for (int32_t page = 0; page < kPages; ++page) {
+      std::memset(memory.plane(plane).base + page * memory.plane(plane).page_stride, 1 + plane * kPages + page,
+                  static_cast<size_t>(memory.plane(plane).page_stride));
+    }
+  }
+  for (int32_t plane = 0; plane < 2; ++plane) {
+    for (int64_t byte = 0; byte < kPages * memory.plane(plane).page_stride; ++byte) {
+      ASSERT_EQ(static_cast<int64_t>(memory.plane(plane).base[byte]),
+                1 + plane * kPages + byte / memory.plane(plane).page_stride);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,372 @@
+#include "kv/page_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+
+namespace ashlar {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+/// One full page per letter; a page's tokens say which letter it is.
+Ids text(const std::string& letters) {
+  Ids tokens;
+  for (const char letter : letters) {
+    for (int32_t i = 0; i < kPageTokens; ++i) tokens.push_back(letter * 100 + i);
+  }
+  return tokens;
+}
+
+int32_t tokens_in(int32_t pages) { return pages * kPageTokens; }
+
+Ids allocate(PageCache& cache, int32_t count) {
+  Ids pages;
+  EXPECT_TRUE(cache.allocate(count, pages));
+  return pages;
+}
+
+/// Allocates, publishes and keeps holding the pages of `letters`.
+Ids hold(PageCache& cache, const std::string& letters, uint64_t salt = 0) {
+  const Ids pages = allocate(cache, static_cast<int32_t>(letters.size()));
+  cache.publish(text(letters), pages, salt);
+  cache.check_integrity();
+  return pages;
+}
+
+/// The same, released.
+Ids store(PageCache& cache, const std::string& letters, uint64_t salt = 0) {
+  const Ids pages = hold(cache, letters, salt);
+  cache.release(pages);
+  cache.check_integrity();
+  return pages;
+}
+
+/// Pages that match finds, without keeping them.
+Ids probe(PageCache& cache, const std::string& letters, uint64_t salt = 0) {
+  Ids pages;
+  const int32_t covered = cache.match(text(letters), 1 << 20, pages, salt);
+  EXPECT_EQ(covered, tokens_in(static_cast<int32_t>(pages.size())));
+  cache.release(pages);
+  cache.check_integrity();
+  return pages;
+}
+
+void expect_counts(const PageCache& cache, int32_t free, int32_t held, int32_t cached) {
+  EXPECT_EQ(cache.free_pages(), free);
+  EXPECT_EQ(cache.held_pages(), held);
+  EXPECT_EQ(cache.cached_pages(), cached);
+  EXPECT_EQ(cache.total(), free + held + cached);
+  cache.check_integrity();
+}
+
+TEST(PageCache, AllocatesDistinctPagesAndTakesThemBack) {
+  PageCache cache(5);
+  Ids pages = {77};
+  ASSERT_TRUE(cache.allocate(3, pages));
+  EXPECT_EQ(pages.size(), 4u);
+  EXPECT_EQ(pages[0], 77);  // appended, not replaced
+  pages.erase(pages.begin());
+  expect_counts(cache, 2, 3, 0);
+  std::sort(pages.begin(), pages.end());
+  EXPECT_EQ(std::unique(pages.begin(), pages.end()), pages.end());
+  EXPECT_GE(pages.front(), 0);
+  EXPECT_LT(pages.back(), 5);
+  cache.release(pages);
+  expect_counts(cache, 5, 0, 0);
+}
+
+TEST(PageCache, AllocatesAllOrNothing) {
+  PageCache cache(4);
+  const Ids held = allocate(cache, 2);
+  Ids pages;
+  EXPECT_FALSE(cache.allocate(3, pages));
+  EXPECT_TRUE(pages.empty());
+  expect_counts(cache, 2, 2, 0);
+  EXPECT_TRUE(cache.allocate(0, pages));
+  EXPECT_TRUE(pages.empty());
+  EXPECT_TRUE(cache.allocate(2, pages));
+  EXPECT_FALSE(cache.allocate(1, pages));
+  EXPECT_EQ(cache.available(), 0);
+}
+
+TEST(PageCache, RefusingEvictsNothing) {
+  PageCache cache(4);
+  store(cache, "ab");
+  const Ids held = allocate(cache, 1);
+  Ids pages;
+  EXPECT_FALSE(cache.allocate(4, pages));
+  EXPECT_EQ(probe(cache, "ab").size(), 2u);
+  EXPECT_EQ(cache.counters().evictions, 0u);
+}
+
+TEST(PageCache, EmptyCacheWorks) {
+  PageCache cache(0);
+  Ids pages;
+  EXPECT_TRUE(cache.allocate(0, pages));
+  EXPECT_FALSE(cache.allocate(1, pages));
+  EXPECT_EQ(cache.match(text("a"), 16, pages), 0);
+  cache.drop_published();
+  expect_counts(cache, 0, 0, 0);
+}
+
+TEST(PageCache, MatchFindsWholePagesOnly) {
+  PageCache cache(8);
+  Ids tokens = text("abc");
+  const Ids pages = allocate(cache, 3);
+  tokens.pop_back();  // the third page is not full
+  cache.publish(tokens, pages);
+  EXPECT_EQ(cache.counters().published, 2u);
+  Ids found;
+  EXPECT_EQ(cache.match(text("abc"), 1000, found), 32);
+  EXPECT_EQ(found, Ids({pages[0], pages[1]}));
+  cache.release(found);
+  found.clear();
+  EXPECT_EQ(cache.match(std::span(tokens).first(31), 1000, found), 16);
+  cache.release(found);
+  cache.release(pages);
+  expect_counts(cache, 6, 0, 2);  // the unpublished page is free at once
+}
+
+TEST(PageCache, MatchStopsAtMaxTokens) {
+  PageCache cache(8);
+  store(cache, "abc");
+  for (const auto& [limit, expected] :
+       {std::pair{-5, 0}, {0, 0}, {15, 0}, {16, 16}, {31, 16}, {32, 32}, {47, 32}, {48, 48}, {1 << 30, 48}}) {
+    Ids found;
+    EXPECT_EQ(cache.match(text("abcd"), limit, found), expected) << limit;
+    cache.release(found);
+  }
+}
+
+TEST(PageCache, MatchComparesTheWholePrefix) {
+  PageCache cache(8);
+  store(cache, "abc");
+  EXPECT_EQ(probe(cache, "abx").size(), 2u);
+  EXPECT_EQ(probe(cache, "axc").size(), 1u);
+  EXPECT_EQ(probe(cache, "xbc").size(), 0u);
+  EXPECT_EQ(probe(cache, "bc").size(), 0u);  // the same pages at another place are other pages
+  Ids one_off = text("ab");
+  one_off[tokens_in(1) + 15] += 1;
+  Ids found;
+  EXPECT_EQ(cache.match(one_off, 1000, found), 16);
+  cache.release(found);
+}
+
+TEST(PageCache, EqualPagesAtDifferentPlacesAreDifferentNodes) {
+  PageCache cache(8);
+  const Ids pages = store(cache, "aaaa");
+  EXPECT_EQ(cache.cached_pages(), 4);
+  EXPECT_EQ(probe(cache, "aaaaa"), pages);
+}
+
+TEST(PageCache, SaltsNeverMeet) {
+  PageCache cache(8);
+  const Ids first = store(cache, "ab", 1);
+  EXPECT_TRUE(probe(cache, "ab", 0).empty());
+  EXPECT_TRUE(probe(cache, "ab", 2).empty());
+  const Ids second = store(cache, "ab", 2);
+  EXPECT_EQ(probe(cache, "ab", 1), first);
+  EXPECT_EQ(probe(cache, "ab", 2), second);
+  EXPECT_EQ(cache.cached_pages(), 4);
+}
+
+TEST(PageCache, ReferencesAddUp) {
+  PageCache cache(4);
+  const Ids pages = hold(cache, "ab");
+  Ids second, third;
+  cache.match(text("ab"), 32, second);
+  cache.match(text("a"), 32, third);
+  EXPECT_EQ(second, pages);
+  expect_counts(cache, 2, 2, 0);
+  cache.release(pages);
+  expect_counts(cache, 2, 2, 0);
+  cache.release(second);
+  expect_counts(cache, 2, 1, 1);
+  cache.release(third);
+  expect_counts(cache, 2, 0, 2);
+}
+
+TEST(PageCache, HeldPagesAreNeverEvicted) {
+  PageCache cache(4);
+  const Ids pages = hold(cache, "ab");
+  const Ids others = allocate(cache, 2);
+  Ids more;
+  EXPECT_FALSE(cache.allocate(1, more));
+  EXPECT_EQ(cache.available(), 0);
+  EXPECT_EQ(probe(cache, "ab"), pages);
+}
+
+TEST(PageCache, EvictsLeastRecentlyHeldFirst) {
+  PageCache cache(3);
+  store(cache, "a");
+  store(cache, "b");
+  store(cache, "c");
+  probe(cache, "a");  // a is now the youngest
+  const Ids fresh = allocate(cache, 1);
+  EXPECT_TRUE(probe(cache, "b").empty());
+  cache.release(fresh);
+  const Ids two = allocate(cache, 2);  // the free one and c
+  EXPECT_TRUE(probe(cache, "c").empty());
+  EXPECT_EQ(probe(cache, "a").size(), 1u);
+  EXPECT_EQ(cache.counters().evictions, 2u);
+}
+
+TEST(PageCache, EvictsLeavesBeforeParents) {
+  PageCache cache(4);
+  store(cache, "abcd");
+  for (int32_t evicted = 1; evicted <= 4; ++evicted) {
+    const Ids fresh = allocate(cache, evicted);
+    EXPECT_EQ(probe(cache, "abcd").size(), static_cast<size_t>(4 - evicted));
+    cache.release(fresh);
+  }
+}
+
+TEST(PageCache, ABranchOutlivesItsOlderSibling) {
+  PageCache cache(4);
+  store(cache, "ab");
+  Ids branch;
+  cache.match(text("ac"), 16, branch);
+  ASSERT_TRUE(cache.allocate(1, branch));
+  cache.publish(text("ac"), branch);
+  cache.release(branch);
+  EXPECT_EQ(cache.cached_pages(), 3);
+  const Ids fresh = allocate(cache, 2);  // one free, then the oldest leaf
+  EXPECT_EQ(probe(cache, "ab").size(), 1u);
+  EXPECT_EQ(probe(cache, "ac").size(), 2u);
+}
+
+TEST(PageCache, PublishingTwiceChangesNothing) {
+  PageCache cache(4);
+  const Ids pages = hold(cache, "ab");
+  cache.publish(text("ab"), pages);
+  cache.publish(text("a"), pages);
+  EXPECT_EQ(cache.counters().published, 2u);
+  expect_counts(cache, 2, 2, 0);
+}
+
+TEST(PageCache, PublishingGrowsWithTheSequence) {
+  PageCache cache(6);
+  const Ids pages = allocate(cache, 6);
+  const Ids tokens = text("abcdef");
+  for (int32_t n = 0; n <= tokens_in(6); ++n) {
+    const int32_t before = std::max(0, n - 1) / kPageTokens;
+    cache.publish(std::span(tokens).first(n), pages, 0, before);
+    ASSERT_EQ(cache.counters().published, static_cast<uint64_t>(n / kPageTokens));
+    cache.check_integrity();
+  }
+  cache.release(pages);
+  EXPECT_EQ(probe(cache, "abcdef"), pages);
+}
+
+TEST(PageCache, ADuplicateStaysPrivateAndItsChildrenHangUnderTheFirst) {
+  PageCache cache(8);
+  const Ids first = hold(cache, "ab");
+  const Ids second = hold(cache, "abc");  // computed at the same time, without a match
+  EXPECT_EQ(cache.counters().published, 3u);
+  EXPECT_EQ(probe(cache, "abc"), Ids({first[0], first[1], second[2]}));
+  cache.release(second);
+  expect_counts(cache, 5, 2, 1);  // a' and b' are free, c is cached
+  cache.release(first);
+  expect_counts(cache, 5, 0, 3);
+  EXPECT_EQ(probe(cache, "abc"), Ids({first[0], first[1], second[2]}));
+}
+
+TEST(PageCache, AParentNobodyHoldsStaysWhileItsChildIsHeld) {
+  PageCache cache(4);
+  const Ids first = hold(cache, "a");
+  const Ids second = hold(cache, "ab");  // b hangs under first[0]
+  cache.release(first);
+  expect_counts(cache, 1, 2, 1);
+  EXPECT_EQ(cache.available(), 1);  // a is cached, but b stands on it
+  Ids pages;
+  EXPECT_FALSE(cache.allocate(2, pages));
+  cache.drop_published();
+  EXPECT_EQ(probe(cache, "ab"), Ids({first[0], second[1]}));
+  cache.release(second);
+  EXPECT_EQ(cache.available(), 4);
+}
+
+TEST(PageCache, FromPageIsOnlyAHintWhereADuplicateLies) {
+  PageCache cache(8);
+  const Ids first = hold(cache, "a");
+  const Ids second = allocate(cache, 3);
+  cache.publish(text("a"), second);  // stays private
+  cache.publish(text("ab"), second, 0, 1);
+  cache.publish(text("abc"), second, 0, 2);
+  EXPECT_EQ(probe(cache, "abc"), Ids({first[0], second[1], second[2]}));
+}
+
+TEST(PageCache, ADuplicateIsPublishedOnceTheFirstIsGone) {
+  PageCache cache(2);
+  const Ids first = hold(cache, "a");
+  const Ids second = hold(cache, "a");
+  cache.release(first);
+  const Ids third = allocate(cache, 1);  // evicts first
+  EXPECT_TRUE(probe(cache, "a").empty());
+  cache.publish(text("a"), second, 0, 1);
+  EXPECT_EQ(probe(cache, "a"), second);
+}
+
+TEST(PageCache, DropPublishedForgetsWhatNobodyHolds) {
+  PageCache cache(8);
+  store(cache, "abc");
+  Ids held;
+  cache.match(text("ab"), 32, held);
+  store(cache, "x");
+  cache.drop_published();
+  expect_counts(cache, 6, 2, 0);
+  EXPECT_EQ(probe(cache, "abc").size(), 2u);
+  cache.release(held);
+  cache.drop_published();
+  expect_counts(cache, 8, 0, 0);
+  EXPECT_EQ(cache.counters().evictions, 0u);
+}
+
+TEST(PageCache, CountersCount) {
+  PageCache cache(2);
+  store(cache, "ab");
+  Ids found;
+  cache.match(text("abc"), 40, found);
+  EXPECT_EQ(cache.counters().matched_tokens, 32u);
+  EXPECT_EQ(cache.counters().missed_tokens, 8u);
+  cache.release(found);
+  allocate(cache, 2);
+  EXPECT_EQ(cache.counters().evictions, 2u);
+  EXPECT_EQ(cache.counters().published, 2u);
+}
+
+TEST(PageCache, CollisionsOfTheHashDoNotMatter) {
+  PageCache cache(64, [](int32_t, uint64_t, PageTokens) -> uint64_t { return 7; });
+  std::vector<Ids> stored;
+  const std::vector<std::string> texts = {"abcd", "bcda", "cdab", "dabc", "dcba", "aabb"};
+  for (const std::string& letters : texts) stored.push_back(store(cache, letters));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(probe(cache, texts[i]).size(), 4u) << texts[i];
+    EXPECT_TRUE(probe(cache, texts[i], 1).empty());
+  }
+  EXPECT_EQ(probe(cache, "dabc"), stored[3]);
+  EXPECT_EQ(probe(cache, "aaaa").size(), 2u);
+  EXPECT_TRUE(probe(cache, "eabc").empty());
+  const Ids all = allocate(cache, 64);
+  EXPECT_EQ(probe(cache, "abcd").size(), 0u);
+}
+
+TEST(PageCacheDeath, BrokenUseAborts) {
+  PageCache cache(4);
+  const Ids pages = allocate(cache, 1);
+  const Ids none = {3};
+  EXPECT_DEATH(cache.release(none), "check failed");
+  const Ids outside = {4};
+  EXPECT_DEATH(cache.release(outside), "check failed");
+  EXPECT_DEATH(cache.release(Ids{-1}), "check failed");
+  EXPECT_DEATH(cache.publish(text("ab"), pages), "check failed");
+  EXPECT_DEATH(cache.publish(text("a"), none), "check failed");  // not held by the caller
+  cache.publish(text("a"), pages);
+  EXPECT_DEATH(cache.publish(text("b"), pages), "check failed");  // already published as something else
+  EXPECT_DEATH(cache.publish(text("a"), pages, 9), "check failed");
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "measure/acceptance_report.h"
+#include "measure/bench_report.h"
+#include "measure/build_info.h"
+#include "measure/denoise_study.h"
+#include "measure/report_file.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What a program that reads the file would stumble over: JSON has no NaN, nlohmann writes null.
+void expect_no_null(const Json& json) { EXPECT_THAT(json.dump(), Not(HasSubstr("null"))); }
+
+BenchResult bench_result() {
+  BenchResult result;
+  result.width = 16;
+  result.memory = {40e9, 30e9, 1 << 30, 2};
+  result.weights = {80e9, 60e9, 20'000'000, 2};
+  result.bytes = {20'000'000, 10'000'000};
+  result.verify = {{"1", {}, 1, {1e-3, 1e-3, 1e-3}}, {"16", {}, 1, {1.5e-3, 1.5e-3, 9e-3}}};
+  result.prefill = {{"128", {}, 1, {8e-3}}};
+  result.plain.total = result.plain.p10_total = result.plain.best_total = 1e-3;
+  result.cycle.total = 1.75e-3;
+  result.cycle.p10_total = 1.6e-3;
+  result.concurrency = {{1, 1000, 2000}, {8, 3000, 4500}};
+  return result;
+}
+
+TEST(BenchReport, Ratios) {
+  const Json json = bench_json(bench_result());
+  EXPECT_DOUBLE_EQ(json["verify"][1]["ratio"].get<double>(), 1.5);
+  EXPECT_DOUBLE_EQ(json["cycle_ratio"].get<double>(), 1.75);
+  EXPECT_DOUBLE_EQ(json["cycle_ratio_of_weights"].get<double>(), 1.5);
+  EXPECT_DOUBLE_EQ(json["plain_step_bytes_per_second"].get<double>(), 20e9);
+  EXPECT_DOUBLE_EQ(json["prefill"][0]["tokens_per_second"].get<double>(), 16000);
+  expect_no_null(json);
+  const std::string text = bench_text(bench_result());
+  EXPECT_THAT(text, HasSubstr("a cycle costs 1.75 plain steps (p10: 1.60"));
+  EXPECT_THAT(text, HasSubstr("50.0 %"));  // 20 of 40 GB/s
+}
+
+TEST(BenchReport, FixedAndChosenWidthSideBySide) {
+  BenchResult result = bench_result();
+  const auto speed = [](int32_t drafted, int64_t ns) {
+    RequestStats stats;
+    stats.generated_tokens = 11;
+    stats.verify_steps = 5;
+    stats.drafted = drafted;
+    stats.lengths = {0, 0, 5};
+    stats.first_token_ns = 1;
+    stats.finished_ns = 1 + ns;
+    AnswerSpeed answers;
+    answers.tally.add(stats);
+    return answers;
+  };
+  result.plain_answers = speed(0, 10'000'000);
+  result.drafted_answers = speed(15, 4'000'000);
+  result.block_answers = speed(75, 5'000'000);
+  EXPECT_FALSE(bench_json(result).contains("block_answers"));
+  result.adapts = true;
+  const Json json = bench_json(result);
+  EXPECT_DOUBLE_EQ(json["speed_up"].get<double>(), 2.5);
+  EXPECT_DOUBLE_EQ(json["block_speed_up"].get<double>(), 2);
+  EXPECT_DOUBLE_EQ(json["drafted_answers"]["rows_per_step"].get<double>(), 4);
+  EXPECT_DOUBLE_EQ(json["block_answers"]["rows_per_step"].get<double>(), 16);
+  EXPECT_THAT(bench_text(result), HasSubstr("speed-up: 2.50x"));
+}
+
+TEST(BenchReport, SaysWhenTheMachineWasBusy) {
+  BenchResult result = bench_result();
+  EXPECT_THAT(bench_text(result), Not(HasSubstr("busy")));
+  result.plain.total = 1.5e-3;
+  EXPECT_THAT(bench_text(result), HasSubstr("The machine was busy"));
+}
+
+TEST(BenchReport, WithoutDrafterNothingIsSaidOfOne) {
+  BenchResult result = bench_result();
+  result.width = 0;
+  const Json json = bench_json(result);
+  EXPECT_FALSE(json.contains("cycle"));
+  EXPECT_FALSE(json["concurrency"][0].contains("drafted_tokens_per_second"));
+  EXPECT_THAT(bench_text(result), Not(HasSubstr("cycle")));
+}
+
+TEST(BenchReport, EmptyMeasurementsDivideByNothing) {
+  BenchResult result;
+  result.width = 2;
+  result.verify = {{"1", {}, 1, {}}};
+  expect_no_null(bench_json(result));
+  EXPECT_FALSE(bench_text(result).empty());
+}
+
+TEST(DenoiseReport, SpeedAndTimePerStep) {
+  RequestStats stats;
+  stats.verify_steps = 4;
+  stats.generated_tokens = 9;
+  stats.lengths = {0, 0, 4};
+  DenoiseCell cell;
+  cell.tally.add(stats);
+  cell.speeds = {900, 1000, 1100};
+  EXPECT_DOUBLE_EQ(cell.ms_per_step(), 2);
+  const Json json = denoise_json({cell});
+  EXPECT_DOUBLE_EQ(json[0]["decode_tokens_per_second"].get<double>(), 1000);
+  expect_no_null(json);
+}
+
+TEST(ReportFile, WrongPathIsToldAtOnce) {
+  EXPECT_THROW(ReportFile("/no/such/folder/report.json"), Error);
+  ReportFile none("");
+  EXPECT_FALSE(none.wanted());
+  none.write("nothing");
+}
+
+TEST(ReportFile, WritesAndTellsAFullDisk) {
+  const std::string path = ::testing::TempDir() + "report_file_test.json";
+  ReportFile(path).write("content\n");
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::remove(path.c_str());
+  EXPECT_EQ(text.str(), "content\n");
+  if (std::ofstream("/dev/full")) {
+    EXPECT_THROW(ReportFile("/dev/full").write("content"), Error);
+  }
+}
+
+TEST(BuildInfo, NamesTheBuild) {
+  const Json json = describe_build();
+  EXPECT_FALSE(json["version"].get<std::string>().empty());
+  EXPECT_GE(json["cores"].get<int>(), 1);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,152 @@
+// Every field of a configuration with every kind of value, alone and in pairs: what comes back is either a
+// configuration whose rotary tables are finite, or Error.
+
+#include <cmath>
+
+#include "model/drafters/dflash_config.h"
+#include "model/rope.h"
+#include "unit/model/tiny_model.h"
+
+namespace ashlar::testing {
+namespace {
+
+const std::vector<std::string> kValues = {
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "7",
+    "64",
+    "512",
+    "4096",
+    "1000000",
+    "16777216",
+    "2147483647",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "0.5",
+    "-0.0",
+    "1e-320",
+    "1e-9",
+    "1.0000000001",
+    "1e9",
+    "1e38",
+    "1e39",
+    "1e308",
+    "-1e308",
+    "\"\"",
+    "\"x\"",
+    "\"yarn\"",
+    "\"linear\"",
+    "\"llama3\"",
+    "\"sliding_attention\"",
+    "[]",
+    "[0]",
+    "[0,1]",
+    "[1e308]",
+    "[null]",
+    "[[]]",
+    R"(["sliding_attention","sliding_attention"])",
+    "{}",
+    R"({"rope_type":"yarn","factor":2})",
+    R"({"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4})",
+    R"({"type":"linear","factor":1e9})"};
+
+class HostileConfig : public ::testing::Test {
+ protected:
+  template <class Read>
+  void read(const Json& config, const Read& reader) {
+    const auto path = folder_.write("config.json", config.dump());
+    try {
+      const StackConfig stack = reader(folder_.path());
+      ++accepted_;
+      ASSERT_GT(stack.norm_eps, -1e-30F) << config.dump();
+      const Rope rope(*ops_, stack.rope, stack.attention.head_dim, 4);
+      const int32_t cells = 4 * (rope.table().rotary_dim / 2);
+      ASSERT_GE(cells, 4) << config.dump();
+      for (int32_t i = 0; i < cells; ++i) {
+        ASSERT_TRUE(std::isfinite(rope.table().cos[i]) && std::isfinite(rope.table().sin[i])) << config.dump();
+      }
+    } catch (const Error&) {
+      ++refused_;
+    }
+  }
+
+  /// Puts every value at every place of `config` that is not an object, one after the other.
+  template <class Read>
+  void try_all(const Json& config, const Read& reader) {
+    const Json flat = config.flatten();
+    for (const auto& [pointer, original] : flat.items()) {
+      for (const std::string& value : kValues) {
+        Json changed = config;
+        changed[Json::json_pointer(pointer)] = Json::parse(value);
+        ASSERT_NO_THROW(read(changed, reader)) << pointer << " = " << value;
+      }
+    }
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<Ops> ops_ = make_device("ref", {});
+  int32_t accepted_ = 0;
+  int32_t refused_ = 0;
+};
+
+StackConfig read_target(const std::filesystem::path& folder) { return read_model_config(folder).stack; }
+StackConfig read_drafter(const std::filesystem::path& folder) {
+  const DflashConfig config = read_dflash_config(folder);
+  for (const int32_t layer : config.taps) EXPECT_TRUE(layer >= 0 && layer < 1000) << layer;
+  EXPECT_LT(static_cast<int64_t>(config.taps.size()) * config.target_hidden, int64_t{1} << 31);
+  EXPECT_TRUE(std::isfinite(config.embedding_scale) && std::isfinite(config.output_multiplier));
+  return config.stack;
+}
+
+const char* const kExtras =
+    R"({"sliding_window":9,"use_sliding_window":true,"max_window_layers":1,"attention_bias":false,
+  "partial_rotary_factor":1.0,"original_max_position_embeddings":32,"mlp_bias":false,
+  "layer_types":["full_attention","sliding_attention"],"quantization_config":null})";
+
+TEST_F(HostileConfig, TargetsOfEveryFamilyAndRope) {
+  for (const char* family : {"llama", "qwen2", "qwen3"}) {
+    try_all(patched(tiny_config(family), kExtras), read_target);
+  }
+  for (
+      const char* rope :
+      {R"({"rope_scaling":{"rope_type":"yarn","factor":4,"beta_fast":32,"beta_slow":1,"truncate":true,"attention_factor":1,
+            "original_max_position_embeddings":16,"partial_rotary_factor":1}})",
+       R"({"rope_parameters":{"rope_type":"llama3","rope_theta":5,"factor":8,"low_freq_factor":1,"high_freq_factor":4,
+            "original_max_position_embeddings":16}})"}) {
+    try_all(patched(patched(tiny_config("llama"), kExtras), rope), read_target);
+  }
+  EXPECT_GT(accepted_, 300);
+  EXPECT_GT(refused_, 3000);
+}
+
+TEST_F(HostileConfig, DraftersOfBothForms) {
+  const Json base = patched(tiny_config("qwen3"), kExtras);
+  Json zlab = patched(base, R"({"num_target_layers":6,"block_size":4,"target_hidden_size":8,"is_causal":null,
+    "dflash_config":{"mask_token_id":19,"target_layer_ids":[1,3],"use_swa":false,"swa_window_size":5,"causal":false,
+    "input_embedding_scale":1.0,"output_multiplier":1.0,"final_logit_softcapping":30.0,"sample_from_anchor":false}})");
+  try_all(zlab, read_drafter);
+  zlab["dflash_config"].erase("target_layer_ids");
+  try_all(zlab, read_drafter);
+  Json speculators =
+      parse_json(R"({"speculators_model_type":"dflash","aux_hidden_state_layer_ids":[2,4],"mask_token_id":19,
+    "draft_vocab_size":10,"block_size":8,"target_hidden_size":8,"sample_from_anchor":true,"sliding_window_non_causal":true})",
+                 "speculators");
+  speculators["transformer_layer_config"] = base;
+  try_all(speculators, read_drafter);
+  EXPECT_GT(accepted_, 300);
+  EXPECT_GT(refused_, 2000);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,69 @@
+#include "model/row_batch.h"
+
+#include <gtest/gtest.h>
+
+namespace ashlar {
+namespace {
+
+TEST(RowBatch, KeepsRowsOfSequencesApart) {
+  RowBatch batch(8, 2);
+  const int32_t first[] = {4, 5};
+  const int32_t second[] = {9};
+  for (int round = 0; round < 2; ++round) {  // clear() forgets everything
+    batch.clear();
+    batch.begin_sequence(first);
+    batch.add_row(70, 16, 18);
+    batch.add_row(71, 17, 18);
+    EXPECT_EQ(batch.want_output(), 0);
+    batch.begin_sequence(second);
+    batch.add_row(80, 0, 1);
+    EXPECT_EQ(batch.want_output(), 1);
+    const Rows rows = batch.rows();
+    ASSERT_EQ(rows.n, 3);
+    EXPECT_EQ(std::vector<int32_t>(rows.ids, rows.ids + 3), (std::vector<int32_t>{70, 71, 80}));
+    EXPECT_EQ(std::vector<int32_t>(rows.positions, rows.positions + 3), (std::vector<int32_t>{16, 17, 0}));
+    EXPECT_EQ(std::vector<int32_t>(rows.tables, rows.tables + 3), (std::vector<int32_t>{0, 0, 1}));
+    EXPECT_EQ(rows.page_tables[0], first);
+    EXPECT_EQ(rows.page_tables[1], second);
+    EXPECT_EQ(std::vector<int32_t>(batch.outputs(), batch.outputs() + batch.n_outputs()), (std::vector<int32_t>{1, 2}));
+  }
+}
+
+// Against the definition: key k is visible to query q if k is in the sequence's range, not after q (causal) or before
+// the block's end (not causal), and |q - k| < window where there is one.
+TEST(RowBatch, VisibilityFollowsItsDefinition) {
+  constexpr int32_t kFirst = 3;
+  constexpr int32_t kStart = 10;
+  constexpr int32_t kBlock = 6;
+  RowBatch batch(16, 1);
+  const int32_t pages[] = {0};
+  batch.begin_sequence(pages, kFirst);
+  for (int32_t i = 0; i < kBlock; ++i) batch.add_row(0, kStart + i, kStart + kBlock);
+  for (const bool causal : {true, false}) {
+    for (int32_t window = 0; window < 20; ++window) {
+      std::vector<int32_t> begin(kBlock), end(kBlock);
+      batch.visibility({window, causal}, begin.data(), end.data());
+      for (int32_t row = 0; row < kBlock; ++row) {
+        const int32_t query = kStart + row;
+        for (int32_t key = 0; key < 2 * kStart; ++key) {
+          const bool near = window == 0 || std::abs(query - key) < window;
+          const bool expected = key >= kFirst && near && (causal ? key <= query : key < kStart + kBlock);
+          ASSERT_EQ(key >= begin[row] && key < end[row], expected)
+              << "query " << query << " key " << key << " window " << window << (causal ? " causal" : " block");
+        }
+      }
+    }
+  }
+}
+
+TEST(RowBatchDeath, FullBatchesAbort) {
+  RowBatch batch(1, 1);
+  const int32_t pages[] = {0};
+  batch.begin_sequence(pages);
+  batch.add_row(0, 0, 1);
+  EXPECT_DEATH(batch.add_row(0, 1, 2), "check failed");
+  EXPECT_DEATH(batch.begin_sequence(pages), "check failed");
+}
+
+}  // namespace
+}  // namespace ashlar

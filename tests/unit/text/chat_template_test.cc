@@ -1,0 +1,115 @@
+#include "text/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ChatTemplateFolder : public testing::Test {
+ protected:
+  ChatTemplateFolder()
+      : folder_(fs::temp_directory_path() /
+                ("ashlar_chat_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~ChatTemplateFolder() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  ChatTemplate load() { return ChatTemplate::from_folder(folder_).value(); }
+
+  std::string error() {
+    try {
+      ChatTemplate::from_folder(folder_);
+    } catch (const Error& caught) {
+      return caught.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+  const Json hello_ = Json::array({{{"role", "user"}, {"content", "hi"}}});
+};
+
+TEST_F(ChatTemplateFolder, NoneIsNoError) {
+  EXPECT_FALSE(ChatTemplate::from_folder(folder_).has_value());
+  write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  EXPECT_FALSE(ChatTemplate::from_folder(folder_).has_value());
+}
+
+TEST_F(ChatTemplateFolder, TakesTheStringOfTheConfigWithItsTokens) {
+  write("tokenizer_config.json",
+        R"({"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null,
+            "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token is defined }}"})");
+  EXPECT_EQ(load().render(hello_, nullptr, false), "<s>hi</s>False");
+}
+
+TEST_F(ChatTemplateFolder, TheFileGoesBeforeTheConfig) {
+  write("tokenizer_config.json", R"({"bos_token": "B", "chat_template": "config"})");
+  write("chat_template.jinja", "{{ bos_token }} file\n");
+  EXPECT_EQ(load().render(hello_, nullptr, false), "B file");
+}
+
+TEST_F(ChatTemplateFolder, ToolsChooseTheirOwnTemplate) {
+  write("tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template": "plain {{ tools }}"},
+                              {"name": "tool_use", "template": "tools {{ tools|length }}"}]})");
+  EXPECT_EQ(load().render(hello_, nullptr, false), "plain None");
+  EXPECT_EQ(load().render(hello_, Json::array({Json::object()}), false), "tools 1");
+}
+
+TEST_F(ChatTemplateFolder, AdditionalTemplatesAreRead) {
+  write("chat_template.jinja", "plain");
+  write("additional_chat_templates/tool_use.jinja", "with tools");
+  EXPECT_EQ(load().render(hello_, nullptr, false), "plain");
+  EXPECT_EQ(load().render(hello_, Json::array(), false), "with tools");
+}
+
+TEST_F(ChatTemplateFolder, WithoutDefaultThereIsAClearError) {
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
+  try {
+    load().render(hello_, nullptr, false);
+    FAIL();
+  } catch (const Error& caught) {
+    EXPECT_THAT(caught.what(), HasSubstr("none is named default: rag"));
+  }
+}
+
+TEST_F(ChatTemplateFolder, WrongFilesAreNamed) {
+  write("tokenizer_config.json", "{");
+  EXPECT_THAT(error(), HasSubstr("tokenizer_config.json: expected a JSON object"));
+  write("tokenizer_config.json", R"({"chat_template": 5})");
+  EXPECT_THAT(error(), HasSubstr("must be a string or a list, found number"));
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "default"}]})");
+  EXPECT_THAT(error(), HasSubstr("strings name and template"));
+  write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
+  EXPECT_THAT(error(), HasSubstr("tokenizer_config.json#default:1:"));
+  write("tokenizer_config.json", std::string(5000, '['));
+  EXPECT_THAT(error(), HasSubstr("100 levels"));
+}
+
+TEST(ChatTemplate, VariablesAndTheirPrecedence) {
+  const ChatTemplate t = ChatTemplate::from_source(
+      "{{ bos_token }}{{ add_generation_prompt }}{{ documents }}{{ enable_thinking is defined }}{{ tools }}", "t",
+      {{"bos_token", "<s>"}});
+  const Json none = Json::array();
+  EXPECT_EQ(t.render(none, nullptr, true), "<s>TrueNoneFalseNone");
+  EXPECT_EQ(t.render(none, nullptr, false, {{"enable_thinking", false}, {"bos_token", "B"}}), "BFalseNoneTrueNone");
+}
+
+}  // namespace
+}  // namespace ashlar
