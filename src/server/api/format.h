@@ -1,0 +1,38 @@
+#pragma once
+// How one API words an answer. One object for each request; not thread-safe.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/generation.h"
+
+namespace ashlar::server {
+
+/// What a format must know of a request besides its events.
+struct FormatContext {
+  std::string id;         ///< unique, without a prefix: "4f1c..."
+  std::string model;      ///< the name served
+  int64_t created_s = 0;  ///< Unix time
+  Generation generation;
+  std::vector<std::string> prompt_texts;  ///< for echo, one a prompt
+};
+
+class Format {
+ public:
+  virtual ~Format() = default;
+
+  /// The whole body of a request that does not stream. `answers` are in order of index.
+  virtual std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) = 0;
+
+  // A stream, as bytes of text/event-stream ready to send ("data: ...\n\n", or "event: ...\ndata: ...\n\n"); any of
+  // them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed.
+  virtual std::string begin(const Usage& prompt_usage) = 0;
+  virtual std::string delta(const AnswerDelta& delta) = 0;
+  virtual std::string end(const AnswerEnd& end) = 0;
+  virtual std::string finish(const Usage& usage) = 0;
+  /// Something broke after the stream had begun.
+  virtual std::string failed(const ApiError& error) = 0;
+};
+
+}  // namespace ashlar::server

@@ -1,0 +1,128 @@
+#pragma once
+// What a client asked for, whatever API it spoke: the parsers of server/api fill this in, the service carries it out,
+// and the formats of server/api turn what happens into that API's own words.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/request.h"
+#include "io/json.h"
+
+namespace ashlar::server {
+
+/// A conversation for the model's chat template.
+struct ChatPrompt {
+  Json messages = Json::array();         ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
+  Json tools = nullptr;                  ///< OpenAI's function tools, or null
+  Json template_kwargs = Json::object(); ///< allow-listed variables of the template
+  bool add_generation_prompt = true;
+};
+struct TextPrompt {
+  std::string text;
+};
+struct TokenPrompt {
+  std::vector<int32_t> ids;
+};
+using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
+
+/// A limit on the shape of an answer; compiled by text/grammar.
+struct Constraint {
+  enum class Kind : uint8_t { kNone, kJsonObject, kJsonSchema, kRegex, kGrammar, kChoice };
+  Kind kind = Kind::kNone;
+  Json schema;                       ///< kJsonSchema
+  std::string pattern;               ///< kRegex, kGrammar
+  std::vector<std::string> choices;  ///< kChoice
+};
+
+enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
+
+/// One request of a client: prompts x n answers.
+struct Generation {
+  std::string model;            ///< as the client named it; empty: whatever is served
+  std::vector<Prompt> prompts;  ///< at least one
+  int32_t n = 1;                ///< answers for each prompt
+  SamplingParams sampling;
+  std::optional<uint64_t> seed;      ///< absent: a fresh one is drawn
+  std::optional<int32_t> max_tokens; ///< absent: up to the context limit
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_ids;
+  bool ignore_eos = false;
+  bool stream = false;
+  bool include_usage = false;  ///< a last chunk of a stream has the usage
+  bool echo = false;           ///< completions: the prompt precedes the answer
+  bool skip_special_tokens = true;
+  Constraint constraint;
+  ToolChoice tool_choice = ToolChoice::kNone;
+  std::string tool_name;  ///< kNamed
+  bool parallel_tool_calls = true;
+  bool split_reasoning = true;  ///< <think> text goes to the reasoning part
+  int32_t width = 0;            ///< Request::width: 1 turns speculation off for this request
+  std::string cache_salt;       ///< prompts of different salts never share cached pages
+  std::string user;
+};
+
+/// One produced token with its log-probability, for formats that list tokens.
+struct TokenPiece {
+  int32_t id = 0;
+  std::string bytes;  ///< what it adds to the text; need not be whole characters
+  TokenLogprobs logprobs;
+};
+
+/// A part of a function call. A call's first delta carries id and name, the later ones arguments only.
+struct ToolCallDelta {
+  int32_t index = 0;  ///< of the call within the answer
+  std::string id;
+  std::string name;
+  std::string arguments;  ///< JSON text to append
+};
+
+/// News of one answer. Parts may be empty.
+struct AnswerDelta {
+  int32_t index = 0;  ///< answer, counted over prompts x n
+  std::string reasoning;
+  std::string content;
+  std::vector<ToolCallDelta> tool_calls;
+  std::vector<TokenPiece> tokens;  ///< if log-probabilities were asked for
+  int32_t n_tokens = 0;            ///< tokens behind this delta
+  int32_t n_drafted = 0;           ///< of these, from accepted drafts
+};
+
+struct AnswerEnd {
+  enum class Reason : uint8_t { kStop, kLength, kToolCalls, kCancelled, kError };
+  int32_t index = 0;
+  Reason reason = Reason::kStop;
+  std::string stop_string;  ///< the stop string that ended it, if one did
+  std::string error;        ///< kError
+  RequestStats stats;
+};
+
+/// A whole answer: the deltas put together.
+struct FinishedAnswer {
+  AnswerEnd end;
+  std::string reasoning;
+  std::string content;
+  std::vector<ToolCallDelta> tool_calls;  ///< one for each call, complete
+  std::vector<TokenPiece> tokens;
+};
+
+struct Usage {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;
+  int32_t completion_tokens = 0;
+  int32_t reasoning_tokens = 0;
+};
+
+/// Why a request was refused, in terms every API can express.
+struct ApiError {
+  int status = 400;  ///< HTTP
+  std::string type = "invalid_request_error";
+  std::string message;  ///< a sentence for the person who sent it: found, expected, what to do
+  std::string param;    ///< the field at fault, or empty
+  std::string code;     ///< machine-readable detail such as "context_length_exceeded", or empty
+  int retry_after_s = 0;
+};
+
+}  // namespace ashlar::server
