@@ -27,11 +27,32 @@ if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
   add_custom_target(fuzzers)
 endif()
 
+# Headers that most files read are parsed once. A file still names what it uses: builds with clang go without.
+option(ASHLAR_PRECOMPILED_HEADERS "Parse common headers once (GCC)" ON)
+if(ASHLAR_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(ASHLAR_PRECOMPILE ON)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "")
+  add_library(ashlar_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(ashlar_precompiled PRIVATE ashlar_options)
+  target_compile_options(ashlar_options INTERFACE -fpch-preprocess) # lets ccache see through them
+  target_precompile_headers(ashlar_precompiled PRIVATE
+    <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional> <span> <string> <string_view>
+    <variant> <vector> <nlohmann/json.hpp>)
+endif()
+
 # ashlar_library(NAME SOURCES a.cc b.cc DEPS ashlar_base ... [PRIVATE_DEPS ...])
 function(ashlar_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${NAME} STATIC ${ARG_SOURCES})
   target_link_libraries(${NAME} PUBLIC ashlar_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(ASHLAR_PRECOMPILE)
+    target_precompile_headers(${NAME} REUSE_FROM ashlar_precompiled)
+  endif()
+endfunction()
+
+function(ashlar_test_definitions NAME)
+  target_compile_definitions(${NAME} PRIVATE
+    ASHLAR_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ASHLAR_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
 endfunction()
 
 # ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s]): one GoogleTest program;
@@ -44,8 +65,19 @@ function(ashlar_test NAME)
   add_executable(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PRIVATE ashlar_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_definitions(${NAME} PRIVATE
-    ASHLAR_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ASHLAR_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+  ashlar_test_definitions(${NAME})
+  if(ASHLAR_PRECOMPILE)
+    if(NOT TARGET ashlar_precompiled_tests)
+      file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled_tests.cc CONTENT "")
+      add_library(ashlar_precompiled_tests OBJECT ${CMAKE_BINARY_DIR}/precompiled_tests.cc)
+      target_link_libraries(ashlar_precompiled_tests PRIVATE ashlar_options)
+      ashlar_test_definitions(ashlar_precompiled_tests)
+      target_precompile_headers(ashlar_precompiled_tests PRIVATE
+        <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional> <random> <span> <string>
+        <string_view> <variant> <vector> <nlohmann/json.hpp> <gmock/gmock.h> <gtest/gtest.h>)
+    endif()
+    target_precompile_headers(${NAME} REUSE_FROM ashlar_precompiled_tests)
+  endif()
   if(ARG_WHOLE) # cases share an expensive fixture: one ctest entry for the program
     add_test(NAME ${ASHLAR_TEST_PREFIX}${NAME} COMMAND ${NAME})
     set_tests_properties(${ASHLAR_TEST_PREFIX}${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")

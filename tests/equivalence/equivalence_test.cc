@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "equivalence/roads.h"
@@ -123,6 +124,14 @@ std::vector<Request> requests(const SamplingParams& sampling, const std::vector<
   return all;
 }
 
+// Every road meets every sampling in the long tier. Otherwise each meets two of the four, and so that both halves are met
+// by every decoder, depth, chunking, memory and number of threads.
+bool in_this_tier(size_t road, int32_t threads, size_t sampling) {
+  if (std::getenv("ASHLAR_LONG_TESTS") != nullptr) return true;
+  const size_t parity = static_cast<size_t>(__builtin_popcountll(road)) + static_cast<size_t>(threads);
+  return sampling % 2 == parity % 2;
+}
+
 class Comparison {
  public:
   void expect(const std::vector<Answer>& expected, const std::vector<Answer>& found, const std::string& where) {
@@ -164,9 +173,14 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
   uint64_t accepted = 0;
   for (const int32_t threads : {1, 2}) {
     Machine machine(threads);
-    for (const Road& road : roads()) {
+    const std::vector<Road> all_roads = roads();
+    for (size_t r = 0; r < all_roads.size(); ++r) {
+      const Road& road = all_roads[r];
       const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
-      for (const NamedSampling& sampling : samplings()) {
+      const std::vector<NamedSampling> all_samplings = samplings();
+      for (size_t s = 0; s < all_samplings.size(); ++s) {
+        if (!in_this_tier(r, threads, s)) continue;
+        const NamedSampling& sampling = all_samplings[s];
         const std::string where = road.name + ", " + std::to_string(threads) + " threads, " + sampling.name;
         engine->drop_prefix_cache();
         comparison.expect(expected[sampling.name], run_together(*engine, requests(sampling.params, stop_ids)),
