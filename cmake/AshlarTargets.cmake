@@ -70,7 +70,7 @@ function(ashlar_test NAME)
     if(NOT TARGET ashlar_precompiled_tests)
       file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled_tests.cc CONTENT "")
       add_library(ashlar_precompiled_tests OBJECT ${CMAKE_BINARY_DIR}/precompiled_tests.cc)
-      target_link_libraries(ashlar_precompiled_tests PRIVATE ashlar_options)
+      target_link_libraries(ashlar_precompiled_tests PRIVATE ashlar_options GTest::gtest GTest::gmock)
       ashlar_test_definitions(ashlar_precompiled_tests)
       target_precompile_headers(ashlar_precompiled_tests PRIVATE
         <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <optional> <random> <span> <string>

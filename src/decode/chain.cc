@@ -30,12 +30,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
   if (!proposer_) return;
-  const int32_t width = proposer_->tap_width();
-  tap_storage_ = ops.allocate(sizeof(float) * 2 * static_cast<size_t>(limits.max_rows) * width);
-  taps_ = {reinterpret_cast<float*>(tap_storage_->data()), limits.max_rows, width, width};
-  committed_ = {taps_.row(limits.max_rows), limits.max_rows, width, width};
-  committed_batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
-  committed_rows_.reserve(limits.max_rows);
+  context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages());
   proposer_->start(limits, kv);
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
   if (proposer_->adapts_width()) calibrate();
@@ -94,7 +89,7 @@ int64_t ChainDecoder::time_pass(int32_t rows, bool draft) {
       batch_->add_row(0, r, rows);
       batch_->want_output();
     }
-    model_.head(model_.forward(*batch_, *kv_, {proposer_->taps(), taps_}), logits_->rows(rows));
+    model_.head(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), logits_->rows(rows));
   }
   return now_ns() - begin;
 }
@@ -102,13 +97,17 @@ int64_t ChainDecoder::time_pass(int32_t rows, bool draft) {
 void ChainDecoder::admit(int32_t slot, const Slot& state) {
   if (!proposer_) return;
   proposer_->admit(slot, state);
+  context_->admit(slot);
   policy_->admit(slot);
 }
 
 void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   const int64_t begin = now_ns();
   collect_chains(plan, slots);
-  if (proposer_) proposer_->propose(chains_, slots);
+  if (proposer_) {
+    catch_up();
+    proposer_->propose(chains_, slots);
+  }
   const int64_t drafted = now_ns();
   fill_batch(plan);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
@@ -122,7 +121,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
   TapRequest taps;
-  if (proposer_) taps = {proposer_->taps(), taps_};
+  if (proposer_ && wants_taps(plan)) taps = {proposer_->taps(), context_->taps()};
   const Tensor hidden = model_.forward(*batch_, *kv_, taps);
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
@@ -140,9 +139,11 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
 void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
   chains_.clear();
   work_.clear();
-  const auto decoding = static_cast<int32_t>(std::count_if(plan.spans.begin(), plan.spans.end(), [&](const Span& span) {
-    return span.prompt == nullptr && !slots[span.slot].done;
-  }));
+  if (policy_) {
+    policy_->begin_step(static_cast<int32_t>(std::count_if(plan.spans.begin(), plan.spans.end(), [&](const Span& span) {
+      return span.prompt == nullptr && !slots[span.slot].done;
+    })));
+  }
   for (const Span& span : plan.spans) {
     Work work;
     const Slot& slot = slots[span.slot];
@@ -153,7 +154,7 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
       chain.start = slot.length;
       // A row yields the token after it; the last token of a sequence is never a row.
       chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
-      if (policy_ && chain.width > 1) chain.width = std::min(chain.width, policy_->choose(span.slot, decoding));
+      if (policy_ && chain.width > 1) chain.width = std::min(chain.width, policy_->choose(span.slot));
       chain.pages = span.pages;
       chain.ids[0] = slot.anchor;
     }
@@ -252,26 +253,38 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
   slot.length = (chain ? slot.length : span.start) + work.committed;
 }
 
+// Sequences that are about to draft need the whole of their context, or know where it begins.
+void ChainDecoder::catch_up() {
+  for (ChainSpan& chain : chains_) {
+    if (chain.width < 2) continue;
+    context_->catch_up(chain.slot, chain.pages);
+    chain.context_begin = context_->begin(chain.pages, chain.start);
+  }
+  context_->flush();
+}
+
+bool ChainDecoder::wants_taps(const StepPlan& plan) const {
+  if (policy_->hopeful()) return true;
+  return std::any_of(plan.spans.begin(), plan.spans.end(), [](const Span& span) { return span.prompt != nullptr; }) ||
+         std::any_of(chains_.begin(), chains_.end(), [](const ChainSpan& chain) { return chain.width > 1; });
+}
+
 void ChainDecoder::absorb(const StepPlan& plan) {
-  committed_batch_->clear();
-  committed_rows_.clear();
   for (size_t i = 0; i < work_.size(); ++i) {
-    if (work_[i].committed == 0) continue;
-    committed_batch_->begin_sequence(plan.spans[i].pages);
-    for (int32_t r = 0; r < work_[i].committed; ++r) {
-      const int32_t row = work_[i].first_row + r;
-      committed_batch_->add_row(0, batch_->position(row), 0);
-      committed_rows_.push_back(row);
+    const Work& work = work_[i];
+    if (work.committed == 0) continue;
+    const Span& span = plan.spans[i];
+    const int32_t position = batch_->position(work.first_row);
+    const bool drafts = work.chain < 0 || chains_[work.chain].width > 1;
+    if (drafts) {
+      context_->absorb(span.pages, work.first_row, position, work.committed);
+    } else if (policy_->hopeful()) {
+      context_->keep(span.slot, span.pages, work.first_row, position);
+    } else {
+      context_->skip(span.slot, span.pages, position, work.committed);
     }
   }
-  const int32_t n = committed_batch_->n();
-  if (n == 0) return;
-  Tensor taps = taps_.narrow(n);
-  if (n < batch_->n()) {
-    taps = committed_.narrow(n);
-    model_.ops().gather_rows(taps_, committed_rows_.data(), taps);
-  }
-  proposer_->absorb({taps, committed_batch_->rows()});
+  context_->flush();
 }
 
 void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/draft_context.h"
 #include "decode/logits.h"
 #include "decode/proposer.h"
 #include "decode/width_policy.h"
@@ -44,6 +45,8 @@ class ChainDecoder final : public Decoder {
   void fill_batch(const StepPlan& plan);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, StepResult& result);
+  void catch_up();
+  bool wants_taps(const StepPlan& plan) const;
   void absorb(const StepPlan& plan);
   void learn(const StepPlan& plan, const StepResult& result);
 
@@ -52,12 +55,9 @@ class ChainDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::unique_ptr<Buffer> tap_storage_;
-  Tensor taps_;       // [max_rows, tap_width]
-  Tensor committed_;  // [max_rows, tap_width]: rows that stay, compacted
-  std::unique_ptr<RowBatch> committed_batch_;
-  std::vector<int32_t> committed_rows_;
-  std::unique_ptr<WidthPolicy> policy_;  // null without proposer
+  // Null without proposer:
+  std::unique_ptr<DraftContext> context_;
+  std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span

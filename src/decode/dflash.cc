@@ -76,7 +76,7 @@ void DflashProposer::fill_batch() {
     const ChainSpan& span = *block.span;
     // A window starts on a page border, so that whole pages fall out of use.
     const int32_t oldest = options_.window > 0 ? std::max(0, span.start - options_.window) : 0;
-    batch_->begin_sequence(span.pages, oldest / kPageTokens * kPageTokens);
+    batch_->begin_sequence(span.pages, std::max(oldest / kPageTokens * kPageTokens, span.context_begin));
     const int32_t rows = from_anchor ? span.width - 1 : span.width;
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(span.ids[r], span.start + r, span.start + rows);

@@ -18,6 +18,7 @@ struct ChainSpan {
   int32_t start = 0;  ///< position of the anchor
   int32_t width = 1;  ///< rows to verify: the anchor and width - 1 drafts
   const int32_t* pages = nullptr;
+  int32_t context_begin = 0;    ///< the proposer has absorbed every position from here to `start`
   int32_t ids[kMaxWidth] = {};  ///< ids[0] is the anchor; a proposer fills ids[1..width), or lowers width
 };
 

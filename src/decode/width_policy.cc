@@ -10,8 +10,11 @@ constexpr double kFirstGuess = 0.7;  // chance of each draft, given the ones bef
 constexpr double kSlotRate = 0.2;    // a sequence's estimate forgets over about five passes
 constexpr double kPriorRate = 0.02;  // the common estimate over about fifty
 constexpr double kMostOptimistic = 0.97;
-constexpr int32_t kProbeEvery = 16;  // passes without drafts after which one tries again
+constexpr double kGoodChance = 0.9;
+constexpr double kWorthwhile = 1.03;  // gain below which plain passes are preferred: drafts cost more than is modelled
+constexpr double kProbeShare = 0.01;  // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
+constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
 
 }  // namespace
 
@@ -43,33 +46,54 @@ void WidthPolicy::set_costs(RowCost verify, RowCost draft) {
   draft_ = std::move(draft);
 }
 
-void WidthPolicy::admit(int32_t slot) {
-  slots_[slot] = prior_;
-  slots_[slot].idle = 0;
+void WidthPolicy::admit(int32_t slot) { slots_[slot] = prior_; }
+
+double WidthPolicy::rate(int32_t width, double expected) const {
+  const double rows = static_cast<double>(width) * n_;
+  return expected / (verify_.at(rows) + (width > 1 ? draft_.at(rows) : 0.0));
 }
 
-int32_t WidthPolicy::choose(int32_t slot, int32_t n) {
+bool WidthPolicy::good_drafts_would_pay() const {
+  double expected = 1.0;
+  double chance = 1.0;
+  for (int32_t width = 2; width <= max_width_; ++width) {
+    chance *= kGoodChance;
+    expected += chance;
+    if (rate(width, expected) > kWorthwhile * rate(1, 1.0)) return true;
+  }
+  return false;
+}
+
+void WidthPolicy::begin_step(int32_t n) {
+  if (verify_.empty() || n == 0) return;
+  n_ = n;
+  hopeless_steps_ = good_drafts_would_pay() ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
+  probe_credit_ += kProbeShare * verify_.at(n);
+}
+
+int32_t WidthPolicy::choose(int32_t slot) {
   if (verify_.empty()) return max_width_;
   Estimate& estimate = slots_[slot];
   double expected = 1.0;
-  double best_rate = 1.0 / verify_.at(n);
+  double best_rate = kWorthwhile * rate(1, expected);
   int32_t best = 1;
   for (int32_t width = 2; width <= max_width_; ++width) {
     expected += estimate.survival[width - 1];
-    const double rows = static_cast<double>(width) * n;
-    const double rate = expected / (verify_.at(rows) + draft_.at(rows));
-    if (rate > best_rate) {
-      best_rate = rate;
+    const double found = rate(width, expected);
+    if (found > best_rate) {
+      best_rate = found;
       best = width;
     }
   }
-  if (best > 1) {
-    estimate.idle = 0;
-  } else if (++estimate.idle >= kProbeEvery) {
-    estimate.idle = 0;
-    best = std::min(kProbeWidth, max_width_);
-  }
-  return best;
+  if (best > 1 || hopeless_steps_ > 0) return best;
+  // Perhaps it was bad luck: of a run of refused drafts, or of one passage.
+  for (int32_t k = 1; k < max_width_; ++k)
+    estimate.survival[k] += kForgiveness * (prior_.survival[k] - estimate.survival[k]);
+  const int32_t probe = std::min(kProbeWidth, max_width_);
+  const double price = verify_.at(n_ + probe - 1) - verify_.at(n_) + draft_.at(probe);
+  if (probe_credit_ < price) return 1;
+  probe_credit_ = 0;
+  return probe;
 }
 
 // Positions that were judged move towards what happened; those beyond continue the last ratio.

@@ -37,8 +37,12 @@ class WidthPolicy {
 
   /// Forgets what the slot's last sequence was like.
   void admit(int32_t slot);
-  /// The width for a slot's next pass when `n` sequences decode together.
-  int32_t choose(int32_t slot, int32_t n);
+  /// Starts a step in which `n` sequences decode together.
+  void begin_step(int32_t n);
+  /// The width for a slot in this step.
+  int32_t choose(int32_t slot);
+  /// False while so many sequences decode together, and have for a while, that not even good drafts would pay.
+  bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }
   /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
   void observe(int32_t slot, int32_t drafted, int32_t accepted);
 
@@ -46,15 +50,22 @@ class WidthPolicy {
   double survival(int32_t slot, int32_t k) const { return slots_[slot].survival[k]; }
 
  private:
+  static constexpr int32_t kGiveUpAfter = 32;  // steps
+
   struct Estimate {
     std::array<double, kMaxWidth> survival{};
-    int32_t idle = 0;  // passes without a draft
   };
+  /// Tokens per unit of time at `width` for all `n_` sequences if this many are expected of each pass.
+  double rate(int32_t width, double expected) const;
+  bool good_drafts_would_pay() const;
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
 
   int32_t max_width_;
   RowCost verify_, draft_;
-  Estimate prior_;  // of all sequences, slowly moving
+  int32_t n_ = 1;
+  int32_t hopeless_steps_ = 0;
+  double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
+  Estimate prior_;           // of all sequences, slowly moving
   std::vector<Estimate> slots_;
 };
 

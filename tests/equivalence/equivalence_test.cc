@@ -124,8 +124,8 @@ std::vector<Request> requests(const SamplingParams& sampling, const std::vector<
   return all;
 }
 
-// Every road meets every sampling in the long tier. Otherwise each meets two of the four, and so that both halves are met
-// by every decoder, depth, chunking, memory and number of threads.
+// Every road meets every sampling in the long tier. Otherwise each meets two of the four, and so that both halves are
+// met by every decoder, depth, chunking, memory and number of threads.
 bool in_this_tier(size_t road, int32_t threads, size_t sampling) {
   if (std::getenv("ASHLAR_LONG_TESTS") != nullptr) return true;
   const size_t parity = static_cast<size_t>(__builtin_popcountll(road)) + static_cast<size_t>(threads);

@@ -29,7 +29,8 @@ TEST(RowCost, InterpolatesAndContinues) {
 
 TEST(WidthPolicy, IsFixedUntilCostsAreKnown) {
   WidthPolicy policy(16, 1);
-  EXPECT_EQ(policy.choose(0, 1), 16);
+  policy.begin_step(1);
+  EXPECT_EQ(policy.choose(0), 16);
 }
 
 // Feeds passes in which each draft survives with `chance`; returns the mean width of the last hundred.
@@ -38,7 +39,8 @@ double settle(WidthPolicy& policy, double chance, int32_t n) {
   std::uniform_real_distribution<double> uniform;
   double sum = 0;
   for (int pass = 0; pass < 300; ++pass) {
-    const int32_t width = policy.choose(0, n);
+    policy.begin_step(n);
+    const int32_t width = policy.choose(0);
     int32_t accepted = 0;
     while (accepted < width - 1 && uniform(random) < chance) ++accepted;
     policy.observe(0, width - 1, accepted);
@@ -65,10 +67,42 @@ TEST(WidthPolicy, NarrowsWhereRowsAreDear) {
 
 TEST(WidthPolicy, StopsDraftingWhereItDoesNotPayButTriesAgain) {
   WidthPolicy policy(16, 1);
-  policy.set_costs(line(0.1, 1.0), line(0.1, 0.2));
+  policy.set_costs(line(1.0, 0.3), line(0.1, 0.1));
   const double mean = settle(policy, 0.1, 1);
   EXPECT_LT(mean, 1.5);
   EXPECT_GT(mean, 1.0);
+}
+
+TEST(WidthPolicy, GivesUpWhereNotEvenGoodDraftsPay) {
+  WidthPolicy policy(16, 1);
+  policy.set_costs(line(4.0, 0.2), line(0.3, 0.05));  // a row costs little until there are many
+  EXPECT_GT(settle(policy, 0.9, 1), 8);
+  EXPECT_TRUE(policy.hopeful());
+  WidthPolicy crowded(16, 1);
+  crowded.set_costs(line(0.1, 1.0), line(0.1, 0.2));
+  EXPECT_TRUE(crowded.hopeful());
+  EXPECT_EQ(settle(crowded, 1.0, 16), 1.0);  // does not even try
+  EXPECT_FALSE(crowded.hopeful());
+}
+
+TEST(WidthPolicy, TryingAgainCostsAboutAPercent) {
+  WidthPolicy policy(16, 16);
+  policy.set_costs(line(1.0, 0.05), line(0.3, 0.01));
+  const auto verify = [](double rows) { return 1.0 + 0.05 * rows; };
+  double plain = 0;
+  double probes = 0;
+  for (int step = 0; step < 4000; ++step) {
+    policy.begin_step(16);
+    for (int32_t slot = 0; slot < 16; ++slot) {
+      const int32_t width = policy.choose(slot);
+      policy.observe(slot, width - 1, 0);
+      if (step < 2000 || width == 1) continue;
+      probes += verify(16 + width - 1) - verify(16) + 0.3 + 0.01 * width;
+    }
+    if (step >= 2000) plain += verify(16);
+  }
+  EXPECT_GT(probes, 0);
+  EXPECT_LT(probes / plain, 0.015);
 }
 
 TEST(WidthPolicy, NarrowsInCompany) {

@@ -1,0 +1,63 @@
+#pragma once
+// Keeps a drafter's context in step with what the target has committed, as late as it can afford.
+//
+// Rows that a wide pass or a prompt committed are absorbed at once. A sequence that decodes without drafts keeps its
+// tap rows in a backlog instead: they are absorbed together when it drafts again or when a page is full, so that whole
+// pages always hold the drafter's part too. Where nobody expects to draft, rows may be skipped; the drafter then sees
+// only what lies behind the last page that lacks some.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "decode/proposer.h"
+#include "model/row_batch.h"
+
+namespace ashlar {
+
+class DraftContext {
+ public:
+  /// `proposer` outlives this. `pages`: of the cache.
+  DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages);
+
+  /// Where the target's forward leaves its taps: [max_rows, tap_width].
+  Tensor taps() const { return all_.narrow(max_rows_); }
+
+  /// Forgets the slot's last sequence.
+  void admit(int32_t slot) { backlogs_[slot] = {}; }
+
+  /// Has `n` rows of taps(), from `row`, absorbed with the next flush. They stand at `position`, `position` + 1, ...
+  void absorb(const int32_t* pages, int32_t row, int32_t position, int32_t n);
+  /// Puts one row into the slot's backlog.
+  void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position);
+  /// Leaves `n` positions out for good, with the slot's backlog.
+  void skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n);
+  /// Has the slot's backlog absorbed with the next flush.
+  void catch_up(int32_t slot, const int32_t* pages);
+  /// Absorbs what was asked for, in one call to the proposer where it fits.
+  void flush();
+
+  /// The first position from which the drafter knows every one up to `position`.
+  int32_t begin(const int32_t* pages, int32_t position) const;
+
+ private:
+  struct Backlog {
+    int32_t n = 0;
+    int32_t position = 0;  // of its first row
+  };
+  int32_t backlog_row(int32_t slot) const { return max_rows_ + slot * kPageTokens; }
+
+  Ops& ops_;
+  Proposer& proposer_;
+  int32_t max_rows_;
+  std::unique_ptr<Buffer> storage_;
+  Tensor all_;      // [max_rows + slots * kPageTokens, tap_width]: the forward's, then the backlogs
+  Tensor compact_;  // [max_rows, tap_width]: rows for one call
+  RowBatch batch_;
+  std::vector<int32_t> sources_;  // row of all_ for each row of batch_
+  std::vector<Backlog> backlogs_;
+  std::vector<uint8_t> known_;  // per page: leading positions that were absorbed since its first one was written
+  bool skipped_ = false;        // ever
+};
+
+}  // namespace ashlar
