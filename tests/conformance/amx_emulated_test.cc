@@ -1,5 +1,7 @@
-// The tile kernel on emulated tiles: its packing, indexing and tails are checked on machines without AMX too.
+// The tile kernels on emulated tiles: their packing, indexing and tails are checked on machines without AMX too.
 
+#include "cache.h"
+#include "device/cpu/cpu_ops.h"
 #include "device/cpu/isa_common.h"
 #include "device/cpu/packed_weight.h"
 #include "device/cpu/tile_config.h"
@@ -24,7 +26,6 @@ inline void tile_configure(const TileConfig& config) {
   tiles.live = true;
   std::memset(tiles.bytes, 0, sizeof(tiles.bytes));
 }
-inline void tile_release() { tiles.live = false; }
 
 template <int kTile>
 void tile_zero() {
@@ -70,7 +71,19 @@ inline void narrow_depth(const float* x, uint16_t* to) {
   for (int i = 0; i < 32; ++i) to[i] = to_bf16(x[i]).bits;
 }
 
+inline void split_bf16(F v, uint16_t* high, uint16_t* low) {
+  for (int i = 0; i < kLanes; ++i) {
+    high[i] = to_bf16(v[i]).bits;
+    low[i] = to_bf16(v[i] - to_float(BFloat16{high[i]})).bits;
+  }
+}
+
+// clang-format off
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/rowwise.inc"
+#include "device/cpu/attention_segment.inc"
+#include "device/cpu/amx_attention.inc"
+// clang-format on
 
 }  // namespace ashlar::cpu::amx_emulated
 
@@ -134,6 +147,52 @@ TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
         run(weight, one, store, alone);
         ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n));
       }
+    }
+  }
+}
+
+// The portable device with attention on emulated tiles.
+TEST(AmxEmulated, AttentionMatchesReference) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.pack_queries = emulated::pack_query_tiles;
+  kernels.attend = emulated::attend_tiles;
+  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  const auto ref = make_ref_ops();
+  std::mt19937 random(11);
+  const std::vector<int32_t> lengths{13, 48, 300};
+  for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {3, 3, 96, 0.1F}}) {
+    const IdentityRope rope(shape.head_dim, 320);
+    Cache on_tiles(ops, shape, lengths, 5);
+    Cache on_ref(*ref, shape, lengths, 6);
+    const RowList filling(all_positions(lengths));
+    Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
+    kv_rows.fill_normal(random);
+    kv_rows.round_to_bf16();
+    on_tiles.store(kv_rows, filling, nullptr, nullptr, rope.table);
+    on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+    std::vector<Row> rows;
+    for (int32_t p = 0; p < 13; ++p) rows.push_back({0, p, 0, p + 1});
+    for (int32_t p = 32; p < 48; ++p) rows.push_back({1, p, 0, 48});
+    for (int32_t p = 280; p < 300; ++p) rows.push_back({2, p, p - 30, p + 1});
+    rows.push_back({2, 299, 17, 31});
+    rows.push_back({2, 299, 40, 40});
+    const RowList list(rows);
+    const auto n = static_cast<int32_t>(rows.size());
+    Matrix q(n, shape.q_width());
+    q.fill_normal(random, 2);
+    Matrix got(n, shape.q_width());
+    Matrix want(n, shape.q_width());
+    on_tiles.attend(q, list, got);
+    on_ref.attend(q, list, want);
+    for (int32_t r = 0; r < n; ++r) {
+      for (int32_t c = 0; c < shape.q_width(); ++c) ASSERT_NEAR(got.row(r)[c], want.row(r)[c], 5e-5) << r << " " << c;
+    }
+    for (int32_t r = 0; r < n; ++r) {  // each row alone: the same bits
+      Matrix alone(1, shape.q_width());
+      Matrix one(1, shape.q_width());
+      std::copy_n(q.row(r), shape.q_width(), one.row(0));
+      on_tiles.attend(one, RowList({rows[static_cast<size_t>(r)]}), alone);
+      ASSERT_TRUE(same_bits(alone.row(0), got.row(r), shape.q_width())) << r;
     }
   }
 }

@@ -59,9 +59,12 @@ TEST_P(Attention, MatchesReference) {
         on_ref.attend(q, list, want);
         for (int32_t r = 0; r < n; ++r) {
           for (int32_t c = 0; c < shape.q_width(); ++c) {
-            // Weights sum to 1 and values are about 1: an absolute bound is the natural one.
-            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], 1e-5) << name_of(kv) << " heads " << shape.n_heads << " dim "
-                                                             << shape.head_dim << " row " << r << " col " << c;
+            // Weights sum to 1 and values are about 1: an absolute bound is the natural one. Tiles take queries and
+            // weights as two bf16 parts each, exact to 2^-17 = 8e-6.
+            const bool tiles = GetParam() == "amx" && kv == DType::kBF16 && shape.head_dim % 32 == 0;
+            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], tiles ? 3e-5 : 1e-5)
+                << name_of(kv) << " heads " << shape.n_heads << " dim " << shape.head_dim << " row " << r << " col "
+                << c;
           }
         }
         ASSERT_TRUE(got.guards_intact());

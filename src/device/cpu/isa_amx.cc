@@ -1,4 +1,4 @@
-// Kernels for AMX-BF16: products of bf16 weights on tiles, everything else as on AVX-512.
+// Kernels for AMX-BF16: products of bf16 weights and attention on tiles, everything else as on AVX-512.
 
 #include "device/cpu/isa_common.h"
 #include "device/cpu/tile_config.h"
@@ -13,7 +13,20 @@ namespace amx {
 #include "device/cpu/output.inc"
 #include "device/cpu/tiles_amx.inc"
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/rowwise.inc"
+#include "device/cpu/attention_segment.inc"
+#include "device/cpu/amx_attention.inc"
 // clang-format on
+
+inline void pack_queries(const AttentionBlock& block, float* scratch) {
+  if (fits_tiles(block)) return pack_query_tiles(block, scratch);
+  avx512_kernels().pack_queries(block, scratch);
+}
+
+inline void attend(const AttentionBlock& block, int32_t segment, float* scratch, float* states) {
+  if (fits_tiles(block)) return attend_tiles(block, segment, scratch, states);
+  avx512_kernels().attend(block, segment, scratch, states);
+}
 
 }  // namespace amx
 }  // namespace ashlar::cpu
@@ -26,6 +39,8 @@ const Kernels& amx_kernels() {
     Kernels out = avx512_kernels();
     out.isa = "amx";
     out.bf16 = {amx::tile_linear, amx::kTileRows, 1, amx::tile_packed_bytes, amx::tile_pack};
+    out.pack_queries = amx::pack_queries;
+    out.attend = amx::attend;
     return out;
   }();
   return kernels;
