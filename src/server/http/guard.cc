@@ -13,12 +13,17 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
                      [&](const std::string& known) { return known == "*" || equal_ignoring_case(known, name); });
 }
 
-/// "localhost" of "localhost:8080", "[::1]" of "[::1]:8080", without the dot of a fully qualified name.
+/// "localhost" of "localhost:8080" and of "localhost.", "[::1]" of "[::1]:8080"; empty if what follows is no port.
 std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(0, host.find(']') == host.npos ? 0 : host.find(']') + 1);
-  host = host.substr(0, host.find(':'));
-  if (host.ends_with('.')) host.remove_suffix(1);
-  return host;
+  const size_t end =
+      host.starts_with('[') ? std::min(host.find(']'), host.size() - 1) + 1 : std::min(host.find(':'), host.size());
+  std::string_view name = host.substr(0, end);
+  std::string_view port = host.substr(end);
+  if (!port.empty()) port.remove_prefix(1);
+  const bool is_port = std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_port || (end < host.size() && host[end] != ':')) return {};
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return name;
 }
 
 /// Whether the page that asks came from this server itself, as far as its browser says.

@@ -132,6 +132,7 @@ size_t RequestParser::Impl::feed_head(std::string_view bytes) {
   head.append(bytes.substr(0, limits.max_header_bytes - before));
   const size_t end = head.find("\r\n\r\n", before > 3 ? before - 3 : 0);
   if (end != std::string::npos) head.resize(end + 4);
+  const size_t taken = head.size() - before;
   for (size_t i = before; i < head.size(); ++i) {
     if (!allowed_in_head(head, i)) {
       fail(400, "The request line or a header has bytes that are not allowed there.");
@@ -143,7 +144,7 @@ size_t RequestParser::Impl::feed_head(std::string_view bytes) {
   } else if (head.size() >= limits.max_header_bytes) {
     fail(http::error::header_limit);
   }
-  return blank + head.size() - before;
+  return blank + taken;
 }
 
 void RequestParser::Impl::parse_head() {
