@@ -65,6 +65,7 @@ void Connection::start() {
     self->close_socket();
     if (self->core_) self->core_->detach();
     self->core_.reset();
+    self->release_body();
     self->shared_.remove(self.get());
   });
 }

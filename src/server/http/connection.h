@@ -53,6 +53,8 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   void input_ended();
   void consume(size_t bytes);
   void woken();
+  bool reserve_body(size_t bytes);
+  void release_body();
   void arm_watchdog(std::chrono::milliseconds limit);
   void disarm_watchdog();
   void close_socket();
@@ -72,6 +74,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   bool lingers_ = false;                ///< something was written that the client should get to read
   bool discard_ = false;                ///< what comes is thrown away
   size_t n_requests_ = 0;
+  size_t reserved_body_ = 0;            ///< of ConnectionSet's total
   std::shared_ptr<ExchangeCore> core_;  ///< of the request being answered
 };
 

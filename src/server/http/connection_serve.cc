@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <utility>
 
 #include "server/http/connection.h"
 #include "server/http/response_head.h"
@@ -59,8 +60,19 @@ Connection::AwaitableBool Connection::serve_one() {
     head.body = parser.take_request().body;
   }
   const bool more = co_await answer(std::move(head), std::move(refusal), keep_alive);
-  co_return more&& socket_.is_open();
+  release_body();
+  co_return socket_.is_open() && more;
 }
+
+/// Raises what this connection's body holds of the total to `bytes`.
+bool Connection::reserve_body(size_t bytes) {
+  if (bytes <= reserved_body_) return true;
+  if (!shared_.reserve_body(bytes - reserved_body_)) return false;
+  reserved_body_ = bytes;
+  return true;
+}
+
+void Connection::release_body() { shared_.release_body(std::exchange(reserved_body_, 0)); }
 
 Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
   auto deadline = Clock::now() + (n_requests_ == 0 ? options_.header_timeout : options_.idle_timeout);
@@ -99,7 +111,12 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
     if (input_.size() > offered) {
       consume(parser.feed(input_));
       offered = input_.size();
-      continue;
+      if (reserve_body(parser.body_bytes())) continue;
+      HttpResponse busy =
+          error_response(503, "server_error", "Too many large requests are being served; try again later.");
+      busy.headers.push_back({"Retry-After", "1"});
+      co_await refuse(busy, parser.request().header("X-Request-Id"));
+      co_return false;
     }
     const auto earned =
         std::chrono::milliseconds(1000 * parser.body_bytes() / std::max<size_t>(1, options_.min_body_bytes_per_s));

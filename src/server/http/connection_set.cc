@@ -4,6 +4,13 @@
 
 namespace ashlar::server {
 
+bool ConnectionSet::reserve_body(size_t bytes) {
+  const size_t before = body_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (before + bytes <= options_.max_total_body_bytes) return true;
+  release_body(bytes);
+  return false;
+}
+
 HttpCounters ConnectionSet::counters() const {
   const std::lock_guard lock(mutex_);
   return {accepted_, refused_.load(), requests_.load(), accept_errors_.load(), open_.size()};

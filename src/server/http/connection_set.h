@@ -32,6 +32,9 @@ class ConnectionSet {
   void count_request() { requests_.fetch_add(1, std::memory_order_relaxed); }
   void count_refused() { refused_.fetch_add(1, std::memory_order_relaxed); }
   void count_accept_error() { accept_errors_.fetch_add(1, std::memory_order_relaxed); }
+  /// False, and nothing taken, if all bodies together would exceed their limit.
+  bool reserve_body(size_t bytes);
+  void release_body(size_t bytes) { body_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   HttpCounters counters() const;
   size_t size() const;
 
@@ -55,6 +58,7 @@ class ConnectionSet {
   bool ending_ = false;
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> requests_{0}, refused_{0}, accept_errors_{0};
+  std::atomic<size_t> body_bytes_{0};
 };
 
 }  // namespace ashlar::server

@@ -110,6 +110,16 @@ bool Guard::has_key(const HttpRequest& request) const {
 }
 
 Verdict Guard::check(const HttpRequest& request) const {
+  Verdict verdict = judge(request);
+  if (!verdict.answer) return verdict;
+  Headers& headers = verdict.answer->headers;
+  headers.insert(headers.end(), verdict.headers.begin(), verdict.headers.end());
+  verdict.headers.clear();
+  return verdict;
+}
+
+/// The headers of the verdict are for either answer.
+Verdict Guard::judge(const HttpRequest& request) const {
   Verdict verdict;
   if (!host_allowed(request.host)) {
     verdict.answer = refusal(403, "host_not_allowed",

@@ -24,7 +24,7 @@ struct GuardOptions {
 
 struct Verdict {
   std::optional<HttpResponse> answer;  ///< instead of the handler's: a refusal, or what a preflight asks for
-  Headers headers;                     ///< for whatever answer is given, `answer` too
+  Headers headers;                     ///< to add to the handler's answer; `answer` has its own
 };
 
 class Guard {
@@ -39,6 +39,7 @@ class Guard {
  private:
   using Digest = std::array<uint8_t, 32>;
   static Digest digest(std::string_view key);
+  Verdict judge(const HttpRequest& request) const;
   bool host_allowed(std::string_view host) const;
   bool origin_allowed(std::string_view origin) const;
   bool has_key(const HttpRequest& request) const;

@@ -19,7 +19,8 @@ struct HttpOptions {
   int io_threads = 1;
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 32u << 20;
-  size_t max_connections = 1024;  ///< a few more are told 503, the rest is closed
+  size_t max_total_body_bytes = 1u << 30;  ///< of all requests being received or answered; more is told 503
+  size_t max_connections = 1024;           ///< a few more are told 503, the rest is closed
   size_t max_requests_per_connection = 10'000;
   size_t max_backlog_bytes = 8u << 20;  ///< of a stream that its client does not read; one chunk may exceed it
 

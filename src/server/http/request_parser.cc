@@ -241,7 +241,7 @@ size_t RequestParser::feed(std::string_view bytes) {
 RequestParser::State RequestParser::state() const { return impl_->state; }
 bool RequestParser::started() const { return impl_->state != State::kHead || !impl_->head.empty(); }
 bool RequestParser::keep_alive() const { return impl_->parser.get().keep_alive(); }
-size_t RequestParser::body_bytes() const { return impl_->parser.get().body().size(); }
+size_t RequestParser::body_bytes() const { return impl_->parser.get().body().size() + impl_->request.body.size(); }
 const HttpRequest& RequestParser::request() const { return impl_->request; }
 HttpRequest RequestParser::take_request() { return std::move(impl_->request); }
 const HttpResponse& RequestParser::failure() const { return impl_->failure; }

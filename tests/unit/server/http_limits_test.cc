@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 TEST(HttpLimits, Headers) {
   HttpOptions options;
   options.max_header_bytes = 1000;
+  options.linger = milliseconds(200);
   TestServer server(options);
   const auto with_filler = [](size_t n) { return get("/echo", "X-Filler: " + std::string(n, 'x') + "\r\n"); };
   const size_t rest = with_filler(0).size();
@@ -50,6 +51,31 @@ TEST(HttpLimits, Bodies) {
   for (int i = 0; i < 11 && client.send("2710\r\n" + std::string(10'000, 'x') + "\r\n"); ++i) {
   }
   EXPECT_EQ(client.read().status, 413);
+}
+
+TEST(HttpLimits, BodiesOfAllClientsTogether) {
+  HttpOptions options;
+  options.max_total_body_bytes = 10'000;
+  TestServer server(options);
+  TestClient first(server.port());
+  first.send(post("/keep", std::string(8000, 'x')));
+  auto exchange = server.kept();
+  ASSERT_TRUE(exchange);
+  {
+    TestClient second(server.port());
+    EXPECT_EQ(second.ask(post("/echo", std::string(3000, 'x'))).status, 503);
+    TestClient small(server.port());
+    EXPECT_EQ(small.ask(post("/echo", std::string(1000, 'x'))).status, 200);
+  }
+  exchange->respond({});
+  EXPECT_EQ(first.read().status, 200);
+  for (int i = 0; i < 5; ++i) {  // what was taken is given back
+    EXPECT_EQ(first.ask(post("/echo", std::string(9000, 'x'))).status, 200);
+    TestClient broken(server.port());
+    broken.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\nhalf");
+    broken.reset();
+    ASSERT_TRUE(eventually([&] { return server->counters().open_connections == 1; }));
+  }
 }
 
 TEST(HttpLimits, ARefusalArrivesThoughTheBodyIsStillComing) {
