@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "server/http/connection.h"
+#include "server/http/response_head.h"
+
+// What a connection says: requests in, answers out. How bytes come and go is in connection.cc.
+
+namespace ashlar::server {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kNever = Connection::Clock::time_point::max();
+
+HttpResponse timed_out(std::string_view part) {
+  return error_response(408, "timeout_error", "The " + std::string(part) + " of the request took too long to arrive.");
+}
+
+}  // namespace
+
+Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
+  if (tls_) {
+    const bool shaken = co_await shake_hands();
+    if (!shaken) co_return;
+  }
+  asio::co_spawn(socket_.get_executor(), pump(self), [self](std::exception_ptr) { self->input_ended(); });
+  if (refuse_) {
+    HttpResponse response = error_response(503, "server_error", "Too many connections are open; try again later.");
+    response.headers.push_back({"Retry-After", "1"});
+    co_await refuse(response, {});
+  } else {
+    for (bool more = true; more;) more = co_await serve_one();
+  }
+  co_await say_goodbye();
+}
+
+/// Takes one request and answers it. Returns whether the connection can take another.
+Connection::AwaitableBool Connection::serve_one() {
+  RequestParser parser({options_.max_header_bytes, options_.max_body_bytes});
+  const bool has_head = co_await read_head(parser);
+  if (!has_head) co_return false;
+  ++n_requests_;
+  shared_.count_request();
+  HttpRequest head = parser.request();
+  head.peer = peer_;
+  head.id = request_id(head.header("X-Request-Id"));
+  bool keep_alive = parser.keep_alive() && n_requests_ < options_.max_requests_per_connection;
+
+  std::optional<HttpResponse> refusal;
+  if (options_.check_head) refusal = options_.check_head(head);
+  if (refusal) {
+    keep_alive = keep_alive && parser.state() == RequestParser::State::kDone;
+  } else {
+    const bool complete = co_await read_body(parser);
+    if (!complete) co_return false;
+    head.body = parser.take_request().body;
+  }
+  const bool more = co_await answer(std::move(head), std::move(refusal), keep_alive);
+  release_body();
+  co_return socket_.is_open() && more;
+}
+
+/// Raises what this connection's body holds of the total to `bytes`.
+bool Connection::reserve_body(size_t bytes) {
+  if (bytes <= reserved_body_) return true;
+  if (!shared_.reserve_body(bytes - reserved_body_)) return false;
+  reserved_body_ = bytes;
+  return true;
+}
+
+void Connection::release_body() { shared_.release_body(std::exchange(reserved_body_, 0)); }
+
+Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
+  auto deadline = Clock::now() + (n_requests_ == 0 ? options_.header_timeout : options_.idle_timeout);
+  bool started = false;
+  while (parser.state() == RequestParser::State::kHead) {
+    if (!input_.empty()) {
+      consume(parser.feed(input_));
+      if (!started && parser.started()) deadline = Clock::now() + options_.header_timeout;
+      started = parser.started();
+      continue;
+    }
+    const bool late = Clock::now() >= deadline;
+    if (ended_ || (!started && (late || shared_.draining()))) {
+      close_socket();  // nobody waits for an answer
+      co_return false;
+    }
+    if (late) {
+      co_await refuse(timed_out("head"), {});
+      co_return false;
+    }
+    co_await wait_until(deadline);
+  }
+  if (parser.state() != RequestParser::State::kFailed) co_return true;
+  co_await refuse(parser.failure(), parser.request().header("X-Request-Id"));
+  co_return false;
+}
+
+Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
+  const auto start = Clock::now();
+  if (parser.expects_continue() && input_.empty()) {
+    const bool written = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!written) co_return false;
+  }
+  size_t offered = 0;  // what the parser has seen of input_ and left lying for want of more
+  while (parser.state() == RequestParser::State::kBody) {
+    if (input_.size() > offered) {
+      consume(parser.feed(input_));
+      offered = input_.size();
+      if (reserve_body(parser.body_bytes())) continue;
+      HttpResponse busy =
+          error_response(503, "server_error", "Too many large requests are being served; try again later.");
+      busy.headers.push_back({"Retry-After", "1"});
+      co_await refuse(busy, parser.request().header("X-Request-Id"));
+      co_return false;
+    }
+    const auto earned =
+        std::chrono::milliseconds(1000 * parser.body_bytes() / std::max<size_t>(1, options_.min_body_bytes_per_s));
+    const auto deadline = start + options_.body_timeout + earned;
+    if (ended_) {
+      close_socket();
+      co_return false;
+    }
+    if (Clock::now() >= deadline) {
+      co_await refuse(timed_out("body"), parser.request().header("X-Request-Id"));
+      co_return false;
+    }
+    co_await wait_until(deadline);
+  }
+  if (parser.state() == RequestParser::State::kDone) co_return true;
+  co_await refuse(parser.failure(), parser.request().header("X-Request-Id"));
+  co_return false;
+}
+
+/// Answers what never became a request of the handler's; the connection closes after it.
+Connection::Awaitable Connection::refuse(const HttpResponse& response, std::string_view wanted_id) {
+  Framing framing;
+  framing.keep_alive = false;
+  framing.content_length = response.body.size();
+  const std::string bytes =
+      response_head(response.status, response.content_type, response.headers, request_id(wanted_id), framing) +
+      response.body;
+  co_await write(bytes);
+}
+
+void Connection::handle(std::optional<HttpResponse> refusal) {
+  const auto exchange = std::make_shared<Exchange>(core_);
+  if (refusal) {
+    exchange->respond(std::move(*refusal));
+    return;
+  }
+  try {
+    shared_.handler()(exchange);
+  } catch (...) {  // the exchange, once let go, answers with 500
+  }
+}
+
+Connection::AwaitableBool Connection::answer(HttpRequest request, std::optional<HttpResponse> refusal,
+                                             bool keep_alive) {
+  const bool ends_with_connection = request.http_1_0;
+  core_ = std::make_shared<ExchangeCore>(std::move(request), options_.max_backlog_bytes, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) asio::post(self->socket_.get_executor(), [self] { self->woken(); });
+  });
+  handle(std::move(refusal));
+  bool more = false;
+  for (;;) {
+    const ExchangeCore::Output out = core_->take(keep_alive && !shared_.draining());
+    bool written = !out.cut;
+    if (!out.bytes.empty()) written = co_await write(out.bytes);
+    if (!written || (out.bytes.empty() && !out.last && ended_)) {
+      boost::system::error_code ignored;
+      // Without chunks only a reset tells the client that it did not get everything.
+      if (ends_with_connection) socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+      core_->client_gone();
+      close_socket();
+      break;
+    }
+    if (out.last) {
+      more = out.keep_alive;
+      break;
+    }
+    if (out.bytes.empty()) co_await wait_until(kNever);
+  }
+  core_->detach();
+  core_.reset();
+  co_return more;
+}
+
+}  // namespace ashlar::server

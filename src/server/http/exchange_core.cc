@@ -1,0 +1,176 @@
+#include "server/http/exchange_core.h"
+
+#include <charconv>
+#include <utility>
+
+#include "server/http/response_head.h"
+
+// Callbacks are called and destroyed outside the lock: they may own the Exchange, whose destructor comes back here.
+
+namespace ashlar::server {
+namespace {
+
+void append_chunk(std::string& out, const std::string& payload) {
+  char size[16];
+  const auto end = std::to_chars(size, size + sizeof size, payload.size(), 16).ptr;
+  out.append(size, end).append("\r\n").append(payload).append("\r\n");
+}
+
+}  // namespace
+
+ExchangeCore::ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::function<void()> wake)
+    : request_(std::move(request)), max_backlog_bytes_(max_backlog_bytes), wake_(std::move(wake)) {}
+
+void ExchangeCore::wake_if_idle() {
+  if (!std::exchange(idle_, false)) return;
+  if (wake_) wake_();
+}
+
+void ExchangeCore::add_header(std::string name, std::string value) {
+  const std::lock_guard lock(mutex_);
+  extra_headers_.push_back({std::move(name), std::move(value)});
+}
+
+bool ExchangeCore::respond(HttpResponse response) {
+  std::function<void()> dropped;
+  const std::lock_guard lock(mutex_);
+  if (answered_ || gone_) return false;
+  answered_ = ended_ = true;
+  dropped.swap(on_gone_);
+  head_ = std::move(response);
+  wake_if_idle();
+  return true;
+}
+
+bool ExchangeCore::begin_stream(int status, std::string content_type, Headers headers) {
+  const std::lock_guard lock(mutex_);
+  if (answered_ || gone_) return false;
+  answered_ = streaming_ = true;
+  if (content_type.starts_with("text/event-stream")) {
+    headers.push_back({"Cache-Control", "no-store"});
+    headers.push_back({"X-Accel-Buffering", "no"});
+  }
+  head_ = HttpResponse{status, std::move(content_type), {}, std::move(headers)};
+  wake_if_idle();
+  return true;
+}
+
+bool ExchangeCore::send(std::string chunk) {
+  const std::lock_guard lock(mutex_);
+  if (!streaming_ || ended_ || gone_) return false;
+  if (pending_.size() + in_flight_ > max_backlog_bytes_) {
+    gone_ = true;
+    if (wake_) wake_();  // even if it is writing: that write may never end
+    return false;
+  }
+  if (chunk.empty() || !request_.wants_body()) return true;
+  if (pending_.empty()) {
+    pending_ = std::move(chunk);
+  } else {
+    pending_ += chunk;
+  }
+  wake_if_idle();
+  return true;
+}
+
+void ExchangeCore::finish() {
+  std::function<void()> dropped;
+  const std::lock_guard lock(mutex_);
+  if (!streaming_ || ended_ || gone_) return;
+  ended_ = true;
+  dropped.swap(on_gone_);
+  wake_if_idle();
+}
+
+void ExchangeCore::on_gone(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gone_) {
+      if (!ended_) on_gone_.swap(callback);
+      return;  // the parameter, and an earlier callback in it, dies after the lock
+    }
+  }
+  if (callback) callback();
+}
+
+bool ExchangeCore::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
+}
+
+void ExchangeCore::abandon() {
+  if (respond(error_response(500, "server_error", "The server failed to answer this request."))) return;
+  std::function<void()> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped.swap(on_gone_);
+  if (ended_) return;
+  ended_ = cut_ = true;
+  wake_if_idle();
+}
+
+void ExchangeCore::make_head(bool keep_alive, Output& out) {
+  Framing framing;
+  framing.http_1_0 = request_.http_1_0;
+  chunked_ = framing.chunked = streaming_ && !request_.http_1_0 && request_.wants_body();
+  if (!streaming_) framing.content_length = head_->body.size();
+  // An answer that ends with the connection leaves no connection; an answer to HEAD has no body to end.
+  keep_alive_ = framing.keep_alive = keep_alive && (chunked_ || !streaming_ || !request_.wants_body());
+  Headers headers = std::move(head_->headers);
+  headers.insert(headers.end(), extra_headers_.begin(), extra_headers_.end());
+  out.bytes = response_head(head_->status, head_->content_type, headers, request_.id, framing);
+  if (request_.wants_body() && head_->status != 204 && head_->status != 304) out.bytes += head_->body;
+  head_.reset();
+}
+
+ExchangeCore::Output ExchangeCore::take(bool keep_alive) {
+  const std::lock_guard lock(mutex_);
+  Output out;
+  if (gone_ || cut_) {
+    out.last = out.cut = true;
+    return out;
+  }
+  if (head_) make_head(keep_alive, out);
+  if (!pending_.empty()) {
+    if (chunked_) {
+      append_chunk(out.bytes, pending_);
+    } else {
+      out.bytes += pending_;
+    }
+    pending_ = {};
+  }
+  out.last = ended_;
+  out.keep_alive = keep_alive_;
+  if (ended_ && chunked_) out.bytes += "0\r\n\r\n";
+  in_flight_ = out.bytes.size();
+  idle_ = out.bytes.empty() && !out.last;
+  return out;
+}
+
+void ExchangeCore::set_in_flight(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  in_flight_ = bytes;
+}
+
+bool ExchangeCore::client_gone() {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ && !cut_) return false;
+    gone_ = true;
+    callback.swap(on_gone_);
+  }
+  try {
+    if (callback) callback();
+  } catch (...) {  // the connection it is told about is ending anyway, and the thread serves others
+  }
+  return true;
+}
+
+void ExchangeCore::detach() {
+  client_gone();
+  std::function<void()> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped.swap(wake_);
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,189 @@
+#include "server/http/http_server.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "server/http/connection.h"
+#include "server/http/tls.h"
+
+namespace ashlar::server {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr size_t kRefusers = 64;  // connections beyond the limit that are told so
+constexpr std::chrono::milliseconds kAcceptPause{50};
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+
+std::string without_brackets(const std::string& host) {
+  return host.size() > 2 && host.front() == '[' && host.back() == ']' ? host.substr(1, host.size() - 2) : host;
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  Impl(HttpOptions options, Handler handler)
+      : shared(std::move(options), std::move(handler)),
+        context(std::max(1, shared.options().io_threads)),
+        acceptor(asio::make_strand(context)),
+        pause(acceptor.get_executor()) {}
+
+  tcp::endpoint resolve();
+  void listen();
+  void run_thread();
+  asio::awaitable<void> accept_loop();
+  void admit(tcp::socket socket);
+
+  ConnectionSet shared;
+  std::unique_ptr<asio::ssl::context> tls;
+  asio::io_context context;
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  tcp::endpoint local;
+  std::vector<std::thread> threads;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+};
+
+namespace {
+thread_local const void* serving = nullptr;  // the server that this thread is an I/O thread of
+}  // namespace
+
+tcp::endpoint HttpServer::Impl::resolve() {
+  const HttpOptions& options = shared.options();
+  tcp::resolver resolver(context);
+  error_code error;
+  const std::string host = without_brackets(options.host);
+  const auto found = resolver.resolve(host, std::to_string(options.port), tcp::resolver::passive, error);
+  if (host.empty() || error || found.empty()) {
+    throw Error("http", "The host \"" + options.host + "\" is not known here" +
+                            (error ? " (" + error.message() + ")" : "") +
+                            "; expected an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them.");
+  }
+  return found.begin()->endpoint();
+}
+
+void HttpServer::Impl::listen() {
+  const tcp::endpoint endpoint = resolve();
+  error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) local = acceptor.local_endpoint(error);
+  if (!error) return;
+  const std::string where = shared.options().host + ":" + std::to_string(endpoint.port());
+  error_code ignored;
+  acceptor.close(ignored);
+  if (error == asio::error::address_in_use) {
+    throw Error("http", "Port " + std::to_string(endpoint.port()) + " of " + shared.options().host +
+                            " is in use; stop the program that uses it, or choose another port (0 takes a free one).");
+  }
+  if (error == asio::error::access_denied) {
+    throw Error("http",
+                "No permission to listen on " + where + "; ports below 1024 need privileges, choose a higher one.");
+  }
+  throw Error("http", "Cannot listen on " + where + " (" + error.message() + "); expected an address of this machine.");
+}
+
+void HttpServer::Impl::run_thread() {
+  serving = this;
+  for (;;) {
+    try {
+      context.run();
+      return;
+    } catch (...) {  // out of memory outside of a connection's coroutines: what was tried is lost, the rest goes on
+    }
+  }
+}
+
+asio::awaitable<void> HttpServer::Impl::accept_loop() {
+  while (acceptor.is_open()) {
+    auto [error, socket] = co_await acceptor.async_accept(asio::make_strand(context), kToken);
+    if (!acceptor.is_open()) break;
+    if (!error) {
+      admit(std::move(socket));
+      continue;
+    }
+    if (error == asio::error::connection_aborted) continue;
+    // No descriptor, buffer or memory left: clients wait in the queue of the port until some are free again.
+    shared.count_accept_error();
+    pause.expires_after(kAcceptPause);
+    co_await pause.async_wait(kToken);
+  }
+}
+
+void HttpServer::Impl::admit(tcp::socket socket) {
+  const size_t limit = shared.options().max_connections;
+  const size_t open = shared.size();
+  if (open >= limit) shared.count_refused();
+  if (open >= limit + kRefusers || shared.draining()) return;
+  try {
+    const auto connection = std::make_shared<Connection>(std::move(socket), shared, tls.get(), open >= limit);
+    if (shared.add(connection)) connection->start();
+  } catch (const std::exception&) {  // out of memory: this client is turned away, the next may have more luck
+    shared.count_accept_error();
+  }
+}
+
+HttpServer::HttpServer(HttpOptions options, Handler handler)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(handler))) {}
+
+HttpServer::~HttpServer() {
+  stop_accepting();
+  impl_->shared.abort_all();
+  impl_->work.reset();
+  for (std::thread& thread : impl_->threads) thread.join();
+}
+
+void HttpServer::start() {
+  Impl& impl = *impl_;
+  const HttpOptions& options = impl.shared.options();
+  if (!options.tls_cert_file.empty() || !options.tls_key_file.empty()) {
+    impl.tls = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+    set_up_tls(impl.tls->native_handle(), options.tls_cert_file, options.tls_key_file);
+  }
+  impl.listen();
+  impl.work.emplace(impl.context.get_executor());
+  asio::co_spawn(impl.acceptor.get_executor(), impl.accept_loop(), asio::detached);
+  for (int i = 0; i < std::max(1, options.io_threads); ++i) {
+    impl.threads.emplace_back([&impl] { impl.run_thread(); });
+  }
+}
+
+uint16_t HttpServer::port() const { return impl_->local.port(); }
+bool HttpServer::loopback() const { return impl_->local.address().is_loopback(); }
+HttpCounters HttpServer::counters() const { return impl_->shared.counters(); }
+
+void HttpServer::stop_accepting() {
+  Impl& impl = *impl_;
+  if (impl.threads.empty()) return;
+  const auto closed = std::make_shared<std::promise<void>>();
+  asio::post(impl.acceptor.get_executor(), [&impl, closed] {
+    error_code ignored;
+    impl.acceptor.close(ignored);
+    impl.pause.cancel();
+    closed->set_value();
+  });
+  if (serving != &impl) closed->get_future().wait();
+}
+
+bool HttpServer::drain(std::chrono::steady_clock::time_point deadline) {
+  stop_accepting();
+  impl_->shared.drain();
+  return impl_->shared.wait_until_empty(deadline);
+}
+
+}  // namespace ashlar::server
