@@ -15,9 +15,9 @@ namespace ashlar::server {
 
 /// A conversation for the model's chat template.
 struct ChatPrompt {
-  Json messages = Json::array();         ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
-  Json tools = nullptr;                  ///< OpenAI's function tools, or null
-  Json template_kwargs = Json::object(); ///< allow-listed variables of the template
+  Json messages = Json::array();  ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
+  Json tools = nullptr;           ///< OpenAI's function tools, or null
+  Json template_kwargs = Json::object();  ///< allow-listed variables of the template
   bool add_generation_prompt = true;
 };
 struct TextPrompt {
@@ -45,8 +45,8 @@ struct Generation {
   std::vector<Prompt> prompts;  ///< at least one
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
-  std::optional<uint64_t> seed;      ///< absent: a fresh one is drawn
-  std::optional<int32_t> max_tokens; ///< absent: up to the context limit
+  std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn
+  std::optional<int32_t> max_tokens;  ///< absent: up to the context limit
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;
   bool ignore_eos = false;
@@ -62,9 +62,9 @@ struct Generation {
   int32_t width = 0;            ///< Request::width: 1 turns speculation off for this request
   std::string cache_salt;       ///< prompts of different salts never share cached pages
   std::string user;
-  bool batched = false;          ///< generate: the prompts came as a list, so the answer is one
-  std::vector<std::string> ids;  ///< generate: names the client gave its prompts, or empty
-  Json repeated = Json::object(); ///< fields of the request that its API's answer repeats
+  bool batched = false;            ///< generate: the prompts came as a list, so the answer is one
+  std::vector<std::string> ids;    ///< generate: names the client gave its prompts, or empty
+  Json repeated = Json::object();  ///< fields of the request that its API's answer repeats
 };
 
 /// A prompt to count, tokenize or render, without an answer.

@@ -42,10 +42,14 @@ OutputParser::Parts OutputParser::push(std::string_view text) {
 
 bool OutputParser::step(Parts& parts) {
   switch (state_) {
-    case State::kStart: return step_start();
-    case State::kReasoning: return step_reasoning(parts);
-    case State::kContent: return step_content(parts);
-    case State::kCall: return step_call(parts);
+    case State::kStart:
+      return step_start();
+    case State::kReasoning:
+      return step_reasoning(parts);
+    case State::kContent:
+      return step_content(parts);
+    case State::kCall:
+      return step_call(parts);
   }
   return false;
 }

@@ -13,19 +13,19 @@ namespace ashlar::text {
 
 /// Splits <think>...</think> at the start of an answer and Hermes calls, <tool_call>{"name", "arguments"}</tool_call>,
 /// from its content. What comes out, put together, does not depend on how the text was cut into parts. White space
-/// around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call and is none stays content,
-/// unchanged. A call whose name and first bracket of the arguments have been read stays a call: its arguments are what
-/// the model wrote, JSON or not. Text between a call's object and its closing tag is dropped. Not thread-safe.
+/// around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call and is none stays
+/// content, unchanged. A call whose name and first bracket of the arguments have been read stays a call: its arguments
+/// are what the model wrote, JSON or not. Text between a call's object and its closing tag is dropped. Not thread-safe.
 class OutputParser {
  public:
   struct Options {
-    bool reasoning = true;            ///< look for <think>
-    bool starts_in_reasoning = false; ///< the prompt ended with <think>
-    bool tool_calls = true;           ///< look for <tool_call>
+    bool reasoning = true;             ///< look for <think>
+    bool starts_in_reasoning = false;  ///< the prompt ended with <think>
+    bool tool_calls = true;            ///< look for <tool_call>
   };
   struct CallPart {
-    int32_t index = 0;   ///< of the call within the answer
-    std::string name;    ///< in the call's first part only
+    int32_t index = 0;      ///< of the call within the answer
+    std::string name;       ///< in the call's first part only
     std::string arguments;  ///< JSON text to append
   };
   struct Parts {
@@ -43,7 +43,9 @@ class OutputParser {
   Parts finish();
 
   /// True while text goes to the reasoning part.
-  bool in_reasoning() const { return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning); }
+  bool in_reasoning() const {
+    return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning);
+  }
   int32_t calls() const { return calls_; }  ///< function calls begun so far
 
  private:

@@ -107,7 +107,8 @@ JsonOutline::Status JsonOutline::feed(char c) {
     if (open_.empty()) return Status::kDone;
   } else if (c == '"') {
     in_string_ = true;
-  } else if (std::isalnum(static_cast<unsigned char>(c)) == 0 && std::string_view(":,+-.").find(c) == std::string_view::npos) {
+  } else if (std::isalnum(static_cast<unsigned char>(c)) == 0 &&
+             std::string_view(":,+-.").find(c) == std::string_view::npos) {
     return Status::kBroken;
   }
   return Status::kOpen;
@@ -115,7 +116,8 @@ JsonOutline::Status JsonOutline::feed(char c) {
 
 ToolCallReader::Status ToolCallReader::feed(char c, News& news) {
   switch (mode_) {
-    case Mode::kHead: return feed_head(c, news);
+    case Mode::kHead:
+      return feed_head(c, news);
     case Mode::kArguments:
       // Whatever breaks the arguments now, they have been handed on: what is left follows as the model wrote it.
       if (outline_.feed(c) == JsonOutline::Status::kBroken) {
@@ -126,7 +128,8 @@ ToolCallReader::Status ToolCallReader::feed(char c, News& news) {
       if (outline_.depth() == 1) mode_ = Mode::kTail;
       return Status::kOpen;
     case Mode::kRaw:
-    case Mode::kTail: return feed_to_tag(c, news);
+    case Mode::kTail:
+      return feed_to_tag(c, news);
   }
   return Status::kFailed;
 }

@@ -26,8 +26,9 @@ Json read_calls(const Json& calls, const std::string& path, Reading& reading) {
     const auto name = fields.string("name", reading.limits.name_bytes);
     if (!name || name->empty()) fields.expect("name", "the function's name");
     const Json* arguments = fields.any("arguments");
-    result.push_back(call_message(id.value_or(""), name.value_or(""),
-                                  call_arguments(arguments != nullptr ? *arguments : Json(), fields.path("arguments"), reading)));
+    result.push_back(
+        call_message(id.value_or(""), name.value_or(""),
+                     call_arguments(arguments != nullptr ? *arguments : Json(), fields.path("arguments"), reading)));
   }
   return result;
 }
@@ -56,7 +57,8 @@ Json read_message(const Json& message, const std::string& path, Reading& reading
   const Json* content = fields.any("content");
   if (content != nullptr) {
     if (*role == "assistant") {
-      out["content"] = content_text(*content, fields.path("content"), reading, {"text", "refusal"}, {"thinking", "reasoning"});
+      out["content"] =
+          content_text(*content, fields.path("content"), reading, {"text", "refusal"}, {"thinking", "reasoning"});
     } else {
       out["content"] = content_text(*content, fields.path("content"), reading, {"text"});
     }
@@ -72,15 +74,19 @@ Json read_message(const Json& message, const std::string& path, Reading& reading
 }
 
 bool is_function_name(const std::string& name, const ApiLimits& limits) {
-  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || std::string_view("_-.:").find(static_cast<char>(c)) != std::string_view::npos; };
-  return !name.empty() && name.size() <= static_cast<size_t>(limits.name_bytes) && std::all_of(name.begin(), name.end(), fits);
+  const auto fits = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-.:").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !name.empty() && name.size() <= static_cast<size_t>(limits.name_bytes) &&
+         std::all_of(name.begin(), name.end(), fits);
 }
 
 /// {name, description, parameters, strict} of the three shapes, as OpenAI's function tool.
 Json read_function(Fields& fields, Reading& reading, const char* schema_name) {
   const auto name = fields.string("name");
   if (!name || !is_function_name(*name, reading.limits)) {
-    fields.expect("name", "a name of letters, digits, _ - . : and at most " + std::to_string(reading.limits.name_bytes) + " bytes");
+    fields.expect("name", "a name of letters, digits, _ - . : and at most " +
+                              std::to_string(reading.limits.name_bytes) + " bytes");
     return {};
   }
   Json function = {{"name", *name}};
@@ -133,7 +139,8 @@ void set_named(const std::string& name, const std::string& path, Reading& readin
 
 void read_object_choice(Fields& choice, Reading& reading, const Json& tools, ToolShape shape, Generation& out) {
   const bool messages = shape == ToolShape::kMessages;
-  const auto type = messages ? choice.choice("type", {"auto", "any", "tool", "none"}) : choice.choice("type", {"function"});
+  const auto type =
+      messages ? choice.choice("type", {"auto", "any", "tool", "none"}) : choice.choice("type", {"function"});
   if (!type) return choice.expect("type", messages ? "one of \"auto\", \"any\", \"tool\", \"none\"" : "\"function\"");
   if (messages && choice.boolean("disable_parallel_tool_use").value_or(false)) out.parallel_tool_calls = false;
   if (*type == "none") out.tool_choice = ToolChoice::kNone;
@@ -152,14 +159,16 @@ void read_object_choice(Fields& choice, Reading& reading, const Json& tools, Too
 }  // namespace
 
 std::string content_text(const Json& content, const std::string& path, Reading& reading,
-                         std::initializer_list<std::string_view> types, std::initializer_list<std::string_view> dropped) {
+                         std::initializer_list<std::string_view> types,
+                         std::initializer_list<std::string_view> dropped) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) {
     reading.fail(path, "expected a string or an array of text parts, found " + found(content));
     return {};
   }
   if (content.size() > static_cast<size_t>(reading.limits.parts)) {
-    reading.fail(path, "has " + std::to_string(content.size()) + " parts; at most " + std::to_string(reading.limits.parts) + " are allowed");
+    reading.fail(path, "has " + std::to_string(content.size()) + " parts; at most " +
+                           std::to_string(reading.limits.parts) + " are allowed");
   }
   std::string text;
   for (size_t i = 0; i < content.size() && reading.ok(); ++i) {
@@ -235,13 +244,16 @@ void read_tool_choice(Fields& fields, Reading& reading, const Json& tools, ToolS
   if (choice->is_object()) {
     Fields object(*choice, fields.path("tool_choice"), reading);
     read_object_choice(object, reading, tools, shape, out);
-  } else if (shape != ToolShape::kMessages && choice->is_string() && is_in(choice->get<std::string>(), {"none", "auto", "required"})) {
+  } else if (shape != ToolShape::kMessages && choice->is_string() &&
+             is_in(choice->get<std::string>(), {"none", "auto", "required"})) {
     if (*choice == "none") out.tool_choice = ToolChoice::kNone;
     if (*choice == "required") out.tool_choice = ToolChoice::kRequired;
   } else {
-    fields.expect("tool_choice", shape == ToolShape::kMessages ? "an object" : "\"none\", \"auto\", \"required\" or one function");
+    fields.expect("tool_choice",
+                  shape == ToolShape::kMessages ? "an object" : "\"none\", \"auto\", \"required\" or one function");
   }
-  if (out.tool_choice == ToolChoice::kRequired && tools.is_null()) fields.fail("tool_choice", "asks for a call, but there are no tools");
+  if (out.tool_choice == ToolChoice::kRequired && tools.is_null())
+    fields.fail("tool_choice", "asks for a call, but there are no tools");
 }
 
 }  // namespace ashlar::server

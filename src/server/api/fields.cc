@@ -43,7 +43,8 @@ std::string found(const Json& value) {
   if (value.is_null()) return "nothing";
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
-  return (value.is_string() ? "the string " : "") + for_message(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return (value.is_string() ? "the string " : "") +
+         for_message(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
 std::string at_index(const std::string& path, size_t index) { return path + "[" + std::to_string(index) + "]"; }
@@ -68,7 +69,8 @@ std::optional<int64_t> integer_in(const Json& value, int64_t low, int64_t high) 
 Fields::Fields(const Json& object, std::string path, Reading& reading)
     : object_(object.is_object() ? object : empty_object()), path_(std::move(path)), reading_(reading) {
   if (!object.is_object()) {
-    reading_.fail(path_, (path_.empty() ? "the body: expected an object, found " : "expected an object, found ") + found(object));
+    reading_.fail(
+        path_, (path_.empty() ? "the body: expected an object, found " : "expected an object, found ") + found(object));
   }
 }
 
@@ -138,7 +140,8 @@ std::optional<std::string> Fields::string(std::string_view name, size_t max_byte
 std::optional<std::string> Fields::choice(std::string_view name, std::initializer_list<std::string_view> allowed) {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
-  if (value->is_string() && std::find(allowed.begin(), allowed.end(), value->get_ref<const std::string&>()) != allowed.end()) {
+  if (value->is_string() &&
+      std::find(allowed.begin(), allowed.end(), value->get_ref<const std::string&>()) != allowed.end()) {
     return value->get<std::string>();
   }
   expect(name, (allowed.size() == 1 ? "" : "one of ") + joined(allowed));
@@ -160,7 +163,8 @@ const Json* Fields::array(std::string_view name, size_t max_items) {
     return nullptr;
   }
   if (value->size() > max_items) {
-    fail(name, "has " + std::to_string(value->size()) + " elements; at most " + std::to_string(max_items) + " are allowed");
+    fail(name,
+         "has " + std::to_string(value->size()) + " elements; at most " + std::to_string(max_items) + " are allowed");
     return nullptr;
   }
   return value;

@@ -1,5 +1,6 @@
 #pragma once
-// Typed reading of the JSON objects of a request. Errors carry the JSON path of the field: "messages[2].content[0].type".
+// Typed reading of the JSON objects of a request. Errors carry the JSON path of the field:
+// "messages[2].content[0].type".
 
 #include <cstdint>
 #include <initializer_list>
@@ -8,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "io/json.h"
 #include "server/api/field_table.h"
 #include "server/api/limits.h"
 #include "server/generation.h"
-#include "io/json.h"
 
 namespace ashlar::server {
 

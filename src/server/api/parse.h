@@ -4,10 +4,10 @@
 
 #include <string_view>
 
+#include "io/json.h"
 #include "server/api/limits.h"
 #include "server/api/parsed.h"
 #include "server/generation.h"
-#include "io/json.h"
 
 namespace ashlar::server {
 

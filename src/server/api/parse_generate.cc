@@ -19,16 +19,19 @@ void add_ids(const Json& ids, const std::string& path, Reading& reading, Generat
 }
 
 void read_prompts(Fields& fields, Reading& reading, Generation& out) {
-  if (fields.has("text") == fields.has("input_ids")) return fields.fail("text", "expected exactly one of text and input_ids");
+  if (fields.has("text") == fields.has("input_ids"))
+    return fields.fail("text", "expected exactly one of text and input_ids");
   const char* name = fields.has("text") ? "text" : "input_ids";
   const Json& prompt = *fields.any(name);
   const auto add = fields.has("text") ? add_text : add_ids;
-  const bool single = fields.has("text") ? prompt.is_string() : prompt.is_array() && !prompt.empty() && prompt[0].is_number();
+  const bool single =
+      fields.has("text") ? prompt.is_string() : prompt.is_array() && !prompt.empty() && prompt[0].is_number();
   if (single) return add(prompt, fields.path(name), reading, out);
   out.batched = true;
   const Json* list = fields.array(name, reading.limits.prompts);
   if (list != nullptr && list->empty()) fields.fail(name, "expected at least one prompt");
-  for (size_t i = 0; list != nullptr && i < list->size() && reading.ok(); ++i) add((*list)[i], at_index(fields.path(name), i), reading, out);
+  for (size_t i = 0; list != nullptr && i < list->size() && reading.ok(); ++i)
+    add((*list)[i], at_index(fields.path(name), i), reading, out);
 }
 
 void read_one_sampling(const Json& value, const std::string& path, Reading& reading, Generation& out) {
@@ -44,14 +47,16 @@ void read_sampling_params(Fields& fields, Reading& reading, Generation& out) {
   static const Json kNothing = Json::object();
   const Json* value = fields.any("sampling_params");
   const std::string path = fields.path("sampling_params");
-  if (value == nullptr || value->is_object()) return read_one_sampling(value == nullptr ? kNothing : *value, path, reading, out);
+  if (value == nullptr || value->is_object())
+    return read_one_sampling(value == nullptr ? kNothing : *value, path, reading, out);
   const Json* list = fields.array("sampling_params", reading.limits.prompts);
   if (list == nullptr) return;
   if (list->size() != out.prompts.size()) return fields.fail("sampling_params", "expected one entry a prompt");
   read_one_sampling((*list)[0], at_index(path, 0), reading, out);
   for (size_t i = 1; i < list->size(); ++i) {
     if ((*list)[i] != (*list)[0]) {
-      return reading.fail(at_index(path, i), "differs from the first: one request has one set of parameters here; send several requests");
+      return reading.fail(at_index(path, i),
+                          "differs from the first: one request has one set of parameters here; send several requests");
     }
   }
 }

@@ -43,7 +43,8 @@ void Blocks::add(const Json& value, const std::string& path) {
     if (!text) return block.expect("thinking", "a string");
     thinking_ += *text;
   } else if (!(type == "redacted_thinking" && assistant)) {
-    block.expect("type", assistant ? "one of \"text\", \"tool_use\", \"thinking\"" : "\"text\" or \"tool_result\": this server takes text only");
+    block.expect("type", assistant ? "one of \"text\", \"tool_use\", \"thinking\""
+                                   : "\"text\" or \"tool_result\": this server takes text only");
   }
 }
 
@@ -90,7 +91,8 @@ std::string read_message(const Json& value, const std::string& path, Reading& re
     fields.expect("content", "a string or an array of blocks");
   } else if (const Json* blocks = fields.array("content", reading.limits.parts)) {
     Blocks reader(*role, reading);
-    for (size_t i = 0; i < blocks->size() && reading.ok(); ++i) reader.add((*blocks)[i], at_index(fields.path("content"), i));
+    for (size_t i = 0; i < blocks->size() && reading.ok(); ++i)
+      reader.add((*blocks)[i], at_index(fields.path("content"), i));
     reader.take(messages);
   }
   fields.finish();
@@ -112,11 +114,13 @@ void read_thinking(Fields& fields, Reading& reading, ChatPrompt& prompt) {
 void read_output_config(Fields& fields, Reading& reading, ChatPrompt& prompt, Generation& out) {
   if (const Json* config = fields.object("output_config")) {
     Fields nested(*config, fields.path("output_config"), reading);
-    if (const auto effort = nested.choice("effort", {"low", "medium", "high", "xhigh", "max"})) set_effort(*effort, prompt);
+    if (const auto effort = nested.choice("effort", {"low", "medium", "high", "xhigh", "max"}))
+      set_effort(*effort, prompt);
     if (const Json* format = nested.object("format")) read_flat_format(*format, nested.path("format"), reading, out);
     nested.finish();
   }
-  if (const Json* format = fields.object("output_format")) read_flat_format(*format, fields.path("output_format"), reading, out);
+  if (const Json* format = fields.object("output_format"))
+    read_flat_format(*format, fields.path("output_format"), reading, out);
 }
 
 ChatPrompt read_prompt(Fields& fields, Reading& reading, Generation& out) {

@@ -43,7 +43,8 @@ void read_text_prompt(const Json& prompt, const std::string& path, Reading& read
   } else if (prompt.is_array() && !prompt.empty() && prompt[0].is_number()) {
     out.prompts.emplace_back(TokenPrompt{token_ids(prompt, path, reading)});
   } else {
-    reading.fail(path, "expected a string or an array of token ids, found " + (prompt.is_array() && prompt.empty() ? "an empty array" : found(prompt)));
+    reading.fail(path, "expected a string or an array of token ids, found " +
+                           (prompt.is_array() && prompt.empty() ? "an empty array" : found(prompt)));
   }
 }
 
@@ -52,9 +53,11 @@ void read_prompts(Fields& fields, Reading& reading, Generation& out) {
   const Json* prompt = fields.any("prompt");
   if (prompt == nullptr) return;
   const std::string path = fields.path("prompt");
-  if (!prompt->is_array() || prompt->empty() || (*prompt)[0].is_number()) return read_text_prompt(*prompt, path, reading, out);
+  if (!prompt->is_array() || prompt->empty() || (*prompt)[0].is_number())
+    return read_text_prompt(*prompt, path, reading, out);
   if (fields.array("prompt", reading.limits.prompts) == nullptr) return;
-  for (size_t i = 0; i < prompt->size() && reading.ok(); ++i) read_text_prompt((*prompt)[i], at_index(path, i), reading, out);
+  for (size_t i = 0; i < prompt->size() && reading.ok(); ++i)
+    read_text_prompt((*prompt)[i], at_index(path, i), reading, out);
 }
 
 template <class T>
@@ -85,7 +88,8 @@ Parsed<Generation> parse_chat(const Json& body, const ApiLimits& limits) {
   read_common(fields, reading, out);
   read_newer_max(fields, out);
   ChatPrompt prompt = read_conversation(fields, reading);
-  if (const auto effort = fields.choice("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
+  if (const auto effort =
+          fields.choice("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
     set_effort(*effort, prompt);
   }
   read_tool_choice(fields, reading, prompt.tools, ToolShape::kNested, out);

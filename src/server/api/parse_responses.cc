@@ -67,7 +67,8 @@ void Items::message(Fields& item) {
   if (!role) return item.expect("role", "one of \"system\", \"developer\", \"user\", \"assistant\"");
   std::string text = texts(item, "content", {"input_text", "output_text", "text", "refusal"});
   if (*role != "assistant") return add_message(*role == "developer" ? "system" : *role, std::move(text));
-  if (!open_.is_null() && (open_.contains("tool_calls") || !open_["content"].get_ref<const std::string&>().empty())) close();
+  if (!open_.is_null() && (open_.contains("tool_calls") || !open_["content"].get_ref<const std::string&>().empty()))
+    close();
   open()["content"] = std::move(text);
 }
 

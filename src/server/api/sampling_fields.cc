@@ -204,11 +204,14 @@ void check_generation(const Fields& fields, Reading& reading, const Generation& 
 void read_constraint(Fields& fields, Reading& reading, Generation& out) {
   int count = read_response_format(fields, reading, out.constraint);
   count += read_structured(fields, reading, out.constraint);
-  count += read_named(fields, {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}, reading, out.constraint);
+  count +=
+      read_named(fields, {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}, reading, out.constraint);
   count += read_named(fields, {"json_schema", "regex", "ebnf", "choice"}, reading, out.constraint);
   if (count <= 1) return;
-  for (const char* name : {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf"}) {
-    if (fields.has(name)) return fields.fail(name, "only one constraint on the answer is possible; leave the others out");
+  for (const char* name :
+       {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf"}) {
+    if (fields.has(name))
+      return fields.fail(name, "only one constraint on the answer is possible; leave the others out");
   }
 }
 
@@ -258,7 +261,8 @@ void set_thinking(bool on, ChatPrompt& prompt) {
 
 void set_effort(const std::string& effort, ChatPrompt& prompt) {
   set_thinking(effort != "none", prompt);
-  if (effort != "none" && !prompt.template_kwargs.contains("reasoning_effort")) prompt.template_kwargs["reasoning_effort"] = effort;
+  if (effort != "none" && !prompt.template_kwargs.contains("reasoning_effort"))
+    prompt.template_kwargs["reasoning_effort"] = effort;
 }
 
 }  // namespace ashlar::server
