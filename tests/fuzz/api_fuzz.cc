@@ -19,7 +19,8 @@ template <class T>
 void judge(const Parsed<T>& parsed) {
   if (parsed.ok()) return;
   const ApiError& error = parsed.error();
-  const bool sound = error.status == 400 && !error.message.empty() && text::is_valid_utf8(error_body(Api::kChat, error));
+  const bool sound =
+      error.status == 400 && !error.message.empty() && text::is_valid_utf8(error_body(Api::kChat, error));
   if (!sound) std::abort();
 }
 
@@ -46,15 +47,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   judge(body);
   if (!body.ok()) return 0;
   switch (data[0] % 10) {
-    case 0: judge(parse_chat(body.value(), kLimits)); break;
-    case 1: judge(parse_completions(body.value(), kLimits)); break;
-    case 2: judge(parse_responses(body.value(), kLimits)); break;
-    case 3: judge(parse_messages(body.value(), kLimits)); break;
-    case 4: judge(parse_count_tokens(body.value(), kLimits)); break;
-    case 5: judge(parse_generate(body.value(), kLimits)); break;
-    case 6: judge(parse_tokenize(body.value(), kLimits)); break;
-    case 7: judge(parse_detokenize(body.value(), kLimits)); break;
-    default: judge(parse_apply_template(body.value(), kLimits)); break;
+    case 0:
+      judge(parse_chat(body.value(), kLimits));
+      break;
+    case 1:
+      judge(parse_completions(body.value(), kLimits));
+      break;
+    case 2:
+      judge(parse_responses(body.value(), kLimits));
+      break;
+    case 3:
+      judge(parse_messages(body.value(), kLimits));
+      break;
+    case 4:
+      judge(parse_count_tokens(body.value(), kLimits));
+      break;
+    case 5:
+      judge(parse_generate(body.value(), kLimits));
+      break;
+    case 6:
+      judge(parse_tokenize(body.value(), kLimits));
+      break;
+    case 7:
+      judge(parse_detokenize(body.value(), kLimits));
+      break;
+    default:
+      judge(parse_apply_template(body.value(), kLimits));
+      break;
   }
   return 0;
 }

@@ -20,7 +20,8 @@ class ResponsesFormat : public Format {
 
   std::string begin(const Usage&) override {
     const Json start = {{"response", response("in_progress")}};
-    return send("response.created", start) + send("response.in_progress", start);
+    std::string out = send("response.created", start);
+    return out += send("response.in_progress", start);
   }
 
   std::string delta(const AnswerDelta& delta) override {
@@ -49,9 +50,10 @@ class ResponsesFormat : public Format {
   }
 
   std::string failed(const ApiError& error) override {
+    std::string out = close();
     Json data = response("failed");
     data["error"] = {{"code", "server_error"}, {"message", error.message}};
-    return close() + send("response.failed", {{"response", std::move(data)}});
+    return out += send("response.failed", {{"response", std::move(data)}});
   }
 
  private:

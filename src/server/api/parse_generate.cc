@@ -83,6 +83,7 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   read_prompts(fields, reading, out);
   if (reading.ok()) read_sampling_params(fields, reading, out);
   if (!out.max_tokens) out.max_tokens = 128;  // as the API has it
+  out.model = fields.string("model").value_or("");
   out.split_reasoning = false;
   out.stream = fields.boolean("stream").value_or(false);
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;

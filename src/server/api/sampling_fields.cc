@@ -55,7 +55,7 @@ void read_stops(Fields& fields, Reading& reading, Generation& out) {
   for (const char* name : {"stop", "stop_sequences"}) {
     const Json* stop = fields.any(name);
     if (stop == nullptr) continue;
-    if (!stop->is_string()) {
+    if (!stop->is_string() || name == std::string_view("stop_sequences")) {
       out.stop = fields.strings(name, limits.stops, limits.stop_bytes);
     } else if (const auto text = fields.string(name, limits.stop_bytes)) {
       if (text->empty()) fields.expect(name, "a string of at least one byte");

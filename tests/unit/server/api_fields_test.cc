@@ -89,7 +89,8 @@ TEST(ApiFields, DocumentedBoundsHold) {
 }
 
 TEST(ApiFields, TypesAreChecked) {
-  const std::map<std::string, Json> wrong = {{"string", 1.5}, {"boolean", "yes"}, {"integer", "1"}, {"number", "1"}, {"array", 3}, {"object", 3}};
+  const std::map<std::string, Json> wrong = {{"string", 1.5}, {"boolean", "yes"}, {"integer", "1"},
+                                             {"number", "1"}, {"array", 3},       {"object", 3}};
   for_each_field([&](Endpoint endpoint, const FieldSpec& field) {
     const Json schema = Json::parse(field.schema);
     if (field.use != FieldUse::kActs || !schema.contains("type")) return;
@@ -102,16 +103,18 @@ TEST(ApiFields, TypesAreChecked) {
 }
 
 TEST(ApiFields, NoRowTwice) {
-  for_each_field([](Endpoint endpoint, const FieldSpec& field) { EXPECT_EQ(find_field(endpoint, field.name), &field); });
+  for_each_field(
+      [](Endpoint endpoint, const FieldSpec& field) { EXPECT_EQ(find_field(endpoint, field.name), &field); });
 }
 
 TEST(ApiFields, OpenApiListsEveryField) {
   const Json document = openapi_document();
   EXPECT_EQ(document["openapi"], "3.1.0");
-  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
-                           "/generate", "/tokenize", "/detokenize", "/apply-template"}) {
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
+                           "/v1/messages/count_tokens", "/generate", "/tokenize", "/detokenize", "/apply-template"}) {
     ASSERT_TRUE(document["paths"].contains(path)) << path;
-    const std::string reference = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+    const std::string reference =
+        document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
     const Json& schema = document["components"]["schemas"][reference.substr(reference.rfind('/') + 1)];
     EXPECT_EQ(schema["additionalProperties"], false);
     EXPECT_GT(schema["properties"].size(), 1u) << path;

@@ -11,11 +11,21 @@ Generation accepted(const Parsed<Generation>& parsed) {
   EXPECT_TRUE(parsed.ok()) << parsed.error().message;
   return parsed.ok() ? parsed.value() : Generation{};
 }
-Generation chat(const std::string& members, const ApiLimits& limits = {}) { return accepted(parse_chat(with(Endpoint::kChat, members), limits)); }
-Generation completions(const std::string& members) { return accepted(parse_completions(with(Endpoint::kCompletions, members), {})); }
-Generation responses(const std::string& members) { return accepted(parse_responses(with(Endpoint::kResponses, members), {})); }
-Generation messages(const std::string& members) { return accepted(parse_messages(with(Endpoint::kMessages, members), {})); }
-Generation generate(const std::string& members) { return accepted(parse_generate(with(Endpoint::kGenerate, members), {})); }
+Generation chat(const std::string& members, const ApiLimits& limits = {}) {
+  return accepted(parse_chat(with(Endpoint::kChat, members), limits));
+}
+Generation completions(const std::string& members) {
+  return accepted(parse_completions(with(Endpoint::kCompletions, members), {}));
+}
+Generation responses(const std::string& members) {
+  return accepted(parse_responses(with(Endpoint::kResponses, members), {}));
+}
+Generation messages(const std::string& members) {
+  return accepted(parse_messages(with(Endpoint::kMessages, members), {}));
+}
+Generation generate(const std::string& members) {
+  return accepted(parse_generate(with(Endpoint::kGenerate, members), {}));
+}
 const ChatPrompt& prompt_of(const Generation& generation) { return std::get<ChatPrompt>(generation.prompts.at(0)); }
 
 TEST(ApiRequests, ChatDefaults) {
@@ -38,7 +48,8 @@ TEST(ApiRequests, ChatDefaults) {
 }
 
 TEST(ApiRequests, ChatFields) {
-  const Generation generation = chat(R"("model":"m","temperature":0.5,"top_p":0.9,"top_k":5.0,"min_p":0.1,"presence_penalty":1,
+  const Generation generation =
+      chat(R"("model":"m","temperature":0.5,"top_p":0.9,"top_k":5.0,"min_p":0.1,"presence_penalty":1,
     "frequency_penalty":-1,"repetition_penalty":1.2,"logit_bias":{"7":-100,"8":2.5},"seed":-1,"n":3,"stop":"end","stop_token_ids":[4,5],
     "ignore_eos":true,"max_completion_tokens":32,"stream":true,"stream_options":{"include_usage":true},"logprobs":true,"top_logprobs":5,
     "cache_salt":"s","speculative":false,"user":"u","store":true,"metadata":{"a":"b"},"parallel_tool_calls":false)");
@@ -59,7 +70,8 @@ TEST(ApiRequests, ChatFields) {
 }
 
 TEST(ApiRequests, ChatConversation) {
-  const Generation generation = chat(R"("messages":[{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+  const Generation generation =
+      chat(R"("messages":[{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
     {"role":"user","content":"q","name":"n"},
     {"role":"assistant","content":null,"reasoning_content":"r","refusal":null,"annotations":[],
      "tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\": 1}"}}]},
@@ -77,8 +89,10 @@ TEST(ApiRequests, ChatConversation) {
 }
 
 TEST(ApiRequests, ReasoningAndTools) {
-  EXPECT_EQ(prompt_of(chat(R"("reasoning_effort":"none")")).template_kwargs, Json::parse(R"({"enable_thinking":false,"thinking":false})"));
-  const Json low = prompt_of(chat(R"("reasoning_effort":"low","chat_template_kwargs":{"thinking":false})")).template_kwargs;
+  EXPECT_EQ(prompt_of(chat(R"("reasoning_effort":"none")")).template_kwargs,
+            Json::parse(R"({"enable_thinking":false,"thinking":false})"));
+  const Json low =
+      prompt_of(chat(R"("reasoning_effort":"low","chat_template_kwargs":{"thinking":false})")).template_kwargs;
   EXPECT_EQ(low, Json::parse(R"({"thinking":false,"enable_thinking":true,"reasoning_effort":"low"})"));
   const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
   EXPECT_EQ(chat(tools).tool_choice, ToolChoice::kAuto);
@@ -90,7 +104,10 @@ TEST(ApiRequests, Constraints) {
   using Kind = Constraint::Kind;
   EXPECT_EQ(chat(R"("response_format":{"type":"text"})").constraint.kind, Kind::kNone);
   EXPECT_EQ(chat(R"("response_format":{"type":"json_object"})").constraint.kind, Kind::kJsonObject);
-  const auto schema = chat(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"array"}}})").constraint;
+  const auto schema =
+      chat(
+          R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"array"}}})")
+          .constraint;
   EXPECT_EQ(schema.kind, Kind::kJsonSchema);
   EXPECT_EQ(schema.schema, Json::parse(R"({"type":"array"})"));
   EXPECT_EQ(chat(R"("guided_json":"{\"type\":\"null\"}")").constraint.schema, Json::parse(R"({"type":"null"})"));
@@ -99,8 +116,13 @@ TEST(ApiRequests, Constraints) {
   EXPECT_EQ(chat(R"("guided_regex":"a+")").constraint.pattern, "a+");
   EXPECT_EQ(chat(R"("structured_outputs":{"grammar":"g"})").constraint.kind, Kind::kGrammar);
   EXPECT_EQ(chat(R"("guided_choice":["a","b"])").constraint.choices, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(responses(R"("text":{"format":{"type":"json_schema","name":"n","schema":{"a":1},"strict":true},"verbosity":"low"})").constraint.kind, Kind::kJsonSchema);
-  EXPECT_EQ(messages(R"("output_config":{"format":{"type":"json_schema","schema":{"a":1}}})").constraint.kind, Kind::kJsonSchema);
+  EXPECT_EQ(
+      responses(
+          R"("text":{"format":{"type":"json_schema","name":"n","schema":{"a":1},"strict":true},"verbosity":"low"})")
+          .constraint.kind,
+      Kind::kJsonSchema);
+  EXPECT_EQ(messages(R"("output_config":{"format":{"type":"json_schema","schema":{"a":1}}})").constraint.kind,
+            Kind::kJsonSchema);
   EXPECT_EQ(generate(R"("sampling_params":{"ebnf":"g"})").constraint.kind, Kind::kGrammar);
 }
 
@@ -108,14 +130,16 @@ TEST(ApiRequests, Completions) {
   EXPECT_EQ(completions("").max_tokens, 16);
   EXPECT_EQ(std::get<TextPrompt>(completions(R"("prompt":["a","b"])").prompts.at(1)).text, "b");
   EXPECT_EQ(std::get<TokenPrompt>(completions(R"("prompt":[1,2])").prompts.at(0)).ids, (std::vector<int32_t>{1, 2}));
-  EXPECT_EQ(std::get<TokenPrompt>(completions(R"("prompt":[[1],[2,3]])").prompts.at(1)).ids, (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(std::get<TokenPrompt>(completions(R"("prompt":[[1],[2,3]])").prompts.at(1)).ids,
+            (std::vector<int32_t>{2, 3}));
   EXPECT_TRUE(completions(R"("echo":true)").echo);
   EXPECT_EQ(completions(R"("logprobs":0)").sampling.top_logprobs, 0);
   EXPECT_EQ(completions(R"("n":2,"best_of":2,"suffix":"")").n, 2);
 }
 
 TEST(ApiRequests, ResponsesAsCodexSendsThem) {
-  const Generation generation = responses(R"("model":"m","instructions":"be brief","stream":true,"store":false,"include":["reasoning.encrypted_content"],
+  const Generation generation = responses(
+      R"("model":"m","instructions":"be brief","stream":true,"store":false,"include":["reasoning.encrypted_content"],
     "prompt_cache_key":"k","parallel_tool_calls":false,"tool_choice":"auto","reasoning":{"effort":"medium","summary":"auto"},"previous_response_id":null,
     "tools":[{"type":"function","name":"shell","strict":false,"parameters":{"type":"object"}},{"type":"web_search"},{"type":"namespace","name":"x","tools":[]},
              {"type":"image_generation"},{"type":"custom","name":"apply_patch","format":{"type":"grammar"}}],
@@ -125,7 +149,8 @@ TEST(ApiRequests, ResponsesAsCodexSendsThem) {
              {"type":"function_call","call_id":"c","name":"shell","arguments":"{}"},
              {"type":"function_call_output","call_id":"c","output":"done"},
              {"role":"user","content":"next"}])");
-  EXPECT_EQ(prompt_of(generation).messages, Json::parse(R"([{"role":"system","content":"be brief"},{"role":"user","content":"hi"},
+  EXPECT_EQ(prompt_of(generation).messages,
+            Json::parse(R"([{"role":"system","content":"be brief"},{"role":"user","content":"hi"},
     {"role":"assistant","content":"I look","reasoning_content":"think","tool_calls":[{"id":"c","type":"function","function":{"name":"shell","arguments":{}}}]},
     {"role":"tool","content":"done","tool_call_id":"c"},{"role":"user","content":"next"}])"));
   ASSERT_EQ(prompt_of(generation).tools.size(), 1u);
@@ -136,14 +161,16 @@ TEST(ApiRequests, ResponsesAsCodexSendsThem) {
 }
 
 TEST(ApiRequests, MessagesAsClaudeCodeSendsThem) {
-  const Generation generation = messages(R"("model":"m","stream":true,"stop_sequences":null,"metadata":{"user_id":"u"},"thinking":{"type":"enabled","budget_tokens":1024},
+  const Generation generation = messages(
+      R"("model":"m","stream":true,"stop_sequences":null,"metadata":{"user_id":"u"},"thinking":{"type":"enabled","budget_tokens":1024},
     "system":[{"type":"text","text":"s1 ","cache_control":{"type":"ephemeral"}},{"type":"text","text":"s2"}],
     "tools":[{"name":"Read","description":"d","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}},{"type":"web_search_20250305","name":"web_search"}],
     "tool_choice":{"type":"any","disable_parallel_tool_use":true},
     "messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]},
       {"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":""},{"type":"text","text":"ok"},{"type":"tool_use","id":"a","name":"Read","input":{"p":1}}]},
       {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"data"}]},{"type":"text","text":"go on"}]}])");
-  EXPECT_EQ(prompt_of(generation).messages, Json::parse(R"([{"role":"system","content":"s1 s2"},{"role":"user","content":"hi"},
+  EXPECT_EQ(prompt_of(generation).messages,
+            Json::parse(R"([{"role":"system","content":"s1 s2"},{"role":"user","content":"hi"},
     {"role":"assistant","content":"ok","reasoning_content":"t","tool_calls":[{"id":"a","type":"function","function":{"name":"Read","arguments":{"p":1}}}]},
     {"role":"tool","content":"data","tool_call_id":"a"},{"role":"user","content":"go on"}])"));
   EXPECT_EQ(prompt_of(generation).tools.size(), 1u);
@@ -153,7 +180,8 @@ TEST(ApiRequests, MessagesAsClaudeCodeSendsThem) {
 }
 
 TEST(ApiRequests, Generate) {
-  const Generation single = generate(R"("rid":"r","return_logprob":true,"top_logprobs_num":2,"sampling_params":{"temperature":0,"max_new_tokens":5,"stop":["x"],"sampling_seed":3})");
+  const Generation single = generate(
+      R"("rid":"r","return_logprob":true,"top_logprobs_num":2,"sampling_params":{"temperature":0,"max_new_tokens":5,"stop":["x"],"sampling_seed":3})");
   EXPECT_FALSE(single.batched);
   EXPECT_EQ(single.max_tokens, 5);
   EXPECT_EQ(single.seed, 3u);

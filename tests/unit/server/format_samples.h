@@ -20,7 +20,8 @@ struct Sample {
 };
 
 inline std::string words(std::mt19937& random, int most) {
-  static const std::vector<std::string> kWords = {"one ", "zwölf", " ", "\n", "\"quoted\"", "\\", "日本", "😀", "<b>", "\t{}", "end."};
+  static const std::vector<std::string> kWords = {"one ", "zwölf", " ",   "\n",   "\"quoted\"", "\\",
+                                                  "日本", "😀",     "<b>", "\t{}", "end."};
   std::string text = "w";
   for (int n = static_cast<int>(random() % most); n > 0; --n) text += kWords[random() % kWords.size()];
   return text;
@@ -66,7 +67,9 @@ inline FinishedAnswer random_answer(Api api, int32_t index, bool logprobs, std::
     const Json arguments = {{"text", words(random, 9)}, {"n", i}};
     answer.tool_calls.push_back({i, "call_" + std::to_string(i), "f" + std::to_string(i), arguments.dump()});
   }
-  answer.end.reason = calls > 0 ? AnswerEnd::Reason::kToolCalls : random() % 3 == 0 ? AnswerEnd::Reason::kLength : AnswerEnd::Reason::kStop;
+  answer.end.reason = calls > 0           ? AnswerEnd::Reason::kToolCalls
+                      : random() % 3 == 0 ? AnswerEnd::Reason::kLength
+                                          : AnswerEnd::Reason::kStop;
   if (calls == 0 && answer.end.reason == AnswerEnd::Reason::kStop && random() % 2 == 0) answer.end.stop_string = "STOP";
   if (logprobs && !answer.content.empty()) {
     for (int n = 1 + static_cast<int>(random() % 5); n > 0; --n) answer.tokens.push_back(random_token(random));
@@ -101,10 +104,12 @@ inline std::vector<AnswerDelta> deltas_of(const FinishedAnswer& answer, std::mt1
     delta.content = piece;
     if (token < answer.tokens.size()) delta.tokens.push_back(answer.tokens[token++]);
   }
-  if (token < answer.tokens.size()) add().tokens.assign(answer.tokens.begin() + static_cast<std::ptrdiff_t>(token), answer.tokens.end());
+  if (token < answer.tokens.size())
+    add().tokens.assign(answer.tokens.begin() + static_cast<std::ptrdiff_t>(token), answer.tokens.end());
   for (const ToolCallDelta& call : answer.tool_calls) {
     add().tool_calls.push_back({call.index, call.id, call.name, ""});
-    for (const std::string& piece : cut(call.arguments, random)) add().tool_calls.push_back({call.index, "", "", piece});
+    for (const std::string& piece : cut(call.arguments, random))
+      add().tool_calls.push_back({call.index, "", "", piece});
   }
   return deltas;
 }

@@ -35,11 +35,15 @@ FinishedAnswer half_character() {
 
 TEST(FormatShapes, HalfCharactersKeepTheirBytes) {
   const Json chat = Json::parse(make_format(Api::kChat, context_with_logprobs())->body({half_character()}, {}));
-  EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][0],
-            Json::parse(R"({"token":"\ufffd","logprob":-0.5,"bytes":[195],"top_logprobs":[{"token":"\ufffd","logprob":-0.25,"bytes":[195]}]})"));
+  EXPECT_EQ(
+      chat["choices"][0]["logprobs"]["content"][0],
+      Json::parse(
+          R"({"token":"\ufffd","logprob":-0.5,"bytes":[195],"top_logprobs":[{"token":"\ufffd","logprob":-0.25,"bytes":[195]}]})"));
   const Json text = Json::parse(make_format(Api::kCompletions, context_with_logprobs())->body({half_character()}, {}));
-  EXPECT_EQ(text["choices"][0]["logprobs"],
-            Json::parse(R"({"tokens":["\ufffd","\ufffd"],"token_logprobs":[-0.5,-0.5],"top_logprobs":[{"\ufffd":-0.25},{"\ufffd":-0.25}],"text_offset":[0,1]})"));
+  EXPECT_EQ(
+      text["choices"][0]["logprobs"],
+      Json::parse(
+          R"({"tokens":["\ufffd","\ufffd"],"token_logprobs":[-0.5,-0.5],"top_logprobs":[{"\ufffd":-0.25},{"\ufffd":-0.25}],"text_offset":[0,1]})"));
 }
 
 TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
@@ -47,7 +51,10 @@ TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
   AnswerDelta delta;
   delta.tool_calls = {{1, "call_a", "f", ""}};
   const std::string first = format->delta(delta);
-  EXPECT_NE(first.find(R"("tool_calls":[{"index":1,"id":"call_a","type":"function","function":{"name":"f","arguments":""}}])"), std::string::npos) << first;
+  EXPECT_NE(first.find(
+                R"("tool_calls":[{"index":1,"id":"call_a","type":"function","function":{"name":"f","arguments":""}}])"),
+            std::string::npos)
+      << first;
   delta.tool_calls = {{1, "", "", "{}"}};
   const std::string second = format->delta(delta);
   EXPECT_NE(second.find(R"("tool_calls":[{"index":1,"function":{"arguments":"{}"}}])"), std::string::npos) << second;
@@ -55,11 +62,14 @@ TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
 
 TEST(FormatShapes, Errors) {
   const ApiError error{429, "rate_limit_error", "full", "", "queue_full", 3};
-  EXPECT_EQ(error_body(Api::kChat, error), R"({"error":{"message":"full","type":"rate_limit_error","param":null,"code":"queue_full"}})");
-  EXPECT_EQ(error_body(Api::kMessages, error), R"({"type":"error","error":{"type":"rate_limit_error","message":"full"}})");
+  EXPECT_EQ(error_body(Api::kChat, error),
+            R"({"error":{"message":"full","type":"rate_limit_error","param":null,"code":"queue_full"}})");
+  EXPECT_EQ(error_body(Api::kMessages, error),
+            R"({"type":"error","error":{"type":"rate_limit_error","message":"full"}})");
   const std::string chat = make_format(Api::kChat, {})->failed(error);
   EXPECT_EQ(chat, "data: " + error_body(Api::kChat, error) + "\n\ndata: [DONE]\n\n");
-  EXPECT_EQ(make_format(Api::kMessages, {})->failed(error), "event: error\ndata: " + error_body(Api::kMessages, error) + "\n\n");
+  EXPECT_EQ(make_format(Api::kMessages, {})->failed(error),
+            "event: error\ndata: " + error_body(Api::kMessages, error) + "\n\n");
   const std::string responses = make_format(Api::kResponses, {})->failed(error);
   EXPECT_EQ(responses.rfind("event: response.failed\n", 0), 0u);
 }

@@ -71,7 +71,8 @@ Json assemble_chat(const std::vector<Event>& events, bool include_usage) {
     message["reasoning"].get_ref<std::string&>() += delta.value("reasoning_content", "");
     for (const Json& call : delta.value("tool_calls", Json::array())) {
       const auto at = call.at("index").get<size_t>();
-      if (at == message["calls"].size()) message["calls"].push_back({{"id", call.at("id")}, {"name", call["function"]["name"]}, {"arguments", ""}});
+      if (at == message["calls"].size())
+        message["calls"].push_back({{"id", call.at("id")}, {"name", call["function"]["name"]}, {"arguments", ""}});
       message["calls"].at(at)["arguments"].get_ref<std::string&>() += call["function"]["arguments"].get<std::string>();
     }
     if (!piece["logprobs"].is_null()) extend(choice["tokens"], piece["logprobs"]["content"]);
@@ -88,9 +89,12 @@ Json plain_chat(const Json& body, bool include_usage) {
   out["choices"] = Json::array();
   for (const Json& choice : body["choices"]) {
     const Json& from = choice["message"];
-    Json message = {{"content", from["content"].is_null() ? Json("") : from["content"]}, {"reasoning", from.value("reasoning_content", "")}, {"calls", Json::array()}};
+    Json message = {{"content", from["content"].is_null() ? Json("") : from["content"]},
+                    {"reasoning", from.value("reasoning_content", "")},
+                    {"calls", Json::array()}};
     for (const Json& call : from.value("tool_calls", Json::array())) {
-      message["calls"].push_back({{"id", call["id"]}, {"name", call["function"]["name"]}, {"arguments", call["function"]["arguments"]}});
+      message["calls"].push_back(
+          {{"id", call["id"]}, {"name", call["function"]["name"]}, {"arguments", call["function"]["arguments"]}});
     }
     Json tokens = choice["logprobs"].is_null() ? Json::array() : choice["logprobs"]["content"];
     out["choices"].push_back({{"message", message}, {"tokens", tokens}, {"finish_reason", choice["finish_reason"]}});
@@ -144,7 +148,8 @@ Json assemble_responses(const std::vector<Event>& events) {
       item["content"][0]["text"].get_ref<std::string&>() += data["delta"].get<std::string>();
       if (data.contains("logprobs")) extend(item["content"][0]["logprobs"], data["logprobs"]);
     }
-    if (type == "response.function_call_arguments.delta") item["arguments"].get_ref<std::string&>() += data["delta"].get<std::string>();
+    if (type == "response.function_call_arguments.delta")
+      item["arguments"].get_ref<std::string&>() += data["delta"].get<std::string>();
     if (type == "response.output_item.done") {
       item["status"] = "completed";
       EXPECT_EQ(item, data["item"]);
@@ -168,7 +173,8 @@ Json assemble_messages(const std::vector<Event>& events) {
     if (event.name == "content_block_delta") {
       const auto index = data["index"].get<size_t>();
       for (const char* key : {"text", "thinking"}) {
-        if (data["delta"].contains(key)) message["content"].at(index)[key].get_ref<std::string&>() += data["delta"][key].get<std::string>();
+        if (data["delta"].contains(key))
+          message["content"].at(index)[key].get_ref<std::string&>() += data["delta"][key].get<std::string>();
       }
       if (data["delta"].contains("partial_json")) arguments[index] += data["delta"]["partial_json"].get<std::string>();
     }
@@ -233,7 +239,8 @@ TEST(FormatStream, Completions) {
     Json made = assemble_completions(events);
     if (!sample.context.generation.include_usage) body.erase("usage");
     for (Json& choice : made["choices"]) {
-      if (choice["logprobs"].contains("tokens") && choice["logprobs"]["tokens"].is_null()) choice["logprobs"] = Json::object();
+      if (choice["logprobs"].contains("tokens") && choice["logprobs"]["tokens"].is_null())
+        choice["logprobs"] = Json::object();
     }
     EXPECT_EQ(Json::diff(made, body).dump(), "[]");
   });
@@ -246,8 +253,10 @@ TEST(FormatStream, Responses) {
     EXPECT_EQ(events.front().name, "response.created");
     const FinishedAnswer& answer = sample.answers[0];
     size_t at = 0;
-    if (!answer.reasoning.empty()) EXPECT_EQ(body["output"][at++]["content"][0]["text"], answer.reasoning);
-    if (!answer.content.empty()) EXPECT_EQ(body["output"][at++]["content"][0]["text"], answer.content);
+    for (const std::string& text : {answer.reasoning, answer.content}) {
+      if (text.empty()) continue;
+      EXPECT_EQ(body["output"][at++]["content"][0]["text"], text);
+    }
     for (const ToolCallDelta& call : answer.tool_calls) EXPECT_EQ(body["output"][at++]["arguments"], call.arguments);
     EXPECT_EQ(body["status"], answer.end.reason == AnswerEnd::Reason::kLength ? "incomplete" : "completed");
   });
@@ -258,7 +267,9 @@ TEST(FormatStream, Messages) {
     EXPECT_EQ(Json::diff(assemble_messages(events), body).dump(), "[]");
     EXPECT_EQ(body["usage"]["input_tokens"], 7);
     EXPECT_EQ(body["usage"]["cache_read_input_tokens"], 4);
-    EXPECT_EQ(body["content"].size(), size_t{!sample.answers[0].reasoning.empty()} + size_t{!sample.answers[0].content.empty()} + sample.answers[0].tool_calls.size());
+    EXPECT_EQ(body["content"].size(), size_t{!sample.answers[0].reasoning.empty()} +
+                                          size_t{!sample.answers[0].content.empty()} +
+                                          sample.answers[0].tool_calls.size());
   });
 }
 

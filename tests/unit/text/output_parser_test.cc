@@ -63,19 +63,24 @@ TEST(OutputParser, Calls) {
 </tool_call>
 <tool_call>{"name":"g","arguments":{}}</tool_call>)"}),
             (Split{"", "Let me see.", Calls{{"f", R"({"a": [1, "}</tool_call>"]})"}, {"g", "{}"}}}));
-  EXPECT_EQ(parse({R"(<tool_call>{"arguments": {"x": 1e5}, "name": "f"}</tool_call>)"}), (Split{"", "", Calls{{"f", R"({"x": 1e5})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"arguments": {"x": 1e5}, "name": "f"}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"x": 1e5})"}}}));
   EXPECT_EQ(parse({R"(<tool_call>{"name": "f"}</tool_call>after)"}), (Split{"", "after", Calls{{"f", "{}"}}}));
-  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "arguments": "{\"a\":1}"}</tool_call>)"}), (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
-  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "parameters": {"a":1}}</tool_call>)"}), (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "arguments": "{\"a\":1}"}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "parameters": {"a":1}}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
   EXPECT_EQ(parse({R"(<think>w</think><tool_call>{"name":"\u0066\"","arguments":{"a":"\"}"}})"}),
             (Split{"w", "", Calls{{"f\"", R"({"a":"\"}"})"}}}));  // no closing tag
 }
 
 TEST(OutputParser, WhatIsNoCallStaysAsItIs) {
-  for (const char* text : {"a\n<tool_call>oops</tool_call> b", "<tool_call>{\"name\": 1}</tool_call>", "<tool_call>[1]</tool_call>",
-                           "<tool_call>{\"name\": \"\"}</tool_call>", "<tool_call>{\"name\": \"f\", \"argu", "x <tool_call>",
-                           "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>", "<tool_call>{]}</tool_call>",
-                           "<tool_call>{\"a\":1,\"a\":2}</tool_call>", "<tool_call", "</tool_call>", "<tool_call>{\"name\": \"f\" \"arguments\": {}}</tool_call>"}) {
+  for (const char* text :
+       {"a\n<tool_call>oops</tool_call> b", "<tool_call>{\"name\": 1}</tool_call>", "<tool_call>[1]</tool_call>",
+        "<tool_call>{\"name\": \"\"}</tool_call>", "<tool_call>{\"name\": \"f\", \"argu", "x <tool_call>",
+        "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>", "<tool_call>{]}</tool_call>",
+        "<tool_call>{\"a\":1,\"a\":2}</tool_call>", "<tool_call", "</tool_call>",
+        "<tool_call>{\"name\": \"f\" \"arguments\": {}}</tool_call>"}) {
     EXPECT_EQ(parse({text}), (Split{"", text, {}})) << text;
     EXPECT_EQ(parse({text}, {true, false, false}), (Split{"", text, {}})) << text;
   }
@@ -108,10 +113,30 @@ TEST(OutputParser, StreamsWithoutDelay) {
 }
 
 std::string random_text(std::mt19937& random) {
-  static const std::vector<std::string> kPieces = {
-      "<think>", "</think>", "<tool_call>", "</tool_call>", "{\"name\":", "\"f\"", ",\"arguments\":", "{", "}", "\"", "\\", "[", "]",
-      " ", "\n", "<", "word", "é", ":", "1", R"({"name": "g", "arguments": {"a": 1}})", R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
-      R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)", std::string(70, ' ')};
+  static const std::vector<std::string> kPieces = {"<think>",
+                                                   "</think>",
+                                                   "<tool_call>",
+                                                   "</tool_call>",
+                                                   "{\"name\":",
+                                                   "\"f\"",
+                                                   ",\"arguments\":",
+                                                   "{",
+                                                   "}",
+                                                   "\"",
+                                                   "\\",
+                                                   "[",
+                                                   "]",
+                                                   " ",
+                                                   "\n",
+                                                   "<",
+                                                   "word",
+                                                   "é",
+                                                   ":",
+                                                   "1",
+                                                   R"({"name": "g", "arguments": {"a": 1}})",
+                                                   R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
+                                                   R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)",
+                                                   std::string(70, ' ')};
   std::string text;
   const int n = static_cast<int>(random() % 14);
   for (int i = 0; i < n; ++i) text += kPieces[random() % kPieces.size()];
