@@ -15,9 +15,9 @@ namespace ashlar::server {
 
 /// A conversation for the model's chat template.
 struct ChatPrompt {
-  Json messages = Json::array();         ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
-  Json tools = nullptr;                  ///< OpenAI's function tools, or null
-  Json template_kwargs = Json::object(); ///< allow-listed variables of the template
+  Json messages = Json::array();  ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
+  Json tools = nullptr;           ///< OpenAI's function tools, or null
+  Json template_kwargs = Json::object();  ///< allow-listed variables of the template
   bool add_generation_prompt = true;
 };
 struct TextPrompt {
@@ -45,8 +45,8 @@ struct Generation {
   std::vector<Prompt> prompts;  ///< at least one
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
-  std::optional<uint64_t> seed;      ///< absent: a fresh one is drawn
-  std::optional<int32_t> max_tokens; ///< absent: up to the context limit
+  std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn
+  std::optional<int32_t> max_tokens;  ///< absent: up to the context limit
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;
   bool ignore_eos = false;
@@ -62,6 +62,23 @@ struct Generation {
   int32_t width = 0;            ///< Request::width: 1 turns speculation off for this request
   std::string cache_salt;       ///< prompts of different salts never share cached pages
   std::string user;
+  bool batched = false;            ///< generate: the prompts came as a list, so the answer is one
+  std::vector<std::string> ids;    ///< generate: names the client gave its prompts, or empty
+  Json repeated = Json::object();  ///< fields of the request that its API's answer repeats
+};
+
+/// A prompt to count, tokenize or render, without an answer.
+struct PromptRequest {
+  std::string model;
+  Prompt prompt;
+  bool add_special_tokens = true;
+  bool with_pieces = false;  ///< the tokens' texts too
+};
+
+/// Tokens to turn into text.
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<int32_t> ids;
 };
 
 /// One produced token with its log-probability, for formats that list tokens.
@@ -69,6 +86,7 @@ struct TokenPiece {
   int32_t id = 0;
   std::string bytes;  ///< what it adds to the text; need not be whole characters
   TokenLogprobs logprobs;
+  std::vector<std::string> top_bytes;  ///< of logprobs.top_ids, in their order
 };
 
 /// A part of a function call. A call's first delta carries id and name, the later ones arguments only.

@@ -1,0 +1,242 @@
+#include "server/api/field_table.h"
+
+#include "base/check.h"
+
+namespace ashlar::server {
+namespace {
+
+constexpr uint32_t C = bit_of(Endpoint::kChat);
+constexpr uint32_t P = bit_of(Endpoint::kCompletions);
+constexpr uint32_t R = bit_of(Endpoint::kResponses);
+constexpr uint32_t M = bit_of(Endpoint::kMessages);
+constexpr uint32_t K = bit_of(Endpoint::kCountTokens);
+constexpr uint32_t G = bit_of(Endpoint::kGenerate);
+constexpr uint32_t S = bit_of(Endpoint::kSampling);
+constexpr uint32_t T = bit_of(Endpoint::kTokenize);
+constexpr uint32_t D = bit_of(Endpoint::kDetokenize);
+constexpr uint32_t A = bit_of(Endpoint::kApplyTemplate);
+constexpr uint32_t kText = C | P | R | M | G;
+constexpr uint32_t kOpenAi = C | P | R;
+constexpr uint32_t kPrompts = C | R | M | K | T | A;  // whatever renders a conversation
+constexpr auto kActs = FieldUse::kActs;
+constexpr auto kTolerated = FieldUse::kTolerated;
+constexpr auto kRefused = FieldUse::kRefused;
+
+constexpr const char* kBool = R"({"type":"boolean"})";
+constexpr const char* kString = R"({"type":"string"})";
+constexpr const char* kObject = R"({"type":"object"})";
+constexpr const char* kArray = R"({"type":"array"})";
+constexpr const char* kAny = "{}";
+constexpr const char* kCount = R"({"type":"integer","minimum":1,"maximum":2147483647})";
+constexpr const char* kStop =
+    R"({"oneOf":[{"type":"string","maxLength":256},{"type":"array","items":{"type":"string","maxLength":256},"maxItems":16}]})";
+constexpr const char* kIds = R"({"type":"array","items":{"type":"integer","minimum":0}})";
+constexpr const char* kPenalty = R"({"type":"number","minimum":-100,"maximum":100})";
+constexpr const char* kTops = R"({"type":"integer","minimum":0,"maximum":20})";
+constexpr const char* kStringOrList = R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]})";
+constexpr const char* kIdsOrLists =
+    R"({"oneOf":[{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"type":"array","items":{"type":"integer"}}}]})";
+
+constexpr const char* kChatTool = R"([{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])";
+constexpr const char* kFlatTool = R"([{"type":"function","name":"f","parameters":{"type":"object"}}])";
+constexpr const char* kMessagesTool = R"([{"name":"f","input_schema":{"type":"object"}}])";
+
+constexpr FieldSpec kFields[] = {
+    // The prompt.
+    {"model", C | P | R | M | K | G | T | D | A, kActs, kString, R"("m")",
+     "Name of a served model; absent: the one that is served."},
+    {"messages", C | A, kActs, kArray, R"([{"role":"user","content":"hi"}])",
+     "system, developer, user, assistant and tool messages; text only.", true},
+    {"messages", M | K, kActs, kArray, R"([{"role":"user","content":"hi"}])",
+     "user and assistant messages; text, tool_use, tool_result and thinking blocks.", true},
+    {"messages", T, kActs, kArray, R"([{"role":"user","content":"hi"}])",
+     "Instead of prompt: tokens of the rendered conversation."},
+    {"system", M | K, kActs, kStringOrList, R"("s")", "A string or text blocks."},
+    {"prompt", P, kActs, kAny, R"("hi")", "A string, an array of strings, token ids, or an array of token ids.", true},
+    {"prompt", T, kActs, kString, R"("hi")", "The text."},
+    {"content", T, kActs, kString, R"("hi")", "The text, as llama.cpp names it."},
+    {"tokens", D, kActs, kIds, "[1]", "Token ids.", true},
+    {"text", G, kActs, kStringOrList, R"("hi")", "The prompt, or several; or input_ids."},
+    {"input_ids", G, kActs, kIdsOrLists, "[1]", "Token ids of the prompt, or of several."},
+    {"sampling_params", G, kActs, kObject, R"({"temperature":0})",
+     "See SamplingParams. A list must have equal entries, one a prompt."},
+    {"input", R, kActs, kAny, R"("hi")",
+     "A string, or message, function_call, function_call_output and reasoning items.", true},
+    {"instructions", R, kActs, kString, R"("s")", "A system message before the input."},
+    {"add_generation_prompt", C | T | A, kActs, kBool, "true", "Ends the prompt with the beginning of an answer."},
+    {"add_special_tokens", T, kActs, kBool, "false", "Adds the tokenizer's own BOS and such; default true."},
+    {"add_special", T, kActs, kBool, "false", "add_special_tokens, as llama.cpp names it."},
+    {"return_token_strs", T, kActs, kBool, "true", "Also the text of each token."},
+    {"with_pieces", T, kActs, kBool, "true", "return_token_strs, as llama.cpp names it."},
+    {"parse_special", T, kTolerated, kBool, "true", "Special tokens in the text are always recognised."},
+    {"tools", C | T | A, kActs, kArray, kChatTool, "Function tools."},
+    {"tools", R, kActs, kArray, kFlatTool, "Function tools; tools of other types are dropped."},
+    {"tools", M | K, kActs, kArray, kMessagesTool, "Tools with input_schema; tools of other types are dropped."},
+    {"tool_choice", C, kActs, kAny, R"("none")", "none, auto, required, or one function."},
+    {"tool_choice", R, kActs, kAny, R"("none")", "none, auto, required, or one function."},
+    {"tool_choice", M | K, kActs, kObject, R"({"type":"none"})", "auto, any, tool or none; disable_parallel_tool_use."},
+    {"parallel_tool_calls", C | R, kActs, kBool, "false", "Several calls in one answer; default true."},
+    {"chat_template_kwargs", kPrompts, kActs, kObject, R"({"enable_thinking":false})",
+     "Variables of the chat template out of the server's list; scalars."},
+    {"reasoning_effort", C, kActs, R"({"type":"string","enum":["none","minimal","low","medium","high","xhigh","max"]})",
+     R"("low")", "For templates that know it; none turns reasoning off."},
+    {"reasoning", R, kActs, kObject, R"({"effort":"low"})", "effort as reasoning_effort; summary is tolerated."},
+    {"thinking", M | K, kActs, kObject, R"({"type":"disabled"})",
+     "enabled or disabled for templates that know it; budget_tokens is no limit here."},
+    {"output_config", M | K, kActs, kObject, R"({"effort":"low"})",
+     "effort as reasoning_effort; format of type json_schema."},
+    {"output_format", M, kActs, kObject, R"({"type":"json_schema","schema":{"type":"object"}})",
+     "A JSON schema for the answer."},
+    // Its length and shape.
+    {"max_tokens", C | P | M, kActs, kCount, "8",
+     "Longest answer. Absent: completions 16, chat up to the context limit; messages need it."},
+    {"max_completion_tokens", C, kActs, kCount, "8", "max_tokens by its newer name."},
+    {"max_output_tokens", R, kActs, kCount, "8", "Longest answer."},
+    {"max_new_tokens", S, kActs, kCount, "8", "Longest answer; default 128."},
+    {"n", C | P | S, kActs, R"({"type":"integer","minimum":1,"maximum":16})", "2", "Answers for each prompt."},
+    {"best_of", P, kActs, R"({"type":"integer","minimum":1,"maximum":16})", "1",
+     "Must equal n: answers are not ranked."},
+    {"stop", C | P | S, kActs, kStop, R"(["x"])", "Strings that end the answer; not part of it."},
+    {"stop_sequences", M, kActs, R"({"type":"array","items":{"type":"string","maxLength":256},"maxItems":16})",
+     R"(["x"])", "Strings that end the answer; not part of it."},
+    {"stop_token_ids", C | P | S, kActs, kIds, "[1]", "Tokens that end the answer."},
+    {"ignore_eos", C | P | S, kActs, kBool, "true", "The model's own end does not end the answer."},
+    {"echo", P, kActs, kBool, "true", "The prompt precedes the answer; not with logprobs."},
+    {"skip_special_tokens", C | P | S, kActs, kBool, "false", "Special tokens have no text; default true."},
+    {"response_format", C | P, kActs, kObject, R"({"type":"json_object"})", "text, json_object or json_schema."},
+    {"text", R, kActs, kObject, R"({"format":{"type":"json_object"}})",
+     "format: text, json_object or json_schema; verbosity is tolerated."},
+    {"structured_outputs", C | P, kActs, kObject, R"({"regex":"a"})",
+     "One of json, regex, grammar, choice, json_object."},
+    {"guided_json", C | P, kActs, kAny, R"({"type":"object"})", "structured_outputs.json by its older name."},
+    {"guided_regex", C | P, kActs, kString, R"("a")", "structured_outputs.regex by its older name."},
+    {"guided_grammar", C | P, kActs, kString, R"("root ::= \"a\"")", "structured_outputs.grammar by its older name."},
+    {"guided_choice", C | P, kActs, kArray, R"(["a"])", "structured_outputs.choice by its older name."},
+    {"json_schema", S, kActs, kString, R"("{\"type\":\"object\"}")", "A JSON schema, as text."},
+    {"regex", S, kActs, kString, R"("a")", "A regular expression the answer matches."},
+    {"ebnf", S, kActs, kString, R"("root ::= \"a\"")", "A grammar the answer follows."},
+    // Sampling.
+    {"temperature", C | P | R | M | S, kActs, R"({"type":"number","minimum":0,"maximum":100})", "0.5",
+     "0 is greedy. Default: the model's, else 1."},
+    {"top_p", C | P | R | M | S, kActs, R"({"type":"number","exclusiveMinimum":0,"maximum":1})", "0.5",
+     "Default: the model's, else 1."},
+    {"top_k", C | P | M | S, kActs, R"({"type":"integer","minimum":-1,"maximum":2147483647})", "5",
+     "0 and -1: off. Default: the model's, else off."},
+    {"min_p", C | P | S, kActs, R"({"type":"number","minimum":0,"maximum":1})", "0.1",
+     "Relative to the most likely token."},
+    {"repetition_penalty", C | P | S, kActs, R"({"type":"number","exclusiveMinimum":0,"maximum":100})", "1.1",
+     "Over prompt and answer."},
+    {"presence_penalty", C | P | S, kActs, kPenalty, "0.1", "Over the answer."},
+    {"frequency_penalty", C | P | S, kActs, kPenalty, "0.1", "Over the answer."},
+    {"logit_bias", C | P | S, kActs, kObject, R"({"1":2})", "Token id, as a string, to a number of -1000 to 1000."},
+    {"seed", C | P | S, kActs, R"({"type":"integer"})", "7", "The same seed gives the same tokens."},
+    {"sampling_seed", S, kActs, R"({"type":"integer"})", "7", "seed, as SGLang names it."},
+    {"speculative", C | P | R | M | G, kActs, kBool, "false",
+     "false: no speculative decoding. The tokens are the same."},
+    // The answer.
+    {"stream", kText, kActs, kBool, "true", "Server-sent events."},
+    {"stream_options", C | P, kActs, kObject, R"({"include_usage":true})",
+     "include_usage; include_obfuscation is tolerated."},
+    {"stream_options", R, kActs, kObject, R"({"include_obfuscation":false})", "include_obfuscation is tolerated."},
+    {"logprobs", C, kActs, kBool, "true", "Log-probabilities of the tokens."},
+    {"logprobs", P, kActs, kTops, "2", "Log-probabilities of the tokens and of this many most likely ones."},
+    {"top_logprobs", C, kActs, kTops, "0", "This many most likely tokens; needs logprobs."},
+    {"top_logprobs", R, kActs, kTops, "2", "Log-probabilities, with this many most likely tokens."},
+    {"return_logprob", G, kActs, kBool, "true", "Log-probabilities of the answer's tokens."},
+    {"top_logprobs_num", G, kActs, kTops, "0", "This many most likely tokens; needs return_logprob."},
+    {"return_text_in_logprobs", G, kActs, kBool, "true", "The tokens' text beside them."},
+    {"logprob_start_len", G, kActs, R"({"type":"integer","minimum":-1,"maximum":-1})", "-1",
+     "-1 only: the prompt's tokens have no log-probabilities here."},
+    {"rid", G, kActs, kStringOrList, R"("a")", "Comes back as meta_info.id."},
+    {"include", R, kActs, kArray, R"(["reasoning.encrypted_content"])",
+     "message.output_text.logprobs; other names are tolerated."},
+    // Caching and identity.
+    {"cache_salt", kText, kActs, kString, R"("a")", "Requests of different salts share no cached prompt."},
+    {"prompt_cache_key", kOpenAi, kTolerated, kString, R"("a")",
+     "Prompts are cached without it; cache_salt separates them."},
+    {"prompt_cache_retention", C | R, kTolerated, kString, R"("24h")", "The cache decides by use."},
+    {"cache_control", M, kTolerated, kObject, R"({"type":"ephemeral"})", "Prompts are cached without it."},
+    {"user", kOpenAi, kActs, kString, R"("a")", "For the server's log."},
+    {"safety_identifier", C | R, kTolerated, kString, R"("a")", "Not used."},
+    {"metadata", C | P | R | M, kTolerated, kObject, R"({"a":"b"})", "Not used; responses repeat it."},
+    {"store", C | R, kTolerated, kBool, "true", "Nothing is stored."},
+    {"service_tier", C | P | R | M, kTolerated, kString, R"("auto")", "There is one."},
+    {"priority", C | P | G, kTolerated, kAny, "0", "Requests are served in their order."},
+    {"verbosity", C, kTolerated, kString, R"("low")", "Not used."},
+    {"modalities", C, kActs, kArray, R"(["text"])", R"(["text"] only.)"},
+    {"client_metadata", R, kTolerated, kObject, "{}", "Not used."},
+    {"max_tool_calls", R, kTolerated, kAny, "1", "There are no built-in tools."},
+    {"truncation", R, kActs, R"({"type":"string","enum":["disabled"]})", R"("disabled")",
+     "disabled only: a prompt is never cut."},
+    {"betas", M | K, kTolerated, kArray, "[]", "Not used."},
+    {"context_management", M | K, kTolerated, kObject, "{}", "Not used: a prompt is never cut."},
+    {"inference_geo", M, kTolerated, kString, R"("us")", "Not used."},
+    {"mm_processor_kwargs", C, kTolerated, kObject, "{}", "Not used."},
+    {"include_reasoning", C, kTolerated, kBool, "true", "Reasoning is always its own part."},
+    {"separate_reasoning", C, kActs, kBool, "false", "false: <think> stays in the content."},
+    {"lora_path", G, kRefused, kAny, R"("x")", "adapters are not available; leave it out"},
+    {"image_data", G, kRefused, kAny, R"("x")", "this server takes text only; leave images out"},
+    {"input_embeds", G, kRefused, kAny, "[[1.0]]", "embeddings as input are not available; send text or input_ids"},
+    // Known and refused, with a reason better than "unknown".
+    {"suffix", P, kRefused, kString, R"("x")", "filling in before a suffix is not available; leave it out"},
+    {"functions", C, kRefused, kArray, R"([{"name":"f"}])", "is out of date; send tools"},
+    {"function_call", C, kRefused, kAny, R"("auto")", "is out of date; send tool_choice"},
+    {"audio", C, kRefused, kObject, R"({"voice":"a"})", "this server answers in text only; leave it out"},
+    {"prediction", C, kRefused, kObject, R"({"type":"content"})", "predicted outputs are not available; leave it out"},
+    {"web_search_options", C, kRefused, kObject, R"({"a":1})", "there is no web search here; leave it out"},
+    {"moderation", C | R, kRefused, kAny, R"({"a":1})", "there is no moderation here; leave it out"},
+    {"continue_final_message", C | T | A, kRefused, kBool, "true",
+     "continuing a message is not available; leave it out"},
+    {"chat_template", C | T | A, kRefused, kString, R"("x")",
+     "templates of requests are not run; the model's own is used"},
+    {"documents", C, kRefused, kArray, "[{}]", "documents are not available; put them into a message"},
+    {"min_tokens", C | P, kRefused, kAny, "1",
+     "a shortest length is not available; ignore_eos with max_tokens fixes the length"},
+    {"min_new_tokens", S, kRefused, kAny, "1",
+     "a shortest length is not available; ignore_eos with max_new_tokens fixes the length"},
+    {"use_beam_search", C | P, kRefused, kBool, "true", "beam search is not available; leave it out"},
+    {"length_penalty", C | P, kRefused, kAny, "2", "beam search is not available; leave it out"},
+    {"prompt_logprobs", C | P, kRefused, kAny, "1", "log-probabilities of the prompt are not available; leave it out"},
+    {"background", R, kRefused, kBool, "true",
+     "answers are not kept, so they cannot be made in the background; set it to false"},
+    {"previous_response_id", R, kRefused, kString, R"("resp_1")",
+     "answers are not kept; send the whole conversation as input"},
+    {"conversation", R, kRefused, kAny, R"("conv_1")",
+     "conversations are not kept; send the whole conversation as input"},
+    {"prompt", R, kRefused, kObject, R"({"id":"p"})", "stored prompts are not available; send input"},
+    {"mcp_servers", M | K, kRefused, kArray, R"([{"url":"x"}])",
+     "MCP servers are for the client to call; leave it out"},
+    {"container", M, kRefused, kString, R"("x")", "there is no code execution here; leave it out"},
+};
+
+constexpr EndpointInfo kInfos[kEndpoints] = {
+    {Endpoint::kChat, "/v1/chat/completions", "OpenAI's chat completions"},
+    {Endpoint::kCompletions, "/v1/completions", "OpenAI's text completions"},
+    {Endpoint::kResponses, "/v1/responses", "OpenAI's responses, without state"},
+    {Endpoint::kMessages, "/v1/messages", "Anthropic's messages"},
+    {Endpoint::kCountTokens, "/v1/messages/count_tokens", "Tokens of a prompt of /v1/messages"},
+    {Endpoint::kGenerate, "/generate", "SGLang's native generation"},
+    {Endpoint::kSampling, "sampling_params", "Sampling of /generate"},
+    {Endpoint::kTokenize, "/tokenize", "Text or a conversation to token ids"},
+    {Endpoint::kDetokenize, "/detokenize", "Token ids to text"},
+    {Endpoint::kApplyTemplate, "/apply-template", "A conversation to the prompt's text"},
+};
+
+}  // namespace
+
+const EndpointInfo& info_of(Endpoint endpoint) {
+  const EndpointInfo& info = kInfos[static_cast<size_t>(endpoint)];
+  ASHLAR_CHECK(info.endpoint == endpoint);
+  return info;
+}
+
+std::span<const FieldSpec> all_fields() { return kFields; }
+
+const FieldSpec* find_field(Endpoint endpoint, std::string_view name) {
+  for (const FieldSpec& field : kFields) {
+    if ((field.endpoints & bit_of(endpoint)) != 0 && name == field.name) return &field;
+  }
+  return nullptr;
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,140 @@
+// OpenAI's text completions.
+
+#include <algorithm>
+
+#include "server/api/formats.h"
+#include "server/api/wire.h"
+
+namespace ashlar::server {
+namespace {
+
+/// Characters that begin in `bytes`.
+int64_t characters(const std::string& bytes) {
+  return std::count_if(bytes.begin(), bytes.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+class CompletionsFormat : public Format {
+ public:
+  explicit CompletionsFormat(FormatContext context)
+      : context_(std::move(context)),
+        answers_(context_.generation.prompts.size() * context_.generation.n),
+        offsets_(answers_) {}
+
+  std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
+    Json body = head();
+    for (const FinishedAnswer& answer : answers) {
+      add_stats(stats_, answer.end.stats);
+      const int32_t index = answer.end.index;
+      body["choices"].push_back(choice(index, prefix(index) + answer.reasoning + answer.content,
+                                       logprobs(index, answer.tokens), reason(answer.end)));
+    }
+    body["usage"] = openai_usage(usage);
+    body["metrics"] = metrics(stats_);
+    return to_line(body);
+  }
+
+  std::string begin(const Usage&) override {
+    std::string out;
+    for (size_t i = 0; i < answers_; ++i) {
+      const std::string text = prefix(static_cast<int32_t>(i));
+      if (!text.empty()) out += event(chunk(choice(static_cast<int32_t>(i), text, nullptr, nullptr)));
+    }
+    return out;
+  }
+
+  std::string delta(const AnswerDelta& delta) override {
+    std::string text = delta.reasoning + delta.content;
+    if (text.empty() && delta.tokens.empty()) return {};
+    return event(chunk(choice(delta.index, std::move(text), logprobs(delta.index, delta.tokens), nullptr)));
+  }
+
+  std::string end(const AnswerEnd& end) override {
+    add_stats(stats_, end.stats);
+    ++ended_;
+    Json data = chunk(choice(end.index, "", nullptr, reason(end)));
+    if (ended_ == answers_ && !context_.generation.include_usage) data["metrics"] = metrics(stats_);
+    std::string out;
+    if (end.reason == AnswerEnd::Reason::kError) out = event(openai_error({500, "server_error", end.error, "", "", 0}));
+    return out + event(data);
+  }
+
+  std::string finish(const Usage& usage) override {
+    if (!context_.generation.include_usage) return kDone;
+    Json data = head();
+    data["usage"] = openai_usage(usage);
+    data["metrics"] = metrics(stats_);
+    return event(data) + kDone;
+  }
+
+  std::string failed(const ApiError& error) override { return event(openai_error(error)) + kDone; }
+
+ private:
+  Json head() const {
+    return {{"id", "cmpl-" + context_.id},
+            {"object", "text_completion"},
+            {"created", context_.created_s},
+            {"model", context_.model},
+            {"choices", Json::array()}};
+  }
+
+  static const char* reason(const AnswerEnd& end) {
+    return end.reason == AnswerEnd::Reason::kToolCalls ? "stop" : openai_reason(end.reason);
+  }
+
+  /// The prompt, where it is wanted before the answer.
+  std::string prefix(int32_t index) const {
+    const auto prompt = static_cast<size_t>(index / context_.generation.n);
+    return context_.generation.echo && prompt < context_.prompt_texts.size() ? context_.prompt_texts[prompt] : "";
+  }
+
+  Json logprobs(int32_t index, const std::vector<TokenPiece>& tokens) {
+    if (!context_.generation.sampling.wants_logprobs()) return nullptr;
+    Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
+    for (const TokenPiece& piece : tokens) {
+      texts.push_back(token_text(piece.bytes));
+      values.push_back(finite_logprob(piece.logprobs.token));
+      offsets.push_back(offsets_[index]);
+      offsets_[index] += characters(piece.bytes);
+      tops.push_back(top(piece));
+    }
+    return {{"tokens", texts}, {"token_logprobs", values}, {"top_logprobs", tops}, {"text_offset", offsets}};
+  }
+
+  /// By text, so of tokens that read the same (halves of characters) the most likely one is listed.
+  static Json top(const TokenPiece& piece) {
+    Json out = Json::object();
+    const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
+    for (size_t i = 0; i < n; ++i)
+      out.emplace(token_text(piece.top_bytes[i]), finite_logprob(piece.logprobs.top_values[i]));
+    out.emplace(token_text(piece.bytes), finite_logprob(piece.logprobs.token));
+    return out;
+  }
+
+  static Json choice(int32_t index, std::string text, Json logprobs, Json reason) {
+    return {{"index", index},
+            {"text", std::move(text)},
+            {"logprobs", std::move(logprobs)},
+            {"finish_reason", std::move(reason)}};
+  }
+  Json chunk(Json choice) const {
+    Json data = head();
+    data["choices"].push_back(std::move(choice));
+    if (context_.generation.include_usage) data["usage"] = nullptr;
+    return data;
+  }
+
+  FormatContext context_;
+  size_t answers_;
+  std::vector<int64_t> offsets_;  // characters of each answer so far
+  RequestStats stats_;
+  size_t ended_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Format> make_completions_format(FormatContext context) {
+  return std::make_unique<CompletionsFormat>(std::move(context));
+}
+
+}  // namespace ashlar::server

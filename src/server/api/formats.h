@@ -1,0 +1,28 @@
+#pragma once
+// The formats of all APIs, and their errors.
+
+#include <memory>
+#include <string>
+
+#include "server/api/format.h"
+
+namespace ashlar::server {
+
+enum class Api : uint8_t { kChat, kCompletions, kResponses, kMessages, kGenerate };
+
+std::unique_ptr<Format> make_format(Api api, FormatContext context);
+
+/// The body of a response that refuses a request, in the API's own shape.
+std::string error_body(Api api, const ApiError& error);
+
+/// Puts a delta at the end of an answer that is not streamed.
+void append(FinishedAnswer& answer, const AnswerDelta& delta);
+
+// One maker for each, for make_format.
+std::unique_ptr<Format> make_chat_format(FormatContext context);
+std::unique_ptr<Format> make_completions_format(FormatContext context);
+std::unique_ptr<Format> make_responses_format(FormatContext context);
+std::unique_ptr<Format> make_messages_format(FormatContext context);
+std::unique_ptr<Format> make_generate_format(FormatContext context);
+
+}  // namespace ashlar::server

@@ -1,0 +1,268 @@
+#include "server/api/sampling_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace ashlar::server {
+namespace {
+
+constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
+
+void read_logit_bias(Fields& fields, Reading& reading, SamplingParams& sampling) {
+  const Json* biases = fields.object("logit_bias");
+  if (biases == nullptr) return;
+  const std::string path = fields.path("logit_bias");
+  if (biases->size() > static_cast<size_t>(reading.limits.logit_bias)) {
+    fields.fail("logit_bias", "has " + std::to_string(biases->size()) + " entries; at most " +
+                                  std::to_string(reading.limits.logit_bias) + " are allowed");
+    return;
+  }
+  for (const auto& [key, value] : biases->items()) {
+    int32_t id = -1;
+    std::from_chars(key.data(), key.data() + key.size(), id);
+    if (id < 0 || std::to_string(id) != key) {
+      return reading.fail(path + "." + for_message(key), "expected a token id as the key");
+    }
+    if (!value.is_number() || !(std::abs(value.get<double>()) <= 1000.0)) {
+      return reading.fail(path + "." + key, "expected a number from -1000 to 1000, found " + found(value));
+    }
+    sampling.logit_bias.emplace_back(id, value.get<float>());
+  }
+}
+
+void read_sampling(Fields& fields, Reading& reading, Generation& out) {
+  const SamplingDefaults& defaults = reading.limits.defaults;
+  SamplingParams& sampling = out.sampling;
+  sampling.temperature = fields.number("temperature").value_or(defaults.temperature);
+  sampling.top_p = fields.number("top_p").value_or(defaults.top_p);
+  sampling.top_k = static_cast<int32_t>(fields.integer("top_k", -1, kMaxCount).value_or(defaults.top_k));
+  if (sampling.top_k < 0) sampling.top_k = 0;
+  sampling.min_p = fields.number("min_p").value_or(defaults.min_p);
+  sampling.repetition_penalty = fields.number("repetition_penalty").value_or(defaults.repetition_penalty);
+  sampling.presence_penalty = fields.number("presence_penalty").value_or(0.0);
+  sampling.frequency_penalty = fields.number("frequency_penalty").value_or(0.0);
+  read_logit_bias(fields, reading, sampling);
+  constexpr int64_t kLow = std::numeric_limits<int64_t>::min(), kHigh = std::numeric_limits<int64_t>::max();
+  for (const char* name : {"seed", "sampling_seed"}) {
+    if (const auto seed = fields.integer(name, kLow, kHigh)) out.seed = static_cast<uint64_t>(*seed);
+  }
+}
+
+void read_stops(Fields& fields, Reading& reading, Generation& out) {
+  const ApiLimits& limits = reading.limits;
+  for (const char* name : {"stop", "stop_sequences"}) {
+    const Json* stop = fields.any(name);
+    if (stop == nullptr) continue;
+    if (!stop->is_string() || name == std::string_view("stop_sequences")) {
+      out.stop = fields.strings(name, limits.stops, limits.stop_bytes);
+    } else if (const auto text = fields.string(name, limits.stop_bytes)) {
+      if (text->empty()) fields.expect(name, "a string of at least one byte");
+      out.stop = {*text};
+    }
+  }
+  if (const Json* ids = fields.array("stop_token_ids", limits.stop_ids)) {
+    out.stop_ids = token_ids(*ids, fields.path("stop_token_ids"), reading);
+  }
+}
+
+/// A schema, regular expression or grammar given as text.
+std::string read_pattern(Fields& fields, const char* name, Reading& reading) {
+  auto text = fields.string(name, reading.limits.schema_bytes);
+  if (text && text->empty()) fields.expect(name, "at least one character");
+  return text.value_or("");
+}
+
+void set_schema(const Json& schema, const std::string& path, Reading& reading, Constraint& out) {
+  Json value = schema;
+  if (schema.is_string()) {
+    try {
+      value = parse_json(schema.get_ref<const std::string&>(), "the schema");
+    } catch (const std::exception& error) {
+      return reading.fail(path, for_message(error.what()));
+    }
+  }
+  if (!value.is_object()) return reading.fail(path, "expected a JSON schema, found " + found(value));
+  if (const size_t bytes = value.dump().size(); bytes > static_cast<size_t>(reading.limits.schema_bytes)) {
+    return reading.fail(path, "has " + std::to_string(bytes) + " bytes; at most " +
+                                  std::to_string(reading.limits.schema_bytes) + " are allowed");
+  }
+  out.kind = Constraint::Kind::kJsonSchema;
+  out.schema = std::move(value);
+}
+
+/// Reads json, regex, grammar, choice under these names; empty names are skipped.
+struct ConstraintNames {
+  const char* json;
+  const char* regex;
+  const char* grammar;
+  const char* choice;
+};
+int read_named(Fields& fields, const ConstraintNames& names, Reading& reading, Constraint& out) {
+  int count = 0;
+  if (const Json* schema = fields.any(names.json)) {
+    set_schema(*schema, fields.path(names.json), reading, out);
+    ++count;
+  }
+  if (fields.has(names.regex)) {
+    out = {Constraint::Kind::kRegex, {}, read_pattern(fields, names.regex, reading), {}};
+    ++count;
+  }
+  if (fields.has(names.grammar)) {
+    out = {Constraint::Kind::kGrammar, {}, read_pattern(fields, names.grammar, reading), {}};
+    ++count;
+  }
+  if (fields.has(names.choice)) {
+    const ApiLimits& limits = reading.limits;
+    out = {Constraint::Kind::kChoice, {}, {}, fields.strings(names.choice, limits.choices, limits.schema_bytes)};
+    if (out.choices.empty()) fields.expect(names.choice, "at least one string");
+    ++count;
+  }
+  return count;
+}
+
+int read_structured(Fields& fields, Reading& reading, Constraint& out) {
+  const Json* object = fields.object("structured_outputs");
+  if (object == nullptr) return 0;
+  Fields nested(*object, fields.path("structured_outputs"), reading);
+  int count = read_named(nested, {"json", "regex", "grammar", "choice"}, reading, out);
+  if (nested.boolean("json_object").value_or(false)) {
+    out.kind = Constraint::Kind::kJsonObject;
+    ++count;
+  }
+  nested.finish();
+  if (count != 1) fields.fail("structured_outputs", "expected one of json, regex, grammar, choice, json_object");
+  return 1;
+}
+
+int read_response_format(Fields& fields, Reading& reading, Constraint& out) {
+  const Json* object = fields.object("response_format");
+  if (object == nullptr) return 0;
+  Fields format(*object, fields.path("response_format"), reading);
+  const auto type = format.choice("type", {"text", "json_object", "json_schema"});
+  if (!type) {
+    format.expect("type", "one of \"text\", \"json_object\", \"json_schema\"");
+    return 0;
+  }
+  if (*type == "json_object") out.kind = Constraint::Kind::kJsonObject;
+  if (*type == "json_schema") {
+    const Json* inner = format.object("json_schema");
+    if (inner == nullptr) {
+      format.expect("json_schema", "an object");
+      return 0;
+    }
+    Fields schema(*inner, format.path("json_schema"), reading);
+    schema.string("name");
+    schema.string("description");
+    schema.boolean("strict");
+    if (const Json* value = schema.object("schema")) {
+      set_schema(*value, schema.path("schema"), reading, out);
+    } else {
+      schema.expect("schema", "a JSON schema");
+    }
+    schema.finish();
+  }
+  format.finish();
+  return *type == "text" ? 0 : 1;
+}
+
+}  // namespace
+
+void read_common(Fields& fields, Reading& reading, Generation& out) {
+  out.model = fields.string("model").value_or("");
+  read_sampling(fields, reading, out);
+  read_stops(fields, reading, out);
+  out.n = static_cast<int32_t>(fields.integer("n", 1, reading.limits.n).value_or(1));
+  out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  out.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  for (const char* name : {"max_tokens", "max_output_tokens", "max_new_tokens"}) {
+    if (const auto count = fields.integer(name, 1, kMaxCount)) out.max_tokens = static_cast<int32_t>(*count);
+  }
+  out.stream = fields.boolean("stream").value_or(false);
+  if (!fields.boolean("speculative").value_or(true)) out.width = 1;
+  out.cache_salt = fields.string("cache_salt", reading.limits.name_bytes).value_or("");
+  out.user = fields.string("user").value_or("");
+  if (const Json* options = fields.object("stream_options")) {
+    Fields nested(*options, fields.path("stream_options"), reading);
+    out.include_usage = nested.boolean("include_usage").value_or(false);
+    nested.ignore("include_obfuscation");
+    nested.finish();
+  }
+}
+
+void check_generation(const Fields& fields, Reading& reading, const Generation& out) {
+  const std::string refusal = check_sampling(out.sampling, reading.limits.vocab);
+  if (!refusal.empty()) reading.fail(fields.path(refusal.substr(0, refusal.find(' '))), refusal);
+  if (static_cast<int64_t>(out.prompts.size()) * out.n > reading.limits.prompts) {
+    reading.fail(fields.path("n"), std::to_string(out.prompts.size()) + " prompts with n = " + std::to_string(out.n) +
+                                       " are more than " + std::to_string(reading.limits.prompts) +
+                                       " answers; send several requests");
+  }
+}
+
+void read_constraint(Fields& fields, Reading& reading, Generation& out) {
+  int count = read_response_format(fields, reading, out.constraint);
+  count += read_structured(fields, reading, out.constraint);
+  count +=
+      read_named(fields, {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}, reading, out.constraint);
+  count += read_named(fields, {"json_schema", "regex", "ebnf", "choice"}, reading, out.constraint);
+  if (count <= 1) return;
+  for (const char* name :
+       {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf"}) {
+    if (fields.has(name))
+      return fields.fail(name, "only one constraint on the answer is possible; leave the others out");
+  }
+}
+
+void read_flat_format(const Json& format, const std::string& path, Reading& reading, Generation& out) {
+  Fields fields(format, path, reading);
+  const auto type = fields.choice("type", {"text", "json_object", "json_schema"});
+  if (!type) fields.expect("type", "one of \"text\", \"json_object\", \"json_schema\"");
+  fields.string("name");
+  fields.string("description");
+  fields.boolean("strict");
+  const Json* schema = fields.object("schema");
+  if (type == "json_object") out.constraint.kind = Constraint::Kind::kJsonObject;
+  if (type == "json_schema") {
+    if (schema == nullptr) {
+      fields.expect("schema", "a JSON schema");
+    } else {
+      set_schema(*schema, fields.path("schema"), reading, out.constraint);
+    }
+  }
+  fields.finish();
+}
+
+void read_template_kwargs(Fields& fields, Reading& reading, ChatPrompt& prompt) {
+  const Json* kwargs = fields.object("chat_template_kwargs");
+  if (kwargs == nullptr) return;
+  const std::string path = fields.path("chat_template_kwargs");
+  for (const auto& [name, value] : kwargs->items()) {
+    const auto& allowed = reading.limits.template_kwargs;
+    const std::string where = path + "." + for_message(name);
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
+      std::string list;
+      for (const std::string& known : allowed) list += (list.empty() ? "" : ", ") + known;
+      return reading.fail(where, "is not a variable that requests may set; expected one of " + list);
+    }
+    if (value.is_structured() || (value.is_string() && value.get_ref<const std::string&>().size() > 256)) {
+      return reading.fail(where, "expected a short scalar, found " + found(value));
+    }
+    if (!value.is_null()) prompt.template_kwargs[name] = value;
+  }
+}
+
+void set_thinking(bool on, ChatPrompt& prompt) {
+  for (const char* name : {"enable_thinking", "thinking"}) {
+    if (!prompt.template_kwargs.contains(name)) prompt.template_kwargs[name] = on;
+  }
+}
+
+void set_effort(const std::string& effort, ChatPrompt& prompt) {
+  set_thinking(effort != "none", prompt);
+  if (effort != "none" && !prompt.template_kwargs.contains("reasoning_effort"))
+    prompt.template_kwargs["reasoning_effort"] = effort;
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,169 @@
+#include "server/api/wire.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "server/api/formats.h"
+#include "text/utf8.h"
+
+namespace ashlar::server {
+namespace {
+
+Json bytes_of(const std::string& bytes) {
+  Json list = Json::array();
+  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
+  return list;
+}
+
+Json one_token(const std::string& bytes, float logprob) {
+  return {{"token", token_text(bytes)}, {"logprob", finite_logprob(logprob)}, {"bytes", bytes_of(bytes)}};
+}
+
+void add_each(std::vector<int32_t>& sum, const std::vector<int32_t>& values) {
+  if (sum.size() < values.size()) sum.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+}
+
+/// The name of an error in the messages API.
+const char* messages_type(int status) {
+  switch (status) {
+    case 400:
+      return "invalid_request_error";
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+    case 529:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+}  // namespace
+
+std::string to_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string event(const Json& data) { return "data: " + to_line(data) + "\n\n"; }
+std::string event(const std::string& name, const Json& data) {
+  return "event: " + name + "\ndata: " + to_line(data) + "\n\n";
+}
+
+Json openai_usage(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", int64_t{usage.prompt_tokens} + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+}
+
+Json openai_error(const ApiError& error) {
+  Json inner = {{"message", error.message}, {"type", error.type}, {"param", nullptr}, {"code", nullptr}};
+  if (!error.param.empty()) inner["param"] = error.param;
+  if (!error.code.empty()) inner["code"] = error.code;
+  return {{"error", std::move(inner)}};
+}
+
+const char* openai_reason(AnswerEnd::Reason reason) {
+  if (reason == AnswerEnd::Reason::kStop) return "stop";
+  return reason == AnswerEnd::Reason::kToolCalls ? "tool_calls" : "length";
+}
+
+Json openai_call(const ToolCallDelta& call) {
+  return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+std::string token_text(const std::string& bytes) { return text::replace_invalid_utf8(bytes); }
+double finite_logprob(float value) { return std::isfinite(value) ? double{value} : -9999.0; }
+
+Json token_entry(const TokenPiece& piece) {
+  Json entry = one_token(piece.bytes, piece.logprobs.token);
+  Json tops = Json::array();
+  const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
+  for (size_t i = 0; i < n; ++i) tops.push_back(one_token(piece.top_bytes[i], piece.logprobs.top_values[i]));
+  entry["top_logprobs"] = std::move(tops);
+  return entry;
+}
+
+Json token_entries(const std::vector<TokenPiece>& pieces) {
+  Json list = Json::array();
+  for (const TokenPiece& piece : pieces) list.push_back(token_entry(piece));
+  return list;
+}
+
+void add_stats(RequestStats& sum, const RequestStats& stats) {
+  sum.generated_tokens += stats.generated_tokens;
+  sum.verify_steps += stats.verify_steps;
+  sum.drafted += stats.drafted;
+  sum.accepted += stats.accepted;
+  add_each(sum.drafted_at, stats.drafted_at);
+  add_each(sum.accepted_at, stats.accepted_at);
+  add_each(sum.lengths, stats.lengths);
+}
+
+Json metrics(const RequestStats& sum) {
+  const double length = sum.mean_length();
+  return {{"speculative_decoding",
+           {{"drafted", sum.drafted},
+            {"accepted", sum.accepted},
+            {"verify_steps", sum.verify_steps},
+            {"mean_length", std::isfinite(length) ? length : 0.0},
+            {"drafted_per_position", sum.drafted_at},
+            {"accepted_per_position", sum.accepted_at}}}};
+}
+
+Json arguments_object(const std::string& text) {
+  if (text.empty()) return Json::object();
+  try {
+    Json value = parse_json(text, "arguments");
+    if (value.is_object()) return value;
+  } catch (const Error&) {  // the model's mistake; the client sees what it wrote
+  }
+  return {{"raw_arguments", text}};
+}
+
+void append(FinishedAnswer& answer, const AnswerDelta& delta) {
+  answer.reasoning += delta.reasoning;
+  answer.content += delta.content;
+  answer.tokens.insert(answer.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+  for (const ToolCallDelta& part : delta.tool_calls) {
+    auto& calls = answer.tool_calls;
+    const auto same = [&](const ToolCallDelta& call) { return call.index == part.index; };
+    const auto call = std::find_if(calls.begin(), calls.end(), same);
+    if (call == calls.end()) {
+      calls.push_back(part);
+    } else {
+      call->arguments += part.arguments;
+    }
+  }
+}
+
+std::unique_ptr<Format> make_format(Api api, FormatContext context) {
+  switch (api) {
+    case Api::kChat:
+      return make_chat_format(std::move(context));
+    case Api::kCompletions:
+      return make_completions_format(std::move(context));
+    case Api::kResponses:
+      return make_responses_format(std::move(context));
+    case Api::kMessages:
+      return make_messages_format(std::move(context));
+    case Api::kGenerate:
+      return make_generate_format(std::move(context));
+  }
+  return nullptr;
+}
+
+std::string error_body(Api api, const ApiError& error) {
+  if (api != Api::kMessages) return to_line(openai_error(error));
+  return to_line({{"type", "error"}, {"error", {{"type", messages_type(error.status)}, {"message", error.message}}}});
+}
+
+}  // namespace ashlar::server

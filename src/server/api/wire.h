@@ -1,0 +1,42 @@
+#pragma once
+// Pieces of JSON that several formats share.
+
+#include <string>
+
+#include "server/generation.h"
+
+namespace ashlar::server {
+
+/// One line; whatever is not UTF-8 becomes U+FFFD.
+std::string to_line(const Json& value);
+/// An event of a stream.
+std::string event(const Json& data);
+std::string event(const std::string& name, const Json& data);
+inline constexpr const char* kDone = "data: [DONE]\n\n";
+
+/// {prompt_tokens, completion_tokens, total_tokens, ..._details}
+Json openai_usage(const Usage& usage);
+/// {error: {message, type, param, code}}
+Json openai_error(const ApiError& error);
+/// "stop", "length" or "tool_calls". An answer that was cut short by the server counts as too long.
+const char* openai_reason(AnswerEnd::Reason reason);
+/// {id, type, function: {name, arguments}}
+Json openai_call(const ToolCallDelta& call);
+
+/// A token's text: broken characters become U+FFFD.
+std::string token_text(const std::string& bytes);
+/// Finite, since JSON has no infinity.
+double finite_logprob(float value);
+/// {token, logprob, bytes, top_logprobs: [...]}
+Json token_entry(const TokenPiece& piece);
+Json token_entries(const std::vector<TokenPiece>& pieces);
+
+/// Sums figures over the answers of a request.
+void add_stats(RequestStats& sum, const RequestStats& stats);
+/// {speculative_decoding: {drafted, accepted, verify_steps, mean_length, drafted_per_position, accepted_per_position}}
+Json metrics(const RequestStats& sum);
+
+/// Arguments as an object; what is none becomes {"raw_arguments": text}.
+Json arguments_object(const std::string& text);
+
+}  // namespace ashlar::server

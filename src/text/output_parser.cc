@@ -1,0 +1,158 @@
+#include "text/output_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ashlar::text {
+namespace {
+
+constexpr std::string_view kThink = "<think>";
+constexpr std::string_view kEndThink = "</think>";
+constexpr std::string_view kCallTag = "<tool_call>";
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/// Where the white space that ends at `end` begins, at most kMaxSpace bytes before.
+size_t space_begin(std::string_view text, size_t end) {
+  const size_t low = end - std::min(end, OutputParser::kMaxSpace);
+  while (end > low && is_space(text[end - 1])) --end;
+  return end;
+}
+
+/// Bytes at the end of `text` that may turn out to be `tag`, or white space before it.
+size_t undecided(std::string_view text, std::string_view tag) {
+  size_t length = std::min(text.size(), tag.size() - 1);
+  while (!tag.starts_with(text.substr(text.size() - length))) --length;
+  return text.size() - space_begin(text, text.size() - length);
+}
+
+}  // namespace
+
+OutputParser::OutputParser(Options options) : options_(options) {
+  if (!options_.reasoning) state_ = State::kContent;
+}
+
+OutputParser::Parts OutputParser::push(std::string_view text) {
+  Parts parts;
+  buffer_ += text;
+  while (step(parts)) {
+  }
+  return parts;
+}
+
+bool OutputParser::step(Parts& parts) {
+  switch (state_) {
+    case State::kStart:
+      return step_start();
+    case State::kReasoning:
+      return step_reasoning(parts);
+    case State::kContent:
+      return step_content(parts);
+    case State::kCall:
+      return step_call(parts);
+  }
+  return false;
+}
+
+bool OutputParser::step_start() {
+  const size_t begin = std::find_if_not(buffer_.begin(), buffer_.end(), is_space) - buffer_.begin();
+  const std::string_view rest = std::string_view(buffer_).substr(begin);
+  if (begin <= kMaxSpace) {
+    if (rest.size() < kThink.size() && kThink.starts_with(rest)) return false;
+    if (rest.starts_with(kThink)) {
+      buffer_.erase(0, begin + kThink.size());
+      state_ = State::kReasoning;
+      trimming_ = true;
+      return true;
+    }
+  }
+  state_ = options_.starts_in_reasoning ? State::kReasoning : State::kContent;
+  trimming_ = options_.starts_in_reasoning;
+  return true;
+}
+
+// Drops white space after a tag. False if no other text has come yet.
+bool OutputParser::trim() {
+  if (!trimming_) return true;
+  buffer_.erase(buffer_.begin(), std::find_if_not(buffer_.begin(), buffer_.end(), is_space));
+  trimming_ = buffer_.empty();
+  return !trimming_;
+}
+
+bool OutputParser::step_reasoning(Parts& parts) {
+  if (!trim()) return false;
+  const size_t found = buffer_.find(kEndThink);
+  if (found == std::string::npos) {
+    const size_t sure = buffer_.size() - undecided(buffer_, kEndThink);
+    parts.reasoning.append(buffer_, 0, sure);
+    buffer_.erase(0, sure);
+    return false;
+  }
+  parts.reasoning.append(buffer_, 0, space_begin(buffer_, found));
+  buffer_.erase(0, found + kEndThink.size());
+  state_ = State::kContent;
+  trimming_ = true;
+  return true;
+}
+
+bool OutputParser::step_content(Parts& parts) {
+  if (!trim()) return false;
+  const size_t found = options_.tool_calls ? buffer_.find(kCallTag) : std::string::npos;
+  if (found == std::string::npos) {
+    const size_t sure = buffer_.size() - (options_.tool_calls ? undecided(buffer_, kCallTag) : 0);
+    parts.content.append(buffer_, 0, sure);
+    buffer_.erase(0, sure);
+    return false;
+  }
+  const size_t end = space_begin(buffer_, found);
+  parts.content.append(buffer_, 0, end);
+  before_call_ = buffer_.substr(end, found - end);
+  buffer_.erase(0, found + kCallTag.size());
+  state_ = State::kCall;
+  call_.emplace();
+  return true;
+}
+
+void OutputParser::take_news(ToolCallReader::News& news, Parts& parts) {
+  if (!news.name && news.arguments.empty()) return;
+  if (news.name) ++calls_;
+  parts.calls.push_back({calls_ - 1, news.name.value_or(""), std::move(news.arguments)});
+}
+
+void OutputParser::fail_call(Parts& parts) {
+  parts.content += before_call_;
+  parts.content += kCallTag;
+  buffer_.insert(0, call_->body());
+  call_.reset();
+  state_ = State::kContent;
+}
+
+bool OutputParser::step_call(Parts& parts) {
+  ToolCallReader::News news;
+  auto status = ToolCallReader::Status::kOpen;
+  size_t used = 0;
+  while (used < buffer_.size() && status == ToolCallReader::Status::kOpen) status = call_->feed(buffer_[used++], news);
+  buffer_.erase(0, used);
+  take_news(news, parts);
+  if (status == ToolCallReader::Status::kFailed) fail_call(parts);
+  if (status == ToolCallReader::Status::kClosed) {
+    call_.reset();
+    state_ = State::kContent;
+    trimming_ = true;
+  }
+  return status != ToolCallReader::Status::kOpen;
+}
+
+OutputParser::Parts OutputParser::finish() {
+  Parts parts;
+  if (state_ == State::kCall) {
+    ToolCallReader::News news;
+    if (call_->finish(news) == ToolCallReader::Status::kFailed) fail_call(parts);
+    take_news(news, parts);
+  }
+  const bool reasoning = in_reasoning();
+  (reasoning ? parts.reasoning : parts.content) += std::exchange(buffer_, {});
+  return parts;
+}
+
+}  // namespace ashlar::text

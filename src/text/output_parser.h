@@ -1,0 +1,72 @@
+#pragma once
+// The text of an answer, taken apart while it arrives: reasoning, content, function calls.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tool_call_reader.h"
+
+namespace ashlar::text {
+
+/// Splits <think>...</think> at the start of an answer and Hermes calls, <tool_call>{"name", "arguments"}</tool_call>,
+/// from its content. What comes out, put together, does not depend on how the text was cut into parts. White space
+/// around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call and is none stays
+/// content, unchanged. A call whose name and first bracket of the arguments have been read stays a call: its arguments
+/// are what the model wrote, JSON or not. Text between a call's object and its closing tag is dropped. Not thread-safe.
+class OutputParser {
+ public:
+  struct Options {
+    bool reasoning = true;             ///< look for <think>
+    bool starts_in_reasoning = false;  ///< the prompt ended with <think>
+    bool tool_calls = true;            ///< look for <tool_call>
+  };
+  struct CallPart {
+    int32_t index = 0;      ///< of the call within the answer
+    std::string name;       ///< in the call's first part only
+    std::string arguments;  ///< JSON text to append
+  };
+  struct Parts {
+    std::string reasoning;
+    std::string content;
+    std::vector<CallPart> calls;
+  };
+  static constexpr size_t kMaxSpace = 64;
+
+  explicit OutputParser(Options options);
+
+  /// The next part of the text; returns what later text cannot change.
+  Parts push(std::string_view text);
+  /// The end of the text: what was held back. Nothing may be pushed afterwards.
+  Parts finish();
+
+  /// True while text goes to the reasoning part.
+  bool in_reasoning() const {
+    return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning);
+  }
+  int32_t calls() const { return calls_; }  ///< function calls begun so far
+
+ private:
+  enum class State { kStart, kReasoning, kContent, kCall };
+  // Each takes from buffer_ what it can; false: wants more text.
+  bool step(Parts& parts);
+  bool step_start();
+  bool step_reasoning(Parts& parts);
+  bool step_content(Parts& parts);
+  bool step_call(Parts& parts);
+  void fail_call(Parts& parts);
+  void take_news(ToolCallReader::News& news, Parts& parts);
+  bool trim();
+
+  Options options_;
+  State state_ = State::kStart;
+  std::string buffer_;       // text not yet decided
+  bool trimming_ = false;    // white space at the front of buffer_ belongs to the tag before it
+  std::string before_call_;  // white space before the open call
+  std::optional<ToolCallReader> call_;
+  int32_t calls_ = 0;
+};
+
+}  // namespace ashlar::text

@@ -1,0 +1,79 @@
+// Any bytes as a request: the first byte picks the endpoint. It is accepted, or refused with a message that is UTF-8.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "server/api/formats.h"
+#include "server/api/parse.h"
+#include "text/output_parser.h"
+#include "text/utf8.h"
+
+namespace {
+
+using namespace ashlar;
+using namespace ashlar::server;
+
+template <class T>
+void judge(const Parsed<T>& parsed) {
+  if (parsed.ok()) return;
+  const ApiError& error = parsed.error();
+  const bool sound =
+      error.status == 400 && !error.message.empty() && text::is_valid_utf8(error_body(Api::kChat, error));
+  if (!sound) std::abort();
+}
+
+void split(std::string_view bytes) {
+  text::OutputParser whole({}), parts({});
+  std::string a = whole.push(bytes).content, b;
+  a += whole.finish().content;
+  for (const char& c : bytes) b += parts.push({&c, 1}).content;
+  b += parts.finish().content;
+  if (a != b) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const ApiLimits kLimits;
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] % 10 == 9) {
+    split(bytes);
+    return 0;
+  }
+  const auto body = parse_body(bytes);
+  judge(body);
+  if (!body.ok()) return 0;
+  switch (data[0] % 10) {
+    case 0:
+      judge(parse_chat(body.value(), kLimits));
+      break;
+    case 1:
+      judge(parse_completions(body.value(), kLimits));
+      break;
+    case 2:
+      judge(parse_responses(body.value(), kLimits));
+      break;
+    case 3:
+      judge(parse_messages(body.value(), kLimits));
+      break;
+    case 4:
+      judge(parse_count_tokens(body.value(), kLimits));
+      break;
+    case 5:
+      judge(parse_generate(body.value(), kLimits));
+      break;
+    case 6:
+      judge(parse_tokenize(body.value(), kLimits));
+      break;
+    case 7:
+      judge(parse_detokenize(body.value(), kLimits));
+      break;
+    default:
+      judge(parse_apply_template(body.value(), kLimits));
+      break;
+  }
+  return 0;
+}

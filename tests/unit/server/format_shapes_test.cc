@@ -1,0 +1,101 @@
+// Shapes that clients depend on, by hand; and samples for tests/tools/check_api_shapes.py, which holds them against the
+// official clients' models: ASHLAR_API_SAMPLES names the folder they are written to.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "unit/server/format_samples.h"
+
+namespace ashlar::server::test {
+namespace {
+
+FormatContext context_with_logprobs() {
+  FormatContext context;
+  context.id = "1";
+  context.model = "m";
+  context.generation.prompts = {TextPrompt{"p"}};
+  context.generation.sampling.top_logprobs = 1;
+  return context;
+}
+
+FinishedAnswer half_character() {
+  FinishedAnswer answer;
+  answer.content = "é";
+  for (const char* bytes : {"\xC3", "\xA9"}) {
+    TokenPiece piece{7, bytes, {}, {"\xC3"}};
+    piece.logprobs.token = -0.5f;
+    piece.logprobs.n_top = 1;
+    piece.logprobs.top_values[0] = -0.25f;
+    answer.tokens.push_back(piece);
+  }
+  return answer;
+}
+
+TEST(FormatShapes, HalfCharactersKeepTheirBytes) {
+  const Json chat = Json::parse(make_format(Api::kChat, context_with_logprobs())->body({half_character()}, {}));
+  EXPECT_EQ(
+      chat["choices"][0]["logprobs"]["content"][0],
+      Json::parse(
+          R"({"token":"\ufffd","logprob":-0.5,"bytes":[195],"top_logprobs":[{"token":"\ufffd","logprob":-0.25,"bytes":[195]}]})"));
+  const Json text = Json::parse(make_format(Api::kCompletions, context_with_logprobs())->body({half_character()}, {}));
+  EXPECT_EQ(
+      text["choices"][0]["logprobs"],
+      Json::parse(
+          R"({"tokens":["\ufffd","\ufffd"],"token_logprobs":[-0.5,-0.5],"top_logprobs":[{"\ufffd":-0.25},{"\ufffd":-0.25}],"text_offset":[0,1]})"));
+}
+
+TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
+  const auto format = make_format(Api::kChat, context_with_logprobs());
+  AnswerDelta delta;
+  delta.tool_calls = {{1, "call_a", "f", ""}};
+  const std::string first = format->delta(delta);
+  EXPECT_NE(first.find(
+                R"("tool_calls":[{"index":1,"id":"call_a","type":"function","function":{"name":"f","arguments":""}}])"),
+            std::string::npos)
+      << first;
+  delta.tool_calls = {{1, "", "", "{}"}};
+  const std::string second = format->delta(delta);
+  EXPECT_NE(second.find(R"("tool_calls":[{"index":1,"function":{"arguments":"{}"}}])"), std::string::npos) << second;
+}
+
+TEST(FormatShapes, Errors) {
+  const ApiError error{429, "rate_limit_error", "full", "", "queue_full", 3};
+  EXPECT_EQ(error_body(Api::kChat, error),
+            R"({"error":{"message":"full","type":"rate_limit_error","param":null,"code":"queue_full"}})");
+  EXPECT_EQ(error_body(Api::kMessages, error),
+            R"({"type":"error","error":{"type":"rate_limit_error","message":"full"}})");
+  const std::string chat = make_format(Api::kChat, {})->failed(error);
+  EXPECT_EQ(chat, "data: " + error_body(Api::kChat, error) + "\n\ndata: [DONE]\n\n");
+  EXPECT_EQ(make_format(Api::kMessages, {})->failed(error),
+            "event: error\ndata: " + error_body(Api::kMessages, error) + "\n\n");
+  const std::string responses = make_format(Api::kResponses, {})->failed(error);
+  EXPECT_EQ(responses.rfind("event: response.failed\n", 0), 0u);
+}
+
+TEST(FormatShapes, BrokenArgumentsAreShown) {
+  FinishedAnswer answer;
+  answer.tool_calls = {{0, "a", "f", "{oops"}};
+  const Json body = Json::parse(make_format(Api::kMessages, {})->body({answer}, {}));
+  EXPECT_EQ(body["content"][0]["input"], Json::parse(R"({"raw_arguments":"{oops"})"));
+}
+
+TEST(FormatShapes, WriteSamples) {
+  const char* folder = std::getenv("ASHLAR_API_SAMPLES");
+  if (folder == nullptr) GTEST_SKIP() << "ASHLAR_API_SAMPLES is not set";
+  const char* names[] = {"chat", "completions", "responses", "messages", "generate"};
+  for (int api = 0; api < 5; ++api) {
+    std::mt19937 random(99);
+    for (int i = 0; i < 40; ++i) {
+      const Sample sample = make_sample(static_cast<Api>(api), random);
+      const std::string stem = std::string(folder) + "/" + names[api] + "_" + std::to_string(i);
+      std::ofstream(stem + ".json") << sample.body;
+      std::ofstream(stem + ".sse") << sample.stream;
+      ASSERT_TRUE(std::ifstream(stem + ".sse").good()) << stem;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::server::test

@@ -1,0 +1,190 @@
+// Splitting answers: examples by hand, and the law that cuts do not matter.
+
+#include "text/output_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace ashlar::text::test {
+namespace {
+
+struct Split {
+  std::string reasoning, content;
+  std::vector<std::pair<std::string, std::string>> calls;  // name, arguments
+  bool operator==(const Split&) const = default;
+};
+
+void PrintTo(const Split& split, std::ostream* out) {
+  *out << "reasoning <" << split.reasoning << "> content <" << split.content << ">";
+  for (const auto& [name, arguments] : split.calls) *out << " call " << name << " <" << arguments << ">";
+}
+
+void take(const OutputParser::Parts& parts, Split& split) {
+  split.reasoning += parts.reasoning;
+  split.content += parts.content;
+  for (const auto& part : parts.calls) {
+    if (!part.name.empty()) {
+      EXPECT_EQ(part.index, static_cast<int32_t>(split.calls.size()));
+      split.calls.emplace_back(part.name, "");
+    }
+    ASSERT_EQ(part.index + 1, static_cast<int32_t>(split.calls.size()));
+    split.calls.back().second += part.arguments;
+  }
+}
+
+Split parse(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
+  OutputParser parser(options);
+  Split split;
+  for (const std::string& piece : pieces) take(parser.push(piece), split);
+  take(parser.finish(), split);
+  return split;
+}
+
+constexpr OutputParser::Options kOpened{true, true, true};
+using Calls = std::vector<std::pair<std::string, std::string>>;
+
+TEST(OutputParser, ByHand) {
+  EXPECT_EQ(parse({"Hello <b>you</b>\n"}), (Split{"", "Hello <b>you</b>\n", {}}));
+  EXPECT_EQ(parse({"<think>\nhm\n</think>\n\nYes."}), (Split{"hm", "Yes.", {}}));
+  EXPECT_EQ(parse({"hm\n</think>\n\nYes."}, kOpened), (Split{"hm", "Yes.", {}}));
+  EXPECT_EQ(parse({"<think>hm</think>Yes."}, kOpened), (Split{"hm", "Yes.", {}}));
+  EXPECT_EQ(parse({"<think>cut of"}), (Split{"cut of", "", {}}));
+  EXPECT_EQ(parse({"say <think>x</think>"}), (Split{"", "say <think>x</think>", {}}));  // not at the start
+  EXPECT_EQ(parse({"<think>a</think>b"}, {false, false, true}), (Split{"", "<think>a</think>b", {}}));
+  EXPECT_EQ(parse({"<thin"}), (Split{"", "<thin", {}}));
+  EXPECT_EQ(parse({"  "}), (Split{"", "  ", {}}));
+}
+
+TEST(OutputParser, Calls) {
+  EXPECT_EQ(parse({R"(Let me see.
+<tool_call>
+{"name": "f", "arguments": {"a": [1, "}</tool_call>"]}}
+</tool_call>
+<tool_call>{"name":"g","arguments":{}}</tool_call>)"}),
+            (Split{"", "Let me see.", Calls{{"f", R"({"a": [1, "}</tool_call>"]})"}, {"g", "{}"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"arguments": {"x": 1e5}, "name": "f"}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"x": 1e5})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name": "f"}</tool_call>after)"}), (Split{"", "after", Calls{{"f", "{}"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "arguments": "{\"a\":1}"}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name": "f", "parameters": {"a":1}}</tool_call>)"}),
+            (Split{"", "", Calls{{"f", R"({"a":1})"}}}));
+  EXPECT_EQ(parse({R"(<think>w</think><tool_call>{"name":"\u0066\"","arguments":{"a":"\"}"}})"}),
+            (Split{"w", "", Calls{{"f\"", R"({"a":"\"}"})"}}}));  // no closing tag
+}
+
+TEST(OutputParser, WhatIsNoCallStaysAsItIs) {
+  for (const char* text :
+       {"a\n<tool_call>oops</tool_call> b", "<tool_call>{\"name\": 1}</tool_call>", "<tool_call>[1]</tool_call>",
+        "<tool_call>{\"name\": \"\"}</tool_call>", "<tool_call>{\"name\": \"f\", \"argu", "x <tool_call>",
+        "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>", "<tool_call>{]}</tool_call>",
+        "<tool_call>{\"a\":1,\"a\":2}</tool_call>", "<tool_call", "</tool_call>",
+        "<tool_call>{\"name\": \"f\" \"arguments\": {}}</tool_call>"}) {
+    EXPECT_EQ(parse({text}), (Split{"", text, {}})) << text;
+    EXPECT_EQ(parse({text}, {true, false, false}), (Split{"", text, {}})) << text;
+  }
+  EXPECT_EQ(parse({"<tool_call>no<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>"}),
+            (Split{"", "<tool_call>no", Calls{{"f", "{}"}}}));
+}
+
+TEST(OutputParser, ArgumentsThatBreakAreHandedOnAsWritten) {
+  EXPECT_EQ(parse({R"(<tool_call>{"name":"f","arguments":{"a":<1>]}}</tool_call>more)"}),
+            (Split{"", "more", Calls{{"f", R"({"a":<1>]}})"}}}));
+  EXPECT_EQ(parse({R"(<tool_call>{"name":"f","arguments":{"a": "b)"}), (Split{"", "", Calls{{"f", R"({"a": "b)"}}}));
+}
+
+TEST(OutputParser, StreamsWithoutDelay) {
+  OutputParser parser({});
+  EXPECT_EQ(parser.push("<think>").reasoning, "");
+  EXPECT_TRUE(parser.in_reasoning());
+  EXPECT_EQ(parser.push("one two").reasoning, "one two");
+  EXPECT_EQ(parser.push(" </thin").reasoning, "");
+  EXPECT_EQ(parser.push("k>").reasoning, "");
+  EXPECT_EQ(parser.push("text <").content, "text");
+  EXPECT_EQ(parser.push("b").content, " <b");
+  auto parts = parser.push("<tool_call>{\"name\":\"f\",\"arguments\":{\"k\":");
+  ASSERT_EQ(parts.calls.size(), 1u);
+  EXPECT_EQ(parts.calls[0].name, "f");
+  EXPECT_EQ(parts.calls[0].arguments, "{\"k\":");
+  parts = parser.push("\"v");
+  ASSERT_EQ(parts.calls.size(), 1u);
+  EXPECT_EQ(parts.calls[0].arguments, "\"v");
+}
+
+std::string random_text(std::mt19937& random) {
+  static const std::vector<std::string> kPieces = {"<think>",
+                                                   "</think>",
+                                                   "<tool_call>",
+                                                   "</tool_call>",
+                                                   "{\"name\":",
+                                                   "\"f\"",
+                                                   ",\"arguments\":",
+                                                   "{",
+                                                   "}",
+                                                   "\"",
+                                                   "\\",
+                                                   "[",
+                                                   "]",
+                                                   " ",
+                                                   "\n",
+                                                   "<",
+                                                   "word",
+                                                   "é",
+                                                   ":",
+                                                   "1",
+                                                   R"({"name": "g", "arguments": {"a": 1}})",
+                                                   R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
+                                                   R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)",
+                                                   std::string(70, ' ')};
+  std::string text;
+  const int n = static_cast<int>(random() % 14);
+  for (int i = 0; i < n; ++i) text += kPieces[random() % kPieces.size()];
+  return text;
+}
+
+TEST(OutputParser, CutsDoNotMatter) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20000; ++round) {
+    const std::string text = random_text(random);
+    const OutputParser::Options options{random() % 4 != 0, random() % 3 == 0, random() % 4 != 0};
+    std::vector<std::string> pieces;
+    for (size_t at = 0; at < text.size();) {
+      const size_t n = 1 + random() % 5;
+      pieces.push_back(text.substr(at, n));
+      at += n;
+    }
+    ASSERT_EQ(parse(pieces, options), parse({text}, options)) << text;
+  }
+}
+
+/// Every letter of the answer comes out once, unless a call was read: only tags and white space around them go.
+TEST(OutputParser, LosesNothing) {
+  std::mt19937 random(8);
+  const auto letters = [](std::string text) {
+    for (const std::string tag : {"<think>", "</think>"}) {
+      for (size_t at = text.find(tag); at != std::string::npos; at = text.find(tag)) text.erase(at, tag.size());
+    }
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    return text;
+  };
+  int compared = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const std::string text = random_text(random);
+    const Split split = parse({text});
+    if (!split.calls.empty()) continue;
+    ++compared;
+    ASSERT_EQ(letters(split.reasoning + split.content), letters(text)) << text;
+  }
+  EXPECT_GT(compared, 5000);
+}
+
+TEST(OutputParser, LongAnswersTakeLinearTime) {
+  OutputParser parser({});
+  for (int i = 0; i < 200000; ++i) parser.push(i % 2 == 0 ? "\n" : " ");
+  for (int i = 0; i < 20000; ++i) parser.push("<tool_call>{\"");
+  parser.finish();
+}
+
+}  // namespace
+}  // namespace ashlar::text::test
