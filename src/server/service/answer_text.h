@@ -1,0 +1,53 @@
+#pragma once
+// The tokens of one answer to what its client gets: text, reasoning, function calls, log-probabilities.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/event_queue.h"
+#include "server/generation.h"
+#include "server/service/served_model.h"
+#include "text/output_parser.h"
+#include "text/output_text.h"
+
+namespace ashlar::server {
+
+class AnswerText {
+ public:
+  /// `model` outlives this. `calls`: look for function calls.
+  AnswerText(const ServedModel& model, const Generation& generation, int32_t index, bool starts_in_reasoning,
+             bool calls);
+
+  /// The next tokens. After a stop string nothing is taken.
+  AnswerDelta take(const TokenChunk& chunk);
+  /// The end: what was held back.
+  AnswerDelta finish();
+
+  bool stopped() const { return text_.stopped(); }
+  const std::string& stop_string() const { return stop_string_; }
+  int32_t tokens() const { return tokens_; }  ///< taken, the stop token included
+  int32_t reasoning_tokens() const { return reasoning_tokens_; }
+  bool called() const { return parser_.calls() > 0; }
+
+ private:
+  void add(text::OutputParser::Parts parts, AnswerDelta& delta);
+  TokenPiece piece(int32_t id, const TokenLogprobs& logprobs) const;
+  bool ends(int32_t id) const;
+
+  const ServedModel& model_;
+  const std::vector<std::string> stops_;
+  const std::vector<int32_t> stop_ids_;
+  const int32_t index_;
+  const int32_t max_calls_;
+  OutputText text_;
+  text::OutputParser parser_;
+  std::string stop_string_;
+  int32_t tokens_ = 0;
+  int32_t reasoning_tokens_ = 0;
+};
+
+/// "call_" and 24 random hexadecimal digits.
+std::string random_call_id();
+
+}  // namespace ashlar::server

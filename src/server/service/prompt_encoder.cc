@@ -1,0 +1,140 @@
+#include "server/service/prompt_encoder.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+
+namespace ashlar::server {
+namespace {
+
+// Private-use characters that differ from run to run, so that nobody can write the marker on purpose.
+std::string random_marker() {
+  std::random_device random;
+  std::string marker;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned code = 0xE000 + random() % 0x1900;
+    marker += static_cast<char>(0xE0 | (code >> 12));
+    marker += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
+    marker += static_cast<char>(0x80 | (code & 0x3F));
+  }
+  return marker;
+}
+
+bool ends_with_open_think(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  return text.ends_with("<think>");
+}
+
+ApiError refused(const std::string& message, const std::string& param) {
+  return ApiError{400, "invalid_request_error", message, param, "", 0};
+}
+
+}  // namespace
+
+PromptEncoder::PromptEncoder(const ServedModel& model) : model_(model), marker_(random_marker()) {
+  for (int32_t id = 0; id < model.tokenizer->vocab_size(); ++id) {
+    if (!model.tokenizer->is_special(id)) continue;
+    const std::string_view content = model.tokenizer->token_content(id);
+    if (!content.empty()) specials_.emplace_back(content);
+  }
+  std::sort(specials_.begin(), specials_.end(),
+            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+}
+
+std::string PromptEncoder::mark(const std::string& text) const {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size(); ++at) {
+    out += text[at];
+    const std::string_view rest = std::string_view(text).substr(at);
+    const bool special = std::any_of(specials_.begin(), specials_.end(),
+                                     [rest](const std::string& spelling) { return rest.starts_with(spelling); });
+    if (special) out += marker_;
+  }
+  return out;
+}
+
+Json PromptEncoder::mark_strings(const Json& value) const {
+  if (value.is_string()) return mark(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return value;
+  Json out = value;
+  for (auto& item : out.items()) {
+    // A role is no text of the user's, and templates compare it.
+    if (item.key() != "role") item.value() = mark_strings(item.value());
+  }
+  return out;
+}
+
+// Parts with a marker are encoded apart, as text; the rest as the template wrote it.
+std::vector<int32_t> PromptEncoder::encode_marked(const std::string& marked) const {
+  std::vector<int32_t> ids;
+  const auto add = [&](std::string_view text, bool parse_special) {
+    if (text.empty()) return;
+    const std::vector<int32_t> more =
+        model_.tokenizer->encode(text, {.add_special_tokens = false, .parse_special = parse_special});
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  size_t from = 0;
+  for (size_t at = marked.find(marker_); at != std::string::npos; at = marked.find(marker_, from)) {
+    const size_t behind = at + marker_.size();
+    if (at == from) {  // the byte before it is gone: a template cut the text there
+      from = behind;
+      continue;
+    }
+    std::string spelling = marked[at - 1] + marked.substr(behind, specials_.front().size());
+    const auto found = std::find_if(specials_.begin(), specials_.end(),
+                                    [&](const std::string& special) { return spelling.starts_with(special); });
+    const size_t length = found == specials_.end() ? 1 : found->size();
+    add(std::string_view(marked).substr(from, at - 1 - from), true);
+    add(std::string_view(spelling).substr(0, length), false);
+    from = behind + length - 1;
+  }
+  add(std::string_view(marked).substr(from), true);
+  return ids;
+}
+
+std::string PromptEncoder::render_marked(const ChatPrompt& prompt) const {
+  return model_.chat_template->render(mark_strings(prompt.messages), mark_strings(prompt.tools),
+                                      prompt.add_generation_prompt, prompt.template_kwargs);
+}
+
+Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
+  if (model_.chat_template == nullptr) {
+    return refused("the model " + model_.name + " has no chat template; use /v1/completions", "messages");
+  }
+  try {
+    std::string text = render_marked(prompt);
+    for (size_t at = text.find(marker_); at != std::string::npos; at = text.find(marker_, at)) {
+      text.erase(at, marker_.size());
+    }
+    return text;
+  } catch (const Error& error) {
+    return refused(error.what(), "messages");
+  }
+}
+
+Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens) const {
+  EncodedPrompt out;
+  try {
+    if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
+      out.ids = tokens->ids;
+    } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
+      out.text = text->text;
+      out.ids = model_.tokenizer->encode(text->text, {.add_special_tokens = add_special_tokens});
+    } else {
+      const auto& chat = std::get<ChatPrompt>(prompt);
+      Parsed<std::string> rendered = render(chat);
+      if (!rendered) return rendered.error();
+      out.text = std::move(rendered.value());
+      out.ids = encode_marked(render_marked(chat));
+      out.starts_in_reasoning = ends_with_open_think(out.text);
+    }
+  } catch (const Error& error) {
+    return refused(error.what(), "");
+  }
+  if (out.ids.empty()) return refused("the prompt is empty; expected at least one token", "prompt");
+  return out;
+}
+
+}  // namespace ashlar::server

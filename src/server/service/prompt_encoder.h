@@ -1,0 +1,42 @@
+#pragma once
+// Prompts to token ids. What a user wrote stays text: the spelling of a special token inside a message does not become
+// that token.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/api/parsed.h"
+#include "server/service/served_model.h"
+
+namespace ashlar::server {
+
+struct EncodedPrompt {
+  std::vector<int32_t> ids;
+  std::string text;                  ///< empty if the prompt came as ids
+  bool starts_in_reasoning = false;  ///< the template opened <think>
+};
+
+/// Immutable; any number of threads may use it.
+class PromptEncoder {
+ public:
+  /// `model` outlives this.
+  explicit PromptEncoder(const ServedModel& model);
+
+  /// Ids and text, or a 400. `add_special_tokens`: what the tokenizer puts around a text; not for conversations.
+  Parsed<EncodedPrompt> encode(const Prompt& prompt, bool add_special_tokens = true) const;
+  /// The text of a conversation.
+  Parsed<std::string> render(const ChatPrompt& prompt) const;
+
+ private:
+  std::string render_marked(const ChatPrompt& prompt) const;
+  std::string mark(const std::string& text) const;
+  Json mark_strings(const Json& value) const;
+  std::vector<int32_t> encode_marked(const std::string& marked) const;
+
+  const ServedModel& model_;
+  std::string marker_;                ///< put behind the first byte of a special token's spelling in a user's text
+  std::vector<std::string> specials_;  ///< spellings, longest first
+};
+
+}  // namespace ashlar::server
