@@ -136,6 +136,18 @@ Expr JsonValues::different_from(const std::vector<std::u32string>& names, size_t
   return builder_.alternatives(std::move(ways));
 }
 
+Expr JsonValues::constant(const Json& value) {
+  if (!value.is_structured() || value.empty()) return builder_.literal(json_text(value));
+  std::vector<Expr> parts = {builder_.literal(value.is_object() ? "{" : "["), space()};
+  for (const auto& [name, part] : value.items()) {
+    if (parts.size() > 2) parts.push_back(comma());
+    if (value.is_object()) parts.insert(parts.end(), {builder_.literal(json_text(name) + ":"), short_space()});
+    parts.push_back(constant(part));
+  }
+  parts.insert(parts.end(), {space(), builder_.literal(value.is_object() ? "}" : "]")});
+  return builder_.sequence(std::move(parts));
+}
+
 Expr JsonValues::make_object() {
   const Expr member = builder_.rule(
       "member", builder_.sequence({string(), builder_.literal(":"), short_space(), value()}));

@@ -12,7 +12,7 @@
 
 namespace ashlar::grammar {
 
-/// A JSON text of the value without white space; the only spelling of a constant.
+/// A JSON text of the value without white space; the only spelling of a constant that is no object or list.
 std::string json_text(const Json& value);
 
 class JsonValues {
@@ -30,6 +30,8 @@ class JsonValues {
   /// Any string but these, each in one spelling.
   Expr string_except(std::vector<std::string> names);
 
+  /// Exactly this value, with the white space of any other; members in the same order.
+  Expr constant(const Json& value);
   Expr boolean();
   Expr number();
   /// Any object, array, value.

@@ -195,15 +195,21 @@ Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
   for (const char* key : kStructure) rest.erase(key);
   const bool more = has_more_than(rest, "");
   std::vector<std::string> texts;
+  std::vector<Expr> ways;
   for (const Json& value : values) {
     const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
     if (schema.contains("type") && !null_too && !has_type(value, schema["type"])) continue;
     if (more && !constant_fits(value, rest, pointer)) continue;
-    texts.push_back(json_text(value));
-    builder_.step(static_cast<int64_t>(texts.back().size()));
+    if (value.is_structured()) {
+      ways.push_back(values_.constant(value));
+    } else {
+      texts.push_back(json_text(value));
+      builder_.step(static_cast<int64_t>(texts.back().size()));
+    }
   }
-  if (texts.empty()) schema_error(pointer, "none of the constants fits the other keywords");
-  return builder_.strings(std::move(texts));
+  if (texts.empty() && ways.empty()) schema_error(pointer, "none of the constants fits the other keywords");
+  if (!texts.empty()) ways.push_back(builder_.strings(std::move(texts)));
+  return builder_.alternatives(std::move(ways));
 }
 
 // Asks the grammar of the other keywords, which knows one spelling of a scalar.
