@@ -11,8 +11,8 @@ namespace ashlar::server {
 
 class GrammarConstraint final : public TokenConstraint {
  public:
-  /// The matcher stands at the beginning of the answer. `tokenizer`, which outlives this, spells what must come next, so
-  /// that it can be drafted; null: nothing is drafted.
+  /// The matcher stands at the beginning of the answer. `tokenizer`, which outlives this, spells what must come next,
+  /// so that it can be drafted; null: nothing is drafted.
   explicit GrammarConstraint(grammar::GrammarMatcher matcher, const Tokenizer* tokenizer = nullptr);
 
   bool mask(std::span<uint32_t> allowed) override;

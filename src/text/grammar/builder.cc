@@ -39,8 +39,7 @@ void Builder::check_input(size_t bytes) const {
 
 void Builder::check_nesting(int32_t depth, std::string_view what) const {
   if (depth <= limits_.nesting) return;
-  throw Error("grammar",
-              std::string(what) + ": nested deeper than " + std::to_string(limits_.nesting) + " levels");
+  throw Error("grammar", std::string(what) + ": nested deeper than " + std::to_string(limits_.nesting) + " levels");
 }
 
 Expr Builder::add(Node node) {
@@ -81,8 +80,8 @@ Expr Builder::alternatives(std::vector<Expr> parts) {
 Expr Builder::repeat(Expr part, int64_t min, int64_t max) {
   const int64_t most = std::max(min, max);
   if (most > limits_.repeat) {
-    throw Error("grammar", "a repetition of " + std::to_string(most) + " times; the limit is " +
-                               std::to_string(limits_.repeat));
+    throw Error("grammar",
+                "a repetition of " + std::to_string(most) + " times; the limit is " + std::to_string(limits_.repeat));
   }
   if (max >= 0 && max < min) return never();
   const Kind kind = exprs_[part].kind;

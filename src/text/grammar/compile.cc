@@ -80,8 +80,8 @@ Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOpt
         {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
   }
   const Expr call = builder.rule(
-      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "), builder.alternatives(std::move(ways)),
-                                     builder.literal("}" + calls.end)}));
+      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "),
+                                     builder.alternatives(std::move(ways)), builder.literal("}" + calls.end)}));
   const Expr more = builder.sequence({builder.literal("\n"), call});
   const int32_t others = std::max(calls.max_calls, 1) - 1;
   return finish(builder, builder.sequence({call, builder.repeat(more, 0, others)}), options);

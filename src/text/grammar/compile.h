@@ -1,6 +1,6 @@
 #pragma once
-// From what a request asks for to a grammar. Everything throws Error("grammar") that says what is not supported or which
-// limit was exceeded.
+// From what a request asks for to a grammar. Everything throws Error("grammar") that says what is not supported or
+// which limit was exceeded.
 
 #include <string>
 #include <string_view>

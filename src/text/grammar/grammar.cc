@@ -52,7 +52,8 @@ Grammar::Grammar(Parts parts) : parts_(std::move(parts)) {
   group_bytes();
 }
 
-// Nodes are settled in the order of their need, each once: a call needs the larger of its two ways, a split the smaller.
+// Nodes are settled in the order of their need, each once: a call needs the larger of its two ways, a split the
+// smaller.
 void Grammar::find_need(const Reverse& reverse) {
   const auto count = static_cast<uint32_t>(parts_.nodes.size());
   need_.assign(count, kNoWay);

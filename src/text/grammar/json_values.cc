@@ -13,9 +13,7 @@ constexpr int32_t kIndent = 40;  // spaces; tabs a quarter of it
 constexpr std::pair<char, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                                    {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
 
-CodePointSet plain_chars() {
-  return CodePointSet({{0x20, CodePointSet::kMax}}).without({{'"', '"'}, {'\\', '\\'}});
-}
+CodePointSet plain_chars() { return CodePointSet({{0x20, CodePointSet::kMax}}).without({{'"', '"'}, {'\\', '\\'}}); }
 
 ByteSet among(std::string_view bytes) {
   ByteSet set;
@@ -69,9 +67,9 @@ Expr JsonValues::make_char() {
   const auto hex = [this](int64_t n) { return builder_.repeat(builder_.bytes(among("0123456789abcdefABCDEF")), n, n); };
   const Expr not_d = builder_.sequence({builder_.bytes(among("0123456789abcefABCEF")), hex(3)});
   const Expr below = builder_.sequence({builder_.bytes(among("dD")), builder_.bytes(among("01234567")), hex(2)});
-  const Expr pair = builder_.sequence({builder_.bytes(among("dD")), builder_.bytes(among("89abAB")), hex(2),
-                                       builder_.literal("\\u"), builder_.bytes(among("dD")),
-                                       builder_.bytes(among("cdefCDEF")), hex(2)});
+  const Expr pair =
+      builder_.sequence({builder_.bytes(among("dD")), builder_.bytes(among("89abAB")), hex(2), builder_.literal("\\u"),
+                         builder_.bytes(among("dD")), builder_.bytes(among("cdefCDEF")), hex(2)});
   const Expr unicode = builder_.sequence({builder_.literal("u"), builder_.alternatives({not_d, below, pair})});
   const Expr escape = builder_.sequence(
       {builder_.literal("\\"), builder_.alternatives({builder_.bytes(among("\"\\/bfnrt")), unicode})});
@@ -149,8 +147,8 @@ Expr JsonValues::constant(const Json& value) {
 }
 
 Expr JsonValues::make_object() {
-  const Expr member = builder_.rule(
-      "member", builder_.sequence({string(), builder_.literal(":"), short_space(), value()}));
+  const Expr member =
+      builder_.rule("member", builder_.sequence({string(), builder_.literal(":"), short_space(), value()}));
   const Expr more = builder_.repeat(builder_.sequence({comma(), member}), 0, -1);
   const Expr members = builder_.optional(builder_.sequence({member, more, space()}));
   return builder_.sequence({builder_.literal("{"), space(), members, builder_.literal("}")});

@@ -1,7 +1,7 @@
 #pragma once
 // The pieces of JSON text that schemas are put together from. White space is bounded: after '{', '[', ',' and before
-// '}', ']' at most one space, or a line break with an indent; after ':' at most one space. A model that likes white space
-// must get on with it.
+// '}', ']' at most one space, or a line break with an indent; after ':' at most one space. A model that likes white
+// space must get on with it.
 
 #include <string>
 #include <string_view>

@@ -66,8 +66,8 @@ class GrammarMatcher {
   bool can_end() const;
   /// Nothing but the end is possible, or it has come.
   bool finished() const;
-  /// Neither the end nor any token is possible: only if the vocabulary lacks single bytes that the grammar needs, or the
-  /// grammar is too ambiguous (StateGraph::kMaxConfigs).
+  /// Neither the end nor any token is possible: only if the vocabulary lacks single bytes that the grammar needs, or
+  /// the grammar is too ambiguous (StateGraph::kMaxConfigs).
   bool dead();
   /// The bytes that must come next, at most `limit`.
   std::string forced(size_t limit) const;

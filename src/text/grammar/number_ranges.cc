@@ -69,13 +69,13 @@ Expr magnitudes(Builder& builder, NumberBound low, std::optional<NumberBound> hi
   std::vector<Expr> ways;
   ways.push_back(builder.sequence({natural_range(builder, from, to), builder.optional(fraction(builder))}));
   if (low.exclusive && low.value <= to) {
-    const Expr nonzero = builder.sequence({builder.repeat(builder.literal("0"), 0, 3),
-                                           builder.bytes(digits('1', '9')), any_digits(builder, 0, 2)});
+    const Expr nonzero = builder.sequence(
+        {builder.repeat(builder.literal("0"), 0, 3), builder.bytes(digits('1', '9')), any_digits(builder, 0, 2)});
     ways.push_back(builder.sequence({builder.literal(std::to_string(low.value) + "."), nonzero}));
   }
   if (high && !high->exclusive && high->value >= from) {
-    ways.push_back(builder.sequence({builder.literal(std::to_string(high->value)),
-                                     builder.optional(builder.literal(".0"))}));
+    ways.push_back(
+        builder.sequence({builder.literal(std::to_string(high->value)), builder.optional(builder.literal(".0"))}));
   }
   return builder.alternatives(std::move(ways));
 }
@@ -86,8 +86,7 @@ Expr integer_range(Builder& builder, int64_t low, int64_t high) {
   std::vector<Expr> ways;
   if (high >= 0) ways.push_back(natural_range(builder, std::max<int64_t>(low, 0), high));
   if (low < 0) {
-    ways.push_back(
-        builder.sequence({builder.literal("-"), natural_range(builder, std::max<int64_t>(-high, 1), -low)}));
+    ways.push_back(builder.sequence({builder.literal("-"), natural_range(builder, std::max<int64_t>(-high, 1), -low)}));
   }
   return builder.alternatives(std::move(ways));
 }
@@ -117,8 +116,8 @@ Expr any_number(Builder& builder) {
   sign.set('+');
   sign.set('-');
   const Expr fraction = builder.sequence({builder.literal("."), any_digits(builder, 1, 17)});
-  const Expr power = builder.sequence(
-      {builder.bytes(exponent), builder.optional(builder.bytes(sign)), any_digits(builder, 1, 2)});
+  const Expr power =
+      builder.sequence({builder.bytes(exponent), builder.optional(builder.bytes(sign)), any_digits(builder, 1, 2)});
   return builder.sequence({builder.optional(builder.literal("-")), natural_range(builder, 0, kLargestInteger),
                            builder.optional(fraction), builder.optional(power)});
 }

@@ -26,7 +26,8 @@ class PatternCursor {
 
   /// One code point as it stands.
   uint32_t code_point();
-  /// What follows a backslash: one character, or \d \D \w \W \s \S (of ASCII; \S leaves out all white space of Unicode).
+  /// What follows a backslash: one character, or \d \D \w \W \s \S (of ASCII; \S leaves out all white space of
+  /// Unicode).
   CodePointSet escape(bool in_class);
   /// A class, after its '['.
   CodePointSet char_class();

@@ -80,7 +80,8 @@ class RegexParser {
     }
     const char c = in_.peek();
     if (c == '^' || c == '$') in_.fail("'^' and '$' stand only at the ends of the pattern");
-    if (c == '*' || c == '+' || c == '?' || c == '{') in_.fail("there is nothing to repeat; escape it if it is literal");
+    if (c == '*' || c == '+' || c == '?' || c == '{')
+      in_.fail("there is nothing to repeat; escape it if it is literal");
     const uint32_t code_point = in_.code_point();
     return write_({{code_point, code_point}});
   }

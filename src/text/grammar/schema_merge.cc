@@ -9,17 +9,40 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr std::array<std::string_view, 31> kUnderstood = {
-    "type",      "properties",  "required",         "additionalProperties", "unevaluatedProperties",
-    "items",     "prefixItems", "minItems",         "maxItems",             "enum",
-    "const",     "anyOf",       "oneOf",            "allOf",                "$ref",
-    "$defs",     "definitions", "minLength",        "maxLength",            "pattern",
-    "format",    "minimum",     "maximum",          "exclusiveMinimum",     "exclusiveMaximum",
-    "nullable",  "multipleOf",  "additionalItems",  "uniqueItems",          "minProperties",
-    "maxProperties"};
-constexpr std::array<std::string_view, 12> kAnnotations = {
-    "title",    "description", "default",   "examples", "example",    "$schema", "$id",
-    "$comment", "deprecated",  "readOnly",  "writeOnly", "discriminator"};
+constexpr std::array<std::string_view, 31> kUnderstood = {"type",
+                                                          "properties",
+                                                          "required",
+                                                          "additionalProperties",
+                                                          "unevaluatedProperties",
+                                                          "items",
+                                                          "prefixItems",
+                                                          "minItems",
+                                                          "maxItems",
+                                                          "enum",
+                                                          "const",
+                                                          "anyOf",
+                                                          "oneOf",
+                                                          "allOf",
+                                                          "$ref",
+                                                          "$defs",
+                                                          "definitions",
+                                                          "minLength",
+                                                          "maxLength",
+                                                          "pattern",
+                                                          "format",
+                                                          "minimum",
+                                                          "maximum",
+                                                          "exclusiveMinimum",
+                                                          "exclusiveMaximum",
+                                                          "nullable",
+                                                          "multipleOf",
+                                                          "additionalItems",
+                                                          "uniqueItems",
+                                                          "minProperties",
+                                                          "maxProperties"};
+constexpr std::array<std::string_view, 12> kAnnotations = {"title",      "description", "default",   "examples",
+                                                           "example",    "$schema",     "$id",       "$comment",
+                                                           "deprecated", "readOnly",    "writeOnly", "discriminator"};
 
 bool is_annotation(const std::string& key) {
   return key.starts_with("x-") || std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end();
@@ -28,7 +51,9 @@ bool is_annotation(const std::string& key) {
 std::string unescaped(std::string_view step, const std::string& pointer) {
   std::string out;
   for (size_t i = 0; i < step.size(); ++i) {
-    const auto hex = [&](size_t at) { return at < step.size() && std::isxdigit(static_cast<unsigned char>(step[at])) != 0; };
+    const auto hex = [&](size_t at) {
+      return at < step.size() && std::isxdigit(static_cast<unsigned char>(step[at])) != 0;
+    };
     if (step[i] == '%' && hex(i + 1) && hex(i + 2)) {
       out += static_cast<char>(std::stoi(std::string(step.substr(i + 1, 2)), nullptr, 16));
       i += 2;
@@ -151,7 +176,8 @@ void check_keywords(const Json& schema, const std::string& pointer) {
 
 const Json& follow_ref(const Json& root, const std::string& ref, const std::string& pointer) {
   if (ref != "#" && !ref.starts_with("#/")) {
-    schema_error(pointer, "\"$ref\" is \"" + for_message(ref) + "\"; expected a place in this schema such as #/$defs/x");
+    schema_error(pointer,
+                 "\"$ref\" is \"" + for_message(ref) + "\"; expected a place in this schema such as #/$defs/x");
   }
   const Json* at = &root;
   for (size_t begin = 2; ref.size() > 1 && begin <= ref.size();) {

@@ -15,8 +15,7 @@ namespace {
 
 // Dates are those of the calendar; the year 0000 is none.
 const std::string kYear = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])";
-const std::string kLeapYear =
-    "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
+const std::string kLeapYear = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
 const std::string kDate = "(?:" + kYear +
                           "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"
                           "02-(?:0[1-9]|1[0-9]|2[0-8]))|" +
@@ -87,8 +86,7 @@ std::optional<NumberBound> number_bound(const std::optional<Limit>& limit, const
 
 }  // namespace
 
-int64_t SchemaCompiler::count(const Json& schema, const char* key, int64_t fallback,
-                              const std::string& pointer) const {
+int64_t SchemaCompiler::count(const Json& schema, const char* key, int64_t fallback, const std::string& pointer) const {
   if (!schema.contains(key)) return fallback;
   const Json& value = schema[key];
   const double number = value.is_number() ? value.get<double>() : -1;
@@ -96,8 +94,8 @@ int64_t SchemaCompiler::count(const Json& schema, const char* key, int64_t fallb
     schema_error(pointer_to(pointer, key), "expected a whole number from 0");
   }
   if (number > builder_.limits().repeat) {
-    schema_error(pointer_to(pointer, key), "it is above " + std::to_string(builder_.limits().repeat) +
-                                               ", the limit of repetitions");
+    schema_error(pointer_to(pointer, key),
+                 "it is above " + std::to_string(builder_.limits().repeat) + ", the limit of repetitions");
   }
   return static_cast<int64_t>(number);
 }
@@ -259,7 +257,8 @@ Expr SchemaCompiler::object(const Json& schema, const std::string& pointer) {
   Json additional = !listed;
   for (const char* key : {"unevaluatedProperties", "additionalProperties"}) {
     if (!schema.contains(key)) continue;
-    if (!schema[key].is_boolean() && !schema[key].is_object()) schema_error(pointer_to(pointer, key), "expected a schema");
+    if (!schema[key].is_boolean() && !schema[key].is_object())
+      schema_error(pointer_to(pointer, key), "expected a schema");
     if (additional != Json(false) || key[0] == 'a') additional = schema[key];
   }
   if (additional.is_object()) check_keywords(additional, pointer_to(pointer, "additionalProperties"));

@@ -25,8 +25,7 @@ StateGraph::StateGraph(const Grammar& grammar) : grammar_(grammar), marks_(kMark
 }
 
 uint32_t StateGraph::push(uint32_t node, uint32_t parent) {
-  const auto [at, fresh] =
-      frame_ids_.emplace((uint64_t{node} << 32) | parent, static_cast<uint32_t>(frames_.size()));
+  const auto [at, fresh] = frame_ids_.emplace((uint64_t{node} << 32) | parent, static_cast<uint32_t>(frames_.size()));
   if (fresh) {
     frames_.push_back({node, parent, frames_[parent].depth + 1});
     bytes_ += sizeof(Frame) + 48;
@@ -59,8 +58,7 @@ bool StateGraph::expand(Config config, bool& accepting) {
       break;
     case Grammar::Kind::kCall:
       // A call at the end of its rule returns where its caller does.
-      visit(grammar_.rule_start(node.a),
-            node.b == Grammar::kReturnNode ? config.frame : push(node.b, config.frame));
+      visit(grammar_.rule_start(node.a), node.b == Grammar::kReturnNode ? config.frame : push(node.b, config.frame));
       break;
     case Grammar::Kind::kReturn:
       if (config.frame == 0) {

@@ -55,9 +55,10 @@ TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
 }
 
 TEST(GrammarSchema, AnnotationsPass) {
-  EXPECT_TRUE(schema_accepts(R"({"title": "T", "description": "d", "default": 1, "examples": [2], "$schema": "s", "$id": "i",
+  EXPECT_TRUE(
+      schema_accepts(R"({"title": "T", "description": "d", "default": 1, "examples": [2], "$schema": "s", "$id": "i",
                                  "$comment": "c", "x-order": 3, "type": "integer"})",
-                             "3"));
+                     "3"));
 }
 
 TEST(GrammarSchema, EndlessSchemasAreRefused) {
@@ -111,7 +112,10 @@ TEST(GrammarLimits, EachIsNamed) {
   EXPECT_THAT(error_of([&] { compile_regex("abcdefghijkl", options); }), HasSubstr("the limit is 10"));
   EXPECT_THAT(error_of([&] { compile_ebnf("root ::= \"a\" \"b\"", options); }), HasSubstr("the limit is 10"));
   EXPECT_THAT(error_of([&] { compile_choice({"abcdef", "ghijkl"}, options); }), HasSubstr("the limit is 10"));
-  EXPECT_THAT(error_of([&] { compile_json_schema(Json{{"title", "abcdefghi"}}, options); }), HasSubstr("the limit is 10"));
+  EXPECT_THAT(error_of([&] {
+                compile_json_schema(Json{{"title", "abcdefghi"}}, options);
+              }),
+              HasSubstr("the limit is 10"));
   options = {};
   EXPECT_THAT(error_of([&] { compile_regex("a{20000}"); }), HasSubstr("20000"));
   EXPECT_THAT(error_of([&] { compile_regex(std::string(100, '(') + std::string(100, ')')); }), HasSubstr("64 levels"));
@@ -119,8 +123,9 @@ TEST(GrammarLimits, EachIsNamed) {
   EXPECT_THAT(error_of([&] { compile_regex("a{200}", options); }), HasSubstr("100 states"));
   options = {};
   options.limits.rules = 3;
-  EXPECT_THAT(error_of([&] { compile_ebnf("root ::= a b c d a ::= \"a\" b ::= \"b\" c ::= \"c\" d ::= \"d\"", options); }),
-              HasSubstr("3 rules"));
+  EXPECT_THAT(
+      error_of([&] { compile_ebnf("root ::= a b c d a ::= \"a\" b ::= \"b\" c ::= \"c\" d ::= \"d\"", options); }),
+      HasSubstr("3 rules"));
   options = {};
   options.limits.steps = 50;
   EXPECT_THAT(error_of([&] { compile_json_object(options); }), HasSubstr("50 steps"));
@@ -135,10 +140,10 @@ TEST(GrammarLimits, EachIsNamed) {
 }
 
 TEST(GrammarEbnf, RulesRepetitionsAndComments) {
-  const auto list = over_tokens(compile_ebnf(R"(
+  const auto list = over_tokens(compile_ebnf(R"ebnf(
       # a list
       root ::= "(" item (", " item){0,2} ")"  # at most three
-      item ::= [^,()\n]+ | root)"));
+      item ::= [^,()\n]+ | root)ebnf"));
   EXPECT_TRUE(accepts(list, "(a, b c, (d))"));
   EXPECT_FALSE(accepts(list, "(a, b, c, d)"));
   EXPECT_FALSE(accepts(list, "(a"));
@@ -197,9 +202,10 @@ TEST(GrammarMatcher, SleepsUntilTheThinkingEnds) {
 }
 
 TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
-  const Json city = parse_json(R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}}, "required": ["city"],
+  const Json city =
+      parse_json(R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}}, "required": ["city"],
       "$defs": {"name": {"enum": ["Rome", "Oslo"]}}})",
-                               "schema");
+                 "schema");
   ToolCallOptions calls;
   calls.max_calls = 2;
   const auto shared = over_tokens(compile_tool_calls({{"weather", city}, {"now", nullptr}}, calls));
@@ -210,7 +216,9 @@ TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
   EXPECT_FALSE(accepts(shared, one + "\n" + other + "\n" + one));
   EXPECT_FALSE(accepts(shared, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"));
   EXPECT_EQ(GrammarMatcher(shared).forced(100), "<tool_call>\n{\"name\": \"");
-  EXPECT_THAT(error_of([] { compile_tool_calls({{"f", Json{{"not", Json::object()}}}}, {}); }),
+  EXPECT_THAT(error_of([] {
+                compile_tool_calls({{"f", Json{{"not", Json::object()}}}}, {});
+              }),
               AllOf(HasSubstr("\"f\""), HasSubstr("#/not")));
 }
 

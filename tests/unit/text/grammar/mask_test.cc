@@ -29,7 +29,8 @@ std::vector<Grammar> grammars() {
   std::vector<Grammar> all;
   all.push_back(compile_json_object());
   all.push_back(compile_regex("(a|b)*a(a|b){6}|[\\u4e00-\\u9fff]{2,5}|\\w+ \\w+"));
-  all.push_back(compile_ebnf("root ::= item (\", \" item)*  item ::= [a-z]+ | \"(\" root \")\" | \"\\\"\" [^\"]* \"\\\"\""));
+  all.push_back(
+      compile_ebnf("root ::= item (\", \" item)*  item ::= [a-z]+ | \"(\" root \")\" | \"\\\"\" [^\"]* \"\\\"\""));
   all.push_back(compile_choice({"yes", "no", "yesterday", "日本", "not at all"}));
   all.push_back(compile_json_schema(parse_json(R"({"type": "object", "properties": {"name": {"type": "string",
       "minLength": 2, "maxLength": 9}, "size": {"type": "integer", "minimum": -12, "maximum": 1234}, "when": {"type":
@@ -71,7 +72,8 @@ TEST(GrammarMask, EqualsTheNaiveDefinitionOnRandomWalks) {
 
 TEST(GrammarMask, NoStateIsADeadEndEvenAtTheDepthLimit) {
   // Only opening brackets where possible: the automaton must stop opening while it can still close everything.
-  const auto shared = over_tokens(compile_ebnf("root ::= \"[\" root \"]\" | \"x\" | \"{\" root \"}\" tail  tail ::= \"!\""));
+  const auto shared =
+      over_tokens(compile_ebnf("root ::= \"[\" root \"]\" | \"x\" | \"{\" root \"}\" tail  tail ::= \"!\""));
   GrammarMatcher matcher(shared);
   size_t depth = 0;
   while (matcher.accept_bytes("{")) ++depth;

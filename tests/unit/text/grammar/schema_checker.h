@@ -1,6 +1,6 @@
 #pragma once
-// A second opinion on JSON schemas, written from the specification and not from the grammars: what the goldens use, apart
-// from patterns and formats, which jsonschema has checked when the goldens were made.
+// A second opinion on JSON schemas, written from the specification and not from the grammars: what the goldens use,
+// apart from patterns and formats, which jsonschema has checked when the goldens were made.
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,9 @@ class SchemaChecker {
 
   bool holds(const Json& schema, const Json& value) {
     if (schema.is_boolean()) return schema.get<bool>();
-    return of_type(schema, value) && of_constants(schema, value) && of_parts(schema, value) && in_range(schema, value) &&
-           (!value.is_object() || of_members(schema, value)) && (!value.is_array() || of_items(schema, value));
+    return of_type(schema, value) && of_constants(schema, value) && of_parts(schema, value) &&
+           in_range(schema, value) && (!value.is_object() || of_members(schema, value)) &&
+           (!value.is_array() || of_items(schema, value));
   }
   /// Whether a pattern or format was met, which it does not check.
   bool saw_text_rules() const { return saw_text_rules_; }
@@ -51,8 +52,12 @@ class SchemaChecker {
     return holds(root_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1))), value);
   }
   bool in_range(const Json& schema, const Json& value) {
-    const auto at_least = [&](const char* key, double n) { return !schema.contains(key) || n >= schema[key].get<double>(); };
-    const auto at_most = [&](const char* key, double n) { return !schema.contains(key) || n <= schema[key].get<double>(); };
+    const auto at_least = [&](const char* key, double n) {
+      return !schema.contains(key) || n >= schema[key].get<double>();
+    };
+    const auto at_most = [&](const char* key, double n) {
+      return !schema.contains(key) || n <= schema[key].get<double>();
+    };
     if (value.is_number()) {
       const auto n = value.get<double>();
       if (schema.contains("exclusiveMinimum") && n <= schema["exclusiveMinimum"].get<double>()) return false;

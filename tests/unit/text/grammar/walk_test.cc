@@ -21,7 +21,8 @@ std::optional<std::string> random_answer(GrammarMatcher matcher, std::mt19937_64
     if (ids.empty()) throw std::logic_error("a dead end after " + text);
     std::vector<int32_t> closing;
     for (const int32_t id : ids) {
-      if (id == eos() || tokenizer().piece_bytes(id).find_first_of("\"}]") != std::string_view::npos) closing.push_back(id);
+      if (id == eos() || tokenizer().piece_bytes(id).find_first_of("\"}]") != std::string_view::npos)
+        closing.push_back(id);
     }
     const std::vector<int32_t>& from = !closing.empty() && random() % 100 < 15 + step ? closing : ids;
     const int32_t id = from[random() % from.size()];
