@@ -57,7 +57,7 @@ Expr Builder::add_list(Kind kind, const std::vector<Expr>& parts) {
 }
 
 uint32_t Builder::class_of(const ByteSet& set) {
-  const auto [at, fresh] = class_ids_.emplace(set.to_string(), static_cast<uint32_t>(out_.classes.size()));
+  const auto [at, fresh] = class_ids_.emplace(set, static_cast<uint32_t>(out_.classes.size()));
   if (fresh) out_.classes.push_back(set);
   return at->second;
 }
@@ -120,6 +120,12 @@ Expr Builder::shared_tree(std::span<const std::string> texts, size_t from) {
 
 Expr Builder::chars(const CodePointSet& set) {
   const bool ascii = set.empty() || set.ranges().back().second < 0x80;
+  if (ascii) {
+    ByteSet single;
+    for (const auto& [first, last] : set.ranges())
+      single |= byte_range(static_cast<uint8_t>(first), static_cast<uint8_t>(last));
+    return bytes(single);
+  }
   const auto known = char_rules_.find(set);
   if (known != char_rules_.end()) return call(known->second);
   ByteSet single;
@@ -133,7 +139,6 @@ Expr Builder::chars(const CodePointSet& set) {
     for (int32_t i = 0; i < bytes_of.n; ++i) parts.push_back(bytes(byte_range(bytes_of.low[i], bytes_of.high[i])));
     ways.push_back(sequence(std::move(parts)));
   }
-  if (ascii) return bytes(single);
   if (single.any()) ways.push_back(bytes(single));
   const Rule made = declare({});
   define(made, alternatives(std::move(ways)));

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "text/grammar/code_points.h"
@@ -79,7 +80,7 @@ class Builder {
   std::string text_;  // of literals
   std::vector<Expr> bodies_;
   std::map<CodePointSet, Rule> char_rules_;
-  std::map<std::string, uint32_t> class_ids_;
+  std::unordered_map<ByteSet, uint32_t> class_ids_;
   Grammar::Parts out_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/grammar/number_ranges.h"
+#include "text/grammar/token_trie.h"
 #include "text/utf8.h"
 
 namespace ashlar::grammar {
@@ -82,6 +83,10 @@ Expr JsonValues::string(int64_t min, int64_t max) {
 }
 
 Expr JsonValues::char_of(const CodePointSet& set) {
+  if (set.ranges().size() == 1 && set.ranges()[0].first == set.ranges()[0].second) {
+    const uint32_t only = set.ranges()[0].first;  // the usual case, quickly
+    if (only < 0x7F && TokenTrie::is_plain(static_cast<uint8_t>(only))) return builder_.chars(set);
+  }
   std::vector<Expr> ways;
   const CodePointSet plain = set.intersection(plain_chars());
   if (!plain.empty()) ways.push_back(builder_.chars(plain));

@@ -16,7 +16,8 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-StateGraph::StateGraph(const Grammar& grammar) : grammar_(grammar), marks_(kMarks) {
+StateGraph::StateGraph(const Grammar& grammar)
+    : grammar_(grammar), groups_(static_cast<size_t>(grammar.groups())), marks_(kMarks) {
   frames_.push_back({Grammar::kReturnNode, 0, 0});
   ++stamp_;
   visit(grammar_.start(), 0);
@@ -97,8 +98,8 @@ StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting
   Entry entry;
   entry.configs = std::move(configs);
   entry.accepting = accepting;
-  entry.next.assign(grammar_.groups(), kUnknown);
-  bytes_ += sizeof(Entry) + 48 + entry.configs.size() * sizeof(Config) + entry.next.size() * sizeof(State);
+  next_.insert(next_.end(), groups_, kUnknown);
+  bytes_ += sizeof(Entry) + 48 + entry.configs.size() * sizeof(Config) + groups_ * sizeof(State);
   states_.push_back(std::move(entry));
   const auto id = static_cast<State>(states_.size() - 1);
   by_hash_.emplace(hash, id);
@@ -117,14 +118,14 @@ StateGraph::State StateGraph::find_step(State state, int32_t group) {
   }
   bool accepting = false;
   const bool fits = close(accepting);
-  const State next = fits ? intern(closed_, accepting) : kDead;
-  states_[state].next[group] = next;
-  return next;
+  const State found = fits ? intern(closed_, accepting) : kDead;
+  next(state, group) = found;
+  return found;
 }
 
 StateGraph::State StateGraph::step(State state, uint8_t byte) {
   const uint8_t group = grammar_.group(byte);
-  const State known = states_[state].next[group];
+  const State known = next(state, group);
   return known == kUnknown ? find_step(state, group) : known;
 }
 
@@ -134,13 +135,27 @@ ByteSet StateGraph::next_bytes(State state) const {
   return set;
 }
 
+// Whether plain bytes lead back to the state, as inside of a string: then tokens of such bytes alone need no walk.
+bool StateGraph::loops_on_plain(State state) {
+  for (uint8_t byte = 0x20; byte < 0x7F; ++byte) {
+    if (TokenTrie::is_plain(byte) && step(state, byte) != state) return false;
+  }
+  return true;
+}
+
 void StateGraph::fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask) {
   const std::span<const TokenTrie::Node> nodes = trie.nodes();
   const std::span<const int32_t> tokens = trie.tokens();
   path_.assign(trie.max_depth() + 1, kDead);
   path_[0] = state;
+  const bool skips = loops_on_plain(state);
+  if (skips) std::copy(trie.plain_tokens().begin(), trie.plain_tokens().end(), mask.begin());
   for (uint32_t i = 0; i < nodes.size();) {
     const TokenTrie::Node& node = nodes[i];
+    if (skips && node.all_plain && path_[node.depth - 1] == state) {
+      i = node.end;
+      continue;
+    }
     const State next = step(path_[node.depth - 1], node.byte);
     if (next == kDead) {
       i = node.end;

@@ -51,7 +51,6 @@ class StateGraph {
   struct Entry {
     std::vector<Config> configs;  // sorted; all at kBytes
     bool accepting = false;
-    std::vector<State> next;  // by group; kUnknown
     std::vector<uint32_t> mask;
     uint64_t mask_used = 0;
   };
@@ -63,13 +62,17 @@ class StateGraph {
   bool expand(Config config, bool& accepting);
   uint32_t push(uint32_t node, uint32_t parent);
   State intern(std::vector<Config> configs, bool accepting);
+  State& next(State state, int32_t group) { return next_[static_cast<size_t>(state) * groups_ + group]; }
   State find_step(State state, int32_t group);
+  bool loops_on_plain(State state);
   void fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask);
   void forget_masks();
   uint32_t carry_frame(uint32_t frame, StateGraph& other) const;
 
   const Grammar& grammar_;
+  const size_t groups_;
   std::vector<Entry> states_;
+  std::vector<State> next_;  // [states, groups]
   std::unordered_multimap<uint64_t, State> by_hash_;
   std::vector<Frame> frames_;  // 0: the empty stack
   std::unordered_map<uint64_t, uint32_t> frame_ids_;

@@ -38,7 +38,7 @@ void TokenTrie::build(std::span<const std::string> pieces) {
     path.resize(same);
     for (size_t depth = same; depth < bytes.size(); ++depth) {
       path.push_back(static_cast<uint32_t>(nodes_.size()));
-      nodes_.push_back({0, i, 0, static_cast<uint16_t>(depth + 1), static_cast<uint8_t>(bytes[depth])});
+      nodes_.push_back({0, i, 0, static_cast<uint16_t>(depth + 1), static_cast<uint8_t>(bytes[depth]), false});
     }
     Node& last = nodes_[path.back()];
     if (last.n_tokens++ == 0) last.first_token = i;
@@ -46,6 +46,22 @@ void TokenTrie::build(std::span<const std::string> pieces) {
     before = bytes;
   }
   for (const uint32_t node : path) nodes_[node].end = static_cast<uint32_t>(nodes_.size());
+  find_plain();
+}
+
+void TokenTrie::find_plain() {
+  for (size_t i = nodes_.size(); i-- > 0;) {  // children before their parents
+    Node& node = nodes_[i];
+    node.all_plain = is_plain(node.byte);
+    for (uint32_t child = static_cast<uint32_t>(i) + 1; child < node.end && node.all_plain; child = nodes_[child].end)
+      node.all_plain = nodes_[child].all_plain;
+  }
+  plain_tokens_.assign((static_cast<size_t>(vocab()) + 31) / 32, 0);
+  for (const int32_t id : tokens_) {
+    const std::string_view bytes = bytes_of(id);
+    if (std::all_of(bytes.begin(), bytes.end(), [](char c) { return is_plain(static_cast<uint8_t>(c)); }))
+      plain_tokens_[id / 32] |= 1U << (id % 32);
+  }
 }
 
 std::string_view TokenTrie::bytes_of(int32_t id) const {

@@ -20,7 +20,10 @@ class TokenTrie {
     uint32_t first_token, n_tokens;  ///< of tokens(): those that end here
     uint16_t depth;                  ///< bytes from the root to here
     uint8_t byte;                    ///< the last of them
+    bool all_plain;                  ///< this byte and all below are plain
   };
+  /// Bytes that mean nothing special within a string of JSON.
+  static bool is_plain(uint8_t byte) { return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\'; }
   static constexpr size_t kLongestToken = 65535;
 
   /// Special tokens and those that add nothing to a text are left out: a grammar never allows them.
@@ -30,6 +33,8 @@ class TokenTrie {
 
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const int32_t> tokens() const { return tokens_; }
+  /// As a mask: the tokens of plain bytes alone.
+  std::span<const uint32_t> plain_tokens() const { return plain_tokens_; }
   uint16_t max_depth() const { return max_depth_; }
   /// Highest id + 1.
   int32_t vocab() const { return static_cast<int32_t>(first_byte_.size()) - 1; }
@@ -40,10 +45,12 @@ class TokenTrie {
 
  private:
   void build(std::span<const std::string> pieces);
+  void find_plain();
 
   std::vector<Node> nodes_;
   std::vector<int32_t> tokens_;  // in the order of their bytes
-  std::string bytes_;            // of all tokens, by id
+  std::vector<uint32_t> plain_tokens_;
+  std::string bytes_;  // of all tokens, by id
   std::vector<size_t> first_byte_;
   uint16_t max_depth_ = 0;
 };
