@@ -14,6 +14,10 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 29);
 }
 
+void set_bits(std::vector<uint32_t>& mask, std::span<const int32_t> ids) {
+  for (const int32_t id : ids) mask[static_cast<uint32_t>(id) / 32] |= 1U << (static_cast<uint32_t>(id) % 32);
+}
+
 }  // namespace
 
 StateGraph::StateGraph(const Grammar& grammar)
@@ -154,6 +158,9 @@ void StateGraph::fill_mask(State state, const TokenTrie& trie, std::vector<uint3
     const TokenTrie::Node& node = nodes[i];
     if (skips && node.all_plain && path_[node.depth - 1] == state) {
       i = node.end;
+      // What came before need not be plain. At the root it is nothing, and the tokens are there already.
+      const size_t last = i < nodes.size() ? nodes[i].first_token : tokens.size();
+      if (node.depth > 1) set_bits(mask, tokens.subspan(node.first_token, last - node.first_token));
       continue;
     }
     const State next = step(path_[node.depth - 1], node.byte);
@@ -162,10 +169,7 @@ void StateGraph::fill_mask(State state, const TokenTrie& trie, std::vector<uint3
       continue;
     }
     path_[node.depth] = next;
-    for (uint32_t t = 0; t < node.n_tokens; ++t) {
-      const auto id = static_cast<uint32_t>(tokens[node.first_token + t]);
-      mask[id / 32] |= 1U << (id % 32);
-    }
+    set_bits(mask, tokens.subspan(node.first_token, node.n_tokens));
     ++i;
   }
 }

@@ -17,7 +17,7 @@ class TokenTrie {
   /// In depth-first order: the children of node i start at i + 1, its subtree ends before `end`.
   struct Node {
     uint32_t end;
-    uint32_t first_token, n_tokens;  ///< of tokens(): those that end here
+    uint32_t first_token, n_tokens;  ///< of tokens(): the first at or below this node; how many end here
     uint16_t depth;                  ///< bytes from the root to here
     uint8_t byte;                    ///< the last of them
     bool all_plain;                  ///< this byte and all below are plain
