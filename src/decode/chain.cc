@@ -107,6 +107,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   if (proposer_) {
     catch_up();
     proposer_->propose(chains_, slots);
+    force_drafts(plan, slots);
   }
   const int64_t drafted = now_ns();
   fill_batch(plan);
@@ -159,6 +160,23 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
       chain.ids[0] = slot.anchor;
     }
     work_.push_back(work);
+  }
+}
+
+// Where a constraint knows what comes next, that is a better draft than any, and a run of it is worth a wider span than
+// the policy chose.
+void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots) {
+  for (size_t i = 0; i < work_.size(); ++i) {
+    if (work_[i].chain < 0) continue;
+    ChainSpan& chain = chains_[work_[i].chain];
+    const Slot& slot = slots[chain.slot];
+    if (slot.constraint == nullptr) continue;
+    const int32_t most = std::min({plan.spans[i].n_rows, slot.width, slot.limit - slot.length - 1}) - 1;
+    if (most <= 0) continue;
+    int32_t forced[kMaxWidth];
+    work_[i].forced = slot.constraint->forced(std::span(forced, most));
+    std::copy_n(forced, work_[i].forced, chain.ids + 1);
+    chain.width = std::max(chain.width, work_[i].forced + 1);
   }
 }
 
@@ -233,8 +251,8 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
   if (work.n_outputs > 0) {
     struct Context {
       const Proposer* proposer;
-      int32_t slot;
-    } context = {proposer_.get(), span.slot};
+      int32_t slot, forced;
+    } context = {proposer_.get(), span.slot, work.forced};
     VerifyInput input;
     input.logits = logits;
     input.n = work.n_outputs;
@@ -244,7 +262,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     input.context = &context;
     input.draft_q = [](const void* c, int32_t j) {
       const auto* of = static_cast<const Context*>(c);
-      return of->proposer->draft_distribution(of->slot, j + 1);
+      return j < of->forced ? nullptr : of->proposer->draft_distribution(of->slot, j + 1);
     };
     verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0));
   }
@@ -277,6 +295,7 @@ void ChainDecoder::absorb(const StepPlan& plan) {
     const int32_t position = batch_->position(work.first_row);
     const bool drafts = work.chain < 0 || chains_[work.chain].width > 1;
     if (drafts) {
+      context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->absorb(span.pages, work.first_row, position, work.committed);
     } else if (policy_->hopeful()) {
       context_->keep(span.slot, span.pages, work.first_row, position);
@@ -290,7 +309,8 @@ void ChainDecoder::absorb(const StepPlan& plan) {
 void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
   for (size_t i = 0; i < work_.size(); ++i) {
     const SpanResult& span = result.spans[i];
-    if (work_[i].chain >= 0 && span.end == SpanEnd::kRunning)
+    // Forced drafts say nothing about the proposer.
+    if (work_[i].chain >= 0 && work_[i].forced == 0 && span.end == SpanEnd::kRunning)
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
   }
 }

@@ -37,11 +37,13 @@ class ChainDecoder final : public Decoder {
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t committed = 0;  // rows that stay in the cache
+    int32_t forced = 0;     // drafts that the request's constraint dictated; the first ones
   };
 
   void calibrate();
   int64_t time_pass(int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
+  void force_drafts(const StepPlan& plan, SlotTable& slots);
   void fill_batch(const StepPlan& plan);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, StepResult& result);

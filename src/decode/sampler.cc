@@ -36,7 +36,7 @@ void gather_top_k(const float* logits, int32_t vocab, int32_t top_k, const int32
     out.resize(top_k);
   };
   const size_t most = 2 * static_cast<size_t>(std::min(top_k, vocab));
-  float bar = -std::numeric_limits<float>::infinity();
+  float bar = std::numeric_limits<float>::lowest();  // what is masked with minus infinity is no candidate
   for (int32_t i = 0; i < vocab; ++i) {
     if (!(logits[i] >= bar)) continue;
     out.push_back({target_id(id_map, i), logits[i], 0});
@@ -92,6 +92,17 @@ int32_t sample_unfiltered(const float* logits, int32_t vocab, const SamplingPara
 }
 
 }  // namespace
+
+void mask_logits(float* logits, int32_t vocab, std::span<const uint32_t> allowed) {
+  for (int32_t first = 0; first < vocab; first += 32) {
+    const uint32_t word = allowed[first / 32];
+    if (word == ~0U) continue;
+    const int32_t last = std::min(first + 32, vocab);
+    for (int32_t i = first; i < last; ++i) {
+      if ((word >> (i - first) & 1U) == 0) logits[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
 
 void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, const TokenCounts* counts,
                    const int32_t* id_map) {

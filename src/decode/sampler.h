@@ -31,12 +31,17 @@ struct Candidate {
 /// Scratch of one worker; grows to the vocabulary once.
 struct SamplerScratch {
   std::vector<Candidate> candidates;
-  std::vector<float> raw;  ///< a row before adjustment
+  std::vector<float> raw;         ///< a row before adjustment
+  std::vector<uint32_t> allowed;  ///< tokens that the constraint allows
   void reserve(int32_t vocab) {
     candidates.reserve(vocab);
     raw.reserve(vocab);
+    allowed.reserve((static_cast<size_t>(vocab) + 31) / 32);
   }
 };
+
+/// Makes every logit whose bit is not set minus infinity. allowed: bit (i % 32) of word i / 32.
+void mask_logits(float* logits, int32_t vocab, std::span<const uint32_t> allowed);
 
 /// Applies bias and penalties in place. logits: [vocab] over target ids, or over draft ids if id_map is given (then
 /// entry i stands for token id_map[i], and a bias or penalty reaches the entries the map has).

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/constraint.h"
 #include "decode/sampling_params.h"
 #include "decode/token_counts.h"
 
@@ -19,6 +20,7 @@ struct Slot {
   SamplingParams params;
   std::vector<int32_t> stop_ids;
   TokenCounts counts;  ///< kept only if the parameters have penalties
+  TokenConstraint* constraint = nullptr;  ///< the request's own; null: anything goes
 };
 
 class SlotTable {

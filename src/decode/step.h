@@ -34,6 +34,7 @@ enum class SpanEnd : uint8_t {
   kRunning,
   kStop,    ///< the newest token is a stop id
   kLength,  ///< the sequence reached its limit
+  kError,   ///< no token satisfies the request's constraint; the span ends before it
 };
 
 /// What became of one span.

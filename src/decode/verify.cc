@@ -38,6 +38,29 @@ int32_t sample_by_rejection(const float* logits, int32_t vocab, const Slot& slot
   return pick_candidate(kept, total, uniform_at(slot, position, noise::Domain::kResample));
 }
 
+enum class Masked : uint8_t { kNo, kSome, kAll };
+
+// Masks the row by the slot's constraint, if there is one.
+Masked constrain(float* logits, int32_t vocab, const Slot& slot, SamplerScratch& scratch) {
+  std::vector<uint32_t>& allowed = scratch.allowed;
+  if (slot.constraint == nullptr) return Masked::kNo;
+  allowed.resize((static_cast<size_t>(vocab) + 31) / 32);
+  if (!slot.constraint->mask(allowed)) return Masked::kNo;
+  if (vocab % 32 != 0) allowed.back() &= (1U << (vocab % 32)) - 1;
+  if (std::all_of(allowed.begin(), allowed.end(), [](uint32_t word) { return word == 0; })) return Masked::kAll;
+  mask_logits(logits, vocab, allowed);
+  return Masked::kSome;
+}
+
+bool is_allowed(const std::vector<uint32_t>& allowed, int32_t token) {
+  return (allowed[static_cast<size_t>(token) / 32] >> (token % 32) & 1U) != 0;
+}
+
+void fail(Slot& slot, SpanResult& result) {
+  result.end = SpanEnd::kError;
+  slot.done = true;
+}
+
 }  // namespace
 
 void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
@@ -55,18 +78,23 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
       top_logprobs(logits, input.vocab, normaliser, params.top_logprobs, *logprob);
     }
     // The token's own log-probability is of the raw logits, which the adjustment below overwrites.
-    const bool adjusts = !params.logit_bias.empty() || params.has_penalties();
+    const bool adjusts = !params.logit_bias.empty() || params.has_penalties() || slot.constraint != nullptr;
     scratch.raw.clear();
     if (logprob != nullptr && adjusts) scratch.raw.assign(logits, logits + input.vocab);
+    const Masked masked = constrain(logits, input.vocab, slot, scratch);
+    if (masked == Masked::kAll) return fail(slot, result);
     adjust_logits(logits, input.vocab, params, &slot.counts, nullptr);
     const int32_t token = rejection
                               ? sample_by_rejection(logits, input.vocab, slot, position, draft,
                                                     draft >= 0 ? input.draft_q(input.context, j) : nullptr, scratch)
                               : sample_token(logits, input.vocab, params, position, nullptr, scratch);
+    // Logits that are not numbers can leave nothing to choose from.
+    if (masked == Masked::kSome && !is_allowed(scratch.allowed, token)) return fail(slot, result);
     if (logprob != nullptr) logprob->token = normaliser.logprob(adjusts ? scratch.raw[token] : logits[token]);
 
     result.tokens[result.n_tokens++] = token;
     slot.anchor = token;
+    if (slot.constraint != nullptr) slot.constraint->advance(token);
     if (params.has_penalties()) slot.counts.add_answer(token);
     if (token == draft) ++result.n_accepted;
     if (std::find(slot.stop_ids.begin(), slot.stop_ids.end(), token) != slot.stop_ids.end()) {

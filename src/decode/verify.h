@@ -23,7 +23,8 @@ struct VerifyInput {
 
 /// Appends tokens to `result` and advances the slot (anchor, counts, done); the caller advances slot.length. Row j is
 /// looked at only if every draft before it was accepted, so penalties at row j have seen exactly the tokens that plain
-/// decoding would have.
+/// decoding would have. A constraint masks the row before everything else and hears of the token chosen; when it
+/// leaves nothing the span ends with kError and without that token.
 void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
                  TokenLogprobs* logprobs);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/constraint.h"
 #include "decode/sampler.h"
 #include "decode/sampling_params.h"
 
@@ -71,6 +72,7 @@ struct Request {
   int32_t width = 0;              ///< most rows of a verify span; 0: the method's own. 1: plain decoding
   uint64_t salt = 0;              ///< prefix-cache tenant
   std::shared_ptr<EventSink> sink;
+  std::shared_ptr<TokenConstraint> constraint;  ///< one object for each request; null: anything goes
 };
 
 using RequestId = uint64_t;

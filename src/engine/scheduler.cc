@@ -169,6 +169,8 @@ bool Scheduler::admit(Sequence& sequence) {
   slot.done = false;
   slot.params = sequence.request.sampling;
   slot.stop_ids = sequence.request.stop_ids;
+  // It has heard of all tokens of the answer so far, which are among those that the prefill computes again.
+  slot.constraint = sequence.request.constraint.get();
   if (slot.params.has_penalties()) {
     slot.counts.reserve(decoder_.vocab());
     for (int32_t i = 0; i < known; ++i) {
@@ -283,6 +285,11 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
   }
   if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
   if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});
+  if (span.end == SpanEnd::kError) {
+    end(sequence, FinishReason::kError,
+        "no token of the vocabulary satisfies the request's constraint here, nor may the answer end; loosen the "
+        "constraint");
+  }
 }
 
 void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& error) {

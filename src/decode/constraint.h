@@ -1,0 +1,30 @@
+#pragma once
+// A limit on the tokens of one request, such as a grammar. Decoding knows nothing of what is behind it.
+
+#include <cstdint>
+#include <span>
+
+namespace ashlar {
+
+/// Belongs to one request. Until the request is submitted it is its maker's; from then on only the device's thread (or
+/// a worker of it) calls it, never two at once. It must be at the sequence's newest token at all times: it hears of
+/// every token of the answer exactly once, in order, and not of the prompt's. A preempted sequence is computed again as
+/// a prompt, so that the constraint, which stayed where it was, is right when decoding goes on.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+
+  /// Sets bit (id % 32) of word id / 32 for each token that may come next and clears all others; words cover the
+  /// model's vocabulary, every one must be written. False: anything goes, and the words were left as they are.
+  virtual bool mask(std::span<uint32_t> allowed) = 0;
+  /// Takes in the next token of the answer. It is one that the mask allowed.
+  virtual void advance(int32_t token) = 0;
+  /// Tokens that must or will most likely come next, as far as they are known: drafts, which verification judges.
+  /// Writes at most out.size() of them and returns how many.
+  virtual int32_t forced(std::span<int32_t> out) {
+    static_cast<void>(out);
+    return 0;
+  }
+};
+
+}  // namespace ashlar

@@ -1,0 +1,90 @@
+#include "text/grammar/compile.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "text/grammar/builder.h"
+#include "text/grammar/ebnf_grammar.h"
+#include "text/grammar/json_values.h"
+#include "text/grammar/regex_grammar.h"
+#include "text/grammar/schema_compiler.h"
+#include "text/utf8.h"
+
+namespace ashlar::grammar {
+namespace {
+
+Grammar finish(Builder& builder, Expr root, const CompileOptions& options) {
+  if (options.leading_newlines) root = builder.sequence({builder.repeat(builder.literal("\n"), 0, 2), root});
+  return builder.finish(root);
+}
+
+}  // namespace
+
+Grammar compile_json_schema(const Json& schema, const CompileOptions& options) {
+  Builder builder(options.limits);
+  builder.check_input(json_text(schema).size());
+  JsonValues values(builder);
+  SchemaCompiler compiler(builder, values, schema);
+  return finish(builder, compiler.run(), options);
+}
+
+Grammar compile_json_object(const CompileOptions& options) {
+  Builder builder(options.limits);
+  JsonValues values(builder);
+  return finish(builder, values.object(), options);
+}
+
+Grammar compile_regex(std::string_view pattern, const CompileOptions& options) {
+  Builder builder(options.limits);
+  const CharWriter write = [&builder](const CodePointSet& set) { return builder.chars(set); };
+  return finish(builder, regex_expression(builder, pattern, write, {}), options);
+}
+
+Grammar compile_ebnf(std::string_view text, const CompileOptions& options) {
+  Builder builder(options.limits);
+  return finish(builder, ebnf_expression(builder, text), options);
+}
+
+Grammar compile_choice(const std::vector<std::string>& choices, const CompileOptions& options) {
+  Builder builder(options.limits);
+  size_t bytes = 0;
+  for (const std::string& choice : choices) {
+    bytes += choice.size();
+    if (choice.empty()) throw Error("grammar", "a choice is empty");
+    if (!text::is_valid_utf8(choice)) throw Error("grammar", "a choice is not valid UTF-8");
+  }
+  builder.check_input(bytes);
+  if (choices.empty()) throw Error("grammar", "there is nothing to choose from");
+  return finish(builder, builder.strings(choices), options);
+}
+
+Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
+                           const CompileOptions& options) {
+  if (tools.empty()) throw Error("grammar", "there are no tools to call");
+  Builder builder(options.limits);
+  JsonValues values(builder);
+  size_t bytes = 0;
+  for (const ToolSpec& tool : tools) bytes += tool.name.size() + json_text(tool.parameters).size();
+  builder.check_input(bytes);
+  std::vector<Expr> ways;
+  for (const ToolSpec& tool : tools) {
+    Expr arguments = values.object();
+    if (!tool.parameters.is_null()) {
+      try {
+        arguments = SchemaCompiler(builder, values, tool.parameters).run();
+      } catch (const Error& error) {
+        throw Error("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
+      }
+    }
+    ways.push_back(builder.sequence(
+        {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
+  }
+  const Expr call = builder.rule(
+      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "),
+                                     builder.alternatives(std::move(ways)), builder.literal("}" + calls.end)}));
+  const Expr more = builder.sequence({builder.literal("\n"), call});
+  const int32_t others = std::max(calls.max_calls, 1) - 1;
+  return finish(builder, builder.sequence({call, builder.repeat(more, 0, others)}), options);
+}
+
+}  // namespace ashlar::grammar

@@ -1,0 +1,73 @@
+#pragma once
+// A grammar over bytes, ready to run: a recursive transition network. Every rule is a small nondeterministic automaton
+// whose calls of other rules push a return node; the set of all (node, stack) that a text can lead to is its state
+// (grammar/state_graph.h).
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ashlar::grammar {
+
+using ByteSet = std::bitset<256>;
+
+class Grammar {
+ public:
+  enum class Kind : uint8_t {
+    kReturn,  ///< the rule ends here; node 0 is the only one
+    kBytes,   ///< one byte of class `a`, then node `b`
+    kSplit,   ///< any of alternatives[a .. a + b)
+    kCall,    ///< rule `a`, then node `b`
+  };
+  struct Node {
+    Kind kind;
+    uint32_t a, b;
+  };
+  static constexpr uint32_t kReturnNode = 0;
+  /// Deepest stack of open calls. A text that would need more is not in the language.
+  static constexpr uint32_t kMaxFrames = 256;
+
+  struct Parts {
+    std::vector<Node> nodes;
+    std::vector<uint32_t> alternatives;
+    std::vector<ByteSet> classes;
+    std::vector<uint32_t> rule_starts;
+    std::vector<std::string> rule_names;
+    uint32_t start = 0;
+  };
+  /// Throws Error("grammar") if a rule begins with itself or if no text satisfies the grammar.
+  explicit Grammar(Parts parts);
+
+  const Node& node(uint32_t id) const { return parts_.nodes[id]; }
+  uint32_t alternative(uint32_t index) const { return parts_.alternatives[index]; }
+  const ByteSet& byte_class(uint32_t id) const { return parts_.classes[id]; }
+  uint32_t rule_start(uint32_t rule) const { return parts_.rule_starts[rule]; }
+  uint32_t start() const { return parts_.start; }
+  size_t node_count() const { return parts_.nodes.size(); }
+
+  /// Frames that must be free to get from this node to the end of its rule; above kMaxFrames: there is no way. A state
+  /// that keeps only nodes whose need fits can always be completed.
+  uint32_t need(uint32_t id) const { return need_[id]; }
+
+  /// Bytes that no class tells apart form a group.
+  uint8_t group(uint8_t byte) const { return group_of_[byte]; }
+  int32_t groups() const { return static_cast<int32_t>(group_bytes_.size()); }
+  uint8_t group_byte(int32_t group) const { return group_bytes_[group]; }
+
+ private:
+  struct Reverse;
+  void find_need(const Reverse& reverse);
+  std::vector<bool> find_nullable(const Reverse& reverse) const;
+  void refuse_left_recursion(const std::vector<bool>& nullable) const;
+  std::vector<uint32_t> left_calls(uint32_t rule, const std::vector<bool>& nullable, std::vector<uint32_t>& mark) const;
+  void group_bytes();
+
+  Parts parts_;
+  std::vector<uint16_t> need_;
+  std::array<uint8_t, 256> group_of_{};
+  std::vector<uint8_t> group_bytes_;
+};
+
+}  // namespace ashlar::grammar

@@ -1,0 +1,88 @@
+#pragma once
+// A grammar over tokens: which may follow, and where an answer may end.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/grammar/grammar.h"
+#include "text/grammar/state_graph.h"
+#include "text/grammar/token_trie.h"
+
+namespace ashlar::grammar {
+
+/// A compiled grammar together with a vocabulary. Shared by all matchers of it, which may live on several threads; what
+/// one of them finds out about states and masks serves all.
+class TokenGrammar {
+ public:
+  /// eos_ids: tokens that end an answer, allowed exactly where the grammar can end.
+  TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> eos_ids);
+
+  const TokenTrie& trie() const { return *trie_; }
+  bool is_eos(int32_t token) const;
+
+ private:
+  friend class GrammarMatcher;
+  // States with their lock. Replaced when it has grown too large; matchers keep the one they are in.
+  struct Graph {
+    explicit Graph(const Grammar& grammar) : states(grammar) {}
+    std::mutex mutex;
+    StateGraph states;
+  };
+  std::shared_ptr<Graph> roomy_graph(const std::shared_ptr<Graph>& full);
+
+  const Grammar grammar_;
+  const std::shared_ptr<const TokenTrie> trie_;
+  const std::vector<int32_t> eos_ids_;
+  std::mutex mutex_;  // guards graph_
+  std::shared_ptr<Graph> graph_;
+};
+
+/// What must come before the grammar takes hold: a token, or a text of at most 256 bytes. Neither: nothing.
+struct WakeAfter {
+  int32_t token = -1;
+  std::string text;
+};
+
+/// One answer on its way. Cheap to copy; not thread-safe itself.
+class GrammarMatcher {
+ public:
+  explicit GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter wake = {});
+
+  /// Everything goes until the thinking has ended.
+  bool asleep() const { return asleep_; }
+  /// Sets the bit of every token that may come next and clears the others. mask: bit (id % 32) of word id / 32; a
+  /// token beyond it is left out.
+  void allowed(std::span<uint32_t> mask);
+  /// Takes in a token; false, and no change, if it was not allowed.
+  bool accept(int32_t token);
+  /// The same for bytes of any length, whatever the tokens.
+  bool accept_bytes(std::string_view bytes);
+  /// Whether an answer may end here.
+  bool can_end() const;
+  /// Nothing but the end is possible, or it has come.
+  bool finished() const;
+  /// Neither the end nor any token is possible: only if the vocabulary lacks single bytes that the grammar needs, or
+  /// the grammar is too ambiguous (StateGraph::kMaxConfigs).
+  bool dead();
+  /// The bytes that must come next, at most `limit`.
+  std::string forced(size_t limit) const;
+
+ private:
+  void make_room();
+  bool accept_asleep(int32_t token);
+
+  std::shared_ptr<TokenGrammar> grammar_;
+  std::shared_ptr<TokenGrammar::Graph> graph_;
+  StateGraph::State state_;
+  bool asleep_ = false;
+  bool ended_ = false;
+  WakeAfter wake_;
+  std::string tail_;  // of the text while asleep
+};
+
+}  // namespace ashlar::grammar

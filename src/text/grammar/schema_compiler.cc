@@ -1,0 +1,276 @@
+// What stands around the types of a schema: references, merging, alternatives, constants.
+
+#include "text/grammar/schema_compiler.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "text/grammar/schema_merge.h"
+#include "text/grammar/state_graph.h"
+
+namespace ashlar::grammar {
+namespace {
+
+// Keywords that restrict values, by the type they belong to.
+struct TypeKeywords {
+  const char* type;
+  std::array<const char*, 8> keywords;
+};
+constexpr TypeKeywords kTypeKeywords[] = {
+    {"object",
+     {"properties", "required", "additionalProperties", "unevaluatedProperties", "minProperties", "maxProperties"}},
+    {"array", {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"}},
+    {"string", {"minLength", "maxLength", "pattern", "format"}},
+    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+};
+constexpr const char* kStructure[] = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "nullable"};
+
+bool has_keyword_of(const Json& schema, const TypeKeywords& of) {
+  return std::any_of(of.keywords.begin(), of.keywords.end(),
+                     [&schema](const char* key) { return key != nullptr && schema.contains(key); });
+}
+
+// Whether the schema says anything about values besides `key`.
+bool has_more_than(const Json& schema, std::string_view key) {
+  const auto other = [&](const char* name) { return name != key && schema.contains(name); };
+  return std::any_of(std::begin(kStructure), std::end(kStructure), other) ||
+         std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
+                     [&schema](const TypeKeywords& of) { return has_keyword_of(schema, of); });
+}
+
+// Values in it, to charge for copying them.
+int64_t weight(const Json& value) {
+  int64_t total = 1;
+  if (value.is_structured()) {
+    for (const Json& part : value) total += weight(part);
+  }
+  return total;
+}
+
+const char* type_name(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return "boolean";
+  if (value.is_string()) return "string";
+  if (value.is_object()) return "object";
+  if (value.is_array()) return "array";
+  return value.is_number_float() ? "number" : "integer";
+}
+
+class Deeper {
+ public:
+  explicit Deeper(int32_t& depth) : depth_(++depth) {}
+  ~Deeper() { --depth_; }
+
+ private:
+  int32_t& depth_;
+};
+
+}  // namespace
+
+SchemaCompiler::SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema)
+    : builder_(builder), values_(values), root_(schema) {}
+
+Expr SchemaCompiler::run_on(const Json& schema, const std::string& pointer) {
+  const Expr result = value(schema, pointer);
+  while (!pending_.empty()) {  // references one after the other, so that chains of them need no stack
+    const Pending next = pending_.back();
+    pending_.pop_back();
+    builder_.define(next.rule, value(follow_ref(root_, next.ref, next.pointer), next.ref));
+  }
+  return result;
+}
+
+Expr SchemaCompiler::value(const Json& schema, const std::string& pointer) {
+  const Deeper deeper(depth_);
+  builder_.check_nesting(depth_, "the schema at " + for_message(pointer));
+  builder_.step();
+  if (schema.is_boolean()) return schema.get<bool>() ? values_.value() : builder_.never();
+  if (!schema.is_object()) schema_error(pointer, std::string("expected an object, found ") + schema.type_name());
+  check_keywords(schema, pointer);
+  const bool refers = schema.contains("$ref");
+  if (refers && schema["$ref"].is_string() && !has_more_than(schema, "$ref")) {
+    return reference(schema["$ref"].get<std::string>(), pointer);
+  }
+  return refers || schema.contains("allOf") ? remembered(schema, pointer) : flat_value(schema, pointer);
+}
+
+Expr SchemaCompiler::reference(const std::string& ref, const std::string& pointer) {
+  const auto known = refs_.find(ref);
+  if (known != refs_.end()) return builder_.call(known->second);
+  follow_ref(root_, ref, pointer);
+  const Rule rule = builder_.declare(ref);
+  refs_.emplace(ref, rule);
+  pending_.push_back({ref, pointer, rule});
+  return builder_.call(rule);
+}
+
+// A schema that must be merged first. It may contain itself, so it gets a rule under its own text.
+Expr SchemaCompiler::remembered(const Json& schema, const std::string& pointer) {
+  builder_.step(weight(schema));
+  const std::string text = "=" + json_text(schema);
+  const auto known = refs_.find(text);
+  if (known != refs_.end()) return builder_.call(known->second);
+  const Rule rule = builder_.declare(pointer);
+  refs_.emplace(text, rule);
+  const Json flat = flattened(schema, pointer, 0);
+  builder_.define(rule, flat.is_object() ? flat_value(flat, pointer) : value(flat, pointer));
+  return builder_.call(rule);
+}
+
+// The schema without $ref and allOf at its top.
+Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, int32_t depth) {
+  builder_.check_nesting(depth, "the references of the schema at " + for_message(pointer));
+  builder_.step(weight(schema));
+  if (!schema.is_object()) return schema;
+  check_keywords(schema, pointer);
+  Json result = schema;
+  result.erase("$ref");
+  result.erase("allOf");
+  if (schema.contains("$ref")) {
+    if (!schema["$ref"].is_string()) schema_error(pointer_to(pointer, "$ref"), "expected a string");
+    const auto ref = schema["$ref"].get<std::string>();
+    result = merged(result, flattened(follow_ref(root_, ref, pointer), ref, depth + 1), pointer);
+  }
+  if (schema.contains("allOf")) {
+    const Json& parts = schema["allOf"];
+    const std::string place = pointer_to(pointer, "allOf");
+    if (!parts.is_array()) schema_error(place, "expected a list of schemas");
+    for (size_t i = 0; i < parts.size(); ++i) {
+      result = merged(result, flattened(parts[i], pointer_to(place, std::to_string(i)), depth + 1), place);
+    }
+  }
+  return result;
+}
+
+Json SchemaCompiler::merged(const Json& a, const Json& b, const std::string& pointer) {
+  builder_.step(weight(a) + weight(b));
+  // Looking a member up is linear in the members.
+  const auto members = [](const Json& schema) {
+    return schema.is_object() && schema.contains("properties") ? static_cast<int64_t>(schema["properties"].size()) : 0;
+  };
+  builder_.step(members(a) * members(b) / 16);
+  return merge_schemas(a, b, pointer);
+}
+
+Expr SchemaCompiler::flat_value(const Json& schema, const std::string& pointer) {
+  if (schema.contains("anyOf")) return choices(schema, "anyOf", pointer);
+  if (schema.contains("oneOf")) return choices(schema, "oneOf", pointer);
+  if (schema.contains("enum") || schema.contains("const")) return constants(schema, pointer);
+  return of_types(schema, pointer);
+}
+
+Expr SchemaCompiler::choices(const Json& schema, const char* key, const std::string& pointer) {
+  const std::string place = pointer_to(pointer, key);
+  const Json& branches = schema[key];
+  if (!branches.is_array() || branches.empty()) schema_error(place, "expected a list of schemas");
+  Json rest = schema;
+  rest.erase(key);
+  const bool alone = !has_more_than(rest, "");
+  std::vector<Expr> ways;
+  for (size_t i = 0; i < branches.size(); ++i) {
+    const std::string branch = pointer_to(place, std::to_string(i));
+    if (alone) {
+      ways.push_back(value(branches[i], branch));
+    } else {
+      ways.push_back(value(merged(rest, flattened(branches[i], branch, 0), branch), branch));
+    }
+  }
+  return builder_.alternatives(std::move(ways));
+}
+
+Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
+  Json values = Json::array();
+  if (schema.contains("const")) values.push_back(schema["const"]);
+  if (schema.contains("enum")) {
+    const Json& listed = schema["enum"];
+    if (!listed.is_array() || listed.empty()) schema_error(pointer_to(pointer, "enum"), "expected a list of values");
+    if (values.empty()) {
+      values = listed;
+    } else if (std::find(listed.begin(), listed.end(), values[0]) == listed.end()) {
+      return builder_.never();
+    }
+  }
+  Json rest = schema;
+  for (const char* key : kStructure) rest.erase(key);
+  const bool more = has_more_than(rest, "");
+  std::vector<std::string> texts;
+  std::vector<Expr> ways;
+  for (const Json& value : values) {
+    const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
+    if (schema.contains("type") && !null_too && !has_type(value, schema["type"])) continue;
+    if (more && !constant_fits(value, rest, pointer)) continue;
+    if (value.is_structured()) {
+      ways.push_back(values_.constant(value));
+    } else {
+      texts.push_back(json_text(value));
+      builder_.step(static_cast<int64_t>(texts.back().size()));
+    }
+  }
+  if (texts.empty() && ways.empty()) schema_error(pointer, "none of the constants fits the other keywords");
+  if (!texts.empty()) ways.push_back(builder_.strings(std::move(texts)));
+  return builder_.alternatives(std::move(ways));
+}
+
+// Asks the grammar of the other keywords, which knows one spelling of a scalar.
+bool SchemaCompiler::constant_fits(const Json& value, const Json& rest, const std::string& pointer) {
+  if (value.is_structured()) {
+    const TypeKeywords& of = kTypeKeywords[value.is_array() ? 1 : 0];
+    if (!has_keyword_of(rest, of)) return true;
+    schema_error(pointer, "constants that are objects or lists do not go with other keywords");
+  }
+  builder_.step(1000);
+  Json typed = rest;
+  typed["type"] = type_name(value);
+  Builder builder(builder_.limits());
+  JsonValues values(builder);
+  SchemaCompiler compiler(builder, values, root_);
+  const Grammar grammar = builder.finish(
+      builder.alternatives({compiler.run_on(typed, pointer), builder.literal("\n")}));  // never nothing at all
+  StateGraph states(grammar);
+  StateGraph::State state = states.start();
+  for (const char c : json_text(value)) {
+    if (state == StateGraph::kDead) return false;
+    state = states.step(state, static_cast<uint8_t>(c));
+  }
+  return state != StateGraph::kDead && states.accepting(state);
+}
+
+Expr SchemaCompiler::of_types(const Json& schema, const std::string& pointer) {
+  std::vector<std::string> types;
+  const auto add = [&](const Json& name) {
+    if (!name.is_string()) schema_error(pointer_to(pointer, "type"), "expected a type's name or a list of them");
+    const auto type = name.get<std::string>();
+    if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  };
+  if (schema.contains("type")) {
+    if (schema["type"].is_array()) {
+      for (const Json& name : schema["type"]) add(name);
+    } else {
+      add(schema["type"]);
+    }
+    if (schema.value("nullable", Json(false)) == Json(true)) add("null");
+  } else {
+    for (const TypeKeywords& of : kTypeKeywords) {
+      if (has_keyword_of(schema, of)) add(of.type);
+    }
+    if (types.empty()) return values_.value();
+  }
+  if (std::find(types.begin(), types.end(), "number") != types.end()) std::erase(types, "integer");
+  std::vector<Expr> ways;
+  for (const std::string& type : types) ways.push_back(of_type(type, schema, pointer));
+  return builder_.alternatives(std::move(ways));
+}
+
+Expr SchemaCompiler::of_type(const std::string& type, const Json& schema, const std::string& pointer) {
+  if (type == "null") return builder_.literal("null");
+  if (type == "boolean") return values_.boolean();
+  if (type == "string") return string(schema, pointer);
+  if (type == "integer") return integer(schema, pointer);
+  if (type == "number") return number(schema, pointer);
+  if (type == "array") return array(schema, pointer);
+  if (type == "object") return object(schema, pointer);
+  schema_error(pointer_to(pointer, "type"), "\"" + for_message(type) + "\" is no type of JSON schema");
+}
+
+}  // namespace ashlar::grammar

@@ -1,0 +1,71 @@
+#pragma once
+// JSON schemas as grammars. What the grammar produces satisfies the schema; of all documents that do, it produces those
+// with properties in the schema's order, bounded white space, numbers of bounded length and one spelling of constants.
+// `oneOf` is read as `anyOf`. An object with `properties` and without `additionalProperties` is closed.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+#include "text/grammar/builder.h"
+#include "text/grammar/json_values.h"
+
+namespace ashlar::grammar {
+
+class SchemaCompiler {
+ public:
+  /// `schema`, `builder` and `values` outlive this. Several compilers may share the latter two.
+  SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema);
+
+  /// The whole schema. Throws Error("grammar") that names the place as a JSON pointer.
+  Expr run() { return run_on(root_, "#"); }
+  /// A schema that stands anywhere; its references lead into the whole one.
+  Expr run_on(const Json& schema, const std::string& pointer);
+
+ private:
+  Expr value(const Json& schema, const std::string& pointer);
+  Expr flat_value(const Json& schema, const std::string& pointer);
+  Expr remembered(const Json& schema, const std::string& pointer);
+  Expr reference(const std::string& ref, const std::string& pointer);
+  Json flattened(const Json& schema, const std::string& pointer, int32_t depth);
+  Json merged(const Json& a, const Json& b, const std::string& pointer);
+  Expr choices(const Json& schema, const char* key, const std::string& pointer);
+  Expr constants(const Json& schema, const std::string& pointer);
+  bool constant_fits(const Json& value, const Json& rest, const std::string& pointer);
+  Expr of_types(const Json& schema, const std::string& pointer);
+  Expr of_type(const std::string& type, const Json& schema, const std::string& pointer);
+
+  Expr string(const Json& schema, const std::string& pointer);
+  Expr formatted(const std::string& format, const std::string& pointer);
+  Expr integer(const Json& schema, const std::string& pointer);
+  Expr number(const Json& schema, const std::string& pointer);
+  Expr array(const Json& schema, const std::string& pointer);
+  Expr array_of(const std::vector<Expr>& prefix, Expr rest, int64_t min, int64_t max);
+  struct Property {
+    std::string name;
+    Expr value;
+    bool required;
+  };
+  Expr object(const Json& schema, const std::string& pointer);
+  std::vector<Property> properties(const Json& schema, const std::string& pointer, const Json& additional);
+  void check_property_count(const Json& schema, const std::vector<Property>& properties, bool open,
+                            const std::string& pointer) const;
+  Expr members(const std::vector<Property>& properties, bool open, Expr extra);
+  int64_t count(const Json& schema, const char* key, int64_t fallback, const std::string& pointer) const;
+  Expr pattern(const std::string& pattern, const std::string& pointer);
+
+  Builder& builder_;
+  JsonValues& values_;
+  const Json& root_;
+  int32_t depth_ = 0;
+  struct Pending {
+    std::string ref, pointer;
+    Rule rule;
+  };
+  std::vector<Pending> pending_;
+  std::map<std::string, Rule> refs_;  // by pointer, or by the text of a schema that had to be merged
+};
+
+}  // namespace ashlar::grammar

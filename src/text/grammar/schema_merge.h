@@ -1,0 +1,31 @@
+#pragma once
+// JSON schemas before they become grammars: which keywords are understood, where a $ref leads, and how two schemas that
+// must both hold become one.
+
+#include <string>
+#include <string_view>
+
+#include "io/json.h"
+
+namespace ashlar::grammar {
+
+/// Throws Error("grammar") that names `pointer` (as "#/properties/a") and the problem.
+[[noreturn]] void schema_error(const std::string& pointer, const std::string& problem);
+
+/// `pointer` with one more step, escaped.
+std::string pointer_to(const std::string& pointer, std::string_view step);
+
+/// Throws for keywords that could not be honoured; annotations pass. `schema` is an object.
+void check_keywords(const Json& schema, const std::string& pointer);
+
+/// Where a local $ref ("#", "#/$defs/x") leads; throws if nowhere.
+const Json& follow_ref(const Json& root, const std::string& ref, const std::string& pointer);
+
+/// A schema that holds where both do, as far as merging keywords can tell; `false` where they contradict each other.
+/// Both are objects or booleans; properties and items that both have become allOf.
+Json merge_schemas(const Json& a, const Json& b, const std::string& pointer);
+
+/// Whether the value is of the type that a schema's "type" (a name or a list) asks for.
+bool has_type(const Json& value, const Json& type);
+
+}  // namespace ashlar::grammar

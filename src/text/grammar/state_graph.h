@@ -1,0 +1,96 @@
+#pragma once
+// The automaton at work: states, each a set of (node, stack) with shared stacks, found on demand and remembered with
+// their transitions and their token masks. States repeat a lot, so that most steps are a look into a table.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/grammar.h"
+#include "text/grammar/token_trie.h"
+
+namespace ashlar::grammar {
+
+/// Not thread-safe: its owner holds a lock. The grammar outlives it.
+class StateGraph {
+ public:
+  using State = int32_t;
+  static constexpr State kDead = -1;  ///< no text from here satisfies the grammar
+  /// Most (node, stack) pairs of a state and of what leads to it; a grammar so ambiguous loses those texts.
+  static constexpr size_t kMaxConfigs = 4096;
+
+  explicit StateGraph(const Grammar& grammar);
+
+  State start() const { return start_; }
+  /// The state after one more byte.
+  State step(State state, uint8_t byte);
+  /// Whether the text so far is complete.
+  bool accepting(State state) const { return states_[state].accepting; }
+  /// Bytes that may follow.
+  ByteSet next_bytes(State state) const;
+  /// Sets the bits of the trie's tokens that may follow, clears all others; those beyond the mask are left out.
+  void mask(State state, const TokenTrie& trie, std::span<uint32_t> mask);
+
+  /// Memory in use, in bytes, roughly. Its owner starts afresh when it is too much.
+  size_t bytes() const { return bytes_; }
+  /// The same state in another graph of the same grammar.
+  State carry_to(State state, StateGraph& other) const;
+
+ private:
+  struct Config {
+    uint32_t node, frame;
+    bool operator==(const Config&) const = default;
+    auto operator<=>(const Config&) const = default;
+  };
+  struct Frame {
+    uint32_t node, parent, depth;  // depth: frames below and with this one
+  };
+  struct Entry {
+    std::vector<Config> configs;  // sorted; all at kBytes
+    bool accepting = false;
+    std::vector<uint32_t> mask;
+    uint64_t mask_used = 0;
+  };
+  static constexpr State kUnknown = -2;
+  static constexpr size_t kMaxMaskBytes = size_t{16} << 20;
+
+  void visit(uint32_t node, uint32_t frame);
+  bool close(bool& accepting);
+  bool expand(Config config, bool& accepting);
+  uint32_t push(uint32_t node, uint32_t parent);
+  State intern(std::vector<Config> configs, bool accepting);
+  State& next(State state, int32_t group) { return next_[static_cast<size_t>(state) * groups_ + group]; }
+  State find_step(State state, int32_t group);
+  bool loops_on_plain(State state);
+  void fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask);
+  void forget_masks();
+  uint32_t carry_frame(uint32_t frame, StateGraph& other) const;
+
+  const Grammar& grammar_;
+  const size_t groups_;
+  std::vector<Entry> states_;
+  std::vector<State> next_;  // [states, groups]
+  std::unordered_multimap<uint64_t, State> by_hash_;
+  std::vector<Frame> frames_;  // 0: the empty stack
+  std::unordered_map<uint64_t, uint32_t> frame_ids_;
+  State start_ = kDead;
+  size_t bytes_ = 0;
+  size_t mask_bytes_ = 0;
+  uint64_t clock_ = 0;
+
+  // Scratch of a closure: open addressing by stamp.
+  struct Mark {
+    Config config;
+    uint32_t stamp;
+  };
+  std::vector<Mark> marks_;
+  uint32_t stamp_ = 0;
+  std::vector<Config> work_, closed_;
+  size_t visited_ = 0;
+  std::vector<State> path_;
+};
+
+}  // namespace ashlar::grammar

@@ -1,0 +1,166 @@
+// The same under a grammar: whatever the road, plain decoding's tokens; and what comes out is of the grammar.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+#include "equivalence/roads.h"
+#include "golden/golden_data.h"
+#include "server/grammar_constraint.h"
+#include "text/grammar/compile.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kLongest = 160;
+constexpr int32_t kAnswer = 40;
+
+struct World {
+  World()
+      : ops(make_device("cpu", {.threads = 2, .isa = {}})),
+        model(Model::load(*ops, models_folder() / "pebble-11m", kLongest)),
+        tokenizer(Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json")),
+        trie(std::make_shared<const grammar::TokenTrie>(tokenizer)) {
+    const char* schema = R"({"type": "object", "properties": {"language": {"type": "string", "maxLength": 12}, "year":
+        {"type": "integer", "minimum": 1900, "maximum": 2100}, "tags": {"type": "array", "items": {"enum": ["new", "old"]},
+        "maxItems": 2}}, "required": ["language", "year"], "additionalProperties": false})";
+    for (grammar::Grammar& one : std::vector<grammar::Grammar>{
+             grammar::compile_json_schema(parse_json(schema, "schema")), grammar::compile_json_object(),
+             grammar::compile_regex("[A-Z][a-z]{3,9}( [a-z]{1,8}){4,9}\\."),
+             grammar::compile_tool_calls({{"search", nullptr}, {"open_the_door", nullptr}}, {})}) {
+      grammars.push_back(std::make_shared<grammar::TokenGrammar>(std::move(one), trie, stop_ids()));
+    }
+  }
+  const std::vector<int32_t>& stop_ids() const { return model->config().stop_ids; }
+
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<Model> model;
+  Tokenizer tokenizer;
+  std::shared_ptr<const grammar::TokenTrie> trie;
+  std::vector<std::shared_ptr<grammar::TokenGrammar>> grammars;
+};
+
+std::vector<Request> requests(const World& world, const SamplingParams& sampling) {
+  const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
+  std::vector<Request> all;
+  for (size_t i = 0; i < 8; ++i) {
+    Request request;
+    request.prompt = json["cases"][i]["prompt_ids"].get<std::vector<int32_t>>();
+    request.sampling = sampling;
+    request.sampling.seed += i;
+    request.max_tokens = kAnswer;
+    request.stop_ids = world.stop_ids();
+    request.constraint = std::make_shared<server::GrammarConstraint>(
+        grammar::GrammarMatcher(world.grammars[i % world.grammars.size()]), &world.tokenizer);
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+std::map<std::string, SamplingParams> samplings() {
+  std::map<std::string, SamplingParams> all;
+  all["T=0"] = {};
+  SamplingParams& hot = all["T=1"];
+  hot.temperature = 1.0;
+  hot.seed = 99;
+  SamplingParams& penalised = all["T=0.8, penalties, top-p, top-k"];
+  penalised.temperature = 0.8;
+  penalised.top_p = 0.9;
+  penalised.top_k = 40;
+  penalised.repetition_penalty = 1.2;
+  penalised.seed = 5;
+  return all;
+}
+
+std::vector<Road> roads() {
+  std::vector<Road> all;
+  for (const int32_t width : {-1, 0, 4, 16}) {  // -1: no drafter, 0: the width is chosen
+    for (const bool tight : {false, true}) {
+      for (const int32_t depth : {1, 2}) {
+        Road road;
+        road.name = "width " + std::to_string(width) + (tight ? ", tight" : "") + ", depth " + std::to_string(depth);
+        if (width >= 0)
+          road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {width, 0, 1, DenoiseSchedule::kCosine}};
+        if (width == 0) road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {}};
+        road.depth = depth;
+        road.tight_memory = tight;
+        if (tight) road.prefill_chunk = 13;
+        all.push_back(road);
+      }
+    }
+  }
+  return all;
+}
+
+// Every answer is of its grammar: whole, or the beginning of one if it ran out of tokens.
+void expect_grammatical(const World& world, const std::vector<Answer>& answers, const std::string& where) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_NE(answers[i].end.reason, FinishReason::kError) << where << ": " << answers[i].end.error;
+    grammar::GrammarMatcher matcher(world.grammars[i % world.grammars.size()]);
+    for (const int32_t token : answers[i].tokens) ASSERT_TRUE(matcher.accept(token)) << where;
+    EXPECT_TRUE(answers[i].end.reason != FinishReason::kStop || matcher.finished()) << where;
+  }
+}
+
+TEST(ConstrainedEquivalence, EveryRoadGivesTheSameTokens) {
+  const World world;
+  int32_t ended = 0;
+  uint64_t preemptions = 0;
+  uint64_t accepted = 0;
+  for (const auto& [name, sampling] : samplings()) {
+    std::vector<Answer> expected;
+    {
+      const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+      for (Request& request : requests(world, sampling)) expected.push_back(run_together(*engine, {request})[0]);
+    }
+    expect_grammatical(world, expected, name);
+    for (const Answer& answer : expected) ended += answer.end.reason == FinishReason::kStop ? 1 : 0;
+    for (const Road& road : roads()) {
+      const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+      const std::vector<Answer> found = run_together(*engine, requests(world, sampling));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << road.name << ", prompt " << i;
+        EXPECT_EQ(found[i].end.reason, expected[i].end.reason) << name << ", " << road.name << ", prompt " << i;
+      }
+      preemptions += engine->counters().preemptions;
+      accepted += engine->counters().accepted;
+    }
+  }
+  std::printf("%d answers ended, %llu preemptions, %llu accepted drafts\n", ended,
+              static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(accepted));
+  EXPECT_GT(ended, 0);
+  EXPECT_GT(preemptions, 0U);
+  EXPECT_GT(accepted, 0U);
+}
+
+TEST(ConstrainedEquivalence, RejectionSamplingStaysWithinTheGrammar) {
+  const World world;
+  SamplingParams sampling;
+  sampling.temperature = 1.0;
+  sampling.scheme = SamplingScheme::kRejection;
+  for (const Road& road : roads()) {
+    const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+    expect_grammatical(world, run_together(*engine, requests(world, sampling)), road.name);
+  }
+}
+
+TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
+  World world;
+  std::vector<std::string> pieces(301);
+  pieces[300] = "x";  // the only token, which cannot end what it began
+  const auto trie = std::make_shared<const grammar::TokenTrie>(pieces);
+  const auto shared =
+      std::make_shared<grammar::TokenGrammar>(grammar::compile_regex("x1"), trie, std::vector<int32_t>{});
+  const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+  std::vector<Request> all = requests(world, {});
+  all[1].constraint = std::make_shared<server::GrammarConstraint>(grammar::GrammarMatcher(shared));
+  const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
+  EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
+  EXPECT_NE(answers[1].end.error.find("constraint"), std::string::npos);
+  EXPECT_EQ(answers[1].tokens, std::vector<int32_t>{300});
+  EXPECT_NE(answers[0].end.reason, FinishReason::kError);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,44 @@
+// Documents and texts whose verdict comes from the Python packages jsonschema and re
+// (tests/tools/make_grammar_goldens.py).
+
+#include <gtest/gtest.h>
+
+#include "io/json.h"
+#include "unit/text/grammar/support.h"
+
+namespace ashlar::grammar::testing {
+namespace {
+
+const Json& goldens() {
+  static const Json json = read_json_file(std::filesystem::path(ASHLAR_TEST_DATA) / "grammar" / "goldens.json");
+  return json;
+}
+
+void expect_verdicts(const std::shared_ptr<TokenGrammar>& grammar, const Json& texts, bool verdict,
+                     const std::string& source) {
+  for (const Json& text : texts) {
+    EXPECT_EQ(accepts(grammar, text.get<std::string>()), verdict) << source << "\n" << text;
+  }
+}
+
+TEST(GrammarGolden, SchemasJudgeDocumentsLikeJsonschema) {
+  ASSERT_GE(goldens()["schemas"].size(), 150U);
+  for (const Json& golden : goldens()["schemas"]) {
+    const auto grammar = over_tokens(compile_json_schema(golden["schema"]));
+    expect_verdicts(grammar, golden["accepted"], true, golden["schema"].dump());
+    expect_verdicts(grammar, golden["rejected"], false, golden["schema"].dump());
+  }
+}
+
+TEST(GrammarGolden, PatternsMatchLikeFullmatchOfRe) {
+  ASSERT_GE(goldens()["regexes"].size(), 50U);
+  for (const Json& golden : goldens()["regexes"]) {
+    const auto pattern = golden["pattern"].get<std::string>();
+    const auto grammar = over_tokens(compile_regex(pattern));
+    expect_verdicts(grammar, golden["matched"], true, pattern);
+    expect_verdicts(grammar, golden["unmatched"], false, pattern);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::grammar::testing

@@ -1,0 +1,245 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "unit/text/grammar/support.h"
+
+namespace ashlar::grammar::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class Compile>
+std::string error_of(Compile compile) {
+  try {
+    compile();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+std::string schema_error_of(const char* schema) {
+  return error_of([&] { compile_json_schema(parse_json(schema, "schema")); });
+}
+bool schema_accepts(const char* schema, std::string_view text) {
+  return accepts(compile_json_schema(parse_json(schema, "schema")), text);
+}
+
+TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
+  const auto names = [](const char* schema, const char* keyword, const char* place) {
+    EXPECT_THAT(schema_error_of(schema), AllOf(HasSubstr("[grammar]"), HasSubstr(keyword), HasSubstr(place))) << schema;
+  };
+  names(R"({"properties": {"a": {"not": {}}}})", "not", "#/properties/a/not");
+  names(R"({"patternProperties": {}})", "patternProperties", "#/patternProperties");
+  names(R"({"type": "number", "multipleOf": 0.1})", "multipleOf", "#/multipleOf");
+  names(R"({"type": "array", "uniqueItems": true})", "uniqueItems", "#/uniqueItems");
+  names(R"({"type": "object", "properties": {"a": true}, "minProperties": 1})", "minProperties", "#/minProperties");
+  names(R"({"items": {"type": "string", "format": "iri"}})", "iri", "#/items/format");
+  names(R"({"type": "string", "pattern": "a", "maxLength": 3})", "pattern", "#/pattern");
+  names(R"({"type": "string", "pattern": "(?!a)b"})", "look-around", "#/pattern");
+  names(R"({"type": "strin"})", "strin", "#/type");
+  names(R"({"$ref": "other.json"})", "other.json", "#");
+  names(R"({"properties": {"a~/b": {"$ref": "#/$defs/x"}}})", "#/$defs/x", "#/properties/a~0~1b");
+  names(R"({"type": "object", "required": ["a"], "properties": {}, "additionalProperties": false})", "required",
+        "#/required");
+  names(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}]})", "pattern", "#/allOf");
+  names(R"({"if": {}, "then": {}})", "if", "#/if");
+  names(R"({"type": "string", "minLength": 100000})", "10000", "#/minLength");
+  names(R"([1])", "expected an object", "#");
+}
+
+TEST(GrammarSchema, AnnotationsPass) {
+  EXPECT_TRUE(
+      schema_accepts(R"({"title": "T", "description": "d", "default": 1, "examples": [2], "$schema": "s", "$id": "i",
+                                 "$comment": "c", "x-order": 3, "type": "integer"})",
+                     "3"));
+}
+
+TEST(GrammarSchema, EndlessSchemasAreRefused) {
+  EXPECT_THAT(schema_error_of(R"({"$ref": "#"})"), HasSubstr("no text satisfies it"));
+  EXPECT_THAT(schema_error_of(R"({"anyOf": [{"$ref": "#"}], "type": "object"})"), HasSubstr("[grammar]"));
+  EXPECT_THAT(schema_error_of(R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})"),
+              HasSubstr("no text satisfies it"));
+  EXPECT_THAT(schema_error_of("false"), HasSubstr("no text satisfies it"));
+}
+
+TEST(GrammarSchema, StringsAreValidJson) {
+  for (const char* text : {R"("a\nb")", R"("\u00e9")", R"("\ud83d\ude00")", R"("😀")", R"("\\\"")"}) {
+    EXPECT_TRUE(schema_accepts(R"({"type": "string"})", text)) << text;
+  }
+  for (const char* text : {"\"a\nb\"", R"("\x")", R"("\ud83d")", R"("\ude00\ud83d")", "\"\xff\"", "\"\xed\xa0\x80\"",
+                           "\"\x01\"", "\"\xc0\xaf\"", "'a'"}) {
+    EXPECT_FALSE(schema_accepts(R"({"type": "string"})", text)) << text;
+  }
+  // A surrogate pair is one character.
+  EXPECT_TRUE(schema_accepts(R"({"type": "string", "maxLength": 1})", R"("\ud83d\ude00")"));
+  EXPECT_FALSE(schema_accepts(R"({"type": "string", "maxLength": 1})", R"("ab")"));
+}
+
+TEST(GrammarSchema, NullableAndDraft4) {
+  EXPECT_TRUE(schema_accepts(R"({"type": "integer", "nullable": true})", "null"));
+  EXPECT_FALSE(schema_accepts(R"({"type": "integer"})", "null"));
+  EXPECT_FALSE(schema_accepts(R"({"type": "integer", "minimum": 3, "exclusiveMinimum": true})", "3"));
+  EXPECT_TRUE(schema_accepts(R"({"type": "integer", "minimum": 3, "exclusiveMinimum": true})", "4"));
+  const char* tuple = R"({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "null"}})";
+  EXPECT_TRUE(schema_accepts(tuple, "[1, null, null]"));
+  EXPECT_FALSE(schema_accepts(tuple, "[null]"));
+}
+
+TEST(GrammarSchema, IntegerRangesAgreeWithCounting) {
+  std::mt19937_64 random(5);
+  for (int32_t i = 0; i < 40; ++i) {
+    const int64_t low = static_cast<int64_t>(random() % 400) - 200;
+    const int64_t high = low + static_cast<int64_t>(random() % 300);
+    const auto shared =
+        over_tokens(compile_json_schema(Json{{"type", "integer"}, {"minimum", low}, {"maximum", high}}));
+    for (int64_t n = -250; n <= 550; ++n) {
+      ASSERT_EQ(accepts(shared, std::to_string(n)), n >= low && n <= high) << n << " in " << low << " .. " << high;
+    }
+    EXPECT_FALSE(accepts(shared, "007"));
+  }
+}
+
+TEST(GrammarLimits, EachIsNamed) {
+  CompileOptions options;
+  options.limits.input_bytes = 10;
+  EXPECT_THAT(error_of([&] { compile_regex("abcdefghijkl", options); }), HasSubstr("the limit is 10"));
+  EXPECT_THAT(error_of([&] { compile_ebnf("root ::= \"a\" \"b\"", options); }), HasSubstr("the limit is 10"));
+  EXPECT_THAT(error_of([&] { compile_choice({"abcdef", "ghijkl"}, options); }), HasSubstr("the limit is 10"));
+  EXPECT_THAT(error_of([&] {
+                compile_json_schema(Json{{"title", "abcdefghi"}}, options);
+              }),
+              HasSubstr("the limit is 10"));
+  options = {};
+  EXPECT_THAT(error_of([&] { compile_regex("a{20000}"); }), HasSubstr("20000"));
+  EXPECT_THAT(error_of([&] { compile_regex(std::string(100, '(') + std::string(100, ')')); }), HasSubstr("64 levels"));
+  options.limits.nodes = 100;
+  EXPECT_THAT(error_of([&] { compile_regex("a{200}", options); }), HasSubstr("100 states"));
+  options = {};
+  options.limits.rules = 3;
+  EXPECT_THAT(
+      error_of([&] { compile_ebnf("root ::= a b c d a ::= \"a\" b ::= \"b\" c ::= \"c\" d ::= \"d\"", options); }),
+      HasSubstr("3 rules"));
+  options = {};
+  options.limits.steps = 50;
+  EXPECT_THAT(error_of([&] { compile_json_object(options); }), HasSubstr("50 steps"));
+  // Doubling at each of 30 levels ends at a limit, soon.
+  Json defs = Json::object();
+  for (int32_t i = 0; i < 30; ++i) {
+    const Json next = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};
+    defs[std::to_string(i)] = {{"allOf", {next, next}}, {"minLength", i}};
+  }
+  defs["30"] = {{"type", "string"}};
+  EXPECT_THAT(error_of([&] { compile_json_schema(Json{{"$ref", "#/$defs/0"}, {"$defs", defs}}); }), HasSubstr("steps"));
+}
+
+TEST(GrammarEbnf, RulesRepetitionsAndComments) {
+  const auto list = over_tokens(compile_ebnf(R"ebnf(
+      # a list
+      root ::= "(" item (", " item){0,2} ")"  # at most three
+      item ::= [^,()\n]+ | root)ebnf"));
+  EXPECT_TRUE(accepts(list, "(a, b c, (d))"));
+  EXPECT_FALSE(accepts(list, "(a, b, c, d)"));
+  EXPECT_FALSE(accepts(list, "(a"));
+  EXPECT_THAT(error_of([] { compile_ebnf("a ::= \"x\""); }), HasSubstr("root"));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= b"); }), HasSubstr("\"b\""));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= \"a\" root ::= \"b\""); }), HasSubstr("twice"));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= a \"x\" a ::= root | \"\""); }), HasSubstr("begins with itself"));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= \"a\" )"); }), HasSubstr("byte 13"));
+}
+
+TEST(GrammarMatcher, ChoicesAndTheEnd) {
+  const auto shared = over_tokens(compile_choice({"yes", "yesterday", "no"}));
+  GrammarMatcher matcher(shared);
+  EXPECT_FALSE(matcher.can_end());
+  EXPECT_FALSE(matcher.accept(eos()));
+  ASSERT_TRUE(matcher.accept_bytes("yes"));
+  EXPECT_TRUE(matcher.can_end());
+  EXPECT_FALSE(matcher.finished());
+  EXPECT_THAT(ids_of(mask_of(matcher)), ::testing::Contains(eos()));
+  GrammarMatcher longer = matcher;
+  EXPECT_EQ(longer.forced(100), "");  // the end is possible too
+  ASSERT_TRUE(longer.accept_bytes("t"));
+  EXPECT_EQ(longer.forced(100), "erday");
+  EXPECT_EQ(longer.forced(3), "erd");
+  ASSERT_TRUE(longer.accept_bytes("erday"));
+  EXPECT_TRUE(longer.finished());
+  EXPECT_EQ(ids_of(mask_of(longer)), std::vector<int32_t>{eos()});
+  ASSERT_TRUE(matcher.accept(eos()));
+  EXPECT_TRUE(matcher.finished());
+  EXPECT_FALSE(matcher.accept_bytes("t"));
+  EXPECT_THAT(error_of([] { compile_choice({}); }), HasSubstr("nothing to choose"));
+}
+
+TEST(GrammarMatcher, SleepsUntilTheThinkingEnds) {
+  const int32_t end_of_thinking = *tokenizer().token_id("</think>");
+  CompileOptions options;
+  options.leading_newlines = true;
+  const auto shared = over_tokens(compile_choice({"yes"}, options));
+  GrammarMatcher matcher(shared, {end_of_thinking, {}});
+  EXPECT_TRUE(matcher.asleep());
+  for (const int32_t id : tokenizer().encode("anything {goes}")) ASSERT_TRUE(matcher.accept(id));
+  EXPECT_TRUE(matcher.asleep());
+  ASSERT_TRUE(matcher.accept(end_of_thinking));
+  EXPECT_FALSE(matcher.asleep());
+  EXPECT_FALSE(GrammarMatcher(matcher).accept_bytes("no"));
+  EXPECT_TRUE(GrammarMatcher(matcher).accept_bytes("yes"));
+  EXPECT_TRUE(GrammarMatcher(matcher).accept_bytes("\n\nyes"));
+  EXPECT_FALSE(GrammarMatcher(matcher).accept_bytes("\n\n\n"));
+
+  GrammarMatcher by_text(shared, {-1, "[/THINK]"});
+  for (const int32_t id : tokenizer().encode("hm [/THIN [/THINK")) ASSERT_TRUE(by_text.accept(id));
+  EXPECT_TRUE(by_text.asleep());
+  for (const int32_t id : tokenizer().encode("]")) ASSERT_TRUE(by_text.accept(id));
+  EXPECT_FALSE(by_text.asleep());
+  EXPECT_TRUE(by_text.accept_bytes("\nyes"));
+}
+
+TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
+  const Json city =
+      parse_json(R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}}, "required": ["city"],
+      "$defs": {"name": {"enum": ["Rome", "Oslo"]}}})",
+                 "schema");
+  ToolCallOptions calls;
+  calls.max_calls = 2;
+  const auto shared = over_tokens(compile_tool_calls({{"weather", city}, {"now", nullptr}}, calls));
+  const std::string one = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>";
+  const std::string other = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  EXPECT_TRUE(accepts(shared, one));
+  EXPECT_TRUE(accepts(shared, one + "\n" + other));
+  EXPECT_FALSE(accepts(shared, one + "\n" + other + "\n" + one));
+  EXPECT_FALSE(accepts(shared, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"));
+  EXPECT_EQ(GrammarMatcher(shared).forced(100), "<tool_call>\n{\"name\": \"");
+  EXPECT_THAT(error_of([] {
+                compile_tool_calls({{"f", Json{{"not", Json::object()}}}}, {});
+              }),
+              AllOf(HasSubstr("\"f\""), HasSubstr("#/not")));
+}
+
+TEST(GrammarMatcher, MatchersOfOneGrammarShareStatesAcrossThreads) {
+  const auto shared = over_tokens(compile_json_object());
+  std::vector<std::thread> threads;
+  std::atomic<int32_t> right = 0;
+  for (int32_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      GrammarMatcher matcher(shared);
+      bool ok = true;
+      for (const int32_t id : tokenizer().encode("{\"a\": [1, 2, {\"b\": \"c d e\"}], \"z\": null}")) {
+        const std::vector<int32_t> ids = ids_of(mask_of(matcher));
+        ok = ok && std::find(ids.begin(), ids.end(), id) != ids.end() && matcher.accept(id);
+      }
+      if (ok && matcher.finished()) ++right;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4);
+}
+
+}  // namespace
+}  // namespace ashlar::grammar::testing

@@ -1,0 +1,111 @@
+// A mask holds exactly the tokens whose bytes, taken one by one, the grammar takes in.
+
+#include <gtest/gtest.h>
+
+#include "io/json.h"
+#include "unit/text/grammar/support.h"
+
+namespace ashlar::grammar::testing {
+namespace {
+
+// By copies of the matcher, without trie or cache of masks.
+std::vector<uint32_t> naive_mask(const GrammarMatcher& matcher) {
+  std::vector<uint32_t> mask((trie()->vocab() + 31) / 32);
+  for (int32_t id = 0; id < tokenizer().vocab_size(); ++id) {
+    bool allowed = false;
+    if (id == eos()) {
+      allowed = matcher.can_end();
+    } else if (!tokenizer().is_special(id) && !tokenizer().piece_bytes(id).empty()) {
+      GrammarMatcher copy = matcher;
+      allowed = true;
+      for (const char byte : tokenizer().piece_bytes(id)) allowed = allowed && copy.accept_bytes({&byte, 1});
+    }
+    if (allowed) mask[id / 32] |= 1U << (id % 32);
+  }
+  return mask;
+}
+
+std::vector<Grammar> grammars() {
+  std::vector<Grammar> all;
+  all.push_back(compile_json_object());
+  all.push_back(compile_regex("(a|b)*a(a|b){6}|[\\u4e00-\\u9fff]{2,5}|\\w+ \\w+"));
+  all.push_back(
+      compile_ebnf("root ::= item (\", \" item)*  item ::= [a-z]+ | \"(\" root \")\" | \"\\\"\" [^\"]* \"\\\"\""));
+  all.push_back(compile_choice({"yes", "no", "yesterday", "日本", "not at all"}));
+  all.push_back(compile_json_schema(parse_json(R"({"type": "object", "properties": {"name": {"type": "string",
+      "minLength": 2, "maxLength": 9}, "size": {"type": "integer", "minimum": -12, "maximum": 1234}, "when": {"type":
+      "string", "format": "date"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["size"],
+      "additionalProperties": {"type": "number"}})",
+                                               "schema")));
+  ToolCallOptions calls;
+  calls.max_calls = 3;
+  all.push_back(compile_tool_calls({{"search", nullptr}, {"send", Json::parse(R"({"type": "object"})")}}, calls));
+  return all;
+}
+
+TEST(GrammarMask, EqualsTheNaiveDefinitionOnRandomWalks) {
+  std::mt19937_64 random(3);
+  int32_t states = 0;
+  for (Grammar& grammar : grammars()) {
+    const auto shared = over_tokens(std::move(grammar));
+    for (int32_t walk = 0; walk < 4; ++walk) {
+      GrammarMatcher matcher(shared);
+      for (int32_t step = 0; step < 12 && !matcher.finished(); ++step) {
+        const std::vector<uint32_t> mask = mask_of(matcher);
+        ASSERT_EQ(mask, naive_mask(matcher));
+        ++states;
+        const std::vector<int32_t> ids = ids_of(mask);
+        ASSERT_FALSE(ids.empty());
+        const GrammarMatcher before = matcher;
+        const int32_t token = ids[random() % ids.size()];
+        ASSERT_TRUE(matcher.accept(token));
+        GrammarMatcher bytewise = before;  // a token is its bytes
+        if (token != eos()) {
+          ASSERT_TRUE(bytewise.accept_bytes(tokenizer().piece_bytes(token)));
+          ASSERT_EQ(mask_of(bytewise), mask_of(matcher));
+        }
+      }
+    }
+  }
+  EXPECT_GT(states, 100);
+}
+
+TEST(GrammarMask, NoStateIsADeadEndEvenAtTheDepthLimit) {
+  // Only opening brackets where possible: the automaton must stop opening while it can still close everything.
+  const auto shared =
+      over_tokens(compile_ebnf("root ::= \"[\" root \"]\" | \"x\" | \"{\" root \"}\" tail  tail ::= \"!\""));
+  GrammarMatcher matcher(shared);
+  size_t depth = 0;
+  while (matcher.accept_bytes("{")) ++depth;
+  EXPECT_GT(depth, 200U);
+  EXPECT_LE(depth, Grammar::kMaxFrames);
+  EXPECT_FALSE(matcher.dead());
+  ASSERT_TRUE(matcher.accept_bytes("x"));
+  for (; depth > 0; --depth) ASSERT_TRUE(matcher.accept_bytes("}!")) << depth;
+  EXPECT_TRUE(matcher.finished());
+}
+
+TEST(GrammarMask, AMaskShorterOrLongerThanTheVocabularyIsHandled) {
+  GrammarMatcher matcher(over_tokens(compile_regex("[a-z]*")));
+  const std::vector<uint32_t> whole = mask_of(matcher);
+  std::vector<uint32_t> mask(whole.size() + 3, 7);
+  matcher.allowed(mask);
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), mask.begin()));
+  EXPECT_EQ(ids_of(mask), ids_of(whole));
+  mask.assign(5, 7);
+  matcher.allowed(mask);
+  EXPECT_TRUE(std::equal(mask.begin(), mask.end(), whole.begin()));
+}
+
+TEST(GrammarMask, AVocabularyWithoutTheBytesNeededIsDead) {
+  const std::vector<std::string> pieces = {"a", "b", "ab"};
+  const auto small = std::make_shared<const TokenTrie>(pieces);
+  const auto shared = std::make_shared<TokenGrammar>(compile_regex("abc"), small, std::vector<int32_t>{7});
+  GrammarMatcher matcher(shared);
+  EXPECT_FALSE(matcher.dead());
+  ASSERT_TRUE(matcher.accept(2));
+  EXPECT_TRUE(matcher.dead());
+}
+
+}  // namespace
+}  // namespace ashlar::grammar::testing
