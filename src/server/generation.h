@@ -52,6 +52,7 @@ struct Generation {
   bool ignore_eos = false;
   bool stream = false;
   bool include_usage = false;  ///< a last chunk of a stream has the usage
+  bool stream_blocks = false;  ///< events tell drafted tokens from the model's own, for pages that show them
   bool echo = false;           ///< completions: the prompt precedes the answer
   bool skip_special_tokens = true;
   Constraint constraint;

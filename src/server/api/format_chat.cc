@@ -31,7 +31,13 @@ class ChatFormat : public Format {
   std::string delta(const AnswerDelta& delta) override {
     std::string out;
     const auto part = [&](const char* name, Json value) {
-      out += chunk(delta.index, {{name, std::move(value)}}, out.empty() ? logprobs(delta.tokens) : Json());
+      Json data =
+          chunk_of(delta.index, {{name, std::move(value)}}, out.empty() ? logprobs(delta.tokens) : Json(), nullptr);
+      // Once for each delta, so that sums are right.
+      if (context_.generation.stream_blocks && out.empty()) {
+        data["block"] = {{"tokens", delta.n_tokens}, {"drafted", delta.n_drafted}};
+      }
+      out += event(data);
     };
     if (!delta.reasoning.empty()) part("reasoning_content", delta.reasoning);
     if (!delta.content.empty()) part("content", delta.content);

@@ -186,6 +186,7 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   if (const Json* options = fields.object("stream_options")) {
     Fields nested(*options, fields.path("stream_options"), reading);
     out.include_usage = nested.boolean("include_usage").value_or(false);
+    out.stream_blocks = nested.boolean("include_blocks").value_or(false);
     nested.ignore("include_obfuscation");
     nested.finish();
   }

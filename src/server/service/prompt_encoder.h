@@ -35,7 +35,7 @@ class PromptEncoder {
   std::vector<int32_t> encode_marked(const std::string& marked) const;
 
   const ServedModel& model_;
-  std::string marker_;                ///< put behind the first byte of a special token's spelling in a user's text
+  std::string marker_;                 ///< put behind the first byte of a special token's spelling in a user's text
   std::vector<std::string> specials_;  ///< spellings, longest first
 };
 

@@ -13,13 +13,13 @@
 namespace ashlar::server {
 
 struct ServedModel {
-  std::string name;                              ///< in /v1/models and in answers
-  std::vector<std::string> aliases;              ///< other names that requests may use
-  const Tokenizer* tokenizer = nullptr;          ///< outlives the server
-  const ChatTemplate* chat_template = nullptr;   ///< null: conversations are refused; outlives the server
-  std::vector<int32_t> stop_ids;                 ///< the model's own ends of an answer
-  SamplingDefaults defaults;                     ///< of its generation_config.json
-  int32_t max_positions = 0;                     ///< prompt and answer together
+  std::string name;                                ///< in /v1/models and in answers
+  std::vector<std::string> aliases;                ///< other names that requests may use
+  const Tokenizer* tokenizer = nullptr;            ///< outlives the server
+  const ChatTemplate* chat_template = nullptr;     ///< null: conversations are refused; outlives the server
+  std::vector<int32_t> stop_ids;                   ///< the model's own ends of an answer
+  SamplingDefaults defaults;                       ///< of its generation_config.json
+  int32_t max_positions = 0;                       ///< prompt and answer together
   std::shared_ptr<const grammar::TokenTrie> trie;  ///< for constrained answers
 
   bool answers_to(const std::string& wanted) const {

@@ -1,0 +1,78 @@
+#include "server/service/constraints.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "server/grammar_constraint.h"
+#include "text/grammar/compile.h"
+
+namespace ashlar::server {
+namespace {
+
+constexpr int32_t kMaxCalls = 16;  // of one answer that must call
+
+// The functions that may be called: all, or the one that was named.
+std::vector<grammar::ToolSpec> callable(const Generation& generation) {
+  std::vector<grammar::ToolSpec> tools;
+  const auto* chat = std::get_if<ChatPrompt>(&generation.prompts.front());
+  if (chat == nullptr || !chat->tools.is_array()) return tools;
+  for (const Json& tool : chat->tools) {
+    const Json& function = tool.at("function");
+    std::string name = function.at("name").get<std::string>();
+    if (generation.tool_choice == ToolChoice::kNamed && name != generation.tool_name) continue;
+    tools.push_back({std::move(name), function.value("parameters", Json())});
+  }
+  return tools;
+}
+
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, const grammar::CompileOptions& options) {
+  const Constraint& wanted = generation.constraint;
+  if (generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed) {
+    grammar::ToolCallOptions calls;
+    calls.max_calls = generation.parallel_tool_calls && generation.tool_choice == ToolChoice::kRequired ? kMaxCalls : 1;
+    return grammar::compile_tool_calls(callable(generation), calls, options);
+  }
+  switch (wanted.kind) {
+    case Constraint::Kind::kNone:
+      break;
+    case Constraint::Kind::kJsonObject:
+      return grammar::compile_json_object(options);
+    case Constraint::Kind::kJsonSchema:
+      return grammar::compile_json_schema(wanted.schema, options);
+    case Constraint::Kind::kRegex:
+      return grammar::compile_regex(wanted.pattern, options);
+    case Constraint::Kind::kGrammar:
+      return grammar::compile_ebnf(wanted.pattern, options);
+    case Constraint::Kind::kChoice:
+      return grammar::compile_choice(wanted.choices, options);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const Generation& generation) {
+  ConstraintMaker maker;
+  maker.model_ = &model;
+  try {
+    grammar::CompileOptions options;
+    options.leading_newlines = false;
+    std::optional<grammar::Grammar> compiled = compile_grammar(generation, options);
+    if (!compiled) return maker;
+    std::vector<int32_t> ends = model.stop_ids;
+    ends.insert(ends.end(), generation.stop_ids.begin(), generation.stop_ids.end());
+    maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends));
+  } catch (const Error& error) {
+    return ApiError{400, "invalid_request_error", error.what(), "response_format", "", 0};
+  }
+  return maker;
+}
+
+std::shared_ptr<TokenConstraint> ConstraintMaker::make(bool starts_in_reasoning) const {
+  if (!grammar_) return nullptr;
+  grammar::WakeAfter wake;
+  if (starts_in_reasoning) wake.text = "</think>";
+  return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(grammar_, wake), model_->tokenizer);
+}
+
+}  // namespace ashlar::server

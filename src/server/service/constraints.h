@@ -1,0 +1,29 @@
+#pragma once
+// What a request demands of the shape of its answers, compiled once and shared by its answers.
+
+#include <memory>
+#include <string>
+
+#include "server/api/parsed.h"
+#include "server/generation.h"
+#include "server/service/served_model.h"
+#include "text/grammar/matcher.h"
+
+namespace ashlar::server {
+
+/// Makes constraints for the answers of one request.
+class ConstraintMaker {
+ public:
+  /// Compiles Generation::constraint and a tool choice that demands a call; a 400 if that cannot be honoured.
+  /// `model` outlives the constraints.
+  static Parsed<ConstraintMaker> compile(const ServedModel& model, const Generation& generation);
+
+  /// For one answer; null if anything goes. An answer that begins with thinking is free until that has ended.
+  std::shared_ptr<TokenConstraint> make(bool starts_in_reasoning) const;
+
+ private:
+  const ServedModel* model_ = nullptr;
+  std::shared_ptr<grammar::TokenGrammar> grammar_;
+};
+
+}  // namespace ashlar::server

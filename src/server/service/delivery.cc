@@ -1,0 +1,91 @@
+#include "server/service/delivery.h"
+
+#include <chrono>
+#include <utility>
+
+namespace ashlar::server {
+namespace {
+
+class Sink final : public EventSink {
+ public:
+  Sink(std::shared_ptr<Delivery> delivery, std::shared_ptr<EventReceiver> receiver, int32_t answer)
+      : delivery_(std::move(delivery)), receiver_(std::move(receiver)), answer_(answer) {}
+
+  void on_tokens(const TokensEvent& event) override {
+    TokenChunk chunk;
+    chunk.tokens.assign(event.tokens, event.tokens + event.n);
+    chunk.n_drafted = event.n_drafted;
+    if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
+    delivery_->put(receiver_, answer_, std::move(chunk));
+  }
+  void on_end(EndEvent event) override { delivery_->put(std::move(receiver_), answer_, std::move(event)); }
+
+ private:
+  std::shared_ptr<Delivery> delivery_;
+  std::shared_ptr<EventReceiver> receiver_;
+  int32_t answer_;
+};
+
+}  // namespace
+
+Delivery::Delivery(std::function<void()> tick) : tick_(std::move(tick)) {}
+
+Delivery::~Delivery() { stop(); }
+
+void Delivery::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Delivery::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  ready_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  std::deque<Item> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(items_);
+  }
+}
+
+std::shared_ptr<EventSink> Delivery::sink(std::shared_ptr<EventReceiver> receiver, int32_t answer) {
+  return std::make_shared<Sink>(shared_from_this(), std::move(receiver), answer);
+}
+
+void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    items_.push_back({std::move(receiver), answer, std::move(event)});
+  }
+  ready_.notify_one();
+}
+
+void Delivery::run() {
+  constexpr auto kTick = std::chrono::milliseconds(50);
+  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  std::deque<Item> items;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      ready_.wait_until(lock, next_tick, [this] { return stop_ || !items_.empty(); });
+      if (stop_) return;
+      items.swap(items_);
+    }
+    for (Item& item : items) {
+      if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
+        item.receiver->on_tokens(item.answer, *chunk);
+      } else {
+        item.receiver->on_end(item.answer, std::get<EndEvent>(item.event));
+      }
+    }
+    items.clear();
+    if (std::chrono::steady_clock::now() < next_tick) continue;
+    tick_();
+    next_tick = std::chrono::steady_clock::now() + kTick;
+  }
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,56 @@
+#pragma once
+// Takes events off the engine's thread: text work and formats run on a thread of their own.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/event_queue.h"
+
+namespace ashlar::server {
+
+/// Gets the events of several answers of one request, on the delivery's thread.
+class EventReceiver {
+ public:
+  virtual ~EventReceiver() = default;
+  virtual void on_tokens(int32_t answer, const TokenChunk& chunk) = 0;
+  virtual void on_end(int32_t answer, const EndEvent& end) = 0;
+};
+
+/// A queue and its thread. What it holds is bounded by what the requests under way may generate.
+class Delivery : public std::enable_shared_from_this<Delivery> {
+ public:
+  /// `tick` runs on the thread about every 50 ms.
+  explicit Delivery(std::function<void()> tick);
+  /// stop() has been called.
+  ~Delivery();
+  void start();
+  /// Ends the thread; what is queued is dropped. Not on the delivery's own thread.
+  void stop();
+
+  /// A sink for one answer, which keeps the receiver alive until its end has been delivered.
+  std::shared_ptr<EventSink> sink(std::shared_ptr<EventReceiver> receiver, int32_t answer);
+  void put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event);
+
+ private:
+  struct Item {
+    std::shared_ptr<EventReceiver> receiver;
+    int32_t answer;
+    Event event;
+  };
+  void run();
+
+  std::function<void()> tick_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<Item> items_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ashlar::server

@@ -1,0 +1,269 @@
+#include "server/service/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "server/api/wire.h"
+
+namespace ashlar::server {
+namespace {
+
+double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+}  // namespace
+
+const char* name_of(AnswerEnd::Reason reason) {
+  switch (reason) {
+    case AnswerEnd::Reason::kStop:
+      return "stop";
+    case AnswerEnd::Reason::kLength:
+      return "length";
+    case AnswerEnd::Reason::kToolCalls:
+      return "tool_calls";
+    case AnswerEnd::Reason::kCancelled:
+      return "cancelled";
+    case AnswerEnd::Reason::kError:
+      break;
+  }
+  return "error";
+}
+
+const char* name_of(Api api) {
+  switch (api) {
+    case Api::kChat:
+      return "chat";
+    case Api::kCompletions:
+      return "completions";
+    case Api::kResponses:
+      return "responses";
+    case Api::kMessages:
+      return "messages";
+    case Api::kGenerate:
+      break;
+  }
+  return "generate";
+}
+
+HttpResponse error_answer(Api api, const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status;
+  response.body = error_body(api, error);
+  if (error.retry_after_s > 0) response.headers.push_back({"Retry-After", std::to_string(error.retry_after_s)});
+  return response;
+}
+
+Job::Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, FormatContext format,
+         std::vector<AnswerPlan> plans, int64_t arrived_ns)
+    : context_(context),
+      exchange_(std::move(exchange)),
+      api_(api),
+      generation_(format.generation),
+      described_(std::move(format)),
+      format_(make_format(api, described_)),
+      arrived_ns_(arrived_ns),
+      plans_(std::move(plans)) {
+  const bool calls = generation_.tool_choice != ToolChoice::kNone;
+  states_.reserve(plans_.size());
+  int32_t last_prompt = -1;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    const AnswerPlan& plan = plans_[i];
+    states_.push_back(
+        {AnswerText(*context_.model, generation_, static_cast<int32_t>(i), plan.starts_in_reasoning, calls), {}});
+    if (plan.prompt != last_prompt) usage_.prompt_tokens += static_cast<int32_t>(plan.request.prompt.size());
+    last_prompt = plan.prompt;
+  }
+}
+
+void Job::start() {
+  // Weak: the exchange holds the callback, and this holds the exchange.
+  exchange_->on_gone([weak = weak_from_this()] {
+    if (const auto job = weak.lock()) job->cancel();
+  });
+  if (generation_.stream) {
+    exchange_->begin_stream(200, "text/event-stream");
+    send(format_->begin(usage_));
+  }
+  for (size_t i = 0; i < plans_.size(); ++i) submit(i);
+}
+
+void Job::submit(size_t index) {
+  Request request = std::move(plans_[index].request);
+  const auto answer = static_cast<int32_t>(index);
+  request.sink = context_.delivery->sink(shared_from_this(), answer);
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) return request.sink->on_end({FinishReason::kCancelled, "", {}});
+  const std::shared_ptr<EventSink> sink = request.sink;
+  const Result<RequestId> id = context_.engine->submit(std::move(request));
+  if (!id) return sink->on_end({FinishReason::kError, id.error(), {}});
+  states_[index].id = id.value();
+}
+
+void Job::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (const State& state : states_) {
+    if (state.id != 0) context_.engine->cancel(state.id);
+  }
+}
+
+void Job::time_out() {
+  {
+    const std::lock_guard lock(mutex_);
+    timed_out_ = true;
+  }
+  cancel();
+}
+
+void Job::stop_answer(State& state) {
+  if (state.stopping) return;
+  state.stopping = true;
+  const std::lock_guard lock(mutex_);
+  context_.engine->cancel(state.id);
+}
+
+void Job::send(const std::string& bytes) {
+  if (!bytes.empty() && !exchange_->send(bytes)) cancel();
+}
+
+void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
+  State& state = states_[static_cast<size_t>(answer)];
+  const int64_t now = now_ns();
+  const auto n = static_cast<int64_t>(chunk.tokens.size());
+  if (state.last_ns == 0) {
+    context_.metrics->first_token.observe(seconds(now - arrived_ns_));
+    if (first_token_ns_ == 0) first_token_ns_ = now;
+  } else {
+    context_.metrics->between_tokens.observe(seconds(now - state.last_ns) / static_cast<double>(n), n);
+  }
+  state.last_ns = now;
+  const int64_t drafted = chunk.n_drafted;
+  if (!generation_.stream_blocks || drafted == 0 || drafted == n) return take(state, chunk);
+  // Drafted tokens and the model's own in events of their own, so that a page can show which is which.
+  TokenChunk first = chunk;
+  TokenChunk second;
+  first.tokens.resize(static_cast<size_t>(drafted));
+  second.tokens.assign(chunk.tokens.begin() + drafted, chunk.tokens.end());
+  if (!chunk.logprobs.empty()) {
+    first.logprobs.resize(static_cast<size_t>(drafted));
+    second.logprobs.assign(chunk.logprobs.begin() + drafted, chunk.logprobs.end());
+  }
+  take(state, first);
+  take(state, second);
+}
+
+void Job::take(State& state, const TokenChunk& chunk) {
+  emit(state, state.text.take(chunk));
+  if (state.text.stopped()) stop_answer(state);
+}
+
+void Job::emit(State& state, const AnswerDelta& delta) {
+  const bool nothing =
+      delta.content.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.tokens.empty();
+  if (nothing) return;
+  if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
+  if (generation_.stream) send(format_->delta(delta));
+}
+
+AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
+  AnswerEnd out;
+  out.index = static_cast<int32_t>(&state - states_.data());
+  out.stats = end.stats;
+  out.error = end.error;
+  out.stop_string = state.text.stop_string();
+  if (state.text.stopped()) {
+    out.reason = AnswerEnd::Reason::kStop;
+  } else {
+    switch (end.reason) {
+      case FinishReason::kStop:
+        out.reason = AnswerEnd::Reason::kStop;
+        break;
+      case FinishReason::kLength:
+        out.reason = AnswerEnd::Reason::kLength;
+        break;
+      case FinishReason::kCancelled:
+        out.reason = AnswerEnd::Reason::kCancelled;
+        break;
+      case FinishReason::kError:
+        out.reason = AnswerEnd::Reason::kError;
+        break;
+    }
+  }
+  if (out.reason == AnswerEnd::Reason::kStop && state.text.called()) out.reason = AnswerEnd::Reason::kToolCalls;
+  return out;
+}
+
+void Job::on_end(int32_t answer, const EndEvent& end) {
+  State& state = states_[static_cast<size_t>(answer)];
+  emit(state, state.text.finish());
+  state.finished.end = describe(state, end);
+  const RequestStats& stats = end.stats;
+  context_.metrics->answer_ended(stats, name_of(state.finished.end.reason));
+  if (stats.admitted_ns > 0) {
+    context_.metrics->queue.observe(seconds(stats.admitted_ns - stats.submitted_ns));
+    if (queue_ns_ == 0) queue_ns_ = stats.admitted_ns - stats.submitted_ns;
+  }
+  usage_.completion_tokens += state.text.tokens();
+  usage_.reasoning_tokens += state.text.reasoning_tokens();
+  const bool first_of_prompt =
+      answer == 0 || plans_[static_cast<size_t>(answer)].prompt != plans_[static_cast<size_t>(answer) - 1].prompt;
+  if (first_of_prompt) usage_.cached_tokens += stats.cached_tokens;
+  add_stats(total_, stats);
+  if (generation_.stream) send(format_->end(state.finished.end));
+  if (++ended_ == static_cast<int32_t>(states_.size())) finish();
+}
+
+void Job::finish() {
+  bool timed_out = false;
+  {
+    const std::lock_guard lock(mutex_);
+    timed_out = timed_out_;
+  }
+  const auto failed = std::find_if(states_.begin(), states_.end(), [](const State& state) {
+    return state.finished.end.reason == AnswerEnd::Reason::kError;
+  });
+  ApiError error;
+  if (timed_out) error = {504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+  if (failed != states_.end()) error = {500, "server_error", failed->finished.end.error, "", "", 0};
+  const bool wrong = timed_out || failed != states_.end();
+  if (generation_.stream) {
+    send(wrong ? format_->failed(error) : format_->finish(usage_));
+    exchange_->finish();
+  } else if (wrong) {
+    exchange_->respond(error_answer(api_, error));
+  } else {
+    std::vector<FinishedAnswer> answers;
+    for (State& state : states_) answers.push_back(std::move(state.finished));
+    exchange_->respond({200, "application/json", format_->body(answers, usage_), {}});
+    for (size_t i = 0; i < answers.size(); ++i) states_[i].finished = std::move(answers[i]);
+  }
+  context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));
+  context_.on_end(record(wrong ? error.status : 200));
+}
+
+RequestRecord Job::record(int status) const {
+  RequestRecord out;
+  out.id = exchange_->request().id;
+  out.api = name_of(api_);
+  out.model = context_.model->name;
+  out.peer = exchange_->request().peer;
+  out.status = status;
+  out.stream = generation_.stream;
+  out.answers = static_cast<int32_t>(states_.size());
+  out.finish = name_of(states_.front().finished.end.reason);
+  out.error = states_.front().finished.end.error;
+  out.usage = usage_;
+  out.drafted = total_.drafted;
+  out.accepted = total_.accepted;
+  out.verify_steps = total_.verify_steps;
+  out.queue_s = seconds(queue_ns_);
+  out.first_token_s = first_token_ns_ == 0 ? 0 : seconds(first_token_ns_ - arrived_ns_);
+  out.total_s = seconds(now_ns() - arrived_ns_);
+  if (context_.keep_texts) {
+    out.prompts = described_.prompt_texts;
+    for (const State& state : states_) out.texts.push_back(state.finished.reasoning + state.finished.content);
+  }
+  return out;
+}
+
+}  // namespace ashlar::server

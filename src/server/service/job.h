@@ -1,0 +1,105 @@
+#pragma once
+// One client request on its way: its answers, what the client has been told, and how it ends.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/api/formats.h"
+#include "server/http/exchange.h"
+#include "server/service/answer_text.h"
+#include "server/service/delivery.h"
+#include "server/service/metrics.h"
+
+namespace ashlar::server {
+
+/// What remains of a request that has ended: for logs.
+struct RequestRecord {
+  std::string id, api, model, peer, finish, error;
+  int status = 200;
+  bool stream = false;
+  int32_t answers = 0;
+  Usage usage;
+  int32_t drafted = 0, accepted = 0, verify_steps = 0;
+  double queue_s = 0, first_token_s = 0, total_s = 0;  ///< of the first answer; of the request
+  std::vector<std::string> prompts, texts;             ///< filled only if they are wanted
+};
+
+/// One answer to produce.
+struct AnswerPlan {
+  Request request;  ///< without sink
+  int32_t prompt = 0;
+  bool starts_in_reasoning = false;
+};
+
+class Job final : public EventReceiver, public std::enable_shared_from_this<Job> {
+ public:
+  struct Context {
+    Engine* engine;
+    const ServedModel* model;
+    Delivery* delivery;
+    ServiceMetrics* metrics;
+    bool keep_texts;
+    std::function<void(const RequestRecord&)> on_end;  ///< last of all, on the delivery's thread
+  };
+
+  Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, FormatContext format,
+      std::vector<AnswerPlan> plans, int64_t arrived_ns);
+
+  /// Begins the stream, if it is one, and submits the answers. On a worker's thread, once.
+  void start();
+  /// Ends every answer as soon as possible; thread-safe.
+  void cancel();
+  /// Cancels because it took too long.
+  void time_out();
+  int64_t arrived_ns() const { return arrived_ns_; }
+
+  void on_tokens(int32_t answer, const TokenChunk& chunk) override;
+  void on_end(int32_t answer, const EndEvent& end) override;
+
+ private:
+  struct State {
+    AnswerText text;
+    FinishedAnswer finished;
+    RequestId id = 0;
+    bool stopping = false;
+    int64_t last_ns = 0;  // of the newest token
+  };
+  void submit(size_t index);
+  void take(State& state, const TokenChunk& chunk);
+  void emit(State& state, const AnswerDelta& delta);
+  void stop_answer(State& state);
+  AnswerEnd describe(const State& state, const EndEvent& end) const;
+  void finish();
+  void send(const std::string& bytes);
+  RequestRecord record(int status) const;
+
+  const Context context_;
+  const std::shared_ptr<Exchange> exchange_;
+  const Api api_;
+  const Generation generation_;
+  const FormatContext described_;
+  std::unique_ptr<Format> format_;  // the worker's until the first submit, then the delivery's
+  const int64_t arrived_ns_;
+  std::vector<AnswerPlan> plans_;
+
+  std::mutex mutex_;  // guards ids of states and what follows
+  bool cancelled_ = false;
+  bool timed_out_ = false;
+
+  std::vector<State> states_;
+  Usage usage_;
+  RequestStats total_;
+  int32_t ended_ = 0;
+  int64_t queue_ns_ = 0, first_token_ns_ = 0;
+};
+
+const char* name_of(AnswerEnd::Reason reason);
+const char* name_of(Api api);
+HttpResponse error_answer(Api api, const ApiError& error);
+
+}  // namespace ashlar::server

@@ -1,0 +1,168 @@
+#include "server/service/routes.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "server/api/openapi.h"
+#include "server/api/parse.h"
+#include "server/page/page.h"
+
+namespace ashlar::server {
+namespace {
+
+HttpResponse json(const Json& value, int status = 200) {
+  return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", {}};
+}
+
+HttpResponse refusal(const ApiError& error) {
+  return error_response(error.status, error.type, error.message, error.param, error.code);
+}
+
+Json model_entry(const ServedModel& model) {
+  return {{"id", model.name},     {"object", "model"},  {"created", 0},
+          {"owned_by", "ashlar"}, {"root", model.name}, {"max_model_len", model.max_positions}};
+}
+
+// Routes about prompts: parse on a worker, answer with what `respond` makes of it.
+template <class T>
+void add_work(Router& router, Service& service, const char* path, Parsed<T> (*parse)(const Json&, const ApiLimits&),
+              HttpResponse (*respond)(Service&, const T&)) {
+  router.add("POST", path,
+             [&service, parse, respond](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+               service.work(exchange, [&service, exchange, parse, respond]() -> HttpResponse {
+                 const Parsed<Json> body = parse_body(exchange->request().body);
+                 if (!body) return refusal(body.error());
+                 const Parsed<T> parsed = parse(body.value(), service.limits());
+                 if (!parsed) return refusal(parsed.error());
+                 if (!service.model().answers_to(parsed.value().model)) {
+                   return refusal({404, "invalid_request_error",
+                                   "the model '" + for_message(parsed.value().model) + "' is not served here", "model",
+                                   "model_not_found", 0});
+                 }
+                 return respond(service, parsed.value());
+               });
+             });
+}
+
+HttpResponse count_tokens(Service& service, const PromptRequest& request) {
+  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt);
+  if (!encoded) {
+    HttpResponse response = error_answer(Api::kMessages, encoded.error());
+    return response;
+  }
+  return json({{"input_tokens", encoded.value().ids.size()}});
+}
+
+HttpResponse tokenize(Service& service, const PromptRequest& request) {
+  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, request.add_special_tokens);
+  if (!encoded) return refusal(encoded.error());
+  const std::vector<int32_t>& ids = encoded.value().ids;
+  Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};
+  if (request.with_pieces) {
+    for (const int32_t id : ids)
+      body["token_strs"].push_back(std::string(service.model().tokenizer->token_content(id)));
+  }
+  return json(body);
+}
+
+HttpResponse detokenize(Service& service, const DetokenizeRequest& request) {
+  const std::string text = service.model().tokenizer->decode(request.ids, false);
+  return json({{"prompt", text}, {"content", text}});
+}
+
+HttpResponse apply_template(Service& service, const PromptRequest& request) {
+  const Parsed<std::string> text = service.encoder().render(std::get<ChatPrompt>(request.prompt));
+  if (!text) return refusal(text.error());
+  return json({{"prompt", text.value()}});
+}
+
+// What the page shows, as numbers.
+Json figures(Service& service, const RouteContext& context) {
+  const EngineCounters c = service.engine().counters();
+  return {
+      {"model", service.model().name},
+      {"description", context.description},
+      {"version", context.version},
+      {"context", service.model().max_positions},
+      {"decoder", service.engine().decoder_name()},
+      {"max_width", service.engine().max_width()},
+      {"running", c.running},
+      {"waiting", c.waiting},
+      {"pages", {{"total", c.pages_total}, {"held", c.pages_held}, {"cached", c.pages_cached}, {"free", c.pages_free}}},
+      {"prompt_tokens", c.prefill_tokens + c.cached_tokens},
+      {"cached_tokens", c.cached_tokens},
+      {"generated_tokens", c.generated_tokens},
+      {"drafted", c.drafted},
+      {"accepted", c.accepted},
+      {"verify_spans", c.verify_spans}};
+}
+
+void add_answers(Router& router, Service& service) {
+  constexpr std::pair<const char*, Api> kApis[] = {{"/v1/chat/completions", Api::kChat},
+                                                   {"/v1/completions", Api::kCompletions},
+                                                   {"/v1/responses", Api::kResponses},
+                                                   {"/v1/messages", Api::kMessages},
+                                                   {"/generate", Api::kGenerate}};
+  for (const auto& [path, api] : kApis) {
+    router.add("POST", path, [&service, api = api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+      service.answer(exchange, api);
+    });
+  }
+}
+
+void add_models(Router& router, Service& service) {
+  router.add("GET", "/v1/models", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    exchange->respond(json({{"object", "list"}, {"data", Json::array({model_entry(service.model())})}}));
+  });
+  router.add("GET", "/v1/models/{id...}",
+             [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
+               const std::string& id = parameters["id"];
+               if (service.model().answers_to(id)) return exchange->respond(json(model_entry(service.model())));
+               return exchange->respond(
+                   refusal({404, "invalid_request_error", "the model '" + for_message(id) + "' is not served here",
+                            "model", "model_not_found", 0}));
+             });
+}
+
+}  // namespace
+
+void add_routes(Router& router, RouteContext& context) {
+  Service& service = *context.service;
+  add_answers(router, service);
+  add_models(router, service);
+  add_work<PromptRequest>(router, service, "/v1/messages/count_tokens", parse_count_tokens, count_tokens);
+  add_work<PromptRequest>(router, service, "/tokenize", parse_tokenize, tokenize);
+  add_work<DetokenizeRequest>(router, service, "/detokenize", parse_detokenize, detokenize);
+  add_work<PromptRequest>(router, service, "/apply-template", parse_apply_template, apply_template);
+
+  router.add("GET", "/health", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    const std::string trouble = service.trouble();
+    if (trouble.empty()) return exchange->respond(json({{"status", "ok"}}));
+    return exchange->respond(json({{"status", trouble}}, 503));
+  });
+  router.add("GET", "/metrics", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    Service& of = *context.service;
+    exchange->respond(
+        {200,
+         "text/plain; version=0.0.4; charset=utf-8",
+         of.metrics().write(of.model().name, of.engine().counters(), context.http->counters(), of.preparing()),
+         {}});
+  });
+  router.add("GET", "/version", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    exchange->respond(json({{"version", context.version}}));
+  });
+  router.add("GET", "/stats", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    exchange->respond(json(figures(*context.service, context)));
+  });
+  router.add("GET", "/openapi.json", [](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    exchange->respond(json(openapi_document()));
+  });
+  for (const PageFile& file : page_files()) {
+    router.add("GET", std::string(file.path),
+               [&file](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+                 exchange->respond({200, std::string(file.content_type), std::string(file.content), page_headers()});
+               });
+  }
+}
+
+}  // namespace ashlar::server

@@ -1,0 +1,22 @@
+#pragma once
+// Every endpoint of the server.
+
+#include <string>
+
+#include "server/http/http_server.h"
+#include "server/http/router.h"
+#include "server/service/service.h"
+
+namespace ashlar::server {
+
+/// What routes need besides the service. Outlives the router.
+struct RouteContext {
+  Service* service = nullptr;
+  const HttpServer* http = nullptr;  ///< set before the first request; for its counters
+  std::string version;
+  std::string description;  ///< one line: model, drafter, device
+};
+
+void add_routes(Router& router, RouteContext& context);
+
+}  // namespace ashlar::server

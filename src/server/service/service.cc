@@ -1,0 +1,288 @@
+#include "server/service/service.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "base/clock.h"
+#include "server/api/parse.h"
+
+namespace ashlar::server {
+namespace {
+
+constexpr size_t kMaxPreparing = 4096;        // requests that wait for a worker
+constexpr int64_t kStalled = 30'000'000'000;  // ns without a step while there is work
+
+std::string random_key() {
+  std::random_device random;
+  std::string key(16, '\0');
+  for (char& c : key) c = static_cast<char>(random());
+  return key;
+}
+
+uint64_t random_seed() {
+  thread_local std::mt19937_64 random{(uint64_t{std::random_device{}()} << 32) ^ std::random_device{}()};
+  return random();
+}
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+int64_t total_tokens(const std::vector<AnswerPlan>& plans) {
+  int64_t sum = 0;
+  for (const AnswerPlan& plan : plans) sum += static_cast<int64_t>(plan.request.prompt.size());
+  return sum;
+}
+
+}  // namespace
+
+Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, ServiceOptions options)
+    : engine_(engine),
+      model_(std::move(model)),
+      limits_(limits),
+      options_(std::move(options)),
+      encoder_(model_),
+      salt_key_(random_key()),
+      delivery_(std::make_shared<Delivery>([this] { check_deadlines(); })),
+      workers_(options_.workers, kMaxPreparing) {
+  delivery_->start();
+}
+
+Service::~Service() {
+  begin_drain();
+  do {
+    cancel_all();
+  } while (!wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
+  delivery_->stop();
+}
+
+ApiError Service::busy(const std::string& message) const {
+  const double wait = mean_seconds_ * answers_ / std::max(1, options_.max_sequences);
+  return {429, "rate_limit_error", message, "", "server_overloaded", static_cast<int>(std::clamp(wait, 1.0, 60.0))};
+}
+
+void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error) {
+  metrics_.refused(error.status);
+  exchange->respond(error_answer(api, error));
+}
+
+void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
+  if (draining_) {
+    return refuse(exchange, api, {503, "server_error", "the server is shutting down", "", "shutting_down", 10});
+  }
+  const int64_t arrived = now_ns();
+  {
+    const std::lock_guard lock(mutex_);
+    ++preparing_;
+  }
+  const bool queued = workers_.post([this, exchange, api, arrived] {
+    prepare(exchange, api, arrived);
+    const std::lock_guard lock(mutex_);
+    --preparing_;
+    idle_.notify_all();
+  });
+  if (queued) return;
+  const std::lock_guard lock(mutex_);
+  --preparing_;
+  refuse(exchange, api, busy("too many requests wait to be read; try again later"));
+}
+
+void Service::work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task) {
+  const bool queued = workers_.post([exchange, task = std::move(task)] { exchange->respond(task()); });
+  if (!queued) exchange->respond(error_response(429, "rate_limit_error", "too many requests wait; try again later"));
+}
+
+Parsed<Generation> Service::parse(const HttpRequest& request, Api api) const {
+  Parsed<Json> body = parse_body(request.body);
+  if (!body) return body.error();
+  switch (api) {
+    case Api::kChat:
+      return parse_chat(body.value(), limits_);
+    case Api::kCompletions:
+      return parse_completions(body.value(), limits_);
+    case Api::kResponses:
+      return parse_responses(body.value(), limits_);
+    case Api::kMessages:
+      return parse_messages(body.value(), limits_);
+    case Api::kGenerate:
+      break;
+  }
+  return parse_generate(body.value(), limits_);
+}
+
+// Prompts that share cached pages show by their speed what others have asked; different salts never share.
+uint64_t Service::salt(const Generation& generation, const HttpRequest& request) const {
+  std::string tenant;
+  if (options_.isolate_keys) {
+    tenant.append(request.header("authorization")).append("\n").append(request.header("x-api-key"));
+  }
+  if (tenant.empty() && generation.cache_salt.empty()) return 0;
+  const std::string text = salt_key_ + std::to_string(tenant.size()) + ":" + tenant + generation.cache_salt;
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  ASHLAR_CHECK(EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr) == 1);
+  uint64_t out = 0;
+  std::memcpy(&out, digest, sizeof out);
+  return out == 0 ? 1 : out;
+}
+
+Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, const HttpRequest& request,
+                                              std::vector<std::string>& texts) const {
+  if (!model_.answers_to(generation.model)) {
+    return ApiError{
+        404,
+        "invalid_request_error",
+        "the model '" + for_message(generation.model) + "' is not served here; expected '" + model_.name + "'",
+        "model",
+        "model_not_found",
+        0};
+  }
+  const Parsed<ConstraintMaker> constraints = ConstraintMaker::compile(model_, generation);
+  if (!constraints) return constraints.error();
+  std::vector<AnswerPlan> plans;
+  const uint64_t seed = generation.seed.value_or(random_seed());
+  for (size_t p = 0; p < generation.prompts.size(); ++p) {
+    Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p]);
+    if (!encoded) return encoded.error();
+    EncodedPrompt& prompt = encoded.value();
+    const auto size = static_cast<int64_t>(prompt.ids.size());
+    if (size >= model_.max_positions) {
+      return ApiError{400,
+                      "invalid_request_error",
+                      "the prompt has " + std::to_string(size) + " tokens; the context holds " +
+                          std::to_string(model_.max_positions) + ", one of them for the answer: " +
+                          std::to_string(size - model_.max_positions + 1) + " too many",
+                      "",
+                      "context_length_exceeded",
+                      0};
+    }
+    AnswerPlan plan;
+    plan.prompt = static_cast<int32_t>(p);
+    plan.starts_in_reasoning = prompt.starts_in_reasoning;
+    plan.request.sampling = generation.sampling;
+    plan.request.max_tokens = generation.max_tokens.value_or(0);
+    plan.request.stop_ids = generation.stop_ids;
+    if (!generation.ignore_eos) {
+      plan.request.stop_ids.insert(plan.request.stop_ids.end(), model_.stop_ids.begin(), model_.stop_ids.end());
+    }
+    plan.request.width = generation.width;
+    plan.request.salt = salt(generation, request);
+    plan.request.prompt = std::move(prompt.ids);
+    for (int32_t i = 0; i < generation.n; ++i) {
+      plans.push_back(plan);
+      plans.back().request.sampling.seed = choice_seed(seed, i);
+      plans.back().request.constraint = constraints.value().make(plan.starts_in_reasoning);
+    }
+    texts.push_back(std::move(prompt.text));
+  }
+  return plans;
+}
+
+std::optional<ApiError> Service::admit(const std::vector<AnswerPlan>& plans) {
+  const auto more = static_cast<int32_t>(plans.size());
+  const int64_t tokens = total_tokens(plans);
+  const std::lock_guard lock(mutex_);
+  const bool idle = answers_ == 0;  // then even a huge request runs
+  if (!idle && answers_ + more > options_.max_sequences + options_.max_waiting_requests) {
+    return busy("the queue is full: " + std::to_string(answers_) + " answers are under way or wait; try again later");
+  }
+  if (!idle && prompt_tokens_ + tokens > options_.max_waiting_tokens) {
+    return busy("the queue is full: prompts of " + std::to_string(prompt_tokens_) +
+                " tokens are under way or wait; try again later");
+  }
+  answers_ += more;
+  prompt_tokens_ += tokens;
+  return std::nullopt;
+}
+
+void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
+  if (exchange->gone()) return;
+  const HttpRequest& request = exchange->request();
+  Parsed<Generation> generation = parse(request, api);
+  if (!generation) return refuse(exchange, api, generation.error());
+  FormatContext format;
+  format.id = request.id;
+  format.model = model_.name;
+  format.created_s = unix_seconds();
+  format.generation = std::move(generation.value());
+  Parsed<std::vector<AnswerPlan>> plans = plan(format.generation, request, format.prompt_texts);
+  if (!plans) return refuse(exchange, api, plans.error());
+  if (const std::optional<ApiError> full = admit(plans.value())) return refuse(exchange, api, *full);
+
+  const auto answers = static_cast<int32_t>(plans.value().size());
+  const int64_t tokens = total_tokens(plans.value());
+  // Knows the job without owning it; the set of jobs does that until the end.
+  const auto handle = std::make_shared<std::weak_ptr<Job>>();
+  const Job::Context context{
+      &engine_,
+      &model_,
+      delivery_.get(),
+      &metrics_,
+      options_.keep_texts,
+      [this, handle, answers, tokens](const RequestRecord& record) { ended(handle->lock(), answers, tokens, record); }};
+  const auto job =
+      std::make_shared<Job>(context, exchange, api, std::move(format), std::move(plans.value()), arrived_ns);
+  *handle = job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.empty()) busy_since_ns_ = now_ns();
+    jobs_.insert(job);
+  }
+  job->start();
+}
+
+void Service::ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record) {
+  if (options_.on_record) options_.on_record(record);
+  const std::lock_guard lock(mutex_);
+  jobs_.erase(job);
+  answers_ -= answers;
+  prompt_tokens_ -= tokens;
+  mean_seconds_ += 0.05 * (record.total_s - mean_seconds_);
+  idle_.notify_all();
+}
+
+bool Service::wait_idle(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_until(lock, deadline, [this] { return jobs_.empty() && preparing_ == 0; });
+}
+
+void Service::cancel_all() {
+  std::vector<std::shared_ptr<Job>> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs.assign(jobs_.begin(), jobs_.end());
+  }
+  for (const auto& job : jobs) job->cancel();
+}
+
+void Service::check_deadlines() {
+  if (options_.timeout.count() == 0) return;
+  const int64_t oldest = now_ns() - std::chrono::nanoseconds(options_.timeout).count();
+  std::vector<std::shared_ptr<Job>> late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& job : jobs_) {
+      if (job->arrived_ns() < oldest) late.push_back(job);
+    }
+  }
+  for (const auto& job : late) job->time_out();
+}
+
+std::string Service::trouble() const {
+  if (draining_) return "shutting down";
+  int64_t busy_since = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.empty()) return "";
+    busy_since = busy_since_ns_;
+  }
+  const int64_t age = now_ns() - std::max(busy_since, engine_.counters().last_step_ns);
+  return age > kStalled ? "the engine has not finished a step for " + std::to_string(age / 1'000'000'000) + " s" : "";
+}
+
+}  // namespace ashlar::server

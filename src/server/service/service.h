@@ -1,0 +1,96 @@
+#pragma once
+// The server behind its routes: admission, preparation of requests off the I/O threads, and their ends.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "server/service/constraints.h"
+#include "server/service/job.h"
+#include "server/service/prompt_encoder.h"
+#include "server/service/worker_pool.h"
+
+namespace ashlar::server {
+
+struct ServiceOptions {
+  int workers = 2;                                      ///< threads that read and prepare requests
+  int32_t max_sequences = 16;                           ///< the engine's, for estimates
+  int32_t max_waiting_requests = 256;                   ///< answers beyond those in the works; more is told 429
+  int64_t max_waiting_tokens = 1 << 20;                 ///< prompt tokens of all answers that have not ended
+  std::chrono::milliseconds timeout{0};                 ///< of a request, from its arrival; 0: none
+  bool isolate_keys = false;                            ///< clients with different API keys share no cached prompts
+  bool keep_texts = false;                              ///< records carry prompts and answers
+  std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
+};
+
+class Service {
+ public:
+  /// `engine` outlives this.
+  Service(Engine& engine, ServedModel model, const ApiLimits& limits, ServiceOptions options);
+  /// Cancels what runs and waits for it.
+  ~Service();
+
+  /// Takes a request for answers; on an I/O thread, returns at once.
+  void answer(std::shared_ptr<Exchange> exchange, Api api);
+  /// Runs something that takes a while and answers with what it returns.
+  void work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task);
+
+  /// New requests are told 503 from here on.
+  void begin_drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+  /// True when nothing is under way, false at the deadline.
+  bool wait_idle(std::chrono::steady_clock::time_point deadline);
+  void cancel_all();
+
+  /// Empty if requests would be answered; otherwise why not.
+  std::string trouble() const;
+
+  Engine& engine() { return engine_; }
+  const ServedModel& model() const { return model_; }
+  const ApiLimits& limits() const { return limits_; }
+  const PromptEncoder& encoder() const { return encoder_; }
+  ServiceMetrics& metrics() { return metrics_; }
+  int64_t preparing() const { return static_cast<int64_t>(workers_.waiting()); }
+
+ private:
+  void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
+  Parsed<Generation> parse(const HttpRequest& request, Api api) const;
+  Parsed<std::vector<AnswerPlan>> plan(const Generation& generation, const HttpRequest& request,
+                                       std::vector<std::string>& texts) const;
+  uint64_t salt(const Generation& generation, const HttpRequest& request) const;
+  std::optional<ApiError> admit(const std::vector<AnswerPlan>& plans);
+  void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
+  ApiError busy(const std::string& message) const;
+  void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
+  void check_deadlines();
+
+  Engine& engine_;
+  const ServedModel model_;
+  const ApiLimits limits_;
+  const ServiceOptions options_;
+  const PromptEncoder encoder_;
+  const std::string salt_key_;  ///< random: salts mean nothing outside this process
+  ServiceMetrics metrics_;
+  std::atomic<bool> draining_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  std::set<std::shared_ptr<Job>> jobs_;
+  int32_t answers_ = 0;        // under way
+  int64_t prompt_tokens_ = 0;  // of these
+  int64_t busy_since_ns_ = 0;  // when the first of them came
+  int64_t preparing_ = 0;      // requests between their arrival and admission
+  double mean_seconds_ = 1.0;  // of a request, slowly moving
+
+  std::shared_ptr<Delivery> delivery_;
+  WorkerPool workers_;  // last: its tasks use all of the above
+};
+
+}  // namespace ashlar::server
