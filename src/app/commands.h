@@ -13,5 +13,6 @@ CLI::App* add_inspect_command(CLI::App& app);
 CLI::App* add_eval_command(CLI::App& app);
 CLI::App* add_bench_command(CLI::App& app);
 CLI::App* add_demo_command(CLI::App& app);
+CLI::App* add_serve_command(CLI::App& app);
 
 }  // namespace ashlar

@@ -14,7 +14,8 @@ constexpr const char* kSamplingGroup = "Sampling";
 
 std::string parse_size(std::string& text) {
   const auto bytes = parse_bytes(text);
-  if (!bytes || *bytes < (1 << 20)) return "\"" + text + "\" is not at least 1M of memory; expected something like 512M or 4G";
+  if (!bytes || *bytes < (1 << 20))
+    return "\"" + text + "\" is not at least 1M of memory; expected something like 512M or 4G";
   text = std::to_string(*bytes);
   return {};
 }

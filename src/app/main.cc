@@ -1,10 +1,13 @@
 // The ashlar program: one subcommand a file, registered here.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "app/commands.h"
+#include "app/config_file.h"
 #include "app/help_format.h"
 #include "app/terminal.h"
 #include "base/error.h"
@@ -19,6 +22,7 @@ constexpr const char* kIntroduction =
     "\n"
     "  ashlar run --prompt \"Solve for x: 8x + 5 = 3x + 45\"    ask the bundled model\n"
     "  ashlar chat                                            talk to it\n"
+    "  ashlar serve                                           OpenAI's API and a page on port 8080\n"
     "  ashlar run FOLDER --prompt TEXT                        use a Hugging Face model folder of yours\n"
     "  ashlar inspect FOLDER                                  what a folder holds and what it needs\n"
     "  ashlar demo                                            plain decoding against drafting, side by side\n"
@@ -39,6 +43,22 @@ void add_commands(CLI::App& app) {
   ashlar::add_eval_command(app);
   ashlar::add_bench_command(app);
   ashlar::add_demo_command(app);
+  ashlar::add_serve_command(app);
+}
+
+// Only the server has a file of settings.
+void parse(CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.empty() || args.front() != "serve") return app.parse(argc, argv);
+  const CLI::App& serve = *app.get_subcommand("serve");
+  const std::vector<std::string> own(args.begin() + 1, args.end());
+  args = ashlar::with_config_file(serve, own);
+  args.insert(args.begin(), "serve");
+  std::reverse(args.begin(), args.end());  // as CLI11 takes them
+  app.parse(args);
+  if (serve.get_option("--print-config")->count() > 0) {
+    std::fputs(ashlar::describe_settings(serve, own).c_str(), stdout);
+  }
 }
 
 // Usage errors end with 2, as in most programs; help and version with 0.
@@ -66,7 +86,7 @@ int main(int argc, char** argv) {
       "for the flag.");
   try {
     add_commands(app);
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if (app.get_subcommands().empty()) std::fputs(kIntroduction, stdout);
     return 0;
   } catch (const CLI::ParseError& error) {

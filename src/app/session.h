@@ -58,6 +58,8 @@ class Session {
   const ModelConfig& config() const { return model_->config(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   bool has_chat_template() const { return template_.has_value(); }
+  /// Null if the model has none.
+  const ChatTemplate* chat_template() const { return template_ ? &*template_ : nullptr; }
 
   /// Token ids of a conversation: [{"role": "user", "content": "..."}, ...], ready for an answer. Throws Error if the
   /// model has no chat template or the template refuses the conversation.

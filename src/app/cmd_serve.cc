@@ -1,0 +1,65 @@
+#include <pthread.h>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "app/commands.h"
+#include "app/config_file.h"
+#include "app/server_program.h"
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+// Signals wait until the main thread asks for them: no handler, no flag, and every other thread is spared.
+sigset_t end_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+bool signal_waits() {
+  const sigset_t set = end_signals();
+  const timespec now{0, 0};
+  return sigtimedwait(&set, nullptr, &now) > 0;
+}
+
+void serve(const ServeOptions& options) {
+  const sigset_t set = end_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread starts
+  std::signal(SIGPIPE, SIG_IGN);
+  ServerProgram program(options);
+  Log& log = program.log();
+  log.write(LogLevel::kInfo, "listening on " + program.address() + " (the page there, the OpenAI API under /v1)",
+            {{"port", program.port()}});
+  int signal = 0;
+  while (sigwait(&set, &signal) != 0) {
+  }
+  log.write(LogLevel::kInfo, "shutting down: answers under way may end; once more to stop at once",
+            {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}, {"drain_s", options.drain_s}});
+  const bool clean = program.drain(signal_waits);
+  log.write(clean ? LogLevel::kInfo : LogLevel::kWarn, clean ? "ended" : "ended; some answers were cut short");
+}
+
+}  // namespace
+
+CLI::App* add_serve_command(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP: OpenAI's API, a page, metrics");
+  add_serve_flags(*command, *options);
+  command->footer(
+      "A setting is taken from its flag, else its variable, else the file of --config.\n"
+      "Examples:\n"
+      "  ashlar serve\n"
+      "  ashlar serve ~/models/Qwen3-0.6B --drafter ~/models/Qwen3-0.6B-DFlash --port 8000\n"
+      "  ashlar serve --host 0.0.0.0 --api-key-file keys.txt --tls-cert cert.pem --tls-key key.pem");
+  command->callback([options] {
+    if (!options->print_config) serve(*options);
+  });
+  return command;
+}
+
+}  // namespace ashlar

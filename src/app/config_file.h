@@ -1,0 +1,19 @@
+#pragma once
+// Settings from a TOML file, through the same parser as the flags: a key is a flag's name without the dashes.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace ashlar {
+
+/// What a command line means once its --config FILE (or ASHLAR_CONFIG) has been read: the file's settings as flags in
+/// front of the others, except those that the command line or the environment sets. `args` are those behind the
+/// command's name. Throws Error("config") that names the file, the line or the key, and what is expected.
+std::vector<std::string> with_config_file(const CLI::App& command, std::vector<std::string> args);
+
+/// One line a setting: name = value, and whether a flag, the environment, the file or nobody set it. Keys are left out.
+/// Call after parsing. `args`: as they were before with_config_file.
+std::string describe_settings(const CLI::App& command, const std::vector<std::string>& args);
+
+}  // namespace ashlar

@@ -1,0 +1,167 @@
+#include "app/server_program.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "app/request_log.h"
+#include "base/error.h"
+#include "server/service/routes.h"
+
+namespace ashlar {
+namespace {
+
+std::vector<std::string> read_keys(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error("serve", path + ": cannot be read; expected a file with one API key a line");
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty()) keys.push_back(line);
+  }
+  if (keys.empty()) throw Error("serve", path + ": has no key; expected one a line");
+  return keys;
+}
+
+// What the model's makers recommend for requests that do not say.
+server::SamplingDefaults read_defaults(const std::filesystem::path& folder) {
+  server::SamplingDefaults out;
+  const std::filesystem::path path = folder / "generation_config.json";
+  if (!std::filesystem::exists(path)) return out;
+  const Json config = read_json_file(path);
+  const JsonFields fields(config, path.string(), "config");
+  if (!fields.boolean("do_sample", true)) return out;
+  out.temperature = fields.number("temperature", 0, 100, out.temperature);
+  out.top_p = fields.number("top_p", 0, 1, out.top_p);
+  out.top_k = static_cast<int32_t>(fields.integer("top_k", 0, 1 << 24, out.top_k));
+  out.min_p = fields.number("min_p", 0, 1, out.min_p);
+  out.repetition_penalty = fields.number("repetition_penalty", 0.01, 100, out.repetition_penalty);
+  return out;
+}
+
+server::ServedModel served_model(const Session& session, const ServeOptions& options) {
+  server::ServedModel out;
+  out.name = options.name.empty() ? folder_name(session.choice().model) : options.name;
+  out.aliases = options.aliases;
+  out.tokenizer = &session.tokenizer();
+  out.chat_template = session.chat_template();
+  out.stop_ids = session.config().stop_ids;
+  out.defaults = read_defaults(session.choice().model);
+  out.max_positions = session.model().max_positions();
+  out.trie = std::make_shared<const grammar::TokenTrie>(session.tokenizer());
+  return out;
+}
+
+Json fields_of(const server::RequestRecord& r) {
+  Json fields = {{"id", r.id},
+                 {"api", r.api},
+                 {"status", r.status},
+                 {"finish", r.finish},
+                 {"prompt", r.usage.prompt_tokens},
+                 {"cached", r.usage.cached_tokens},
+                 {"tokens", r.usage.completion_tokens},
+                 {"accepted", r.accepted},
+                 {"drafted", r.drafted},
+                 {"first_token_s", r.first_token_s},
+                 {"total_s", r.total_s}};
+  if (!r.error.empty()) fields["error"] = r.error;
+  return fields;
+}
+
+}  // namespace
+
+struct ServerProgram::Impl {
+  explicit Impl(const ServeOptions& given) : options(given), log(given.log) {
+    if (!options.api_key_file.empty()) {
+      for (std::string& key : read_keys(options.api_key_file)) options.guard.api_keys.push_back(std::move(key));
+    }
+    if (!options.request_log.empty()) requests.emplace(options.request_log, options.log_texts);
+    options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
+    session = open_session(options.session);
+    start_service();
+    start_http();
+  }
+
+  void start_service() {
+    const server::ServedModel model = served_model(*session, options);
+    server::ApiLimits limits;
+    limits.defaults = model.defaults;
+    limits.vocab = session->config().vocab;
+    server::ServiceOptions service_options = options.service;
+    service_options.max_sequences = options.session.engine.max_sequences;
+    service_options.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
+    service_options.isolate_keys = options.guard.api_keys.size() > 1;
+    service_options.keep_texts = options.log_texts;
+    service_options.on_record = [this](const server::RequestRecord& record) {
+      if (requests) requests->add(record);
+      log.write(record.status == 200 ? LogLevel::kInfo : LogLevel::kWarn, "request", fields_of(record));
+    };
+    service.emplace(session->engine(), model, limits, std::move(service_options));
+  }
+
+  void start_http() {
+    context.service = &*service;
+    context.version = ASHLAR_VERSION;
+    context.description = session->describe();
+    server::add_routes(router, context);
+    // The guard needs to know where the server listens, and the server the guard: a first guard would let nobody in.
+    server::HttpOptions http_options = options.http;
+    http_options.check_head = [this](const server::HttpRequest& request) { return guard->check(request).answer; };
+    http.emplace(http_options, [this](const std::shared_ptr<server::Exchange>& exchange) {
+      for (const server::Header& header : guard->check(exchange->request()).headers) {
+        exchange->add_header(header.name, header.value);
+      }
+      router.handle(exchange);
+    });
+    context.http = &*http;
+    server::GuardOptions guard_options = options.guard;
+    guard_options.loopback = is_loopback(options.http.host);
+    guard.emplace(guard_options);
+    http->start();
+  }
+
+  static bool is_loopback(const std::string& host) {
+    return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+  }
+
+  ServeOptions options;
+  Log log;
+  std::optional<RequestLog> requests;
+  std::unique_ptr<Session> session;
+  std::optional<server::Service> service;
+  server::RouteContext context;
+  server::Router router;
+  std::optional<server::Guard> guard;
+  std::optional<server::HttpServer> http;  // last: its threads use all of the above
+};
+
+ServerProgram::ServerProgram(const ServeOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+ServerProgram::~ServerProgram() = default;
+
+uint16_t ServerProgram::port() const { return impl_->http->port(); }
+Log& ServerProgram::log() { return impl_->log; }
+
+std::string ServerProgram::address() const {
+  const std::string& host = impl_->options.http.host;
+  const bool v6 = host.find(':') != std::string::npos && !host.starts_with("[");
+  return std::string(impl_->options.http.tls_cert_file.empty() ? "http://" : "https://") +
+         (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+}
+
+bool ServerProgram::drain(bool (*hurry)()) {
+  using std::chrono::steady_clock;
+  server::Service& service = *impl_->service;
+  service.begin_drain();
+  const auto deadline =
+      steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(impl_->options.drain_s * 1000));
+  bool idle = false;
+  while (!idle && steady_clock::now() < deadline && !hurry()) {
+    idle = service.wait_idle(std::min(deadline, steady_clock::now() + std::chrono::milliseconds(100)));
+  }
+  const bool clean = service.wait_idle(steady_clock::now());
+  while (!service.wait_idle(steady_clock::now() + std::chrono::milliseconds(100))) service.cancel_all();
+  impl_->http->drain(steady_clock::now() + std::chrono::seconds(2));
+  return clean;
+}
+
+}  // namespace ashlar
