@@ -132,7 +132,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
   if (proposer_) {
     absorb(plan);
-    learn(plan, result);
+    learn(plan, result, static_cast<double>(now_ns() - begin));
   }
   result.times.absorb_ns = now_ns() - sampled;
 }
@@ -306,13 +306,20 @@ void ChainDecoder::absorb(const StepPlan& plan) {
   context_->flush();
 }
 
-void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
+void ChainDecoder::learn(const StepPlan& plan, const StepResult& result, double time) {
+  bool decoding_only = true;
+  int32_t drafted_rows = 0;
   for (size_t i = 0; i < work_.size(); ++i) {
+    const Work& work = work_[i];
+    decoding_only = decoding_only && plan.spans[i].prompt == nullptr;
+    if (work.chain < 0) continue;
+    if (work.n_rows > 1) drafted_rows += work.n_rows;
     const SpanResult& span = result.spans[i];
     // Forced drafts say nothing about the proposer.
-    if (work_[i].chain >= 0 && work_[i].forced == 0 && span.end == SpanEnd::kRunning)
+    if (work.forced == 0 && span.end == SpanEnd::kRunning)
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
   }
+  if (decoding_only) policy_->observe_step(batch_->n(), drafted_rows, time);
 }
 
 }  // namespace ashlar

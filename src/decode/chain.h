@@ -50,7 +50,7 @@ class ChainDecoder final : public Decoder {
   void catch_up();
   bool wants_taps(const StepPlan& plan) const;
   void absorb(const StepPlan& plan);
-  void learn(const StepPlan& plan, const StepResult& result);
+  void learn(const StepPlan& plan, const StepResult& result, double time);
 
   Model& model_;
   std::unique_ptr<Proposer> proposer_;

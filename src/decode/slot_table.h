@@ -19,7 +19,7 @@ struct Slot {
   bool done = false;
   SamplingParams params;
   std::vector<int32_t> stop_ids;
-  TokenCounts counts;  ///< kept only if the parameters have penalties
+  TokenCounts counts;                     ///< kept only if the parameters have penalties
   TokenConstraint* constraint = nullptr;  ///< the request's own; null: anything goes
 };
 

@@ -14,6 +14,7 @@ constexpr double kGoodChance = 0.9;
 constexpr double kWorthwhile = 1.03;  // gain below which plain passes are preferred: drafts cost more than is modelled
 constexpr double kProbeShare = 0.01;  // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
+constexpr double kRatioRate = 0.05;        // a step's share in what is known of ratios: about twenty steps
 constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
 
 }  // namespace
@@ -50,7 +51,17 @@ void WidthPolicy::admit(int32_t slot) { slots_[slot] = prior_; }
 
 double WidthPolicy::rate(int32_t width, double expected) const {
   const double rows = static_cast<double>(width) * n_;
-  return expected / (verify_.at(rows) + (width > 1 ? draft_.at(rows) : 0.0));
+  if (width == 1) return expected / verify_.at(rows);
+  return expected / ((verify_.at(rows) + draft_.at(rows)) * drafting_ratio_ / plain_ratio_);
+}
+
+void WidthPolicy::observe_step(int32_t rows, int32_t drafted_rows, double time) {
+  if (verify_.empty() || rows == 0) return;
+  const double predicted = verify_.at(rows) + (drafted_rows > 0 ? draft_.at(drafted_rows) : 0.0);
+  // A step that lost its core to something else says nothing.
+  const double ratio = std::clamp(time / predicted, 0.5, 3.0);
+  double& known = drafted_rows > 0 ? drafting_ratio_ : plain_ratio_;
+  known += kRatioRate * (ratio - known);
 }
 
 bool WidthPolicy::good_drafts_would_pay() const {

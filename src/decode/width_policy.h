@@ -46,6 +46,10 @@ class WidthPolicy {
   /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
   void observe(int32_t slot, int32_t drafted, int32_t accepted);
 
+  /// Takes in the time of a step of decode spans only: `rows` in all, `drafted_rows` of them in spans with drafts. What
+  /// the measured costs leave out (attention over long contexts, the drafter's context, sampling) shows here.
+  void observe_step(int32_t rows, int32_t drafted_rows, double time);
+
   /// Estimated probability that at least k drafts are accepted, k from 0.
   double survival(int32_t slot, int32_t k) const { return slots_[slot].survival[k]; }
 
@@ -64,6 +68,8 @@ class WidthPolicy {
   RowCost verify_, draft_;
   int32_t n_ = 1;
   int32_t hopeless_steps_ = 0;
+  // Time of steps to what the costs predict, slowly moving: with and without drafts.
+  double drafting_ratio_ = 1.0, plain_ratio_ = 1.0;
   double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
   Estimate prior_;           // of all sequences, slowly moving
   std::vector<Estimate> slots_;

@@ -105,6 +105,28 @@ TEST(WidthPolicy, TryingAgainCostsAboutAPercent) {
   EXPECT_LT(probes / plain, 0.015);
 }
 
+// The mean width once steps with drafts take `drafting` times what the costs say, and those without `plain` times.
+double settle_with_times(double drafting, double plain) {
+  WidthPolicy policy(16, 1);
+  policy.set_costs(line(1.0, 0.05), line(0.2, 0.01));
+  double sum = 0;
+  for (int step = 0; step < 2000; ++step) {
+    policy.begin_step(1);
+    const int32_t width = policy.choose(0);
+    const double draft = width > 1 ? 0.2 + 0.01 * width : 0;
+    policy.observe_step(width, width > 1 ? width : 0, (1.0 + 0.05 * width + draft) * (width > 1 ? drafting : plain));
+    policy.observe(0, width - 1, std::min(width - 1, 1));  // always one draft: at most two tokens a step
+    if (step >= 1000) sum += width;
+  }
+  return sum / 1000;
+}
+
+TEST(WidthPolicy, LearnsWhatTheCostsLeaveOut) {
+  EXPECT_GT(settle_with_times(1.0, 1.0), 1.9);
+  EXPECT_LT(settle_with_times(2.5, 1.0), 1.2);  // drafting does not pay
+  EXPECT_GT(settle_with_times(2.5, 2.5), 1.9);  // everything takes longer: no reason to stop
+}
+
 TEST(WidthPolicy, NarrowsInCompany) {
   WidthPolicy alone(16, 1);
   WidthPolicy together(16, 1);
