@@ -205,8 +205,8 @@ bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
     for (Owned& other : running_) {
       if (other->state == SequenceState::kPrefill || other->state == SequenceState::kDecode) victim = other.get();
     }
-    // Even the only sequence may give way to itself: readmitted it shares the published pages that it has duplicates of, whose
-    // parents its own pages kept from eviction.
+    // Even the only sequence may give way to itself: readmitted it shares the published pages that it has duplicates
+    // of, whose parents its own pages kept from eviction.
     victim->state = SequenceState::kPreempting;
     ++victim->stats.preemptions;
     ++totals_.preemptions;

@@ -1,5 +1,6 @@
 #pragma once
-// Made by tests/tools/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts otherwise.
+// Made by tests/tools/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts
+// otherwise.
 
 #include <array>
 #include <string_view>

@@ -102,8 +102,8 @@ struct AttentionBlock {
 inline constexpr int32_t kStateHeader = 16;
 constexpr int32_t padded_head_dim(int32_t head_dim) { return static_cast<int32_t>(round_up(head_dim, 16)); }
 constexpr int32_t state_floats(int32_t head_dim) { return kStateHeader + padded_head_dim(head_dim); }
-/// Floats of scratch a thread needs for attend(): scores, queries, and for tiles the weights in two parts of bf16 and the
-/// values of two pages.
+/// Floats of scratch a thread needs for attend(): scores, queries, and for tiles the weights in two parts of bf16 and
+/// the values of two pages.
 constexpr int64_t attention_scratch(int32_t head_dim) {
   return int64_t{kMaxQueries} * (2 * kScoreStride + padded_head_dim(head_dim)) +
          int64_t{kPageTokens} * padded_head_dim(head_dim);

@@ -136,7 +136,8 @@ constexpr FieldSpec kFields[] = {
     // The answer.
     {"stream", kText, kActs, kBool, "true", "Server-sent events."},
     {"stream_options", C | P, kActs, kObject, R"({"include_usage":true})",
-     "include_usage; include_blocks: chunks say how many of their tokens were drafted; include_obfuscation is tolerated."},
+     "include_usage; include_blocks: chunks say how many of their tokens were drafted; include_obfuscation is "
+     "tolerated."},
     {"stream_options", R, kActs, kObject, R"({"include_obfuscation":false})", "include_obfuscation is tolerated."},
     {"logprobs", C, kActs, kBool, "true", "Log-probabilities of the tokens."},
     {"logprobs", P, kActs, kTops, "2", "Log-probabilities of the tokens and of this many most likely ones."},
