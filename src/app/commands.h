@@ -9,6 +9,7 @@ namespace ashlar {
 
 CLI::App* add_run_command(CLI::App& app);
 CLI::App* add_chat_command(CLI::App& app);
+CLI::App* add_pull_command(CLI::App& app);
 CLI::App* add_inspect_command(CLI::App& app);
 CLI::App* add_eval_command(CLI::App& app);
 CLI::App* add_bench_command(CLI::App& app);

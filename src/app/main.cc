@@ -20,6 +20,7 @@ constexpr const char* kIntroduction =
     "  ashlar run --prompt \"Solve for x: 8x + 5 = 3x + 45\"    ask the bundled model\n"
     "  ashlar chat                                            talk to it\n"
     "  ashlar run FOLDER --prompt TEXT                        use a Hugging Face model folder of yours\n"
+    "  ashlar pull ORG/MODEL                                  fetch a model from the Hugging Face hub\n"
     "  ashlar inspect FOLDER                                  what a folder holds and what it needs\n"
     "  ashlar demo                                            plain decoding against drafting, side by side\n"
     "  ashlar eval acceptance, ashlar bench                   measure drafting and speed\n"
@@ -35,6 +36,7 @@ std::string version_text() {
 void add_commands(CLI::App& app) {
   ashlar::add_run_command(app);
   ashlar::add_chat_command(app);
+  ashlar::add_pull_command(app);
   ashlar::add_inspect_command(app);
   ashlar::add_eval_command(app);
   ashlar::add_bench_command(app);

@@ -53,9 +53,11 @@ class Download {
         }
         continue;
       }
-      const int64_t before = fetched_;
       const Exchange exchange = fetch();
-      if (fetched_ - before >= kProgressBytes) retries.progress();
+      if (partial_.have() >= furthest_ + kProgressBytes) {
+        furthest_ = partial_.have();
+        retries.progress();
+      }
       if (partial_.have() < file_.size && !retries.again(exchange.reply.number("retry-after", 0))) give_up(exchange);
     }
   }
@@ -130,6 +132,7 @@ class Download {
   PartialFile partial_;
   std::string problem_;
   int64_t fetched_ = 0;
+  int64_t furthest_ = 0;  // bytes that were ever there: the same ones again are no progress
 };
 
 }  // namespace

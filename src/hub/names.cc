@@ -83,13 +83,12 @@ std::optional<Etag> parse_etag(std::string_view header) {
   if (header.size() >= 2 && header.front() == '"' && header.back() == '"') {
     header = header.substr(1, header.size() - 2);
   }
-  std::string hex(header);
-  for (char& c : hex) {
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  }
-  if ((hex.size() != 40 && hex.size() != 64) || !is_hex(hex)) return std::nullopt;
-  const EtagKind kind = hex.size() == 64 ? EtagKind::kSha256 : EtagKind::kGitBlob;
-  return Etag{std::move(hex), kind};
+  if (header.size() != 40 && header.size() != 64) return std::nullopt;
+  std::optional<Etag> etag(std::in_place);
+  etag->kind = header.size() == 64 ? EtagKind::kSha256 : EtagKind::kGitBlob;
+  for (const char c : header) etag->hex += c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (!is_hex(etag->hex)) return std::nullopt;
+  return etag;
 }
 
 std::string url_path(std::string_view path) { return escape(path, true); }

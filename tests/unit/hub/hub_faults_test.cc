@@ -91,6 +91,7 @@ TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
 
 TEST_F(HubPull, AWrongContentIsNeverPutInPlace) {
   for (const char* file : {"model.safetensors", "tokenizer.json"}) {
+    fs::remove_all(repo());
     hub_.mischief = [&](const std::string& asked, int, const ServedRequest&, ServedConnection& client) {
       if (asked != file) return false;
       std::string wrong = hub_.files[file].content;
