@@ -99,7 +99,7 @@ void add_request_flags(CLI::App& command, BenchServeCommand& options) {
                       .description(""))
       ->type_name("chat|completions");
   command.add_option("--api-key", options.load.api_key, "Sent as bearer token")
-      ->envname("OPENAI_API_KEY")
+      ->envname("ASHLAR_API_KEY")
       ->type_name("KEY");
   command
       .add_option("--prompts", options.prompts,

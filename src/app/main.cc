@@ -49,7 +49,10 @@ int finish(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
   ashlar::print_error(error.what());
   std::string command;
-  for (const CLI::App* sub : app.get_subcommands()) command = " " + sub->get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
   std::fprintf(stderr, "See: ashlar%s --help\n", command.c_str());
   return 2;
 }

@@ -81,6 +81,20 @@ case_missing_things() {
   err_has "config.json"
 }
 
+case_bench_serve() {
+  expect 2 "$ashlar" bench serve
+  err_has "--url"
+  err_has "See: ashlar bench serve --help"
+  expect 2 "$ashlar" bench serve --url http://127.0.0.1:1 --rate 1 --concurrency 2
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1
+  err_has "is the server running"
+  err_lines 1
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/nowhere/a.json"
+  err_has "$work/nowhere/a.json"
+  expect 0 "$ashlar" bench serve --help
+  out_has "--slo-ttft"
+}
+
 case_pull() {
   export HF_HUB_CACHE=$work/hub HF_HUB_OFFLINE=1
   expect 2 "$ashlar" pull pebble

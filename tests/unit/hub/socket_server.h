@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -92,6 +93,8 @@ class SocketServer {
     while (!stop_) {
       const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0) continue;
+      const int on = 1;  // small pieces leave at once
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       threads_.emplace_back([this, fd] {
         serve(fd);
         close(fd);

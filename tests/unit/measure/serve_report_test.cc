@@ -42,7 +42,7 @@ LevelRun five() {
 }
 
 TEST(ServeSummary, FiguresByHand) {
-  const LevelSummary level = summarize(five(), {30, 2.5});
+  const LevelSummary level = summarize(five(), {30.5, 2.5});
   EXPECT_EQ(level.requests, 6);
   EXPECT_EQ(level.completed, 5);
   EXPECT_DOUBLE_EQ(level.ttft.mean, 30);
