@@ -105,8 +105,12 @@ CLI::App* add_bench_command(CLI::App& app) {
       "one.\n"
       "Examples:\n"
       "  ashlar bench\n"
-      "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json");
-  command->callback([options] { bench(*options); });
+      "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
+      "  ashlar bench serve --url http://127.0.0.1:8080");
+  CLI::App* serve = add_bench_serve_command(*command);
+  command->callback([options, command, serve] {
+    if (!command->got_subcommand(serve)) bench(*options);
+  });
   return command;
 }
 

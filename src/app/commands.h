@@ -9,9 +9,12 @@ namespace ashlar {
 
 CLI::App* add_run_command(CLI::App& app);
 CLI::App* add_chat_command(CLI::App& app);
+CLI::App* add_pull_command(CLI::App& app);
 CLI::App* add_inspect_command(CLI::App& app);
 CLI::App* add_eval_command(CLI::App& app);
 CLI::App* add_bench_command(CLI::App& app);
+/// A subcommand of bench, which runs by itself if none is named.
+CLI::App* add_bench_serve_command(CLI::App& bench);
 CLI::App* add_demo_command(CLI::App& app);
 CLI::App* add_serve_command(CLI::App& app);
 

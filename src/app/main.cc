@@ -24,6 +24,7 @@ constexpr const char* kIntroduction =
     "  ashlar chat                                            talk to it\n"
     "  ashlar serve                                           OpenAI's API and a page on port 8080\n"
     "  ashlar run FOLDER --prompt TEXT                        use a Hugging Face model folder of yours\n"
+    "  ashlar pull ORG/MODEL                                  fetch a model from the Hugging Face hub\n"
     "  ashlar inspect FOLDER                                  what a folder holds and what it needs\n"
     "  ashlar demo                                            plain decoding against drafting, side by side\n"
     "  ashlar eval acceptance, ashlar bench                   measure drafting and speed\n"
@@ -39,6 +40,7 @@ std::string version_text() {
 void add_commands(CLI::App& app) {
   ashlar::add_run_command(app);
   ashlar::add_chat_command(app);
+  ashlar::add_pull_command(app);
   ashlar::add_inspect_command(app);
   ashlar::add_eval_command(app);
   ashlar::add_bench_command(app);
@@ -67,7 +69,10 @@ int finish(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
   ashlar::print_error(error.what());
   std::string command;
-  for (const CLI::App* sub : app.get_subcommands()) command = " " + sub->get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
   std::fprintf(stderr, "See: ashlar%s --help\n", command.c_str());
   return 2;
 }

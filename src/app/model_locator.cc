@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "hub/pull.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {
@@ -19,19 +20,37 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// A path as it was typed, or else a name under one of the roots.
+// A path as it was typed, or else a name under one of the roots, or else a model of the hub that was pulled.
 std::optional<fs::path> find_folder(const std::string& name, const std::vector<fs::path>& roots) {
   if (is_folder(name)) return fs::path(name);
   for (const fs::path& root : roots) {
     if (is_folder(root / name)) return root / name;
   }
+  if (const auto ref = hub::parse_repo_ref(name)) return hub::find_cached(*ref, hub::settings_from_environment());
   return std::nullopt;
+}
+
+// "ORG/MODEL" of ".../models--ORG--MODEL/snapshots/COMMIT"; empty for any other folder.
+std::string name_of_snapshot(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "models--";
+  if (folder.parent_path().filename() != "snapshots") return {};
+  std::string name = folder.parent_path().parent_path().filename().string();
+  const size_t middle = name.find("--", kPrefix.size());
+  if (!name.starts_with(kPrefix) || middle == std::string::npos) return {};
+  return name.replace(middle, 2, "/").substr(kPrefix.size());
 }
 
 std::string list_of(const std::vector<fs::path>& roots) {
   std::string text;
   for (const fs::path& root : roots) text += (text.empty() ? "" : ", ") + root.string();
   return text;
+}
+
+// What to do about a name that was not found and may be one of the hub's.
+void offer_pull(const char* tag, const std::string& name) {
+  if (!hub::parse_repo_ref(name)) return;
+  throw Error(tag, name + " is not a folder, and not, or not wholly, among the models pulled to " +
+                       hub::settings_from_environment().cache.string() + "; to fetch it: ashlar pull " + name);
 }
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
@@ -46,6 +65,7 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
                 "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
   }
   if (!folder) {
+    offer_pull("model", wanted);
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
                              "; expected a Hugging Face model folder, or nothing for the bundled model");
   }
@@ -74,7 +94,9 @@ std::vector<fs::path> model_roots() {
 }
 
 std::string folder_name(const fs::path& folder) {
-  const fs::path normal = folder.lexically_normal();
+  fs::path normal = folder.lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  if (const std::string repo = name_of_snapshot(normal); !repo.empty()) return repo;
   const std::string last = normal.filename().string();
   if (!last.empty() && last != "." && last != "..") return last;
   std::error_code failed;
@@ -90,6 +112,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   if (!drafter.empty()) {
     choice.drafter = find_folder(drafter, roots);
     if (!choice.drafter) {
+      offer_pull("drafter", drafter);
       throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
                                  "; expected a DFlash drafter folder, or none for plain decoding");
     }

@@ -20,12 +20,13 @@ struct ModelChoice {
 std::vector<std::filesystem::path> model_roots();
 
 /// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder is looked for under
-/// `roots`. An empty drafter is the folder `<model>-dflash` beside the model if there is one; "none" is no drafter.
-/// Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
+/// `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought. An empty
+/// drafter is the folder `<model>-dflash` beside the model if there is one; "none" is no drafter. Throws Error("model",
+/// ...) or Error("drafter", ...) that says where it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
 
-/// Name of a folder for people: its last part that is one.
+/// Name of a folder for people: its last part that is one; ORG/MODEL for what was pulled.
 std::string folder_name(const std::filesystem::path& folder);
 
 }  // namespace ashlar

@@ -25,15 +25,44 @@ std::string clock_text(double seconds) {
   return text;
 }
 
+std::string counts_text(int64_t done, int64_t total, double seconds, ProgressUnit unit, int64_t before) {
+  if (unit == ProgressUnit::kCount) return std::to_string(done) + " of " + std::to_string(total);
+  std::string text = bytes_text(done) + " of " + bytes_text(total);
+  if (seconds > 0 && done > before) {
+    text += "  " + bytes_text(static_cast<int64_t>(static_cast<double>(done - before) / seconds)) + "/s";
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string progress_line(const std::string& label, int64_t done, int64_t total, double seconds, int width) {
+std::string bytes_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s",
+                unit == 0 || value >= 99.95 ? 0
+                : value >= 9.995            ? 1
+                                            : 2,
+                value, kUnits[unit]);
+  return text;
+}
+
+std::string progress_line(const std::string& label, int64_t done, int64_t total, double seconds, int width,
+                          ProgressUnit unit, int64_t before) {
   const double share = total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 0.0;
-  char counts[96];
-  std::snprintf(counts, sizeof counts, " %3d %%  %lld of %lld", static_cast<int>(share * 100),
-                static_cast<long long>(done), static_cast<long long>(total));
-  std::string tail = counts;
-  if (share > 0) tail += "  " + clock_text(seconds / share - seconds) + " left";
+  char percentage[16];
+  std::snprintf(percentage, sizeof percentage, " %3d %%  ", static_cast<int>(share * 100));
+  std::string tail = percentage + counts_text(done, total, seconds, unit, before);
+  if (done > before) {
+    const double left = static_cast<double>(std::max<int64_t>(total - done, 0));
+    tail += "  " + clock_text(seconds * left / static_cast<double>(done - before)) + " left";
+  }
   const int bar = std::min(30, width - 1 - static_cast<int>(label.size() + tail.size()) - 4);
   std::string line = label + "  ";
   if (bar >= 5) {
@@ -43,16 +72,23 @@ std::string progress_line(const std::string& label, int64_t done, int64_t total,
   return (line + tail).substr(0, static_cast<size_t>(std::max(0, width - 1)));
 }
 
-Progress::Progress(std::string label, int64_t total)
-    : label_(std::move(label)), total_(total), start_ns_(now_ns()), terminal_(is_terminal(STDERR_FILENO)) {}
+Progress::Progress(std::string label, int64_t total, ProgressUnit unit, int64_t before)
+    : label_(std::move(label)),
+      total_(total),
+      unit_(unit),
+      before_(before),
+      start_ns_(now_ns()),
+      terminal_(is_terminal(STDERR_FILENO)) {}
 
 void Progress::update(int64_t done) {
+  done_ = std::max(done_, done);
   const int64_t now = now_ns();
   if (!terminal_ || now - start_ns_ < kQuietNs || now - shown_ns_ < kRefreshNs) return;
   shown_ns_ = now;
   erase_line();
   const double seconds = static_cast<double>(now - start_ns_) * 1e-9;
-  std::fputs(progress_line(label_, done, total_, seconds, terminal_width(STDERR_FILENO)).c_str(), stderr);
+  std::fputs(progress_line(label_, done_, total_, seconds, terminal_width(STDERR_FILENO), unit_, before_).c_str(),
+             stderr);
   std::fflush(stderr);
 }
 

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "measure/chart_style.h"
+
 namespace ashlar {
 namespace {
 
-constexpr const char* kPalette[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
-constexpr const char* kInk = "#222222";
-constexpr const char* kFaint = "#666666";
-constexpr const char* kGrid = "#e4e4e4";
 constexpr double kLeft = 58, kRight = 14, kAbove = 44, kBelow = 52;
 
 const char* color_of(const ChartSeries& series) { return kPalette[series.color % std::size(kPalette)]; }

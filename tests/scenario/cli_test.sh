@@ -81,6 +81,40 @@ case_missing_things() {
   err_has "config.json"
 }
 
+case_bench_serve() {
+  expect 2 "$ashlar" bench serve
+  err_has "--url"
+  err_has "See: ashlar bench serve --help"
+  expect 2 "$ashlar" bench serve --url http://127.0.0.1:1 --rate 1 --concurrency 2
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1
+  err_has "is the server running"
+  err_lines 1
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/nowhere/a.json"
+  err_has "$work/nowhere/a.json"
+  expect 0 "$ashlar" bench serve --help
+  out_has "--slo-ttft"
+}
+
+case_pull() {
+  export HF_HUB_CACHE=$work/hub HF_HUB_OFFLINE=1
+  expect 2 "$ashlar" pull pebble
+  err_has "expected ORG/MODEL"
+  expect 1 "$ashlar" pull harbour/pebble
+  err_has "HF_HUB_OFFLINE"
+  expect 1 "$ashlar" run harbour/pebble --prompt hello
+  err_has "ashlar pull harbour/pebble"
+  local commit=0123456789abcdef0123456789abcdef01234567
+  local repo=$work/hub/models--harbour--pebble
+  mkdir -p "$repo/snapshots" "$repo/refs"
+  cp -r "$root/models/pebble-11m" "$repo/snapshots/$commit"
+  printf %s $commit > "$repo/refs/main"
+  expect 0 "$ashlar" pull harbour/pebble
+  out_has "$repo/snapshots/$commit"
+  expect 0 "$ashlar" run harbour/pebble --prompt hello -n 4
+  HF_HUB_OFFLINE=0 HF_ENDPOINT=http://127.0.0.1:1 HF_HUB_CACHE=$work/file/x expect 1 "$ashlar" inspect other/model
+  err_has "ashlar pull other/model"
+}
+
 case_broken_models() {
   broken_model
   truncate -s 100000 "$work/broken/model-00002-of-00002.safetensors"

@@ -86,5 +86,24 @@ TEST(FolderName, IsTheLastPart) {
   EXPECT_EQ(folder_name(fs::current_path() / "x" / ".."), fs::current_path().filename().string());
 }
 
+TEST_F(ModelLocator, TakesWhatWasPulled) {
+  const std::string commit(40, 'a');
+  const fs::path repo = root_ / "hub" / "models--org--model";
+  setenv("HF_HUB_CACHE", (root_ / "hub").c_str(), 1);
+  EXPECT_THAT(error_of("org/model", ""), HasSubstr("ashlar pull org/model"));
+  EXPECT_THAT(error_of("", "org/model"), HasSubstr("ashlar pull org/model"));
+  fs::create_directories(repo / "snapshots" / commit);
+  fs::create_directories(repo / "refs");
+  std::ofstream(repo / "refs" / "main") << commit;
+  std::ofstream(repo / "snapshots" / commit / "config.json") << R"({"model_type": "qwen3"})";
+  EXPECT_THAT(error_of("org/model", ""), HasSubstr("ashlar pull org/model"));  // weights are missing
+  std::ofstream(repo / "snapshots" / commit / "model.safetensors") << "x";
+  EXPECT_EQ(locate_models("org/model", "", {root_}).model, repo / "snapshots" / commit);
+  EXPECT_EQ(locate_models("org/model@" + commit, "", {root_}).model, repo / "snapshots" / commit);
+  EXPECT_EQ(locate_models("", "org/model", {root_}).drafter, repo / "snapshots" / commit);
+  EXPECT_EQ(folder_name(repo / "snapshots" / commit), "org/model");
+  unsetenv("HF_HUB_CACHE");
+}
+
 }  // namespace
 }  // namespace ashlar

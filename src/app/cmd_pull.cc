@@ -1,0 +1,95 @@
+#include <cstdio>
+#include <memory>
+#include <mutex>
+
+#include "app/commands.h"
+#include "app/interrupt.h"
+#include "app/progress.h"
+#include "app/terminal.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "hub/pull.h"
+
+namespace ashlar {
+namespace {
+
+struct PullCommand {
+  std::string model;
+  bool all = false;
+};
+
+// The bar appears when all lengths are known.
+class PullBar {
+ public:
+  explicit PullBar(std::string label) : label_(std::move(label)) {}
+  void update(const hub::PullProgress& progress) {
+    if (!bar_ && progress.bytes_total > 0) {
+      bar_ = std::make_unique<Progress>(label_, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_done);
+    }
+    if (bar_) bar_->update(progress.bytes_done);
+  }
+
+ private:
+  std::string label_;
+  std::unique_ptr<Progress> bar_;
+};
+
+std::string summary(const hub::PullResult& result, double seconds) {
+  if (result.fetched == 0) return std::to_string(result.files) + " files, all there already";
+  const auto rate = static_cast<int64_t>(static_cast<double>(result.fetched) / std::max(seconds, 1e-3));
+  char time[32];
+  std::snprintf(time, sizeof time, "%.1f s", seconds);
+  return std::to_string(result.files) + " files, " + bytes_text(result.bytes) + "; fetched " +
+         bytes_text(result.fetched) + " in " + time + ", " + bytes_text(rate) + "/s";
+}
+
+void pull(const PullCommand& command) {
+  const auto ref = hub::parse_repo_ref(command.model);
+  if (!ref) {
+    throw CLI::ValidationError(
+        "MODEL", "\"" + command.model + "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION");
+  }
+  hub::PullOptions options;
+  options.settings = hub::settings_from_environment();
+  options.all_files = command.all;
+  options.stopped = InterruptScope::requested;
+  const InterruptScope interrupts;
+  hub::PullResult result;
+  const int64_t start = now_ns();
+  try {
+    PullBar bar(ref->repo);
+    options.progress = [&](const hub::PullProgress& progress) { bar.update(progress); };
+    result = hub::pull(*ref, options);
+  } catch (const Error& error) {
+    if (!InterruptScope::requested()) throw;
+    print_note(error.what());
+    throw CLI::RuntimeError(kInterruptedExit);
+  }
+  if (!options.settings.offline) print_note(summary(result, static_cast<double>(now_ns() - start) * 1e-9));
+  std::printf("%s\n", result.snapshot.c_str());
+}
+
+}  // namespace
+
+CLI::App* add_pull_command(CLI::App& app) {
+  auto options = std::make_shared<PullCommand>();
+  CLI::App* command = app.add_subcommand("pull", "Fetch a model from the Hugging Face hub, or bring it up to date");
+  command->add_option("MODEL", options->model, "ORG/MODEL, or ORG/MODEL@REVISION for a branch, tag or commit")
+      ->required()
+      ->type_name("");
+  command->add_flag("--all", options->all, "Fetch every file, not only what is needed to run the model");
+  command->footer(
+      "Files go to the cache of the hub's own tools (HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub) and are "
+      "checked\n"
+      "by their hashes; an interrupted pull goes on where it ended. HF_TOKEN opens private and gated models, "
+      "HF_ENDPOINT\n"
+      "names another hub, HF_HUB_OFFLINE=1 forbids the network. Prints the model's folder; other commands then take "
+      "ORG/MODEL.\n"
+      "Examples:\n"
+      "  ashlar pull Qwen/Qwen3-0.6B\n"
+      "  ashlar run Qwen/Qwen3-0.6B --prompt \"What is a harbour?\"");
+  command->callback([options] { pull(*options); });
+  return command;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,52 @@
+#pragma once
+// Models of a Hugging Face compatible hub in the local cache.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "hub/names.h"
+#include "hub/remote.h"
+#include "hub/settings.h"
+
+namespace ashlar::hub {
+
+/// How far a pull is. No field ever falls within one pull.
+struct PullProgress {
+  int64_t bytes_done = 0;   ///< there by now, from the network or earlier
+  int64_t bytes_total = 0;  ///< 0 until all files are known
+  int64_t fetched = 0;      ///< over the network
+  int files_done = 0, files_total = 0;
+};
+
+struct PullOptions {
+  Settings settings;
+  bool all_files = false;  ///< not only what an engine needs
+  int parallel = 4;        ///< files at a time
+  RetryPolicy retry;
+  std::function<bool()> stopped;                      ///< asked from several threads; true ends the pull
+  std::function<void(const PullProgress&)> progress;  ///< called from several threads, one at a time
+};
+
+struct PullResult {
+  std::filesystem::path snapshot;  ///< the folder to load
+  std::string commit;
+  int files = 0;
+  int64_t bytes = 0;    ///< of all files
+  int64_t fetched = 0;  ///< of them over the network
+};
+
+/// Brings the files of a revision into the cache; what is there already is not fetched again, and what an interrupted
+/// pull left is gone on with. Several processes may pull the same at once. Offline it answers from the cache. The
+/// revision's name points at the commit only after all files are there. Throws Error("hub", ...).
+PullResult pull(const RepoRef& ref, const PullOptions& options);
+
+/// The snapshot of a revision in the cache if it is a whole model; asks no network.
+std::optional<std::filesystem::path> find_cached(const RepoRef& ref, const Settings& settings);
+
+/// The folder of a model: from the cache if it is there, else pulled. Throws Error("hub", ...).
+std::filesystem::path ensure(const RepoRef& ref, const PullOptions& options);
+
+}  // namespace ashlar::hub

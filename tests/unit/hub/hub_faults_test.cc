@@ -1,0 +1,220 @@
+// A hub that drops, lies, refuses and attacks.
+
+#include "unit/hub/pull_fixture.h"
+
+namespace ashlar::hub {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(HubPull, SurvivesDroppedConnections) {
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest& request, ServedConnection& client) {
+    if (file != "model.safetensors" || nth >= 3) return false;
+    const std::string& whole = hub_.files[file].content;
+    const size_t from = nth == 0 ? 0 : std::stoul(request.headers.at("range").substr(6));
+    EXPECT_EQ(from, 70'000u * nth);
+    client.send((nth == 0 ? "HTTP/1.1 200 OK\r\n"
+                          : "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(from) +
+                                "-299999/300000\r\n") +
+                ("Content-Length: " + std::to_string(whole.size() - from) + "\r\n\r\n") + whole.substr(from, 70'000));
+    client.drop();
+    return true;
+  };
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+  EXPECT_EQ(hub_.gets("model.safetensors"), 4);
+}
+
+TEST_F(HubPull, GivesUpOnAConnectionThatAlwaysDropsAndKeepsWhatCame) {
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors") return false;
+    if (nth == 0) {
+      client.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + hub_.files[file].content.substr(0, 1000));
+    }
+    client.drop();
+    return true;
+  };
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("model.safetensors"), HasSubstr("pull again")));
+  EXPECT_EQ(hub_.gets("model.safetensors"), 4);
+  EXPECT_EQ(fs::file_size(blob_of("model.safetensors").string() + ".incomplete"), 1000u);
+  EXPECT_FALSE(fs::exists(repo() / "refs" / "main")) << "a half pull must not look whole";
+  hub_.mischief = {};
+  EXPECT_EQ(pull({"org/model", "main"}, options_).snapshot, snapshot());
+  expect_all_there();
+}
+
+TEST_F(HubPull, AServerThatIgnoresRangesSendsAllAgain) {
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors") return false;
+    const std::string& whole = hub_.files[file].content;
+    if (nth > 0) return client.answer("200 OK", "", whole);
+    client.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + whole.substr(0, 123'456));
+    client.drop();
+    return true;
+  };
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+}
+
+TEST_F(HubPull, AnotherRangeThanAskedForIsNotTaken) {
+  write(blob_of("model.safetensors").string() + ".incomplete", hub_.files["model.safetensors"].content.substr(0, 5000));
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors" || nth > 0) return false;
+    return client.answer("206 Partial Content", "Content-Range: bytes 4000-299999/300000\r\n",
+                         hub_.files[file].content.substr(4000));
+  };
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+}
+
+TEST_F(HubPull, AnUnsatisfiableRangeBeginsAnew) {
+  write(blob_of("model.safetensors").string() + ".incomplete", hub_.files["model.safetensors"].content.substr(0, 5000));
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    return file == "model.safetensors" && nth == 0 && client.answer("416 Range Not Satisfiable", "", "");
+  };
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+}
+
+TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
+  hub_.announced["model.safetensors"] = 400'000;  // the server ends each answer properly, but too early
+  EXPECT_THAT(error_of_pull(), HasSubstr("model.safetensors"));
+  hub_.announced["model.safetensors"] = 200'000;
+  EXPECT_THAT(error_of_pull(), HasSubstr("sends more than the 200000 bytes"));
+  hub_.announced["model.safetensors"] = int64_t{1} << 52;
+  EXPECT_THAT(error_of_pull(), HasSubstr("are free"));
+  EXPECT_FALSE(fs::exists(snapshot() / "model.safetensors"));
+}
+
+TEST_F(HubPull, AWrongContentIsNeverPutInPlace) {
+  for (const char* file : {"model.safetensors", "tokenizer.json"}) {
+    fs::remove_all(repo());
+    hub_.mischief = [&](const std::string& asked, int, const ServedRequest&, ServedConnection& client) {
+      if (asked != file) return false;
+      std::string wrong = hub_.files[file].content;
+      wrong[7] ^= 1;
+      return client.answer("200 OK", "", wrong);
+    };
+    EXPECT_THAT(error_of_pull(), AllOf(HasSubstr(file), HasSubstr("ETag")));
+    EXPECT_FALSE(fs::exists(blob_of(file)));
+    EXPECT_FALSE(fs::exists(snapshot() / file));
+  }
+}
+
+TEST_F(HubPull, EtagsThatAreNoHashesAreRefused) {
+  for (const char* tag : {"../../../../evil", "d41d8cd98f00b204e9800998ecf8427e-5", ""}) {
+    hub_.etags["config.json"] = tag;
+    EXPECT_THAT(error_of_pull(), HasSubstr("ETag"));
+  }
+}
+
+TEST_F(HubPull, TraversalNamesStoreNothing) {
+  for (const char* name : {"../../escape.safetensors", "/tmp/escape.safetensors", "a/../../escape.safetensors"}) {
+    hub_.listing =
+        std::string("{\"sha\":\"") + FakeHub::kCommit + "\",\"siblings\":[{\"rfilename\":\"" + name + "\"}]}";
+    EXPECT_THAT(error_of_pull(), HasSubstr("no plain relative path"));
+  }
+  EXPECT_TRUE(fs::is_empty(cache_));
+}
+
+TEST_F(HubPull, LinksInTheCacheLeadNowhere) {
+  const fs::path outside = cache_ / "outside";
+  fs::create_directories(outside);
+  fs::create_directories(snapshot());
+  fs::create_directory_symlink(outside, snapshot() / "sub");
+  hub_.files["sub/file.txt"] = {"escaped", false};
+  options_.all_files = true;
+  EXPECT_THAT(error_of_pull(), HasSubstr("is no folder"));
+  EXPECT_TRUE(fs::is_empty(outside));
+}
+
+TEST_F(HubPull, TheTokenStaysWithTheEndpoint) {
+  options_.settings.token = "secret";
+  std::mutex mutex;
+  std::vector<ServedRequest> seen;
+  SocketServer other([&](const ServedRequest& request, ServedConnection& client) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(request);
+    FakeHub::send_file(hub_.files["model.safetensors"], request, client);
+  });
+  hub_.redirect_lfs = other.url();
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_FALSE(seen[0].headers.contains("authorization"));
+  for (const ServedRequest& request : hub_.seen()) EXPECT_EQ(request.headers.at("authorization"), "Bearer secret");
+}
+
+TEST_F(HubPull, RedirectsAreBounded) {
+  hub_.redirect_lfs = hub_.url() + "/org/model/resolve/" + FakeHub::kCommit;  // to itself
+  EXPECT_THAT(error_of_pull(), HasSubstr("redirects more than"));
+  hub_.redirect_lfs = "file:///etc";
+  EXPECT_THAT(error_of_pull(), HasSubstr("expected an http or https URL"));
+}
+
+TEST_F(HubPull, RefusalsSayWhatToDo) {
+  std::string status = "401 Unauthorized";
+  hub_.api_mischief = [&](const std::string&, int, const ServedRequest&, ServedConnection& client) {
+    return client.answer(status, "X-Error-Message: Access is restricted\r\n", "{}");
+  };
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("HF_TOKEN"), HasSubstr("Access is restricted"), HasSubstr("gated")));
+  status = "404 Not Found";
+  EXPECT_THAT(error_of_pull(), HasSubstr("spelling"));
+  EXPECT_EQ(hub_.seen().size(), 2u) << "what will not pass is not asked again";
+  options_.settings.token = "secret";
+  status = "403 Forbidden";
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("accept the model's terms"), Not(HasSubstr("secret"))));
+}
+
+TEST_F(HubPull, WaitsWhenAskedTo) {
+  options_.retry = {4, 0.001, 2};
+  hub_.api_mischief = [&](const std::string&, int nth, const ServedRequest&, ServedConnection& client) {
+    return nth == 0 && client.answer("429 Too Many Requests", "Retry-After: 1\r\n", "");
+  };
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    return file == "config.json" && nth < 3 && client.answer("503 Service Unavailable", "", "later");
+  };
+  const auto start = std::chrono::steady_clock::now();
+  pull({"org/model", "main"}, options_);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  expect_all_there();
+}
+
+TEST_F(HubPull, StopsWhenToldTo) {
+  std::atomic<bool> stop{false};
+  options_.stopped = [&] { return stop.load(); };
+  hub_.mischief = [&](const std::string& file, int, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors") return false;
+    client.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + hub_.files[file].content.substr(0, 1000));
+    stop = true;
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    client.drop();
+    return true;
+  };
+  EXPECT_THAT(error_of_pull(), HasSubstr("was stopped"));
+}
+
+TEST_F(HubPull, NobodyListening) {
+  {
+    FakeHub gone;
+    options_.settings.endpoint = gone.url();
+  }
+  EXPECT_THAT(error_of_pull(), HasSubstr("org/model@main"));
+}
+
+TEST_F(HubPull, AFolderThatIsNotOursIsAnErrorInWords) {
+  write(cache_ / "file", "");
+  options_.settings.cache = cache_ / "file" / "cache";  // also for root, whom permissions do not stop
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("cannot be made"), HasSubstr("Not a directory")));
+}
+
+TEST_F(HubPull, WithoutWeightsThereIsNothingToLoad) {
+  hub_.files.erase("model.safetensors");
+  EXPECT_THAT(error_of_pull(), HasSubstr("no .safetensors weights"));
+}
+
+}  // namespace
+}  // namespace ashlar::hub
