@@ -14,5 +14,10 @@ CLI::App* add_eval_command(CLI::App& app);
 CLI::App* add_bench_command(CLI::App& app);
 CLI::App* add_demo_command(CLI::App& app);
 CLI::App* add_serve_command(CLI::App& app);
+CLI::App* add_health_command(CLI::App& app);
+CLI::App* add_doctor_command(CLI::App& app);
+// These two print what is made from the whole tree of commands (app/program.h).
+CLI::App* add_completion_command(CLI::App& app);
+CLI::App* add_man_command(CLI::App& app);
 
 }  // namespace ashlar
