@@ -1,5 +1,5 @@
 #pragma once
-// One function a subcommand: it adds the command with its flags and its callback, and main.cc calls it. A callback
+// One function a subcommand: it adds the command with its flags and its callback, and program.cc calls it. A callback
 // prints its own output, throws Error for outside data that is wrong (exit code 1) or CLI::ValidationError for a flag
 // (exit code 2), and CLI::RuntimeError(code) to end with another exit code.
 

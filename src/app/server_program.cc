@@ -119,6 +119,9 @@ struct ServerProgram::Impl {
     context.http = &*http;
     server::GuardOptions guard_options = options.guard;
     guard_options.loopback = is_loopback(options.http.host);
+    if (!guard_options.loopback && guard_options.api_keys.empty()) {
+      log.write(LogLevel::kWarn, "no API key is set: everybody who reaches this address may use the server");
+    }
     guard.emplace(guard_options);
     http->start();
   }
