@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -7,7 +8,7 @@
 #include "app/commands.h"
 #include "app/config_file.h"
 #include "app/server_program.h"
-#include "base/error.h"
+#include "app/service_manager.h"
 
 namespace ashlar {
 namespace {
@@ -27,20 +28,51 @@ bool signal_waits() {
   return sigtimedwait(&set, nullptr, &now) > 0;
 }
 
+// Says "still well" as often as the service manager wants to hear it. A server that is not well keeps silent, and is
+// restarted if that lasts.
+int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
+  const sigset_t set = end_signals();
+  const auto interval = manager.watchdog_interval();
+  bool was_well = true;
+  for (;;) {
+    int signal = 0;
+    if (!interval) {
+      if (sigwait(&set, &signal) == 0) return signal;
+      continue;
+    }
+    const int64_t us = interval->count();
+    const timespec time{us / 1'000'000, us % 1'000'000 * 1000};
+    signal = sigtimedwait(&set, nullptr, &time);
+    if (signal > 0) return signal;
+    if (errno != EAGAIN) continue;
+    const std::string trouble = program.trouble();
+    if (trouble.empty()) manager.tell("WATCHDOG=1");
+    if (trouble.empty() != was_well) {
+      was_well = trouble.empty();
+      manager.tell("STATUS=" + (was_well ? "listening on " + program.address() : trouble));
+      if (!was_well) program.log().write(LogLevel::kError, "not well: " + trouble);
+    }
+  }
+}
+
 void serve(const ServeOptions& options) {
   const sigset_t set = end_signals();
+  const ServiceManager manager;               // changes the environment, which threads read
   pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread starts
   std::signal(SIGPIPE, SIG_IGN);
   ServerProgram program(options);
   Log& log = program.log();
   log.write(LogLevel::kInfo, "listening on " + program.address() + " (the page there, the OpenAI API under /v1)",
             {{"port", program.port()}});
-  int signal = 0;
-  while (sigwait(&set, &signal) != 0) {
-  }
+  manager.tell("READY=1\nSTATUS=listening on " + program.address());
+  const int signal = wait_for_signal(manager, program);
+  manager.tell("STOPPING=1\nSTATUS=answers under way may end");
   log.write(LogLevel::kInfo, "shutting down: answers under way may end; once more to stop at once",
             {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}, {"drain_s", options.drain_s}});
-  const bool clean = program.drain(signal_waits);
+  const bool clean = program.drain([&manager] {
+    if (manager.watchdog_interval()) manager.tell("WATCHDOG=1");
+    return signal_waits();
+  });
   log.write(clean ? LogLevel::kInfo : LogLevel::kWarn, clean ? "ended" : "ended; some answers were cut short");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// One function a subcommand: it adds the command with its flags and its callback, and main.cc calls it. A callback
+// One function a subcommand: it adds the command with its flags and its callback, and program.cc calls it. A callback
 // prints its own output, throws Error for outside data that is wrong (exit code 1) or CLI::ValidationError for a flag
 // (exit code 2), and CLI::RuntimeError(code) to end with another exit code.
 
@@ -17,5 +17,10 @@ CLI::App* add_bench_command(CLI::App& app);
 CLI::App* add_bench_serve_command(CLI::App& bench);
 CLI::App* add_demo_command(CLI::App& app);
 CLI::App* add_serve_command(CLI::App& app);
+CLI::App* add_health_command(CLI::App& app);
+CLI::App* add_doctor_command(CLI::App& app);
+// These two print what is made from the whole tree of commands (app/program.h).
+CLI::App* add_completion_command(CLI::App& app);
+CLI::App* add_man_command(CLI::App& app);
 
 }  // namespace ashlar

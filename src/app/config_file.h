@@ -8,12 +8,17 @@
 namespace ashlar {
 
 /// What a command line means once its --config FILE (or ASHLAR_CONFIG) has been read: the file's settings as flags in
-/// front of the others, except those that the command line or the environment sets. `args` are those behind the
-/// command's name. Throws Error("config") that names the file, the line or the key, and what is expected.
-std::vector<std::string> with_config_file(const CLI::App& command, std::vector<std::string> args);
+/// front of the others, except those that the command line or the environment sets; an empty variable sets nothing.
+/// `args` are those behind the command's name. Throws Error("config") that names the file, the line or the key, and
+/// what is expected.
+std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args);
 
 /// One line a setting: name = value, and whether a flag, the environment, the file or nobody set it. Keys are left out.
 /// Call after parsing. `args`: as they were before with_config_file.
 std::string describe_settings(const CLI::App& command, const std::vector<std::string>& args);
+
+/// The arguments that `parsed` was given, by flag or by variable, as far as `other` has the same: a command line for
+/// it.
+std::vector<std::string> given_arguments(const CLI::App& parsed, const CLI::App& other);
 
 }  // namespace ashlar

@@ -6,12 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "app/commands.h"
 #include "app/config_file.h"
-#include "app/help_format.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "base/error.h"
-#include "device/device.h"
 
 namespace {
 
@@ -28,31 +26,15 @@ constexpr const char* kIntroduction =
     "  ashlar inspect FOLDER                                  what a folder holds and what it needs\n"
     "  ashlar demo                                            plain decoding against drafting, side by side\n"
     "  ashlar eval acceptance, ashlar bench                   measure drafting and speed\n"
+    "  ashlar doctor                                          check this machine and the setup\n"
     "\n"
     "ashlar --help lists all commands; ashlar COMMAND --help explains one.\n";
-
-std::string version_text() {
-  std::string isas;
-  for (const std::string& isa : ashlar::isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
-  return "ashlar " ASHLAR_VERSION "\ninstruction sets on this machine, best first: " + isas;
-}
-
-void add_commands(CLI::App& app) {
-  ashlar::add_run_command(app);
-  ashlar::add_chat_command(app);
-  ashlar::add_pull_command(app);
-  ashlar::add_inspect_command(app);
-  ashlar::add_eval_command(app);
-  ashlar::add_bench_command(app);
-  ashlar::add_demo_command(app);
-  ashlar::add_serve_command(app);
-}
 
 // Only the server has a file of settings.
 void parse(CLI::App& app, int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args.front() != "serve") return app.parse(argc, argv);
-  const CLI::App& serve = *app.get_subcommand("serve");
+  CLI::App& serve = *app.get_subcommand("serve");
   const std::vector<std::string> own(args.begin() + 1, args.end());
   args = ashlar::with_config_file(serve, own);
   args.insert(args.begin(), "serve");
@@ -80,17 +62,10 @@ int finish(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Language models in blocks of tokens: run, chat, measure.", "ashlar");
-  app.set_version_flag("--version", version_text);
-  app.require_subcommand(0, 1);
+  CLI::App app(ashlar::program_title(), "ashlar");
   app.failure_message([](const CLI::App*, const CLI::Error& error) { return std::string(error.what()) + "\n"; });
-  app.formatter(std::make_shared<ashlar::HelpFormatter>());
-  app.get_formatter()->column_width(28);
-  app.footer(
-      "ashlar COMMAND --help explains a command. In its list, [x] is the default and [$X] a variable that can stand in "
-      "for the flag.");
   try {
-    add_commands(app);
+    ashlar::build_program(app);
     parse(app, argc, argv);
     if (app.get_subcommands().empty()) std::fputs(kIntroduction, stdout);
     return 0;

@@ -1,12 +1,16 @@
 #include "app/request_log.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "io/json.h"
 
@@ -14,6 +18,8 @@ namespace ashlar {
 namespace {
 
 constexpr size_t kMaxQueued = 10'000;
+constexpr int64_t kBetweenComplaints_ns = 60'000'000'000;
+constexpr int kApplicationId = 0x41736872;  // "Ashr": SQLite's way to tell whose a file is
 
 constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS requests ("
@@ -33,7 +39,10 @@ std::string list(const std::vector<std::string>& texts) {
 }  // namespace
 
 struct RequestLog::Impl {
-  Impl(const std::string& file, bool with_texts) : texts(with_texts) {
+  Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> tell)
+      : texts(with_texts), on_loss(std::move(tell)) {
+    // SQLite would make it readable for everybody; the files beside it take over these permissions.
+    if (const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fd >= 0) ::close(fd);
     const auto check = [&](int code) {
       if (code == SQLITE_OK) return;
       const std::string why = database == nullptr ? "out of memory" : sqlite3_errmsg(database);
@@ -42,8 +51,17 @@ struct RequestLog::Impl {
     };
     check(sqlite3_open(file.c_str(), &database));
     sqlite3_busy_timeout(database, 5000);
+    const int64_t owner = number_of("PRAGMA application_id");
+    const bool foreign = owner > 0 ? owner != kApplicationId
+                                   : number_of("SELECT count(*) FROM sqlite_master WHERE name <> 'requests'") > 0;
+    if (foreign) {
+      close();
+      throw Error("request-log", file + ": is a database of another program; expected one of ashlar's, or none yet");
+    }
     check(sqlite3_exec(database, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", nullptr, nullptr, nullptr));
     check(sqlite3_exec(database, kSchema, nullptr, nullptr, nullptr));
+    const std::string claim = "PRAGMA application_id=" + std::to_string(kApplicationId);
+    check(sqlite3_exec(database, claim.c_str(), nullptr, nullptr, nullptr));
     check(sqlite3_prepare_v2(database, kInsert, -1, &insert, nullptr));
     thread = std::thread([this] { run(); });
   }
@@ -56,6 +74,18 @@ struct RequestLog::Impl {
     ready.notify_all();
     if (thread.joinable()) thread.join();
     close();
+  }
+
+  // The only number of a query's result; -1 if there is none.
+  int64_t number_of(const char* query) {
+    sqlite3_stmt* statement = nullptr;
+    int64_t out = -1;
+    if (sqlite3_prepare_v2(database, query, -1, &statement, nullptr) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW) {
+      out = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    return out;
   }
 
   void close() {
@@ -72,15 +102,37 @@ struct RequestLog::Impl {
       if (queue.empty()) return;
       std::deque<server::RequestRecord> rows;
       rows.swap(queue);
+      int64_t missed = std::exchange(dropped, 0);
       lock.unlock();
-      sqlite3_exec(database, "BEGIN", nullptr, nullptr, nullptr);
-      for (const server::RequestRecord& row : rows) write(row);
-      sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr);
+      missed += write_all(rows);
+      if (missed > 0) complain(missed);
       lock.lock();
     }
   }
 
-  void write(const server::RequestRecord& r) {
+  // All or nothing; returns how many rows were lost.
+  int64_t write_all(const std::deque<server::RequestRecord>& rows) {
+    bool good = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
+    for (const server::RequestRecord& row : rows) good = good && write(row);
+    good = good && sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK;
+    if (good) return 0;
+    why = sqlite3_errmsg(database);
+    sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);  // an error may have done so already
+    return static_cast<int64_t>(rows.size());
+  }
+
+  void complain(int64_t missed) {
+    lost += missed;
+    const int64_t now = now_ns();
+    if (!on_loss || (complained_ns != 0 && now - complained_ns < kBetweenComplaints_ns)) return;
+    complained_ns = now;
+    on_loss("the request log lacks " + std::to_string(lost) +
+            " rows: " + (why.empty() ? "requests end faster than the disk writes" : why));
+    lost = 0;
+    why.clear();
+  }
+
+  bool write(const server::RequestRecord& r) {
     int at = 0;
     const auto text = [&](const std::string& value) {
       sqlite3_bind_text(insert, ++at, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
@@ -104,27 +156,36 @@ struct RequestLog::Impl {
       sqlite3_bind_null(insert, ++at);
       sqlite3_bind_null(insert, ++at);
     }
-    sqlite3_step(insert);
+    const bool done = sqlite3_step(insert) == SQLITE_DONE;
     sqlite3_reset(insert);
+    return done;
   }
 
   const bool texts;
+  const std::function<void(const std::string&)> on_loss;
+  int64_t lost = 0, complained_ns = 0;  // the writing thread's, as is `why`
+  std::string why;
   sqlite3* database = nullptr;
   sqlite3_stmt* insert = nullptr;
   std::mutex mutex;
   std::condition_variable ready;
   std::deque<server::RequestRecord> queue;
+  int64_t dropped = 0;  // never queued
   bool stop = false;
   std::thread thread;
 };
 
-RequestLog::RequestLog(const std::string& file, bool texts) : impl_(std::make_unique<Impl>(file, texts)) {}
+RequestLog::RequestLog(const std::string& file, bool texts, std::function<void(const std::string&)> on_loss)
+    : impl_(std::make_unique<Impl>(file, texts, std::move(on_loss))) {}
 RequestLog::~RequestLog() = default;
 
 void RequestLog::add(const server::RequestRecord& record) {
   {
     const std::lock_guard lock(impl_->mutex);
-    if (impl_->queue.size() >= kMaxQueued) return;
+    if (impl_->queue.size() >= kMaxQueued) {
+      ++impl_->dropped;
+      return;
+    }
     impl_->queue.push_back(record);
   }
   impl_->ready.notify_one();

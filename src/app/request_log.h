@@ -1,6 +1,7 @@
 #pragma once
 // One row for each request in a SQLite file, written on a thread of its own.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,12 +11,14 @@ namespace ashlar {
 
 class RequestLog {
  public:
-  /// Opens or makes the file. Throws Error("request-log") if it cannot be used or is of another program.
-  RequestLog(const std::string& file, bool texts);
+  /// Opens or makes the file, which its owner alone may read if it is new. Throws Error("request-log") if it cannot be
+  /// used or is of another program. `on_loss` is told on the writing thread, at most once a minute, that rows were
+  /// lost.
+  RequestLog(const std::string& file, bool texts, std::function<void(const std::string&)> on_loss = {});
   /// Writes what is queued.
   ~RequestLog();
 
-  /// Queues a row; drops it if thousands are waiting for the disk. Thread-safe.
+  /// Queues a row; loses it if thousands are waiting for the disk. Thread-safe.
   void add(const server::RequestRecord& record);
 
  private:

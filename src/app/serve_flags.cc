@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "app/flags.h"
 #include "app/serve_options.h"
 
@@ -49,6 +51,14 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
       .add_option("--api-key", options.guard.api_keys,
                   "A key that clients must send (repeatable). Visible in the list of processes: a file is safer")
       ->type_name("KEY")
+      ->check(CLI::Validator(
+          [](std::string& key) {
+            // An empty one, of a variable that was not set, would let in everybody who sends an empty one.
+            const bool usable = !key.empty() && std::all_of(key.begin(), key.end(),
+                                                            [](unsigned char c) { return c > ' ' && c < 0x7F; });
+            return usable ? std::string() : std::string("an API key is one word of visible ASCII characters");
+          },
+          ""))
       ->envname("ASHLAR_API_KEY")
       ->allow_extra_args(false)
       ->group(kAccessGroup);

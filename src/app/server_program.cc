@@ -75,7 +75,10 @@ struct ServerProgram::Impl {
     if (!options.api_key_file.empty()) {
       for (std::string& key : read_keys(options.api_key_file)) options.guard.api_keys.push_back(std::move(key));
     }
-    if (!options.request_log.empty()) requests.emplace(options.request_log, options.log_texts);
+    if (!options.request_log.empty()) {
+      requests.emplace(options.request_log, options.log_texts,
+                       [this](const std::string& message) { log.write(LogLevel::kWarn, message); });
+    }
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
     session = open_session(options.session);
     start_service();
@@ -116,6 +119,9 @@ struct ServerProgram::Impl {
     context.http = &*http;
     server::GuardOptions guard_options = options.guard;
     guard_options.loopback = is_loopback(options.http.host);
+    if (!guard_options.loopback && guard_options.api_keys.empty()) {
+      log.write(LogLevel::kWarn, "no API key is set: everybody who reaches this address may use the server");
+    }
     guard.emplace(guard_options);
     http->start();
   }
@@ -140,6 +146,7 @@ ServerProgram::~ServerProgram() = default;
 
 uint16_t ServerProgram::port() const { return impl_->http->port(); }
 Log& ServerProgram::log() { return impl_->log; }
+std::string ServerProgram::trouble() const { return impl_->service->trouble(); }
 
 std::string ServerProgram::address() const {
   const std::string& host = impl_->options.http.host;
@@ -148,7 +155,7 @@ std::string ServerProgram::address() const {
          (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-bool ServerProgram::drain(bool (*hurry)()) {
+bool ServerProgram::drain(const std::function<bool()>& hurry) {
   using std::chrono::steady_clock;
   server::Service& service = *impl_->service;
   service.begin_drain();

@@ -1,7 +1,9 @@
 #pragma once
 // A loaded model behind an HTTP server, from start to end.
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "app/serve_options.h"
 
@@ -17,10 +19,12 @@ class ServerProgram {
   uint16_t port() const;
   std::string address() const;  ///< "http://127.0.0.1:8080"
   Log& log();
+  /// Empty if requests would be answered; otherwise why not.
+  std::string trouble() const;
 
   /// Refuses new requests, waits for those under way as long as the options allow, cancels the rest, closes. True if
   /// nothing had to be cancelled. `hurry` is asked every 100 ms whether to wait no longer.
-  bool drain(bool (*hurry)());
+  bool drain(const std::function<bool()>& hurry);
 
  private:
   struct Impl;

@@ -45,6 +45,44 @@ case_introduction() {
   done
 }
 
+case_doctor() {
+  expect 0 "$ashlar" doctor --port 0
+  out_has "drafted and plain are the same"
+  out_has " 0 problems"
+  expect 1 "$ashlar" doctor --port 0 --isa abacus --json
+  out_has '"verdict": "problem"'
+  printf 'prot = 1\n' > "$work/bad.toml"
+  expect 1 "$ashlar" doctor --port 0 --drafter none --config "$work/bad.toml"
+  out_has "bad.toml:1: \"prot\" is no setting"
+  expect 1 "$ashlar" health http://127.0.0.1:1
+  err_has "no connection"
+}
+
+case_generated() {
+  for shell in bash zsh fish; do
+    expect 0 "$ashlar" completion "$shell"
+    out_has "log-format"
+  done
+  expect 0 "$ashlar" completion bash
+  bash -n "$work/out" || fail "bash cannot read its completion"
+  bash -c "source '$work/out' && complete -p ashlar" > /dev/null || fail "bash completes nothing"
+  expect 2 "$ashlar" completion csh
+  expect 0 "$ashlar" man
+  out_has ".TH ASHLAR 1"
+}
+
+case_settings() {
+  expect 0 "$ashlar" serve --config "$root/packaging/ashlar.toml" --print-config
+  out_has "port = 8080    # file"
+  ASHLAR_PORT=1234 expect 0 "$ashlar" serve --config "$root/packaging/ashlar.toml" --print-config
+  out_has "port = 1234    # environment"
+  expect 0 "$ashlar" serve --config "$root/packaging/ashlar.toml" --port 99 --print-config
+  out_has "port = 99    # command line"
+  printf 'port = "x"\n' > "$work/bad.toml"
+  expect 1 "$ashlar" serve --config "$work/bad.toml"
+  err_has "bad.toml:1: \"port\""
+}
+
 case_usage_errors() {
   for arguments in "run --nonsense" "run --temperature -1" "run --width 1" "run --threads many" "run --logit-bias 5" \
     "run --scheme other" "run --kv-memory much" "run --schedule never" "walk" "run -p a -f b" "run --n 0"; do

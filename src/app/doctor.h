@@ -1,0 +1,57 @@
+#pragma once
+// What `ashlar doctor` looks at: each check gives a finding, none throws for what it finds.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/session.h"
+#include "io/json.h"
+
+namespace ashlar::doctor {
+
+enum class Verdict { kOk, kWarning, kProblem };
+
+struct Finding {
+  std::string check;  ///< "memory"
+  Verdict verdict = Verdict::kOk;
+  std::string found;   ///< what is so
+  std::string advice;  ///< what to do; empty where all is well
+};
+
+// The machine (doctor_machine.cc).
+/// `isa`: the one asked for; empty: the best.
+Finding check_cpu(const std::string& isa);
+/// `threads`: as asked for; 0: one per core. `cgroup`: the folder with cpu.max.
+Finding check_cores(int32_t threads, const std::filesystem::path& cgroup = "/sys/fs/cgroup");
+/// `file`: the kernel's setting of transparent huge pages.
+Finding check_huge_pages(const std::filesystem::path& file = "/sys/kernel/mm/transparent_hugepage/enabled");
+/// Bytes a second that `threads` threads read from memory, the best of a few runs of `bytes` each; 0 if there is no
+/// memory for it.
+double read_bandwidth(int32_t threads, int64_t bytes);
+Finding check_bandwidth(int32_t threads);
+/// Whether `connections` fit into the limit of open files.
+Finding check_descriptors(int64_t connections);
+Finding check_clock();
+/// Cores that this process may use.
+int32_t usable_cores();
+
+// Network and files (doctor_network.cc).
+Finding check_port(const std::string& host, uint16_t port);
+/// Both empty: TLS is not asked for. Readable, a pair, and of this time.
+Finding check_tls(const std::string& cert_file, const std::string& key_file);
+
+// The model (doctor_model.cc).
+/// Model, memory, drafter and the equality of drafted and plain answers; what builds on a failed check is left out.
+std::vector<Finding> check_model(const SessionOptions& options);
+/// What a model of `needed` bytes meets where `available` are free (0: unknown).
+Finding check_memory(int64_t weights, int64_t cache, int64_t available);
+
+// The report (doctor.cc).
+/// The worst of all.
+Verdict worst(const std::vector<Finding>& findings);
+std::string report_lines(const std::vector<Finding>& findings);
+Json report_json(const std::vector<Finding>& findings);
+
+}  // namespace ashlar::doctor

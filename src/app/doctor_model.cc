@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "app/answers.h"
+#include "app/doctor.h"
+#include "app/drafter_check.h"
+#include "app/inspect.h"
+#include "app/memory_plan.h"
+#include "base/error.h"
+
+namespace ashlar::doctor {
+namespace {
+
+constexpr const char* kQuestion = "Count from 1 to 20.";
+constexpr int32_t kTokens = 10;
+
+Answer ask(Session& session, const DecoderSpec& spec) {
+  std::vector<AnswerJob> jobs(1);
+  jobs[0].request.prompt = session.has_chat_template()
+                               ? session.encode_chat({{{"role", "user"}, {"content", kQuestion}}})
+                               : session.encode_raw(kQuestion);
+  jobs[0].request.max_tokens = kTokens;
+  AnswerListener nobody;
+  Answer answer = std::move(run_answers(session.start(spec), session.tokenizer(), std::move(jobs), nobody).front());
+  session.stop();
+  return answer;
+}
+
+// Answers by both roads, which have to be the same tokens.
+Finding check_equality(Session& session) {
+  DecoderSpec drafted = session.spec();
+  if (drafted.dflash.width == 0) {  // a width chosen by speed may be one, and then nothing is drafted
+    drafted.dflash.width = std::min(read_dflash_config(drafted.drafter).max_width(), kMaxWidth);
+  }
+  const Answer plain = ask(session, DecoderSpec{}), fast = ask(session, drafted);
+  for (const Answer* answer : {&plain, &fast}) {
+    if (answer->finish == "error") {
+      return {"answer", Verdict::kProblem, "no answer: " + answer->error, "see the checks of memory and model"};
+    }
+  }
+  const std::string found =
+      std::to_string(fast.tokens.size()) + " tokens, " + std::to_string(fast.stats.verify_steps) + " checking steps";
+  if (plain.tokens == fast.tokens) return {"answer", Verdict::kOk, found + "; drafted and plain are the same", ""};
+  return {"answer", Verdict::kProblem, found + "; drafted and plain differ",
+          "this must not happen: use --drafter none, and report it with the output of ashlar doctor --json"};
+}
+
+Finding check_drafting(Session& session) {
+  const DrafterCheck check = check_drafter(session);
+  char text[128];
+  std::snprintf(text, sizeof text, "; first draft accepted in %.0f %% of steps, %.2f tokens a step",
+                100 * check.first_rate(), check.mean_length);
+  const std::string found = check.drafter + " fits" + text;
+  if (!check.suspicious()) return {"drafter", Verdict::kOk, found, ""};
+  return {"drafter", Verdict::kWarning, found,
+          "it hardly foresees the model; ashlar inspect names the usual causes, --drafter none does without"};
+}
+
+}  // namespace
+
+Finding check_memory(int64_t weights, int64_t cache, int64_t available) {
+  const std::string needs = format_bytes(weights) + " of weights, up to " + format_bytes(cache) +
+                            " of cache for one longest sequence, " +
+                            (available > 0 ? format_bytes(available) + " free" : "free memory unknown");
+  if (available <= 0 || weights + cache <= available / 10 * 9) return {"memory", Verdict::kOk, needs, ""};
+  if (weights > available / 10 * 9) {
+    return {"memory", Verdict::kProblem, needs, "the weights do not fit: free memory, or take a smaller model"};
+  }
+  return {"memory", Verdict::kWarning, needs,
+          "the context will be cut to what fits; --max-context says how much you need"};
+}
+
+std::vector<Finding> check_model(const SessionOptions& given) {
+  std::vector<Finding> out;
+  SessionOptions options = given;
+  options.quiet = true;
+  try {
+    const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
+    const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
+    const Json facts = inspect_model(*ops, choice.model, choice.drafter);
+    int64_t weights = facts["weights"]["bytes"].get<int64_t>();
+    const bool fits = choice.drafter && facts["drafter"]["fits"].get<bool>();
+    if (fits) weights += facts["drafter"]["weights"]["bytes"].get<int64_t>();
+    const int64_t context = facts["context"].get<int64_t>();
+    const int64_t positions = options.max_context > 0 ? std::min<int64_t>(options.max_context, context) : context;
+    const int64_t pages = (positions + kPageTokens - 1) / kPageTokens;
+    out.push_back(check_memory(weights, pages * facts["memory"]["page_bytes"].get<int64_t>(), available_memory()));
+    if (choice.drafter && !fits) {
+      out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),
+                     "name the drafter of this model with --drafter, or none"});
+      options.drafter = "none";
+    }
+    if (out.front().verdict == Verdict::kProblem) return out;
+    Session session(options);
+    out.push_back({"model", Verdict::kOk, session.describe() + "; loaded from " + choice.model.string(), ""});
+    if (!session.has_drafter()) {
+      if (!choice.drafter) {
+        out.push_back({"drafter", Verdict::kOk, "none: plain decoding", ""});
+      }
+      return out;
+    }
+    out.push_back(check_drafting(session));
+    out.push_back(check_equality(session));
+  } catch (const std::bad_alloc&) {
+    out.push_back({"model", Verdict::kProblem, "memory ran out", "a smaller --max-context, --kv-memory or model"});
+  } catch (const std::exception& error) {
+    out.push_back({"model", Verdict::kProblem, error.what(), "ashlar inspect FOLDER tells what a folder holds"});
+  }
+  return out;
+}
+
+}  // namespace ashlar::doctor

@@ -1,0 +1,191 @@
+#include "app/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "app/http_probe.h"
+#include "base/error.h"
+#include "server/http/http_server.h"
+
+namespace ashlar {
+namespace {
+
+using namespace doctor;
+using testing::HasSubstr;
+
+class Doctor : public testing::Test {
+ protected:
+  Doctor() : folder_(std::filesystem::path(testing::TempDir()) / ("doctor_" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Doctor() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  // A self-signed certificate that ends `seconds` from now; returns its file and its key's.
+  std::pair<std::string, std::string> certificate(const std::string& name, long seconds) {
+    EVP_PKEY* key = EVP_EC_gen("P-256");
+    X509* cert = X509_new();
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -1000000);
+    X509_gmtime_adj(X509_getm_notAfter(cert), seconds);
+    X509_set_pubkey(cert, key);
+    X509_sign(cert, key, EVP_sha256());
+    const std::string cert_file = file(name + ".pem", ""), key_file = file(name + "-key.pem", "");
+    FILE* out = fopen(cert_file.c_str(), "w");
+    PEM_write_X509(out, cert);
+    fclose(out);
+    out = fopen(key_file.c_str(), "w");
+    PEM_write_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr);
+    fclose(out);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    return {cert_file, key_file};
+  }
+  std::filesystem::path folder_;
+};
+
+server::HttpOptions options_with(const std::pair<std::string, std::string>& files) {
+  server::HttpOptions options;
+  options.tls_cert_file = files.first;
+  options.tls_key_file = files.second;
+  return options;
+}
+
+TEST_F(Doctor, TheBundledPairIsWell) {
+  SessionOptions options;
+  options.model = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
+  const std::vector<Finding> findings = check_model(options);
+  std::vector<std::string> names;
+  for (const Finding& finding : findings) {
+    names.push_back(finding.check);
+    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check << ": " << finding.found;
+    EXPECT_EQ(finding.advice, "");
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"memory", "model", "drafter", "answer"}));
+  EXPECT_THAT(findings.back().found, HasSubstr("10 tokens"));
+}
+
+TEST_F(Doctor, AMissingModelIsAProblem) {
+  SessionOptions options;
+  options.model = (folder_ / "nowhere").string();
+  const std::vector<Finding> findings = check_model(options);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
+  EXPECT_THAT(findings[0].found, HasSubstr("nowhere"));
+}
+
+TEST_F(Doctor, JudgesMemory) {
+  constexpr int64_t kGiB = 1 << 30;
+  EXPECT_EQ(check_memory(kGiB, kGiB, 4 * kGiB).verdict, Verdict::kOk);
+  EXPECT_EQ(check_memory(kGiB, 4 * kGiB, 4 * kGiB).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_memory(4 * kGiB, kGiB, 4 * kGiB).verdict, Verdict::kProblem);
+  EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, Verdict::kOk);
+}
+
+TEST_F(Doctor, JudgesTheMachine) {
+  EXPECT_NE(check_cpu("").verdict, Verdict::kProblem);
+  EXPECT_EQ(check_cpu("abacus").verdict, Verdict::kProblem);
+  EXPECT_EQ(check_cores(usable_cores() + 1).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kOk);
+  file("cpu.max", "50000 100000\n");
+  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kWarning);
+  file("cpu.max", "max 100000\n");
+  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, Verdict::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, Verdict::kWarning);
+  EXPECT_EQ(check_descriptors(1).verdict, Verdict::kOk);
+  EXPECT_EQ(check_descriptors(int64_t{1} << 41).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_clock().verdict, Verdict::kOk);
+  EXPECT_GT(read_bandwidth(2, 16 << 20), 1e8);
+}
+
+TEST_F(Doctor, JudgesThePort) {
+  server::HttpServer server({}, [](const std::shared_ptr<server::Exchange>&) {});
+  server.start();
+  EXPECT_EQ(check_port("127.0.0.1", 0).verdict, Verdict::kOk);
+  const Finding taken = check_port("127.0.0.1", server.port());
+  EXPECT_EQ(taken.verdict, Verdict::kProblem);
+  EXPECT_THAT(taken.advice, HasSubstr("another program"));
+  EXPECT_EQ(check_port("192.0.2.1", 0).verdict, Verdict::kProblem);  // of no machine
+}
+
+TEST_F(Doctor, JudgesCertificates) {
+  const auto good = certificate("good", 100 * 86400), other = certificate("other", 100 * 86400);
+  const auto soon = certificate("soon", 86400), past = certificate("past", -3600);
+  EXPECT_EQ(check_tls("", "").verdict, Verdict::kOk);
+  EXPECT_EQ(check_tls(good.first, good.second).verdict, Verdict::kOk);
+  EXPECT_EQ(check_tls(good.first, other.second).verdict, Verdict::kProblem);
+  EXPECT_EQ(check_tls(good.first, "").verdict, Verdict::kProblem);
+  EXPECT_EQ(check_tls(good.second, good.first).verdict, Verdict::kProblem);
+  EXPECT_EQ(check_tls(soon.first, soon.second).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_tls(past.first, past.second).verdict, Verdict::kProblem);
+}
+
+TEST_F(Doctor, ReportsForPeopleAndPrograms) {
+  const std::vector<Finding> findings = {{"a", Verdict::kOk, "fine", ""},
+                                         {"b", Verdict::kProblem, "broken", "mend it"}};
+  EXPECT_EQ(worst(findings), Verdict::kProblem);
+  EXPECT_EQ(worst({}), Verdict::kOk);
+  EXPECT_EQ(report_lines(findings),
+            "ok       a: fine\nproblem  b: broken\n         -> mend it\n2 checks, 0 warnings, 1 problem\n");
+  EXPECT_EQ(report_json(findings), Json::parse(R"({"verdict": "problem", "checks": [
+      {"check": "a", "verdict": "ok", "found": "fine"},
+      {"check": "b", "verdict": "problem", "found": "broken", "advice": "mend it"}]})"));
+}
+
+TEST_F(Doctor, ProbesAServer) {
+  for (const bool tls : {false, true}) {
+    server::HttpServer server(tls ? options_with(certificate("probe", 3600)) : server::HttpOptions{},
+                              [](const std::shared_ptr<server::Exchange>& exchange) {
+                                const bool well = exchange->request().path == "/health";
+                                exchange->respond({well ? 200 : 503, "text/plain", exchange->request().path, {}});
+                              });
+    server.start();
+    const std::string url = (tls ? "https://localhost:" : "http://127.0.0.1:") + std::to_string(server.port());
+    for (const std::string& end : {"", "/"}) {
+      const ProbeAnswer answer = probe(url + end, "/health", std::chrono::seconds(5));
+      EXPECT_EQ(answer.status, 200);
+      EXPECT_EQ(answer.body, "/health");
+    }
+    EXPECT_EQ(probe(url + "/other", "/health", std::chrono::seconds(5)).status, 503);
+    if (!tls) EXPECT_THROW(probe("https" + url.substr(4), "/", std::chrono::seconds(5)), Error);
+  }
+}
+
+TEST_F(Doctor, AProbeThatFailsSaysWhy) {
+  for (const char* url : {"", "127.0.0.1:80", "ftp://x", "http://", "http://x:0", "http://x:70000", "http://x:8a",
+                          "http://x:", "http://[::1", "http://a b", "http://127.0.0.1:1/\r\nX: y"}) {
+    EXPECT_THROW(probe(url, "/", std::chrono::seconds(1)), Error) << url;
+  }
+  // Accepts and never answers.
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(listen(fd, 1), 0);  // on any free port of this machine
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  const int port = ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    probe("http://127.0.0.1:" + std::to_string(port), "/", std::chrono::milliseconds(200));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("in time"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  close(fd);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,150 @@
+#include "app/request_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using Row = std::vector<std::string>;
+
+class RequestLogTest : public testing::Test {
+ protected:
+  RequestLogTest() : folder_(fs::path(testing::TempDir()) / ("request_log_" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    file_ = (folder_ / "log.db").string();
+  }
+  ~RequestLogTest() override { fs::remove_all(folder_); }
+
+  // Rows of a query, by SQLite itself; NULL reads "<null>".
+  std::vector<Row> query(const std::string& sql) {
+    sqlite3* database = nullptr;
+    sqlite3_open(file_.c_str(), &database);
+    std::vector<Row> rows;
+    const auto take = [](void* out, int n, char** values, char**) {
+      Row row;
+      for (int i = 0; i < n; ++i) row.emplace_back(values[i] == nullptr ? "<null>" : values[i]);
+      static_cast<std::vector<Row>*>(out)->push_back(row);
+      return 0;
+    };
+    char* why = nullptr;
+    sqlite3_exec(database, sql.c_str(), take, &rows, &why);
+    EXPECT_EQ(why, nullptr) << why;
+    sqlite3_free(why);
+    sqlite3_close(database);
+    return rows;
+  }
+  static server::RequestRecord record(const std::string& id) {
+    server::RequestRecord r;
+    r.id = id;
+    r.api = "chat";
+    r.model = "pebble";
+    r.peer = "127.0.0.1";
+    r.finish = "stop";
+    r.stream = true;
+    r.answers = 2;
+    r.usage.prompt_tokens = 11;
+    r.usage.cached_tokens = 3;
+    r.usage.completion_tokens = 7;
+    r.drafted = 9;
+    r.accepted = 5;
+    r.verify_steps = 4;
+    r.queue_s = 0.25;
+    r.first_token_s = 0.5;
+    r.total_s = 1.75;
+    r.prompts = {"a \"question\""};
+    r.texts = {"one", "two\xFF"};
+    return r;
+  }
+  std::string error() {
+    try {
+      const RequestLog log(file_, false);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+  std::string file_;
+};
+
+TEST_F(RequestLogTest, KeepsWhatItWasTold) {
+  {
+    RequestLog log(file_, false);
+    for (int i = 0; i < 100; ++i) log.add(record("id-" + std::to_string(i)));
+  }
+  EXPECT_EQ(query("SELECT count(DISTINCT id) FROM requests"), std::vector<Row>{{"100"}});
+  EXPECT_EQ(query("SELECT api, model, peer, status, stream, answers, prompt_tokens, cached_tokens, completion_tokens,"
+                  " drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
+                  " answers_text FROM requests WHERE id = 'id-42'"),
+            (std::vector<Row>{{"chat", "pebble", "127.0.0.1", "200", "1", "2", "11", "3", "7", "9", "5", "4", "0.25",
+                               "0.5", "1.75", "stop", "", "<null>", "<null>"}}));
+  EXPECT_EQ(query("SELECT count(*) FROM requests WHERE abs(julianday('now') - julianday(time)) < 0.01"),
+            std::vector<Row>{{"100"}});
+}
+
+TEST_F(RequestLogTest, KeepsTextsOnlyIfAsked) {
+  {
+    RequestLog log(file_, true);
+    log.add(record("x"));
+  }
+  EXPECT_EQ(query("SELECT prompts, answers_text FROM requests"),
+            (std::vector<Row>{{R"(["a \"question\""])", "[\"one\",\"two\xEF\xBF\xBD\"]"}}));
+}
+
+TEST_F(RequestLogTest, GoesOnInAFileOfItsOwn) {
+  for (const char* id : {"first", "second"}) {
+    RequestLog log(file_, false);
+    log.add(record(id));
+  }
+  EXPECT_EQ(query("SELECT id FROM requests ORDER BY rowid"), (std::vector<Row>{{"first"}, {"second"}}));
+}
+
+TEST_F(RequestLogTest, IsForItsOwnerOnly) {
+  const mode_t before = ::umask(0022);
+  { const RequestLog log(file_, false); }
+  ::umask(before);
+  EXPECT_EQ(fs::status(file_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(RequestLogTest, RefusesWhatIsNoLogOfItsOwn) {
+  std::ofstream(file_) << std::string(4096, 'x');
+  EXPECT_THAT(error(), HasSubstr("not a database"));
+  EXPECT_THAT(error(), HasSubstr(file_));
+  fs::remove(file_);
+  query("CREATE TABLE other (x)");
+  EXPECT_THAT(error(), HasSubstr("another program"));
+  EXPECT_EQ(query("SELECT name FROM sqlite_master"), std::vector<Row>{{"other"}});  // left as it was
+  fs::remove(file_);
+  query("CREATE TABLE requests (x)");
+  EXPECT_THAT(error(), HasSubstr(file_));
+  file_ = (folder_ / "missing" / "log.db").string();
+  EXPECT_THAT(error(), HasSubstr("unable to open"));
+  file_ = folder_.string();
+  EXPECT_THAT(error(), HasSubstr("unable to open"));
+}
+
+TEST_F(RequestLogTest, TellsOfRowsThatAreLost) {
+  std::vector<std::string> told;
+  {
+    RequestLog log(file_, false, [&told](const std::string& message) { told.push_back(message); });
+    query("DROP TABLE requests");
+    for (int i = 0; i < 3; ++i) log.add(record("x"));
+  }
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told[0], HasSubstr("requests"));
+}
+
+}  // namespace
+}  // namespace ashlar
