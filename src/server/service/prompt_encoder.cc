@@ -133,7 +133,6 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
   } catch (const Error& error) {
     return refused(error.what(), "");
   }
-  if (out.ids.empty()) return refused("the prompt is empty; expected at least one token", "prompt");
   return out;
 }
 
