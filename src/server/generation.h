@@ -35,6 +35,7 @@ struct Constraint {
   Json schema;                       ///< kJsonSchema
   std::string pattern;               ///< kRegex, kGrammar
   std::vector<std::string> choices;  ///< kChoice
+  std::string param;                 ///< path of the field that demands it, for refusals
 };
 
 enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
@@ -125,6 +126,8 @@ struct FinishedAnswer {
   std::string content;
   std::vector<ToolCallDelta> tool_calls;  ///< one for each call, complete
   std::vector<TokenPiece> tokens;
+  /// The same in the order it came, for APIs whose answers are lists of items. Empty: reasoning, content, calls.
+  std::vector<AnswerDelta> parts;
 };
 
 struct Usage {

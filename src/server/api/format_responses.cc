@@ -12,7 +12,7 @@ class ResponsesFormat : public Format {
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     for (const FinishedAnswer& answer : answers) {
-      delta({0, answer.reasoning, answer.content, answer.tool_calls, answer.tokens, 0, 0});
+      for (const AnswerDelta& part : parts_of(answer)) delta(part);
       end(answer.end);
     }
     return to_line(finished(usage));

@@ -17,6 +17,8 @@ std::string error_body(Api api, const ApiError& error);
 
 /// Puts a delta at the end of an answer that is not streamed.
 void append(FinishedAnswer& answer, const AnswerDelta& delta);
+/// The answer as deltas, in its order.
+std::vector<AnswerDelta> parts_of(const FinishedAnswer& answer);
 
 // One maker for each, for make_format.
 std::unique_ptr<Format> make_chat_format(FormatContext context);

@@ -90,6 +90,7 @@ void set_schema(const Json& schema, const std::string& path, Reading& reading, C
   }
   out.kind = Constraint::Kind::kJsonSchema;
   out.schema = std::move(value);
+  out.param = path;
 }
 
 /// Reads json, regex, grammar, choice under these names; empty names are skipped.
@@ -106,16 +107,21 @@ int read_named(Fields& fields, const ConstraintNames& names, Reading& reading, C
     ++count;
   }
   if (fields.has(names.regex)) {
-    out = {Constraint::Kind::kRegex, {}, read_pattern(fields, names.regex, reading), {}};
+    out = {Constraint::Kind::kRegex, {}, read_pattern(fields, names.regex, reading), {}, fields.path(names.regex)};
     ++count;
   }
   if (fields.has(names.grammar)) {
-    out = {Constraint::Kind::kGrammar, {}, read_pattern(fields, names.grammar, reading), {}};
+    out = {
+        Constraint::Kind::kGrammar, {}, read_pattern(fields, names.grammar, reading), {}, fields.path(names.grammar)};
     ++count;
   }
   if (fields.has(names.choice)) {
     const ApiLimits& limits = reading.limits;
-    out = {Constraint::Kind::kChoice, {}, {}, fields.strings(names.choice, limits.choices, limits.schema_bytes)};
+    out = {Constraint::Kind::kChoice,
+           {},
+           {},
+           fields.strings(names.choice, limits.choices, limits.schema_bytes),
+           fields.path(names.choice)};
     if (out.choices.empty()) fields.expect(names.choice, "at least one string");
     ++count;
   }

@@ -63,7 +63,8 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
     ends.insert(ends.end(), generation.stop_ids.begin(), generation.stop_ids.end());
     maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends));
   } catch (const Error& error) {
-    return ApiError{400, "invalid_request_error", error.what(), "response_format", "", 0};
+    const bool calls = generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
+    return ApiError{400, "invalid_request_error", error.what(), calls ? "tools" : generation.constraint.param, "", 0};
   }
   return maker;
 }

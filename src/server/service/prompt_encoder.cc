@@ -104,11 +104,15 @@ Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
     return refused("the model " + model_.name + " has no chat template; use /v1/completions", "messages");
   }
   try {
-    std::string text = render_marked(prompt);
-    for (size_t at = text.find(marker_); at != std::string::npos; at = text.find(marker_, at)) {
-      text.erase(at, marker_.size());
+    const std::string marked = render_marked(prompt);
+    std::string text;
+    text.reserve(marked.size());
+    size_t from = 0;
+    for (size_t at = marked.find(marker_); at != std::string::npos; at = marked.find(marker_, from)) {
+      text.append(marked, from, at - from);
+      from = at + marker_.size();
     }
-    return text;
+    return text.append(marked, from);
   } catch (const Error& error) {
     return refused(error.what(), "messages");
   }
@@ -133,7 +137,6 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
   } catch (const Error& error) {
     return refused(error.what(), "");
   }
-  if (out.ids.empty()) return refused("the prompt is empty; expected at least one token", "prompt");
   return out;
 }
 

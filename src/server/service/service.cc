@@ -33,6 +33,22 @@ int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// The field that a prompt came in.
+std::string prompt_field(Api api, const Prompt& prompt) {
+  switch (api) {
+    case Api::kChat:
+    case Api::kMessages:
+      return "messages";
+    case Api::kCompletions:
+      return "prompt";
+    case Api::kResponses:
+      return "input";
+    case Api::kGenerate:
+      break;
+  }
+  return std::holds_alternative<TokenPrompt>(prompt) ? "input_ids" : "text";
+}
+
 int64_t total_tokens(const std::vector<AnswerPlan>& plans) {
   int64_t sum = 0;
   for (const AnswerPlan& plan : plans) sum += static_cast<int64_t>(plan.request.prompt.size());
@@ -81,7 +97,7 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
     ++preparing_;
   }
   const bool queued = workers_.post([this, exchange, api, arrived] {
-    prepare(exchange, api, arrived);
+    prepare_safely(exchange, api, arrived);
     const std::lock_guard lock(mutex_);
     --preparing_;
     idle_.notify_all();
@@ -93,7 +109,13 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
 }
 
 void Service::work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task) {
-  const bool queued = workers_.post([exchange, task = std::move(task)] { exchange->respond(task()); });
+  const bool queued = workers_.post([exchange, task = std::move(task)] {
+    try {
+      exchange->respond(task());
+    } catch (const std::exception& error) {
+      exchange->respond(error_response(500, "server_error", for_message(error.what())));
+    }
+  });
   if (!queued) exchange->respond(error_response(429, "rate_limit_error", "too many requests wait; try again later"));
 }
 
@@ -131,7 +153,7 @@ uint64_t Service::salt(const Generation& generation, const HttpRequest& request)
   return out == 0 ? 1 : out;
 }
 
-Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, const HttpRequest& request,
+Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const HttpRequest& request,
                                               std::vector<std::string>& texts) const {
   if (!model_.answers_to(generation.model)) {
     return ApiError{
@@ -151,13 +173,18 @@ Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, cons
     if (!encoded) return encoded.error();
     EncodedPrompt& prompt = encoded.value();
     const auto size = static_cast<int64_t>(prompt.ids.size());
+    const std::string field = prompt_field(api, generation.prompts[p]);
+    if (size == 0) {
+      return ApiError{
+          400, "invalid_request_error", field + ": the prompt is empty; expected at least one token", field, "", 0};
+    }
     if (size >= model_.max_positions) {
       return ApiError{400,
                       "invalid_request_error",
                       "the prompt has " + std::to_string(size) + " tokens; the context holds " +
                           std::to_string(model_.max_positions) + ", one of them for the answer: " +
                           std::to_string(size - model_.max_positions + 1) + " too many",
-                      "",
+                      field,
                       "context_length_exceeded",
                       0};
     }
@@ -200,6 +227,15 @@ std::optional<ApiError> Service::admit(const std::vector<AnswerPlan>& plans) {
   return std::nullopt;
 }
 
+// A request that breaks something ends with its own error; memory that runs out is the likeliest.
+void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
+  try {
+    prepare(exchange, api, arrived_ns);
+  } catch (const std::exception& error) {
+    refuse(exchange, api, {500, "server_error", for_message(error.what()), "", "", 0});
+  }
+}
+
 void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
   if (exchange->gone()) return;
   const HttpRequest& request = exchange->request();
@@ -210,7 +246,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   format.model = model_.name;
   format.created_s = unix_seconds();
   format.generation = std::move(generation.value());
-  Parsed<std::vector<AnswerPlan>> plans = plan(format.generation, request, format.prompt_texts);
+  Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, request, format.prompt_texts);
   if (!plans) return refuse(exchange, api, plans.error());
   if (const std::optional<ApiError> full = admit(plans.value())) return refuse(exchange, api, *full);
 

@@ -60,9 +60,10 @@ class Service {
   int64_t preparing() const { return static_cast<int64_t>(workers_.waiting()); }
 
  private:
+  void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
-  Parsed<std::vector<AnswerPlan>> plan(const Generation& generation, const HttpRequest& request,
+  Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const HttpRequest& request,
                                        std::vector<std::string>& texts) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
   std::optional<ApiError> admit(const std::vector<AnswerPlan>& plans);

@@ -1,0 +1,116 @@
+"""Who may ask: API keys, the Host header, other sites' pages."""
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from support import MODEL, chat
+
+PATHS = ["/v1/models", "/stats", "/metrics", "/version", "/openapi.json", "/v1/models/" + MODEL, "/", "/nothing"]
+
+
+@pytest.fixture(scope="module")
+def guarded(request):
+    from support import Server
+    import tempfile
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+        keys.write("first-key\r\n\nsecond-key\n")
+        keys.flush()
+        server = Server.start("--api-key-file", keys.name, "--api-key", "third-key",
+                              "--allowed-origin", "https://chat.example")
+        yield server
+        server.kill()
+
+
+def test_health_is_open_and_all_else_is_not(guarded):
+    assert httpx.get(guarded.url + "/health").status_code == 200
+    for path in PATHS:
+        answer = httpx.get(guarded.url + path)
+        assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", path
+        assert answer.json()["error"]["type"] == "authentication_error"
+    for path in ("/v1/chat/completions", "/generate", "/v1/messages", "/tokenize"):
+        assert httpx.post(guarded.url + path, json=chat("hi", max_tokens=1)).status_code == 401
+
+
+@pytest.mark.parametrize("key", ["first-key", "second-key", "third-key"])
+def test_keys_open_either_way(guarded, key):
+    for headers in ({"Authorization": f"Bearer {key}"}, {"authorization": f"bearer {key}"}, {"x-api-key": key}):
+        assert httpx.get(guarded.url + "/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": "Bearer wrong"}, {"Authorization": "first-key"}, {"x-api-key": ""},
+                                     {"Authorization": "Basic first-key"}, {"Authorization": "Bearer first-keyy"},
+                                     {"Authorization": "Bearer first-ke"}, {"x-api-key": "first-key second-key"}], ids=str)
+def test_wrong_keys_open_nothing(guarded, headers):
+    assert httpx.get(guarded.url + "/v1/models", headers=headers).status_code == 401
+
+
+def test_the_packages_send_their_keys(guarded):
+    oai = openai.OpenAI(base_url=guarded.url + "/v1", api_key="second-key", max_retries=0)
+    assert oai.models.list().data[0].id == MODEL
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=guarded.url + "/v1", api_key="x", max_retries=0).models.list()
+    claude = anthropic.Anthropic(base_url=guarded.url, api_key="second-key", max_retries=0)
+    assert claude.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": "hi"}]).role == "assistant"
+    with pytest.raises(anthropic.AuthenticationError):
+        anthropic.Anthropic(base_url=guarded.url, api_key="x", max_retries=0).messages.create(
+            model=MODEL, max_tokens=1, messages=[{"role": "user", "content": "hi"}])
+
+
+@pytest.mark.parametrize("host,status", [("evil.example", 403), ("evil.example:8080", 403), ("localhost", 200), ("127.0.0.1:1", 200),
+                                         ("localhost.evil.example", 403), ("127.0.0.1.evil.example", 403), ("[::1]:80", 200),
+                                         ("LOCALHOST:99", 200), ("localhost:x", 403)])
+def test_only_this_machines_names_are_answered_to(http, host, status):
+    answer = http.get("/v1/models", headers={"Host": host})
+    assert answer.status_code == status
+    if status == 403:
+        assert answer.json()["error"]["code"] == "host_not_allowed"
+
+
+def test_pages_of_other_sites_may_not_ask(http):
+    answer = http.post("/v1/chat/completions", json=chat("hi", max_tokens=1), headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 403 and "access-control-allow-origin" not in answer.headers
+    assert http.get("/v1/models", headers={"Origin": "null"}).status_code == 403
+
+
+def test_the_servers_own_page_may_ask(http, server):
+    assert http.get("/v1/models", headers={"Origin": server.url}).status_code == 200
+
+
+def test_an_allowed_origin_may_ask(guarded):
+    origin = {"Origin": "https://chat.example"}
+    preflight = httpx.options(guarded.url + "/v1/chat/completions", headers={
+        **origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type"})
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "https://chat.example"
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    answer = httpx.get(guarded.url + "/v1/models", headers={**origin, "x-api-key": "first-key"})
+    assert answer.status_code == 200 and answer.headers["access-control-allow-origin"] == "https://chat.example"
+    assert "Origin" in answer.headers["vary"]
+    refused = httpx.get(guarded.url + "/v1/models", headers=origin)
+    assert refused.status_code == 401 and refused.headers["access-control-allow-origin"] == "https://chat.example"
+    other = httpx.options(guarded.url + "/v1/models", headers={"Origin": "https://chat.example.evil",
+                                                               "Access-Control-Request-Method": "GET"})
+    assert other.status_code == 403
+
+
+def test_keys_share_no_cached_prompts(guarded):
+    text = "A beginning that both keys send, long enough for some pages. " * 6
+    def cached(key):
+        answer = httpx.post(guarded.url + "/v1/chat/completions", json=chat(text, max_tokens=1), headers={"x-api-key": key},
+                            timeout=60)
+        return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+    cached("first-key")
+    assert cached("first-key") > 0
+    assert cached("second-key") == 0
+
+
+def test_salts_share_no_cached_prompts(http):
+    text = "Another beginning that all salts send, long enough for some pages. " * 6
+    def cached(salt):
+        answer = http.post("/v1/chat/completions", json=chat(text, max_tokens=1, cache_salt=salt))
+        return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+    cached("a")
+    assert cached("a") > 0 and cached("b") == 0

@@ -1,0 +1,104 @@
+"""Constrained answers: what ends by itself validates with the packages jsonschema and re; drafting changes nothing."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import jsonschema
+import pytest
+
+from schemas import schema
+from support import chat
+
+
+def answers(http, bodies, threads=8):
+    def ask(body):
+        response = http.post("/v1/chat/completions", json=body)
+        assert response.status_code == 200, (body, response.text)
+        choice = response.json()["choices"][0]
+        return choice["message"]["content"], choice["finish_reason"]
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(ask, bodies))
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_schemas(http, long, temperature):
+    schemas = [schema(number) for number in range(1000 if long else 100)]
+    bodies = []
+    for number, one in enumerate(schemas):
+        form = {"type": "json_schema", "json_schema": {"name": "s", "schema": one, "strict": True}}
+        bodies.append(chat("Fill in the form.", response_format=form, temperature=temperature, seed=number, max_tokens=256))
+    told = answers(http, bodies)
+    plain = answers(http, [{**body, "speculative": False} for body in bodies])
+    checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+    ended = 0
+    for one, (text, reason), other in zip(schemas, told, plain):
+        assert (text, reason) == other, one
+        if reason == "stop":
+            ended += 1
+            jsonschema.Draft202012Validator(one, format_checker=checker).validate(json.loads(text))
+        else:
+            assert reason == "length"
+    assert ended >= 0.8 * len(schemas), ended
+
+
+REGEXES = [r"[a-c]{3,9}", r"(yes|no)( please)?", r"\d{4}-\d\d-\d\d", r"[A-Z][a-z]+ is [0-9]{1,3} years old\.",
+           r"((ab)*c){2}", r"[\u00e9\u6d77]{2}", r"a?b+c*", r"[^x]{5}", r"\w+@\w+\.(com|org)", r".{4}", r"(|empty)"]
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("regex", REGEXES)
+def test_regexes(http, regex, temperature):
+    body = chat("Say something.", guided_regex=regex, temperature=temperature, seed=3, max_tokens=96)
+    spellings = [body, {**body, "speculative": False}]
+    structured = {k: v for k, v in body.items() if k != "guided_regex"}
+    spellings.append({**structured, "structured_outputs": {"regex": regex}})
+    told = answers(http, spellings)
+    assert told[0] == told[1] == told[2]
+    if told[0][1] == "stop":
+        assert re.fullmatch(regex, told[0][0])
+    generated = http.post("/generate", json={"text": "Say", "sampling_params": {
+        "regex": regex, "temperature": temperature, "sampling_seed": 3, "max_new_tokens": 96}}).json()
+    if generated["meta_info"]["finish_reason"]["type"] == "stop":
+        assert re.fullmatch(regex, generated["text"])
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_choices(http, temperature):
+    choices = ["red", "redder", "dark red", "\u8d64\u3044", "a \"quoted\" one", "<b>"]
+    bodies = [chat("Which colour?", guided_choice=choices, temperature=temperature, seed=seed, max_tokens=32)
+              for seed in range(16)]
+    told = answers(http, bodies)
+    assert told == answers(http, [{**body, "speculative": False} for body in bodies])
+    assert all(text in choices and reason == "stop" for text, reason in told)
+    if temperature:
+        assert len(set(told)) > 1
+
+
+GRAMMARS = [('root ::= "(" root ")" | "x"', r"\(*x\)*"), ('root ::= [a-c]+ " " digits\ndigits ::= [0-9] [0-9]?', r"[a-c]+ \d\d?"),
+            ('root ::= item ("," item)*\nitem ::= "one" | "two"', r"(one|two)(,(one|two))*")]
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("grammar,law", GRAMMARS)
+def test_grammars(http, grammar, law, temperature):
+    body = chat("Say something.", guided_grammar=grammar, temperature=temperature, seed=4, max_tokens=128)
+    told = answers(http, [body, {**body, "speculative": False}])
+    assert told[0] == told[1]
+    text, reason = told[0]
+    if reason == "stop":
+        assert re.fullmatch(law, text) and text.count("(") == text.count(")")
+    generated = http.post("/generate", json={"text": "Say", "sampling_params": {
+        "ebnf": grammar, "temperature": temperature, "max_new_tokens": 128}}).json()
+    if generated["meta_info"]["finish_reason"]["type"] == "stop":
+        assert re.fullmatch(law, generated["text"])
+
+
+def test_json_schema_of_generate_and_of_completions(http):
+    wanted = {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"], "additionalProperties": False}
+    generated = http.post("/generate", json={"text": "b?", "sampling_params": {
+        "json_schema": json.dumps(wanted), "temperature": 0, "max_new_tokens": 64}}).json()
+    jsonschema.validate(json.loads(generated["text"]), wanted)
+    completed = http.post("/v1/completions", json={"prompt": "b?", "guided_json": wanted, "max_tokens": 64}).json()
+    jsonschema.validate(json.loads(completed["choices"][0]["text"]), wanted)
