@@ -1,8 +1,10 @@
-// Shows one answer: texts with their tints, reasoning, calls, figures, errors. Writes at most once a frame.
+// Shows one answer: texts with their tints, reasoning, calls, figures, errors. Writes in strokes, not token by token:
+// painting takes the cores that the model needs.
 
 import { copyButton, count, duration, el, fixed, setText, speed } from './dom.js';
 import { Flow } from './flow.js';
 
+const kDrawMs = 40;
 const kFigures = [
   ['rate', 'tokens/s', 'Tokens a second, from the first token on'],
   ['mean', 'mean length', 'Tokens a verify step, the model’s own included'],
@@ -12,11 +14,11 @@ const kFigures = [
 ];
 
 export class AnswerView {
-  /** `onFrame` is called after text was added. */
-  constructor({ onFrame = () => {} } = {}) {
-    this.onFrame = onFrame;
+  /** `onDraw` is called after text was added. */
+  constructor({ onDraw = () => {} } = {}) {
+    this.onDraw = onDraw;
     this.queue = [];
-    this.frame = 0;
+    this.timer = 0;
     const reasoningBody = el('div', { class: 'flow' });
     const contentBody = el('div', { class: 'flow' });
     this.flows = { r: new Flow(reasoningBody, { fences: false }), c: new Flow(contentBody) };
@@ -36,21 +38,21 @@ export class AnswerView {
       this.reasoning, contentBody, this.calls, this.note, this.trouble, this.foot);
   }
 
-  /** Shows a run at the next frame. */
+  /** Shows a run with the next drawing. */
   add(part, text, kind, block) {
     this.queue.push([part, text, kind, block]);
-    this.frame ||= requestAnimationFrame(() => this.flush());
+    this.timer ||= setTimeout(() => this.flush(), kDrawMs);
   }
 
   flush() {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
+    clearTimeout(this.timer);
+    this.timer = 0;
     for (const [part, text, kind, block] of this.queue) {
       if (part === 'r') this.reasoning.hidden = false;
       this.flows[part].write(text, kind, block);
     }
     this.queue = [];
-    this.onFrame();
+    this.onDraw();
   }
 
   live(answer) {
@@ -114,6 +116,7 @@ export class AnswerView {
   showError(message, retry) {
     this.flush();
     this.trouble.hidden = false;
+    this.root.classList.toggle('nothing', this.root.querySelector('.flow:not(:empty)') === null);
     this.trouble.replaceChildren(el('p', {}, message), el('button', { type: 'button', class: 'plain', click: retry }, 'Try again'));
   }
 

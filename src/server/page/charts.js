@@ -9,6 +9,9 @@ const kBottom = 26;
 
 const share = (counts, i) => (counts.drafted[i] > 0 ? counts.accepted[i] / counts.drafted[i] : null);
 
+/** Positions up to the last one that ever had a draft: the server counts up to its widest. */
+const reach = (counts) => counts.drafted.findLastIndex((n) => n > 0) + 1;
+
 function grid(width, plot) {
   const lines = [];
   for (const level of [0, 25, 50, 75, 100]) {
@@ -27,13 +30,13 @@ function bar(name, x, width, plot, value) {
 
 /** `newest` and `session` are {drafted: [], accepted: []}. */
 export function drawAcceptance(root, newest, session) {
-  const positions = Math.max(newest.drafted.length, session.drafted.length);
+  const positions = Math.max(reach(newest), reach(session));
   const width = Math.max(200, root.clientWidth);
   const plot = kHeight - kTop - kBottom;
   const picture = svg('svg', { width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, 'aria-hidden': 'true' }, ...grid(width, plot));
   const slot = (width - kLeft) / Math.max(1, positions);
   const inner = Math.min(44, slot * 0.72);
-  const every = Math.ceil(16 / Math.max(1, slot));
+  const every = Math.ceil(22 / Math.max(1, slot));
   for (let i = 0; i < positions; ++i) {
     const middle = kLeft + slot * (i + 0.5);
     for (const part of [
@@ -45,7 +48,7 @@ export function drawAcceptance(root, newest, session) {
     if (i % every === 0) picture.append(svg('text', { class: 'tick', x: middle, y: kHeight - 9, 'text-anchor': 'middle' }, String(i + 1)));
   }
   if (positions === 0) {
-    picture.append(svg('text', { class: 'tick', x: (width + kLeft) / 2, y: kTop + plot / 2, 'text-anchor': 'middle' }, 'No drafts yet'));
+    picture.append(svg('text', { class: 'tick', x: (width + kLeft) / 2, y: kTop + plot * 0.375 + 4, 'text-anchor': 'middle' }, 'No drafts yet'));
   }
   root.replaceChildren(picture);
 }
@@ -58,7 +61,7 @@ export function acceptanceTable(body, newest, session) {
     const text = drafted > 0 ? `${percent(counts.accepted[i], drafted)} of ${count(drafted)}` : '–';
     return el('td', {}, text);
   };
-  for (let i = 0; i < session.drafted.length; ++i) {
+  for (let i = 0; i < reach(session); ++i) {
     rows.push(el('tr', {}, el('th', { scope: 'row' }, String(i + 1)), cell(session, i), cell(newest, i)));
   }
   body.replaceChildren(...rows);

@@ -7,12 +7,17 @@ import { announce, button, byId, copyButton, el, kept, setText } from './dom.js'
 import { addAcceptance } from './figures.js';
 import { refreshCurl, requestBody, showWrong } from './settings.js';
 
-const kExamples = ['What is a stone wall made of?', 'Write a Python function that adds two numbers.', 'Name three kinds of trees.'];
+const kExamples = [
+  'Turn this sentence into bullet points: Anna is a 41-year-old teacher who moved to Oslo in 1998.',
+  'A machine makes 96 parts in 8 hours. How many parts does it make in 11 hours?',
+  'Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak.',
+];
 
 let messages = []; // {role: 'user', content} and the records of answers
 let running = null; // AbortController
 let editing = false;
 let draftBeforeEdit = '';
+let cleared = []; // what Clear took away, until something is said anew
 
 const log = byId('log');
 const input = byId('prompt');
@@ -80,7 +85,16 @@ function welcome() {
   }, { class: 'example' }));
   return el('div', { class: 'welcome' }, el('h2', {}, 'Ask the model'),
     el('p', {}, 'Tinted text was drafted ahead and accepted by the model; the rest it wrote itself. The words are the same either way.'),
-    el('div', { class: 'examples' }, ...examples));
+    el('div', { class: 'examples' }, ...examples),
+    cleared.length > 0 ? button('Bring back the cleared conversation', restore) : null);
+}
+
+function restore() {
+  messages = cleared;
+  cleared = [];
+  save();
+  redraw();
+  input.focus();
 }
 
 function setRunning(controller) {
@@ -100,7 +114,7 @@ async function answer() {
   redraw();
   const state = new Answer(performance.now());
   let follow = true;
-  const view = new AnswerView({ onFrame: () => {
+  const view = new AnswerView({ onDraw: () => {
     view.live(state);
     if (follow) toEnd();
   } });
@@ -144,6 +158,7 @@ function send() {
     messages.length = messages.findLastIndex((message) => message.role === 'user');
     setEditing(false);
   }
+  cleared = [];
   messages.push({ role: 'user', content: text });
   input.value = '';
   resize();
@@ -215,6 +230,7 @@ export function startChat() {
   });
   byId('cancel-edit').addEventListener('click', cancelEdit);
   byId('clear').addEventListener('click', () => {
+    cleared = messages;
     messages = [];
     if (editing) setEditing(false);
     save();

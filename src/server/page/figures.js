@@ -67,7 +67,7 @@ function show(stats) {
   setText(byId('stat-waiting'), count(stats.waiting));
   setText(byId('stat-speed'), seconds > 0 ? speed(made / seconds) : '–');
   setText(byId('stat-hits'), percent(stats.cached_tokens, stats.prompt_tokens));
-  setText(byId('stat-hits-of'), `${count(stats.cached_tokens)} of ${count(stats.prompt_tokens)} prompt tokens`);
+  setText(byId('stat-hits-of'), `${count(stats.cached_tokens)} of ${count(stats.prompt_tokens)} tokens`);
   setText(byId('stat-generated'), count(stats.generated_tokens));
   setText(byId('stat-accepted'), percent(stats.accepted, stats.drafted));
   setText(byId('stat-mean'), stats.verify_spans > 0 ? fixed((stats.accepted + stats.verify_spans) / stats.verify_spans, 2) : '–');

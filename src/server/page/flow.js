@@ -17,7 +17,8 @@ export class Flow {
     this.root.replaceChildren();
     this.code = false;
     this.lineStart = true;
-    this.ticks = []; // kinds of the backticks at the start of a line, held back until it is clear what they are
+    this.held = []; // line ends, and backticks at the start of a line, until it is clear whether a fence follows
+    this.ticks = 0; // backticks among them
     this.info = null; // what follows the backticks of a fence, while its line lasts
     this.target = null; // where text goes: a paragraph or the code of a block
     this.span = null; // the last run in it
@@ -38,33 +39,38 @@ export class Flow {
         else this.info += c;
         continue;
       }
-      if (this.lineStart && c === '`') {
-        flush();
-        this.ticks.push({ kind, block });
-        if (this.ticks.length === 3) {
-          this.ticks = [];
-          this.info = '';
-        }
+      const tick = this.lineStart && c === '`';
+      if (!tick && c !== '\n') {
+        this.release();
+        plain += c;
+        this.lineStart = false;
         continue;
       }
-      this.release();
-      plain += c;
-      this.lineStart = c === '\n';
+      flush();
+      if (c === '\n' && this.ticks > 0) this.release();
+      this.held.push({ c, kind, block });
+      this.lineStart = true;
+      if (tick && ++this.ticks === 3) {
+        this.info = '';
+        this.held = [];
+        this.ticks = 0;
+      }
     }
     flush();
   }
 
-  /** The end of the text: what was held back is shown. */
+  /** The end of the text: backticks that were held back are shown. */
   end() {
-    this.release();
+    if (this.ticks > 0) this.release();
+    if (this.info && !this.code) this.put('```' + this.info, 0, 0);
+    this.info = null;
   }
 
   release() {
-    if (this.ticks.length === 0) return;
-    const ticks = this.ticks;
-    this.ticks = [];
-    this.lineStart = false;
-    for (const { kind, block } of ticks) this.put('`', kind, block);
+    const held = this.held;
+    this.held = [];
+    this.ticks = 0;
+    for (const { c, kind, block } of held) this.put(c, kind, block);
   }
 
   switchBlock() {
@@ -87,8 +93,9 @@ export class Flow {
       this.target = el('div', { class: 'prose' });
       this.root.append(this.target);
       this.spanKey = '';
-      if (this.root.childElementCount > 1) text = text.replace(/^\n+/, ''); // the line after a code block
     }
+    // No empty lines at the start and after a code block, whose margins are space enough.
+    if (!this.code && !this.target.hasChildNodes()) text = text.replace(/^\n+/, '');
     if (text === '') return;
     const key = kind + '/' + (kind === 0 ? '' : block);
     if (key === this.spanKey) {
