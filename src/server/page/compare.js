@@ -58,7 +58,7 @@ class Lane {
     const own = { ...body, cache_salt: 'compare-' + randomSeed() };
     if (this.speculative) delete own.speculative;
     else own.speculative = false;
-    await streamChat(own, signal, (chunk) => this.answer.take(chunk, performance.now(), (...run) => this.queue.push(run)));
+    await streamChat(own, signal, (chunk, now) => this.answer.take(chunk, now, (...run) => this.queue.push(run)));
     this.done = true;
     if (this.speculative) addAcceptance(this.answer.speculation);
   }
