@@ -3,14 +3,50 @@
 namespace ashlar::server {
 namespace {
 
-constexpr char kIndex[] = {
+constexpr char kIndexHtml[] = {
 #include "server/page/generated/index.html.inc"
 };
-constexpr char kStyle[] = {
+constexpr char kStyleCss[] = {
 #include "server/page/generated/style.css.inc"
 };
-constexpr char kScript[] = {
+constexpr char kPartsCss[] = {
+#include "server/page/generated/parts.css.inc"
+};
+constexpr char kThemeJs[] = {
+#include "server/page/generated/theme.js.inc"
+};
+constexpr char kAppJs[] = {
 #include "server/page/generated/app.js.inc"
+};
+constexpr char kApiJs[] = {
+#include "server/page/generated/api.js.inc"
+};
+constexpr char kAnswerJs[] = {
+#include "server/page/generated/answer.js.inc"
+};
+constexpr char kAnswerViewJs[] = {
+#include "server/page/generated/answer_view.js.inc"
+};
+constexpr char kChartsJs[] = {
+#include "server/page/generated/charts.js.inc"
+};
+constexpr char kChatJs[] = {
+#include "server/page/generated/chat.js.inc"
+};
+constexpr char kCompareJs[] = {
+#include "server/page/generated/compare.js.inc"
+};
+constexpr char kDomJs[] = {
+#include "server/page/generated/dom.js.inc"
+};
+constexpr char kFiguresJs[] = {
+#include "server/page/generated/figures.js.inc"
+};
+constexpr char kFlowJs[] = {
+#include "server/page/generated/flow.js.inc"
+};
+constexpr char kSettingsJs[] = {
+#include "server/page/generated/settings.js.inc"
 };
 
 template <size_t n>
@@ -18,10 +54,26 @@ constexpr std::string_view view(const char (&bytes)[n]) {
   return {bytes, n};
 }
 
+constexpr const char* kHtml = "text/html; charset=utf-8";
+constexpr const char* kCss = "text/css; charset=utf-8";
+constexpr const char* kScript = "text/javascript; charset=utf-8";
+
 constexpr PageFile kFiles[] = {
-    {"/", "text/html; charset=utf-8", view(kIndex)},
-    {"/style.css", "text/css; charset=utf-8", view(kStyle)},
-    {"/app.js", "text/javascript; charset=utf-8", view(kScript)},
+    {"/", kHtml, view(kIndexHtml)},
+    {"/style.css", kCss, view(kStyleCss)},
+    {"/parts.css", kCss, view(kPartsCss)},
+    {"/theme.js", kScript, view(kThemeJs)},
+    {"/app.js", kScript, view(kAppJs)},
+    {"/api.js", kScript, view(kApiJs)},
+    {"/answer.js", kScript, view(kAnswerJs)},
+    {"/answer_view.js", kScript, view(kAnswerViewJs)},
+    {"/charts.js", kScript, view(kChartsJs)},
+    {"/chat.js", kScript, view(kChatJs)},
+    {"/compare.js", kScript, view(kCompareJs)},
+    {"/dom.js", kScript, view(kDomJs)},
+    {"/figures.js", kScript, view(kFiguresJs)},
+    {"/flow.js", kScript, view(kFlowJs)},
+    {"/settings.js", kScript, view(kSettingsJs)},
 };
 
 }  // namespace
@@ -31,7 +83,8 @@ std::span<const PageFile> page_files() { return kFiles; }
 Headers page_headers() {
   return {{"Content-Security-Policy",
            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+           "require-trusted-types-for 'script'; trusted-types 'none'"},
           {"X-Content-Type-Options", "nosniff"},
           {"Referrer-Policy", "no-referrer"},
           {"Cache-Control", "no-cache"}};

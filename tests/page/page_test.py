@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Drives the page of a running server in Chromium.
+
+    tests/page/page_test.py http://127.0.0.1:8080 [--shots FOLDER]
+
+Needs the Python package playwright and a Chromium ($CHROMIUM, or `chromium` on the PATH). The server must have a drafter
+and no API key. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does not do on
+demand (429, 401, a broken stream) is put in its place by intercepting requests.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import traceback
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    print("skipped: the Python package playwright is missing")
+    sys.exit(77)
+
+PROMPT = "Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak."
+TABLE = "Convert this CSV to JSON:\n\nname,city,age\nAnna,Oslo,24\nBen,Rome,17\nClara,Paris,32\nDavid,Lima,19"
+LONG = "Count from one to two thousand in words."
+CHAT = "**/v1/chat/completions"
+SLOW_MS = 60_000
+
+
+class Page:
+    """A fresh context: empty storage, everything it asks for and complains about on record."""
+
+    def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False):
+        self.url = url
+        self.errors_expected = errors_expected
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.console, self.requests, self.bodies = [], [], []
+        self.page.on("console", lambda m: m.type in ("error", "warning") and self.console.append(m.text))
+        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        self.page.on("request", self._request)
+        self.page.goto(url)
+        self.page.wait_for_selector("#status[data-state]")
+
+    def _request(self, request):
+        self.requests.append(request.url)
+        if request.method == "POST":
+            self.bodies.append(json.loads(request.post_data))
+
+    def send(self, text):
+        self.page.fill("#prompt", text)
+        self.page.press("#prompt", "Enter")
+
+    def wait_idle(self):
+        self.page.wait_for_selector("#send:visible", timeout=SLOW_MS)
+
+    def set(self, **settings):
+        self.page.evaluate(
+            "values => { for (const [k, v] of Object.entries(values)) {"
+            " const field = document.getElementById('set-' + k); field.value = v;"
+            " field.dispatchEvent(new Event('input', {bubbles: true})); } }",
+            settings,
+        )
+
+    def wait_until(self, expression, arg=None):
+        """wait_for_function evaluates from within the page, which the page's policy forbids."""
+        for _ in range(600):
+            if self.page.evaluate(expression, arg):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never came true: {expression}")
+
+    def overflow(self):
+        return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+    def close(self):
+        foreign = [url for url in self.requests if not url.startswith((self.url, "data:"))]
+        assert not foreign, f"requests to elsewhere: {foreign}"
+        if not self.errors_expected:
+            assert not self.console, f"console: {self.console}"
+        self.context.close()
+
+
+def fulfil(route, status, error, headers=None):
+    route.fulfill(status=status, headers=headers or {}, content_type="application/json", body=json.dumps({"error": error}))
+
+
+def test_chat_streams_and_tints(browser, url):
+    p = Page(browser, url)
+    p.set(temperature="0", max_tokens="200")
+    p.page.evaluate(
+        "() => { window.sizes = new Set(); new MutationObserver(() =>"
+        " window.sizes.add(document.querySelector('.answer > .flow')?.textContent.length))"
+        ".observe(document.getElementById('log'), {childList: true, subtree: true, characterData: true}); }"
+    )
+    p.send(TABLE)
+    p.wait_idle()
+    sizes = p.page.evaluate("[...window.sizes].filter((n) => n > 0)")
+    for _ in range(4):  # on a busy machine a short answer may be read in one go
+        if len(sizes) > 1:
+            break
+        p.page.evaluate("() => window.sizes.clear()")
+        p.page.get_by_role("button", name="Answer again").click()
+        p.wait_idle()
+        sizes = p.page.evaluate("[...window.sizes].filter((n) => n > 0)")
+    assert len(sizes) > 1, f"the answer came at once: {sizes}"
+    text = p.page.inner_text(".answer > .flow")
+    assert len(text) > 20, f"a short answer: {text!r}"
+    assert p.page.locator(".answer .drafted").count() > 0, "no drafted text"
+    even, odd = p.page.locator(".answer .even").count(), p.page.locator(".answer .odd").count()
+    assert abs(even - odd) <= 1, f"tints do not alternate: {even} and {odd}"
+    styles = p.page.evaluate(
+        "['.samples .even', '.samples .odd'].map((s) => getComputedStyle(document.querySelector(s)).textDecorationStyle)"
+    )
+    assert styles[0] != styles[1], "the tints differ by colour alone"
+    p.page.uncheck("#tint")
+    decoration = "getComputedStyle(document.querySelector('.answer .drafted')).textDecorationLine"
+    assert p.page.evaluate(decoration) == "none"
+    p.page.check("#tint")
+    figures = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]  # too few arrivals tell no speed
+    assert "–" not in figures, f"figures are missing: {figures}"
+    assert p.page.locator("#acceptance rect").count() > 0, "no bars"
+    body = p.bodies[-1]
+    assert body["stream"] and body["stream_options"] == {"include_usage": True, "include_blocks": True}, body
+    assert body["temperature"] == 0 and body["max_tokens"] == 200 and isinstance(body["seed"], int), body
+    # A reload shows the same conversation, tints included.
+    markup = "document.querySelector('.answer > .flow').outerHTML"
+    before = p.page.evaluate(markup)
+    p.page.reload()
+    p.page.wait_for_selector(".answer .drafted")
+    assert p.page.evaluate(markup) == before, "a reload changed the answer"
+    assert p.page.input_value("#set-temperature") == "0"
+    p.close()
+
+
+def test_stop_edit_retry_clear(browser, url):
+    p = Page(browser, url)
+    p.set(temperature="1", max_tokens="3000", stop="")
+    stream = (  # a stream that never ends by itself
+        "() => { window.fetchBefore = window.fetch; window.fetch = (path, options) => !path.includes('/chat/')"
+        " ? window.fetchBefore(path, options) : Promise.resolve(new Response(new ReadableStream({start(c) {"
+        " const line = 'data: ' + JSON.stringify({choices: [{index: 0, delta: {content: 'one '}}],"
+        " block: {tokens: 1, drafted: 0}}) + '\\n\\n';"
+        " const timer = setInterval(() => c.enqueue(new TextEncoder().encode(line)), 20);"
+        " options.signal.addEventListener('abort', () => { clearInterval(timer);"
+        " c.error(new DOMException('stop', 'AbortError')); }); }}))); }"
+    )
+    p.page.evaluate(stream)
+    p.send(LONG)
+    p.page.wait_for_selector("#stop:visible")
+    p.wait_until("document.querySelector('.answer > .flow').textContent.length > 8")
+    p.page.keyboard.press("Escape")
+    p.wait_idle()
+    assert "Stopped" in p.page.inner_text(".answer .note")
+    p.page.evaluate("() => { window.fetch = window.fetchBefore; }")
+    p.set(max_tokens="16", temperature="0")
+    p.page.get_by_role("button", name="Edit your last message").click()
+    assert p.page.input_value("#prompt") == LONG
+    p.page.fill("#prompt", PROMPT)
+    p.page.press("#prompt", "Enter")
+    p.wait_idle()
+    assert p.page.locator(".user").count() == 1 and p.page.locator(".answer").count() == 1
+    assert [m["role"] for m in p.bodies[-1]["messages"]] == ["user"], p.bodies[-1]
+    first = p.page.inner_text(".answer > .flow")
+    p.page.get_by_role("button", name="Answer again").click()
+    p.wait_idle()
+    assert p.page.inner_text(".answer > .flow") == first, "the greedy answer changed"
+    p.page.click("#clear")
+    assert p.page.locator(".message").count() == 0
+    p.page.get_by_role("button", name="Bring back").click()
+    assert p.page.locator(".message").count() == 2
+    p.close()
+
+
+def test_compare_is_identical(browser, url):
+    p = Page(browser, url)
+    p.set(max_tokens="64", temperature="0.8")
+    p.page.click("#tab-compare")
+    for order in ("#order-after", "#order-together"):
+        p.page.check(order)
+        p.page.fill("#compare-prompt", PROMPT)
+        p.page.click("#compare-run")
+        p.page.wait_for_selector("#compare-stop:visible")
+        p.page.wait_for_selector("#compare-run:visible", timeout=SLOW_MS)
+        verdict = p.page.inner_text("#verdict")
+        assert "Identical" in verdict, verdict
+        plain, drafted = p.bodies[-2:]
+        assert plain.pop("speculative") is False and "speculative" not in drafted
+        assert plain.pop("cache_salt") != drafted.pop("cache_salt")
+        assert plain == drafted, "the two requests differ"
+        assert p.page.locator("#lane-plain .drafted").count() == 0, "plain has drafted text"
+        assert p.page.locator("#lane-drafted .drafted").count() > 0, "nothing was drafted"
+        texts = [p.page.inner_text(f"#lane-{name} > .flow") for name in ("plain", "drafted")]
+        assert texts[0] == texts[1] and texts[0], texts
+    p.close()
+
+
+def test_errors_in_plain_words(browser, url):
+    p = Page(browser, url, errors_expected=True)
+    p.set(max_tokens="8")
+    cases = [
+        (lambda r: fulfil(r, 429, {"message": "full"}, {"Retry-After": "3"}), ["busy", "3 s"]),
+        (lambda r: fulfil(r, 400, {"message": "expected a number", "param": "top_p"}), ["top_p", "expected a number"]),
+        (lambda r: fulfil(r, 500, {"message": "oops"}), ["inside the server", "oops"]),
+        (lambda r: r.abort(), ["cannot be reached"]),
+        (lambda r: r.fulfill(status=200, content_type="text/event-stream", body='data: {"choices": []}\n\n'), ["ended before"]),
+        (lambda r: r.fulfill(status=200, content_type="text/event-stream", body="data: {oops\n\n"), ["broke before"]),
+    ]
+    p.page.route(CHAT, cases[0][0])
+    p.send(PROMPT)
+    for i, (handler, words) in enumerate(cases):
+        if i > 0:
+            p.page.unroute(CHAT)
+            p.page.route(CHAT, handler)
+            p.page.get_by_role("button", name="Try again").click()
+        p.wait_until(
+            "words => words.every((word) => document.querySelector('.trouble')?.textContent.includes(word))", arg=words
+        )
+    p.page.unroute(CHAT)
+    p.page.get_by_role("button", name="Try again").click()
+    p.wait_idle()
+    assert p.page.locator(".trouble:visible").count() == 0 and p.page.locator(".answer").count() == 1
+    p.close()
+
+
+def test_asks_for_the_key(browser, url):
+    p = Page(browser, url, errors_expected=True)
+    p.set(max_tokens="8")
+    seen = []
+
+    def guard(route):
+        seen.append(route.request.headers.get("authorization"))
+        if seen[-1] == "Bearer right":
+            return route.continue_()
+        return fulfil(route, 401, {"message": "A valid API key is needed"})
+
+    p.page.route(CHAT, guard)
+    p.send(PROMPT)
+    for key in ("wrong", "right"):
+        p.page.wait_for_selector("#key-dialog[open]")
+        p.page.fill("#key", key)
+        p.page.press("#key", "Enter")
+        p.wait_until("document.querySelector('#key').value === ''")
+    p.wait_idle()
+    assert seen == [None, "Bearer wrong", "Bearer right"], seen
+    assert "right" not in p.page.evaluate("JSON.stringify(localStorage)"), "the key outlives the tab"
+    p.page.click("#tab-request")
+    assert "$ASHLAR_API_KEY" in p.page.inner_text("#curl") and "right" not in p.page.inner_text("#curl")
+    p.close()
+
+
+def test_data_is_never_markup(browser, url):
+    p = Page(browser, url)
+    evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp;"
+    events = [{"choices": [{"index": 0, "delta": {name: evil}}], "block": {"tokens": 9, "drafted": 9}}
+              for name in ("reasoning_content", "content")]
+    events.append({"choices": [{"index": 0, "delta": {"tool_calls": [
+        {"index": 0, "id": "c", "type": "function", "function": {"name": evil, "arguments": evil}}]}}]})
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    p.page.route(CHAT, lambda r: r.fulfill(status=200, content_type="text/event-stream", body=body))
+    p.send(evil)
+    p.wait_idle()
+    assert p.page.locator("#log img, #log b, #log script").count() == 0
+    assert "<b>bold</b>" in p.page.inner_text(".answer > .flow")
+    p.page.unroute(CHAT)
+    p.close()
+
+
+def test_settings(browser, url):
+    p = Page(browser, url)
+    p.page.click("#tab-request")
+    p.page.fill("#set-temperature", "hot")
+    assert p.page.get_attribute("#set-temperature", "aria-invalid") == "true"
+    p.send(PROMPT)
+    assert p.page.evaluate("document.activeElement.id") == "set-temperature" and not p.bodies
+    p.page.fill("#set-temperature", "0.5")
+    p.page.fill("#set-system", "Be brief; don't ramble.")
+    p.page.fill("#set-stop", "END\nSTOP")
+    p.page.fill("#set-seed", "7")
+    p.page.fill("#set-max_tokens", "8")
+    curl = p.page.inner_text("#curl")
+    for part in ("curl ", '"temperature": 0.5', '"seed": 7', "don'\\''t", '"END"'):
+        assert part in curl, f"{part} is not in {curl}"
+    p.send(PROMPT)
+    p.wait_idle()
+    body = p.bodies[-1]
+    assert body["messages"][0] == {"role": "system", "content": "Be brief; don't ramble."}
+    assert body["stop"] == ["END", "STOP"] and body["seed"] == 7
+    p.page.select_option("#set-format", "json_schema")
+    p.page.fill("#set-schema", '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}')
+    p.page.fill("#set-max_tokens", "64")
+    p.send("Give a number as JSON.")
+    p.wait_idle()
+    text = p.page.locator(".answer > .flow").last.inner_text()
+    assert isinstance(json.loads(text)["a"], int), text
+    p.close()
+
+
+def test_keyboard_alone(browser, url):
+    p = Page(browser, url)
+    p.set(max_tokens="8")
+    assert p.page.evaluate("document.activeElement.id") == "prompt"
+    p.page.keyboard.type("Hello")
+    p.page.keyboard.press("Shift+Enter")
+    p.page.keyboard.type("there")
+    p.page.keyboard.press("Enter")
+    p.wait_idle()
+    assert p.bodies[-1]["messages"][-1]["content"] == "Hello\nthere"
+    p.wait_until("document.getElementById('announcer').textContent.startsWith('Answer')")
+    p.page.evaluate("document.querySelector('.skip').focus()")
+    reached = []
+    for _ in range(40):
+        p.page.keyboard.press("Tab")
+        state = p.page.evaluate(
+            "(() => { const e = document.activeElement; const s = getComputedStyle(e);"
+            " return [e.id || e.getAttribute('aria-label') || e.textContent.trim().slice(0, 20), s.outlineStyle]; })()"
+        )
+        reached.append(state[0])
+        assert state[1] != "none", f"focus on {state[0]} cannot be seen"
+        if state[0] == "tab-figures":
+            break
+    for name in ("tab-chat", "theme", "log", "Edit your last message", "Copy the answer", "prompt", "clear", "send"):
+        assert name in reached, f"Tab does not reach {name}: {reached}"
+    p.page.focus("#tab-chat")
+    p.page.keyboard.press("ArrowRight")
+    assert p.page.is_visible("#view-compare") and p.page.is_hidden("#view-chat")
+    p.close()
+
+
+def test_narrow_and_themes(browser, url, shots=None):
+    for scheme in ("light", "dark"):
+        for width, height in ((320, 640), (360, 740), (768, 1024), (1280, 800)):
+            p = Page(browser, url, width, height, scheme)
+            p.set(max_tokens="48", temperature="0")
+            p.send(PROMPT)
+            p.wait_idle()
+            for step in ("#tab-chat", "#tab-compare", "#panel-toggle", "#tab-request"):
+                if p.page.is_visible(step):
+                    p.page.click(step)
+                assert p.overflow() <= 0, f"scrolls sideways at {width} after {step}"
+                wide = p.page.evaluate(
+                    "[...document.querySelectorAll('main *, aside *, header *')].filter((e) => e.checkVisibility()"
+                    " && !e.closest('.code, #curl, .offscreen, svg') && e.getBoundingClientRect().right > innerWidth + 0.5)"
+                    ".map((e) => e.id || e.className)"
+                )
+                assert not wide, f"outside of the window at {width} after {step}: {wide}"
+                if shots:
+                    p.page.screenshot(path=f"{shots}/{scheme}-{width}-{step[1:]}.png")
+            p.close()
+
+
+def test_stats_only_while_visible(browser, url):
+    p = Page(browser, url)
+    p.page.wait_for_selector("#status[data-state=up]")
+    p.page.evaluate(
+        "Object.defineProperty(document, 'hidden', {get: () => window.away, configurable: true});"
+        "window.away = true; document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    p.page.wait_for_timeout(300)
+    count = len([u for u in p.requests if u.endswith("/stats")])
+    p.page.wait_for_timeout(2500)
+    assert len([u for u in p.requests if u.endswith("/stats")]) == count, "polls while hidden"
+    p.page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    p.page.wait_for_timeout(1600)
+    assert len([u for u in p.requests if u.endswith("/stats")]) > count, "does not poll again"
+    p.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", help="of a running server")
+    parser.add_argument("--shots", help="folder for screenshots of all widths and themes")
+    parser.add_argument("--only", default="", help="run tests whose name contains this")
+    options = parser.parse_args()
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not chromium:
+        print("skipped: there is no Chromium")
+        return 77
+    failed = 0
+    with sync_playwright() as playwright:
+        # A container's root has no user namespaces for the sandbox; only the server under test is visited.
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, test in list(globals().items()):
+            if not name.startswith("test_") or options.only not in name:
+                continue
+            extra = {"shots": options.shots} if name == "test_narrow_and_themes" else {}
+            try:
+                test(browser, options.url.rstrip("/") + "/", **extra)
+                print(f"ok      {name}", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)
+        browser.close()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
