@@ -33,9 +33,9 @@ std::vector<LoadLevel> levels_of(const BenchServeCommand& command) {
 }
 
 void bench_serve(BenchServeCommand& command) {
-  ReportFile json_file(command.json), svg_file(command.svg);
-  std::vector<XySeries> runs;
+  std::vector<XySeries> runs;  // read first: --json may name one of them
   for (const std::string& file : command.overlay) runs.push_back(read_serve_series(file));
+  ReportFile json_file(command.json), svg_file(command.svg);
   if (command.load.requests == 0 && command.load.duration_s == 0) command.load.requests = kUsualRequests;
   const auto prompts = command.prompts.empty() ? builtin_prompts() : read_prompt_file(command.prompts, 0);
   ServeLoad load(command.load, prompts);

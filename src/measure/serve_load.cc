@@ -38,7 +38,7 @@ std::string kind_of(CURLcode code) {
 
 // One request on its way.
 struct Flight {
-  Flight(int64_t start_ns) : recorder(start_ns) {}
+  explicit Flight(int64_t start_ns) : recorder(start_ns) {}
   ~Flight() {
     if (curl != nullptr) curl_easy_cleanup(curl);
     curl_slist_free_all(headers);

@@ -12,11 +12,11 @@
 namespace ashlar {
 namespace {
 
+using ashlar::testing::xml_problem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
-using ashlar::testing::xml_problem;
 
 // Five answers of 3 tokens: first text after 10, 20, 30, 40, 50 ms, then 2 ms a token, and one refusal.
 LevelRun five() {
