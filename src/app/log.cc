@@ -85,9 +85,11 @@ void Log::write(LogLevel level, const std::string& message, const Json& fields) 
   const auto wanted = spd(level);
   if (!impl_->logger->should_log(wanted)) return;
   if (impl_->json) {
-    Json line = fields;
-    line["level"] = name_of(level);
-    line["message"] = message;
+    Json line = {{"level", name_of(level)}, {"message", message}};
+    for (const auto& field : fields.items()) {
+      // A key twice would leave it to the reader which one holds.
+      if (field.key() != "time" && !line.contains(field.key())) line[field.key()] = field.value();
+    }
     impl_->logger->log(wanted, "{}", dump(line).substr(1));
     return;
   }

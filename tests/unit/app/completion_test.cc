@@ -52,9 +52,9 @@ class Completion : public testing::Test {
   }
   // What bash proposes at the end of a line.
   std::set<std::string> proposals(const std::string& script, const std::string& line) {
-    const std::string ask = "source " + script + "; COMP_WORDS=(" + line +
-                            "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _ashlar; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    std::istringstream lines(run("bash -c '" + ask + "'").second);
+    const std::string ask = "source " + script + "\nCOMP_WORDS=(" + line +
+                            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_ashlar\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    std::istringstream lines(run("bash " + file("ask.bash", ask)).second);
     std::set<std::string> out;
     for (std::string word; std::getline(lines, word);) out.insert(word);
     out.erase("");

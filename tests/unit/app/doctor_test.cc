@@ -154,13 +154,15 @@ TEST_F(Doctor, ProbesAServer) {
                               });
     server.start();
     const std::string url = (tls ? "https://localhost:" : "http://127.0.0.1:") + std::to_string(server.port());
-    for (const std::string& end : {"", "/"}) {
+    for (const char* end : {"", "/"}) {
       const ProbeAnswer answer = probe(url + end, "/health", std::chrono::seconds(5));
       EXPECT_EQ(answer.status, 200);
       EXPECT_EQ(answer.body, "/health");
     }
     EXPECT_EQ(probe(url + "/other", "/health", std::chrono::seconds(5)).status, 503);
-    if (!tls) EXPECT_THROW(probe("https" + url.substr(4), "/", std::chrono::seconds(5)), Error);
+    if (!tls) {
+      EXPECT_THROW(probe("https" + url.substr(4), "/", std::chrono::seconds(5)), Error);
+    }
   }
 }
 
