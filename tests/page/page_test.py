@@ -251,8 +251,8 @@ def test_asks_for_the_key(browser, url):
 
 
 def test_data_is_never_markup(browser, url):
-    p = Page(browser, url)
-    evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp;"
+    p = Page(browser, url, width=320)
+    evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp; " + "W" * 400
     events = [{"choices": [{"index": 0, "delta": {name: evil}}], "block": {"tokens": 9, "drafted": 9}}
               for name in ("reasoning_content", "content")]
     events.append({"choices": [{"index": 0, "delta": {"tool_calls": [
@@ -263,6 +263,9 @@ def test_data_is_never_markup(browser, url):
     p.wait_idle()
     assert p.page.locator("#log img, #log b, #log script").count() == 0
     assert "<b>bold</b>" in p.page.inner_text(".answer > .flow")
+    assert p.overflow() <= 0, "a long word widens the page"
+    wide = p.page.evaluate("document.getElementById('log').scrollWidth - document.getElementById('log').clientWidth")
+    assert wide <= 0, "a long word widens the conversation"
     p.page.unroute(CHAT)
     p.close()
 

@@ -14,7 +14,10 @@ export class RequestError extends Error {
 let askForKey = async () => null;
 /** `ask` resolves to a key, or to null if there is none. */
 export const onKeyNeeded = (ask) => (askForKey = ask);
-export const setKey = (key) => keptForTab.save('key', key);
+function setKey(key) {
+  keptForTab.save('key', key);
+  document.dispatchEvent(new Event('keychange'));
+}
 export const hasKey = () => keptForTab.load('key', '') !== '';
 
 async function send(path, options) {

@@ -100,7 +100,7 @@ async function poll() {
   }
   asking = false;
   clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(poll, pause);
+  timer = setTimeout(poll, pause);
 }
 
 export function startFigures() {
@@ -112,9 +112,8 @@ export function startFigures() {
     keptForTab.save('acceptance', { session, newest });
     redraw();
   });
-  byId('enter-key').addEventListener('click', async () => {
-    if (await enterKey()) poll();
-  });
+  byId('enter-key').addEventListener('click', enterKey);
+  document.addEventListener('keychange', poll);
   new ResizeObserver(redraw).observe(byId('acceptance'));
   document.addEventListener('visibilitychange', () => {
     before = null;

@@ -77,6 +77,8 @@ function sampling() {
   return right ? body : null;
 }
 
+let keyed = () => false;
+
 /** The body of a request for `messages`, always with a seed, or null if a setting is wrong. `extra` wins. */
 export function requestBody(messages, extra = {}) {
   const settings = sampling();
@@ -95,7 +97,8 @@ export function requestBody(messages, extra = {}) {
 /** Shows the first setting that is wrong. */
 export function showWrong() {
   byId('tab-request').click();
-  document.body.classList.add('panel-open');
+  const toggle = byId('panel-toggle'); // there on narrow windows only
+  if (toggle.checkVisibility() && toggle.getAttribute('aria-expanded') !== 'true') toggle.click();
   byId('settings').querySelector('[aria-invalid]')?.focus();
 }
 
@@ -114,8 +117,6 @@ function curl() {
     `  -d ${quoted(JSON.stringify(body, null, 1))}`,
   ].join(' \\\n');
 }
-
-let keyed = () => false;
 
 export function refreshCurl() {
   setText(byId('curl'), curl());
