@@ -1,14 +1,12 @@
 #include <cstdio>
 #include <memory>
-#include <mutex>
 
 #include "app/commands.h"
 #include "app/interrupt.h"
-#include "app/progress.h"
+#include "app/pulling.h"
 #include "app/terminal.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "hub/pull.h"
 
 namespace ashlar {
 namespace {
@@ -16,22 +14,6 @@ namespace {
 struct PullCommand {
   std::string model;
   bool all = false;
-};
-
-// The bar appears when all lengths are known.
-class PullBar {
- public:
-  explicit PullBar(std::string label) : label_(std::move(label)) {}
-  void update(const hub::PullProgress& progress) {
-    if (!bar_ && progress.bytes_total > 0) {
-      bar_ = std::make_unique<Progress>(label_, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_done);
-    }
-    if (bar_) bar_->update(progress.bytes_done);
-  }
-
- private:
-  std::string label_;
-  std::unique_ptr<Progress> bar_;
 };
 
 std::string summary(const hub::PullResult& result, double seconds) {
@@ -57,9 +39,7 @@ void pull(const PullCommand& command) {
   hub::PullResult result;
   const int64_t start = now_ns();
   try {
-    PullBar bar(ref->repo);
-    options.progress = [&](const hub::PullProgress& progress) { bar.update(progress); };
-    result = hub::pull(*ref, options);
+    result = pull_with_bar(*ref, options);
   } catch (const Error& error) {
     if (!InterruptScope::requested()) throw;
     print_note(error.what());

@@ -7,6 +7,7 @@
 
 #include "app/commands.h"
 #include "app/config_file.h"
+#include "app/pulling.h"
 #include "app/server_program.h"
 #include "app/service_manager.h"
 
@@ -56,6 +57,7 @@ int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
 }
 
 void serve(const ServeOptions& options) {
+  pull_missing(options.session);  // while Ctrl-C still ends the program
   const sigset_t set = end_signals();
   const ServiceManager manager;               // changes the environment, which threads read
   pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread starts

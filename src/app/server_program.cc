@@ -6,6 +6,7 @@
 
 #include "app/request_log.h"
 #include "base/error.h"
+#include "server/page/page.h"
 #include "server/service/routes.h"
 
 namespace ashlar {
@@ -118,6 +119,8 @@ struct ServerProgram::Impl {
     });
     context.http = &*http;
     server::GuardOptions guard_options = options.guard;
+    // The page asks for the key itself; its files hold no secret.
+    for (const server::PageFile& file : server::page_files()) guard_options.open_paths.emplace_back(file.path);
     guard_options.loopback = is_loopback(options.http.host);
     if (!guard_options.loopback && guard_options.api_keys.empty()) {
       log.write(LogLevel::kWarn, "no API key is set: everybody who reaches this address may use the server");

@@ -1,19 +1,18 @@
 """Who may ask: API keys, the Host header, other sites' pages."""
 
+import tempfile
+
 import anthropic
-import httpx
 import openai
 import pytest
 
-from support import MODEL, chat
+from support import MODEL, Server, chat
 
 PATHS = ["/v1/models", "/stats", "/metrics", "/version", "/openapi.json", "/v1/models/" + MODEL, "/", "/nothing"]
 
 
 @pytest.fixture(scope="module")
-def guarded(request):
-    from support import Server
-    import tempfile
+def guarded():
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
         keys.write("first-key\r\n\nsecond-key\n")
         keys.flush()
@@ -24,26 +23,28 @@ def guarded(request):
 
 
 def test_health_is_open_and_all_else_is_not(guarded):
-    assert httpx.get(guarded.url + "/health").status_code == 200
+    assert guarded.client.get("/health").status_code == 200
+    for path in ("/", "/app.js"):  # the page asks for the key itself
+        assert guarded.client.get(path).status_code == 200
     for path in PATHS:
-        answer = httpx.get(guarded.url + path)
+        answer = guarded.client.get(path)
         assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", path
         assert answer.json()["error"]["type"] == "authentication_error"
     for path in ("/v1/chat/completions", "/generate", "/v1/messages", "/tokenize"):
-        assert httpx.post(guarded.url + path, json=chat("hi", max_tokens=1)).status_code == 401
+        assert guarded.client.post(path, json=chat("hi", max_tokens=1)).status_code == 401
 
 
 @pytest.mark.parametrize("key", ["first-key", "second-key", "third-key"])
 def test_keys_open_either_way(guarded, key):
     for headers in ({"Authorization": f"Bearer {key}"}, {"authorization": f"bearer {key}"}, {"x-api-key": key}):
-        assert httpx.get(guarded.url + "/v1/models", headers=headers).status_code == 200
+        assert guarded.client.get("/v1/models", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("headers", [{"Authorization": "Bearer wrong"}, {"Authorization": "first-key"}, {"x-api-key": ""},
                                      {"Authorization": "Basic first-key"}, {"Authorization": "Bearer first-keyy"},
                                      {"Authorization": "Bearer first-ke"}, {"x-api-key": "first-key second-key"}], ids=str)
 def test_wrong_keys_open_nothing(guarded, headers):
-    assert httpx.get(guarded.url + "/v1/models", headers=headers).status_code == 401
+    assert guarded.client.get("/v1/models", headers=headers).status_code == 401
 
 
 def test_the_packages_send_their_keys(guarded):
@@ -80,18 +81,18 @@ def test_the_servers_own_page_may_ask(http, server):
 
 def test_an_allowed_origin_may_ask(guarded):
     origin = {"Origin": "https://chat.example"}
-    preflight = httpx.options(guarded.url + "/v1/chat/completions", headers={
+    preflight = guarded.client.options("/v1/chat/completions", headers={
         **origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type"})
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-origin"] == "https://chat.example"
     assert "authorization" in preflight.headers["access-control-allow-headers"]
     assert "POST" in preflight.headers["access-control-allow-methods"]
-    answer = httpx.get(guarded.url + "/v1/models", headers={**origin, "x-api-key": "first-key"})
+    answer = guarded.client.get("/v1/models", headers={**origin, "x-api-key": "first-key"})
     assert answer.status_code == 200 and answer.headers["access-control-allow-origin"] == "https://chat.example"
     assert "Origin" in answer.headers["vary"]
-    refused = httpx.get(guarded.url + "/v1/models", headers=origin)
+    refused = guarded.client.get("/v1/models", headers=origin)
     assert refused.status_code == 401 and refused.headers["access-control-allow-origin"] == "https://chat.example"
-    other = httpx.options(guarded.url + "/v1/models", headers={"Origin": "https://chat.example.evil",
+    other = guarded.client.options("/v1/models", headers={"Origin": "https://chat.example.evil",
                                                                "Access-Control-Request-Method": "GET"})
     assert other.status_code == 403
 
@@ -99,7 +100,7 @@ def test_an_allowed_origin_may_ask(guarded):
 def test_keys_share_no_cached_prompts(guarded):
     text = "A beginning that both keys send, long enough for some pages. " * 6
     def cached(key):
-        answer = httpx.post(guarded.url + "/v1/chat/completions", json=chat(text, max_tokens=1), headers={"x-api-key": key},
+        answer = guarded.client.post("/v1/chat/completions", json=chat(text, max_tokens=1), headers={"x-api-key": key},
                             timeout=60)
         return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
     cached("first-key")

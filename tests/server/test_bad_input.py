@@ -3,7 +3,6 @@
 import json
 import time
 
-import httpx
 import pytest
 
 from support import chat, eventually, post_bytes, read_response
@@ -70,7 +69,7 @@ def test_numeric_extremes_on_every_numeric_field(http):
             assert time.monotonic() - began < 20, (path, field, value)
             if value in beyond or value in ('"1"', "true", "NaN", "Infinity", "1e309"):
                 error = refused(response)
-                if error.get("code") == "invalid_json":
+                if "not valid JSON" in error["message"]:
                     continue
                 wanted = f"{inside}.{field}" if inside else field
                 assert error.get("param", wanted) == wanted and field in error["message"], (path, value, error)
@@ -362,7 +361,7 @@ def test_slow_bodies_keep_nobody_waiting(server, http):
         assert read_response(connection)[0] == 200
     for connection in slow:
         connection.close()
-    eventually(lambda: "http_open_connections" in httpx.get(server.url + "/metrics").text, 5, "metrics")
+    eventually(lambda: "http_open_connections" in server.client.get("/metrics").text, 5, "metrics")
 
 
 def test_many_words_without_a_space_are_tokenised_soon(http):

@@ -1,6 +1,7 @@
 #include "server/api/openapi.h"
 
 #include <string>
+#include <utility>
 
 #include "server/api/field_table.h"
 
@@ -50,13 +51,24 @@ Json operation(const EndpointInfo& info) {
   const Json any = {{"type", "object"}};
   Json done = {{"description", "Done"}, {"content", json_content(any)}};
   const FieldSpec* stream = find_field(info.endpoint, "stream");
-  if (stream != nullptr) done["content"]["text/event-stream"] = {{"schema", {{"type", "string"}}}};
-  return {
-      {"summary", info.summary},
-      {"requestBody", {{"required", true}, {"content", json_content(reference(schema_name(info.endpoint)))}}},
-      {"responses",
-       {{"200", std::move(done)},
-        {"400", {{"description", "The request is refused; param names the field"}, {"content", json_content(any)}}}}}};
+  // Without a schema: OpenAPI does not say whether it would describe the stream or an event.
+  if (stream != nullptr) done["content"]["text/event-stream"] = Json::object();
+  Json responses = {{"200", std::move(done)}};
+  constexpr std::pair<const char*, const char*> kRefusals[] = {
+      {"400", "The request is refused; param names the field"},
+      {"401", "An API key is needed"},
+      {"404", "The model is not served here"},
+      {"413", "The body is too large"},
+      {"429", "The queue is full; Retry-After says when to come back"},
+      {"500", "The answer failed"},
+      {"503", "The server is shutting down"},
+      {"504", "The answer took longer than the server allows"}};
+  for (const auto& [status, meaning] : kRefusals) {
+    responses[status] = {{"description", meaning}, {"content", json_content(any)}};
+  }
+  return {{"summary", info.summary},
+          {"requestBody", {{"required", true}, {"content", json_content(reference(schema_name(info.endpoint)))}}},
+          {"responses", std::move(responses)}};
 }
 
 }  // namespace

@@ -103,9 +103,13 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
     idle_.notify_all();
   });
   if (queued) return;
-  const std::lock_guard lock(mutex_);
-  --preparing_;
-  refuse(exchange, api, busy("too many requests wait to be read; try again later"));
+  ApiError full;
+  {
+    const std::lock_guard lock(mutex_);
+    --preparing_;
+    full = busy("too many requests wait to be read; try again later");
+  }
+  refuse(exchange, api, full);
 }
 
 void Service::work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task) {

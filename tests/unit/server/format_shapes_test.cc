@@ -97,5 +97,22 @@ TEST(FormatShapes, WriteSamples) {
   }
 }
 
+// A body lists its items in the order in which a stream tells of them, whatever that was.
+TEST(FormatShapes, ItemsKeepTheOrderOfTheAnswer) {
+  const ToolCallDelta call{0, "call_1", "f", "{}"};
+  const std::vector<AnswerDelta> deltas = {
+      {0, "", "", {call}, {}, 1, 0}, {0, "", "cut ", {}, {}, 1, 0}, {0, "", "off", {}, {}, 1, 0}};
+  for (const Api api : {Api::kResponses, Api::kMessages}) {
+    FinishedAnswer answer;
+    for (const AnswerDelta& delta : deltas) append(answer, delta);
+    EXPECT_EQ(answer.parts.size(), 2U);
+    const Json body = Json::parse(make_format(api, {})->body({answer}, {}));
+    const Json& items = body[api == Api::kResponses ? "output" : "content"];
+    ASSERT_EQ(items.size(), 2U);
+    EXPECT_EQ(items[0]["name"], "f");
+    EXPECT_EQ(api == Api::kResponses ? items[1]["content"][0]["text"] : items[1]["text"], "cut off");
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::server::test
