@@ -8,7 +8,7 @@ import pytest
 
 from support import MODEL, Server, chat
 
-PATHS = ["/v1/models", "/stats", "/metrics", "/version", "/openapi.json", "/v1/models/" + MODEL, "/", "/nothing"]
+PATHS = ["/v1/models", "/stats", "/metrics", "/version", "/openapi.json", "/v1/models/" + MODEL, "/nothing"]
 
 
 @pytest.fixture(scope="module")
