@@ -37,7 +37,7 @@ class Maker:
                                                {"exclusiveMinimum": low, "exclusiveMaximum": high + 2}, {}])}
 
     def number(self, _):
-        return {"type": "number", **self.random.choice([{}, {"minimum": 0, "maximum": 1}, {"minimum": -2.5}, {"maximum": 10}])}
+        return {"type": "number", **self.random.choice([{}, {"minimum": 0, "maximum": 1}, {"minimum": -2}, {"maximum": 10}])}
 
     def enum(self, _):
         return {"enum": self.random.sample(["a", "b\n", "\u20ac", 1, 2.5, -3, True, None, [1, "x"], {"k": [None]}], 3)}
