@@ -3,6 +3,7 @@
 
 #include "app/commands.h"
 #include "app/interrupt.h"
+#include "app/progress.h"
 #include "app/pulling.h"
 #include "app/terminal.h"
 #include "base/clock.h"
