@@ -1,6 +1,7 @@
 #pragma once
 // Errors of start-up and of outside data. On the request path use Result (base/result.h) instead.
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,7 +14,13 @@ namespace ashlar {
 class Error : public std::runtime_error {
  public:
   Error(std::string_view tag, std::string_view message)
-      : std::runtime_error("[" + std::string(tag) + "] " + std::string(message)) {}
+      : std::runtime_error("[" + std::string(tag) + "] " + std::string(message)), tag_size_(tag.size() + 3) {}
+
+  /// what() without the tag: for answers to people who do not know the readers.
+  std::string_view message() const { return std::string_view(what()).substr(tag_size_); }
+
+ private:
+  size_t tag_size_;
 };
 
 }  // namespace ashlar

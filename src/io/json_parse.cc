@@ -45,7 +45,10 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
-    if (dynamic_cast<const Json::parse_error*>(&error) == nullptr) fail("not valid JSON: " + for_message(error.what()));
+    if (dynamic_cast<const Json::parse_error*>(&error) == nullptr) {
+      const std::string_view what = error.what();  // "[json.exception...] number overflow ..."
+      fail("not valid JSON: " + for_message(what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2)));
+    }
     fail("not valid JSON at byte " + std::to_string(position) + " of " + std::to_string(text_.size()));
   }
 

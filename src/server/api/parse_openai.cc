@@ -72,9 +72,8 @@ Parsed<Json> parse_body(std::string_view bytes) {
   try {
     return parse_json(bytes, "the body");
   } catch (const Error& error) {
-    const std::string_view what = error.what();
     ApiError refusal;
-    refusal.message = what.substr(what.find("] ") + 2);
+    refusal.message = error.message();
     refusal.code = "invalid_json";
     return refusal;
   }

@@ -64,7 +64,9 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
     maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends));
   } catch (const Error& error) {
     const bool calls = generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
-    return ApiError{400, "invalid_request_error", error.what(), calls ? "tools" : generation.constraint.param, "", 0};
+    return ApiError{
+        400, "invalid_request_error", std::string(error.message()), calls ? "tools" : generation.constraint.param, "",
+        0};
   }
   return maker;
 }

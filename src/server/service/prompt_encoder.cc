@@ -34,6 +34,7 @@ ApiError refused(const std::string& message, const std::string& param) {
 
 PromptEncoder::PromptEncoder(const ServedModel& model) : model_(model), marker_(random_marker()) {
   for (int32_t id = 0; id < model.tokenizer->vocab_size(); ++id) {
+    longest_token_ = std::max(longest_token_, model.tokenizer->token_content(id).size());
     if (!model.tokenizer->is_special(id)) continue;
     const std::string_view content = model.tokenizer->token_content(id);
     if (!content.empty()) specials_.emplace_back(content);
@@ -114,8 +115,21 @@ Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
     }
     return text.append(marked, from);
   } catch (const Error& error) {
-    return refused(error.what(), "messages");
+    return refused(std::string(error.message()), "messages");
   }
+}
+
+// A text so long that it cannot fit however well it tokenises is not tokenised: that would take seconds a megabyte.
+std::optional<ApiError> PromptEncoder::too_long(const std::string& text) const {
+  // Normalisation joins at most a few characters to one.
+  constexpr size_t kMostShrinkage = 4;
+  const size_t least = text.size() / (longest_token_ * kMostShrinkage);
+  if (least < static_cast<size_t>(model_.max_positions)) return std::nullopt;
+  ApiError error = refused("the prompt has at least " + std::to_string(least) + " tokens; the context holds " +
+                               std::to_string(model_.max_positions),
+                           "");
+  error.code = "context_length_exceeded";
+  return error;
 }
 
 Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens) const {
@@ -124,18 +138,20 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
     if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
       out.ids = tokens->ids;
     } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
+      if (std::optional<ApiError> error = too_long(text->text)) return *error;
       out.text = text->text;
       out.ids = model_.tokenizer->encode(text->text, {.add_special_tokens = add_special_tokens});
     } else {
       const auto& chat = std::get<ChatPrompt>(prompt);
       Parsed<std::string> rendered = render(chat);
       if (!rendered) return rendered.error();
+      if (std::optional<ApiError> error = too_long(rendered.value())) return *error;
       out.text = std::move(rendered.value());
       out.ids = encode_marked(render_marked(chat));
       out.starts_in_reasoning = ends_with_open_think(out.text);
     }
   } catch (const Error& error) {
-    return refused(error.what(), "");
+    return refused(std::string(error.message()), "");
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // that token.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,14 @@ class PromptEncoder {
   Parsed<std::string> render(const ChatPrompt& prompt) const;
 
  private:
+  std::optional<ApiError> too_long(const std::string& text) const;
   std::string render_marked(const ChatPrompt& prompt) const;
   std::string mark(const std::string& text) const;
   Json mark_strings(const Json& value) const;
   std::vector<int32_t> encode_marked(const std::string& marked) const;
 
   const ServedModel& model_;
+  size_t longest_token_ = 1;           ///< bytes, as the vocabulary spells them: at least those of its text
   std::string marker_;                 ///< put behind the first byte of a special token's spelling in a user's text
   std::vector<std::string> specials_;  ///< spellings, longest first
 };

@@ -214,19 +214,19 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   return plans;
 }
 
-std::optional<ApiError> Service::admit(const std::vector<AnswerPlan>& plans) {
-  const auto more = static_cast<int32_t>(plans.size());
-  const int64_t tokens = total_tokens(plans);
+std::optional<ApiError> Service::admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens) {
   const std::lock_guard lock(mutex_);
   const bool idle = answers_ == 0;  // then even a huge request runs
-  if (!idle && answers_ + more > options_.max_sequences + options_.max_waiting_requests) {
+  if (!idle && answers_ + answers > options_.max_sequences + options_.max_waiting_requests) {
     return busy("the queue is full: " + std::to_string(answers_) + " answers are under way or wait; try again later");
   }
   if (!idle && prompt_tokens_ + tokens > options_.max_waiting_tokens) {
     return busy("the queue is full: prompts of " + std::to_string(prompt_tokens_) +
                 " tokens are under way or wait; try again later");
   }
-  answers_ += more;
+  if (jobs_.empty()) busy_since_ns_ = now_ns();
+  jobs_.insert(job);
+  answers_ += answers;
   prompt_tokens_ += tokens;
   return std::nullopt;
 }
@@ -252,7 +252,6 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   format.generation = std::move(generation.value());
   Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, request, format.prompt_texts);
   if (!plans) return refuse(exchange, api, plans.error());
-  if (const std::optional<ApiError> full = admit(plans.value())) return refuse(exchange, api, *full);
 
   const auto answers = static_cast<int32_t>(plans.value().size());
   const int64_t tokens = total_tokens(plans.value());
@@ -268,11 +267,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   const auto job =
       std::make_shared<Job>(context, exchange, api, std::move(format), std::move(plans.value()), arrived_ns);
   *handle = job;
-  {
-    const std::lock_guard lock(mutex_);
-    if (jobs_.empty()) busy_since_ns_ = now_ns();
-    jobs_.insert(job);
-  }
+  if (const std::optional<ApiError> full = admit(job, answers, tokens)) return refuse(exchange, api, *full);
   job->start();
 }
 

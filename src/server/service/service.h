@@ -66,7 +66,7 @@ class Service {
   Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const HttpRequest& request,
                                        std::vector<std::string>& texts) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
-  std::optional<ApiError> admit(const std::vector<AnswerPlan>& plans);
+  std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
   ApiError busy(const std::string& message) const;
   void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);

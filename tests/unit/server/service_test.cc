@@ -93,6 +93,15 @@ TEST_F(ServiceText, RefusesWhatCannotBeAPrompt) {
   EXPECT_THAT(encoder.encode(chat("hello")).error().message, HasSubstr("no chat template"));
 }
 
+TEST_F(ServiceText, RefusesWhatCannotFitBeforeTokenising) {
+  const PromptEncoder encoder(model_);
+  const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{std::string(size_t{64} << 20, 'a')});
+  EXPECT_EQ(found.error().code, "context_length_exceeded");
+  EXPECT_EQ(encoder.encode(chat(std::string(size_t{64} << 20, 'a'))).error().code, "context_length_exceeded");
+  // The longest that might fit is still looked at.
+  EXPECT_TRUE(encoder.encode(TextPrompt{std::string(4000, ' ')}).ok());
+}
+
 TEST_F(ServiceText, TextDoesNotDependOnHowTokensArrive) {
   std::mt19937 random(3);
   Generation generation;
