@@ -8,7 +8,12 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+option(ASHLAR_DEBUG_INFO "Line numbers in stack traces (a tenth of the time to compile)" OFF)
+option(ASHLAR_UNITY "Compile several small source files of a library at once" ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+if(ASHLAR_DEBUG_INFO)
+  string(APPEND CMAKE_CXX_FLAGS_RELEASE " -g1")
+endif()
 
 add_library(ashlar_options INTERFACE)
 target_compile_options(ashlar_options INTERFACE

@@ -83,10 +83,11 @@ Value tojson(Interpreter& in, const Value& input, const Arguments& arguments) {
   return make_string(in.budget(), to_json(in.budget(), input, json_style(in, bound)));
 }
 
-constexpr FilterEntry kFilters[] = {{"indent", indent}, {"center", center}, {"truncate", truncate}, {"tojson", tojson}};
+constexpr FilterEntry kLayoutFilters[] = {
+    {"indent", indent}, {"center", center}, {"truncate", truncate}, {"tojson", tojson}};
 
 }  // namespace
 
-FilterFn find_layout_filter(std::string_view name) { return find_in(kFilters, name); }
+FilterFn find_layout_filter(std::string_view name) { return find_in(kLayoutFilters, name); }
 
 }  // namespace ashlar::tmpl

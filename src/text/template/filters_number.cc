@@ -121,11 +121,12 @@ Value extreme(Interpreter& in, const Value& input, const Arguments& arguments, b
 Value min(Interpreter& in, const Value& input, const Arguments& a) { return extreme(in, input, a, false); }
 Value max(Interpreter& in, const Value& input, const Arguments& a) { return extreme(in, input, a, true); }
 
-constexpr FilterEntry kFilters[] = {{"int", to_int}, {"float", to_float}, {"abs", absolute}, {"round", round_filter},
-                                    {"sum", sum},    {"min", min},        {"max", max}};
+constexpr FilterEntry kNumberFilters[] = {
+    {"int", to_int}, {"float", to_float}, {"abs", absolute}, {"round", round_filter},
+    {"sum", sum},    {"min", min},        {"max", max}};
 
 }  // namespace
 
-FilterFn find_number_filter(std::string_view name) { return find_in(kFilters, name); }
+FilterFn find_number_filter(std::string_view name) { return find_in(kNumberFilters, name); }
 
 }  // namespace ashlar::tmpl

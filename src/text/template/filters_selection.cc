@@ -71,11 +71,11 @@ Value reject(Interpreter& in, const Value& v, const Arguments& a) { return choos
 Value selectattr(Interpreter& in, const Value& v, const Arguments& a) { return choose(in, v, a, true, true); }
 Value rejectattr(Interpreter& in, const Value& v, const Arguments& a) { return choose(in, v, a, true, false); }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSelectionFilters[] = {
     {"map", map}, {"select", select}, {"reject", reject}, {"selectattr", selectattr}, {"rejectattr", rejectattr}};
 
 }  // namespace
 
-FilterFn find_selection_filter(std::string_view name) { return find_in(kFilters, name); }
+FilterFn find_selection_filter(std::string_view name) { return find_in(kSelectionFilters, name); }
 
 }  // namespace ashlar::tmpl

@@ -218,7 +218,7 @@ Value attr(Interpreter& in, const Value& input, const Arguments& arguments) {
   return get_own_attribute(in.budget(), input, need_string(bound.at(0), "attr"));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kSequenceFilters[] = {
     {"length", length_filter},
     {"count", length_filter},
     {"default", default_filter},
@@ -240,6 +240,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFn find_sequence_filter(std::string_view name) { return find_in(kFilters, name); }
+FilterFn find_sequence_filter(std::string_view name) { return find_in(kSequenceFilters, name); }
 
 }  // namespace ashlar::tmpl

@@ -145,7 +145,7 @@ Value urlencode(Interpreter& in, const Value& input, const Arguments& arguments)
   return make_string(budget, std::move(out));
 }
 
-constexpr FilterEntry kFilters[] = {
+constexpr FilterEntry kTextFilters[] = {
     {"upper", mapped<to_upper>},
     {"lower", mapped<to_lower>},
     {"capitalize", mapped<capitalize>},
@@ -164,6 +164,6 @@ constexpr FilterEntry kFilters[] = {
 
 }  // namespace
 
-FilterFn find_text_filter(std::string_view name) { return find_in(kFilters, name); }
+FilterFn find_text_filter(std::string_view name) { return find_in(kTextFilters, name); }
 
 }  // namespace ashlar::tmpl
