@@ -54,6 +54,7 @@ Expr natural_range(Builder& builder, int64_t low, int64_t high) {
     const int64_t from = std::max(low, smallest);
     const int64_t to = std::min(high, largest);
     if (from <= to) ways.push_back(same_length(builder, std::to_string(from), std::to_string(to)));
+    if (n == kIntegerDigits) break;  // the next would not fit
     smallest = largest + 1;
     largest = largest * 10 + 9;
   }

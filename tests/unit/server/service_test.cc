@@ -87,17 +87,16 @@ TEST_F(ServiceText, OrdinaryTextIsEncodedAsTheTokenizerDoes) {
 
 TEST_F(ServiceText, RefusesWhatCannotBeAPrompt) {
   const PromptEncoder encoder(model_);
-  EXPECT_THAT(encoder.encode(TextPrompt{""}).error().message, HasSubstr("empty"));
-  EXPECT_THAT(encoder.encode(TokenPrompt{}).error().message, HasSubstr("empty"));
+  EXPECT_TRUE(encoder.encode(TextPrompt{""}).value().ids.empty());  // it is the service that wants a token
   model_.chat_template = nullptr;
   EXPECT_THAT(encoder.encode(chat("hello")).error().message, HasSubstr("no chat template"));
 }
 
 TEST_F(ServiceText, RefusesWhatCannotFitBeforeTokenising) {
   const PromptEncoder encoder(model_);
-  const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{std::string(size_t{64} << 20, 'a')});
+  const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{std::string(size_t{8} << 20, 'a')});
   EXPECT_EQ(found.error().code, "context_length_exceeded");
-  EXPECT_EQ(encoder.encode(chat(std::string(size_t{64} << 20, 'a'))).error().code, "context_length_exceeded");
+  EXPECT_EQ(encoder.encode(chat(std::string(size_t{8} << 20, 'a'))).error().code, "context_length_exceeded");
   // The longest that might fit is still looked at.
   EXPECT_TRUE(encoder.encode(TextPrompt{std::string(4000, ' ')}).ok());
 }
