@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,13 +49,23 @@ struct StackConfig {
   std::vector<LayerAttention> layers;  ///< one per layer
 };
 
+/// How a model that generates by denoising blocks reads a sequence. Its layers are not causal: a row sees what its
+/// block sees, and where blocks end is up to the decoder.
+struct BlockDiffusion {
+  int32_t block_size = 0;   ///< positions of a block, counted from position 0; 0: the whole sequence is one block
+  int32_t mask_id = -1;     ///< stands at positions that are not filled yet
+  int32_t token_shift = 0;  ///< logits row i predicts the token at position i + token_shift
+  int32_t sub_block = 0;    ///< positions of a block that are filled before later ones; 0: in any order
+};
+
 struct ModelConfig {
   std::string family;  ///< config.json's model_type
   StackConfig stack;
   int32_t vocab = 0;
   int32_t max_positions = 0;
   bool tied_head = false;
-  std::vector<int32_t> stop_ids;  ///< end-of-sequence ids, from generation_config.json if it has any
+  std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
+  std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
   std::filesystem::path folder;
 };
 

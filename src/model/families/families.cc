@@ -5,7 +5,7 @@
 namespace ashlar {
 namespace {
 
-const std::array kFamilies = {&kLlamaFamily, &kQwen2Family, &kQwen3Family};
+const std::array kFamilies = {&kLlamaFamily, &kQwen2Family, &kQwen3Family, &kSdarFamily};
 
 }  // namespace
 

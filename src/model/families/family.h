@@ -18,6 +18,14 @@ struct Family {
 extern const Family kLlamaFamily;
 extern const Family kQwen2Family;
 extern const Family kQwen3Family;
+extern const Family kSdarFamily;
+
+/// What Qwen3's attention has of its own: norms of queries and keys, biases if asked for, a stated head size.
+void read_qwen3_attention(const JsonFields& fields, StackConfig& stack);
+
+/// Makes `config` a model that denoises blocks. config.json's block length (block_size or bd_size) and mask_token_id
+/// count where it has them, those of `usual` where not. The vocabulary must be known already.
+void read_diffusion(const JsonFields& fields, const BlockDiffusion& usual, ModelConfig& config);
 
 /// nullptr if the name is unknown.
 const Family* find_family(const std::string& model_type);

@@ -46,6 +46,21 @@ TEST(ModelConfig, FamiliesDifferInNormsAndBiases) {
   EXPECT_TRUE(biased_qwen3.qk_norm && biased_qwen3.qkv_bias && biased_qwen3.output_bias);
 }
 
+TEST(ModelConfig, DiffusionModelsHaveBlocksAndAMask) {
+  EXPECT_FALSE(read(tiny_config("qwen3")).diffusion);
+  const ModelConfig stated = read(patched(tiny_config("sdar"), R"({"block_size":8,"mask_token_id":19})"));
+  ASSERT_TRUE(stated.diffusion);
+  EXPECT_EQ(stated.diffusion->block_size, 8);
+  EXPECT_EQ(stated.diffusion->mask_id, 19);
+  EXPECT_EQ(stated.diffusion->token_shift, 0);
+  EXPECT_TRUE(stated.stack.qk_norm);
+  for (const LayerAttention& layer : stated.stack.layers) EXPECT_FALSE(layer.causal);
+  // Published checkpoints leave both to the code that runs them.
+  const ModelConfig usual = read(patched(tiny_config("sdar"), R"({"vocab_size":151936})"));
+  EXPECT_EQ(usual.diffusion->block_size, 4);
+  EXPECT_EQ(usual.diffusion->mask_id, 151669);
+}
+
 TEST(ModelConfig, MissingFieldsMeanTheClassDefaults) {
   const ModelConfig config =
       read(patched(tiny_config("llama"), R"({"num_key_value_heads":"<absent>","head_dim":"<absent>",

@@ -111,11 +111,11 @@ StackConfig read_drafter(const std::filesystem::path& folder) {
 
 const char* const kExtras =
     R"({"sliding_window":9,"use_sliding_window":true,"max_window_layers":1,"attention_bias":false,
-  "partial_rotary_factor":1.0,"original_max_position_embeddings":32,"mlp_bias":false,
+  "block_size":4,"mask_token_id":7,"partial_rotary_factor":1.0,"original_max_position_embeddings":32,"mlp_bias":false,
   "layer_types":["full_attention","sliding_attention"],"quantization_config":null})";
 
 TEST_F(HostileConfig, TargetsOfEveryFamilyAndRope) {
-  for (const char* family : {"llama", "qwen2", "qwen3"}) {
+  for (const char* family : {"llama", "qwen2", "qwen3", "sdar"}) {
     try_all(patched(tiny_config(family), kExtras), read_target);
   }
   for (

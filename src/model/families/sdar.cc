@@ -1,0 +1,20 @@
+// SDAR (arXiv 2510.06303): Qwen3 made to denoise blocks; the same tensors, a mask token, no token shift.
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+// The published checkpoints state neither: blocks of 4, and `<|MASK|>` of their tokenizer.
+constexpr BlockDiffusion kUsual = {.block_size = 4, .mask_id = 151669};
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  read_qwen3_attention(fields, config.stack);
+  read_diffusion(fields, kUsual, config);
+}
+
+}  // namespace
+
+const Family kSdarFamily = {"sdar", false, read};
+
+}  // namespace ashlar
