@@ -5,18 +5,19 @@
 #include "base/check.h"
 
 namespace ashlar {
-namespace {
 
-PageTokens page_of(std::span<const int32_t> tokens, int32_t index) {
-  return tokens.subspan(static_cast<size_t>(index) * kPageTokens).first<kPageTokens>();
-}
-
-}  // namespace
-
-PageCache::PageCache(int32_t pages, PrefixIndex::Hash hash)
-    : pages_(static_cast<size_t>(pages)), index_(pages, hash), idle_(pages) {
+PageCache::PageCache(int32_t pages, PrefixIndex::Hash hash, int32_t block)
+    : block_(block), pages_(static_cast<size_t>(pages)), index_(pages, hash, kPageTokens + block - 1), idle_(pages) {
   free_.reserve(pages_.size());
   for (int32_t page = pages - 1; page >= 0; --page) free_.push_back(page);  // the lowest id goes first
+}
+
+// Where the block that page `index` ends in has its end.
+int32_t PageCache::key_end(int32_t index) const { return ((index + 1) * kPageTokens + block_ - 1) / block_ * block_; }
+
+PageTokens PageCache::key_of(std::span<const int32_t> tokens, int32_t index) const {
+  const int32_t begin = index * kPageTokens;
+  return tokens.subspan(begin, key_end(index) - begin);
 }
 
 // A pin travels up until it meets a page that has one already. Sequences take pages from the root on and drop them
@@ -43,20 +44,24 @@ void PageCache::hold(int32_t page) {
 
 int32_t PageCache::match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages,
                          uint64_t salt) {
-  const auto asked = std::clamp<size_t>(static_cast<size_t>(std::max(max_tokens, 0)), 0, tokens.size());
-  const auto full = static_cast<int32_t>(asked / kPageTokens);
+  const auto asked =
+      static_cast<int32_t>(std::clamp<size_t>(static_cast<size_t>(std::max(max_tokens, 0)), 0, tokens.size()));
+  const size_t before = pages.size();
   int32_t parent = PrefixIndex::kNone;
-  int32_t covered = 0;
-  for (int32_t i = 0; i < full; ++i) {
-    const int32_t page = index_.find(parent, salt, page_of(tokens, i));
+  int32_t found = 0;  // pages
+  int32_t whole = 0;  // of them, up to the last that ends with a block
+  for (; (found + 1) * kPageTokens <= asked && key_end(found) <= static_cast<int32_t>(tokens.size()); ++found) {
+    const int32_t page = index_.find(parent, salt, key_of(tokens, found));
     if (page == PrefixIndex::kNone) break;
-    hold(page);
     pages.push_back(page);
     parent = page;
-    covered += kPageTokens;
+    if ((found + 1) * kPageTokens % block_ == 0) whole = found + 1;
   }
+  pages.resize(before + static_cast<size_t>(whole));
+  for (size_t i = before; i < pages.size(); ++i) hold(pages[i]);
+  const int32_t covered = whole * kPageTokens;
   counters_.matched_tokens += static_cast<uint64_t>(covered);
-  counters_.missed_tokens += asked - static_cast<uint64_t>(covered);
+  counters_.missed_tokens += static_cast<uint64_t>(asked - covered);
   return covered;
 }
 
@@ -106,23 +111,24 @@ int32_t PageCache::published_before(std::span<const int32_t> pages, int32_t page
 
 void PageCache::publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt,
                         int32_t from_page) {
-  const auto full = static_cast<int32_t>(tokens.size() / kPageTokens);
+  auto full = static_cast<int32_t>(tokens.size() / kPageTokens);
+  while (full > 0 && key_end(full - 1) > static_cast<int32_t>(tokens.size())) --full;
   ASHLAR_CHECK_LE(static_cast<size_t>(full), pages.size());
   const int32_t known = published_before(pages, std::clamp(from_page, 0, full));
   int32_t parent = known < 0 ? PrefixIndex::kNone : pages[known];
   if (known >= 0) {
     ASHLAR_CHECK_EQ(index_.salt(parent), salt);
-    ASHLAR_CHECK(std::ranges::equal(index_.tokens(parent), page_of(tokens, known)));
+    ASHLAR_CHECK(std::ranges::equal(index_.tokens(parent), key_of(tokens, known)));
   }
   for (int32_t i = known + 1; i < full; ++i) {
-    const int32_t existing = index_.find(parent, salt, page_of(tokens, i));
+    const int32_t existing = index_.find(parent, salt, key_of(tokens, i));
     if (existing != PrefixIndex::kNone) {
       parent = existing;
       continue;
     }
     const int32_t page = pages[i];
     ASHLAR_CHECK_LT(0, pages_[page].references);
-    index_.insert(page, parent, salt, page_of(tokens, i));
+    index_.insert(page, parent, salt, key_of(tokens, i));
     pin(page);
     ++counters_.published;
     parent = page;

@@ -18,11 +18,12 @@ namespace ashlar {
 /// Not thread safe: it belongs to the engine's thread. Broken use (releasing a page one does not hold) aborts.
 class PageCache {
  public:
-  explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix);
+  /// `block`: K and V of a position depend on the tokens up to the end of its block of so many (1: on none after it).
+  explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix, int32_t block = 1);
 
-  /// Longest published prefix of `tokens` in whole pages covering at most `max_tokens` tokens. Appends the page ids to
-  /// `pages`, each with a reference for the caller; returns tokens covered. `salt` separates tenants: equal tokens
-  /// under different salts never match.
+  /// Longest published prefix of `tokens` in whole pages and whole blocks, covering at most `max_tokens` tokens.
+  /// Appends the page ids to `pages`, each with a reference for the caller; returns tokens covered. `salt` separates
+  /// tenants: equal tokens under different salts never match.
   int32_t match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages, uint64_t salt = 0);
 
   /// Appends `count` fresh pages (reference 1 each) or none at all. Evicts cached pages that were least recently held,
@@ -33,10 +34,10 @@ class PageCache {
   /// one is free at once.
   void release(std::span<const int32_t> pages);
 
-  /// Publishes every full page of `tokens`: pages[i] holds tokens [16 i, 16 i + 16), and the caller holds a reference
-  /// to it. Where an equal page is published already under another id, that one stays, the caller's page stays private,
-  /// and the caller's later pages hang under the existing one. Idempotent. Pages before `from_page` were published by
-  /// this caller before, so that they need not be looked at again.
+  /// Publishes every full page of `tokens` whose block is complete: pages[i] holds tokens [16 i, 16 i + 16), and the
+  /// caller holds a reference to it. Where an equal page is published already under another id, that one stays, the
+  /// caller's page stays private, and the caller's later pages hang under the existing one. Idempotent. Pages before
+  /// `from_page` were published by this caller before, so that they need not be looked at again.
   void publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt = 0,
                int32_t from_page = 0);
 
@@ -68,6 +69,8 @@ class PageCache {
     // be held while its parent is not: its holder uses a private duplicate of the parent.
     int32_t pins = 0;
   };
+  int32_t key_end(int32_t index) const;
+  PageTokens key_of(std::span<const int32_t> tokens, int32_t index) const;
   void hold(int32_t page);
   void pin(int32_t page);
   void unpin(int32_t page);
@@ -75,6 +78,7 @@ class PageCache {
   int32_t published_before(std::span<const int32_t> pages, int32_t page) const;
   void check_pins() const;
 
+  const int32_t block_;
   std::vector<Page> pages_;
   std::vector<int32_t> free_;
   PrefixIndex index_;

@@ -11,8 +11,8 @@ uint64_t PrefixIndex::mix(int32_t parent, uint64_t salt, PageTokens tokens) {
   // Multiply and fold each word (the finaliser of splitmix64); the parent stands for everything before the page.
   uint64_t state = salt ^ (static_cast<uint64_t>(static_cast<uint32_t>(parent)) << 32);
   for (size_t i = 0; i < tokens.size(); i += 2) {
-    const uint64_t word = static_cast<uint32_t>(tokens[i]) | static_cast<uint64_t>(static_cast<uint32_t>(tokens[i + 1]))
-                                                                 << 32;
+    const uint32_t second = i + 1 < tokens.size() ? static_cast<uint32_t>(tokens[i + 1]) : 0;
+    const uint64_t word = static_cast<uint32_t>(tokens[i]) | static_cast<uint64_t>(second) << 32;
     state = (state ^ word) + 0x9E3779B97F4A7C15u;
     state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
     state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
@@ -21,8 +21,10 @@ uint64_t PrefixIndex::mix(int32_t parent, uint64_t salt, PageTokens tokens) {
   return state;
 }
 
-PrefixIndex::PrefixIndex(int32_t pages, Hash hash)
+PrefixIndex::PrefixIndex(int32_t pages, Hash hash, int32_t most_tokens)
     : hash_(hash),
+      most_tokens_(static_cast<size_t>(most_tokens)),
+      keys_(static_cast<size_t>(pages) * most_tokens_),
       nodes_(static_cast<size_t>(pages)),
       buckets_(std::bit_ceil(static_cast<size_t>(std::max(pages, 1))), kNone) {}
 
@@ -34,7 +36,7 @@ int32_t PrefixIndex::find(int32_t parent, uint64_t salt, PageTokens tokens) cons
   int32_t page = buckets_[bucket_of(parent, salt, tokens)];
   for (; page != kNone; page = nodes_[page].bucket_next) {
     const Node& node = nodes_[page];
-    if (node.parent == parent && node.salt == salt && std::ranges::equal(node.tokens, tokens)) return page;
+    if (node.parent == parent && node.salt == salt && std::ranges::equal(this->tokens(page), tokens)) return page;
   }
   return kNone;
 }
@@ -47,7 +49,9 @@ void PrefixIndex::insert(int32_t page, int32_t parent, uint64_t salt, PageTokens
     ASHLAR_CHECK_EQ(nodes_[parent].salt, salt);
     ++nodes_[parent].children;
   }
-  std::ranges::copy(tokens, node.tokens.begin());
+  ASHLAR_CHECK_LE(tokens.size(), most_tokens_);
+  node.n_tokens = static_cast<int32_t>(tokens.size());
+  std::ranges::copy(tokens, keys_.begin() + static_cast<int64_t>(page * most_tokens_));
   node.salt = salt;
   node.parent = parent;
   node.published = true;

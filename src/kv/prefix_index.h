@@ -1,7 +1,6 @@
 #pragma once
 // The trie of published pages: which page holds the KV of a given prefix.
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,12 +9,13 @@
 
 namespace ashlar {
 
-/// The tokens of one full page.
-using PageTokens = std::span<const int32_t, kPageTokens>;
+/// The tokens that determine what a full page holds, given everything before it: the page's own, and where K and V
+/// depend on tokens to the right (block-diffusion models) those up to the end of the block that the page ends in.
+using PageTokens = std::span<const int32_t>;
 
 /// A trie whose node is one full page and is named by the page's id. A node stands for the tokens from the sequence's
-/// start to the page's end; its key is (parent, tokens), at the top level (salt, tokens). Bookkeeping only: who may be
-/// erased is the caller's business, except that a node with children may not be. No allocation after construction.
+/// start to the end of its key, which is (parent, tokens), at the top level (salt, tokens). Bookkeeping only: who may
+/// be erased is the caller's business, except that a node with children may not be. No allocation after construction.
 class PrefixIndex {
  public:
   static constexpr int32_t kNone = -1;  ///< no page; as a parent: the top level
@@ -24,7 +24,8 @@ class PrefixIndex {
   using Hash = uint64_t (*)(int32_t parent, uint64_t salt, PageTokens tokens);
   static uint64_t mix(int32_t parent, uint64_t salt, PageTokens tokens);
 
-  explicit PrefixIndex(int32_t pages, Hash hash = mix);
+  /// `most_tokens`: the longest key.
+  explicit PrefixIndex(int32_t pages, Hash hash = mix, int32_t most_tokens = kPageTokens);
 
   /// The page under `parent` that holds `tokens`, or kNone.
   int32_t find(int32_t parent, uint64_t salt, PageTokens tokens) const;
@@ -36,7 +37,9 @@ class PrefixIndex {
   bool contains(int32_t page) const { return nodes_[page].published; }
   int32_t parent(int32_t page) const { return nodes_[page].parent; }
   int32_t children(int32_t page) const { return nodes_[page].children; }
-  PageTokens tokens(int32_t page) const { return PageTokens(nodes_[page].tokens); }
+  PageTokens tokens(int32_t page) const {
+    return PageTokens(keys_).subspan(static_cast<size_t>(page) * most_tokens_, nodes_[page].n_tokens);
+  }
   uint64_t salt(int32_t page) const { return nodes_[page].salt; }
   int32_t size() const { return size_; }
 
@@ -46,7 +49,7 @@ class PrefixIndex {
 
  private:
   struct Node {
-    std::array<int32_t, kPageTokens> tokens{};
+    int32_t n_tokens = 0;
     uint64_t salt = 0;
     int32_t parent = kNone;
     int32_t children = 0;
@@ -57,6 +60,8 @@ class PrefixIndex {
   void check_buckets() const;
 
   Hash hash_;
+  size_t most_tokens_;
+  std::vector<int32_t> keys_;     // [pages, most_tokens]
   std::vector<Node> nodes_;       // by page id
   std::vector<int32_t> buckets_;  // first page of each chain; a power of two of them
   int32_t size_ = 0;
