@@ -47,7 +47,7 @@ class Session {
   /// The running engine.
   Engine& engine();
 
-  /// The method that the options ask for; with_method = "autoregressive" gives plain decoding on the same model.
+  /// The method that the options ask for; DecoderSpec{} is the model's own way without a drafter.
   const DecoderSpec& spec() const { return spec_; }
   bool has_drafter() const { return choice_.drafter.has_value(); }
 

@@ -94,7 +94,14 @@ int64_t ChainDecoder::time_pass(int32_t rows, bool draft) {
   return now_ns() - begin;
 }
 
-void ChainDecoder::admit(int32_t slot, const Slot& state) {
+StepShape ChainDecoder::shape(int32_t width) const {
+  StepShape shape;
+  shape.rows = shape.tokens = width > 0 ? std::min(width, max_width()) : max_width();
+  shape.ahead = shape.rows - 1;
+  return shape;
+}
+
+void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t>) {
   if (!proposer_) return;
   proposer_->admit(slot, state);
   context_->admit(slot);
@@ -113,7 +120,8 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   fill_batch(plan);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_accepted = 0;
+    span.n_tokens = span.n_settled = span.n_accepted = 0;
+    span.settled_in[0] = -1;
     span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
     span.end = SpanEnd::kRunning;
     span.active = work_[i].n_rows > 0;
@@ -269,6 +277,8 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
   // Row j of a chain is certain once token j was chosen: the anchor, then each draft that its predecessor confirmed.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
   slot.length = (chain ? slot.length : span.start) + work.committed;
+  outcome.computed = slot.length;
+  outcome.n_settled = outcome.n_tokens;
 }
 
 // Sequences that are about to draft need the whole of their context, or know where it begins.

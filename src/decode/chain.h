@@ -20,12 +20,13 @@ class ChainDecoder final : public Decoder {
   ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer);
 
   std::string name() const override;
+  StepShape shape(int32_t width) const override;
   int32_t max_width() const override { return proposer_ ? proposer_->max_width() : 1; }
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
   void register_planes(KvLayout& layout) override;
   void start(const StepLimits& limits, const KvMemory& kv) override;
-  void admit(int32_t slot, const Slot& state) override;
+  void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
 
  private:

@@ -2,8 +2,10 @@
 // A decoding method as the engine sees it. The engine plans by upper bounds and knows nothing of what a method does
 // inside a step.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "decode/slot_table.h"
@@ -19,12 +21,45 @@ struct StepLimits {
   int32_t max_slots = 0;
 };
 
+/// How a sequence moves, in the numbers that planning by upper bounds needs.
+struct StepShape {
+  /// Positions whose K and V become final together. Prefill chunks and reused prefixes consist of whole blocks.
+  int32_t block = 1;
+  /// Whether the last row of the prompt yields the first token. If not, only whole blocks of the prompt are prefilled,
+  /// and its rest belongs to the first decode span.
+  bool prefill_samples = true;
+  /// Every decode span computes the whole sequence up to its limit: nothing is prefilled, nothing is kept or reused.
+  bool whole_sequence = false;
+  int32_t rows = 1;         ///< most rows of a decode span
+  int32_t tokens = 1;       ///< most tokens it may append
+  int32_t sure_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends
+  /// A decode span touches positions below floor(known / block) * block + ahead, where `known` counts the tokens.
+  int32_t ahead = 0;
+  int32_t answer = 0;  ///< tokens of an answer whose request names no length; 0: up to the end of the context
+
+  int32_t whole_blocks(int32_t known) const { return known / block * block; }
+  /// Tokens that prefill spans compute when so many are known.
+  int32_t prefill(int32_t known) const {
+    if (whole_sequence) return 0;
+    return prefill_samples ? known : whole_blocks(known);
+  }
+  /// Of them, those that may be taken from the cache: the row that samples is always computed.
+  int32_t cacheable(int32_t known) const { return prefill(known) - (prefill_samples ? 1 : 0); }
+  /// Positions that a decode span may touch, of a sequence with `known` tokens that ends at `limit`.
+  int32_t reach(int32_t known, int32_t limit) const {
+    if (whole_sequence) return limit;
+    return std::min(whole_blocks(known) + ahead, whole_blocks(limit + block - 1));
+  }
+};
+
 class Decoder {
  public:
   virtual ~Decoder() = default;
 
   virtual std::string name() const = 0;
-  /// Most rows one decode span may have; also the most tokens it may append.
+  /// Of a request with this width; 0: without a wish.
+  virtual StepShape shape(int32_t width) const = 0;
+  /// Largest width a request may have: most tokens that one pass settles for it.
   virtual int32_t max_width() const = 0;
   virtual int32_t vocab() const = 0;
   /// Longest sequence in tokens.
@@ -34,8 +69,9 @@ class Decoder {
   /// Allocates everything a step needs. Called once, after register_planes; `kv` outlives the decoder.
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
 
-  /// Prepares a slot for a sequence; may allocate. Called on the engine's thread while no step uses the slot.
-  virtual void admit(int32_t slot, const Slot& state) = 0;
+  /// Prepares a slot for a sequence of which `tokens` are known; may allocate and correct the state. Called on the
+  /// engine's thread while no step uses the slot. The tokens may move afterwards.
+  virtual void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) = 0;
 
   /// Runs one step on the device's thread: reads the plan and the slots, advances the slots, writes result.spans[0..n).
   virtual void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) = 0;

@@ -6,31 +6,47 @@
 namespace ashlar {
 namespace {
 
+void check_autoregressive(const Model& model) {
+  if (!model.config().diffusion) return;
+  throw Error("decode", model.config().folder.string() +
+                            ": fills masked blocks instead of predicting the next token; it works without a drafter, "
+                            "by the method block-diffusion");
+}
+
 struct Method {
   const char* name;
   std::unique_ptr<Decoder> (*make)(Model& model, const DecoderSpec& spec);
 };
 
 std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
+  check_autoregressive(model);
   return std::make_unique<ChainDecoder>(model, nullptr);
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
+  check_autoregressive(model);
   auto drafter = DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(model,
                                         std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash));
 }
 
+std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
+  return std::make_unique<BlockDecoder>(model, spec.block);
+}
+
 constexpr Method kMethods[] = {
     {"autoregressive", make_autoregressive},
     {"dflash", make_dflash},
+    {"block-diffusion", make_block},
 };
 
 }  // namespace
 
 std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec) {
+  const std::string own = model.config().diffusion ? "block-diffusion" : "autoregressive";
+  const std::string& wanted = spec.method.empty() ? own : spec.method;
   for (const Method& method : kMethods) {
-    if (spec.method == method.name) return method.make(model, spec);
+    if (wanted == method.name) return method.make(model, spec);
   }
   std::string names;
   for (const std::string& name : decoder_names()) names += (names.empty() ? "" : ", ") + name;

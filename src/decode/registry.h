@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/block/block_decoder.h"
 #include "decode/decoder.h"
 #include "decode/dflash.h"
 #include "model/model.h"
@@ -15,9 +16,10 @@ namespace ashlar {
 
 /// Which method decodes, and with what.
 struct DecoderSpec {
-  std::string method = "autoregressive";
+  std::string method;             ///< empty: the model's own way, without a drafter
   std::filesystem::path drafter;  ///< its folder, for methods that have one
   DflashOptions dflash;
+  BlockOptions block = {};
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

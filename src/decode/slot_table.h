@@ -15,7 +15,8 @@ struct Slot {
   int32_t length = 0;   ///< tokens whose K and V are in the cache; also the position of the anchor
   int32_t anchor = -1;  ///< the newest token, not in the cache yet; -1 before the prompt's last chunk
   int32_t limit = 0;    ///< the sequence ends when it has this many tokens, prompt included
-  int32_t width = 1;    ///< most rows this request's decode spans use
+  int32_t prompt_length = 0;
+  int32_t width = 1;  ///< most tokens that a pass settles for this request
   bool done = false;
   SamplingParams params;
   std::vector<int32_t> stop_ids;

@@ -10,7 +10,7 @@
 
 namespace ashlar {
 
-/// Most rows of one verify span: anchor and drafts.
+/// Most tokens that one span settles: rows of a verify span (anchor and drafts), positions of a block.
 inline constexpr int32_t kMaxWidth = 64;
 
 /// Rows of one sequence in one step.
@@ -39,12 +39,16 @@ enum class SpanEnd : uint8_t {
 
 /// What became of one span.
 struct SpanResult {
-  int32_t n_tokens = 0;  ///< tokens appended to the sequence
+  int32_t n_tokens = 0;   ///< tokens appended to the sequence
+  int32_t n_settled = 0;  ///< tokens that this step decided, wherever they stand
+  int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;  ///< drafts among the tokens
   SpanEnd end = SpanEnd::kRunning;
   bool active = false;  ///< false: the sequence had ended before the step ran
   int32_t tokens[kMaxWidth] = {};
+  /// For tokens of a block: the pass over the block, from 0, that decided each. -1 in the first place: not known.
+  int16_t settled_in[kMaxWidth] = {-1};
 };
 
 struct StepTimes {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/constrain.h"
 #include "decode/noise.h"
 
 namespace ashlar {
@@ -36,24 +37,6 @@ int32_t sample_by_rejection(const float* logits, int32_t vocab, const Slot& slot
     }
   }
   return pick_candidate(kept, total, uniform_at(slot, position, noise::Domain::kResample));
-}
-
-enum class Masked : uint8_t { kNo, kSome, kAll };
-
-// Masks the row by the slot's constraint, if there is one.
-Masked constrain(float* logits, int32_t vocab, const Slot& slot, SamplerScratch& scratch) {
-  std::vector<uint32_t>& allowed = scratch.allowed;
-  if (slot.constraint == nullptr) return Masked::kNo;
-  allowed.resize((static_cast<size_t>(vocab) + 31) / 32);
-  if (!slot.constraint->mask(allowed)) return Masked::kNo;
-  if (vocab % 32 != 0) allowed.back() &= (1U << (vocab % 32)) - 1;
-  if (std::all_of(allowed.begin(), allowed.end(), [](uint32_t word) { return word == 0; })) return Masked::kAll;
-  mask_logits(logits, vocab, allowed);
-  return Masked::kSome;
-}
-
-bool is_allowed(const std::vector<uint32_t>& allowed, int32_t token) {
-  return (allowed[static_cast<size_t>(token) / 32] >> (token % 32) & 1U) != 0;
 }
 
 void fail(Slot& slot, SpanResult& result) {

@@ -53,8 +53,11 @@ class Engine::Impl {
       : options_(options), decoder_(std::move(decoder)), slots_(options.max_sequences) {
     check_options(options);
     // Every running sequence must be able to decode in the same step, with room left for a piece of someone's prompt.
-    const int32_t decode_rows = options.max_sequences * decoder_->max_width();
-    const int32_t max_rows = std::max(options.max_step_rows, decode_rows + std::min(options.prefill_chunk, 64));
+    // Where a span is as long as its sequence, they take turns.
+    const StepShape shape = decoder_->shape(0);
+    const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
+    const int32_t prefill_rows = std::max(std::min(options.prefill_chunk, 64), shape.block);
+    const int32_t max_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
     KvLayout layout;
     decoder_->register_planes(layout);
     const int32_t pages = choose_pages(options, layout.bytes_per_page(), decoder_->max_positions());
@@ -166,13 +169,14 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   const auto length = static_cast<int32_t>(request.prompt.size());
   const int32_t longest = decoder_->max_positions();
   sequence->prompt_length = length;
-  sequence->limit = request.max_tokens > 0
-                        ? static_cast<int32_t>(std::min<int64_t>(int64_t{length} + request.max_tokens, longest))
-                        : longest;
+  sequence->shape = decoder_->shape(request.width);
+  const int32_t wanted = request.max_tokens > 0 ? request.max_tokens : sequence->shape.answer;
+  sequence->limit = wanted > 0 ? static_cast<int32_t>(std::min<int64_t>(int64_t{length} + wanted, longest)) : longest;
+  if (sequence->shape.whole_sequence) sequence->shape.rows = sequence->limit;
   sequence->tokens.reserve(sequence->limit);
   sequence->tokens = request.prompt;
   sequence->tokens.reserve(sequence->limit);
-  sequence->pages.reserve(pages_for(sequence->limit));
+  sequence->pages.reserve(pages_for(sequence->shape.reach(sequence->limit, sequence->limit)));
   RequestStats& stats = sequence->stats;
   stats.prompt_tokens = length;
   stats.accepted_at.resize(decoder_->max_width());

@@ -30,7 +30,8 @@ struct EngineCounters {
   uint64_t prefill_tokens = 0;
   uint64_t cached_tokens = 0;
   uint64_t generated_tokens = 0;
-  uint64_t verify_spans = 0;
+  uint64_t verify_spans = 0;  ///< decode spans that ran
+  uint64_t settled = 0;       ///< tokens that they decided
   uint64_t drafted = 0;
   uint64_t accepted = 0;
   uint64_t preemptions = 0;
@@ -68,7 +69,7 @@ class Engine {
   /// Longest sequence in tokens, prompt included.
   int32_t max_positions() const;
   int32_t vocab() const;
-  /// Most rows of a verify span.
+  /// Largest width of a request.
   int32_t max_width() const;
   std::string decoder_name() const;
 

@@ -9,6 +9,7 @@ void EventQueue::on_tokens(const TokensEvent& event) {
   chunk.tokens.assign(event.tokens, event.tokens + event.n);
   chunk.n_drafted = event.n_drafted;
   if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
+  if (event.settled_in != nullptr) chunk.settled_in.assign(event.settled_in, event.settled_in + event.n);
   {
     const std::lock_guard lock(mutex_);
     chunks_.emplace_back(std::move(chunk));

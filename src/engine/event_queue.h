@@ -16,6 +16,7 @@ struct TokenChunk {
   std::vector<int32_t> tokens;
   int32_t n_drafted = 0;
   std::vector<TokenLogprobs> logprobs;  // as many as tokens, or none
+  std::vector<int16_t> settled_in;      // as many as tokens, or none
 };
 
 using Event = std::variant<TokenChunk, EndEvent>;

@@ -27,13 +27,13 @@ struct RequestStats {
   int32_t cached_tokens = 0;  ///< of the prompt, found in the prefix cache at first admission
   int32_t generated_tokens = 0;
   int32_t preemptions = 0;
-  int32_t verify_steps = 0;  ///< decode steps that ran for this request
+  int32_t verify_steps = 0;  ///< decode spans that ran for this request: passes of the target
   int32_t drafted = 0;
   int32_t accepted = 0;
   /// accepted_at[k]: steps in which at least k + 1 drafts were accepted; drafted_at[k]: steps that proposed at least k
   /// + 1.
   std::vector<int32_t> accepted_at, drafted_at;
-  /// lengths[n]: steps that appended n tokens (n >= 1, the bonus included).
+  /// lengths[n]: decode spans that settled n tokens (the bonus of a chain included).
   std::vector<int32_t> lengths;
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;  ///< monotonic; 0: never
 
@@ -47,6 +47,9 @@ struct TokensEvent {
   int32_t n = 0;
   int32_t n_drafted = 0;                    ///< how many of them came from accepted drafts (the first ones)
   const TokenLogprobs* logprobs = nullptr;  ///< [n], or null if not asked for
+  /// Where tokens of a block are settled in any order: the pass over the block, from 0, that settled each, [n]. Or
+  /// null.
+  const int16_t* settled_in = nullptr;
 };
 
 struct EndEvent {
@@ -69,7 +72,7 @@ struct Request {
   SamplingParams sampling;
   int32_t max_tokens = 0;         ///< 0: up to the context limit
   std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it
-  int32_t width = 0;              ///< most rows of a verify span; 0: the method's own. 1: plain decoding
+  int32_t width = 0;              ///< most tokens a pass may settle; 0: the method's own. 1: plain decoding
   uint64_t salt = 0;              ///< prefix-cache tenant
   std::shared_ptr<EventSink> sink;
   std::shared_ptr<TokenConstraint> constraint;  ///< one object for each request; null: anything goes

@@ -14,7 +14,11 @@ int32_t pages_for(int32_t tokens) { return (tokens + kPageTokens - 1) / kPageTok
 
 Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages,
                      int32_t max_step_rows)
-    : options_(options), decoder_(decoder), slots_(slots), cache_(pages), max_step_rows_(max_step_rows) {
+    : options_(options),
+      decoder_(decoder),
+      slots_(slots),
+      cache_(pages, PrefixIndex::mix, decoder.shape(0).block),
+      max_step_rows_(max_step_rows) {
   running_.reserve(options.max_sequences);
   for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
@@ -86,14 +90,13 @@ void Scheduler::plan_decodes(Step& step) {
     const auto known = static_cast<int32_t>(sequence.tokens.size());
     const int32_t left = sequence.limit - known - sequence.inflight_sure;
     if (left <= 0) continue;  // the steps in flight take it to its limit
-    const int32_t wanted = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
-    const int32_t width = std::min({wanted, decoder_.max_width(), left});
-    // The newest known token is at most known + inflight_tokens - 1, which is where the anchor stands.
-    const int32_t reach = std::min(known + sequence.inflight_tokens - 1 + width, sequence.limit);
-    if (!grow(sequence, reach)) continue;
-    step.plan.spans.push_back({sequence.slot, nullptr, 0, width, true, sequence.pages.data()});
-    step.plan.n_rows += width;
-    step.members.push_back({&sequence, width, 1, 0});
+    const StepShape& shape = sequence.shape;
+    if (step.plan.n_rows + shape.rows > max_step_rows_) continue;  // its turn comes when older ones have ended
+    const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
+    if (!grow(sequence, shape.reach(most, sequence.limit))) continue;
+    step.plan.spans.push_back({sequence.slot, nullptr, 0, shape.rows, true, sequence.pages.data()});
+    step.plan.n_rows += shape.rows;
+    step.members.push_back({&sequence, std::min(shape.tokens, left), shape.sure_tokens, 0});
   }
 }
 
@@ -114,16 +117,20 @@ void Scheduler::drop_preempted(Step& step) {
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
-  const int32_t rows =
-      std::min({options_.prefill_chunk, sequence.prefill_end - sequence.planned, max_step_rows_ - step.plan.n_rows});
+  const StepShape& shape = sequence.shape;
+  const int32_t left = sequence.prefill_end - sequence.planned;
+  // In whole blocks, which prefill_end and planned consist of as well where blocks are longer than a row.
+  int32_t rows = shape.whole_blocks(std::max(options_.prefill_chunk, shape.block));
+  rows = std::min({rows, left, shape.whole_blocks(max_step_rows_ - step.plan.n_rows)});
   if (rows <= 0) return;
   const int32_t to = sequence.planned + rows;
   const bool last = to == sequence.prefill_end;
   if (!grow(sequence, to)) return;
-  step.plan.spans.push_back(
-      {sequence.slot, sequence.tokens.data() + sequence.planned, sequence.planned, rows, last, sequence.pages.data()});
+  step.plan.spans.push_back({sequence.slot, sequence.tokens.data() + sequence.planned, sequence.planned, rows,
+                             last && shape.prefill_samples, sequence.pages.data()});
   step.plan.n_rows += rows;
-  step.members.push_back({&sequence, last ? 1 : 0, last ? 1 : 0, to});
+  const int32_t tokens = last && shape.prefill_samples ? 1 : 0;
+  step.members.push_back({&sequence, tokens, tokens, to});
   sequence.planned = to;
   if (last) sequence.state = SequenceState::kDecode;
 }
@@ -140,16 +147,18 @@ void Scheduler::admit_waiting(Step& step) {
                                         [](RequestId id, const Owned& other) { return id < other->id; });
     running_.insert(place, std::move(waiting_.front()));
     waiting_.pop_front();
-    add_prefill(step, sequence);
+    if (sequence.state == SequenceState::kPrefill) add_prefill(step, sequence);
   }
 }
 
 bool Scheduler::admit(Sequence& sequence) {
   const auto known = static_cast<int32_t>(sequence.tokens.size());
   int32_t cached = 0;
-  // The last token is always computed: its logits are what comes next.
-  if (options_.prefix_cache) cached = cache_.match(sequence.tokens, known - 1, sequence.pages, sequence.request.salt);
-  const int32_t reach = std::min(known + decoder_.max_width(), sequence.limit);
+  const StepShape& shape = sequence.shape;
+  if (options_.prefix_cache && !shape.whole_sequence) {
+    cached = cache_.match(sequence.tokens, shape.cacheable(known), sequence.pages, sequence.request.salt);
+  }
+  const int32_t reach = shape.reach(std::min(known + shape.sure_tokens, sequence.limit), sequence.limit);
   if (cache_.available() < pages_for(reach) - static_cast<int32_t>(sequence.pages.size())) {
     cache_.release(sequence.pages);
     sequence.pages.clear();
@@ -157,14 +166,15 @@ bool Scheduler::admit(Sequence& sequence) {
   }
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
-  sequence.prefill_end = known;
+  sequence.prefill_end = shape.prefill(known);
   sequence.planned = sequence.computed = cached;
-  sequence.state = SequenceState::kPrefill;
+  sequence.state = cached < sequence.prefill_end ? SequenceState::kPrefill : SequenceState::kDecode;
 
   Slot& slot = slots_[sequence.slot];
   slot.length = cached;
   slot.anchor = -1;
   slot.limit = sequence.limit;
+  slot.prompt_length = sequence.prompt_length;
   slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
   slot.done = false;
   slot.params = sequence.request.sampling;
@@ -181,7 +191,7 @@ bool Scheduler::admit(Sequence& sequence) {
       }
     }
   }
-  decoder_.admit(sequence.slot, slot);
+  decoder_.admit(sequence.slot, slot, sequence.tokens);
   if (!sequence.admitted_before) {
     sequence.admitted_before = true;
     sequence.stats.cached_tokens = cached;
@@ -233,8 +243,8 @@ void Scheduler::collect(Step& step) {
     }
     const SpanResult& span = step.result.spans[i];
     if (!span.active) continue;
+    sequence.computed = span.computed;
     if (member.prefill_to > 0) {
-      sequence.computed = member.prefill_to;
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
     } else {
       count_step(sequence, span);
@@ -258,8 +268,9 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   stats.accepted += span.n_accepted;
   for (int32_t k = 0; k < span.n_drafted; ++k) ++stats.drafted_at[k];
   for (int32_t k = 0; k < span.n_accepted; ++k) ++stats.accepted_at[k];
-  ++stats.lengths[span.n_tokens];
+  ++stats.lengths[span.n_settled];
   ++totals_.verify_spans;
+  totals_.settled += span.n_settled;
   totals_.drafted += span.n_drafted;
   totals_.accepted += span.n_accepted;
 }
@@ -268,20 +279,18 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
   if (span.n_tokens > 0) {
     if (sequence.stats.first_token_ns == 0) sequence.stats.first_token_ns = now_ns();
     sequence.tokens.insert(sequence.tokens.end(), span.tokens, span.tokens + span.n_tokens);
-    sequence.computed = static_cast<int32_t>(sequence.tokens.size()) - 1;
     sequence.stats.generated_tokens += span.n_tokens;
     totals_.generated_tokens += span.n_tokens;
     TokensEvent event;
     event.tokens = sequence.tokens.data() + sequence.tokens.size() - span.n_tokens;
     event.n = span.n_tokens;
     event.n_drafted = span.n_accepted;
+    event.settled_in = span.settled_in[0] >= 0 ? span.settled_in : nullptr;
     event.logprobs = sequence.request.sampling.wants_logprobs() ? logprobs : nullptr;
     sequence.request.sink->on_tokens(event);
   }
-  if (options_.prefix_cache) {
-    const auto full = static_cast<size_t>(sequence.computed / kPageTokens);
-    cache_.publish(std::span(sequence.tokens).first(full * kPageTokens), std::span(sequence.pages).first(full),
-                   sequence.request.salt);
+  if (options_.prefix_cache && !sequence.shape.whole_sequence) {
+    cache_.publish(std::span(sequence.tokens).first(sequence.computed), sequence.pages, sequence.request.salt);
   }
   if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
   if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "decode/decoder.h"
 #include "engine/request.h"
 
 namespace ashlar {
@@ -25,6 +26,7 @@ struct Sequence {
       pages;  ///< page i holds K and V of positions [16 i, 16 i + 16); capacity for `limit`, entries never move
   int32_t prompt_length = 0;
   int32_t limit = 0;  ///< most tokens, prompt included
+  StepShape shape;
 
   SequenceState state = SequenceState::kWaiting;
   int32_t slot = -1;
@@ -37,7 +39,7 @@ struct Sequence {
   bool admitted_before = false;
   RequestStats stats;
 
-  /// Tokens whose K and V are in the cache for certain: all but the newest while decoding.
+  /// Tokens whose K and V are in the cache for certain: all but the newest, or those of the newest block.
   int32_t computed = 0;
 };
 

@@ -16,7 +16,7 @@ constexpr int kPrefillEvery = 5;  // they take long
 constexpr int32_t kStepRows = 512;
 constexpr int32_t kConcurrentTokens = 64;
 
-bool has_drafter(const BenchSubject& subject) { return subject.drafted.method != "autoregressive"; }
+bool has_drafter(const BenchSubject& subject) { return !subject.drafted.drafter.empty(); }
 
 // All prompts over and over, cut to `length` at the front, so that the end is the end of a prompt.
 std::vector<int32_t> long_prompt(const std::vector<std::vector<int32_t>>& prompts, int32_t length) {

@@ -83,7 +83,7 @@ struct BenchResult {
 struct BenchSubject {
   Ops* ops = nullptr;
   Model* model = nullptr;
-  DecoderSpec drafted;  ///< method "autoregressive" if there is no drafter
+  DecoderSpec drafted;  ///< without a drafter: the model's own way
   EngineOptions engine;
   std::vector<std::vector<int32_t>> prompts;  ///< token ids, ready for an answer
 };

@@ -7,7 +7,7 @@ namespace ashlar {
 
 StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
                      int32_t width, int32_t max_rows)
-    : decoder_(std::move(decoder)), slots_(1), width_(width) {
+    : decoder_(std::move(decoder)), slots_(1), prompt_(prompt), shape_(decoder_->shape(width)) {
   const auto length = static_cast<int32_t>(prompt.size());
   KvLayout layout;
   decoder_->register_planes(layout);
@@ -21,21 +21,28 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   Slot& slot = slots_[0];
   slot.limit = length + max_tokens;
   slot.width = width;
-  decoder_->admit(0, slot);
-  for (int32_t start = 0; start < length; start += max_rows) {
-    const int32_t rows = std::min(max_rows, length - start);
-    plan_.spans = {{0, prompt.data() + start, start, rows, start + rows == length, pages_.data()}};
+  slot.prompt_length = length;
+  decoder_->admit(0, slot, prompt_);
+  const int32_t prefill = shape_.prefill(length);
+  for (int32_t start = 0; start < prefill;) {
+    const int32_t rows = std::min(shape_.whole_blocks(max_rows), prefill - start);
+    const bool samples = shape_.prefill_samples && start + rows == length;
+    plan_.spans = {{0, prompt.data() + start, start, rows, samples, pages_.data()}};
     plan_.n_rows = rows;
     decoder_->launch(plan_, slots_, result_);
+    start += rows;
   }
   after_prompt_ = slot;
-  plan_.spans = {{0, nullptr, 0, width_, true, pages_.data()}};
-  plan_.n_rows = width_;
+  plan_.spans = {{0, nullptr, 0, shape_.rows, true, pages_.data()}};
+  plan_.n_rows = shape_.rows;
 }
 
 void StepBench::step() {
   // A step that could not use its whole width for nearness of the limit would be cheaper than others.
-  if (slots_[0].done || slots_[0].length + width_ >= slots_[0].limit) slots_[0] = after_prompt_;
+  if (slots_[0].done || slots_[0].length + shape_.rows >= slots_[0].limit) {
+    slots_[0] = after_prompt_;
+    if (!shape_.prefill_samples) decoder_->admit(0, slots_[0], prompt_);  // it holds tokens between steps
+  }
   decoder_->launch(plan_, slots_, result_);
   times_.push_back(result_.times);
   tokens_ += result_.spans[0].n_tokens;

@@ -34,7 +34,8 @@ class StepBench {
   Slot after_prompt_;
   StepPlan plan_;
   StepResult result_;
-  int32_t width_;
+  std::vector<int32_t> prompt_;
+  StepShape shape_;
   std::vector<StepTimes> times_;
   int64_t tokens_ = 0;
 };

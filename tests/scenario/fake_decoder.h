@@ -36,6 +36,12 @@ class FakeDecoder final : public Decoder {
 
   std::string name() const override { return "fake"; }
   int32_t max_width() const override { return width_; }
+  StepShape shape(int32_t width) const override {
+    StepShape shape;
+    shape.rows = shape.tokens = width > 0 ? width : width_;
+    shape.ahead = shape.rows - 1;
+    return shape;
+  }
   int32_t vocab() const override { return kFakeVocab; }
   int32_t max_positions() const override { return longest_; }
   void register_planes(KvLayout& layout) override { plane_ = layout.add_plane("fake", kPageTokens * sizeof(int32_t)); }
@@ -43,7 +49,7 @@ class FakeDecoder final : public Decoder {
     limits_ = limits;
     kv_ = &kv;
   }
-  void admit(int32_t, const Slot&) override {}
+  void admit(int32_t, Slot&, std::span<const int32_t>) override {}
 
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
@@ -98,7 +104,7 @@ class FakeDecoder final : public Decoder {
     ASHLAR_CHECK_EQ(slot.length, span.start);
     result.active = true;
     for (int32_t r = 0; r < span.n_rows; ++r) cell(span, span.start + r) = span.prompt[r];
-    slot.length = span.start + span.n_rows;
+    slot.length = result.computed = span.start + span.n_rows;
     if (span.samples) finish(slot, result, fake_next(read(span, slot.length)), slot.length);
   }
 
@@ -117,7 +123,8 @@ class FakeDecoder final : public Decoder {
     }
     result.n_drafted = width - 1;
     result.n_accepted = result.n_tokens - 1;
-    slot.length = base + result.n_tokens;
+    slot.length = result.computed = base + result.n_tokens;
+    result.n_settled = result.n_tokens;
   }
 
   const int32_t width_;

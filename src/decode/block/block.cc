@@ -1,0 +1,34 @@
+#include "decode/block/block.h"
+
+namespace ashlar {
+
+void Block::open(int32_t position, int32_t length, int32_t mask_id) {
+  start = position;
+  n = length;
+  pass = 0;
+  finished = impossible = false;
+  holes = positions();
+  given = 0;
+  ids.fill(mask_id);
+  settled_in.fill(0);
+  memory = {};
+}
+
+void Block::give(int32_t i, int32_t id) {
+  ids[i] = id;
+  holes &= ~(Positions{1} << i);
+  given |= Positions{1} << i;
+}
+
+void Block::settle(int32_t i, int32_t id, const SamplingParams& params, TokenCounts& counts) {
+  if (params.has_penalties()) {
+    if (!has(holes, i)) counts.remove_answer(ids[i]);
+    counts.add_answer(id);
+  }
+  ids[i] = id;
+  holes &= ~(Positions{1} << i);
+  settled_in[i] = static_cast<int16_t>(pass);
+  if (params.wants_logprobs()) settled_logprobs[i] = logprobs[i];
+}
+
+}  // namespace ashlar

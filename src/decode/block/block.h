@@ -1,0 +1,49 @@
+#pragma once
+// The block that a sequence is filling: the only state block decoding keeps between passes.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decode/block/unmask_rule.h"
+#include "decode/sampler.h"
+#include "decode/slot_table.h"
+
+namespace ashlar {
+
+struct Block {
+  int32_t start = 0;                     ///< position of its first token
+  int32_t n = 0;                         ///< positions
+  int32_t emitted = 0;                   ///< absolute: tokens before this position are the sequence's already
+  int32_t pass = 0;                      ///< passes over it so far
+  bool unsealed = false;                 ///< K and V of the block before it are not final yet; its tokens are `before`
+  bool finished = false;                 ///< no token will change any more
+  Positions holes = 0;                   ///< a bitmap, never a token id: a mask token in a prompt is text
+  Positions given = 0;                   ///< filled by the prompt
+  std::array<int32_t, kMaxWidth> ids{};  ///< the mask id at holes
+  std::array<int32_t, kMaxWidth> before{};
+  std::array<int16_t, kMaxWidth> settled_in{};
+  RuleMemory memory;
+  // Of the newest pass:
+  std::array<int32_t, kMaxWidth> candidates{};
+  std::array<float, kMaxWidth> confidence{};
+  std::array<RowStatistics, kMaxWidth> statistics{};
+  std::vector<TokenLogprobs> logprobs;  ///< [n] if asked for: of the candidate until settled, then of the token
+  std::vector<TokenLogprobs> settled_logprobs;
+  bool impossible = false;      ///< the constraint allows no token at the next position
+  std::vector<int32_t> tokens;  ///< where a pass computes the whole sequence: all of it before `start`
+
+  int32_t end() const { return start + n; }
+  Positions positions() const { return first_positions(n); }
+  Positions settled() const { return positions() & ~holes & ~given; }
+
+  /// Begins the block at `position`, all holes.
+  void open(int32_t position, int32_t length, int32_t mask_id);
+  /// Fills position i (of the block) with what the prompt has there.
+  void give(int32_t i, int32_t id);
+  /// Fills hole i, or replaces its token, in the current pass.
+  void settle(int32_t i, int32_t id, const SamplingParams& params, TokenCounts& counts);
+};
+
+}  // namespace ashlar

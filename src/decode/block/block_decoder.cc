@@ -1,0 +1,358 @@
+#include "decode/block/block_decoder.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int32_t kUsualWholeBlock = 32;    // positions filled before later ones by models without blocks
+constexpr int32_t kUsualWholeAnswer = 128;  // tokens: such a model must know the answer's length
+
+BlockDiffusion diffusion_of(const Model& model) {
+  if (!model.config().diffusion) {
+    throw Error("decode", model.config().folder.string() + ": is an autoregressive model (" + model.config().family +
+                              "); block-diffusion decoding needs a model that fills masked blocks");
+  }
+  return *model.config().diffusion;
+}
+
+int32_t choose_block(const BlockDiffusion& diffusion, const BlockOptions& options) {
+  int32_t block = diffusion.block_size > 0 ? diffusion.block_size : kUsualWholeBlock;
+  if (options.block_size > 0) block = options.block_size;
+  if (block > kMaxWidth) {
+    throw Error("decode",
+                "the block size is " + std::to_string(block) + "; expected 1 to " + std::to_string(kMaxWidth));
+  }
+  return block;
+}
+
+int32_t lowest(Positions positions) { return std::countr_zero(positions); }
+
+}  // namespace
+
+BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
+    : model_(model),
+      diffusion_(diffusion_of(model)),
+      whole_(diffusion_.block_size == 0),
+      block_(choose_block(diffusion_, options)),
+      fuses_seal_(options.fuses_seal),
+      rule_(make_rule(options.rule, block_)),
+      candidate_options_{vocab(), diffusion_.mask_id, rule_->wants_entropy(), rule_->repeat_penalty()} {}
+
+StepShape BlockDecoder::shape(int32_t) const {
+  StepShape shape;
+  shape.prefill_samples = false;
+  shape.tokens = block_;
+  shape.sure_tokens = 0;
+  if (whole_) {
+    shape.whole_sequence = true;
+    shape.rows = max_positions();
+    shape.answer = kUsualWholeAnswer;
+  } else {
+    shape.block = block_;
+    shape.rows = 2 * block_;
+    shape.ahead = block_;
+  }
+  return shape;
+}
+
+void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
+  kv_ = &kv;
+  model_.reserve(limits.max_rows);
+  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
+  logits_ = std::make_unique<LogitsBuffer>(model_.ops(), kLogitRows, vocab());
+  blocks_.resize(limits.max_slots);
+  work_.reserve(limits.max_spans);
+  jobs_.reserve(static_cast<size_t>(limits.max_spans) * block_);
+  scratch_.resize(limits.max_spans);
+  for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
+}
+
+// A block that was interrupted begins again, and fills up in the same order as before: its tokens that the sequence has
+// already are found anew, not repeated. Under a constraint, which cannot go back, they stay where they are; there the
+// order is from left to right, so that nothing else is lost.
+void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
+  Block& block = blocks_[slot];
+  const auto known = static_cast<int32_t>(tokens.size());
+  const int32_t from = whole_ ? state.prompt_length : 0;
+  const int32_t start = from + (known - from) / block_ * block_;
+  block.open(start, whole_ ? std::min(block_, state.limit - start) : block_, diffusion_.mask_id);
+  block.emitted = known;
+  const int32_t given_end = state.constraint != nullptr ? known : std::min(known, state.prompt_length);
+  for (int32_t p = start; p < given_end; ++p) block.give(p - start, tokens[p]);
+  if (state.params.has_penalties()) {
+    for (int32_t p = std::max(start, given_end); p < known; ++p) state.counts.remove_answer(tokens[p]);
+  }
+  block.unsealed = false;
+  if (whole_) {
+    block.tokens.reserve(state.limit);
+    block.tokens.assign(tokens.begin(), tokens.begin() + start);
+  } else if (start > 0) {
+    std::copy_n(tokens.begin() + (start - block_), block_, block.before.begin());
+    // The token at the block's first position comes from the row before it, which is computed once more.
+    block.unsealed = diffusion_.token_shift > 0 && has(block.holes, 0);
+  }
+  if (state.params.wants_logprobs()) {
+    block.logprobs.resize(block_);
+    block.settled_logprobs.resize(block_);
+  }
+}
+
+void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
+  const int64_t begin = now_ns();
+  fill_batch(plan, slots);
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    SpanResult& span = result.spans[i];
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = 0;
+    span.end = SpanEnd::kRunning;
+    span.active = work_[i].n_rows > 0;
+  }
+  result.times = {};
+  if (batch_->n() == 0) return;
+  const Tensor hidden = model_.forward(*batch_, *kv_, {});
+  const int64_t forwarded = now_ns();
+  result.times.verify_ns = forwarded - begin;
+  find_candidates(plan, slots, hidden, result.times);
+  const int64_t found = now_ns();
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    const Span& span = plan.spans[i];
+    Slot& slot = slots[span.slot];
+    if (work_[i].block != nullptr) {
+      settle(work_[i], slot, result.spans[i]);
+      emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
+      finish(work_[i], slot);
+    } else if (work_[i].n_rows > 0) {
+      slot.length = span.start + span.n_rows;
+    }
+    result.spans[i].computed = slot.length;
+  }
+  result.times.sample_ns += now_ns() - found;
+}
+
+void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
+  batch_->clear();
+  work_.clear();
+  for (const Span& span : plan.spans) {
+    Work& work = work_.emplace_back();
+    const int32_t before = batch_->n();
+    work.first_output = batch_->n_outputs();
+    Slot& slot = slots[span.slot];
+    if (span.prompt != nullptr) {
+      add_prefill(span);
+    } else if (!slot.done) {
+      work.block = &blocks_[span.slot];
+      if (slot.constraint != nullptr) force(*work.block, slot);
+      add_block(span, slot, work);
+    }
+    work.n_rows = batch_->n() - before;
+    work.n_outputs = batch_->n_outputs() - work.first_output;
+  }
+}
+
+void BlockDecoder::add_prefill(const Span& span) {
+  batch_->begin_sequence(span.pages);
+  for (int32_t r = 0; r < span.n_rows; ++r) {
+    const int32_t position = span.start + r;
+    batch_->add_row(span.prompt[r], position, position / block_ * block_ + block_);
+  }
+}
+
+void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
+  Block& block = *work.block;
+  work.seals = block.unsealed;
+  // Where a row predicts the token after it, the seal yields the block's first token, which the first pass over the
+  // block needs.
+  const bool seal_yields = work.seals && diffusion_.token_shift > 0 && has(block.holes, 0);
+  work.denoises = !work.seals || (fuses_seal_ && !seal_yields);
+  if (work.denoises) {
+    work.wanted = rule_->edits() ? block.positions() & ~block.given : block.holes;
+  } else if (seal_yields) {
+    work.wanted = 1;
+  }
+  const auto add = [&](int32_t id, int32_t position, int32_t end) {
+    batch_->add_row(id, position, end);
+    const int32_t of = position + diffusion_.token_shift - block.start;
+    if (of >= 0 && of < block.n && has(work.wanted, of)) batch_->want_output();
+  };
+  batch_->begin_sequence(span.pages);
+  if (whole_) {
+    for (int32_t p = 0; p < block.start; ++p) add(block.tokens[p], p, slot.limit);
+    for (int32_t i = 0; i < block.n; ++i) add(block.ids[i], block.start + i, slot.limit);
+    for (int32_t p = block.end(); p < slot.limit; ++p) add(diffusion_.mask_id, p, slot.limit);
+    return;
+  }
+  for (int32_t i = 0; work.seals && i < block.n; ++i) add(block.before[i], block.start - block.n + i, block.start);
+  for (int32_t i = 0; work.denoises && i < block.n; ++i) add(block.ids[i], block.start + i, block.end());
+}
+
+void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times) {
+  struct Chunk {
+    BlockDecoder* self;
+    const StepPlan* plan;
+    SlotTable* slots;
+    Tensor logits;
+    int32_t first_output;
+  };
+  for (size_t first = 0; first < work_.size();) {
+    size_t last = first;
+    int32_t rows = 0;
+    jobs_.clear();
+    for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
+      const Work& work = work_[last];
+      rows += work.n_outputs;
+      if (work.n_outputs == 0) continue;
+      const auto span = static_cast<int32_t>(last);
+      if (is_plain(slots[plan.spans[last].slot], candidate_options_)) {
+        for (int32_t i = 0; i < work.n_outputs; ++i) jobs_.push_back({span, i, 1});
+      } else {
+        jobs_.push_back({span, 0, work.n_outputs});
+      }
+    }
+    const int64_t begin = now_ns();
+    Chunk chunk = {this, &plan, &slots, logits_->rows(rows), work_[first].first_output};
+    if (rows > 0) {
+      model_.head({hidden.row(chunk.first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+    }
+    const int64_t headed = now_ns();
+    model_.ops().for_each(
+        static_cast<int32_t>(jobs_.size()),
+        [](void* context, int32_t i) {
+          const auto* c = static_cast<const Chunk*>(context);
+          const Job& job = c->self->jobs_[i];
+          const int32_t row = c->self->work_[job.span].first_output + job.first - c->first_output;
+          c->self->run_job(job, (*c->slots)[c->plan->spans[job.span].slot], c->logits.row(row));
+        },
+        &chunk);
+    times.verify_ns += headed - begin;
+    times.sample_ns += now_ns() - headed;
+    first = last;
+  }
+}
+
+void BlockDecoder::run_job(const Job& job, const Slot& slot, float* logits) {
+  const Work& work = work_[job.span];
+  Positions left = work.wanted;
+  for (int32_t i = 0; i < job.first; ++i) left &= left - 1;
+  const int32_t next = slot.constraint != nullptr ? lowest(work.block->holes) : -1;
+  for (int32_t i = 0; i < job.n; ++i, left &= left - 1, logits += vocab()) {
+    const int32_t position = lowest(left);
+    if (slot.constraint != nullptr && position != next) continue;  // filled from left to right
+    find_candidate(*work.block, position, position == next, slot, candidate_options_, logits, scratch_[job.span]);
+  }
+}
+
+Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
+  BlockView view;
+  view.n = block.n;
+  view.pass = block.pass;
+  view.holes = view.open = block.holes;
+  if (slot.constraint != nullptr) {
+    view.open = block.holes & -block.holes;
+  } else if (diffusion_.sub_block > 0 && block.holes != 0) {
+    const int32_t first = lowest(block.holes) / diffusion_.sub_block * diffusion_.sub_block;
+    view.open &= first_positions(diffusion_.sub_block) << first;
+  }
+  view.settled = block.settled();
+  view.ids = block.ids.data();
+  view.candidates = block.candidates.data();
+  view.confidence = block.confidence.data();
+  view.statistics = block.statistics.data();
+  if (slot.constraint != nullptr) return {.settle = view.open};
+  Verdict verdict = rule_->judge(view, block.memory);
+  verdict.settle &= view.open;
+  for (Positions left = verdict.settle; count(left) > slot.width;) {  // the request wants fewer at a time
+    Positions kept = 0;
+    for (int32_t i = 0; i < slot.width; ++i) kept |= Positions{1} << most_confident(view, left & ~kept);
+    left = verdict.settle = kept;
+  }
+  ASHLAR_CHECK(verdict.settle != 0 || view.open == 0 || rule_->edits());
+  return verdict;
+}
+
+void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
+  Block& block = *work.block;
+  if (work.seals) {
+    block.unsealed = false;
+    slot.length = block.start;
+  }
+  Verdict verdict;
+  if (work.wanted != 0) {
+    if (block.impossible) {
+      result.end = SpanEnd::kError;
+      slot.done = true;
+      return;
+    }
+    verdict = work.denoises ? judge(block, slot) : Verdict{.settle = work.wanted};
+    for (Positions left = verdict.settle | verdict.edit; left != 0; left &= left - 1) {
+      const int32_t i = lowest(left);
+      block.settle(i, block.candidates[i], slot.params, slot.counts);
+      if (slot.constraint != nullptr) slot.constraint->advance(block.ids[i]);
+    }
+    result.n_settled = count(verdict.settle);
+    ++block.pass;
+  }
+  block.finished =
+      rule_->edits() && slot.constraint == nullptr ? verdict.finished && block.holes == 0 : block.holes == 0;
+  // What the pass saw is what stays: its K and V are final, and no seal is needed.
+  work.saw_final = work.denoises && block.finished && (verdict.settle | verdict.edit) == 0;
+}
+
+// Fills what the constraint leaves no choice about, without asking the model.
+void BlockDecoder::force(Block& block, Slot& slot) {
+  if (slot.params.wants_logprobs()) return;  // which only the model can give
+  std::vector<uint32_t>& allowed = scratch_.front().allowed;
+  allowed.resize((static_cast<size_t>(vocab()) + 31) / 32);
+  while (block.holes != 0 && slot.constraint->mask(allowed)) {
+    if (vocab() % 32 != 0) allowed.back() &= (1U << (vocab() % 32)) - 1;
+    int32_t choices = 0;
+    int32_t id = 0;
+    for (size_t word = 0; word < allowed.size() && choices < 2; ++word) {
+      if (allowed[word] == 0) continue;
+      choices += std::popcount(allowed[word]);
+      id = static_cast<int32_t>(word) * 32 + std::countr_zero(allowed[word]);
+    }
+    if (choices != 1 || id == diffusion_.mask_id) return;
+    block.settle(lowest(block.holes), id, slot.params, slot.counts);
+    slot.constraint->advance(id);
+  }
+}
+
+// The tokens that nothing can change any more, up to the first hole.
+void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const {
+  if (slot.done) return;
+  int32_t until = block.start + std::min(lowest(block.holes), block.n);
+  if (rule_->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
+  for (int32_t p = block.emitted; p < until && !slot.done; ++p) {
+    const int32_t i = p - block.start;
+    if (slot.params.wants_logprobs()) logprobs[result.n_tokens] = block.settled_logprobs[i];
+    result.settled_in[result.n_tokens] = block.settled_in[i];
+    result.tokens[result.n_tokens++] = block.ids[i];
+    block.emitted = p + 1;
+    if (std::find(slot.stop_ids.begin(), slot.stop_ids.end(), block.ids[i]) != slot.stop_ids.end()) {
+      result.end = SpanEnd::kStop;
+    } else if (p + 1 >= slot.limit) {
+      result.end = SpanEnd::kLength;
+    }
+    slot.done = result.end != SpanEnd::kRunning;
+  }
+}
+
+void BlockDecoder::finish(const Work& work, Slot& slot) {
+  Block& block = *work.block;
+  if (slot.done || !block.finished) return;
+  if (whole_) {
+    block.tokens.insert(block.tokens.end(), block.ids.begin(), block.ids.begin() + block.n);
+    block.open(block.end(), std::min(block_, slot.limit - block.end()), diffusion_.mask_id);
+    return;
+  }
+  block.unsealed = !work.saw_final;
+  if (work.saw_final) slot.length = block.end();
+  block.before = block.ids;
+  block.open(block.end(), block_, diffusion_.mask_id);
+}
+
+}  // namespace ashlar

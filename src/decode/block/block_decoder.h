@@ -1,0 +1,84 @@
+#pragma once
+// Decoding for models that denoise blocks: the holes of a block are filled over a few passes in the order an unmasking
+// rule chooses, then the block is sealed: one pass over its final tokens makes its K and V final. The seal shares a
+// pass with the first one over the next block.
+
+#include <memory>
+#include <vector>
+
+#include "decode/block/block.h"
+#include "decode/block/candidates.h"
+#include "decode/block/rules.h"
+#include "decode/decoder.h"
+#include "decode/logits.h"
+#include "model/model.h"
+
+namespace ashlar {
+
+struct BlockOptions {
+  int32_t block_size = 0;  ///< positions of a block; 0: the model's own
+  RuleSpec rule;
+  bool fuses_seal = true;  ///< false: the seal has a pass of its own (the oracle of the fused order)
+};
+
+class BlockDecoder final : public Decoder {
+ public:
+  /// Throws Error("decode", ...) if the options do not fit the model. `model` outlives this.
+  BlockDecoder(Model& model, const BlockOptions& options);
+
+  std::string name() const override { return "block-diffusion"; }
+  StepShape shape(int32_t width) const override;
+  int32_t max_width() const override { return block_; }
+  int32_t vocab() const override { return model_.config().vocab; }
+  int32_t max_positions() const override { return model_.max_positions() / block_ * block_; }
+  void register_planes(KvLayout& layout) override { model_.register_planes(layout); }
+  void start(const StepLimits& limits, const KvMemory& kv) override;
+  void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
+  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+
+ private:
+  // One span of the plan during a launch.
+  struct Work {
+    Block* block = nullptr;  // null: prefill, or nothing to do
+    int32_t n_rows = 0;
+    int32_t first_output = 0;
+    int32_t n_outputs = 0;
+    bool seals = false;      // has the rows of the block before
+    bool denoises = false;   // has the rows of the block
+    bool saw_final = false;  // the pass saw the block as it stays
+    Positions wanted = 0;    // positions of the block whose rows are outputs, in order
+  };
+  // Rows of logits that one worker handles.
+  struct Job {
+    int32_t span;
+    int32_t first, n;  // among the span's outputs
+  };
+
+  void fill_batch(const StepPlan& plan, SlotTable& slots);
+  void add_prefill(const Span& span);
+  void add_block(const Span& span, const Slot& slot, Work& work);
+  void force(Block& block, Slot& slot);
+  void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times);
+  void run_job(const Job& job, const Slot& slot, float* logits);
+  Verdict judge(Block& block, const Slot& slot) const;
+  void settle(Work& work, Slot& slot, SpanResult& result);
+  void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;
+  void finish(const Work& work, Slot& slot);
+
+  Model& model_;
+  const BlockDiffusion diffusion_;
+  const bool whole_;  // the model attends to the whole sequence: a pass computes all of it
+  const int32_t block_;
+  const bool fuses_seal_;
+  std::unique_ptr<UnmaskRule> rule_;
+  CandidateOptions candidate_options_;
+  const KvMemory* kv_ = nullptr;
+  std::unique_ptr<RowBatch> batch_;
+  std::unique_ptr<LogitsBuffer> logits_;
+  std::vector<Block> blocks_;  // per slot
+  std::vector<Work> work_;     // as the plan's spans
+  std::vector<Job> jobs_;
+  std::vector<SamplerScratch> scratch_;  // per span
+};
+
+}  // namespace ashlar

@@ -1,0 +1,61 @@
+#include "decode/block/candidates.h"
+
+#include <limits>
+
+#include "decode/constrain.h"
+
+namespace ashlar {
+namespace {
+
+bool is_adjusted(const SamplingParams& params) { return !params.logit_bias.empty() || params.has_penalties(); }
+
+// The token before a position, or -1 where there is none yet.
+int32_t token_before(const Block& block, int32_t i) {
+  if (i > 0) return has(block.holes, i - 1) ? -1 : block.ids[i - 1];
+  return block.start > 0 ? block.before[block.n - 1] : -1;
+}
+
+}  // namespace
+
+bool is_plain(const Slot& slot, const CandidateOptions& options) {
+  return slot.params.greedy() && !is_adjusted(slot.params) && !slot.params.wants_logprobs() &&
+         slot.constraint == nullptr && options.repeat_penalty == 0;
+}
+
+void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const CandidateOptions& options,
+                    float* logits, SamplerScratch& scratch) {
+  const SamplingParams& params = slot.params;
+  logits[options.mask_id] = -std::numeric_limits<float>::infinity();
+  LogNormaliser normaliser{};
+  const bool adjusts = is_adjusted(params) || slot.constraint != nullptr || options.repeat_penalty != 0;
+  if (params.wants_logprobs()) {
+    normaliser = normalise(logits, options.vocab);
+    top_logprobs(logits, options.vocab, normaliser, params.top_logprobs, block.logprobs[i]);
+    if (adjusts) scratch.raw.assign(logits, logits + options.vocab);
+  }
+  const Masked masked = next ? constrain(logits, options.vocab, slot, scratch) : Masked::kNo;
+  adjust_logits(logits, options.vocab, params, &slot.counts, nullptr);
+  if (const int32_t before = token_before(block, i); options.repeat_penalty != 0 && before >= 0) {
+    logits[before] -= options.repeat_penalty;
+  }
+  RowStatistics& row = block.statistics[i];
+  row = row_statistics(logits, options.vocab, options.wants_entropy);
+  if (params.greedy()) {
+    block.candidates[i] = row.best;
+    block.confidence[i] = row.p_best;
+  } else {
+    const int32_t id = sample_token(logits, options.vocab, params, block.start + i, nullptr, scratch);
+    block.candidates[i] = id;
+    block.confidence[i] = id == row.best ? row.p_best : row_probability(logits, options.vocab, id);
+  }
+  // Logits that are not numbers can leave nothing to choose from.
+  if (masked == Masked::kAll || (masked == Masked::kSome && !is_allowed(scratch.allowed, block.candidates[i]))) {
+    block.impossible = true;
+  }
+  if (params.wants_logprobs()) {
+    const int32_t id = block.candidates[i];
+    block.logprobs[i].token = normaliser.logprob(adjusts ? scratch.raw[id] : logits[id]);
+  }
+}
+
+}  // namespace ashlar

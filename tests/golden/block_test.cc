@@ -1,0 +1,216 @@
+// The bundled block-diffusion model against decoding by PyTorch in float32 without a cache: tokens, passes, and which
+// positions each pass settled.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "decode/block/row_statistics.h"
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/event_queue.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kMaxTokens = 512;
+
+using Order = std::vector<std::vector<int32_t>>;  // positions by pass
+
+struct BlockRun {
+  std::vector<int32_t> tokens;
+  Order accepted;
+};
+
+struct Case {
+  explicit Case(const Json& json)
+      : block(json["block_size"].get<int32_t>()),
+        threshold(json["threshold"].get<double>()),
+        prompt(json["prompt_ids"].get<std::vector<int32_t>>()),
+        tokens(json["tokens"].get<std::vector<int32_t>>()),
+        accepted(json["accepted_positions"].get<Order>()) {}
+  int32_t block;
+  double threshold;
+  std::vector<int32_t> prompt, tokens;
+  Order accepted;
+};
+
+std::vector<Case> load_cases() {
+  std::vector<Case> cases;
+  const Json json = read_json_file(data_folder() / "pebble-11m-sdar" / "goldens.json");
+  for (const Json& golden : json["cases"]) cases.emplace_back(golden);
+  return cases;
+}
+
+// Decodes as far as the golden does: to the end of the block that holds the end of the answer, so without stop tokens.
+BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_seal, EndEvent* end = nullptr) {
+  DecoderSpec spec;
+  spec.block.block_size = golden.block;
+  spec.block.rule = {"low_confidence", {{"threshold", golden.threshold}}};
+  spec.block.fuses_seal = fuses_seal;
+  EngineOptions options;
+  options.max_sequences = 1;
+  Engine engine(ops, make_decoder(model, spec), options);
+  int32_t limit = 0;
+  for (const auto& positions : golden.accepted) {
+    for (const int32_t p : positions) limit = std::max(limit, p + 1);
+  }
+  const auto queue = std::make_shared<EventQueue>();
+  Request request;
+  request.prompt = golden.prompt;
+  request.max_tokens = limit - static_cast<int32_t>(golden.prompt.size());
+  request.sink = queue;
+  EXPECT_TRUE(engine.submit(request).ok());
+  BlockRun run;
+  auto position = static_cast<int32_t>(golden.prompt.size());
+  size_t passes_before = 0;  // over earlier blocks
+  for (;;) {
+    Event event = queue->next();
+    if (auto* ended = std::get_if<EndEvent>(&event)) {
+      if (end != nullptr) *end = std::move(*ended);
+      break;
+    }
+    const auto& chunk = std::get<TokenChunk>(event);
+    for (size_t i = 0; i < chunk.tokens.size(); ++i, ++position) {
+      if (position % golden.block == 0) passes_before = run.accepted.size();
+      const size_t pass = passes_before + chunk.settled_in[i];
+      if (run.accepted.size() <= pass) run.accepted.resize(pass + 1);
+      run.accepted[pass].push_back(position);
+      run.tokens.push_back(chunk.tokens[i]);
+    }
+  }
+  return run;
+}
+
+void expect_equal(const BlockRun& run, const Case& golden) {
+  ASSERT_GE(run.tokens.size(), golden.tokens.size());
+  EXPECT_EQ(std::vector<int32_t>(run.tokens.begin(), run.tokens.begin() + golden.tokens.size()), golden.tokens);
+  EXPECT_EQ(run.accepted, golden.accepted);
+}
+
+bool contains(const std::vector<int32_t>& positions, int32_t p) {
+  return std::find(positions.begin(), positions.end(), p) != positions.end();
+}
+
+// The first pass that settles something else than the golden's, seen by the reference: whether one of the choices it
+// had to make was so close that rounding may decide it.
+bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
+  const auto model = Model::load(ref, models_folder() / "pebble-11m-sdar", kMaxTokens);
+  size_t pass = 0;
+  std::vector<int32_t> ids = golden.prompt;
+  const auto token_at = [&](int32_t p) { return run.tokens[p - golden.prompt.size()]; };
+  const int32_t mask = model->config().diffusion->mask_id;
+  int32_t start = static_cast<int32_t>(ids.size()) / golden.block * golden.block;
+  ids.resize(start + golden.block, mask);
+  for (; pass < golden.accepted.size(); ++pass) {
+    if (std::find(ids.begin(), ids.end(), mask) == ids.end()) {
+      start += golden.block;
+      ids.resize(start + golden.block, mask);
+    }
+    bool same = pass < run.accepted.size() && run.accepted[pass] == golden.accepted[pass];
+    for (const int32_t p : golden.accepted[pass]) {
+      const size_t i = p - golden.prompt.size();
+      same = same && (i >= golden.tokens.size() || golden.tokens[i] == token_at(p));
+    }
+    if (!same) break;
+    for (const int32_t p : golden.accepted[pass]) ids[p] = token_at(p);
+  }
+  const auto n = static_cast<int32_t>(ids.size());
+  KvLayout layout;
+  model->register_planes(layout);
+  std::vector<int32_t> pages;
+  for (int32_t page = 0; page * kPageTokens < n; ++page) pages.push_back(page);
+  const KvMemory kv(ref, layout, static_cast<int32_t>(pages.size()));
+  model->reserve(n);
+  RowBatch batch(n, 1);
+  batch.begin_sequence(pages.data());
+  for (int32_t p = 0; p < n; ++p) {
+    batch.add_row(ids[p], p, p / golden.block * golden.block + golden.block);
+    if (p >= start) batch.want_output();
+  }
+  const int32_t vocab = model->config().vocab;
+  std::vector<float> storage(static_cast<size_t>(golden.block) * vocab);
+  const Tensor logits = {storage.data(), golden.block, vocab, vocab};
+  model->head(model->forward(batch, kv, {}), logits);
+  constexpr float kClose = 0.01F;
+  std::vector<float> confidences;
+  bool close = false;
+  for (int32_t i = 0; i < golden.block; ++i) {
+    if (ids[start + i] != mask) continue;
+    logits.row(i)[mask] = -INFINITY;
+    const RowStatistics row = row_statistics(logits.row(i), vocab, false);
+    const bool matters = contains(golden.accepted[pass], start + i) ||
+                         (pass < run.accepted.size() && contains(run.accepted[pass], start + i));
+    close =
+        close || std::abs(row.p_best - golden.threshold) < kClose || (matters && row.p_best - row.p_second < kClose);
+    confidences.push_back(row.p_best);
+  }
+  std::sort(confidences.rbegin(), confidences.rend());
+  return close || (confidences.size() > 1 && confidences[0] - confidences[1] < kClose);
+}
+
+bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
+
+TEST(BlockGoldens, RefIsExact) {
+  const auto ops = make_device("ref", {});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
+  const std::vector<Case> cases = load_cases();
+  ASSERT_EQ(cases.size(), 64U);
+  for (size_t i = 0; i < cases.size(); i += is_long() ? 1 : 5) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    EndEvent end;
+    expect_equal(decode(*ops, *model, cases[i], true, &end), cases[i]);
+    EXPECT_EQ(end.stats.verify_steps, static_cast<int32_t>(cases[i].accepted.size()));
+  }
+}
+
+TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
+  const auto ops = make_device("cpu", {});
+  const auto ref = make_device("ref", {});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
+  size_t passes = 0, golden_passes = 0, tokens = 0, golden_tokens = 0;
+  int32_t differ = 0;
+  int32_t index = 0;
+  for (const Case& golden : load_cases()) {
+    SCOPED_TRACE("case " + std::to_string(index++));
+    const BlockRun run = decode(*ops, *model, golden, true);
+    passes += run.accepted.size();
+    tokens += run.tokens.size();
+    golden_passes += golden.accepted.size();
+    for (const auto& positions : golden.accepted) golden_tokens += positions.size();
+    if (run.accepted == golden.accepted && std::equal(golden.tokens.begin(), golden.tokens.end(), run.tokens.begin(),
+                                                      run.tokens.end() - (run.tokens.size() - golden.tokens.size())))
+      continue;
+    ++differ;
+    EXPECT_TRUE(is_close_call(*ref, golden, run));
+  }
+  RecordProperty("differ", differ);
+  std::printf("%d of 64 answers differ; tokens per pass %.4f (golden %.4f)\n", differ,
+              static_cast<double>(tokens) / static_cast<double>(passes),
+              static_cast<double>(golden_tokens) / static_cast<double>(golden_passes));
+  EXPECT_NEAR(static_cast<double>(tokens) / static_cast<double>(passes),
+              static_cast<double>(golden_tokens) / static_cast<double>(golden_passes), 0.02 * 1.6);
+}
+
+TEST(BlockGoldens, FusedSealSavesOnePassABlockAndNoBit) {
+  const auto ops = make_device("cpu", {});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
+  const std::vector<Case> cases = load_cases();
+  for (size_t i = 0; i < cases.size(); i += 7) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    EndEvent fused_end, apart_end;
+    const BlockRun fused = decode(*ops, *model, cases[i], true, &fused_end);
+    const BlockRun apart = decode(*ops, *model, cases[i], false, &apart_end);
+    EXPECT_EQ(fused.tokens, apart.tokens);
+    EXPECT_EQ(fused.accepted, apart.accepted);
+    const auto start = static_cast<int32_t>(cases[i].prompt.size()) / cases[i].block;
+    const auto end = static_cast<int32_t>(cases[i].prompt.size() + fused.tokens.size()) / cases[i].block;
+    const int32_t sealed = end - start - 1;  // the last block is never sealed: nothing follows it
+    EXPECT_EQ(apart_end.stats.verify_steps - fused_end.stats.verify_steps, sealed);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Decodes with a block-diffusion model in SDAR form, by PyTorch in strict float32 and without a cache.
+
+make_block_goldens.py MODEL OLD.json NEW.json
+
+OLD.json names the cases (prompt_ids, block_size, threshold); NEW.json gets their tokens, the passes over blocks and the
+positions that each pass settled. Rule: every hole whose token is more likely than the threshold (strictly), else the most
+likely one; the mask token is never chosen; a block is filled to its end before stop tokens are looked for. Products run in
+full float32: with TF32, which GPUs use on request, a few answers come out differently.
+"""
+
+import json
+import sys
+
+import torch
+from transformers import AutoConfig, Qwen3Config, Qwen3ForCausalLM
+
+
+def load(folder, device):
+    fields = json.load(open(f"{folder}/config.json"))
+    mask_id = fields["mask_token_id"]
+    for key in ("architectures", "model_type", "block_size", "mask_token_id"):
+        fields.pop(key, None)
+    config = Qwen3Config(**fields)
+    config._attn_implementation = "eager"
+    model = Qwen3ForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager")
+    stops = json.load(open(f"{folder}/generation_config.json"))["eos_token_id"]
+    return model.to(device).eval(), mask_id, stops if isinstance(stops, list) else [stops]
+
+
+def block_mask(n, block, device):
+    of = torch.arange(n, device=device) // block
+    allowed = of[None, :] <= of[:, None]
+    return torch.where(allowed, 0.0, torch.finfo(torch.float32).min)[None, None]
+
+
+@torch.no_grad()
+def decode(model, mask_id, stops, prompt, block, threshold, most, device):
+    ids = list(prompt)
+    accepted, forwards = [], 0
+    start = len(ids) // block * block
+    ids += [mask_id] * (start + block - len(ids))
+    holes = set(range(len(prompt), start + block))
+    while True:
+        x = torch.tensor([ids], device=device)
+        logits = model(input_ids=x, attention_mask=block_mask(len(ids), block, device)).logits[0, start:].float()
+        logits[:, mask_id] = float("-inf")
+        p, token = torch.softmax(logits, -1).max(-1)
+        p, token = p.tolist(), token.tolist()
+        forwards += 1
+        settle = [i for i in sorted(holes) if p[i - start] > threshold]
+        settle = settle or [max(sorted(holes), key=lambda i: p[i - start])]
+        for i in settle:
+            ids[i] = token[i - start]
+            holes.discard(i)
+        accepted.append(settle)
+        if holes:
+            continue
+        answer = ids[len(prompt):]
+        ends = [k for k, t in enumerate(answer) if t in stops]
+        if ends:
+            return answer[: ends[0] + 1], forwards, accepted
+        if len(answer) >= most:
+            return answer[:most], forwards, accepted
+        start += block
+        holes = set(range(start, start + block))
+        ids += [mask_id] * block
+
+
+def main():
+    folder, old_path, new_path = sys.argv[1:4]
+    torch.backends.cuda.matmul.allow_tf32 = len(sys.argv) > 4
+    torch.backends.cudnn.allow_tf32 = len(sys.argv) > 4
+    torch.set_float32_matmul_precision("high" if len(sys.argv) > 4 else "highest")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, mask_id, stops = load(folder, device)
+    old = json.load(open(old_path))
+    cases, differ = [], []
+    for index, case in enumerate(old["cases"]):
+        # The longest answer a case may have: what its old answer has if that was cut, else no limit worth naming.
+        ended = case["tokens"][-1] in stops
+        most = 10**6 if ended else len(case["tokens"])
+        tokens, forwards, accepted = decode(
+            model, mask_id, stops, case["prompt_ids"], case["block_size"], case["threshold"], most, device
+        )
+        if accepted != case["accepted_positions"] or tokens != case["tokens"] or forwards != case["forwards"]:
+            differ.append(index)
+        cases.append({key: case[key] for key in ("block_size", "threshold", "prompt_ids")} | {
+            "tokens": tokens, "forwards": forwards, "accepted_positions": accepted})
+    note = "PyTorch, strict float32, no cache; by tests/tools/make_block_goldens.py"
+    json.dump({"note": note, "cases": cases}, open(new_path, "w"), separators=(",", ":"))
+    print(f"{len(cases)} cases; different from {old_path}: {differ}")
+
+
+if __name__ == "__main__":
+    main()
