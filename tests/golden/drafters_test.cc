@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
 
 namespace ashlar::testing {
 namespace {
@@ -15,12 +16,13 @@ constexpr int32_t kMaxTokens = 96;
 class Drafters : public ::testing::TestWithParam<std::string> {
  protected:
   Drafters()
-      : folder_(data_folder() / "drafters" / GetParam()),
-        json_(read_json_file(folder_ / "goldens.json")),
-        tensors_(folder_ / "goldens.safetensors"),
+      : checkpoint_(data_folder() / "drafters" / GetParam()),
+        json_(read_json_file(checkpoint_.folder() / "goldens.json")),
+        target_(data_folder() / json_["target"].get<std::string>()),
+        tensors_(checkpoint_.folder() / "goldens.safetensors"),
         ops_(make_device("ref", {})),
-        model_(Model::load(*ops_, data_folder() / json_["target"].get<std::string>(), kMaxTokens)),
-        drafter_(DflashDrafter::load(*model_, folder_)),
+        model_(Model::load(*ops_, target_.folder(), kMaxTokens)),
+        drafter_(DflashDrafter::load(*model_, checkpoint_.folder())),
         decoder_(*model_, drafter_.get(), kMaxTokens),
         prompt_(ints(tensors_, "prompt_ids")) {}
 
@@ -58,8 +60,9 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(decoder_.draft(anchor, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
   }
 
-  std::filesystem::path folder_;
+  SeededCheckpoint checkpoint_;
   Json json_;
+  SeededCheckpoint target_;
   SafetensorsFile tensors_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
 
 namespace ashlar::testing {
 namespace {
@@ -16,14 +17,16 @@ constexpr double kTolerance = 1e-5;  // float32 sums in another order; a wrong f
 class Families : public ::testing::TestWithParam<std::string> {
  protected:
   Families()
-      : ops_(make_device("ref", {})),
-        model_(Model::load(*ops_, data_folder() / "families" / GetParam())),
-        tensors_(data_folder() / "families" / GetParam() / "goldens.safetensors"),
+      : checkpoint_(data_folder() / "families" / GetParam()),
+        ops_(make_device("ref", {})),
+        model_(Model::load(*ops_, checkpoint_.folder())),
+        tensors_(checkpoint_.folder() / "goldens.safetensors"),
         prompt_(ints(tensors_, "input_ids")) {
     const auto limit = std::min(model_->max_positions(), static_cast<int32_t>(prompt_.size()) + 32);
     decoder_ = std::make_unique<DirectDecoder>(*model_, nullptr, limit);
   }
 
+  SeededCheckpoint checkpoint_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   SafetensorsFile tensors_;

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
 #include "scenario/fake_decoder.h"
 
 namespace {
@@ -181,10 +182,12 @@ TEST_P(OutOfMemory, AnywhereInTheEngineIsTold) {
 // terminating.
 TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
-  const auto model = Model::load(*ops, data_folder() / "families" / "qwen3", 64);
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3");
+  const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
+  const auto model = Model::load(*ops, target.folder(), 64);
   DecoderSpec spec;
   spec.method = "dflash";
-  spec.drafter = data_folder() / "drafters" / "dflash_full";
+  spec.drafter = drafter.folder();
   const int64_t total = for_every_allocation([&] {
     const int64_t armed = fail_at.exchange(-1);
     const int64_t before = allocations.load();

@@ -304,7 +304,7 @@ case_inspect() {
   out_has '"kv_bytes_per_token": 6144'
   expect 0 "$ashlar" inspect "$root/models/pebble-11m-dflash/"
   out_has "drafter pebble-11m-dflash"
-  expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_full"
+  expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
   out_has "NO: "
 }
 

@@ -5,12 +5,13 @@
 
 Run make_family_goldens.py first: <data>/families/qwen3 is the target of every drafter. The target's features come from the hidden_states
 that transformers returns. One drafter (`dflash_fitted`) is trained for a moment on the target's own greedy text, so that its speculative
-run accepts spans of many lengths; the others are random.
+run accepts spans of many lengths, and stored; the others are noise, described by tensors.json (see seeded_weights.py).
 """
 
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -18,10 +19,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from drafter_reference import Drafter, read_config
+from seeded_weights import UNIT, describe, table, weight, with_weights
 
 TARGET = "qwen3"
 PROMPT, OUTPUT = 20, 24
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"float32": "F32", "bfloat16": "BF16"}
 MIN_TARGET_MARGIN, MIN_DRAFT_MARGIN = 0.02, 0.003  # gaps between best and second logit: ids can be compared exactly
 
 
@@ -91,35 +93,41 @@ class Target:
 
 
 def random_weights(raw, config, seed):
-    """The tensors of one checkpoint, in the stored dtype (the map tables keep their own)."""
-    generator = torch.Generator().manual_seed(seed)
+    """The tensors of one checkpoint, as descriptions in the stored dtype (the map tables keep their own)."""
     net = raw.get("transformer_layer_config", raw)
+    dtype = DTYPES[net.get("dtype", net.get("torch_dtype"))]
     h, d, q, kv, inner = config.hidden, config.head_dim, config.heads, config.kv_heads, net["intermediate_size"]
-    randn = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731
-    matrix = lambda rows, columns, gain=1.0: gain * randn(rows, columns) / columns**0.5  # noqa: E731
-    out = {"fc.weight": matrix(h, len(config.taps) * h), "hidden_norm.weight": 1 + 0.2 * randn(h), "norm.weight": 1 + 0.2 * randn(h)}
+    out = []
+
+    def matrix(name, rows, columns, gain=1.0):
+        out.append(weight(name, (rows, columns), dtype, gain * UNIT / columns**0.5))
+
+    def vector(name, size, deviation, mean):
+        out.append(weight(name, (size,), dtype, deviation * UNIT, mean))
+
+    matrix("fc.weight", h, len(config.taps) * h)
+    for name in ("hidden_norm.weight", "norm.weight"):
+        vector(name, h, 0.2, 1.0)
     for i in range(config.layers):
         name = f"layers.{i}."
         for part, rows, columns in (("q", q * d, h), ("k", kv * d, h), ("v", kv * d, h), ("o", h, q * d)):
-            out[f"{name}self_attn.{part}_proj.weight"] = matrix(rows, columns)
+            matrix(f"{name}self_attn.{part}_proj.weight", rows, columns)
             if net["attention_bias"]:
-                out[f"{name}self_attn.{part}_proj.bias"] = 0.3 * randn(rows)
+                vector(f"{name}self_attn.{part}_proj.bias", rows, 0.3, 0.0)
         for part in ("q_norm", "k_norm"):
-            out[f"{name}self_attn.{part}.weight"] = 1.4 + 0.3 * randn(d)
+            vector(f"{name}self_attn.{part}.weight", d, 0.3, 1.4)
         for part in ("input_layernorm", "post_attention_layernorm"):
-            out[f"{name}{part}.weight"] = 1 + 0.2 * randn(h)
+            vector(f"{name}{part}.weight", h, 0.2, 1.0)
         for part, rows, columns in (("gate", inner, h), ("up", inner, h), ("down", h, inner)):
-            out[f"{name}mlp.{part}_proj.weight"] = matrix(rows, columns)
+            matrix(f"{name}mlp.{part}_proj.weight", rows, columns)
     if "speculators_model_type" in raw:
         # Unlike the target's own tables, so that using those instead shows.
-        out["embed_tokens.weight"] = randn(net["vocab_size"], h)
-        out["lm_head.weight"] = matrix(raw["draft_vocab_size"], h, 3.0)
-    out = {name: tensor.to(DTYPES[net.get("dtype", net.get("torch_dtype"))]) for name, tensor in out.items()}
-    if "speculators_model_type" in raw:
-        kept = torch.randperm(net["vocab_size"], generator=generator)[:raw["draft_vocab_size"]].sort().values
-        out["t2d"] = torch.zeros(net["vocab_size"], dtype=torch.bool)
-        out["t2d"][kept] = True
-        out["d2t"] = kept - torch.arange(len(kept))
+        matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
+        matrix("lm_head.weight", raw["draft_vocab_size"], h, 3.0)
+        generator = torch.Generator().manual_seed(seed)
+        kept = torch.randperm(net["vocab_size"], generator=generator)[:raw["draft_vocab_size"]].sort().values.tolist()
+        out.append(table("t2d", (net["vocab_size"],), "BOOL", [i in kept for i in range(net["vocab_size"])]))
+        out.append(table("d2t", (len(kept),), "I64", [id - i for i, id in enumerate(kept)]))
     return out
 
 
@@ -265,21 +273,25 @@ def check_matters(name, raw, change, stored, target, out):
 def main():
     torch.set_num_threads(1)
     data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data")
-    target = Target(data / "families" / TARGET)
+    with tempfile.TemporaryDirectory() as temporary:
+        target = Target(with_weights(data / "families" / TARGET, Path(temporary) / TARGET))
     for seed, (name, (raw, change)) in enumerate(variants().items(), start=100):
         folder = data / "drafters" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        stored = random_weights(raw, read_config(raw), seed)
+        (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
+        describe(folder, seed, random_weights(raw, read_config(raw), seed))
+        with tempfile.TemporaryDirectory() as temporary:
+            stored = load_file(with_weights(folder, Path(temporary) / name) / "model.safetensors")
         if name == "dflash_fitted":
             stored = fit(raw, stored, target)
+            save_file({n: t.contiguous() for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+            (folder / "tensors.json").unlink()
         drafter = make_drafter(raw, stored, target)
         out, margins = values(name, drafter, target)
         check_matters(name, raw, change, stored, target, out)
-        (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
         about = {"target": f"families/{TARGET}", "taps": drafter.c.taps, "block_size": drafter.c.block, "drafts_per_call": drafter.c.drafts}
         (folder / "goldens.json").write_text(json.dumps(about) + "\n")
-        save_file({n: t.contiguous() for n, t in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
         save_file({n: (t if t.is_floating_point() else t.to(torch.int32)).contiguous() for n, t in out.items()},
                   folder / "goldens.safetensors")
         for file in folder.iterdir():

@@ -4,21 +4,25 @@
     python3 tests/tools/make_family_goldens.py [tests/data/families]
 
 Needs torch and transformers (made with 2.11 and 5.17). Each folder is a Hugging Face model folder (config.json written here by hand, in the
-spelling the variant is about) plus goldens.safetensors. The reference is the folder itself read back by AutoModelForCausalLM: what is
-compared is therefore also how the config is understood. Compute is float32 from the stored (rounded) weights, eager attention, CPU.
+spelling the variant is about) plus goldens.safetensors, with tensors.json in place of the weights (see seeded_weights.py). The reference
+is the folder itself read back by AutoModelForCausalLM: what is compared is therefore also how the config is understood. Compute is float32
+from the stored (rounded) weights, eager attention, CPU.
 """
 
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from seeded_weights import UNIT, describe, weight, with_weights
+
 VOCAB = 96
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 # Smallest gap between the best and the second logit of any greedy token: far above float32 noise, so that ids can be compared exactly.
 MIN_MARGIN = 0.02
 
@@ -104,45 +108,38 @@ def variants():
     return out
 
 
-def random_weight(name, shape, tied, generator):
-    """Scales that keep a random model away from the degenerate: logits spread over several units, attention is far from uniform."""
-    noise = torch.randn(shape, generator=generator)
+def noise(name, shape, tied):
+    """(standard deviation, mean) that keep a random model away from the degenerate: logits spread over several units, attention is far from
+    uniform."""
     if name.endswith(".bias"):
-        return 0.3 * noise
+        return 0.3, 0.0
     if "q_norm" in name or "k_norm" in name:
-        return 1.4 + 0.3 * noise
+        return 0.3, 1.4
     if "norm" in name:
-        return 1.0 + 0.2 * noise
+        return 0.2, 1.0
     if "embed_tokens" in name:
-        return 0.5 * noise if tied else noise
-    fan_in = shape[1]
+        return (0.5 if tied else 1.0), 0.0
     gain = 3.0 if "lm_head" in name else 1.4 if "q_proj" in name or "k_proj" in name else 1.0
-    return gain * noise / fan_in**0.5
+    return gain / shape[1]**0.5, 0.0
 
 
-def write_weights(folder, config, options, seed):
+def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     tied = config.get("tie_word_embeddings", False)
     dtype = DTYPES[config.get("dtype", config.get("torch_dtype"))]
-    generator = torch.Generator().manual_seed(seed)
-    tensors = {}
+    tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
-        if not (tied and name == "lm_head.weight"):
-            tensors[name] = random_weight(name, tuple(parameter.shape), tied, generator).to(dtype).contiguous()
-    if options.get("store_tied_head"):
-        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
-    shards = options.get("shards", 1)
-    if shards == 1:
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-        return
-    # Round robin, so that the tensors of one layer lie in different files.
-    weight_map = {name: f"model-{i % shards + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(tensors)}
-    for file in sorted(set(weight_map.values())):
-        save_file({n: t for n, t in tensors.items() if weight_map[n] == file}, folder / file, metadata={"format": "pt"})
-    total = sum(t.numel() * t.element_size() for t in tensors.values())
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+        shape = tuple(parameter.shape)
+        if tied and name == "lm_head.weight":
+            if not options.get("store_tied_head"):
+                continue
+            name_of_values = "model.embed_tokens.weight"
+        else:
+            name_of_values = name
+        deviation, mean = noise(name_of_values, shape, tied)
+        tensors.append(weight(name, shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
+    describe(folder, seed, tensors, options.get("shards", 1))
 
 
 def load(folder):
@@ -187,7 +184,6 @@ def check_matters(folder, config, options, ids, logits):
     other = {key: value for key, value in {**config, **changes}.items() if value is not ...}
     (folder / "config.json").write_text(json.dumps(other))
     difference = float((forward(load(folder), ids)[1] - logits).abs().max())
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     assert difference > 0.1, f"{folder.name}: without {changes} the logits move by {difference} only"
 
 
@@ -196,7 +192,17 @@ def make(root, name, config, options, seed):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    write_weights(folder, config, options, seed)
+    describe_weights(folder, config, options, seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        goldens = reference(name, config, options, seed, with_weights(folder, Path(temporary) / name))
+    save_file({k: v.contiguous() for k, v in goldens.items()}, folder / "goldens.safetensors")
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    print(f"{' ' * 24} {sum(f.stat().st_size for f in folder.iterdir()) / 1024:.0f} KiB")
+
+
+def reference(name, config, options, seed, folder):
+    """The golden tensors of a folder with weights."""
     model = load(folder)
     for attempt in range(100):
         generator = torch.Generator().manual_seed(1000 * seed + attempt)
@@ -208,14 +214,10 @@ def make(root, name, config, options, seed):
         raise SystemExit(f"{name}: no prompt without near ties in 100")
     hidden, logits = forward(model, ids)
     check_matters(folder, config, options, ids, logits)
-    goldens = {"input_ids": ids.to(torch.int32), "hidden_states": hidden, "logits": logits,
-               "greedy_ids": torch.tensor(new_ids, dtype=torch.int32)}
-    save_file({k: v.contiguous() for k, v in goldens.items()}, folder / "goldens.safetensors")
-    for file in folder.iterdir():
-        file.chmod(0o644)
-    size = sum(f.stat().st_size for f in folder.iterdir())
-    print(f"{name:24s} {size / 1024:6.0f} KiB  logit std {float(logits.std()):5.2f}  attention entropy {attention_entropy(model, ids):.2f}"
+    print(f"{name:24s} logit std {float(logits.std()):5.2f}  attention entropy {attention_entropy(model, ids):.2f}"
           f"  last-layer residual rms {float(hidden[-2].pow(2).mean().sqrt()):5.2f}  margin {margin:.3f}  new {new_ids[:8]}")
+    return {"input_ids": ids.to(torch.int32), "hidden_states": hidden, "logits": logits,
+            "greedy_ids": torch.tensor(new_ids, dtype=torch.int32)}
 
 
 def main():
