@@ -36,22 +36,46 @@ inline const std::vector<std::string>& golden_strings() {
   return instance;
 }
 
-/// crc32 (IEEE 802.3) over the little-endian bytes of the ids, as zlib.crc32 of struct.pack("<...i") gives it.
-inline uint32_t crc_of_ids(const std::vector<int32_t>& ids) {
-  uint32_t crc = ~0U;
-  for (const int32_t id : ids) {
-    for (int shift = 0; shift < 32; shift += 8) {
-      crc ^= (static_cast<uint32_t>(id) >> shift) & 0xFFU;
-      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xEDB88320U & (0U - (crc & 1U)));
+/// crc32 (IEEE 802.3) over the little-endian bytes of ids, as zlib.crc32 of struct.pack("<...i") gives it.
+class Crc {
+ public:
+  void add(const std::vector<int32_t>& ids) {
+    for (const int32_t id : ids) {
+      for (int shift = 0; shift < 32; shift += 8) {
+        state_ ^= (static_cast<uint32_t>(id) >> shift) & 0xFFU;
+        for (int bit = 0; bit < 8; ++bit) state_ = (state_ >> 1) ^ (0xEDB88320U & (0U - (state_ & 1U)));
+      }
     }
   }
-  return ~crc;
-}
+  uint32_t value() const { return ~state_; }
 
-/// The checksum at a place of a string of eight hexadecimal digits each.
-inline uint32_t golden_crc(const std::string& sums, size_t index) {
-  return static_cast<uint32_t>(std::stoul(sums.substr(8 * index, 8), nullptr, 16));
-}
+ private:
+  uint32_t state_ = ~0U;
+};
+
+/// Checksums of lists of ids: four hexadecimal digits (half a crc32) for each list, eight over all of them.
+class GoldenSums {
+ public:
+  explicit GoldenSums(std::string sums) : sums_(std::move(sums)) {
+    if (sums_.size() < 8 || sums_.size() % 4 != 0) throw std::runtime_error("checksums of a length that cannot be");
+  }
+
+  size_t size() const { return sums_.size() / 4 - 2; }
+
+  bool matches(size_t index, const std::vector<int32_t>& ids) const {
+    Crc crc;
+    crc.add(ids);
+    return (crc.value() & 0xFFFFU) == number(4 * index, 4);
+  }
+
+  uint32_t of_all() const { return number(sums_.size() - 8, 8); }
+
+ private:
+  uint32_t number(size_t at, size_t digits) const {
+    return static_cast<uint32_t>(std::stoul(sums_.substr(at, digits), nullptr, 16));
+  }
+  std::string sums_;
+};
 
 inline std::string shown(const std::vector<int32_t>& ids) {
   std::ostringstream out;
