@@ -85,19 +85,21 @@ bool Scheduler::plan(Step& step) {
 
 void Scheduler::plan_decodes(Step& step) {
   for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence& sequence = *running_[i];
-    if (sequence.state != SequenceState::kDecode) continue;
-    const auto known = static_cast<int32_t>(sequence.tokens.size());
-    const int32_t left = sequence.limit - known - sequence.inflight_sure;
-    if (left <= 0) continue;  // the steps in flight take it to its limit
-    const StepShape& shape = sequence.shape;
-    if (step.plan.n_rows + shape.rows > max_step_rows_) continue;  // its turn comes when older ones have ended
-    const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
-    if (!grow(sequence, shape.reach(most, sequence.limit))) continue;
-    step.plan.spans.push_back({sequence.slot, nullptr, 0, shape.rows, true, sequence.pages.data()});
-    step.plan.n_rows += shape.rows;
-    step.members.push_back({&sequence, std::min(shape.tokens, left), shape.sure_tokens, 0});
+    if (running_[i]->state == SequenceState::kDecode) add_decode(step, *running_[i]);
   }
+}
+
+void Scheduler::add_decode(Step& step, Sequence& sequence) {
+  const auto known = static_cast<int32_t>(sequence.tokens.size());
+  const int32_t left = sequence.limit - known - sequence.inflight_sure;
+  if (left <= 0) return;  // the steps in flight take it to its limit
+  const StepShape& shape = sequence.shape;
+  if (step.plan.n_rows + shape.rows > max_step_rows_) return;  // its turn comes when older ones have ended
+  const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
+  if (!grow(sequence, shape.reach(most, sequence.limit))) return;
+  step.plan.spans.push_back({sequence.slot, nullptr, 0, shape.rows, true, sequence.pages.data()});
+  step.plan.n_rows += shape.rows;
+  step.members.push_back({&sequence, std::min(shape.tokens, left), shape.sure_tokens, 0});
 }
 
 void Scheduler::plan_prefills(Step& step) {
@@ -147,7 +149,11 @@ void Scheduler::admit_waiting(Step& step) {
                                         [](RequestId id, const Owned& other) { return id < other->id; });
     running_.insert(place, std::move(waiting_.front()));
     waiting_.pop_front();
-    if (sequence.state == SequenceState::kPrefill) add_prefill(step, sequence);
+    if (sequence.state == SequenceState::kPrefill) {
+      add_prefill(step, sequence);
+    } else {
+      add_decode(step, sequence);  // the cache has all of its prompt that is prefilled
+    }
   }
 }
 

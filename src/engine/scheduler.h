@@ -62,6 +62,7 @@ class Scheduler {
   void drop_preempted(Step& step);
   void admit_waiting(Step& step);
   bool admit(Sequence& sequence);
+  void add_decode(Step& step, Sequence& sequence);
   void add_prefill(Step& step, Sequence& sequence);
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);

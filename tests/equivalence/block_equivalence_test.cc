@@ -1,0 +1,167 @@
+// The same promise for models that fill blocks: the tokens of a request depend on weights, prompt, rule, sampling
+// parameters and seed alone.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "equivalence/roads.h"
+#include "golden/golden_data.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kLongest = 160;  // tokens of one sequence
+constexpr int32_t kAnswer = 20;
+
+// Of all lengths around a block's border. Three begin alike and part within a page, within a block of 32 and after it.
+std::vector<std::vector<int32_t>> prompts() {
+  const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
+  const auto text = [&](int32_t i, size_t length) {
+    auto ids = json["cases"][i]["prompt_ids"].get<std::vector<int32_t>>();
+    for (int32_t more = i + 1; ids.size() < length; ++more) {
+      const auto next = json["cases"][more]["prompt_ids"].get<std::vector<int32_t>>();
+      ids.insert(ids.end(), next.begin(), next.end());
+    }
+    ids.resize(length);
+    return ids;
+  };
+  std::vector<std::vector<int32_t>> all = {text(0, 1), text(1, 31), text(2, 32), text(3, 65), text(4, 120)};
+  for (const size_t part : {9UL, 20UL, 40UL}) {
+    all.push_back(text(4, 70));
+    for (size_t i = part; i < 70; ++i) all.back()[i] = text(5, 70)[i];
+  }
+  return all;
+}
+
+std::vector<SamplingParams> samplings() {
+  SamplingParams greedy;
+  SamplingParams warm;
+  warm.temperature = 0.7;
+  warm.top_p = 0.9;
+  warm.seed = 7;
+  SamplingParams penalised;
+  penalised.temperature = 1.0;
+  penalised.top_p = 0.95;
+  penalised.seed = 1234567890123ULL;
+  penalised.repetition_penalty = 1.1;
+  penalised.presence_penalty = 0.3;
+  penalised.frequency_penalty = 0.2;
+  penalised.logit_bias = {{334, 1.5F}, {2, -3.0F}};
+  return {greedy, warm, penalised};
+}
+
+std::vector<Request> requests(SamplingParams sampling, const std::vector<int32_t>& stop_ids) {
+  std::vector<Request> all;
+  for (const std::vector<int32_t>& prompt : prompts()) {
+    Request request;
+    request.prompt = prompt;
+    request.sampling = sampling;
+    request.sampling.seed += all.size();
+    if (all.size() % 2 == 0) request.sampling.top_logprobs = 0;
+    request.max_tokens = kAnswer - static_cast<int32_t>(all.size());
+    request.stop_ids = stop_ids;
+    if (all.size() == 5) request.width = 1;
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+struct Way {
+  int32_t block;
+  RuleSpec rule;
+};
+
+std::vector<Way> ways() {
+  return {{4, {"low_confidence", {{"threshold", 0.5}}}},
+          {8, {"low_confidence", {}}},
+          {12, {"low_confidence", {{"threshold", 0.7}}}},
+          {32, {"low_confidence", {{"threshold", 0.6}}}}};
+}
+
+std::vector<Road> roads(const Way& way) {
+  std::vector<Road> all;
+  for (const bool fused : {true, false}) {
+    for (const int32_t depth : {1, 2}) {
+      for (const int32_t chunk : {4096, 13}) {
+        for (const bool tight : {false, true}) {
+          Road road;
+          road.decoder.block = {way.block, way.rule, fused};
+          road.depth = depth;
+          road.prefill_chunk = chunk;
+          road.tight_memory = tight;
+          road.name = "block " + std::to_string(way.block) + (fused ? ", fused" : ", seals apart") +
+                      (depth == 1 ? ", plain loop" : ", overlapped") + (chunk == 13 ? ", chunks of 13" : ", whole") +
+                      (tight ? ", tight memory" : "");
+          all.push_back(road);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
+
+int64_t comparisons = 0;
+
+void expect_same(const Answer& expected, const Answer& found, const std::string& where) {
+  ++comparisons;
+  EXPECT_EQ(expected.tokens, found.tokens) << where;
+  EXPECT_EQ(expected.logprobs, found.logprobs) << where;
+  EXPECT_EQ(expected.end.reason, found.end.reason) << where;
+}
+
+TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
+  struct Machine {
+    explicit Machine(int32_t threads)
+        : ops(make_device("cpu", {.threads = threads, .isa = {}})),
+          model(Model::load(*ops, models_folder() / "pebble-11m-sdar", kLongest)) {}
+    std::unique_ptr<Ops> ops;
+    std::unique_ptr<Model> model;
+  };
+  Machine one(1), two(2);
+  const std::vector<int32_t> stop_ids = one.model->config().stop_ids;
+  uint64_t preemptions = 0, cached = 0;
+  size_t turn = 0;
+  for (const Way& way : ways()) {
+    for (const SamplingParams& sampling : samplings()) {
+      std::vector<Answer> expected;
+      {
+        Road plain;
+        plain.decoder.block = {way.block, way.rule, false};
+        const auto engine = open_road(*one.ops, *one.model, plain, kLongest);
+        for (Request& request : requests(sampling, stop_ids)) {
+          engine->drop_prefix_cache();
+          expected.push_back(run_together(*engine, {std::move(request)})[0]);
+        }
+      }
+      for (const Road& road : roads(way)) {
+        // In the short tier every way and sampling meets two or three of the sixteen roads, each time others.
+        if (!is_long() && turn++ % 7 != 0) continue;
+        Machine& machine = turn % 2 == 0 ? one : two;
+        const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
+        for (const char* memory : {", cold", ", warm"}) {
+          const std::vector<Answer> found = run_together(*engine, requests(sampling, stop_ids));
+          for (size_t i = 0; i < expected.size(); ++i) {
+            expect_same(expected[i], found[i], road.name + memory + ", prompt " + std::to_string(i));
+          }
+        }
+        for (const size_t i : {4UL, 6UL}) {
+          expect_same(expected[i], run_together(*engine, {requests(sampling, stop_ids)[i]})[0], road.name + ", alone");
+        }
+        preemptions += engine->counters().preemptions;
+        cached += engine->counters().cached_tokens;
+      }
+    }
+  }
+  std::printf("%lld comparisons; %llu preemptions, %llu cached prompt tokens\n", static_cast<long long>(comparisons),
+              static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached));
+  EXPECT_GT(comparisons, 400);
+  EXPECT_GT(preemptions, 10U);
+  EXPECT_GT(cached, 1000U);
+}
+
+}  // namespace
+}  // namespace ashlar::testing
