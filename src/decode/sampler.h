@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/row_math.h"
+#include "base/row_math.h"
 #include "decode/sampling_params.h"
 #include "decode/token_counts.h"
 

@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 
-#include "decode/block/row_statistics.h"
 #include "decode/registry.h"
 #include "device/device.h"
+#include "device/row_statistics.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "golden/golden_data.h"
@@ -140,7 +140,7 @@ bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
   for (int32_t i = 0; i < golden.block; ++i) {
     if (ids[start + i] != mask) continue;
     logits.row(i)[mask] = -INFINITY;
-    const RowStatistics row = row_statistics(logits.row(i), vocab, false);
+    const RowStatistics row = row_statistics(logits.row(i), vocab);
     const bool matters = contains(golden.accepted[pass], start + i) ||
                          (pass < run.accepted.size() && contains(run.accepted[pass], start + i));
     close =

@@ -41,7 +41,7 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       block_(choose_block(diffusion_, options)),
       fuses_seal_(options.fuses_seal),
       rule_(make_rule(options.rule, block_)),
-      candidate_options_{vocab(), diffusion_.mask_id, rule_->wants_entropy(), rule_->repeat_penalty()} {}
+      candidate_options_{vocab(), diffusion_.mask_id, rule_->repeat_penalty()} {}
 
 StepShape BlockDecoder::shape(int32_t) const {
   StepShape shape;

@@ -1,5 +1,6 @@
 #include "decode/block/candidates.h"
 
+#include <cmath>
 #include <limits>
 
 #include "decode/constrain.h"
@@ -39,14 +40,14 @@ void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const 
     logits[before] -= options.repeat_penalty;
   }
   RowStatistics& row = block.statistics[i];
-  row = row_statistics(logits, options.vocab, options.wants_entropy);
+  row = row_statistics(logits, options.vocab);
   if (params.greedy()) {
     block.candidates[i] = row.best;
     block.confidence[i] = row.p_best;
   } else {
     const int32_t id = sample_token(logits, options.vocab, params, block.start + i, nullptr, scratch);
     block.candidates[i] = id;
-    block.confidence[i] = id == row.best ? row.p_best : row_probability(logits, options.vocab, id);
+    block.confidence[i] = id == row.best ? row.p_best : std::exp(logits[id] - row.log_sum);
   }
   // Logits that are not numbers can leave nothing to choose from.
   if (masked == Masked::kAll || (masked == Masked::kSome && !is_allowed(scratch.allowed, block.candidates[i]))) {

@@ -10,7 +10,6 @@ namespace ashlar {
 struct CandidateOptions {
   int32_t vocab = 0;
   int32_t mask_id = 0;
-  bool wants_entropy = false;
   float repeat_penalty = 0;
 };
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "decode/block/row_statistics.h"
 #include "decode/step.h"
+#include "device/row_statistics.h"
 
 namespace ashlar {
 

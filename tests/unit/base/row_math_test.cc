@@ -1,4 +1,4 @@
-#include "decode/row_math.h"
+#include "base/row_math.h"
 
 #include <gtest/gtest.h>
 

@@ -12,4 +12,11 @@ int32_t argmax(const float* values, int32_t n);
 /// value.
 double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature);
 
+/// Sums over i of e = exp(values[i] - highest), and of e * (values[i] - highest), as exact as exp_sum.
+struct ExpMoments {
+  double sum = 0;
+  double weighted = 0;
+};
+ExpMoments exp_moments(const float* values, int32_t n, float highest);
+
 }  // namespace ashlar
