@@ -9,7 +9,7 @@ namespace ashlar::cpu {
 void ExpertPlan::build(const Routes& routes, int32_t rows, int32_t n_experts, int32_t max_group) {
   copies_ = rows * routes.top_k;
   const auto copies = static_cast<size_t>(copies_);
-  if (row_of_.size() < copies) {
+  if (place_of_.size() < copies) {
     row_of_.resize(copies);
     place_of_.resize(copies);
   }
