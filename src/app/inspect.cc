@@ -1,5 +1,6 @@
 #include "app/inspect.h"
 
+#include <algorithm>
 #include <map>
 
 #include "app/memory_plan.h"
@@ -61,17 +62,26 @@ Json stack_facts(const StackConfig& stack) {
     }
     if (!layer.causal) ++bidirectional;
   }
-  return {{"layers", stack.n_layers},
-          {"hidden", stack.hidden},
-          {"feed_forward", stack.intermediate},
-          {"heads", stack.attention.n_heads},
-          {"kv_heads", stack.attention.n_kv_heads},
-          {"head_dim", stack.attention.head_dim},
-          {"sliding_layers", sliding},
-          {"sliding_window", window},
-          {"bidirectional_layers", bidirectional},
-          {"rope_theta", stack.rope.theta},
-          {"rope_scaling", name_of(stack.rope.scaling)}};
+  Json facts{{"layers", stack.n_layers},
+             {"hidden", stack.hidden},
+             {"feed_forward", stack.intermediate},
+             {"heads", stack.attention.n_heads},
+             {"kv_heads", stack.attention.n_kv_heads},
+             {"head_dim", stack.attention.head_dim},
+             {"sliding_layers", sliding},
+             {"sliding_window", window},
+             {"bidirectional_layers", bidirectional},
+             {"rope_theta", stack.rope.theta},
+             {"rope_scaling", name_of(stack.rope.scaling)}};
+  if (stack.moe) {
+    const MoeConfig& moe = *stack.moe;
+    facts["experts"] = moe.n_experts;
+    facts["experts_per_token"] = moe.routing.top_k;
+    facts["expert_feed_forward"] = moe.intermediate;
+    facts["shared_feed_forward"] = moe.shared_intermediate;
+    facts["expert_layers"] = std::count(moe.layers.begin(), moe.layers.end(), true);
+  }
+  return facts;
 }
 
 Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) {
@@ -121,6 +131,12 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   const ModelConfig config = read_model_config(model);
   Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
   report.update(stack_facts(config.stack));
+  if (config.diffusion) {
+    report["diffusion"] = {{"block_size", config.diffusion->block_size},
+                           {"mask_token_id", config.diffusion->mask_id},
+                           {"token_shift", config.diffusion->token_shift},
+                           {"sub_block", config.diffusion->sub_block}};
+  }
   report["context"] = config.max_positions;
   report["vocabulary"] = config.vocab;
   report["tied_head"] = config.tied_head;

@@ -41,6 +41,13 @@ std::string percent(const Json& share) {
 std::string shape_rows(const Json& facts) {
   std::string text = row("layers", whole(facts["layers"]) + ", hidden " + whole(facts["hidden"]) + ", feed-forward " +
                                        whole(facts["feed_forward"]));
+  if (facts.contains("experts")) {
+    const bool shared = facts["shared_feed_forward"] != 0;
+    text += row("experts", whole(facts["experts_per_token"]) + " of " + whole(facts["experts"]) +
+                               " a token, feed-forward " + whole(facts["expert_feed_forward"]) +
+                               (shared ? ", shared " + whole(facts["shared_feed_forward"]) : "") + ", in " +
+                               whole(facts["expert_layers"]) + " layers");
+  }
   std::string attention = whole(facts["heads"]) + " query and " + whole(facts["kv_heads"]) + " key/value heads of " +
                           whole(facts["head_dim"]);
   if (facts["sliding_layers"] != 0) {

@@ -10,7 +10,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "device/routing.h"
 #include "device/rows.h"
 #include "device/tensor.h"
 
@@ -31,6 +33,17 @@ class Weight {
   virtual int32_t n() const = 0;
   virtual int32_t k() const = 0;
   virtual size_t bytes() const = 0;  ///< memory it holds
+};
+
+/// The gated MLPs of a mixture, all of one shape and dtype: expert e computes down[e] (silu(gate) * up), where
+/// gate_up[e] gives gate and up as silu_mul takes them.
+struct Experts {
+  std::vector<std::unique_ptr<Weight>> gate_up;  ///< each [2 * width, hidden]
+  std::vector<std::unique_ptr<Weight>> down;     ///< each [hidden, width]
+
+  int32_t n() const { return static_cast<int32_t>(down.size()); }
+  int32_t hidden() const { return down[0]->n(); }
+  int32_t width() const { return down[0]->k(); }
 };
 
 enum class Store : uint8_t { kOverwrite, kAdd };
@@ -61,6 +74,13 @@ class Ops {
 
   /// out[r][i] = silu(gate_up[r][i]) * gate_up[r][width + i]. gate_up: [rows, 2 * width], out: [rows, width].
   virtual void silu_mul(Tensor gate_up, Tensor out) = 0;
+
+  /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
+  virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;
+
+  /// out[r] += sum over j of weights[r][j] * experts[r][j](x[r]), added in the order of j. x, out: [rows, hidden], not
+  /// overlapping. Rows that share an expert meet its weights together.
+  virtual void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) = 0;
 
   /// Bytes of one page of one layer (K and V of kPageTokens tokens) on this device.
   virtual int64_t kv_page_bytes(const AttentionShape& shape) const = 0;

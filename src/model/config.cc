@@ -101,27 +101,28 @@ RopeConfig read_rope_config(const JsonFields& fields) {
   return rope;
 }
 
-StackConfig read_stack_config(const JsonFields& fields) {
+StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys) {
   StackConfig stack;
-  stack.hidden = static_cast<int32_t>(fields.integer("hidden_size", 1, kMaxWidth));
-  stack.intermediate = static_cast<int32_t>(fields.integer("intermediate_size", 1, kMaxWidth));
-  stack.n_layers = static_cast<int32_t>(fields.integer("num_hidden_layers", 1, 1000));
+  stack.hidden = static_cast<int32_t>(fields.integer(keys.hidden, 1, kMaxWidth));
+  stack.intermediate = static_cast<int32_t>(fields.integer(keys.intermediate, 1, kMaxWidth));
+  stack.n_layers = static_cast<int32_t>(fields.integer(keys.layers, 1, 1000));
   AttentionShape& shape = stack.attention;
-  shape.n_heads = static_cast<int32_t>(fields.integer("num_attention_heads", 1, 4096));
-  shape.n_kv_heads = static_cast<int32_t>(fields.integer("num_key_value_heads", 1, 4096, shape.n_heads));
+  shape.n_heads = static_cast<int32_t>(fields.integer(keys.heads, 1, 4096));
+  shape.n_kv_heads = static_cast<int32_t>(fields.integer(keys.kv_heads, 1, 4096, shape.n_heads));
   if (shape.n_heads % shape.n_kv_heads != 0) {
-    fields.fail("num_key_value_heads", "a divisor of num_attention_heads (" + std::to_string(shape.n_heads) + ")");
+    fields.fail(keys.kv_heads, std::string("a divisor of ") + keys.heads + " (" + std::to_string(shape.n_heads) + ")");
   }
   if (!fields.has("head_dim") && stack.hidden % shape.n_heads != 0) {
-    fields.fail("hidden_size", "a multiple of num_attention_heads");
+    fields.fail(keys.hidden, std::string("a multiple of ") + keys.heads);
   }
   shape.head_dim = static_cast<int32_t>(fields.integer("head_dim", 2, 512, stack.hidden / shape.n_heads));
   if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > 512) {
-    fields.fail("head_dim", "an even number from 2 to 512 (hidden_size / num_attention_heads where it is not given)");
+    fields.fail("head_dim", std::string("an even number from 2 to 512 (") + keys.hidden + " / " + keys.heads +
+                                " where it is not given)");
   }
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  if (fields.string("hidden_act", "silu") != "silu") fields.fail("hidden_act", "\"silu\"");
+  if (fields.string(keys.activation, "silu") != "silu") fields.fail(keys.activation, "\"silu\"");
   stack.rope = read_rope_config(fields);
   const auto rotary_dim = static_cast<int32_t>(shape.head_dim * stack.rope.partial_rotary_factor);
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
@@ -147,11 +148,14 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   ModelConfig config;
   config.folder = folder;
   config.family = family->model_type;
-  config.stack = read_stack_config(fields);
-  config.vocab = static_cast<int32_t>(fields.integer("vocab_size", 1, 1 << 24));
-  config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, kMaxPositions));
+  const ConfigKeys& keys = family->keys;
+  config.stack = read_stack_config(fields, keys);
+  config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
+  config.max_positions = static_cast<int32_t>(fields.integer(keys.max_positions, 1, kMaxPositions));
+  config.names = family->names;
+  config.stack.names = family->layer_names;
   family->read(fields, config);
-  config.tied_head = fields.boolean("tie_word_embeddings", family->tied_by_default);
+  config.tied_head = fields.boolean(keys.tied_head, family->tied_by_default);
 
   config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
   const auto generation = folder / "generation_config.json";

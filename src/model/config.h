@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "device/routing.h"
 #include "device/rows.h"
 #include "io/json.h"
+#include "model/tensor_names.h"
 
 namespace ashlar {
 
@@ -34,6 +36,16 @@ struct LayerAttention {
   bool operator==(const LayerAttention&) const = default;
 };
 
+/// Layers whose gated MLP is a mixture of experts.
+struct MoeConfig {
+  std::vector<bool> layers;  ///< one per layer: a mixture, or the dense MLP
+  int32_t n_experts = 0;
+  int32_t intermediate = 0;         ///< width of an expert
+  int32_t shared_intermediate = 0;  ///< width of the expert that every row goes through, unweighted; 0: there is none
+  bool expert_bias = false;
+  Routing routing;
+};
+
 /// A stack of pre-norm decoder layers with rotary grouped-query attention and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
@@ -47,6 +59,8 @@ struct StackConfig {
   bool mlp_bias = false;
   RopeConfig rope;
   std::vector<LayerAttention> layers;  ///< one per layer
+  std::optional<MoeConfig> moe;
+  LayerNames names;
 };
 
 /// How a model that generates by denoising blocks reads a sequence. Its layers are not causal: a row sees what its
@@ -66,16 +80,30 @@ struct ModelConfig {
   bool tied_head = false;
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
+  ModelNames names;
   std::filesystem::path folder;
+};
+
+/// How a config.json spells the parts that all families have.
+struct ConfigKeys {
+  const char* hidden = "hidden_size";
+  const char* intermediate = "intermediate_size";
+  const char* layers = "num_hidden_layers";
+  const char* heads = "num_attention_heads";
+  const char* kv_heads = "num_key_value_heads";
+  const char* activation = "hidden_act";
+  const char* vocab = "vocab_size";
+  const char* max_positions = "max_position_embeddings";
+  const char* tied_head = "tie_word_embeddings";
 };
 
 /// Reads FOLDER/config.json (and generation_config.json). Throws Error("config", ...) for an unknown family, a missing
 /// or impossible value, or a feature that would change the result and is not supported.
 ModelConfig read_model_config(const std::filesystem::path& folder);
 
-/// The parts of a config.json that all families and drafters spell alike: geometry, norm, rope, layer kinds.
-/// `default_head_dim`: what a missing head_dim means (0: hidden_size / heads).
-StackConfig read_stack_config(const JsonFields& fields);
+/// The parts of a config.json that all families and drafters have: geometry, norm, rope, layer kinds. A missing
+/// head_dim means hidden / heads.
+StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys = {});
 
 /// Rope from either spelling: rope_parameters, or rope_theta with rope_scaling.
 RopeConfig read_rope_config(const JsonFields& fields);

@@ -35,34 +35,41 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
   carver.add(normed, config.hidden);
   carver.add(qkv, config.attention.q_width() + 2 * config.attention.kv_width());
   carver.add(mixed, config.attention.q_width());
-  carver.add(gate_up, 2 * config.intermediate);
-  carver.add(gated, config.intermediate);
+  const int32_t width = widest_mlp(config);
+  carver.add(mlp.gate_up, 2 * width);
+  carver.add(mlp.gated, width);
+  if (config.moe) carver.add(mlp.scores, config.moe->n_experts);
   storage_ = carver.allocate(ops);
+  if (config.moe) {
+    const int32_t top_k = config.moe->routing.top_k;
+    const int64_t choices = int64_t{max_rows} * top_k;
+    routes_ = ops.allocate(static_cast<size_t>(choices) * (sizeof(int32_t) + sizeof(float)));
+    auto* experts = reinterpret_cast<int32_t*>(routes_->data());
+    mlp.routes = {top_k, experts, reinterpret_cast<float*>(experts + choices)};
+  }
   begin.resize(static_cast<size_t>(config.n_layers) * max_rows);
   end.resize(begin.size());
 }
 
 LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix) : config_(config) {
   const AttentionShape& shape = config.attention;
+  const LayerNames& names = config.names;
   for (int32_t i = 0; i < config.n_layers; ++i) {
-    const std::string base = prefix + "layers." + std::to_string(i) + ".";
+    const std::string base = prefix + std::to_string(i) + ".";
+    const auto norm = [&](const char* name, int32_t n) { return binder.device_vector(base + name + ".weight", n); };
     Layer layer;
-    layer.input_norm = binder.device_vector(base + "input_layernorm.weight", config.hidden);
-    layer.post_norm = binder.device_vector(base + "post_attention_layernorm.weight", config.hidden);
-    const std::string attention = base + "self_attn.";
+    layer.input_norm = norm(names.input_norm, config.hidden);
+    layer.post_norm = norm(names.post_norm, config.hidden);
     if (config.qk_norm) {
-      layer.q_norm = binder.device_vector(attention + "q_norm.weight", shape.head_dim);
-      layer.k_norm = binder.device_vector(attention + "k_norm.weight", shape.head_dim);
+      layer.q_norm = norm(names.q_norm, shape.head_dim);
+      layer.k_norm = norm(names.k_norm, shape.head_dim);
     }
-    layer.qkv = binder.linear({{attention + "q_proj", shape.q_width()},
-                               {attention + "k_proj", shape.kv_width()},
-                               {attention + "v_proj", shape.kv_width()}},
-                              config.hidden, config.qkv_bias);
-    layer.output = binder.linear({{attention + "o_proj", config.hidden}}, shape.q_width(), config.output_bias);
-    layer.gate_up =
-        binder.linear({{base + "mlp.gate_proj", config.intermediate}, {base + "mlp.up_proj", config.intermediate}},
-                      config.hidden, config.mlp_bias);
-    layer.down = binder.linear({{base + "mlp.down_proj", config.hidden}}, config.intermediate, config.mlp_bias);
+    std::vector<WeightBinder::Part> qkv = {
+        {base + names.q, shape.q_width()}, {base + names.k, shape.kv_width()}, {base + names.v, shape.kv_width()}};
+    if (names.fused_qkv != nullptr) qkv = {{base + names.fused_qkv, shape.q_width() + 2 * shape.kv_width()}};
+    layer.qkv = binder.linear(qkv, config.hidden, config.qkv_bias);
+    layer.output = binder.linear({{base + names.attention_output, config.hidden}}, shape.q_width(), config.output_bias);
+    layer.mlp = bind_mlp(binder, base, config, i);
     layers_.push_back(std::move(layer));
 
     const auto found = std::find(kinds_.begin(), kinds_.end(), config.layers[i]);
@@ -96,14 +103,6 @@ void LayerStack::attend(Ops& ops, const Layer& layer, int32_t index, const RowBa
   ops.linear(*layer.output, mixed, Store::kAdd, x);
 }
 
-void LayerStack::mlp(Ops& ops, const Layer& layer, int32_t n, StackWorkspace& workspace) const {
-  const Tensor x = workspace.x.narrow(n);
-  ops.rms_norm(x, layer.post_norm.data(), config_.norm_eps, workspace.normed.narrow(n));
-  ops.linear(*layer.gate_up, workspace.normed.narrow(n), Store::kOverwrite, workspace.gate_up.narrow(n));
-  ops.silu_mul(workspace.gate_up.narrow(n), workspace.gated.narrow(n));
-  ops.linear(*layer.down, workspace.gated.narrow(n), Store::kAdd, x);
-}
-
 void LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
                          StackWorkspace& workspace, const TapRequest& taps) const {
   for (size_t kind = 0; kind < kinds_.size(); ++kind) {
@@ -113,19 +112,19 @@ void LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, cons
   size_t next_tap = 0;
   for (int32_t i = 0; i < config_.n_layers; ++i) {
     attend(ops, layers_[i], i, batch, rope, kv, workspace);
-    mlp(ops, layers_[i], batch.n(), workspace);
+    const Tensor x = workspace.x.narrow(batch.n());
+    const Tensor normed = workspace.normed.narrow(batch.n());
+    ops.rms_norm(x, layers_[i].post_norm.data(), config_.norm_eps, normed);
+    layers_[i].mlp->forward(ops, normed, workspace.mlp, x);
     for (; next_tap < taps.taps.size() && taps.taps[next_tap].layer == i; ++next_tap) {
-      ops.copy(workspace.x.narrow(batch.n()),
-               taps.out.narrow(batch.n()).columns(taps.taps[next_tap].column, config_.hidden));
+      ops.copy(x, taps.out.narrow(batch.n()).columns(taps.taps[next_tap].column, config_.hidden));
     }
   }
 }
 
 size_t LayerStack::weight_bytes() const {
   size_t total = 0;
-  for (const Layer& layer : layers_) {
-    total += layer.qkv->bytes() + layer.output->bytes() + layer.gate_up->bytes() + layer.down->bytes();
-  }
+  for (const Layer& layer : layers_) total += layer.qkv->bytes() + layer.output->bytes() + layer.mlp->bytes();
   return total;
 }
 

@@ -8,6 +8,7 @@
 
 #include "kv/layout.h"
 #include "model/config.h"
+#include "model/mlp.h"
 #include "model/rope.h"
 #include "model/row_batch.h"
 #include "model/weight_binder.h"
@@ -19,16 +20,15 @@ class StackWorkspace {
  public:
   StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_rows);
 
-  Tensor x;                         ///< [max_rows, hidden]: the residual stream
-  Tensor normed;                    ///< [max_rows, hidden]
-  Tensor qkv;                       ///< [max_rows, q_width + 2 kv_width]
-  Tensor mixed;                     ///< [max_rows, q_width]: attention output
-  Tensor gate_up;                   ///< [max_rows, 2 intermediate]
-  Tensor gated;                     ///< [max_rows, intermediate]
+  Tensor x;       ///< [max_rows, hidden]: the residual stream
+  Tensor normed;  ///< [max_rows, hidden]
+  Tensor qkv;     ///< [max_rows, q_width + 2 kv_width]
+  Tensor mixed;   ///< [max_rows, q_width]: attention output
+  MlpWorkspace mlp;
   std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
 
  private:
-  std::unique_ptr<Buffer> storage_;
+  std::unique_ptr<Buffer> storage_, routes_;
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.
@@ -43,7 +43,7 @@ struct TapRequest {
 
 class LayerStack {
  public:
-  /// Binds PREFIX + "layers.i.*".
+  /// Binds PREFIX + "i.*" for every layer i.
   LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix);
 
   /// One plane per layer, named NAME.i.
@@ -61,12 +61,12 @@ class LayerStack {
  private:
   struct Layer {
     DeviceVector input_norm, post_norm, q_norm, k_norm;
-    std::unique_ptr<Weight> qkv, output, gate_up, down;
+    std::unique_ptr<Weight> qkv, output;
+    std::unique_ptr<Mlp> mlp;
   };
 
   void attend(Ops& ops, const Layer& layer, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
               StackWorkspace& workspace) const;
-  void mlp(Ops& ops, const Layer& layer, int32_t n, StackWorkspace& workspace) const;
 
   StackConfig config_;
   std::vector<Layer> layers_;

@@ -21,17 +21,18 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
 Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions)
     : ops_(ops),
       config_(std::move(config)),
-      embedding_(binder.linear({{"model.embed_tokens", config_.vocab}}, config_.stack.hidden, false)),
-      norm_(binder.device_vector("model.norm.weight", config_.stack.hidden)),
-      stack_(binder, config_.stack, "model."),
+      embedding_(binder.linear({{config_.names.embedding, config_.vocab}}, config_.stack.hidden, false)),
+      norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
+      stack_(binder, config_.stack, config_.names.layers),
       rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions) {
+  const std::string head = config_.names.head;
   if (!config_.tied_head) {
-    head_ = binder.linear({{"lm_head", config_.vocab}}, config_.stack.hidden, false);
-  } else if (binder.has("lm_head.weight")) {
-    binder.matrix("lm_head.weight", config_.vocab, config_.stack.hidden);  // a stored copy of the embedding: unused
+    head_ = binder.linear({{head, config_.vocab}}, config_.stack.hidden, false);
+  } else if (binder.has(head + ".weight")) {
+    binder.matrix(head + ".weight", config_.vocab, config_.stack.hidden);  // a stored copy of the embedding: unused
   }
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {  // a buffer that old exports stored
-    const std::string name = "model.layers." + std::to_string(i) + ".self_attn.rotary_emb.inv_freq";
+    const std::string name = config_.names.layers + std::to_string(i) + ".self_attn.rotary_emb.inv_freq";
     if (binder.has(name)) binder.ignore(name);
   }
 }

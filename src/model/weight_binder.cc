@@ -49,10 +49,9 @@ const StoredTensor& WeightBinder::take(const std::string& name, const std::vecto
   return tensor;
 }
 
-HostTensor WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) {
-  const StoredTensor& tensor = take(name, {rows, cols});
+HostTensor WeightBinder::view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
   const auto dtype = float_dtype(tensor.dtype);
-  if (!dtype) fail(tensor.file, name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
+  if (!dtype) fail(tensor.file, tensor.name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
   const std::byte* data = tensor.data;
   if (reinterpret_cast<uintptr_t>(data) % bytes_of(*dtype) != 0) {  // legal in the format, not in C++
     realigned_.emplace_back(data, data + tensor.bytes);
@@ -61,11 +60,32 @@ HostTensor WeightBinder::matrix(const std::string& name, int64_t rows, int64_t c
   return {tensor.name, *dtype, data, rows, cols};
 }
 
-std::vector<float> WeightBinder::vector(const std::string& name, int64_t n) {
-  const StoredTensor& tensor = take(name, {n});
+HostTensor WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) {
+  return view(take(name, {rows, cols}), rows, cols);
+}
+
+std::vector<HostTensor> WeightBinder::matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols) {
+  HostTensor each = view(take(name, {count, rows, cols}), rows, cols);
+  std::vector<HostTensor> matrices;
+  for (int64_t i = 0; i < count; ++i) {
+    matrices.push_back(each);
+    each.data = static_cast<const std::byte*>(each.data) + rows * cols * static_cast<int64_t>(bytes_of(each.dtype));
+  }
+  return matrices;
+}
+
+void WeightBinder::require_dtype(const HostTensor& tensor, const HostTensor& sibling) const {
+  if (tensor.dtype == sibling.dtype) return;
+  const std::string name(tensor.name);
+  fail(checkpoint_.tensors().at(name)->file, name,
+       "expected dtype " + std::string(name_of(sibling.dtype)) + " as its sibling " + std::string(sibling.name) +
+           " has, found " + std::string(name_of(tensor.dtype)));
+}
+
+std::vector<float> WeightBinder::values(const StoredTensor& tensor) const {
   const auto dtype = float_dtype(tensor.dtype);
-  if (!dtype) fail(tensor.file, name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
-  std::vector<float> values(n);
+  if (!dtype) fail(tensor.file, tensor.name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
+  std::vector<float> values(tensor.bytes / bytes_of(*dtype));
   switch (*dtype) {
     case DType::kF32:
       widen<float>(tensor.data, values);
@@ -80,6 +100,8 @@ std::vector<float> WeightBinder::vector(const std::string& name, int64_t n) {
   return values;
 }
 
+std::vector<float> WeightBinder::vector(const std::string& name, int64_t n) { return values(take(name, {n})); }
+
 const StoredTensor& WeightBinder::raw(const std::string& name, const std::string& dtype, int64_t n) {
   const StoredTensor& tensor = take(name, {n});
   if (tensor.dtype != dtype) fail(tensor.file, name, "expected dtype " + dtype + ", found " + tensor.dtype);
@@ -91,17 +113,19 @@ std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int
   std::vector<float> biases;
   for (const Part& part : parts) {
     tensors.push_back(matrix(part.name + ".weight", part.rows, cols));
-    if (tensors.back().dtype != tensors.front().dtype) {
-      fail(checkpoint_.tensors().at(part.name + ".weight")->file, part.name + ".weight",
-           "expected dtype " + std::string(name_of(tensors.front().dtype)) + " as its sibling " + parts.front().name +
-               " has, found " + std::string(name_of(tensors.back().dtype)));
-    }
+    require_dtype(tensors.back(), tensors.front());
     if (bias) {
       const std::vector<float> values = vector(part.name + ".bias", part.rows);
       biases.insert(biases.end(), values.begin(), values.end());
     }
   }
   return ops_.pack(tensors, biases);
+}
+
+std::unique_ptr<Weight> WeightBinder::wide_linear(const std::string& name, int64_t rows, int64_t cols) {
+  const std::vector<float> wide = values(take(name + ".weight", {rows, cols}));
+  const HostTensor tensor = {name, DType::kF32, wide.data(), rows, cols};
+  return ops_.pack({&tensor, 1}, {});
 }
 
 void WeightBinder::finish() const {

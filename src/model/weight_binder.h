@@ -33,6 +33,10 @@ class WeightBinder {
 
   /// The tensor `name`, which must be [rows, cols] in a float dtype. Marks it as taken.
   HostTensor matrix(const std::string& name, int64_t rows, int64_t cols);
+  /// The `count` matrices of a tensor [count, rows, cols].
+  std::vector<HostTensor> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
+  /// Throws unless `tensor` has the dtype of `sibling`.
+  void require_dtype(const HostTensor& tensor, const HostTensor& sibling) const;
   /// The values of the vector `name` of length n.
   std::vector<float> vector(const std::string& name, int64_t n);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
@@ -46,6 +50,9 @@ class WeightBinder {
   };
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
 
+  /// Packs NAME.weight as f32, whatever it is stored in.
+  std::unique_ptr<Weight> wide_linear(const std::string& name, int64_t rows, int64_t cols);
+
   /// Marks a tensor as known but unused.
   void ignore(const std::string& name) { taken_.insert(name); }
   /// Throws if the checkpoint has a tensor that nothing took.
@@ -54,6 +61,8 @@ class WeightBinder {
   Ops& ops() const { return ops_; }
 
  private:
+  std::vector<float> values(const StoredTensor& tensor) const;
+  HostTensor view(const StoredTensor& tensor, int64_t rows, int64_t cols);
   const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
 
   Ops& ops_;

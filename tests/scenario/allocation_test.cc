@@ -108,6 +108,32 @@ TEST_P(WarmSteps, AllocateNothing) {
   }
 }
 
+// However rows are routed: all to one expert, or each to others.
+TEST(WarmSteps, MixturesAllocateNothing) {
+  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "llada2");
+  const auto model = Model::load(*ops, checkpoint.folder(), 64);
+  KvLayout layout;
+  model->register_planes(layout);
+  const KvMemory kv(*ops, layout, 4);
+  const std::vector<int32_t> pages = {3, 2, 1, 0};
+  RowBatch batch(64, 1);
+  model->reserve(64);
+  int64_t warm = 0;
+  for (int32_t turn = 0; turn < 40; ++turn) {
+    batch.clear();
+    batch.begin_sequence(pages.data());
+    const int32_t n = turn == 0 ? 64 : 1 + turn * 7 % 64;
+    for (int32_t i = 0; i < n; ++i) {
+      batch.add_row(turn % 2 == 0 ? turn : (turn * 11 + i * 17) % 128, i, n);
+      batch.want_output();
+    }
+    model->forward(batch, kv, {});
+    if (turn == 0) warm = allocations.load();
+  }
+  EXPECT_EQ(allocations.load() - warm, 0);
+}
+
 struct Outcome {
   bool started = false;
   int submitted = 0;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_memory.h"
-#include "device/cpu/packed_weight.h"
+#include "device/cpu/linear_call.h"
 
 namespace ashlar {
 
@@ -20,21 +20,6 @@ std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
 std::vector<std::string> isa_choices() { return cpu::runnable_isas(); }
 
 namespace cpu {
-namespace {
-
-constexpr int32_t kRowsPerPanel = 96;  // rows that a panel of weights meets before the next panel: they stay in L2
-
-const PackedWeight& as_packed(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
-
-// Roughly what one thread needs: the stream of weights at 20 GB/s, or the products at 50 per nanosecond.
-int64_t linear_cost(const PackedWeight& weight, int64_t rows) {
-  const int64_t stream = weight.panels() * weight.panel_bytes() / 20;
-  const int64_t products = int64_t{weight.n()} * weight.k() * rows / 50;
-  return std::max(stream, products);
-}
-
-}  // namespace
-
 CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
     : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
 
@@ -55,25 +40,10 @@ void CpuOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
   for_rows(x.rows, x.cols / 8, [&](int32_t r) { kernels_.rms_norm(x.row(r), weight, eps, x.cols, out.row(r)); });
 }
 
-namespace {
-
-constexpr size_t kPackedAlignment = 64;
-
-std::byte* aligned(std::byte* p) {
-  return p + (kPackedAlignment - reinterpret_cast<uintptr_t>(p) % kPackedAlignment) % kPackedAlignment;
-}
-
-void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, std::byte* to) {
-  const int32_t row = call.block_row(block);
-  kernels.pack(call.x + row * call.x_stride, call.x_stride, call.block_row(block + 1) - row, call.k, to);
-}
-
-}  // namespace
-
 void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
   ++linears_;
-  if ((call.rows + call.blocks - 1) / call.blocks < kernels.pack_from) return;
-  call.packed_block = round_up(kernels.packed_bytes(call.k), kPackedAlignment);
+  call.packed_block = packed_block_bytes(kernels, call);
+  if (call.packed_block == 0) return;
   const auto needed = static_cast<size_t>(call.packed_block * call.blocks) + kPackedAlignment;
   const size_t copies = call.blocks == 1 ? packed_rows_.size() : 1;
   for (size_t i = 0; i < copies; ++i) {
@@ -101,19 +71,9 @@ void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
   ASHLAR_CHECK_EQ(out.cols, w.n());
   ASHLAR_CHECK_EQ(x.rows, out.rows);
   if (x.rows == 0) return;
-  const LinearKernels& kernels = w.dtype() == DType::kBF16 ? kernels_.bf16 : kernels_.f32;
-  LinearCall call;
-  call.k = w.k();
-  call.rows = x.rows;
-  call.blocks = (x.rows + kernels.block_rows - 1) / kernels.block_rows;
-  call.x = x.data;
-  call.x_stride = x.stride;
-  call.out_stride = out.stride;
+  const LinearKernels& kernels = kernels_of(kernels_, w);
+  LinearCall call = whole_call(w, kernels, x, out);
   call.add = store == Store::kAdd;
-  call.weight = w.panel(0);
-  call.columns = w.n();
-  call.bias = w.bias();
-  call.out = out.data;
   pack_rows(kernels, call);
 
   const bool alone = linear_cost(w, x.rows) < kWorthWaking;
@@ -122,23 +82,16 @@ void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
   // evens out.
   const int32_t block_group = std::max(1, kRowsPerPanel / kernels.block_rows);
   const int32_t groups = (call.blocks + block_group - 1) / block_group;
-  const int32_t panels = w.panels();
   const int64_t panel_bytes = w.panel_bytes();
-  const int32_t panel_chunk = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
-  const int32_t panel_chunks = (panels + panel_chunk - 1) / panel_chunk;
+  const int32_t panel_chunk = std::max(1, call.panels * groups / (workers == 1 ? 1 : workers * 8));
+  const int32_t panel_chunks = (call.panels + panel_chunk - 1) / panel_chunk;
   // By value: a worker then fetches what it needs from the caller's core at once, not pointer by pointer.
   const auto piece = [=, this, &kernels](int32_t item, int32_t worker) {
     LinearCall part = call;
     pack_own(kernels, part, worker);
     part.first_block = item / panel_chunks * block_group;
     part.last_block = std::min(part.first_block + block_group, call.blocks);
-    const int32_t panel = item % panel_chunks * panel_chunk;
-    const int32_t column = panel * kPanelColumns;
-    part.weight = static_cast<const std::byte*>(call.weight) + panel * panel_bytes;
-    part.panels = std::min(panel_chunk, panels - panel);
-    part.columns = std::min(part.panels * kPanelColumns, call.columns - column);
-    part.bias = call.bias == nullptr ? nullptr : call.bias + column;
-    part.out = call.out + column;
+    take_panels(part, panel_bytes, item % panel_chunks * panel_chunk, panel_chunk);
     kernels.run(part);
   };
   const int32_t pieces = groups * panel_chunks;

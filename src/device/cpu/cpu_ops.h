@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "device/cpu/attention_plan.h"
 #include "device/cpu/cpu_memory.h"
+#include "device/cpu/expert_plan.h"
 #include "device/cpu/kernels.h"
 #include "device/device.h"
 #include "device/ops.h"
@@ -38,6 +39,9 @@ class CpuOps final : public Ops {
   void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
   void silu_mul(Tensor gate_up, Tensor out) override;
 
+  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
+  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
+
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
   void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
                 const RopeTable& rope, const Rows& rows, KvPlane plane) override;
@@ -63,6 +67,9 @@ class CpuOps final : public Ops {
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
   void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
 
+  /// out[copies of expert e] = x[copies of e] times weights[e], for all groups of expert_plan_.
+  void grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Tensor x, Tensor out);
+
   const Kernels& kernels_;
   const DType kv_dtype_;
   ThreadPool pool_;
@@ -73,6 +80,8 @@ class CpuOps final : public Ops {
   AttentionPlan plan_;
   std::vector<float> attention_scratch_;
   std::vector<float> states_;
+  ExpertPlan expert_plan_;
+  std::vector<float> expert_floats_;
 };
 
 template <class Fn>

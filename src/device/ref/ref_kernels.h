@@ -1,6 +1,7 @@
 #pragma once
 // Inner loops of the reference device, each written the way its formula reads.
 
+#include "device/routing.h"
 #include "device/rows.h"
 
 namespace ashlar::ref {
@@ -9,6 +10,9 @@ namespace ashlar::ref {
 float dot(const float* a, const float* b, int32_t n);
 
 void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out);
+
+/// Experts and weights of one row with logits [n], as routing.h says. bias: [n] or null.
+void route(const float* logits, const float* bias, int32_t n, const Routing& routing, int32_t* experts, float* weights);
 
 void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
               const RopeTable& rope, const Rows& rows, KvPlane plane);

@@ -125,6 +125,31 @@ class RefOps final : public Ops {
     }
   }
 
+  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
+    ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= logits.cols);
+    for (int32_t r = 0; r < logits.rows; ++r) {
+      ref::route(logits.row(r), bias, logits.cols, routing, routes.experts_of(r), routes.weights_of(r));
+    }
+  }
+
+  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
+    const int32_t width = experts.width();
+    std::vector<float> floats(static_cast<size_t>(3 * width + experts.hidden()));
+    const Tensor gate_up = {floats.data(), 1, 2 * width, 2 * width};
+    const Tensor gated = {floats.data() + 2 * width, 1, width, width};
+    const Tensor answer = {floats.data() + 3 * width, 1, experts.hidden(), experts.hidden()};
+    for (int32_t r = 0; r < x.rows; ++r) {
+      for (int32_t j = 0; j < routes.top_k; ++j) {
+        const int32_t expert = routes.experts_of(r)[j];
+        ASHLAR_CHECK(expert >= 0 && expert < experts.n());
+        linear(*experts.gate_up[expert], {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, gate_up);
+        silu_mul(gate_up, gated);
+        linear(*experts.down[expert], gated, Store::kOverwrite, answer);
+        for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
+      }
+    }
+  }
+
   int64_t kv_page_bytes(const AttentionShape& shape) const override {
     return int64_t{2} * kPageTokens * shape.kv_width() * static_cast<int64_t>(sizeof(float));
   }

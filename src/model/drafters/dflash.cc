@@ -50,7 +50,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
       feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, tap_width(), false)),
       feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
       norm_(ops_, final_norm(binder, config_)),
-      stack_(binder, config_.stack, find_prefix(binder)),
+      stack_(binder, config_.stack, find_prefix(binder) + "layers."),
       context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()) {
   for (size_t i = 0; i < config_.taps.size(); ++i) {

@@ -5,7 +5,9 @@
 namespace ashlar {
 namespace {
 
-const std::array kFamilies = {&kLlamaFamily, &kQwen2Family, &kQwen3Family, &kSdarFamily};
+const std::array kFamilies = {&kLlamaFamily,    &kQwen2Family,   &kQwen3Family,  &kQwen3MoeFamily,
+                              &kSdarFamily,     &kSdarMoeFamily, &kLlada2Family, &kLlada2VeomniFamily,
+                              &kFastDllmFamily, &kLladaFamily,   &kDreamFamily};
 
 }  // namespace
 

@@ -13,15 +13,34 @@ struct Family {
   bool tied_by_default;    ///< what a missing tie_word_embeddings means
   /// Fills what is this family's own (norms, biases, windows) into a config whose shared parts are read already.
   void (*read)(const JsonFields& fields, ModelConfig& config);
+  ConfigKeys keys = {};
+  ModelNames names = {};
+  LayerNames layer_names = {};
 };
 
+extern const Family kDreamFamily;
+extern const Family kFastDllmFamily;
+extern const Family kLlada2Family;
+extern const Family kLlada2VeomniFamily;
+extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
 extern const Family kQwen2Family;
 extern const Family kQwen3Family;
+extern const Family kQwen3MoeFamily;
 extern const Family kSdarFamily;
+extern const Family kSdarMoeFamily;
 
 /// What Qwen3's attention has of its own: norms of queries and keys, biases if asked for, a stated head size.
 void read_qwen3_attention(const JsonFields& fields, StackConfig& stack);
+
+/// Qwen3-MoE's experts, and which layers have them.
+MoeConfig read_qwen3_moe(const JsonFields& fields, const StackConfig& stack);
+
+/// Number of experts, how many a row takes, their width. The rest is up to the family.
+MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers);
+
+/// Throws unless the switch `key`, or `fallback` where it is missing, is `expected`: the only value that is supported.
+void require_switch(const JsonFields& fields, const char* key, bool fallback, bool expected);
 
 /// Makes `config` a model that denoises blocks. config.json's block length (block_size or bd_size) and mask_token_id
 /// count where it has them, those of `usual` where not. The vocabulary must be known already.

@@ -1,4 +1,4 @@
-// SDAR (arXiv 2510.06303): Qwen3 made to denoise blocks; the same tensors, a mask token, no token shift.
+// SDAR (arXiv 2510.06303): Qwen3 or Qwen3-MoE made to denoise blocks; the same tensors, a mask token, no token shift.
 
 #include "model/families/family.h"
 
@@ -13,8 +13,14 @@ void read(const JsonFields& fields, ModelConfig& config) {
   read_diffusion(fields, kUsual, config);
 }
 
+void read_moe(const JsonFields& fields, ModelConfig& config) {
+  read(fields, config);
+  config.stack.moe = read_qwen3_moe(fields, config.stack);
+}
+
 }  // namespace
 
 const Family kSdarFamily = {"sdar", false, read};
+const Family kSdarMoeFamily = {"sdar_moe", false, read_moe};
 
 }  // namespace ashlar

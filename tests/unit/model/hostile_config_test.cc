@@ -111,11 +111,11 @@ StackConfig read_drafter(const std::filesystem::path& folder) {
 
 const char* const kExtras =
     R"({"sliding_window":9,"use_sliding_window":true,"max_window_layers":1,"attention_bias":false,
-  "block_size":4,"mask_token_id":7,"partial_rotary_factor":1.0,"original_max_position_embeddings":32,"mlp_bias":false,
+  "partial_rotary_factor":1.0,"original_max_position_embeddings":32,"mlp_bias":false,
   "layer_types":["full_attention","sliding_attention"],"quantization_config":null})";
 
 TEST_F(HostileConfig, TargetsOfEveryFamilyAndRope) {
-  for (const char* family : {"llama", "qwen2", "qwen3", "sdar"}) {
+  for (const char* family : {"llama", "qwen2", "qwen3"}) {
     try_all(patched(tiny_config(family), kExtras), read_target);
   }
   for (
@@ -128,6 +128,19 @@ TEST_F(HostileConfig, TargetsOfEveryFamilyAndRope) {
   }
   EXPECT_GT(accepted_, 300);
   EXPECT_GT(refused_, 3000);
+}
+
+TEST_F(HostileConfig, MixturesAndModelsOfBlocks) {
+  const std::string sizes = R"({"num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":4,"mask_token_id":7,
+    "block_size":4,"norm_topk_prob":true,)";
+  try_all(patched(tiny_config("sdar_moe"), sizes + R"("decoder_sparse_step":2,"mlp_only_layers":[0]})"), read_target);
+  try_all(patched(tiny_config("llada2_moe"), sizes + R"("num_shared_experts":1,"n_group":4,"topk_group":2,
+    "score_function":"sigmoid","moe_router_enable_expert_bias":true,"routed_scaling_factor":2.5,"rotary_dim":2,
+    "first_k_dense_replace":1,"partial_rotary_factor":0.5})"),
+          read_target);
+  try_all(tiny_llada_config(), read_target);
+  EXPECT_GT(accepted_, 200);
+  EXPECT_GT(refused_, 1500);
 }
 
 TEST_F(HostileConfig, DraftersOfBothForms) {

@@ -21,6 +21,15 @@ inline Json tiny_config(const std::string& family = "qwen3") {
   return config;
 }
 
+/// The same in the spelling of LLaDA.
+inline Json tiny_llada_config() {
+  return parse_json(R"({"model_type":"llada","d_model":8,"mlp_hidden_size":12,"n_layers":2,"n_heads":2,"n_kv_heads":2,
+    "vocab_size":20,"embedding_size":20,"max_sequence_length":64,"rms_norm_eps":1e-5,"rope_theta":1000.0,"rope":true,
+    "activation_type":"silu","block_type":"llama","layer_norm_type":"rms","weight_tying":false,"alibi":false,
+    "include_bias":false,"include_qkv_bias":false,"mask_token_id":7,"eos_token_id":3})",
+                    "tiny config");
+}
+
 /// `config` with some keys replaced; a null value stays null, the string "<absent>" takes the key away.
 inline Json patched(Json config, const std::string& patch) {
   const Json changes = parse_json(patch, "patch");

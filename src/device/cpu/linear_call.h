@@ -1,0 +1,72 @@
+#pragma once
+// Makes the kernels' calls out of tensors and packed weights.
+
+#include <algorithm>
+
+#include "device/cpu/kernels.h"
+#include "device/cpu/packed_weight.h"
+
+namespace ashlar::cpu {
+
+inline constexpr int64_t kPackedAlignment = 64;
+/// Rows that a panel of weights meets before the next panel: they stay in L2.
+inline constexpr int32_t kRowsPerPanel = 96;
+
+inline const PackedWeight& as_packed(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
+
+inline const LinearKernels& kernels_of(const Kernels& kernels, const PackedWeight& weight) {
+  return weight.dtype() == DType::kBF16 ? kernels.bf16 : kernels.f32;
+}
+
+/// All rows of x times all panels; nothing packed yet.
+inline LinearCall whole_call(const PackedWeight& w, const LinearKernels& kernels, Tensor x, Tensor out) {
+  LinearCall call;
+  call.k = w.k();
+  call.rows = x.rows;
+  call.blocks = (x.rows + kernels.block_rows - 1) / kernels.block_rows;
+  call.last_block = call.blocks;
+  call.x = x.data;
+  call.x_stride = x.stride;
+  call.out_stride = out.stride;
+  call.weight = w.panel(0);
+  call.panels = w.panels();
+  call.columns = w.n();
+  call.bias = w.bias();
+  call.out = out.data;
+  return call;
+}
+
+/// `count` panels of `call` from `first`, as far as there are any.
+inline void take_panels(LinearCall& call, int64_t panel_bytes, int32_t first, int32_t count) {
+  const int32_t column = first * kPanelColumns;
+  call.weight = static_cast<const std::byte*>(call.weight) + first * panel_bytes;
+  call.panels = std::min(count, call.panels - first);
+  call.columns = std::min(call.panels * kPanelColumns, call.columns - column);
+  call.bias = call.bias == nullptr ? nullptr : call.bias + column;
+  call.out += column;
+}
+
+/// Bytes of a packed block, or 0 if the kernel takes these rows as they are.
+inline int64_t packed_block_bytes(const LinearKernels& kernels, const LinearCall& call) {
+  if ((call.rows + call.blocks - 1) / call.blocks < kernels.pack_from) return 0;
+  return round_up(kernels.packed_bytes(call.k), kPackedAlignment);
+}
+
+/// The first place for packed blocks at or behind p.
+inline std::byte* aligned(std::byte* p) {
+  return p + (kPackedAlignment - reinterpret_cast<uintptr_t>(p) % kPackedAlignment) % kPackedAlignment;
+}
+
+inline void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, std::byte* to) {
+  const int32_t row = call.block_row(block);
+  kernels.pack(call.x + row * call.x_stride, call.x_stride, call.block_row(block + 1) - row, call.k, to);
+}
+
+/// Rough nanoseconds of one thread: the stream of weights at 20 GB/s, or the products at 50 per nanosecond.
+inline int64_t linear_cost(const PackedWeight& weight, int64_t rows) {
+  const int64_t stream = weight.panels() * weight.panel_bytes() / 20;
+  const int64_t products = int64_t{weight.n()} * weight.k() * rows / 50;
+  return std::max(stream, products);
+}
+
+}  // namespace ashlar::cpu

@@ -1,0 +1,20 @@
+// Dream (arXiv 2508.15487): Qwen2.5 that sees the whole sequence. Logits stay shifted by one.
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+constexpr BlockDiffusion kUsual = {.mask_id = 151666, .token_shift = 1};
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  config.stack.qkv_bias = true;
+  require_switch(fields, "use_mrope", false, false);
+  read_diffusion(fields, kUsual, config);
+}
+
+}  // namespace
+
+const Family kDreamFamily = {"Dream", false, read};
+
+}  // namespace ashlar

@@ -1,0 +1,71 @@
+// LLaDA2.x (arXiv 2512.15745): the Ling family's mixture of experts made to denoise blocks of 32. Groups of experts,
+// sigmoid scores, a bias for the choice only, shared experts, dense first layers, rotary embedding of the first half of
+// each head.
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+constexpr BlockDiffusion kUsual = {.block_size = 32, .mask_id = 156895};
+
+constexpr ModelNames kNames = {.embedding = "model.word_embeddings"};
+constexpr LayerNames kLayerNames = {.fused_qkv = "attention.query_key_value",
+                                    .q_norm = "attention.query_layernorm",
+                                    .k_norm = "attention.key_layernorm",
+                                    .attention_output = "attention.dense"};
+
+void read_routing(const JsonFields& fields, MoeConfig& moe) {
+  Routing& routing = moe.routing;
+  const std::string score = fields.string("score_function", "sigmoid");
+  if (score != "sigmoid" && score != "softmax") fields.fail("score_function", "sigmoid or softmax");
+  routing.score = score == "sigmoid" ? Routing::Score::kSigmoid : Routing::Score::kSoftmax;
+  routing.n_groups = static_cast<int32_t>(fields.integer("n_group", 1, kMaxTopK));
+  const int32_t size = moe.n_experts / routing.n_groups;
+  if (moe.n_experts % routing.n_groups != 0 || (routing.n_groups > 1 && size < 2)) {
+    fields.fail("n_group", "a divisor of num_experts that leaves groups of two experts or more");
+  }
+  routing.top_groups = static_cast<int32_t>(fields.integer("topk_group", 1, routing.n_groups));
+  if (routing.top_k > size * routing.top_groups) {
+    fields.fail("num_experts_per_tok", "at most the experts of topk_group groups");
+  }
+  // A single choice is not divided by itself.
+  require_switch(fields, "norm_topk_prob", true, true);
+  routing.normalise = routing.top_k > 1;
+  routing.scale = static_cast<float>(fields.number("routed_scaling_factor", 0.0, 1e6));
+}
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  StackConfig& stack = config.stack;
+  if (!fields.has("head_dim")) fields.fail("head_dim", "a number (this family states it)");
+  if (!fields.has("rope_theta") && !fields.has("rope_parameters")) fields.fail("rope_theta", "a number");
+  if (!fields.has("partial_rotary_factor")) fields.fail("partial_rotary_factor", "a number");
+  const auto rotary_dim = static_cast<int32_t>(stack.attention.head_dim * stack.rope.partial_rotary_factor);
+  if (fields.integer("rotary_dim", 0, 512, rotary_dim) != rotary_dim) {
+    fields.fail("rotary_dim", std::to_string(rotary_dim) + ", which is head_dim * partial_rotary_factor");
+  }
+  for (const char* key : {"using_split_qkv_in_self_attention", "norm_head", "norm_softmax", "use_sliding_window"}) {
+    require_switch(fields, key, false, false);
+  }
+  stack.qk_norm = fields.boolean("use_qk_norm", true);
+  stack.qkv_bias = fields.boolean("use_qkv_bias", false);
+  stack.output_bias = fields.boolean("use_bias", false);
+
+  MoeConfig moe = read_expert_sizes(fields, stack.n_layers);
+  read_routing(fields, moe);
+  moe.expert_bias = fields.boolean("moe_router_enable_expert_bias", true);
+  const int64_t shared = fields.integer("num_shared_experts", 0, 64, 0);
+  moe.shared_intermediate = static_cast<int32_t>(shared * moe.intermediate);
+  const int64_t dense = fields.integer("first_k_dense_replace", 0, stack.n_layers);
+  for (int64_t i = 0; i < dense; ++i) moe.layers[i] = false;
+  stack.moe = std::move(moe);
+  read_diffusion(fields, kUsual, config);
+}
+
+}  // namespace
+
+const Family kLlada2Family = {"llada2_moe", false, read, {}, kNames, kLayerNames};
+/// As the training code spells it.
+const Family kLlada2VeomniFamily = {"llada2_moe_veomni", false, read, {}, kNames, kLayerNames};
+
+}  // namespace ashlar

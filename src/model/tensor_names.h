@@ -1,0 +1,35 @@
+#pragma once
+// What checkpoints call the tensors of a model: a table a family. Names are without ".weight" and ".bias".
+
+namespace ashlar {
+
+/// Names within one layer. The defaults are those of Hugging Face's Llama, Qwen and their mixtures.
+struct LayerNames {
+  const char* input_norm = "input_layernorm";
+  const char* post_norm = "post_attention_layernorm";
+  const char* fused_qkv = nullptr;  ///< all q rows, all k rows, all v rows in one tensor; null: three tensors
+  const char* q = "self_attn.q_proj";
+  const char* k = "self_attn.k_proj";
+  const char* v = "self_attn.v_proj";
+  const char* q_norm = "self_attn.q_norm";
+  const char* k_norm = "self_attn.k_norm";
+  const char* attention_output = "self_attn.o_proj";
+  const char* gate = "mlp.gate_proj";
+  const char* up = "mlp.up_proj";
+  const char* down = "mlp.down_proj";
+
+  // Of a mixture of experts.
+  const char* router = "mlp.gate";
+  const char* expert_bias = "mlp.gate.expert_bias";  ///< in full
+  const char* experts = "mlp.experts.";              ///< then "e.gate_proj" and so on; merged: "gate_proj" in full
+  const char* shared_experts = "mlp.shared_experts.";
+};
+
+struct ModelNames {
+  const char* embedding = "model.embed_tokens";
+  const char* layers = "model.layers.";  ///< then "i." and a name of LayerNames
+  const char* norm = "model.norm";
+  const char* head = "lm_head";
+};
+
+}  // namespace ashlar
