@@ -10,7 +10,7 @@
 namespace ashlar {
 
 /// The tokens that determine what a full page holds, given everything before it: the page's own, and where K and V
-/// depend on tokens to the right (block-diffusion models) those up to the end of the block that the page ends in.
+/// depend on tokens to the right (models that fill blocks) those up to the end of the block that the page ends in.
 using PageTokens = std::span<const int32_t>;
 
 /// A trie whose node is one full page and is named by the page's id. A node stands for the tokens from the sequence's

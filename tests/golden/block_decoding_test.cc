@@ -1,0 +1,309 @@
+// Block decoding of every family against decoding written out by hand: the whole sequence is computed anew in each
+// pass, without cache, engine, scheduler or sampler.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/event_queue.h"
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kLongest = 160;
+
+struct Decoded {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> passes;  // by token: the pass over its block that settled it
+  FinishReason reason = FinishReason::kLength;
+};
+
+struct Task {
+  std::vector<int32_t> prompt;
+  int32_t max_tokens = 0;
+  std::vector<int32_t> stops;
+  double threshold = 0.5;
+};
+
+std::vector<int32_t> random_prompt(int32_t length, int32_t vocab, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids(length);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<unsigned>(vocab));
+  return ids;
+}
+
+class ByHand {
+ public:
+  ByHand(Model& model, int32_t block)
+      : model_(model), diffusion_(*model.config().diffusion), block_(block), batch_(kLongest + 64, 1), pages_(16) {
+    KvLayout layout;
+    model_.register_planes(layout);
+    kv_ = std::make_unique<KvMemory>(model_.ops(), layout, static_cast<int32_t>(pages_.size()));
+    std::iota(pages_.rbegin(), pages_.rend(), 0);
+    model_.reserve(kLongest + 64);
+  }
+
+  Decoded decode(const Task& task) {
+    const auto length = static_cast<int32_t>(task.prompt.size());
+    const int32_t limit = length + task.max_tokens;
+    const bool whole = diffusion_.block_size == 0;
+    std::vector<int32_t> ids = task.prompt;
+    std::vector<int32_t> settled_in(length, 0);
+    int32_t start = whole ? length : length / block_ * block_;
+    while (start < limit) {
+      const int32_t end = whole ? std::min(start + block_, limit) : start + block_;
+      ids.resize(whole ? limit : end, diffusion_.mask_id);
+      settled_in.resize(ids.size(), 0);
+      std::vector<bool> hole(ids.size(), false);
+      for (int32_t p = std::max(start, length); p < end; ++p) hole[p] = true;
+      int32_t pass = 0;
+      if (diffusion_.token_shift > 0 && !whole && hole[start]) {  // from the block before, which is complete
+        const std::vector<float> logits = run(std::vector<int32_t>(ids.begin(), ids.begin() + start));
+        ids[start] = best(logits, start - 1).first;
+        hole[start] = false;
+        settled_in[start] = pass++;
+      }
+      for (;; ++pass) {
+        int32_t from = start;
+        while (from < end && !hole[from]) ++from;
+        if (from == end) break;
+        // Only the part of the block that the first hole is in may be filled.
+        const int32_t part = diffusion_.sub_block > 0 ? diffusion_.sub_block : block_;
+        const int32_t part_end = std::min(end, start + ((from - start) / part + 1) * part);
+        const std::vector<float> logits = run(ids);
+        std::vector<int32_t> chosen;
+        int32_t surest = -1;
+        float highest = 0;
+        for (int32_t p = from; p < part_end; ++p) {
+          if (!hole[p]) continue;
+          const auto [id, probability] = best(logits, p - diffusion_.token_shift);
+          if (probability > static_cast<float>(task.threshold)) chosen.push_back(p);
+          if (surest < 0 || probability > highest) {
+            surest = p;
+            highest = probability;
+          }
+        }
+        if (chosen.empty()) chosen.push_back(surest);
+        for (const int32_t p : chosen) {
+          ids[p] = best(logits, p - diffusion_.token_shift).first;
+          hole[p] = false;
+          settled_in[p] = pass;
+        }
+      }
+      start = end;
+    }
+    Decoded decoded;
+    for (int32_t p = length; p < limit; ++p) {
+      decoded.tokens.push_back(ids[p]);
+      decoded.passes.push_back(settled_in[p]);
+      if (std::find(task.stops.begin(), task.stops.end(), ids[p]) != task.stops.end()) {
+        decoded.reason = FinishReason::kStop;
+        break;
+      }
+    }
+    return decoded;
+  }
+
+ private:
+  std::vector<float> run(const std::vector<int32_t>& ids) {
+    const auto n = static_cast<int32_t>(ids.size());
+    batch_.clear();
+    batch_.begin_sequence(pages_.data());
+    for (int32_t p = 0; p < n; ++p) {
+      batch_.add_row(ids[p], p, diffusion_.block_size == 0 ? n : std::min(n, (p / block_ + 1) * block_));
+      batch_.want_output();
+    }
+    const int32_t vocab = model_.config().vocab;
+    std::vector<float> logits(static_cast<size_t>(n) * vocab);
+    model_.head(model_.forward(batch_, *kv_, {}), {logits.data(), n, vocab, vocab});
+    return logits;
+  }
+
+  // The likeliest token but the mask, and its probability.
+  std::pair<int32_t, float> best(const std::vector<float>& logits, int32_t row) const {
+    const int32_t vocab = model_.config().vocab;
+    const float* values = &logits[static_cast<size_t>(row) * vocab];
+    int32_t id = -1;
+    for (int32_t i = 0; i < vocab; ++i) {
+      if (i != diffusion_.mask_id && (id < 0 || values[i] > values[id])) id = i;
+    }
+    double sum = 0;
+    for (int32_t i = 0; i < vocab; ++i) {
+      if (i != diffusion_.mask_id) sum += std::exp(static_cast<double>(values[i]) - values[id]);
+    }
+    return {id, static_cast<float>(1 / sum)};
+  }
+
+  Model& model_;
+  const BlockDiffusion diffusion_;
+  const int32_t block_;
+  RowBatch batch_;
+  std::vector<int32_t> pages_;
+  std::unique_ptr<KvMemory> kv_;
+};
+
+std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, double threshold) {
+  DecoderSpec spec;
+  spec.block.block_size = block;
+  spec.block.rule.values = {{"threshold", threshold}};
+  EngineOptions options;
+  options.max_sequences = 4;
+  options.prefill_chunk = 20;
+  return std::make_unique<Engine>(ops, make_decoder(model, spec), options);
+}
+
+Decoded decode(Engine& engine, const Task& task) {
+  const auto queue = std::make_shared<EventQueue>();
+  Request request;
+  request.prompt = task.prompt;
+  request.max_tokens = task.max_tokens;
+  request.stop_ids = task.stops;
+  request.sink = queue;
+  const Result<RequestId> id = engine.submit(std::move(request));
+  EXPECT_TRUE(id.ok());
+  Decoded decoded;
+  for (;;) {
+    Event event = queue->next();
+    if (auto* end = std::get_if<EndEvent>(&event)) {
+      decoded.reason = end->reason;
+      EXPECT_EQ(end->error, "");
+      break;
+    }
+    const auto& chunk = std::get<TokenChunk>(event);
+    decoded.tokens.insert(decoded.tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    decoded.passes.insert(decoded.passes.end(), chunk.settled_in.begin(), chunk.settled_in.end());
+  }
+  engine.wait_idle();
+  EXPECT_EQ(engine.counters().pages_held, 0);
+  return decoded;
+}
+
+class BlockDecoding : public ::testing::TestWithParam<std::string> {
+ protected:
+  BlockDecoding()
+      : checkpoint_(data_folder() / "blocks" / GetParam()),
+        ops_(make_device("ref", {})),
+        model_(Model::load(*ops_, checkpoint_.folder(), kLongest)) {}
+
+  SeededCheckpoint checkpoint_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
+  const int32_t own = model_->config().diffusion->block_size;
+  const int32_t block = own > 0 ? own : 32;
+  const int32_t vocab = model_->config().vocab;
+  unsigned seed = 1;
+  int64_t settled = 0, passes = 0;
+  for (const double threshold : {0.9, 0.02}) {
+    for (const int32_t length : {1, block - 1, block, block + 1, 2 * block, 2 * block + 1}) {
+      SCOPED_TRACE("prompt of " + std::to_string(length) + ", threshold " + std::to_string(threshold));
+      Task task{random_prompt(length, vocab, seed++), 37, {}, threshold};
+      if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a hole
+      ByHand by_hand(*model_, block);
+      const Decoded expected = by_hand.decode(task);
+      const auto engine = make_engine(*ops_, *model_, own, threshold);
+      Decoded found = decode(*engine, task);
+      EXPECT_EQ(found.tokens, expected.tokens);
+      EXPECT_EQ(found.passes, expected.passes);
+      EXPECT_EQ(std::count(found.tokens.begin(), found.tokens.end(), model_->config().diffusion->mask_id), 0);
+      // A stop token ends the answer as soon as everything before it is settled, with the same text as without hurry.
+      task.stops = {expected.tokens[20]};
+      const Decoded stopped = by_hand.decode(task);
+      found = decode(*engine, task);
+      EXPECT_EQ(found.tokens, stopped.tokens);
+      EXPECT_EQ(found.passes, stopped.passes);
+      EXPECT_EQ(found.reason, FinishReason::kStop);
+      settled += static_cast<int64_t>(expected.tokens.size());
+      for (size_t i = 0; i < expected.passes.size(); ++i) {
+        passes += i == 0 || expected.passes[i] > expected.passes[i - 1];
+      }
+    }
+  }
+  EXPECT_LT(passes, settled);  // some passes settled several tokens
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, BlockDecoding,
+                         ::testing::Values("sdar", "sdar_moe", "llada2", "fast_dllm_v2", "llada", "dream"));
+
+// K and V of a block cannot depend on anything after it, and depend on all of it.
+TEST(BlockMask, RowsSeeTheirBlockAndNothingAfter) {
+  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "llada2");
+  const auto ops = make_device("cpu", {});
+  const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
+  const int32_t block = model->config().diffusion->block_size;
+  KvLayout layout;
+  model->register_planes(layout);
+  const std::vector<int32_t> pages = {0, 1};
+  const KvMemory kv(*ops, layout, 2);
+  model->reserve(32);
+  const auto run = [&](const std::vector<int32_t>& ids) {
+    RowBatch batch(32, 1);
+    batch.begin_sequence(pages.data());
+    for (int32_t p = 0; p < 2 * block; ++p) {
+      batch.add_row(ids[p], p, (p / block + 1) * block);
+      batch.want_output();
+    }
+    const Tensor hidden = model->forward(batch, kv, {});
+    std::vector<std::vector<float>> rows;
+    for (int32_t p = 0; p < 2 * block; ++p) rows.emplace_back(hidden.row(p), hidden.row(p) + hidden.cols);
+    return rows;
+  };
+  std::vector<int32_t> ids = random_prompt(2 * block, model->config().vocab, 5);
+  const auto before = run(ids);
+  ids[block + 2] = (ids[block + 2] + 1) % model->config().vocab;
+  const auto later = run(ids);
+  for (int32_t p = 0; p < block; ++p) EXPECT_EQ(before[p], later[p]) << p;
+  EXPECT_NE(before[block], later[block]);
+  ids[block - 1] = (ids[block - 1] + 1) % model->config().vocab;
+  EXPECT_NE(run(ids)[0], later[0]);
+}
+
+TEST(BlockAbort, InTheMidstOfABlockFreesEveryPage) {
+  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
+  const auto ops = make_device("cpu", {});
+  const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
+  const auto engine = make_engine(*ops, *model, 0, 0.9);
+  struct Sink final : EventSink {
+    void on_tokens(const TokensEvent& event) override {
+      tokens += event.n;
+      if (tokens >= abort_at && engine != nullptr) engine->cancel(id);
+    }
+    void on_end(EndEvent end) override {
+      reason = end.reason;
+      ++ends;
+    }
+    Engine* engine = nullptr;
+    std::atomic<RequestId> id = 0;
+    int32_t tokens = 0, abort_at = 0, ends = 0;
+    FinishReason reason = FinishReason::kLength;
+  };
+  for (int32_t abort_at = 1; abort_at < 12; ++abort_at) {
+    const auto sink = std::make_shared<Sink>();
+    sink->abort_at = abort_at;
+    sink->engine = engine.get();
+    sink->id = static_cast<RequestId>(abort_at);  // ids count from 1
+    Request request;
+    request.prompt = random_prompt(5 + abort_at, model->config().vocab, 9);
+    request.max_tokens = 100;
+    request.sink = sink;
+    const Result<RequestId> id = engine->submit(std::move(request));
+    ASSERT_TRUE(id.ok());
+    ASSERT_EQ(id.value(), sink->id.load());
+    engine->wait_idle();
+    EXPECT_EQ(sink->ends, 1);
+    EXPECT_EQ(sink->reason, FinishReason::kCancelled);
+    EXPECT_EQ(engine->counters().pages_held, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
