@@ -23,7 +23,7 @@ CASES = [
     ({"type": "integer", "multipleOf": 5}, NUMBERS), ({"type": "integer", "multipleOf": 7, "minimum": -14, "maximum": 700}, NUMBERS),
     ({"type": "integer", "multipleOf": 0.5}, NUMBERS), ({"type": "integer", "multipleOf": 100}, NUMBERS + [0, 200, 12300, 50]),
     ({"type": "number", "multipleOf": 0.05, "minimum": 0, "maximum": 10}, NUMBERS), ({"type": "number", "multipleOf": 0.01}, NUMBERS),
-    ({"type": "number", "multipleOf": 2.5}, NUMBERS), ({"type": "number", "multipleOf": 3, "exclusiveMinimum": 3}, NUMBERS),
+    ({"type": "integer", "multipleOf": 1000}, NUMBERS + [2000, 1500, 1000000]), ({"type": "number", "multipleOf": 2.5}, NUMBERS), ({"type": "number", "multipleOf": 3, "exclusiveMinimum": 3}, NUMBERS),
     ({"allOf": [{"type": "integer", "multipleOf": 4}, {"multipleOf": 6}], "maximum": 50}, NUMBERS + [24, 36, 48, 60, 8, 18]),
     # bounds with a fraction
     ({"type": "number", "minimum": 0.1, "maximum": 0.5}, NUMBERS), ({"type": "number", "exclusiveMinimum": 0.1, "exclusiveMaximum": 9.99}, NUMBERS),
@@ -37,6 +37,8 @@ CASES = [
     ({"type": "string", "format": "date", "maxLength": 10}, TEXTS), ({"type": "string", "pattern": "^(?!a|x)", "minLength": 1}, TEXTS),
     ({"type": "string", "not": {"pattern": "^[a-z]"}}, TEXTS), ({"type": "string", "not": {"enum": ["a", "ab", "", "über"]}}, TEXTS),
     ({"type": "string", "pattern": "^.{2,3}$", "not": {"const": "ab"}}, TEXTS), ({"type": "string", "not": {"maxLength": 3}}, TEXTS),
+    ({"type": "string", "pattern": "^[^@]{1,64}@[^@]{1,255}$", "maxLength": 254}, ["a@b", "@b", "é@日本", "a" * 65 + "@b", "a@" + "b" * 254]),
+    ({"type": "string", "minLength": 2, "maxLength": 4000, "pattern": "^[\\s\\S]*$"}, TEXTS), ({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083}, ["https://a.b/c", ""]),
     # counts of properties
     ({**NAMES_A, "minProperties": 1}, MEMBERS), ({**NAMES_A, "minProperties": 2}, MEMBERS), ({**NAMES_A, "maxProperties": 1}, MEMBERS),
     ({**NAMES_A, "minProperties": 1, "maxProperties": 2, "required": ["b"]}, MEMBERS), ({**NAMES_A, "maxProperties": 0}, MEMBERS),

@@ -91,7 +91,7 @@ Expr SchemaCompiler::numbers_of(const std::function<Expr(Builder&)>& range, cons
       schema_error(place, "\"multipleOf\": " + json_text(of) +
                               " is not supported: it has too many digits to be told apart digit by digit");
     }
-    return multiples_of(step);
+    return multiples_of(step).minimal(builder_);
   };
   for (const char* key : {"multipleOf", kMultiples}) {
     for (const Json& of : listed(schema, key)) set = set.with(builder_, multiples(of));

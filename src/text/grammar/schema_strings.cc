@@ -50,6 +50,8 @@ const std::map<std::string, std::string>& formats() {
   return known;
 }
 
+constexpr int64_t kShortest = 32;  // characters that a pattern with maxLength allows, at least
+
 // The texts under a key, one or a list, that have to be strings.
 std::vector<std::string> texts_of(const Json& schema, const char* key, const std::string& pointer) {
   std::vector<std::string> texts;
@@ -84,6 +86,18 @@ TextSet lengths(int64_t min, int64_t max) {
     }
   }
   return TextSet(std::move(states));
+}
+
+// Texts of a set with a number of characters. Where counting up to `max` takes too many states, up to less.
+TextSet sized(Builder& charge, const TextSet& set, int64_t min, int64_t max) {
+  for (;;) {
+    try {
+      return set.with(charge, lengths(min, max));
+    } catch (const TextSet::TooLarge&) {
+      if (max / 2 <= min || max < kShortest) throw;
+      max = std::max<int64_t>(max / 2, min);
+    }
+  }
 }
 
 }  // namespace
@@ -142,7 +156,7 @@ TextSet SchemaCompiler::string_set(const Json& schema, const std::string& pointe
   const int64_t min = count(schema, "minLength", 0, pointer);
   const int64_t max = count(schema, "maxLength", -1, pointer);
   if (max >= 0 && max < min) return TextSet({TextSet::State()});
-  if (min > 0 || max >= 0) set = set->with(builder_, lengths(min, max));
+  if (min > 0 || max >= 0) set = sized(builder_, *set, min, max);
   std::vector<std::string> excluded;
   for (const Json& value : excluded_values(schema)) {
     if (value.is_string()) excluded.push_back(value.get<std::string>());

@@ -11,12 +11,12 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr int64_t kStateCost = 32;  // steps of a compilation
+constexpr int64_t kStateCost = 8;  // steps of a compilation
 
 void check_size(size_t states) {
   if (states <= TextSet::kMaxStates) return;
-  throw Error("grammar", "what its rules for a text allow together needs more than " +
-                             std::to_string(TextSet::kMaxStates) + " states; make them simpler");
+  throw TextSet::TooLarge("grammar", "what its rules for a text allow together needs more than " +
+                                         std::to_string(TextSet::kMaxStates) + " states; make them simpler");
 }
 
 }  // namespace
@@ -57,6 +57,49 @@ TextSet TextSet::of(Builder& charge, const std::function<Expr(Builder&)>& make) 
     }
   }
   if (graph.overflowed()) throw Error("grammar", "a pattern is too ambiguous to be combined with other rules");
+  return TextSet(std::move(states));
+}
+
+// States are told apart by what they accept, then by which of the classes found so far they lead to, until no class
+// splits any more (Moore).
+TextSet TextSet::minimal(Builder& charge) const {
+  std::vector<size_t> columns;  // bytes that some state tells apart from the byte before
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const bool differs = byte == 0 || std::any_of(states_.begin(), states_.end(), [byte](const State& state) {
+                           return state.next[byte] != state.next[byte - 1];
+                         });
+    if (differs) columns.push_back(byte);
+  }
+  const std::vector<bool> useful = alive();
+  std::vector<int32_t> class_of(states_.size());
+  for (size_t id = 0; id < states_.size(); ++id) class_of[id] = !useful[id] ? kNone : states_[id].accepting ? 1 : 0;
+  const auto class_after = [&](size_t id, size_t byte) {
+    const int32_t next = states_[id].next[byte];
+    return next == kNone ? kNone : class_of[static_cast<size_t>(next)];
+  };
+  for (size_t count = 0;;) {
+    charge.step(static_cast<int64_t>(states_.size() * columns.size() / 16));
+    std::map<std::vector<int32_t>, int32_t> found;
+    std::vector<int32_t> refined(states_.size(), kNone);
+    for (size_t id = 0; id < states_.size(); ++id) {
+      if (!useful[id]) continue;
+      std::vector<int32_t> kind = {class_of[id]};
+      for (const size_t byte : columns) kind.push_back(class_after(id, byte));
+      refined[id] = found.emplace(std::move(kind), static_cast<int32_t>(found.size())).first->second;
+    }
+    class_of = std::move(refined);
+    if (found.size() == count) break;
+    count = found.size();
+  }
+  if (!useful[0]) return TextSet({State()});
+  // States are numbered by their first member, and so the start is the first.
+  std::vector<State> states;
+  for (size_t id = 0; id < states_.size(); ++id) {
+    if (class_of[id] != static_cast<int32_t>(states.size())) continue;
+    states.emplace_back();
+    states.back().accepting = states_[id].accepting;
+    for (size_t byte = 0; byte < 256; ++byte) states.back().next[byte] = class_after(id, byte);
+  }
   return TextSet(std::move(states));
 }
 

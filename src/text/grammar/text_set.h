@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "text/grammar/builder.h"
 
 namespace ashlar::grammar {
@@ -16,8 +17,11 @@ namespace ashlar::grammar {
 class TextSet {
  public:
   static constexpr int32_t kNone = -1;
-  /// Most states of a set; one that needs more is Error("grammar").
+  /// Most states of a set; one that needs more is TooLarge.
   static constexpr size_t kMaxStates = 16384;
+  struct TooLarge : Error {
+    using Error::Error;
+  };
   struct State {
     std::array<int32_t, 256> next;
     bool accepting = false;
@@ -35,6 +39,9 @@ class TextSet {
   TextSet with(Builder& charge, const TextSet& other) const { return product(charge, other, true); }
   /// Texts of this and not of the other.
   TextSet without(Builder& charge, const TextSet& other) const { return product(charge, other, false); }
+
+  /// The same set with as few states as it can have.
+  TextSet minimal(Builder& charge) const;
 
   bool contains(std::string_view text) const;
   bool empty() const;
