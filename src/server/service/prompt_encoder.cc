@@ -21,9 +21,15 @@ std::string random_marker() {
   return marker;
 }
 
-bool ends_with_open_think(std::string_view text) {
+bool ends_with_tag(std::string_view text, std::string_view tag) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  return text.ends_with("<think>");
+  return text.ends_with(tag);
+}
+
+// Whether the client did not ask for an answer without thinking.
+bool lets_think(const ChatPrompt& prompt) {
+  const auto off = [&](const char* name) { return prompt.template_kwargs.value(name, Json(true)) == Json(false); };
+  return !off("enable_thinking") && !off("thinking");
 }
 
 ApiError refused(const std::string& message, const std::string& param) {
@@ -148,7 +154,10 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
       if (std::optional<ApiError> error = too_long(rendered.value())) return *error;
       out.text = std::move(rendered.value());
       out.ids = encode_marked(render_marked(chat));
-      out.starts_in_reasoning = ends_with_open_think(out.text);
+      out.starts_in_reasoning = ends_with_tag(out.text, "<think>");
+      // A template that closes the thinking at once asks for none.
+      out.may_reason = model_.chat_template->thinks() && !out.starts_in_reasoning &&
+                       !ends_with_tag(out.text, "</think>") && lets_think(chat);
     }
   } catch (const Error& error) {
     return refused(std::string(error.message()), "");

@@ -16,6 +16,7 @@ struct EncodedPrompt {
   std::vector<int32_t> ids;
   std::string text;                  ///< empty if the prompt came as ids
   bool starts_in_reasoning = false;  ///< the template opened <think>
+  bool may_reason = false;           ///< the model may open it by itself
 };
 
 /// Immutable; any number of threads may use it.

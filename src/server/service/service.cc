@@ -207,7 +207,8 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
     for (int32_t i = 0; i < generation.n; ++i) {
       plans.push_back(plan);
       plans.back().request.sampling.seed = choice_seed(seed, i);
-      plans.back().request.constraint = constraints.value().make(plan.starts_in_reasoning);
+      plans.back().request.constraint =
+          constraints.value().make(plan.starts_in_reasoning, prompt.may_reason && generation.split_reasoning);
     }
     texts.push_back(std::move(prompt.text));
   }

@@ -151,6 +151,46 @@ TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
   EXPECT_EQ(ConstraintMaker::compile(model_, generation).error().status, 400);
 }
 
+TEST_F(ServiceText, OnlyModelsOfThinkingTemplatesMayOpenIt) {
+  const auto may = [&](const char* source, const Json& kwargs) {
+    const ChatTemplate made = ChatTemplate::from_source(source, "test");
+    model_.chat_template = &made;
+    ChatPrompt prompt = std::get<ChatPrompt>(chat("hello"));
+    prompt.template_kwargs = kwargs;
+    const Parsed<EncodedPrompt> found = PromptEncoder(model_).encode(prompt);
+    EXPECT_TRUE(found.ok());
+    return found.value().may_reason;
+  };
+  const char* knows = "{{ messages[0].content.split('</think>')[-1] }}\nassistant:";
+  EXPECT_TRUE(may(knows, Json::object()));
+  EXPECT_FALSE(may(knows, {{"enable_thinking", false}}));
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:", Json::object()));
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:<think>\n", Json::object()));  // it is open
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:<think>\n\n</think>\n\n", Json::object()));
+}
+
+TEST_F(ServiceText, AConstraintWaitsForThinkingThatTheModelOpens) {
+  model_.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
+  Generation generation;
+  generation.prompts.push_back(chat("x"));
+  generation.constraint.kind = Constraint::Kind::kChoice;
+  generation.constraint.choices = {"yes"};
+  const Parsed<ConstraintMaker> maker = ConstraintMaker::compile(model_, generation);
+  const auto allows = [&](TokenConstraint& constraint, int32_t id) {
+    std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
+    return !constraint.mask(mask) || (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
+  };
+  const auto constraint = maker.value().make(false, true);
+  const std::vector<int32_t> thinking = tokenizer_.encode("<think>Let me see</think>", {.parse_special = false});
+  EXPECT_FALSE(allows(*maker.value().make(false, false), thinking[0]));
+  for (const int32_t id : thinking) {
+    EXPECT_TRUE(allows(*constraint, id));
+    constraint->advance(id);
+  }
+  EXPECT_FALSE(allows(*constraint, tokenizer_.encode("no")[0]));
+  EXPECT_TRUE(allows(*constraint, tokenizer_.encode("yes")[0]));
+}
+
 TEST(WorkerPool, RunsTasksAndRefusesTooMany) {
   std::atomic<int> ran{0};
   std::mutex gate;

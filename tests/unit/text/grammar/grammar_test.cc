@@ -242,6 +242,43 @@ TEST(GrammarMatcher, SleepsUntilTheThinkingEnds) {
   EXPECT_TRUE(by_text.accept_bytes("\nyes"));
 }
 
+TEST(GrammarMatcher, AnAnswerMayOpenItsThinkingItself) {
+  const WakeAfter wake = {*tokenizer().token_id("</think>"), "</think>", "<think>"};
+  const auto takes = [&](Grammar grammar, std::string_view text) {
+    GrammarMatcher matcher(over_tokens(std::move(grammar)), wake);
+    for (const char byte : text) {
+      if (!matcher.accept_bytes({&byte, 1})) return false;
+    }
+    return matcher.can_end();
+  };
+  for (const char* text :
+       {"yes", "<think>hm</think>yes", "<think></think>\n\nyes", "<think>a < b </thin </think>\nyes"}) {
+    EXPECT_TRUE(takes(compile_choice({"yes"}), text)) << text;
+  }
+  for (const char* text : {"", "no", "<", "<think", "<thinking></think>no", "<think>hm</think>", "<think>hm</think>no",
+                           "<think></think>\n\n\nyes", "\nyes", "yes<think></think>", "<yes"}) {
+    EXPECT_FALSE(takes(compile_choice({"yes"}), text)) << text;
+  }
+  // What the grammar and the opening share is either until they part.
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<th>"));
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<think"));
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<think>x</think><th>"));
+  EXPECT_FALSE(takes(compile_choice({"<th>", "<think"}), "<think>x</think>"));
+  // By tokens: the opening in one or in several, the end as a special token, which is no text.
+  GrammarMatcher matcher(over_tokens(compile_choice({"yes"})), wake);
+  EXPECT_EQ(matcher.forced(9), "");
+  for (const int32_t id : tokenizer().encode("<think>and so on", {.parse_special = false})) {
+    const std::vector<int32_t> allowed = ids_of(mask_of(matcher));
+    EXPECT_TRUE(matcher.asleep() || std::find(allowed.begin(), allowed.end(), id) != allowed.end());
+    ASSERT_TRUE(matcher.accept(id));
+  }
+  EXPECT_TRUE(matcher.asleep());
+  ASSERT_TRUE(matcher.accept(wake.token));
+  EXPECT_FALSE(matcher.asleep());
+  ASSERT_TRUE(matcher.accept_bytes("\nyes"));
+  EXPECT_TRUE(matcher.finished());
+}
+
 TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
   const Json city =
       parse_json(R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}}, "required": ["city"],
