@@ -97,6 +97,9 @@ TEST_F(ServiceText, RefusesWhatCannotFitBeforeTokenising) {
   const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{std::string(size_t{8} << 20, 'a')});
   EXPECT_EQ(found.error().code, "context_length_exceeded");
   EXPECT_EQ(encoder.encode(chat(std::string(size_t{8} << 20, 'a'))).error().code, "context_length_exceeded");
+  EXPECT_THAT(encoder.encode(TextPrompt{std::string(size_t{8} << 20, 'a')}).error().message, HasSubstr("too many"));
+  // Beyond what the template may write, too.
+  EXPECT_EQ(encoder.encode(chat(std::string(size_t{20} << 20, 'a'))).error().code, "context_length_exceeded");
   // The longest that might fit is still looked at.
   EXPECT_TRUE(encoder.encode(TextPrompt{std::string(4000, ' ')}).ok());
 }
@@ -211,6 +214,43 @@ TEST(WorkerPool, RunsTasksAndRefusesTooMany) {
     while (ran < accepted) std::this_thread::yield();
   }
   EXPECT_GE(ran, 4);
+}
+
+TEST_F(ServiceText, ABeginningIsEnoughToRefuseATextFarBeyondTheContext) {
+  // A long token makes the bound by length useless: a megabyte might be 4096 tokens of it.
+  model_.max_positions = 100;
+  const PromptEncoder encoder(model_);
+  std::string text;
+  while (text.size() < 6500) text += "one two three ";
+  const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{text});
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code, "context_length_exceeded");
+  const std::string claimed = found.error().message.substr(found.error().message.find("least ") + 6);
+  EXPECT_LE(std::stoul(claimed), tokenizer_.encode(text).size());
+  EXPECT_GE(std::stoul(claimed), 100U);
+}
+
+TEST(WorkerPool, LongTasksLeaveAThreadToShortOnes) {
+  std::mutex gate;
+  std::atomic<int> long_ones{0};
+  std::atomic<bool> short_one{false};
+  {
+    WorkerPool pool(2, 16);
+    std::unique_lock lock(gate);
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(pool.post(
+          [&] {
+            const std::lock_guard inside(gate);
+            ++long_ones;
+          },
+          true));
+    }
+    ASSERT_TRUE(pool.post([&] { short_one = true; }));
+    while (!short_one) std::this_thread::yield();  // though four came before it
+    EXPECT_EQ(long_ones, 0);
+    lock.unlock();
+    while (long_ones < 4) std::this_thread::yield();
+  }
 }
 
 class Receiver final : public EventReceiver {
