@@ -81,6 +81,8 @@ std::map<std::string, std::string> sources_of(const Json& config, const std::str
   return out;
 }
 
+bool knows_thinking(std::string_view source) { return source.find("</think>") != std::string_view::npos; }
+
 }  // namespace
 
 std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
@@ -90,6 +92,7 @@ std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
   out.special_tokens_ = special_tokens_of(config);
   const auto add = [&](const std::string& name, const std::string& source, const std::string& where) {
     out.templates_.insert_or_assign(name, Template::parse(source, where));
+    out.thinks_ = out.thinks_ || knows_thinking(source);
   };
   const fs::path main_file = folder / "chat_template.jinja";
   if (fs::exists(main_file)) {
@@ -111,6 +114,7 @@ ChatTemplate ChatTemplate::from_source(std::string_view source, std::string_view
   ChatTemplate out;
   out.special_tokens_ = std::move(special_tokens);
   out.templates_.emplace("default", Template::parse(source, name));
+  out.thinks_ = knows_thinking(source);
   return out;
 }
 

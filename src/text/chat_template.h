@@ -30,11 +30,15 @@ class ChatTemplate {
                      bool add_generation_prompt, const nlohmann::ordered_json& extra_variables = {},
                      const Clock& clock = {}) const;
 
+  /// Whether a template knows of <think>...</think>: then its model may begin an answer with that by itself.
+  bool thinks() const { return thinks_; }
+
  private:
   ChatTemplate() = default;
   const Template& select(bool with_tools) const;
 
   std::map<std::string, Template> templates_;
+  bool thinks_ = false;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };
 

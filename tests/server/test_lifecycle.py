@@ -1,13 +1,14 @@
 """A server of one's own: its bounded queue, its time limit, its end."""
 
 import signal
+import socket
 import threading
 import time
 
 import httpx
 import pytest
 
-from support import chat, events, eventually
+from support import chat, events, eventually, post_bytes
 
 LONG = chat("Count for ever.", max_tokens=3500, ignore_eos=True, temperature=1, seed=1)
 
@@ -133,3 +134,26 @@ def test_names_of_the_model(start):
     for model in ("mine", "gpt-x"):
         assert post(server, chat("hi", model=model, max_tokens=1)).json()["model"] == "mine"
     assert post(server, chat("hi", model="pebble-11m", max_tokens=1)).status_code == 404
+
+
+def test_a_client_that_never_reads_is_dropped_and_stalls_nobody(start):
+    """It wants far more than its socket and the backlog of 8 MiB hold; all of it would be 20 MB."""
+    server = start("--max-sequences", "32")
+    post(server, chat("hi", max_tokens=1))
+    before = server.resident_bytes()
+    body = chat("Count for ever.", n=4, max_tokens=2000, ignore_eos=True, temperature=1, seed=1, stream=True, logprobs=True, top_logprobs=20)
+    stuck = socket.socket()
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stuck.connect((server.host, server.port))
+    stuck.sendall(post_bytes("/v1/chat/completions", body))
+    eventually(lambda: server.stats()["running"] >= 4, 20, "the streams do not begin")
+    most = 0
+    while not server.idle():
+        began = time.monotonic()
+        assert post(server, chat("hi", max_tokens=2)).status_code == 200
+        assert time.monotonic() - began < 20
+        most = max(most, server.resident_bytes())
+    assert most - before < 150 << 20, most - before
+    metrics = server.client.get("/metrics").text
+    assert 'finished_reason="cancelled"} 4' in metrics, [line for line in metrics.splitlines() if "request_success" in line]
+    stuck.close()

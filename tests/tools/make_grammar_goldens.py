@@ -4,9 +4,13 @@
 Writes schemas with documents that must be accepted or rejected, and regular expressions with texts. Before that it lets
 the program grammar_tool walk at random through each grammar and checks every text it comes back with: valid by
 jsonschema, matched by re. Needs: pip install jsonschema.
+
+The section "keywords" holds the cases of grammar_keyword_cases.py; with KEYWORDS as a fourth argument only that is made anew.
 """
 import copy
 import datetime
+import decimal
+import ipaddress
 import json
 import random
 import re
@@ -14,6 +18,8 @@ import subprocess
 import sys
 
 import jsonschema
+
+from grammar_keyword_cases import CASES
 
 rng = random.Random(20)
 checker = jsonschema.FormatChecker(formats=["date", "uuid", "ipv4", "email"])
@@ -27,6 +33,28 @@ def is_date_time(text):
 @checker.checks("time", raises=ValueError)
 def is_time(text):
     return not isinstance(text, str) or datetime.time.fromisoformat(text).tzinfo is not None
+
+
+@checker.checks("ipv6", raises=ValueError)
+def is_ipv6(text):
+    return not isinstance(text, str) or bool(ipaddress.IPv6Address(text))
+
+
+# Of formats that jsonschema itself leaves alone, rougher than what grammars write: RFC 1123, RFC 3986, ISO 8601.
+ROUGH = {"hostname": r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*", "uri": r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]*",
+         "duration": r"P(?=.)(\d+W|(\d+Y)?(\d+M)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+S)?)?)"}
+for name, rough in ROUGH.items():
+    checker.checks(name)(lambda text, rough=rough: not isinstance(text, str) or re.fullmatch(rough, text, re.ASCII) is not None)
+
+
+def is_multiple(validator, step, instance, schema):
+    """As decimals are meant: 0.3 is three times 0.1."""
+    number = validator.is_type(instance, "number")
+    if number and decimal.Decimal(repr(instance)) % decimal.Decimal(repr(step)) != 0:
+        yield jsonschema.ValidationError(f"{instance} is no multiple of {step}")
+
+
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipleOf": is_multiple})
 
 
 NAMES = ["name", "id", "größe", "a", "b", "ab", "tags", "x/y", "quote\"d", "value", "next", "naïve key", "日本"]
@@ -281,8 +309,49 @@ def regex_golden(tool, pattern, problems):
     return golden
 
 
+def keyword_golden(tool, schema, documents, problems):
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = Validator(schema, format_checker=checker)
+    golden = {"schema": schema, "accepted": [], "rejected": []}
+    for document in documents:
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        verdict = golden["accepted" if validator.is_valid(document) else "rejected"]
+        if text not in verdict:
+            verdict.append(text)
+    texts = golden["accepted"] + golden["rejected"]
+    reply = tool.ask(kind="schema", source=schema, texts=texts, walks=40, seed=rng.randrange(1 << 30))
+    if "error" in reply:
+        problems.append((schema, reply["error"]))
+        return golden, 0
+    wrong = [text for text, found in zip(texts, reply["accepted"]) if found != (text in golden["accepted"])]
+    wrong += [text for text in reply["walks"] if not validator.is_valid(json.loads(text))]
+    if wrong:
+        problems.append((schema, wrong))
+    return golden, len(reply["walks"])
+
+
+def keyword_goldens(tool):
+    problems, goldens, walks = [], [], 0
+    for schema, documents in CASES:
+        golden, walked = keyword_golden(tool, schema, documents, problems)
+        goldens.append(golden)
+        walks += walked
+    for problem in problems:
+        print("PROBLEM", problem)
+    both = sum(1 for golden in goldens if golden["accepted"] and golden["rejected"])
+    print(f"{len(goldens)} schemas of keywords, {both} with verdicts of both kinds, {walks} walks, {len(problems)} problems")
+    return goldens
+
+
 def main():
     tool = Tool(sys.argv[1], sys.argv[2])
+    if sys.argv[4:] == ["KEYWORDS"]:
+        with open(sys.argv[3], encoding="utf-8") as kept:
+            goldens = json.load(kept)
+        goldens["keywords"] = keyword_goldens(tool)
+        with open(sys.argv[3], "w", encoding="utf-8") as out:
+            json.dump(goldens, out, ensure_ascii=False, indent=0)
+        return
     problems, schemas, walks = [], [], 0
     for schema, make in recursive_schemas() + [any_schema(rng.choice([0, 1, 2, 4])) for _ in range(330)]:
         golden, walked = schema_golden(tool, schema, make, problems)
@@ -294,7 +363,7 @@ def main():
         print("PROBLEM", problem)
     print(f"{len(schemas)} schemas, {walks} walks valid, {len(regexes)} patterns, {len(problems)} problems")
     with open(sys.argv[3], "w", encoding="utf-8") as out:
-        json.dump({"schemas": schemas, "regexes": [golden for golden in regexes if golden]}, out, ensure_ascii=False, indent=0)
+        json.dump({"schemas": schemas, "regexes": [golden for golden in regexes if golden], "keywords": keyword_goldens(tool)}, out, ensure_ascii=False, indent=0)
 
 
 main()

@@ -180,6 +180,9 @@ bool RequestParser::Impl::read_fields() {
   } else if (const Header* expect = find_header(request.headers, "Expect");
              expect && !equal_ignoring_case(expect->value, "100-continue")) {
     fail(417, "The only expectation met is \"100-continue\".");
+  } else if (const Header* encoding = find_header(request.headers, "Content-Encoding");
+             encoding && !encoding->value.empty() && !equal_ignoring_case(encoding->value, "identity")) {
+    fail(415, "Bodies are taken as they are; send this one without Content-Encoding.");
   } else {
     request.path = std::move(target.value().path);
     request.query = std::move(target.value().query);

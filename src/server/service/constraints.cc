@@ -71,10 +71,14 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
   return maker;
 }
 
-std::shared_ptr<TokenConstraint> ConstraintMaker::make(bool starts_in_reasoning) const {
+std::shared_ptr<TokenConstraint> ConstraintMaker::make(bool starts_in_reasoning, bool may_reason) const {
   if (!grammar_) return nullptr;
   grammar::WakeAfter wake;
-  if (starts_in_reasoning) wake.text = "</think>";
+  if (starts_in_reasoning || may_reason) {
+    wake.text = "</think>";
+    wake.token = model_->tokenizer->token_id("</think>").value_or(-1);  // it may be special, and no text
+    if (!starts_in_reasoning) wake.opening = "<think>";
+  }
   return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(grammar_, wake), model_->tokenizer);
 }
 

@@ -18,8 +18,9 @@ class ConstraintMaker {
   /// `model` outlives the constraints.
   static Parsed<ConstraintMaker> compile(const ServedModel& model, const Generation& generation);
 
-  /// For one answer; null if anything goes. An answer that begins with thinking is free until that has ended.
-  std::shared_ptr<TokenConstraint> make(bool starts_in_reasoning) const;
+  /// For one answer; null if anything goes. An answer that begins with thinking, as the prompt has it or as the model
+  /// may choose, is free until that has ended.
+  std::shared_ptr<TokenConstraint> make(bool starts_in_reasoning, bool may_reason = false) const;
 
  private:
   const ServedModel* model_ = nullptr;

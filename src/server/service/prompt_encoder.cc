@@ -21,9 +21,17 @@ std::string random_marker() {
   return marker;
 }
 
-bool ends_with_open_think(std::string_view text) {
+constexpr size_t kSampled = 16;  // bytes for each token of the context: enough of any text that is not all one token
+
+bool ends_with_tag(std::string_view text, std::string_view tag) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  return text.ends_with("<think>");
+  return text.ends_with(tag);
+}
+
+// Whether the client did not ask for an answer without thinking.
+bool lets_think(const ChatPrompt& prompt) {
+  const auto off = [&](const char* name) { return prompt.template_kwargs.value(name, Json(true)) == Json(false); };
+  return !off("enable_thinking") && !off("thinking");
 }
 
 ApiError refused(const std::string& message, const std::string& param) {
@@ -100,36 +108,70 @@ std::string PromptEncoder::render_marked(const ChatPrompt& prompt) const {
                                       prompt.add_generation_prompt, prompt.template_kwargs);
 }
 
+// The text behind a marked one.
+std::string PromptEncoder::unmarked(const std::string& marked) const {
+  std::string text;
+  text.reserve(marked.size());
+  size_t from = 0;
+  for (size_t at = marked.find(marker_); at != std::string::npos; at = marked.find(marker_, from)) {
+    text.append(marked, from, at - from);
+    from = at + marker_.size();
+  }
+  return text.append(marked, from);
+}
+
 Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
   if (model_.chat_template == nullptr) {
     return refused("the model " + model_.name + " has no chat template; use /v1/completions", "messages");
   }
   try {
-    const std::string marked = render_marked(prompt);
-    std::string text;
-    text.reserve(marked.size());
-    size_t from = 0;
-    for (size_t at = marked.find(marker_); at != std::string::npos; at = marked.find(marker_, from)) {
-      text.append(marked, from, at - from);
-      from = at + marker_.size();
-    }
-    return text.append(marked, from);
+    return unmarked(render_marked(prompt));
   } catch (const Error& error) {
     return refused(std::string(error.message()), "messages");
   }
 }
 
-// A text so long that it cannot fit however well it tokenises is not tokenised: that would take seconds a megabyte.
-std::optional<ApiError> PromptEncoder::too_long(const std::string& text) const {
+// Text of so many bytes has at least so many tokens.
+size_t PromptEncoder::least_tokens(size_t bytes) const {
   // Normalisation joins at most a few characters to one.
   constexpr size_t kMostShrinkage = 4;
-  const size_t least = text.size() / (longest_token_ * kMostShrinkage);
-  if (least < static_cast<size_t>(model_.max_positions)) return std::nullopt;
+  return bytes / (longest_token_ * kMostShrinkage);
+}
+
+std::optional<ApiError> PromptEncoder::too_long(size_t least) const {
+  const auto room = static_cast<size_t>(model_.max_positions);
+  if (least < room) return std::nullopt;
   ApiError error = refused("the prompt has at least " + std::to_string(least) + " tokens; the context holds " +
-                               std::to_string(model_.max_positions),
+                               std::to_string(room) + ", one of them for the answer: at least " +
+                               std::to_string(least - room + 1) + " too many",
                            "");
   error.code = "context_length_exceeded";
   return error;
+}
+
+// A text that cannot fit is not tokenised as a whole, which takes a second for ten megabytes: either it is so long that
+// no tokens would be long enough, or its beginning alone is far beyond the context. Where that is cut a token or two
+// may come out otherwise than in the whole; half of the count is a safe bound.
+std::optional<ApiError> PromptEncoder::too_long(const std::string& text) const {
+  if (std::optional<ApiError> error = too_long(least_tokens(text.size()))) return error;
+  const size_t beginning = kSampled * static_cast<size_t>(model_.max_positions);
+  if (text.size() < 4 * beginning) return std::nullopt;
+  size_t end = beginning;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  const std::vector<int32_t> ids = model_.tokenizer->encode(std::string_view(text).substr(0, end), {});
+  return too_long(ids.size() / 2);
+}
+
+// What the messages say is in the prompt, whatever a template puts around it.
+std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const {
+  size_t bytes = 0;
+  for (const Json& message : prompt.messages) {
+    const auto content = message.is_object() ? message.find("content") : message.end();
+    if (message.is_object() && content != message.end() && content->is_string()) {
+      bytes += content->get_ref<const std::string&>().size();
+    }
+  }
+  return too_long(least_tokens(bytes));
 }
 
 Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens) const {
@@ -143,15 +185,19 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
       out.ids = model_.tokenizer->encode(text->text, {.add_special_tokens = add_special_tokens});
     } else {
       const auto& chat = std::get<ChatPrompt>(prompt);
-      Parsed<std::string> rendered = render(chat);
-      if (!rendered) return rendered.error();
-      if (std::optional<ApiError> error = too_long(rendered.value())) return *error;
-      out.text = std::move(rendered.value());
-      out.ids = encode_marked(render_marked(chat));
-      out.starts_in_reasoning = ends_with_open_think(out.text);
+      if (model_.chat_template == nullptr) return render(chat).error();
+      if (std::optional<ApiError> error = too_long(chat)) return *error;
+      const std::string marked = render_marked(chat);
+      out.text = unmarked(marked);
+      if (std::optional<ApiError> error = too_long(out.text)) return *error;
+      out.ids = encode_marked(marked);
+      out.starts_in_reasoning = ends_with_tag(out.text, "<think>");
+      // A template that closes the thinking at once asks for none.
+      out.may_reason = model_.chat_template->thinks() && !out.starts_in_reasoning &&
+                       !ends_with_tag(out.text, "</think>") && lets_think(chat);
     }
   } catch (const Error& error) {
-    return refused(std::string(error.message()), "");
+    return refused(std::string(error.message()), std::holds_alternative<ChatPrompt>(prompt) ? "messages" : "");
   }
   return out;
 }

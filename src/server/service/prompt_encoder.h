@@ -16,6 +16,7 @@ struct EncodedPrompt {
   std::vector<int32_t> ids;
   std::string text;                  ///< empty if the prompt came as ids
   bool starts_in_reasoning = false;  ///< the template opened <think>
+  bool may_reason = false;           ///< the model may open it by itself
 };
 
 /// Immutable; any number of threads may use it.
@@ -30,7 +31,11 @@ class PromptEncoder {
   Parsed<std::string> render(const ChatPrompt& prompt) const;
 
  private:
+  size_t least_tokens(size_t bytes) const;
+  std::optional<ApiError> too_long(size_t least) const;
   std::optional<ApiError> too_long(const std::string& text) const;
+  std::optional<ApiError> too_long(const ChatPrompt& prompt) const;
+  std::string unmarked(const std::string& marked) const;
   std::string render_marked(const ChatPrompt& prompt) const;
   std::string mark(const std::string& text) const;
   Json mark_strings(const Json& value) const;

@@ -23,21 +23,23 @@ Json model_entry(const ServedModel& model) {
           {"owned_by", "ashlar"}, {"root", model.name}, {"max_model_len", model.max_positions}};
 }
 
-// Routes about prompts: parse on a worker, answer with what `respond` makes of it.
+HttpResponse refusal_of_messages(const ApiError& error) { return error_answer(Api::kMessages, error); }
+
+// Routes about prompts: parse on a worker, answer with what `respond` makes of it, or with `refuse` of an error.
 template <class T>
 void add_work(Router& router, Service& service, const char* path, Parsed<T> (*parse)(const Json&, const ApiLimits&),
-              HttpResponse (*respond)(Service&, const T&)) {
+              HttpResponse (*respond)(Service&, const T&), HttpResponse (*refuse)(const ApiError&) = refusal) {
   router.add("POST", path,
-             [&service, parse, respond](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-               service.work(exchange, [&service, exchange, parse, respond]() -> HttpResponse {
+             [&service, parse, respond, refuse](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+               service.work(exchange, [&service, exchange, parse, respond, refuse]() -> HttpResponse {
                  const Parsed<Json> body = parse_body(exchange->request().body);
-                 if (!body) return refusal(body.error());
+                 if (!body) return refuse(body.error());
                  const Parsed<T> parsed = parse(body.value(), service.limits());
-                 if (!parsed) return refusal(parsed.error());
+                 if (!parsed) return refuse(parsed.error());
                  if (!service.model().answers_to(parsed.value().model)) {
-                   return refusal({404, "invalid_request_error",
-                                   "the model '" + for_message(parsed.value().model) + "' is not served here", "model",
-                                   "model_not_found", 0});
+                   return refuse({404, "invalid_request_error",
+                                  "the model '" + for_message(parsed.value().model) + "' is not served here", "model",
+                                  "model_not_found", 0});
                  }
                  return respond(service, parsed.value());
                });
@@ -46,10 +48,7 @@ void add_work(Router& router, Service& service, const char* path, Parsed<T> (*pa
 
 HttpResponse count_tokens(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt);
-  if (!encoded) {
-    HttpResponse response = error_answer(Api::kMessages, encoded.error());
-    return response;
-  }
+  if (!encoded) return refusal_of_messages(encoded.error());
   return json({{"input_tokens", encoded.value().ids.size()}});
 }
 
@@ -130,7 +129,8 @@ void add_routes(Router& router, RouteContext& context) {
   Service& service = *context.service;
   add_answers(router, service);
   add_models(router, service);
-  add_work<PromptRequest>(router, service, "/v1/messages/count_tokens", parse_count_tokens, count_tokens);
+  add_work<PromptRequest>(router, service, "/v1/messages/count_tokens", parse_count_tokens, count_tokens,
+                          refusal_of_messages);
   add_work<PromptRequest>(router, service, "/tokenize", parse_tokenize, tokenize);
   add_work<DetokenizeRequest>(router, service, "/detokenize", parse_detokenize, detokenize);
   add_work<PromptRequest>(router, service, "/apply-template", parse_apply_template, apply_template);

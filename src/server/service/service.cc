@@ -17,6 +17,9 @@ namespace {
 constexpr size_t kMaxPreparing = 4096;        // requests that wait for a worker
 constexpr int64_t kStalled = 30'000'000'000;  // ns without a step while there is work
 
+// A body that takes its worker long to read: a second for ten megabytes.
+bool is_long(Exchange& exchange) { return exchange.request().body.size() > (size_t{1} << 20); }
+
 std::string random_key() {
   std::random_device random;
   std::string key(16, '\0');
@@ -96,12 +99,13 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
     const std::lock_guard lock(mutex_);
     ++preparing_;
   }
-  const bool queued = workers_.post([this, exchange, api, arrived] {
+  const auto task = [this, exchange, api, arrived] {
     prepare_safely(exchange, api, arrived);
     const std::lock_guard lock(mutex_);
     --preparing_;
     idle_.notify_all();
-  });
+  };
+  const bool queued = workers_.post(task, is_long(*exchange));
   if (queued) return;
   ApiError full;
   {
@@ -113,13 +117,14 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
 }
 
 void Service::work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task) {
-  const bool queued = workers_.post([exchange, task = std::move(task)] {
+  const auto safely = [exchange, task = std::move(task)] {
     try {
       exchange->respond(task());
     } catch (const std::exception& error) {
       exchange->respond(error_response(500, "server_error", for_message(error.what())));
     }
-  });
+  };
+  const bool queued = workers_.post(safely, is_long(*exchange));
   if (!queued) exchange->respond(error_response(429, "rate_limit_error", "too many requests wait; try again later"));
 }
 
@@ -174,10 +179,14 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   const uint64_t seed = generation.seed.value_or(random_seed());
   for (size_t p = 0; p < generation.prompts.size(); ++p) {
     Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p]);
-    if (!encoded) return encoded.error();
+    const std::string field = prompt_field(api, generation.prompts[p]);
+    if (!encoded) {
+      ApiError error = encoded.error();
+      if (error.param.empty()) error.param = field;
+      return error;
+    }
     EncodedPrompt& prompt = encoded.value();
     const auto size = static_cast<int64_t>(prompt.ids.size());
-    const std::string field = prompt_field(api, generation.prompts[p]);
     if (size == 0) {
       return ApiError{
           400, "invalid_request_error", field + ": the prompt is empty; expected at least one token", field, "", 0};
@@ -207,7 +216,8 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
     for (int32_t i = 0; i < generation.n; ++i) {
       plans.push_back(plan);
       plans.back().request.sampling.seed = choice_seed(seed, i);
-      plans.back().request.constraint = constraints.value().make(plan.starts_in_reasoning);
+      plans.back().request.constraint =
+          constraints.value().make(plan.starts_in_reasoning, prompt.may_reason && generation.split_reasoning);
     }
     texts.push_back(std::move(prompt.text));
   }

@@ -1,15 +1,16 @@
 #include "server/service/worker_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ashlar::server {
 
-WorkerPool::WorkerPool(int threads, size_t max_waiting) : max_waiting_(max_waiting) {
+WorkerPool::WorkerPool(int threads, size_t max_waiting) : max_waiting_(max_waiting), threads_count_(threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
 WorkerPool::~WorkerPool() {
-  std::deque<std::function<void()>> dropped;
+  std::deque<Task> dropped;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -19,11 +20,11 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool WorkerPool::post(std::function<void()> task) {
+bool WorkerPool::post(std::function<void()> task, bool is_long) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_ || tasks_.size() >= max_waiting_) return false;
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({std::move(task), is_long});
   }
   ready_.notify_one();
   return true;
@@ -34,17 +35,31 @@ size_t WorkerPool::waiting() const {
   return tasks_.size();
 }
 
+// The oldest task that may run now; long ones leave a thread to the others.
+std::deque<WorkerPool::Task>::iterator WorkerPool::next() {
+  const bool room = long_running_ + 1 < threads_count_ || threads_count_ == 1;
+  return std::find_if(tasks_.begin(), tasks_.end(), [room](const Task& task) { return room || !task.is_long; });
+}
+
 void WorkerPool::work() {
   for (;;) {
-    std::function<void()> task;
+    Task task;
     {
       std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+      ready_.wait(lock, [this] { return stop_ || next() != tasks_.end(); });
       if (stop_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      const auto at = next();
+      task = std::move(*at);
+      tasks_.erase(at);
+      long_running_ += task.is_long ? 1 : 0;
     }
-    task();
+    task.run();
+    if (!task.is_long) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      --long_running_;
+    }
+    ready_.notify_all();
   }
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxGraphBytes = size_t{32} << 20;
 constexpr size_t kMaxWakeText = 256;
+constexpr size_t kLineBreaks = 2;  // that models write after their thinking
 
 bool any_bit(std::span<const uint32_t> mask) {
   return std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; });
@@ -41,8 +42,11 @@ std::shared_ptr<TokenGrammar::Graph> TokenGrammar::roomy_graph(const std::shared
 GrammarMatcher::GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter wake)
     : grammar_(std::move(grammar)), graph_(grammar_->roomy_graph(nullptr)), wake_(std::move(wake)) {
   state_ = graph_->states.start();
-  asleep_ = wake_.token >= 0 || !wake_.text.empty();
-  if (wake_.text.size() > kMaxWakeText) throw Error("grammar", "the text that ends the thinking is too long");
+  may_open_ = !wake_.opening.empty();
+  asleep_ = !may_open_ && (wake_.token >= 0 || !wake_.text.empty());
+  if (std::max(wake_.text.size(), wake_.opening.size()) > kMaxWakeText) {
+    throw Error("grammar", "the text that ends the thinking is too long");
+  }
 }
 
 // Moves to a fresh graph when the one in use has grown large. A graph that another matcher has just started may be full
@@ -67,10 +71,13 @@ void GrammarMatcher::allowed(std::span<uint32_t> mask) {
   std::fill(mask.begin(), mask.end(), 0U);
   bool can_stop = ended_;
   if (!ended_) {
-    make_room();
-    const std::lock_guard lock(graph_->mutex);
-    graph_->states.mask(state_, grammar_->trie(), mask);
-    can_stop = graph_->states.accepting(state_);
+    if (!off_grammar_) {
+      make_room();
+      const std::lock_guard lock(graph_->mutex);
+      graph_->states.mask(state_, grammar_->trie(), mask);
+      can_stop = graph_->states.accepting(state_);
+    }
+    allow_before(mask);
   }
   for (const int32_t id : grammar_->eos_ids_) {
     if (id < 0 || static_cast<size_t>(id) / 32 >= mask.size()) continue;
@@ -80,6 +87,16 @@ void GrammarMatcher::allowed(std::span<uint32_t> mask) {
     } else {
       mask[id / 32] &= ~bit;
     }
+  }
+}
+
+// What may come before the grammar: the opening, or line breaks after the thinking.
+void GrammarMatcher::allow_before(std::span<uint32_t> mask) const {
+  std::vector<int32_t> ids;
+  if (may_open_) grammar_->trie().tokens_along(std::string_view(wake_.opening).substr(opened_), true, ids);
+  if (line_breaks_ > 0) grammar_->trie().tokens_along(std::string(line_breaks_, '\n'), false, ids);
+  for (const int32_t id : ids) {
+    if (static_cast<size_t>(id) / 32 < mask.size()) mask[id / 32] |= 1U << (id % 32);
   }
 }
 
@@ -96,43 +113,87 @@ bool GrammarMatcher::accept(int32_t token) {
 
 bool GrammarMatcher::accept_asleep(int32_t token) {
   if (grammar_->is_eos(token)) ended_ = true;
-  if (wake_.token >= 0) {
-    asleep_ = token != wake_.token;
+  if (wake_.token >= 0 && token == wake_.token) {
+    asleep_ = false;
+    line_breaks_ = kLineBreaks;
     return true;
   }
-  tail_ += grammar_->trie().bytes_of(token);
+  return wake_.text.empty() || read(grammar_->trie().bytes_of(token));
+}
+
+// Text of the thinking, which may go on with the answer.
+bool GrammarMatcher::read(std::string_view bytes) {
+  tail_ += bytes;
   const size_t found = tail_.find(wake_.text);
   if (found == std::string::npos) {
     if (tail_.size() >= wake_.text.size()) tail_.erase(0, tail_.size() - wake_.text.size() + 1);
     return true;
   }
   asleep_ = false;
+  line_breaks_ = kLineBreaks;
   // The answer begins within the token, which no mask could keep to the grammar.
-  return accept_bytes(std::string_view(tail_).substr(found + wake_.text.size()));
+  return accept_awake(std::string_view(tail_).substr(found + wake_.text.size()));
 }
 
 bool GrammarMatcher::accept_bytes(std::string_view bytes) {
   if (ended_) return bytes.empty();
+  if (asleep_) return wake_.text.empty() || read(bytes);
+  return may_open_ ? accept_first(bytes) : accept_awake(bytes);
+}
+
+// The beginning of the answer: of the opening, of the grammar, or of both as far as they agree.
+bool GrammarMatcher::accept_first(std::string_view bytes) {
+  const std::string_view rest = std::string_view(wake_.opening).substr(opened_);
+  if (bytes.starts_with(rest)) {
+    may_open_ = off_grammar_ = false;
+    asleep_ = true;
+    {
+      const std::lock_guard lock(graph_->mutex);
+      state_ = graph_->states.start();
+    }
+    return read(bytes.substr(rest.size()));
+  }
+  if (rest.starts_with(bytes)) {
+    opened_ += bytes.size();
+    off_grammar_ = off_grammar_ || !accept_awake(bytes);
+    return true;
+  }
+  if (off_grammar_ || !accept_awake(bytes)) return false;
+  may_open_ = false;
+  return true;
+}
+
+bool GrammarMatcher::accept_awake(std::string_view bytes) {
   make_room();
   const std::lock_guard lock(graph_->mutex);
   StateGraph::State state = state_;
+  size_t breaks = line_breaks_;
   for (const char c : bytes) {
-    state = graph_->states.step(state, static_cast<uint8_t>(c));
-    if (state == StateGraph::kDead) return false;
+    const StateGraph::State next = graph_->states.step(state, static_cast<uint8_t>(c));
+    if (next != StateGraph::kDead) {
+      state = next;
+      breaks = 0;
+    } else if (c != '\n' || breaks == 0) {
+      return false;
+    } else {
+      --breaks;
+    }
   }
   state_ = state;
+  line_breaks_ = breaks;
   return true;
 }
 
 bool GrammarMatcher::can_end() const {
   if (asleep_ || ended_) return true;
+  if (off_grammar_) return false;
   const std::lock_guard lock(graph_->mutex);
   return graph_->states.accepting(state_);
 }
 
 bool GrammarMatcher::finished() const {
   if (ended_) return true;
-  if (asleep_) return false;
+  if (asleep_ || may_open_ || line_breaks_ > 0) return false;
   const std::lock_guard lock(graph_->mutex);
   return graph_->states.accepting(state_) && graph_->states.next_bytes(state_).none();
 }
@@ -146,7 +207,7 @@ bool GrammarMatcher::dead() {
 
 std::string GrammarMatcher::forced(size_t limit) const {
   std::string bytes;
-  if (asleep_ || ended_) return bytes;
+  if (asleep_ || ended_ || may_open_ || line_breaks_ > 0) return bytes;
   const std::lock_guard lock(graph_->mutex);
   StateGraph& states = graph_->states;
   for (StateGraph::State state = state_; bytes.size() < limit && !states.accepting(state);) {

@@ -42,10 +42,13 @@ class TokenGrammar {
   std::shared_ptr<Graph> graph_;
 };
 
-/// What must come before the grammar takes hold: a token, or a text of at most 256 bytes. Neither: nothing.
+/// What must come before the grammar takes hold: a token, or a text of at most 256 bytes; of both, whichever comes
+/// first. Neither: nothing. With an `opening` the answer either begins with that, and then has to wake, or with the
+/// grammar. After waking up to two line breaks may come first.
 struct WakeAfter {
   int32_t token = -1;
   std::string text;
+  std::string opening = {};
 };
 
 /// One answer on its way. Cheap to copy; not thread-safe itself.
@@ -75,12 +78,20 @@ class GrammarMatcher {
  private:
   void make_room();
   bool accept_asleep(int32_t token);
+  bool accept_first(std::string_view bytes);
+  bool accept_awake(std::string_view bytes);
+  bool read(std::string_view bytes);
+  void allow_before(std::span<uint32_t> mask) const;
 
   std::shared_ptr<TokenGrammar> grammar_;
   std::shared_ptr<TokenGrammar::Graph> graph_;
   StateGraph::State state_;
   bool asleep_ = false;
   bool ended_ = false;
+  size_t opened_ = 0;         // bytes of the opening that have come, while it is open whether it is one
+  bool may_open_ = false;     // the opening may still come
+  bool off_grammar_ = false;  // what came can only be the opening
+  size_t line_breaks_ = 0;    // that may come before the grammar's first byte
   WakeAfter wake_;
   std::string tail_;  // of the text while asleep
 };

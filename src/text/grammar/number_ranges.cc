@@ -109,6 +109,52 @@ Expr number_range(Builder& builder, std::optional<NumberBound> low, std::optiona
   return builder.alternatives(std::move(ways));
 }
 
+namespace {
+
+// A point and digits worth low .. high millionths, both below a million; or nothing if that is worth enough.
+Expr fraction_between(Builder& builder, int64_t low, int64_t high) {
+  std::vector<Expr> ways;
+  if (low == 0) ways.push_back(builder.empty());
+  int64_t worth = 1'000'000;  // of the last digit
+  for (size_t n = 1; n <= 6; ++n) {
+    worth /= 10;
+    const auto written = [n](int64_t value) {
+      const std::string text = std::to_string(value);
+      return std::string(n - std::min(n, text.size()), '0') + text;
+    };
+    const int64_t from = (low + worth - 1) / worth;
+    const int64_t to = high / worth;
+    if (from > to) continue;
+    ways.push_back(builder.sequence({builder.literal("."), same_length(builder, written(from), written(to))}));
+  }
+  return builder.alternatives(std::move(ways));
+}
+
+Expr decimal_magnitudes(Builder& builder, int64_t low, int64_t high) {
+  constexpr int64_t kOne = 1'000'000;
+  if (low > high) return builder.never();
+  const int64_t first = low / kOne;
+  const int64_t last = high / kOne;
+  const auto whole = [&](int64_t n) { return builder.literal(std::to_string(n)); };
+  if (first == last) return builder.sequence({whole(first), fraction_between(builder, low % kOne, high % kOne)});
+  return builder.alternatives(
+      {builder.sequence({whole(first), fraction_between(builder, low % kOne, kOne - 1)}),
+       builder.sequence({natural_range(builder, first + 1, last - 1), builder.optional(fraction(builder))}),
+       builder.sequence({whole(last), fraction_between(builder, 0, high % kOne)})});
+}
+
+}  // namespace
+
+Expr decimal_range(Builder& builder, int64_t low, int64_t high) {
+  std::vector<Expr> ways;
+  if (high >= 0) ways.push_back(decimal_magnitudes(builder, std::max<int64_t>(low, 0), high));
+  if (low < 0) {
+    ways.push_back(
+        builder.sequence({builder.literal("-"), decimal_magnitudes(builder, std::max<int64_t>(-high, 1), -low)}));
+  }
+  return builder.alternatives(std::move(ways));
+}
+
 Expr any_number(Builder& builder) {
   ByteSet exponent;
   exponent.set('e');

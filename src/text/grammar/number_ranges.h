@@ -25,6 +25,9 @@ struct NumberBound {
 /// Numbers between whole bounds, without exponent; at most 6 digits of fraction. An absent bound is open.
 Expr number_range(Builder& builder, std::optional<NumberBound> low, std::optional<NumberBound> high);
 
+/// low <= n <= high in millionths, both within kLargestInteger; without exponent, at most 6 digits of fraction.
+Expr decimal_range(Builder& builder, int64_t low, int64_t high);
+
 /// -?int frac? exp?, every part bounded.
 Expr any_number(Builder& builder);
 

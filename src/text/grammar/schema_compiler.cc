@@ -15,28 +15,27 @@ namespace {
 // Keywords that restrict values, by the type they belong to.
 struct TypeKeywords {
   const char* type;
-  std::array<const char*, 8> keywords;
+  std::array<const char*, 9> keywords;
 };
 constexpr TypeKeywords kTypeKeywords[] = {
     {"object",
-     {"properties", "required", "additionalProperties", "unevaluatedProperties", "minProperties", "maxProperties"}},
-    {"array", {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"}},
-    {"string", {"minLength", "maxLength", "pattern", "format"}},
-    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+     {"properties", "required", "additionalProperties", "unevaluatedProperties", "minProperties", "maxProperties",
+      "patternProperties", "propertyNames"}},
+    {"array",
+     {"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains",
+      "maxContains"}},
+    {"string", {"minLength", "maxLength", "pattern", "format", kPatterns, kNotPatterns}},
+    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", kMultiples, kNotMultiples}},
 };
-constexpr const char* kStructure[] = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "nullable"};
+constexpr const char* kStructure[] = {
+    "type",     "enum",    "const",           "anyOf", "oneOf", "allOf", "$ref", "not", "if", "dependentRequired",
+    "nullable", kExcluded, "dependentSchemas"};
+// Keywords that are rewritten into others before anything is made of them.
+constexpr const char* kRewritten[] = {"$ref", "allOf", "not", "if", "dependentRequired", "dependentSchemas"};
 
 bool has_keyword_of(const Json& schema, const TypeKeywords& of) {
   return std::any_of(of.keywords.begin(), of.keywords.end(),
                      [&schema](const char* key) { return key != nullptr && schema.contains(key); });
-}
-
-// Whether the schema says anything about values besides `key`.
-bool has_more_than(const Json& schema, std::string_view key) {
-  const auto other = [&](const char* name) { return name != key && schema.contains(name); };
-  return std::any_of(std::begin(kStructure), std::end(kStructure), other) ||
-         std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
-                     [&schema](const TypeKeywords& of) { return has_keyword_of(schema, of); });
 }
 
 // Values in it, to charge for copying them.
@@ -68,6 +67,13 @@ class Deeper {
 
 }  // namespace
 
+bool has_more_than(const Json& schema, std::string_view key) {
+  const auto other = [&](const char* name) { return name != key && schema.contains(name); };
+  return std::any_of(std::begin(kStructure), std::end(kStructure), other) ||
+         std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
+                     [&schema](const TypeKeywords& of) { return has_keyword_of(schema, of); });
+}
+
 SchemaCompiler::SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema)
     : builder_(builder), values_(values), root_(schema) {}
 
@@ -88,11 +94,12 @@ Expr SchemaCompiler::value(const Json& schema, const std::string& pointer) {
   if (schema.is_boolean()) return schema.get<bool>() ? values_.value() : builder_.never();
   if (!schema.is_object()) schema_error(pointer, std::string("expected an object, found ") + schema.type_name());
   check_keywords(schema, pointer);
-  const bool refers = schema.contains("$ref");
-  if (refers && schema["$ref"].is_string() && !has_more_than(schema, "$ref")) {
+  if (schema.contains("$ref") && schema["$ref"].is_string() && !has_more_than(schema, "$ref")) {
     return reference(schema["$ref"].get<std::string>(), pointer);
   }
-  return refers || schema.contains("allOf") ? remembered(schema, pointer) : flat_value(schema, pointer);
+  const bool rewrite = std::any_of(std::begin(kRewritten), std::end(kRewritten),
+                                   [&schema](const char* key) { return schema.contains(key); });
+  return rewrite ? remembered(schema, pointer) : flat_value(schema, pointer);
 }
 
 Expr SchemaCompiler::reference(const std::string& ref, const std::string& pointer) {
@@ -118,15 +125,15 @@ Expr SchemaCompiler::remembered(const Json& schema, const std::string& pointer) 
   return builder_.call(rule);
 }
 
-// The schema without $ref and allOf at its top.
+// The schema with nothing at its top that has to be rewritten.
 Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, int32_t depth) {
   builder_.check_nesting(depth, "the references of the schema at " + for_message(pointer));
   builder_.step(weight(schema));
   if (!schema.is_object()) return schema;
   check_keywords(schema, pointer);
   Json result = schema;
-  result.erase("$ref");
-  result.erase("allOf");
+  for (const char* key : kRewritten) result.erase(key);
+  for (const char* key : {"then", "else"}) result.erase(key);
   if (schema.contains("$ref")) {
     if (!schema["$ref"].is_string()) schema_error(pointer_to(pointer, "$ref"), "expected a string");
     const auto ref = schema["$ref"].get<std::string>();
@@ -140,7 +147,8 @@ Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, i
       result = merged(result, flattened(parts[i], pointer_to(place, std::to_string(i)), depth + 1), place);
     }
   }
-  return result;
+  const Json more = conditions(schema, pointer, depth);
+  return more == Json(true) ? result : merged(result, flattened(more, pointer, depth + 1), pointer);
 }
 
 Json SchemaCompiler::merged(const Json& a, const Json& b, const std::string& pointer) {
@@ -173,13 +181,15 @@ Expr SchemaCompiler::choices(const Json& schema, const char* key, const std::str
     if (alone) {
       ways.push_back(value(branches[i], branch));
     } else {
+      const Deeper inside(merged_branches_);
       ways.push_back(value(merged(rest, flattened(branches[i], branch, 0), branch), branch));
     }
   }
   return builder_.alternatives(std::move(ways));
 }
 
-Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
+// Those of enum and const that the other keywords allow.
+std::vector<Json> SchemaCompiler::allowed_constants(const Json& schema, const std::string& pointer) {
   Json values = Json::array();
   if (schema.contains("const")) values.push_back(schema["const"]);
   if (schema.contains("enum")) {
@@ -187,19 +197,31 @@ Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
     if (!listed.is_array() || listed.empty()) schema_error(pointer_to(pointer, "enum"), "expected a list of values");
     if (values.empty()) {
       values = listed;
-    } else if (std::find(listed.begin(), listed.end(), values[0]) == listed.end()) {
-      return builder_.never();
+    } else if (std::none_of(listed.begin(), listed.end(), [&](const Json& one) { return equal(one, values[0]); })) {
+      return {};
     }
   }
   Json rest = schema;
   for (const char* key : kStructure) rest.erase(key);
   const bool more = has_more_than(rest, "");
-  std::vector<std::string> texts;
-  std::vector<Expr> ways;
+  const Json& excluded = excluded_values(schema);
+  std::vector<Json> allowed;
   for (const Json& value : values) {
+    builder_.step(static_cast<int64_t>(excluded.size()));
+    if (std::any_of(excluded.begin(), excluded.end(), [&](const Json& one) { return equal(one, value); })) continue;
     const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
     if (schema.contains("type") && !null_too && !has_type(value, schema["type"])) continue;
-    if (more && !constant_fits(value, rest, pointer)) continue;
+    if (!more || constant_fits(value, rest, pointer)) allowed.push_back(value);
+  }
+  if (allowed.empty() && excluded.empty() && merged_branches_ == 0)
+    schema_error(pointer, "none of the constants fits the other keywords");
+  return allowed;
+}
+
+Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
+  std::vector<std::string> texts;
+  std::vector<Expr> ways;
+  for (const Json& value : allowed_constants(schema, pointer)) {
     if (value.is_structured()) {
       ways.push_back(values_.constant(value));
     } else {
@@ -207,7 +229,6 @@ Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
       builder_.step(static_cast<int64_t>(texts.back().size()));
     }
   }
-  if (texts.empty() && ways.empty()) schema_error(pointer, "none of the constants fits the other keywords");
   if (!texts.empty()) ways.push_back(builder_.strings(std::move(texts)));
   return builder_.alternatives(std::move(ways));
 }
@@ -254,7 +275,8 @@ Expr SchemaCompiler::of_types(const Json& schema, const std::string& pointer) {
     for (const TypeKeywords& of : kTypeKeywords) {
       if (has_keyword_of(schema, of)) add(of.type);
     }
-    if (types.empty()) return values_.value();
+    if (types.empty() && !schema.contains(kExcluded)) return values_.value();
+    if (types.empty()) types = {"object", "array", "string", "number", "boolean", "null"};
   }
   if (std::find(types.begin(), types.end(), "number") != types.end()) std::erase(types, "integer");
   std::vector<Expr> ways;
@@ -263,8 +285,20 @@ Expr SchemaCompiler::of_types(const Json& schema, const std::string& pointer) {
 }
 
 Expr SchemaCompiler::of_type(const std::string& type, const Json& schema, const std::string& pointer) {
-  if (type == "null") return builder_.literal("null");
-  if (type == "boolean") return values_.boolean();
+  const Json& excluded = excluded_values(schema);
+  if (type == "null" || type == "boolean") {
+    std::vector<std::string> texts;
+    for (const Json& value : type == "null" ? Json::array({nullptr}) : Json::array({true, false})) {
+      if (std::find(excluded.begin(), excluded.end(), value) == excluded.end()) texts.push_back(json_text(value));
+    }
+    return builder_.strings(std::move(texts));
+  }
+  const bool structured = type == "array" || type == "object";
+  for (const Json& value : excluded) {
+    if (structured && value.type_name() == type && !value.empty()) {
+      schema_error(pointer_to(pointer, "not"), "an object or list with members inside \"not\" is not supported");
+    }
+  }
   if (type == "string") return string(schema, pointer);
   if (type == "integer") return integer(schema, pointer);
   if (type == "number") return number(schema, pointer);

@@ -1,9 +1,12 @@
 #pragma once
 // JSON schemas as grammars. What the grammar produces satisfies the schema; of all documents that do, it produces those
 // with properties in the schema's order, bounded white space, numbers of bounded length and one spelling of constants.
-// `oneOf` is read as `anyOf`. An object with `properties` and without `additionalProperties` is closed.
+// `oneOf` is read as `anyOf`. An object with `properties` or `patternProperties` and without `additionalProperties` is
+// closed. `not`, `if` and what depends on a property are rewritten into keywords that say what holds instead.
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "io/json.h"
 #include "text/grammar/builder.h"
 #include "text/grammar/json_values.h"
+#include "text/grammar/text_set.h"
 
 namespace ashlar::grammar {
 
@@ -32,27 +36,48 @@ class SchemaCompiler {
   Json flattened(const Json& schema, const std::string& pointer, int32_t depth);
   Json merged(const Json& a, const Json& b, const std::string& pointer);
   Expr choices(const Json& schema, const char* key, const std::string& pointer);
+  Json negated(const Json& schema, const std::string& pointer, int32_t depth);
+  Json conditions(const Json& schema, const std::string& pointer, int32_t depth);
+  std::vector<Json> allowed_constants(const Json& schema, const std::string& pointer);
   Expr constants(const Json& schema, const std::string& pointer);
   bool constant_fits(const Json& value, const Json& rest, const std::string& pointer);
   Expr of_types(const Json& schema, const std::string& pointer);
   Expr of_type(const std::string& type, const Json& schema, const std::string& pointer);
 
   Expr string(const Json& schema, const std::string& pointer);
-  Expr formatted(const std::string& format, const std::string& pointer);
+  TextSet string_set(const Json& schema, const std::string& pointer);
+  TextSet pattern_set(const std::string& pattern, const std::string& pointer);
+  Expr quoted(Expr inside);
   Expr integer(const Json& schema, const std::string& pointer);
   Expr number(const Json& schema, const std::string& pointer);
+  bool wants_digits(const Json& schema) const;
+  Expr numbers_of(const std::function<Expr(Builder&)>& range, const Json& schema, const std::string& pointer);
   Expr array(const Json& schema, const std::string& pointer);
   Expr array_of(const std::vector<Expr>& prefix, Expr rest, int64_t min, int64_t max);
+  std::optional<std::vector<Json>> listed_values(const Json& schema, const std::string& pointer);
+  Expr different(const Json& items, int64_t min, int64_t max, const std::string& pointer);
+  Expr containing(const Json& schema, int64_t min, int64_t max, const std::string& pointer);
   struct Property {
     std::string name;
     Expr value;
     bool required;
   };
   Expr object(const Json& schema, const std::string& pointer);
-  std::vector<Property> properties(const Json& schema, const std::string& pointer, const Json& additional);
-  void check_property_count(const Json& schema, const std::vector<Property>& properties, bool open,
-                            const std::string& pointer) const;
-  Expr members(const std::vector<Property>& properties, bool open, Expr extra);
+  struct NamePattern {
+    TextSet set;
+    Json value;
+    std::string pointer;
+  };
+  struct Names {
+    std::vector<NamePattern> patterns;
+    std::optional<TextSet> all;  // those that propertyNames allows
+  };
+  std::vector<NamePattern> name_patterns(const Json& schema, const std::string& pointer);
+  std::vector<Property> properties(const Json& schema, const std::string& pointer, const Json& additional,
+                                   const Names& names);
+  Expr extra_member(const std::vector<Property>& list, const Json& additional, const Names& names,
+                    const std::string& pointer);
+  Expr members(const std::vector<Property>& properties, bool open, Expr extra, int64_t min, int64_t max);
   int64_t count(const Json& schema, const char* key, int64_t fallback, const std::string& pointer) const;
   Expr pattern(const std::string& pattern, const std::string& pointer);
 
@@ -60,6 +85,7 @@ class SchemaCompiler {
   JsonValues& values_;
   const Json& root_;
   int32_t depth_ = 0;
+  int32_t merged_branches_ = 0;  // alternatives we are in that may fit nothing, as long as another one does
   struct Pending {
     std::string ref, pointer;
     Rule rule;

@@ -9,7 +9,7 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr std::array<std::string_view, 31> kUnderstood = {"type",
+constexpr std::array<std::string_view, 42> kUnderstood = {"type",
                                                           "properties",
                                                           "required",
                                                           "additionalProperties",
@@ -39,14 +39,21 @@ constexpr std::array<std::string_view, 31> kUnderstood = {"type",
                                                           "additionalItems",
                                                           "uniqueItems",
                                                           "minProperties",
-                                                          "maxProperties"};
+                                                          "maxProperties",
+                                                          "patternProperties",
+                                                          "propertyNames",
+                                                          "contains",
+                                                          "minContains",
+                                                          "maxContains",
+                                                          "not",
+                                                          "if",
+                                                          "then",
+                                                          "else",
+                                                          "dependentRequired",
+                                                          "dependentSchemas"};
 constexpr std::array<std::string_view, 12> kAnnotations = {"title",      "description", "default",   "examples",
                                                            "example",    "$schema",     "$id",       "$comment",
                                                            "deprecated", "readOnly",    "writeOnly", "discriminator"};
-
-bool is_annotation(const std::string& key) {
-  return key.starts_with("x-") || std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end();
-}
 
 std::string unescaped(std::string_view step, const std::string& pointer) {
   std::string out;
@@ -69,28 +76,38 @@ std::string unescaped(std::string_view step, const std::string& pointer) {
   return out;
 }
 
-Json both(const Json& a, const Json& b) { return a == b ? a : Json{{"allOf", Json::array({a, b})}}; }
+Json both(const Json& a, const Json& b);
 
-// True if the schema says by itself that other properties are not allowed.
-bool is_closed(const Json& schema) {
-  const auto it = schema.find("additionalProperties");
-  return it != schema.end() && it->is_boolean() && !it->get<bool>();
-}
+// What the schema itself says about properties that it does not list.
+Json of_others(const Json& schema) { return schema.value("additionalProperties", Json(true)); }
 
-Json merge_properties(const Json& a, const Json& b) {
+// Properties that one of the two lists are subject to what the other says about those it does not list.
+Json merge_properties(const Json& a, const Json& b, const std::string& pointer) {
   Json result = Json::object();
   const Json none = Json::object();
   const Json& left = a.contains("properties") ? a["properties"] : none;
   const Json& right = b.contains("properties") ? b["properties"] : none;
+  const auto add = [&](const std::string& name, const Json& schema, const Json& other) {
+    const Json others = of_others(other);
+    if (others == Json(true)) {
+      result[name] = schema;
+    } else if (other.contains("patternProperties")) {
+      schema_error(pointer,
+                   "\"patternProperties\" beside additionalProperties does not go with another schema's "
+                   "properties that hold at once");
+    } else if (others != Json(false)) {
+      result[name] = both(schema, others);
+    }
+  };
   for (const auto& [name, schema] : left.items()) {
     if (right.contains(name)) {
       result[name] = both(schema, right[name]);
-    } else if (!is_closed(b)) {
-      result[name] = schema;
+    } else {
+      add(name, schema, b);
     }
   }
   for (const auto& [name, schema] : right.items()) {
-    if (!left.contains(name) && !is_closed(a)) result[name] = schema;
+    if (!left.contains(name)) add(name, schema, a);
   }
   return result;
 }
@@ -116,7 +133,7 @@ Json merge_types(const Json& a, const Json& b) {
 Json merge_lists(const Json& a, const Json& b, bool of_both) {
   Json result = Json::array();
   const auto has = [](const Json& list, const Json& item) {
-    return std::find(list.begin(), list.end(), item) != list.end();
+    return std::any_of(list.begin(), list.end(), [&item](const Json& other) { return equal(item, other); });
   };
   for (const Json& item : a) {
     if (!of_both || has(b, item)) result.push_back(item);
@@ -138,13 +155,18 @@ Json merge_keyword(const std::string& key, const Json& a, const Json& b, const s
   if (key == "type") return merge_types(a, b);
   if (key == "required" && a.is_array() && b.is_array()) return merge_lists(a, b, false);
   if (key == "enum" && a.is_array() && b.is_array()) return merge_lists(a, b, true);
-  if (any_of({"minimum", "minLength", "minItems", "exclusiveMinimum"}) && a.is_number() && b.is_number()) {
+  if (any_of({"minimum", "minLength", "minItems", "exclusiveMinimum", "minProperties"}) && a.is_number() &&
+      b.is_number()) {
     return a.get<double>() > b.get<double>() ? a : b;
   }
-  if (any_of({"maximum", "maxLength", "maxItems", "exclusiveMaximum"}) && a.is_number() && b.is_number()) {
+  if (any_of({"maximum", "maxLength", "maxItems", "exclusiveMaximum", "maxProperties"}) && a.is_number() &&
+      b.is_number()) {
     return a.get<double>() < b.get<double>() ? a : b;
   }
   if (key == "items" && !a.is_array() && !b.is_array()) return both(a, b);
+  if (key == "propertyNames") return both(a, b);
+  if (key == "uniqueItems" && a.is_boolean() && b.is_boolean()) return true;
+  if (key[0] == kInternal) return merge_lists(a, b, false);
   if (any_of({"additionalProperties", "unevaluatedProperties"})) {
     if (a.is_boolean()) return a.get<bool>() ? b : a;
     if (b.is_boolean()) return b.get<bool>() ? a : b;
@@ -153,7 +175,69 @@ Json merge_keyword(const std::string& key, const Json& a, const Json& b, const s
   schema_error(pointer, "two different \"" + key + "\" hold at once, which is not supported");
 }
 
+// Where a second pattern or multiple goes.
+const char* list_of(const std::string& key) {
+  return key == "pattern" ? kPatterns : key == "multipleOf" ? kMultiples : nullptr;
+}
+
+void append(Json& schema, const char* key, const Json& value) {
+  if (!schema.contains(key)) schema[key] = Json::array();
+  schema[key].push_back(value);
+}
+
+Json merge_name_patterns(const Json& a, const Json& b, const std::string& pointer) {
+  if (!a.is_object() || !b.is_object()) schema_error(pointer, "expected an object under \"patternProperties\"");
+  Json result = a;
+  for (const auto& [pattern, schema] : b.items()) {
+    result[pattern] = result.contains(pattern) ? both(result[pattern], schema) : schema;
+  }
+  return result;
+}
+
+// A const that the rest of its schema rules out, or a property that must and cannot be: nothing satisfies it.
+bool contradicts_itself(const Json& schema) {
+  if (schema.contains("const")) {
+    const Json& value = schema["const"];
+    const auto is_value = [&](const Json& other) { return equal(value, other); };
+    const Json& excluded = excluded_values(schema);
+    if (std::any_of(excluded.begin(), excluded.end(), is_value)) return true;
+    if (schema.contains("enum") && schema["enum"].is_array() &&
+        std::none_of(schema["enum"].begin(), schema["enum"].end(), is_value)) {
+      return true;
+    }
+  }
+  if (schema.contains("enum") && schema["enum"].is_array() && schema["enum"].empty()) return true;
+  if (schema.contains("type") && schema["type"].is_array() && schema["type"].empty()) return true;
+  if (!schema.contains("required") || !schema["required"].is_array() || !schema.contains("properties")) return false;
+  return std::any_of(schema["required"].begin(), schema["required"].end(), [&](const Json& name) {
+    if (!name.is_string() || !schema["properties"].is_object()) return false;
+    const auto at = schema["properties"].find(name.get<std::string>());
+    return at != schema["properties"].end() && *at == Json(false);
+  });
+}
+
+bool is_plain(const Json& schema) {
+  if (!schema.is_object()) return false;
+  for (const auto& [key, value] : schema.items()) {
+    if (key != "type" && key != "const" && key != "enum" && key != kExcluded && !is_annotation(key)) return false;
+  }
+  return true;
+}
+
+// Settled at once where that is simple, so that contradictions show; else later.
+Json both(const Json& a, const Json& b) {
+  if (a == b) return a;
+  if (a == Json(true) || b == Json(false)) return b;
+  if (b == Json(true) || a == Json(false)) return a;
+  if (is_plain(a) && is_plain(b)) return merge_schemas(a, b, "#");
+  return {{"allOf", Json::array({a, b})}};
+}
+
 }  // namespace
+
+bool is_annotation(std::string_view key) {
+  return key.starts_with("x-") || std::find(kAnnotations.begin(), kAnnotations.end(), key) != kAnnotations.end();
+}
 
 void schema_error(const std::string& pointer, const std::string& problem) {
   throw Error("grammar", "the schema at " + for_message(pointer) + ": " + problem);
@@ -167,7 +251,7 @@ std::string pointer_to(const std::string& pointer, std::string_view step) {
 
 void check_keywords(const Json& schema, const std::string& pointer) {
   for (const auto& [key, value] : schema.items()) {
-    if (is_annotation(key)) continue;
+    if (is_annotation(key) || (!key.empty() && key[0] == kInternal)) continue;
     if (std::find(kUnderstood.begin(), kUnderstood.end(), key) == kUnderstood.end()) {
       schema_error(pointer_to(pointer, key), "the keyword \"" + for_message(key) + "\" is not supported");
     }
@@ -198,6 +282,25 @@ const Json& follow_ref(const Json& root, const std::string& ref, const std::stri
   return *at;
 }
 
+const Json& excluded_values(const Json& schema) {
+  static const Json none = Json::array();
+  const auto at = schema.find(kExcluded);
+  return at == schema.end() ? none : *at;
+}
+
+bool equal(const Json& a, const Json& b) {
+  if (a.is_object() && b.is_object()) {
+    if (a.size() != b.size()) return false;
+    for (const auto& [name, value] : a.items()) {
+      const auto other = b.find(name);
+      if (other == b.end() || !equal(value, *other)) return false;
+    }
+    return true;
+  }
+  if (a.is_array() && b.is_array()) return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
+  return a == b;
+}
+
 bool has_type(const Json& value, const Json& type) {
   const Json types = type_list(type);
   return std::any_of(types.begin(), types.end(), [&value](const Json& name) {
@@ -223,19 +326,27 @@ Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
     if (!result.contains(key)) {
       result[key] = value;
     } else if (alternatives && result[key] != value) {
-      // Two sets of alternatives: the second takes the other name, which means the same here.
+      // Two sets of alternatives: the second takes the other name, which means the same here. Further ones must hold
+      // in each alternative.
       const char* other = key == "anyOf" ? "oneOf" : "anyOf";
-      if (result.contains(other)) schema_error(pointer, "more than two anyOf or oneOf hold at once");
-      result[other] = value;
-    } else if (key == "const" && result[key] != value) {
+      if (!result.contains(other)) {
+        result[other] = value;
+      } else if (result[other] != value) {
+        if (!result[key].is_array()) schema_error(pointer_to(pointer, key), "expected a list of schemas");
+        for (Json& branch : result[key]) branch = Json{{"allOf", Json::array({branch, Json{{"anyOf", value}}})}};
+      }
+    } else if (key == "const" && !equal(result[key], value)) {
       return false;
+    } else if (list_of(key) != nullptr && result[key] != value) {
+      append(result, list_of(key), value);
+    } else if (key == "patternProperties" && result[key] != value) {
+      result[key] = merge_name_patterns(result[key], value, pointer);
     } else {
       result[key] = merge_keyword(key, result[key], value, pointer);
     }
   }
-  if (a.contains("properties") || b.contains("properties")) result["properties"] = merge_properties(a, b);
-  if (result.contains("type") && result["type"].is_array() && result["type"].empty()) return false;
-  return result;
+  if (a.contains("properties") || b.contains("properties")) result["properties"] = merge_properties(a, b, pointer);
+  return contradicts_itself(result) ? Json(false) : result;
 }
 
 }  // namespace ashlar::grammar

@@ -4,16 +4,31 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/json.h"
 
 namespace ashlar::grammar {
+
+/// Keywords of our own, which no client can send since they begin with a byte that is not UTF-8: several patterns at
+/// once; patterns and multiples that must not be; values that are left out. All hold lists.
+inline constexpr char kInternal = '\xff';
+inline constexpr const char* kPatterns = "\xffpatterns";
+inline constexpr const char* kNotPatterns = "\xffnot patterns";
+inline constexpr const char* kMultiples = "\xffmultiples";
+inline constexpr const char* kNotMultiples = "\xffnot multiples";
+inline constexpr const char* kExcluded =
+    "\xff"
+    "excluded";
 
 /// Throws Error("grammar") that names `pointer` (as "#/properties/a") and the problem.
 [[noreturn]] void schema_error(const std::string& pointer, const std::string& problem);
 
 /// `pointer` with one more step, escaped.
 std::string pointer_to(const std::string& pointer, std::string_view step);
+
+/// Keywords that say nothing about values.
+bool is_annotation(std::string_view key);
 
 /// Throws for keywords that could not be honoured; annotations pass. `schema` is an object.
 void check_keywords(const Json& schema, const std::string& pointer);
@@ -24,6 +39,15 @@ const Json& follow_ref(const Json& root, const std::string& ref, const std::stri
 /// A schema that holds where both do, as far as merging keywords can tell; `false` where they contradict each other.
 /// Both are objects or booleans; properties and items that both have become allOf.
 Json merge_schemas(const Json& a, const Json& b, const std::string& pointer);
+
+/// Whether the schema says anything about values besides `key`.
+bool has_more_than(const Json& schema, std::string_view key);
+
+/// The list under kExcluded, or an empty one.
+const Json& excluded_values(const Json& schema);
+
+/// As JSON schema compares: members in any order, 1 and 1.0 the same.
+bool equal(const Json& a, const Json& b);
 
 /// Whether the value is of the type that a schema's "type" (a name or a list) asks for.
 bool has_type(const Json& value, const Json& type);

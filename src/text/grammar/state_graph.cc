@@ -123,6 +123,7 @@ StateGraph::State StateGraph::find_step(State state, int32_t group) {
   bool accepting = false;
   const bool fits = close(accepting);
   const State found = fits ? intern(closed_, accepting) : kDead;
+  overflowed_ = overflowed_ || !fits;
   next(state, group) = found;
   return found;
 }

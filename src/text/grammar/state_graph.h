@@ -34,6 +34,11 @@ class StateGraph {
   /// Sets the bits of the trie's tokens that may follow, clears all others; those beyond the mask are left out.
   void mask(State state, const TokenTrie& trie, std::span<uint32_t> mask);
 
+  /// Places of the automaton that a text leading here may be in.
+  size_t width(State state) const { return states_[state].configs.size(); }
+  /// Whether texts were lost to kMaxConfigs so far.
+  bool overflowed() const { return overflowed_; }
+
   /// Memory in use, in bytes, roughly. Its owner starts afresh when it is too much.
   size_t bytes() const { return bytes_; }
   /// The same state in another graph of the same grammar.
@@ -77,6 +82,7 @@ class StateGraph {
   std::vector<Frame> frames_;  // 0: the empty stack
   std::unordered_map<uint64_t, uint32_t> frame_ids_;
   State start_ = kDead;
+  bool overflowed_ = false;
   size_t bytes_ = 0;
   size_t mask_bytes_ = 0;
   uint64_t clock_ = 0;

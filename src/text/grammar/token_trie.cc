@@ -69,6 +69,23 @@ std::string_view TokenTrie::bytes_of(int32_t id) const {
   return std::string_view(bytes_).substr(first_byte_[id], first_byte_[id + 1] - first_byte_[id]);
 }
 
+void TokenTrie::tokens_along(std::string_view text, bool beyond, std::vector<int32_t>& out) const {
+  uint32_t at = 0;
+  uint32_t end = static_cast<uint32_t>(nodes_.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    while (at < end && nodes_[at].byte != static_cast<uint8_t>(text[i])) at = nodes_[at].end;
+    if (at >= end) return;
+    const Node& node = nodes_[at];
+    const bool whole = beyond && i + 1 == text.size();
+    const size_t last = !whole                     ? node.first_token + node.n_tokens
+                        : node.end < nodes_.size() ? nodes_[node.end].first_token
+                                                   : tokens_.size();
+    out.insert(out.end(), tokens_.begin() + node.first_token, tokens_.begin() + static_cast<int64_t>(last));
+    end = node.end;
+    ++at;
+  }
+}
+
 int32_t TokenTrie::longest_prefix(std::string_view text) const {
   int32_t best = -1;
   uint32_t at = 0;

@@ -40,6 +40,8 @@ class TokenTrie {
   int32_t vocab() const { return static_cast<int32_t>(first_byte_.size()) - 1; }
   /// The token's bytes; empty if it is left out.
   std::string_view bytes_of(int32_t id) const;
+  /// Tokens that `text` begins with, and if `beyond` those that begin with the whole of it. Appended to `out`.
+  void tokens_along(std::string_view text, bool beyond, std::vector<int32_t>& out) const;
   /// The longest token that `text` begins with, or -1.
   int32_t longest_prefix(std::string_view text) const;
 

@@ -97,6 +97,9 @@ TEST_F(ServiceText, RefusesWhatCannotFitBeforeTokenising) {
   const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{std::string(size_t{8} << 20, 'a')});
   EXPECT_EQ(found.error().code, "context_length_exceeded");
   EXPECT_EQ(encoder.encode(chat(std::string(size_t{8} << 20, 'a'))).error().code, "context_length_exceeded");
+  EXPECT_THAT(encoder.encode(TextPrompt{std::string(size_t{8} << 20, 'a')}).error().message, HasSubstr("too many"));
+  // Beyond what the template may write, too.
+  EXPECT_EQ(encoder.encode(chat(std::string(size_t{20} << 20, 'a'))).error().code, "context_length_exceeded");
   // The longest that might fit is still looked at.
   EXPECT_TRUE(encoder.encode(TextPrompt{std::string(4000, ' ')}).ok());
 }
@@ -151,6 +154,46 @@ TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
   EXPECT_EQ(ConstraintMaker::compile(model_, generation).error().status, 400);
 }
 
+TEST_F(ServiceText, OnlyModelsOfThinkingTemplatesMayOpenIt) {
+  const auto may = [&](const char* source, const Json& kwargs) {
+    const ChatTemplate made = ChatTemplate::from_source(source, "test");
+    model_.chat_template = &made;
+    ChatPrompt prompt = std::get<ChatPrompt>(chat("hello"));
+    prompt.template_kwargs = kwargs;
+    const Parsed<EncodedPrompt> found = PromptEncoder(model_).encode(prompt);
+    EXPECT_TRUE(found.ok());
+    return found.value().may_reason;
+  };
+  const char* knows = "{{ messages[0].content.split('</think>')[-1] }}\nassistant:";
+  EXPECT_TRUE(may(knows, Json::object()));
+  EXPECT_FALSE(may(knows, {{"enable_thinking", false}}));
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:", Json::object()));
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:<think>\n", Json::object()));  // it is open
+  EXPECT_FALSE(may("{{ messages[0].content }}\nassistant:<think>\n\n</think>\n\n", Json::object()));
+}
+
+TEST_F(ServiceText, AConstraintWaitsForThinkingThatTheModelOpens) {
+  model_.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
+  Generation generation;
+  generation.prompts.push_back(chat("x"));
+  generation.constraint.kind = Constraint::Kind::kChoice;
+  generation.constraint.choices = {"yes"};
+  const Parsed<ConstraintMaker> maker = ConstraintMaker::compile(model_, generation);
+  const auto allows = [&](TokenConstraint& constraint, int32_t id) {
+    std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
+    return !constraint.mask(mask) || (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
+  };
+  const auto constraint = maker.value().make(false, true);
+  const std::vector<int32_t> thinking = tokenizer_.encode("<think>Let me see</think>", {.parse_special = false});
+  EXPECT_FALSE(allows(*maker.value().make(false, false), thinking[0]));
+  for (const int32_t id : thinking) {
+    EXPECT_TRUE(allows(*constraint, id));
+    constraint->advance(id);
+  }
+  EXPECT_FALSE(allows(*constraint, tokenizer_.encode("no")[0]));
+  EXPECT_TRUE(allows(*constraint, tokenizer_.encode("yes")[0]));
+}
+
 TEST(WorkerPool, RunsTasksAndRefusesTooMany) {
   std::atomic<int> ran{0};
   std::mutex gate;
@@ -171,6 +214,43 @@ TEST(WorkerPool, RunsTasksAndRefusesTooMany) {
     while (ran < accepted) std::this_thread::yield();
   }
   EXPECT_GE(ran, 4);
+}
+
+TEST_F(ServiceText, ABeginningIsEnoughToRefuseATextFarBeyondTheContext) {
+  // A long token makes the bound by length useless: a megabyte might be 4096 tokens of it.
+  model_.max_positions = 100;
+  const PromptEncoder encoder(model_);
+  std::string text;
+  while (text.size() < 6500) text += "one two three ";
+  const Parsed<EncodedPrompt> found = encoder.encode(TextPrompt{text});
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code, "context_length_exceeded");
+  const std::string claimed = found.error().message.substr(found.error().message.find("least ") + 6);
+  EXPECT_LE(std::stoul(claimed), tokenizer_.encode(text).size());
+  EXPECT_GE(std::stoul(claimed), 100U);
+}
+
+TEST(WorkerPool, LongTasksLeaveAThreadToShortOnes) {
+  std::mutex gate;
+  std::atomic<int> long_ones{0};
+  std::atomic<bool> short_one{false};
+  {
+    WorkerPool pool(2, 16);
+    std::unique_lock lock(gate);
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(pool.post(
+          [&] {
+            const std::lock_guard inside(gate);
+            ++long_ones;
+          },
+          true));
+    }
+    ASSERT_TRUE(pool.post([&] { short_one = true; }));
+    while (!short_one) std::this_thread::yield();  // though four came before it
+    EXPECT_EQ(long_ones, 0);
+    lock.unlock();
+    while (long_ones < 4) std::this_thread::yield();
+  }
 }
 
 class Receiver final : public EventReceiver {

@@ -30,6 +30,15 @@ TEST(GrammarGolden, SchemasJudgeDocumentsLikeJsonschema) {
   }
 }
 
+TEST(GrammarGolden, RareKeywordsJudgeDocumentsLikeJsonschema) {
+  ASSERT_GE(goldens()["keywords"].size(), 80U);
+  for (const Json& golden : goldens()["keywords"]) {
+    const auto grammar = over_tokens(compile_json_schema(golden["schema"]));
+    expect_verdicts(grammar, golden["accepted"], true, golden["schema"].dump());
+    expect_verdicts(grammar, golden["rejected"], false, golden["schema"].dump());
+  }
+}
+
 TEST(GrammarGolden, PatternsMatchLikeFullmatchOfRe) {
   ASSERT_GE(goldens()["regexes"].size(), 50U);
   for (const Json& golden : goldens()["regexes"]) {

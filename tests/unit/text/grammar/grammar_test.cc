@@ -35,21 +35,34 @@ TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
   const auto names = [](const char* schema, const char* keyword, const char* place) {
     EXPECT_THAT(schema_error_of(schema), AllOf(HasSubstr("[grammar]"), HasSubstr(keyword), HasSubstr(place))) << schema;
   };
-  names(R"({"properties": {"a": {"not": {}}}})", "not", "#/properties/a/not");
-  names(R"({"patternProperties": {}})", "patternProperties", "#/patternProperties");
-  names(R"({"type": "number", "multipleOf": 0.1})", "multipleOf", "#/multipleOf");
+  names(R"({"properties": {"a": {"not": {"oneOf": []}}}})", "oneOf", "#/properties/a/not");
+  names(R"({"properties": {"a": {"not": {"prefixItems": []}}}})", "prefixItems", "#/properties/a/not");
+  names(R"({"not": {"const": {"a": 1}}})", "not", "#/not");
+  names(R"({"if": {"uniqueItems": true}, "then": {}})", "uniqueItems", "#/if/uniqueItems");
+  names(R"({"type": "object", "patternProperties": {"(?<!a)b": true}})", "look-around", "#/patternProperties");
+  names(R"({"type": "number", "multipleOf": 0.0000001})", "multipleOf", "#/multipleOf");
+  names(R"({"type": "integer", "multipleOf": 123456789})", "multipleOf", "#/multipleOf");
+  names(R"({"type": "integer", "multipleOf": 0})", "above 0", "#/multipleOf");
   names(R"({"type": "array", "uniqueItems": true})", "uniqueItems", "#/uniqueItems");
-  names(R"({"type": "object", "properties": {"a": true}, "minProperties": 1})", "minProperties", "#/minProperties");
+  names(R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true})", "uniqueItems", "#/uniqueItems");
+  names(R"({"items": {"enum": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}, "uniqueItems": true})", "10", "#/uniqueItems");
+  names(R"({"prefixItems": [true], "contains": {"const": 1}})", "contains", "#/contains");
+  names(R"({"type": "object", "minProperties": 2})", "minProperties", "#/minProperties");
+  names(R"({"type": "object", "properties": {"a": true}, "minProperties": 2})", "minProperties", "#/minProperties");
+  names(R"({"unevaluatedItems": false})", "unevaluatedItems", "#/unevaluatedItems");
+  names(
+      R"({"allOf": [{"patternProperties": {"^x": true}, "additionalProperties": false}, {"properties": {"xa": {}}}]})",
+      "patternProperties", "#/allOf");
   names(R"({"items": {"type": "string", "format": "iri"}})", "iri", "#/items/format");
-  names(R"({"type": "string", "pattern": "a", "maxLength": 3})", "pattern", "#/pattern");
   names(R"({"type": "string", "pattern": "(?!a)b"})", "look-around", "#/pattern");
+  names(R"({"type": "string", "pattern": "^(?!a)b|c"})", "look-around", "#/pattern");
+  names(R"({"type": "string", "pattern": "^(?!a(?!b))c"})", "look-around", "#/pattern");
   names(R"({"type": "strin"})", "strin", "#/type");
   names(R"({"$ref": "other.json"})", "other.json", "#");
   names(R"({"properties": {"a~/b": {"$ref": "#/$defs/x"}}})", "#/$defs/x", "#/properties/a~0~1b");
   names(R"({"type": "object", "required": ["a"], "properties": {}, "additionalProperties": false})", "required",
         "#/required");
-  names(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}]})", "pattern", "#/allOf");
-  names(R"({"if": {}, "then": {}})", "if", "#/if");
+  names(R"({"allOf": [{"format": "date"}, {"format": "time"}]})", "format", "#/allOf");
   names(R"({"type": "string", "minLength": 100000})", "10000", "#/minLength");
   names(R"([1])", "expected an object", "#");
 }
@@ -139,6 +152,34 @@ TEST(GrammarLimits, EachIsNamed) {
   EXPECT_THAT(error_of([&] { compile_json_schema(Json{{"$ref", "#/$defs/0"}, {"$defs", defs}}); }), HasSubstr("steps"));
 }
 
+TEST(GrammarLimits, WhatMultipliesEndsSoon) {
+  // A counter beside each of many places; conditions on one another.
+  EXPECT_THAT(schema_error_of(R"({"type": "string", "pattern": "^(a|b)*a(a|b){18}$", "maxLength": 5000})"),
+              HasSubstr("[grammar]"));
+  Json conditions = Json::array();
+  for (int32_t i = 0; i < 40; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    conditions.push_back({{"if", {{"required", Json::array({name})}}}, {"then", {{"required", Json::array({"q"})}}}});
+  }
+  const Json schema = {{"type", "object"}, {"properties", {{"q", true}}}, {"allOf", conditions}};
+  EXPECT_THAT(error_of([&] { compile_json_schema(schema); }), HasSubstr("[grammar]"));
+  // Twenty values of one property that decide, each with its own rule: only one of them can hold.
+  Json cases = Json::array();
+  Json kinds = Json::array();
+  for (int32_t i = 0; i < 20; ++i) {
+    kinds.push_back("kind" + std::to_string(i));
+    const Json is = {{"properties", {{"k", {{"const", kinds.back()}}}}}, {"required", Json::array({"k"})}};
+    cases.push_back({{"if", is}, {"then", {{"properties", {{"n", {{"minimum", i}}}}}}}});
+  }
+  const Json decided = {{"type", "object"},
+                        {"properties", {{"k", {{"enum", kinds}}}, {"n", {{"type", "integer"}}}}},
+                        {"required", {"k", "n"}},
+                        {"allOf", cases}};
+  const auto shared = over_tokens(compile_json_schema(decided));
+  EXPECT_TRUE(accepts(shared, R"({"k":"kind7","n":7})"));
+  EXPECT_FALSE(accepts(shared, R"({"k":"kind7","n":6})"));
+}
+
 TEST(GrammarEbnf, RulesRepetitionsAndComments) {
   const auto list = over_tokens(compile_ebnf(R"ebnf(
       # a list
@@ -201,6 +242,43 @@ TEST(GrammarMatcher, SleepsUntilTheThinkingEnds) {
   EXPECT_TRUE(by_text.accept_bytes("\nyes"));
 }
 
+TEST(GrammarMatcher, AnAnswerMayOpenItsThinkingItself) {
+  const WakeAfter wake = {*tokenizer().token_id("</think>"), "</think>", "<think>"};
+  const auto takes = [&](Grammar grammar, std::string_view text) {
+    GrammarMatcher matcher(over_tokens(std::move(grammar)), wake);
+    for (const char byte : text) {
+      if (!matcher.accept_bytes({&byte, 1})) return false;
+    }
+    return matcher.can_end();
+  };
+  for (const char* text :
+       {"yes", "<think>hm</think>yes", "<think></think>\n\nyes", "<think>a < b </thin </think>\nyes"}) {
+    EXPECT_TRUE(takes(compile_choice({"yes"}), text)) << text;
+  }
+  for (const char* text : {"", "no", "<", "<think", "<thinking></think>no", "<think>hm</think>", "<think>hm</think>no",
+                           "<think></think>\n\n\nyes", "\nyes", "yes<think></think>", "<yes"}) {
+    EXPECT_FALSE(takes(compile_choice({"yes"}), text)) << text;
+  }
+  // What the grammar and the opening share is either until they part.
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<th>"));
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<think"));
+  EXPECT_TRUE(takes(compile_choice({"<th>", "<think"}), "<think>x</think><th>"));
+  EXPECT_FALSE(takes(compile_choice({"<th>", "<think"}), "<think>x</think>"));
+  // By tokens: the opening in one or in several, the end as a special token, which is no text.
+  GrammarMatcher matcher(over_tokens(compile_choice({"yes"})), wake);
+  EXPECT_EQ(matcher.forced(9), "");
+  for (const int32_t id : tokenizer().encode("<think>and so on", {.parse_special = false})) {
+    const std::vector<int32_t> allowed = ids_of(mask_of(matcher));
+    EXPECT_TRUE(matcher.asleep() || std::find(allowed.begin(), allowed.end(), id) != allowed.end());
+    ASSERT_TRUE(matcher.accept(id));
+  }
+  EXPECT_TRUE(matcher.asleep());
+  ASSERT_TRUE(matcher.accept(wake.token));
+  EXPECT_FALSE(matcher.asleep());
+  ASSERT_TRUE(matcher.accept_bytes("\nyes"));
+  EXPECT_TRUE(matcher.finished());
+}
+
 TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
   const Json city =
       parse_json(R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}}, "required": ["city"],
@@ -217,7 +295,7 @@ TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
   EXPECT_FALSE(accepts(shared, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"));
   EXPECT_EQ(GrammarMatcher(shared).forced(100), "<tool_call>\n{\"name\": \"");
   EXPECT_THAT(error_of([] {
-                compile_tool_calls({{"f", Json{{"not", Json::object()}}}}, {});
+                compile_tool_calls({{"f", Json{{"not", 1}}}}, {});
               }),
               AllOf(HasSubstr("\"f\""), HasSubstr("#/not")));
 }

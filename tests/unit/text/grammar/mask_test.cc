@@ -43,6 +43,14 @@ std::vector<Grammar> grammars() {
   return all;
 }
 
+TEST(GrammarMask, EqualsTheNaiveDefinitionWhileTheAnswerMayOpenItsThinking) {
+  for (const char* beginning : {"", "<", "<t", "<th", "<thin", "<think", "{", "y"}) {
+    GrammarMatcher matcher(over_tokens(compile_choice({"<th>", "yes", "{\"a\": 1}"})), {-1, "</think>", "<think>"});
+    ASSERT_TRUE(matcher.accept_bytes(beginning));
+    EXPECT_EQ(mask_of(matcher), naive_mask(matcher)) << beginning;
+  }
+}
+
 TEST(GrammarMask, EqualsTheNaiveDefinitionOnRandomWalks) {
   std::mt19937_64 random(3);
   int32_t states = 0;
