@@ -9,7 +9,7 @@
 namespace ashlar {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void fail_checkpoint(const std::filesystem::path& path, const std::string& what) {
   throw Error("checkpoint", path.string() + ": " + what);
 }
 
@@ -26,7 +26,7 @@ bool is_plain_name(const std::string& file) {
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
-  if (!is_folder(folder)) fail(folder, "is not a folder; expected a Hugging Face model folder");
+  if (!is_folder(folder)) fail_checkpoint(folder, "is not a folder; expected a Hugging Face model folder");
   const auto index = folder / "model.safetensors.index.json";
   const auto single = folder / "model.safetensors";
   if (file_exists(index)) {
@@ -35,7 +35,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
     files_.emplace_back(single);
     for (const auto& [name, tensor] : files_.back().tensors()) tensors_[name] = &tensor;
   } else {
-    fail(folder, "has no weights; expected model.safetensors or model.safetensors.index.json with its shards");
+    fail_checkpoint(folder,
+                    "has no weights; expected model.safetensors or model.safetensors.index.json with its shards");
   }
 }
 
@@ -47,11 +48,11 @@ void Checkpoint::open_sharded(const std::filesystem::path& index) {
   std::map<std::string, std::string> shard_of;
   std::set<std::string> shards;
   for (const auto& [name, shard] : map.items()) {
-    if (!shard.is_string()) fail(index, "tensor " + for_message(name) + " has no shard file name");
+    if (!shard.is_string()) fail_checkpoint(index, "tensor " + for_message(name) + " has no shard file name");
     const auto file = shard.get<std::string>();
     if (!is_plain_name(file)) {
-      fail(index, "tensor " + for_message(name) + " lies in \"" + for_message(file) +
-                      "\"; a shard must be a file of the same folder");
+      fail_checkpoint(index, "tensor " + for_message(name) + " lies in \"" + for_message(file) +
+                                 "\"; a shard must be a file of the same folder");
     }
     shard_of[name] = file;
     shards.insert(file);
@@ -59,20 +60,24 @@ void Checkpoint::open_sharded(const std::filesystem::path& index) {
   files_.reserve(shards.size());
   for (const std::string& shard : shards) {
     const auto path = folder_ / shard;
-    if (!file_exists(path)) fail(index, "names the shard " + for_message(shard) + ", which is not in the folder");
+    if (!file_exists(path))
+      fail_checkpoint(index, "names the shard " + for_message(shard) + ", which is not in the folder");
     files_.emplace_back(path);
     for (const auto& [name, tensor] : files_.back().tensors()) {
       const auto listed = shard_of.find(name);
-      if (listed == shard_of.end()) fail(path, "holds tensor " + for_message(name) + ", which the index does not name");
+      if (listed == shard_of.end())
+        fail_checkpoint(path, "holds tensor " + for_message(name) + ", which the index does not name");
       if (listed->second != shard) {
-        fail(path, "holds tensor " + for_message(name) + ", which the index places in " + for_message(listed->second));
+        fail_checkpoint(
+            path, "holds tensor " + for_message(name) + ", which the index places in " + for_message(listed->second));
       }
       tensors_[name] = &tensor;
     }
   }
   for (const auto& [name, shard] : shard_of) {
     if (!tensors_.contains(name)) {
-      fail(index, "places tensor " + for_message(name) + " in " + for_message(shard) + ", which does not hold it");
+      fail_checkpoint(index,
+                      "places tensor " + for_message(name) + " in " + for_message(shard) + ", which does not hold it");
     }
   }
 }

@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& what) {
   throw Error("file", path.string() + ": " + what);
 }
 
@@ -23,11 +23,11 @@ namespace {
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   // O_NONBLOCK: opening a named pipe would otherwise wait for somebody to write into it.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail(path, std::string("cannot open: ") + std::strerror(errno));
+  if (fd < 0) fail_file(path, std::string("cannot open: ") + std::strerror(errno));
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
-    fail(path, "is not a regular file");
+    fail_file(path, "is not a regular file");
   }
   size_ = static_cast<size_t>(info.st_size);
   if (size_ > 0) {
@@ -35,7 +35,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     if (mapped == MAP_FAILED) {
       const int reason = errno;
       ::close(fd);
-      fail(path, std::string("cannot map: ") + std::strerror(reason));
+      fail_file(path, std::string("cannot map: ") + std::strerror(reason));
     }
     data_ = static_cast<const std::byte*>(mapped);
   }
@@ -57,7 +57,8 @@ bool file_exists(const std::filesystem::path& path) {
 std::string read_text_file(const std::filesystem::path& path, size_t limit) {
   const MappedFile file(path);
   if (file.bytes().size() > limit) {
-    fail(path, "has " + std::to_string(file.bytes().size()) + " bytes; at most " + std::to_string(limit) + " are read");
+    fail_file(path,
+              "has " + std::to_string(file.bytes().size()) + " bytes; at most " + std::to_string(limit) + " are read");
   }
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }

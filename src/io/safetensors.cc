@@ -21,21 +21,22 @@ size_t dtype_bytes(const std::string& dtype) {
   return it == kSizes.end() ? 0 : it->second;
 }
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+[[noreturn]] void fail_safetensors(const std::filesystem::path& path, const std::string& what) {
   throw Error("safetensors", path.string() + ": " + what);
 }
 
 uint64_t read_header_length(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  if (bytes.size() < 8) fail(path, "has " + std::to_string(bytes.size()) + " bytes; a safetensors file has at least 8");
+  if (bytes.size() < 8)
+    fail_safetensors(path, "has " + std::to_string(bytes.size()) + " bytes; a safetensors file has at least 8");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMaxHeader) {
-    fail(path, "its header claims " + std::to_string(length) + " bytes; at most " + std::to_string(kMaxHeader) +
-                   " are read (is this a safetensors file?)");
+    fail_safetensors(path, "its header claims " + std::to_string(length) + " bytes; at most " +
+                               std::to_string(kMaxHeader) + " are read (is this a safetensors file?)");
   }
   if (length > bytes.size() - 8) {
-    fail(path, "its header claims " + std::to_string(length) + " bytes but only " + std::to_string(bytes.size() - 8) +
-                   " follow (is the file truncated?)");
+    fail_safetensors(path, "its header claims " + std::to_string(length) + " bytes but only " +
+                               std::to_string(bytes.size() - 8) + " follow (is the file truncated?)");
   }
   return length;
 }
@@ -91,12 +92,14 @@ void check_tiling(const std::filesystem::path& path, const std::map<std::string,
   });
   const std::byte* at = data.data();
   for (const StoredTensor* tensor : order) {
-    if (tensor->data < at) fail(path, "tensor " + for_message(tensor->name) + " overlaps the one before it");
-    if (tensor->data > at) fail(path, "there are bytes of no tensor before " + for_message(tensor->name));
+    if (tensor->data < at)
+      fail_safetensors(path, "tensor " + for_message(tensor->name) + " overlaps the one before it");
+    if (tensor->data > at) fail_safetensors(path, "there are bytes of no tensor before " + for_message(tensor->name));
     at = tensor->data + tensor->bytes;
   }
   if (at != data.data() + data.size()) {
-    fail(path, std::to_string(data.data() + data.size() - at) + " bytes after the last tensor belong to none");
+    fail_safetensors(path,
+                     std::to_string(data.data() + data.size() - at) + " bytes after the last tensor belong to none");
   }
 }
 
@@ -114,14 +117,14 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const std::span<const std::byte> bytes = file_.bytes();
   const uint64_t length = read_header_length(path, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
-  if (!text.starts_with('{')) fail(path, "its header does not start with { (is this a safetensors file?)");
+  if (!text.starts_with('{')) fail_safetensors(path, "its header does not start with { (is this a safetensors file?)");
   const Json header = parse_json(text, path.string() + " (header)");
   const std::span<const std::byte> data = bytes.subspan(8 + length);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      if (!entry.is_object()) fail(path, "__metadata__ is not an object");
+      if (!entry.is_object()) fail_safetensors(path, "__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) fail(path, "__metadata__." + for_message(key) + " is not a string");
+        if (!value.is_string()) fail_safetensors(path, "__metadata__." + for_message(key) + " is not a string");
         metadata_[key] = value.get<std::string>();
       }
       continue;

@@ -18,7 +18,7 @@ void add_ids(const Json& ids, const std::string& path, Reading& reading, Generat
   out.prompts.emplace_back(TokenPrompt{token_ids(ids, path, reading)});
 }
 
-void read_prompts(Fields& fields, Reading& reading, Generation& out) {
+void read_inputs(Fields& fields, Reading& reading, Generation& out) {
   if (fields.has("text") == fields.has("input_ids"))
     return fields.fail("text", "expected exactly one of text and input_ids");
   const char* name = fields.has("text") ? "text" : "input_ids";
@@ -80,7 +80,7 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   Fields fields(body, "", reading);
   fields.check(Endpoint::kGenerate);
   Generation out;
-  read_prompts(fields, reading, out);
+  read_inputs(fields, reading, out);
   if (reading.ok()) read_sampling_params(fields, reading, out);
   if (!out.max_tokens) out.max_tokens = 128;  // as the API has it
   out.model = fields.string("model").value_or("");

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kRefusers = 64;  // connections beyond the limit that are told so
 constexpr std::chrono::milliseconds kAcceptPause{50};
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAcceptToken = asio::as_tuple(asio::use_awaitable);
 
 std::string without_brackets(const std::string& host) {
   return host.size() > 2 && host.front() == '[' && host.back() == ']' ? host.substr(1, host.size() - 2) : host;
@@ -111,7 +111,7 @@ void HttpServer::Impl::run_thread() {
 
 asio::awaitable<void> HttpServer::Impl::accept_loop() {
   while (acceptor.is_open()) {
-    auto [error, socket] = co_await acceptor.async_accept(asio::make_strand(context), kToken);
+    auto [error, socket] = co_await acceptor.async_accept(asio::make_strand(context), kAcceptToken);
     if (!acceptor.is_open()) break;
     if (!error) {
       admit(std::move(socket));
@@ -121,7 +121,7 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
     // No descriptor, buffer or memory left: clients wait in the queue of the port until some are free again.
     shared.count_accept_error();
     pause.expires_after(kAcceptPause);
-    co_await pause.async_wait(kToken);
+    co_await pause.async_wait(kAcceptToken);
   }
 }
 

@@ -24,8 +24,8 @@ std::string repeat(const std::string& piece, int times) {
 }
 
 /// The message of the error that `source` ends in, empty when it ends in none.
-std::string error_of(const std::string& source, const RenderLimits& limits = {},
-                     const Json& variables = Json::object()) {
+std::string limit_error_of(const std::string& source, const RenderLimits& limits = {},
+                           const Json& variables = Json::object()) {
   try {
     Template::parse(source, "hostile").render(variables, limits);
   } catch (const Error& error) {
@@ -46,7 +46,7 @@ class TemplateLimits : public testing::TestWithParam<Hostile> {};
 
 TEST_P(TemplateLimits, EndsInAClearErrorSoon) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string message = error_of(GetParam().source);
+  const std::string message = limit_error_of(GetParam().source);
   EXPECT_THAT(message, HasSubstr(GetParam().message));
   EXPECT_THAT(message, HasSubstr("[template] hostile:"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));  // a sanitizer build is slow
@@ -205,34 +205,35 @@ TEST(TemplateLimits, QuadraticSearchesStayLinear) {
 TEST(TemplateLimits, LimitsAreThoseGiven) {
   RenderLimits limits;
   limits.steps = 50;
-  EXPECT_THAT(error_of("{% for i in range(60) %}x{% endfor %}", limits), HasSubstr("limit of 50 evaluation steps"));
+  EXPECT_THAT(limit_error_of("{% for i in range(60) %}x{% endfor %}", limits),
+              HasSubstr("limit of 50 evaluation steps"));
   limits = {};
   limits.output_bytes = 10;
-  EXPECT_EQ(error_of("0123456789", limits), "");
-  EXPECT_THAT(error_of("0123456789x", limits), HasSubstr("limit of 10 bytes of output"));
+  EXPECT_EQ(limit_error_of("0123456789", limits), "");
+  EXPECT_THAT(limit_error_of("0123456789x", limits), HasSubstr("limit of 10 bytes of output"));
   limits = {};
   limits.string_bytes = 8;
-  EXPECT_EQ(error_of("{{ 'abcd' + 'efgh' }}", limits), "");
-  EXPECT_THAT(error_of("{{ 'abcd' + 'efghi' }}", limits), HasSubstr("limit of 8 bytes in a string"));
+  EXPECT_EQ(limit_error_of("{{ 'abcd' + 'efgh' }}", limits), "");
+  EXPECT_THAT(limit_error_of("{{ 'abcd' + 'efghi' }}", limits), HasSubstr("limit of 8 bytes in a string"));
   limits = {};
   limits.range_items = 3;
-  EXPECT_EQ(error_of("{{ range(3) }}", limits), "");
-  EXPECT_THAT(error_of("{{ range(4) }}", limits), HasSubstr("limit of 3 items in range()"));
+  EXPECT_EQ(limit_error_of("{{ range(3) }}", limits), "");
+  EXPECT_THAT(limit_error_of("{{ range(4) }}", limits), HasSubstr("limit of 3 items in range()"));
   limits = {};
   limits.depth = 5;
-  EXPECT_THAT(error_of("{{ [[[[[[1]]]]]] }}", limits), HasSubstr("limit of 5 nested evaluations"));
+  EXPECT_THAT(limit_error_of("{{ [[[[[[1]]]]]] }}", limits), HasSubstr("limit of 5 nested evaluations"));
   limits = {};
   limits.work_bytes = 1000;
-  EXPECT_THAT(error_of("{{ 'x' * 2000 }}", limits), HasSubstr("limit of 1000 bytes of work"));
+  EXPECT_THAT(limit_error_of("{{ 'x' * 2000 }}", limits), HasSubstr("limit of 1000 bytes of work"));
 }
 
 TEST(TemplateLimits, DeepAndOddVariablesAreRefused) {
   Json deep = 1;
   for (int i = 0; i < 300; ++i) deep = Json::array({deep});
-  EXPECT_THAT(error_of("x", {}, {{"deep", deep}}), HasSubstr("nested values"));
-  EXPECT_THAT(error_of("x", {}, {{"big", 18446744073709551615u}}), HasSubstr("64 bits"));
-  EXPECT_THAT(error_of("x", {}, Json::array()), HasSubstr("must be an object"));
-  EXPECT_THAT(error_of("x", {}, {{"raw", Json::binary({1, 2})}}), HasSubstr("JSON text"));
+  EXPECT_THAT(limit_error_of("x", {}, {{"deep", deep}}), HasSubstr("nested values"));
+  EXPECT_THAT(limit_error_of("x", {}, {{"big", 18446744073709551615u}}), HasSubstr("64 bits"));
+  EXPECT_THAT(limit_error_of("x", {}, Json::array()), HasSubstr("must be an object"));
+  EXPECT_THAT(limit_error_of("x", {}, {{"raw", Json::binary({1, 2})}}), HasSubstr("JSON text"));
 }
 
 TEST(TemplateLimits, EveryPrefixOfATemplateParsesOrFailsCleanly) {
@@ -242,7 +243,7 @@ TEST(TemplateLimits, EveryPrefixOfATemplateParsesOrFailsCleanly) {
       "{% elif %}{% else %}{# c #}{% endfor %}{% macro m(a, b=2) %}{{ caller(a) }}{% endmacro %}{% raw %}{{{% endraw %}"
       "{% call(q) m(*[1], **{}) %}{{ q }}{% endcall %}{% set ns.a = x %}{% filter upper %}b{% endfilter %}";
   for (std::size_t size = 0; size <= source.size(); ++size) {
-    const std::string message = error_of(source.substr(0, size));
+    const std::string message = limit_error_of(source.substr(0, size));
     if (!message.empty()) {
       EXPECT_THAT(message, HasSubstr("[template] hostile:1: "));
     }
