@@ -35,7 +35,6 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
   carver.add(normed, config.hidden);
   carver.add(qkv, config.attention.q_width() + 2 * config.attention.kv_width());
   carver.add(mixed, config.attention.q_width());
-  carver.add(gate_up, 2 * config.intermediate);
   carver.add(gated, config.intermediate);
   storage_ = carver.allocate(ops);
   begin.resize(static_cast<size_t>(config.n_layers) * max_rows);
@@ -59,9 +58,8 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
                                {attention + "v_proj", shape.kv_width()}},
                               config.hidden, config.qkv_bias);
     layer.output = binder.linear({{attention + "o_proj", config.hidden}}, shape.q_width(), config.output_bias);
-    layer.gate_up =
-        binder.linear({{base + "mlp.gate_proj", config.intermediate}, {base + "mlp.up_proj", config.intermediate}},
-                      config.hidden, config.mlp_bias);
+    layer.gate_up = binder.gated({base + "mlp.gate_proj", config.intermediate},
+                                 {base + "mlp.up_proj", config.intermediate}, config.hidden, config.mlp_bias);
     layer.down = binder.linear({{base + "mlp.down_proj", config.hidden}}, config.intermediate, config.mlp_bias);
     layers_.push_back(std::move(layer));
 
@@ -99,8 +97,7 @@ void LayerStack::attend(Ops& ops, const Layer& layer, int32_t index, const RowBa
 void LayerStack::mlp(Ops& ops, const Layer& layer, int32_t n, StackWorkspace& workspace) const {
   const Tensor x = workspace.x.narrow(n);
   ops.rms_norm(x, layer.post_norm.data(), config_.norm_eps, workspace.normed.narrow(n));
-  ops.linear(*layer.gate_up, workspace.normed.narrow(n), Store::kOverwrite, workspace.gate_up.narrow(n));
-  ops.silu_mul(workspace.gate_up.narrow(n), workspace.gated.narrow(n));
+  ops.gated_linear(*layer.gate_up, workspace.normed.narrow(n), workspace.gated.narrow(n));
   ops.linear(*layer.down, workspace.gated.narrow(n), Store::kAdd, x);
 }
 

@@ -23,7 +23,6 @@ class StackWorkspace {
   Tensor normed;                    ///< [max_rows, hidden]
   Tensor qkv;                       ///< [max_rows, q_width + 2 kv_width]
   Tensor mixed;                     ///< [max_rows, q_width]: attention output
-  Tensor gate_up;                   ///< [max_rows, 2 intermediate]
   Tensor gated;                     ///< [max_rows, intermediate]
   std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
 

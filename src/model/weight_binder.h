@@ -45,6 +45,8 @@ class WeightBinder {
     int64_t rows;
   };
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
+  /// The same for Ops::gated_linear.
+  std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
 
   /// Marks a tensor as known but unused.
   void ignore(const std::string& name) { taken_.insert(name); }
@@ -54,6 +56,11 @@ class WeightBinder {
   Ops& ops() const { return ops_; }
 
  private:
+  struct Stacked {
+    std::vector<HostTensor> tensors;
+    std::vector<float> biases;
+  };
+  Stacked stack(const std::vector<Part>& parts, int64_t cols, bool bias);
   const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
 
   Ops& ops_;
