@@ -25,6 +25,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   model_.reserve(limits.max_rows);
   batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
+  choices_.resize(kLogitRows);
   chains_.reserve(limits.max_spans);
   work_.reserve(limits.max_spans);
   scratch_.resize(limits.max_spans);
@@ -89,7 +90,7 @@ int64_t ChainDecoder::time_pass(int32_t rows, bool draft) {
       batch_->add_row(0, r, rows);
       batch_->want_output();
     }
-    model_.head(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), logits_->rows(rows));
+    model_.head_argmax(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), choices_.data());
   }
   return now_ns() - begin;
 }
@@ -221,17 +222,27 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
     SlotTable* slots;
     StepResult* result;
     Tensor logits;
+    bool choices;  // instead of logits
     size_t first;
   };
   int64_t head_ns = 0;
   for (size_t first = 0; first < work_.size();) {
     size_t last = first;
     int32_t rows = 0;
-    while (last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity()) rows += work_[last++].n_outputs;
+    bool choices = true;
+    for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
+      rows += work_[last].n_outputs;
+      choices = choices && (work_[last].n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
+    }
     const int64_t begin = now_ns();
-    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), first};
+    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), choices, first};
     if (rows > 0) {
-      model_.head({hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+      const Tensor outputs = {hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride};
+      if (choices) {
+        model_.head_argmax(outputs, choices_.data());
+      } else {
+        model_.head(outputs, chunk.logits);
+      }
     }
     head_ns += now_ns() - begin;
     model_.ops().for_each(
@@ -239,7 +250,8 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
         [](void* context, int32_t i) {
           const auto* c = static_cast<const Chunk*>(context);
           const int32_t row = c->self->work_[c->first + i].first_output - c->self->work_[c->first].first_output;
-          c->self->sample_span(c->first + i, *c->plan, *c->slots, c->logits.row(row), *c->result);
+          c->self->sample_span(c->first + i, *c->plan, *c->slots, c->choices ? nullptr : c->logits.row(row),
+                               c->choices ? c->self->choices_.data() + row : nullptr, *c->result);
         },
         &chunk);
     first = last;
@@ -249,7 +261,7 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
 }
 
 void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits,
-                               StepResult& result) {
+                               const int32_t* choices, StepResult& result) {
   const Span& span = plan.spans[index];
   Work& work = work_[index];
   if (work.n_rows == 0) return;
@@ -263,6 +275,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     } context = {proposer_.get(), span.slot, work.forced};
     VerifyInput input;
     input.logits = logits;
+    input.choices = choices;
     input.n = work.n_outputs;
     input.vocab = vocab();
     input.start = chain ? chains_[work.chain].start : span.start + span.n_rows - 1;

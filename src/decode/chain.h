@@ -47,7 +47,8 @@ class ChainDecoder final : public Decoder {
   void force_drafts(const StepPlan& plan, SlotTable& slots);
   void fill_batch(const StepPlan& plan);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
-  void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, StepResult& result);
+  void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
+                   StepResult& result);
   void catch_up();
   bool wants_taps(const StepPlan& plan) const;
   void absorb(const StepPlan& plan);
@@ -58,6 +59,7 @@ class ChainDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
+  std::vector<int32_t> choices_;  // of rows whose logits nobody else needs
   // Null without proposer:
   std::unique_ptr<DraftContext> context_;
   std::unique_ptr<WidthPolicy> policy_;

@@ -35,6 +35,7 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   drafter_->reserve(limits.max_rows, rows);
   batch_ = std::make_unique<RowBatch>(rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
+  entries_.resize(kLogitRows);
   blocks_.reserve(limits.max_slots);
   scratch_.resize(limits.max_slots);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(drafter_->config().draft_vocab);
@@ -96,28 +97,55 @@ void DflashProposer::run_pass(SlotTable& slots) {
     DflashProposer* self;
     SlotTable* slots;
     Tensor logits;
+    bool choices;  // instead of logits
     size_t first;
   };
   for (size_t first = 0; first < blocks_.size();) {
     size_t last = first;
     int32_t rows = 0;
-    while (last < blocks_.size() && rows + blocks_[last].n_outputs <= logits_->capacity())
-      rows += blocks_[last++].n_outputs;
-    Chunk chunk = {this, &slots, logits_->rows(rows), first};
-    if (rows > 0)
-      drafter_->head({hidden.row(blocks_[first].first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+    bool choices = true;
+    for (; last < blocks_.size() && rows + blocks_[last].n_outputs <= logits_->capacity(); ++last) {
+      rows += blocks_[last].n_outputs;
+      choices = choices && !needs_logits(blocks_[last], slots[blocks_[last].span->slot]);
+    }
+    Chunk chunk = {this, &slots, logits_->rows(rows), choices, first};
+    if (rows > 0) {
+      const Tensor outputs = {hidden.row(blocks_[first].first_output), rows, hidden.cols, hidden.stride};
+      if (choices) {
+        drafter_->head_argmax(outputs, entries_.data());
+      } else {
+        drafter_->head(outputs, chunk.logits);
+      }
+    }
     ops_.for_each(
         static_cast<int32_t>(last - first),
         [](void* context, int32_t i) {
           const auto* c = static_cast<const Chunk*>(context);
           Block& block = c->self->blocks_[c->first + i];
           const int32_t row = block.first_output - c->self->blocks_[c->first].first_output;
+          if (c->choices) return c->self->choose_block(block, c->self->entries_.data() + row);
           c->self->sample_block(block, (*c->slots)[block.span->slot], c->logits.row(row),
                                 c->self->scratch_[c->first + i]);
         },
         &chunk);
     first = last;
   }
+}
+
+// False if the highest logit of every row is the draft: the last pass over a block whose slot takes_highest().
+bool DflashProposer::needs_logits(const Block& block, const Slot& slot) const {
+  if (block.reveal == 0) return false;
+  return !slot.params.takes_highest() || block.revealed + block.reveal < block.span->width - 1;
+}
+
+void DflashProposer::choose_block(Block& block, const int32_t* entries) {
+  if (block.reveal == 0) return;
+  const int32_t* id_map = drafter_->id_map();
+  for (int32_t k = 1; k < block.span->width; ++k) {
+    const int32_t id = id_map == nullptr ? entries[k - 1] : id_map[entries[k - 1]];
+    block.candidate[k] = block.known[k] ? block.span->ids[k] : id;
+  }
+  reveal(block);
 }
 
 // Chooses a token for every open position in order, then fixes the `reveal` most confident ones.
@@ -143,6 +171,11 @@ void DflashProposer::sample_block(Block& block, Slot& slot, float* logits, Sampl
   if (penalties) {
     for (int32_t k = 1; k < span.width; ++k) slot.counts.remove_answer(block.candidate[k]);
   }
+  reveal(block);
+}
+
+void DflashProposer::reveal(Block& block) {
+  ChainSpan& span = *block.span;
   for (int32_t left = block.reveal; left > 0; --left) {
     int32_t best = -1;
     for (int32_t k = 1; k < span.width; ++k) {

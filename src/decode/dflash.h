@@ -51,7 +51,10 @@ class DflashProposer final : public Proposer {
 
   void run_pass(SlotTable& slots);
   void fill_batch();
+  bool needs_logits(const Block& block, const Slot& slot) const;
+  void choose_block(Block& block, const int32_t* entries);
   void sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch);
+  void reveal(Block& block);
   int32_t sample_draft(const ChainSpan& span, int32_t index, const Slot& slot, float* logits, SamplerScratch& scratch);
   int32_t slot_of(int32_t index) const { return drafter_->config().sample_from_anchor ? index - 1 : index; }
 
@@ -62,6 +65,7 @@ class DflashProposer final : public Proposer {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
+  std::vector<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nobody needs
   std::vector<Block> blocks_;
   std::vector<SamplerScratch> scratch_;
   std::vector<std::vector<float>> distributions_;  // per slot: [width, vocab], only where a slot samples by rejection

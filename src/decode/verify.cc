@@ -46,12 +46,17 @@ void fail(Slot& slot, SpanResult& result) {
 
 }  // namespace
 
+bool needs_only_choice(const Slot& slot) {
+  const SamplingParams& params = slot.params;
+  return params.takes_highest() && !params.wants_logprobs() && slot.constraint == nullptr;
+}
+
 void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
                  TokenLogprobs* logprobs) {
   const SamplingParams& params = slot.params;
   const bool rejection = params.scheme == SamplingScheme::kRejection && !params.greedy();
   for (int32_t j = 0; j < input.n; ++j) {
-    float* logits = input.logits + int64_t{j} * input.vocab;
+    float* logits = input.choices != nullptr ? nullptr : input.logits + int64_t{j} * input.vocab;
     const int32_t position = input.start + j + 1;
     const int32_t draft = j + 1 < input.n ? input.drafts[j] : -1;
     LogNormaliser normaliser{};
@@ -67,7 +72,8 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
     const Masked masked = constrain(logits, input.vocab, slot, scratch);
     if (masked == Masked::kAll) return fail(slot, result);
     adjust_logits(logits, input.vocab, params, &slot.counts, nullptr);
-    const int32_t token = rejection
+    const int32_t token = input.choices != nullptr ? input.choices[j]
+                          : rejection
                               ? sample_by_rejection(logits, input.vocab, slot, position, draft,
                                                     draft >= 0 ? input.draft_q(input.context, j) : nullptr, scratch)
                               : sample_token(logits, input.vocab, params, position, nullptr, scratch);

@@ -12,7 +12,8 @@ namespace ashlar {
 /// that row j judges, for j < n - 1. draft_q(j): the distribution it was drawn from, or null (see
 /// Proposer::draft_distribution).
 struct VerifyInput {
-  float* logits = nullptr;  ///< [n, vocab]; adjusted in place
+  float* logits = nullptr;           ///< [n, vocab]; adjusted in place
+  const int32_t* choices = nullptr;  ///< [n]: where a slot needs_only_choice(), its tokens; logits are then not read
   int32_t n = 0;
   int32_t vocab = 0;
   int32_t start = 0;  ///< position of the first row
@@ -20,6 +21,9 @@ struct VerifyInput {
   const float* (*draft_q)(const void* context, int32_t j) = nullptr;
   const void* context = nullptr;
 };
+
+/// True if the token of a row is the highest raw logit and nothing else of the logits matters.
+bool needs_only_choice(const Slot& slot);
 
 /// Appends tokens to `result` and advances the slot (anchor, counts, done); the caller advances slot.length. Row j is
 /// looked at only if every draft before it was accepted, so penalties at row j have seen exactly the tokens that plain

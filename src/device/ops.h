@@ -36,7 +36,7 @@ class Weight {
 };
 
 /// The gated MLPs of a mixture, all of one shape and dtype: expert e computes down[e] (silu(gate) * up), where
-/// gate_up[e] gives gate and up as silu_mul takes them.
+/// gate_up[e] is a weight of Ops::pack_gated.
 struct Experts {
   std::vector<std::unique_ptr<Weight>> gate_up;  ///< each [2 * width, hidden]
   std::vector<std::unique_ptr<Weight>> down;     ///< each [hidden, width]
@@ -63,6 +63,11 @@ class Ops {
   /// for all). `bias` is empty or n floats, added to every output row after the product.
   virtual std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) = 0;
 
+  /// Packs two matrices of the same shape [width, k] and dtype for gated_linear, and for nothing else. `bias` is empty
+  /// or 2 * width floats, those of the gate first. The weight's n() is 2 * width.
+  virtual std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
+                                             std::span<const float> bias) = 0;
+
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
   virtual void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) = 0;
 
@@ -72,8 +77,13 @@ class Ops {
   /// out[r] (=|+=) x[r] W^T + bias. x: [rows, k], out: [rows, n]. out must not overlap x.
   virtual void linear(const Weight& weight, Tensor x, Store store, Tensor out) = 0;
 
-  /// out[r][i] = silu(gate_up[r][i]) * gate_up[r][width + i]. gate_up: [rows, 2 * width], out: [rows, width].
-  virtual void silu_mul(Tensor gate_up, Tensor out) = 0;
+  /// ids[r] = the column in which x[r] W^T + bias is highest, the lowest of equals; values that are not numbers never
+  /// win (0 if nothing else is there). Compares the bits that linear() gives. x: [rows, k].
+  virtual void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) = 0;
+
+  /// out[r][i] = silu(y[i]) * y[width + i] of y = x[r] W^T + bias, with a weight of pack_gated(). x: [rows, k], out:
+  /// [rows, width]. out must not overlap x.
+  virtual void gated_linear(const Weight& gate_up, Tensor x, Tensor out) = 0;
 
   /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
   virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;

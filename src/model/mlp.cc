@@ -5,14 +5,12 @@
 namespace ashlar {
 
 DenseMlp::DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias)
-    : gate_up_(binder.linear({{names.gate, width}, {names.up, width}}, hidden, bias)),
+    : gate_up_(binder.gated({names.gate, width}, {names.up, width}, hidden, bias)),
       down_(binder.linear({{names.down, hidden}}, width, bias)) {}
 
 void DenseMlp::forward(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const {
-  const Tensor gate_up = workspace.gate_up.narrow(x.rows).columns(0, gate_up_->n());
   const Tensor gated = workspace.gated.narrow(x.rows).columns(0, down_->k());
-  ops.linear(*gate_up_, normed, Store::kOverwrite, gate_up);
-  ops.silu_mul(gate_up, gated);
+  ops.gated_linear(*gate_up_, normed, gated);
   ops.linear(*down_, gated, Store::kAdd, x);
 }
 

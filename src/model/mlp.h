@@ -12,10 +12,9 @@ namespace ashlar {
 
 /// Activations that the layers' MLPs share.
 struct MlpWorkspace {
-  Tensor gate_up;  ///< [max_rows, 2 * width of the widest]
-  Tensor gated;    ///< [max_rows, width of the widest]
-  Tensor scores;   ///< [max_rows, n_experts]; none without a mixture
-  Routes routes;   ///< [max_rows, top_k]
+  Tensor gated;   ///< [max_rows, width of the widest]
+  Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
+  Routes routes;  ///< [max_rows, top_k]
 };
 
 class Mlp {

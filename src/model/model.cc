@@ -53,6 +53,10 @@ void Model::head(Tensor hidden, Tensor out) const {
   ops_.linear(head_ ? *head_ : *embedding_, hidden, Store::kOverwrite, out);
 }
 
+void Model::head_argmax(Tensor hidden, int32_t* ids) const {
+  ops_.linear_argmax(head_ ? *head_ : *embedding_, hidden, ids);
+}
+
 size_t Model::weight_bytes() const {
   return stack_.weight_bytes() + embedding_->bytes() + (head_ ? head_->bytes() : 0);
 }

@@ -29,6 +29,8 @@ class Model {
 
   /// Logits of final hidden states: out[r] = head(hidden[r]). hidden: [rows, hidden], out: [rows, vocab].
   void head(Tensor hidden, Tensor out) const;
+  /// The index of the highest logit of each row, the lowest of equals, without the logits reaching memory.
+  void head_argmax(Tensor hidden, int32_t* ids) const;
 
   const Weight& embedding() const { return *embedding_; }
   size_t weight_bytes() const;

@@ -33,8 +33,7 @@ Experts bind_experts(WeightBinder& binder, const std::string& prefix, int32_t hi
     for (const HostTensor* tensor : {&tensors.gate[e], &tensors.up[e], &tensors.down[e]}) {
       binder.require_dtype(*tensor, tensors.gate[0]);
     }
-    const HostTensor gate_up[] = {tensors.gate[e], tensors.up[e]};
-    experts.gate_up.push_back(binder.ops().pack(gate_up, {}));
+    experts.gate_up.push_back(binder.ops().pack_gated(tensors.gate[e], tensors.up[e], {}));
     experts.down.push_back(binder.ops().pack({&tensors.down[e], 1}, {}));
   }
   return experts;

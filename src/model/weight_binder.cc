@@ -108,9 +108,9 @@ const StoredTensor& WeightBinder::raw(const std::string& name, const std::string
   return tensor;
 }
 
-std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int64_t cols, bool bias) {
-  std::vector<HostTensor> tensors;
-  std::vector<float> biases;
+WeightBinder::Stacked WeightBinder::stack(const std::vector<Part>& parts, int64_t cols, bool bias) {
+  Stacked out;
+  auto& [tensors, biases] = out;
   for (const Part& part : parts) {
     tensors.push_back(matrix(part.name + ".weight", part.rows, cols));
     require_dtype(tensors.back(), tensors.front());
@@ -119,7 +119,17 @@ std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int
       biases.insert(biases.end(), values.begin(), values.end());
     }
   }
-  return ops_.pack(tensors, biases);
+  return out;
+}
+
+std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int64_t cols, bool bias) {
+  const Stacked all = stack(parts, cols, bias);
+  return ops_.pack(all.tensors, all.biases);
+}
+
+std::unique_ptr<Weight> WeightBinder::gated(const Part& gate, const Part& up, int64_t cols, bool bias) {
+  const Stacked both = stack({gate, up}, cols, bias);
+  return ops_.pack_gated(both.tensors[0], both.tensors[1], both.biases);
 }
 
 std::unique_ptr<Weight> WeightBinder::wide_linear(const std::string& name, int64_t rows, int64_t cols) {

@@ -49,6 +49,8 @@ class WeightBinder {
     int64_t rows;
   };
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
+  /// The same for Ops::gated_linear.
+  std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
 
   /// Packs NAME.weight as f32, whatever it is stored in.
   std::unique_ptr<Weight> wide_linear(const std::string& name, int64_t rows, int64_t cols);
@@ -63,6 +65,11 @@ class WeightBinder {
  private:
   std::vector<float> values(const StoredTensor& tensor) const;
   HostTensor view(const StoredTensor& tensor, int64_t rows, int64_t cols);
+  struct Stacked {
+    std::vector<HostTensor> tensors;
+    std::vector<float> biases;
+  };
+  Stacked stack(const std::vector<Part>& parts, int64_t cols, bool bias);
   const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
 
   Ops& ops_;

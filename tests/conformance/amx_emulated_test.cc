@@ -71,6 +71,10 @@ inline void narrow_depth(const float* x, uint16_t* to) {
   for (int i = 0; i < 32; ++i) to[i] = to_bf16(x[i]).bits;
 }
 
+inline void mask_pairs(const uint16_t* pairs, uint32_t mask, uint16_t* to) {
+  for (int i = 0; i < 32; ++i) to[i] = static_cast<uint16_t>(pairs[i] & (mask >> (i % 2 * 16)));
+}
+
 inline void split_bf16(F v, uint16_t* high, uint16_t* low) {
   for (int i = 0; i < kLanes; ++i) {
     high[i] = to_bf16(v[i]).bits;

@@ -94,20 +94,21 @@ TEST_P(Experts, RouteSurvivesAnyScore) {
 struct Bank {
   Bank(DType dtype, int32_t n, int32_t hidden, int32_t width, std::mt19937& random) {
     for (int32_t e = 0; e < n; ++e) {
-      gate_up.emplace_back(dtype, 2 * width, hidden, random);
+      gate.emplace_back(dtype, width, hidden, random);
+      up.emplace_back(dtype, width, hidden, random);
       down.emplace_back(dtype, hidden, width, random);
     }
   }
   ashlar::Experts pack(Ops& ops) const {
     ashlar::Experts experts;
     for (size_t e = 0; e < down.size(); ++e) {
-      const HostTensor tensors[] = {gate_up[e].view(), down[e].view()};
-      experts.gate_up.push_back(ops.pack({&tensors[0], 1}, {}));
-      experts.down.push_back(ops.pack({&tensors[1], 1}, {}));
+      const HostTensor tensor = down[e].view();
+      experts.gate_up.push_back(ops.pack_gated(gate[e].view(), up[e].view(), {}));
+      experts.down.push_back(ops.pack({&tensor, 1}, {}));
     }
     return experts;
   }
-  std::vector<Checkpoint> gate_up, down;
+  std::vector<Checkpoint> gate, up, down;
 };
 
 /// Choices as a router makes them, except that low experts are far more popular and some get nobody.

@@ -74,6 +74,69 @@ TEST_P(Linear, MatchesReference) {
   RecordProperty("cases", cases);
 }
 
+TEST_P(Linear, GatedMatchesReference) {
+  const auto cpu = make();
+  const auto ref = make_ref_ops();
+  for (DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const Shape shape : kShapes) {
+      const int32_t width = shape.n;
+      const Checkpoint weight(dtype, 2 * width, shape.k, random_);
+      std::vector<float> bias(static_cast<size_t>(width % 2 == 0 ? 2 * width : 0));
+      for (float& b : bias) b = std::normal_distribution<float>()(random_);
+      const auto packed = cpu->pack_gated(weight.part(0, width), weight.part(width, width), bias);
+      const auto plain = ref->pack_gated(weight.part(0, width), weight.part(width, width), bias);
+      EXPECT_EQ(packed->n(), 2 * width);
+      for (int32_t rows : {1, 5, 16, 17, 40}) {
+        Matrix x(rows, shape.k);
+        x.fill_normal(random_, 1.0F / std::sqrt(static_cast<float>(shape.k)));
+        if (rounds_activations()) x.round_to_bf16();
+        Matrix got(rows, width, 3);
+        Matrix want(rows, width);
+        cpu->gated_linear(*packed, x.view(), got.view());
+        ref->gated_linear(*plain, x.view(), want.view());
+        ASSERT_LT(worst_row_error(got, want), 2e-5) << width << " " << shape.k << " " << rows;
+        ASSERT_TRUE(got.guards_intact());
+      }
+    }
+  }
+}
+
+// Against the logits of linear(), with ties between columns of all distances and values that are not numbers.
+TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
+  for (int32_t threads : {1, 3}) {
+    const auto cpu = make(threads);
+    for (const Shape shape : {Shape{1, 4}, {63, 8}, {700, 4}, {2000, 40}}) {
+      Checkpoint weight(DType::kBF16, shape.n, shape.k, random_);
+      const size_t row_bytes = static_cast<size_t>(shape.k) * 2;
+      for (int32_t i = 1; i < shape.n; ++i) {  // most rows repeat another one
+        if (i % 5 == 0) continue;
+        std::memcpy(&weight.bytes[i * row_bytes], &weight.bytes[random_() % i * row_bytes], row_bytes);
+      }
+      std::vector<float> bias(static_cast<size_t>(shape.n));
+      if (shape.n > 100) bias[3] = bias[static_cast<size_t>(shape.n) - 1] = NAN;
+      const std::vector<HostTensor> parts{weight.view()};
+      const auto packed = cpu->pack(parts, bias);
+      for (int32_t rows : {1, 3, 16, 33, 100}) {
+        Matrix x(rows, shape.k);
+        x.fill_normal(random_);
+        if (rows == 3) std::fill_n(x.row(1), shape.k, NAN);
+        Matrix logits(rows, shape.n);
+        cpu->linear(*packed, x.view(), Store::kOverwrite, logits.view());
+        std::vector<int32_t> ids(static_cast<size_t>(rows), -1);
+        cpu->linear_argmax(*packed, x.view(), ids.data());
+        for (int32_t r = 0; r < rows; ++r) {
+          int32_t want = 0;
+          float highest = -INFINITY;
+          for (int32_t c = 0; c < shape.n; ++c) {
+            if (logits.row(r)[c] > highest) highest = logits.row(r)[want = c];
+          }
+          ASSERT_EQ(ids[static_cast<size_t>(r)], want) << shape.n << " " << rows << " " << r;
+        }
+      }
+    }
+  }
+}
+
 // Rounding the activations to bf16 costs at most 2^-9 of each, so 2^-8 covers it with the sums.
 TEST_P(Linear, StaysNearUnroundedReference) {
   const auto cpu = make();

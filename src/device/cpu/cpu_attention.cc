@@ -188,12 +188,9 @@ void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, 
   ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
   ASHLAR_CHECK_LE(shape.q_width(), q.cols);
   plan_.build(shape, rows, visible, pool_.size());
-  const auto scratch = static_cast<size_t>(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
-  const auto states = static_cast<size_t>(int64_t{plan_.states} * state_floats(shape.head_dim));
-  if (attention_scratch_.size() < scratch) attention_scratch_.resize(scratch);
-  if (states_.size() < states) states_.resize(states);
-  const AttentionRun run{
-      kernels_, plan_, q, shape, rows, visible, plane, kv_dtype_, out, attention_scratch_.data(), states_.data()};
+  float* scratch = attention_scratch_.floats(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
+  float* states = states_.floats(int64_t{plan_.states} * state_floats(shape.head_dim));
+  const AttentionRun run{kernels_, plan_, q, shape, rows, visible, plane, kv_dtype_, out, scratch, states};
   const auto blocks = static_cast<int32_t>(plan_.blocks.size());
   if (!plan_.parallel) {
     for (int32_t b = 0; b < blocks; ++b) run.whole_block(b, 0);

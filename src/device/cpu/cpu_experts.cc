@@ -93,10 +93,9 @@ void CpuOps::route(Tensor logits, const float* bias, const Routing& routing, Rou
   const int32_t n = logits.cols;
   ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= kMaxTopK && routing.top_groups <= kMaxTopK);
   ASHLAR_CHECK(n % routing.n_groups == 0 && routing.top_k <= n / routing.n_groups * routing.top_groups);
-  const auto scratch = static_cast<size_t>(int64_t{n} * logits.rows);
-  if (expert_floats_.size() < scratch) expert_floats_.resize(scratch);
+  float* scratch = expert_floats_.floats(int64_t{n} * logits.rows);
   for_rows(logits.rows, int64_t{20} * n, [&](int32_t r) {
-    float* scores = expert_floats_.data() + int64_t{r} * n;
+    float* scores = scratch + int64_t{r} * n;
     std::memcpy(scores, logits.row(r), sizeof(float) * static_cast<size_t>(n));
     route_row(scores, bias, n, routing, routes.experts_of(r), routes.weights_of(r));
   });
@@ -106,13 +105,11 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
   const PackedWeight& shape = as_packed(*weights[0]);
   const LinearKernels& kernels = kernels_of(kernels_, shape);
   const std::span<const ExpertPlan::Group> groups = expert_plan_.groups();
+  size_t room = 0;  // for the packed rows of a group
   if (kernels.packed_bytes != nullptr) {
     const int64_t blocks = (kRowsPerPanel + kernels.block_rows - 1) / kernels.block_rows;
-    const auto room =
-        static_cast<size_t>(round_up(kernels.packed_bytes(shape.k()), kPackedAlignment) * blocks + kPackedAlignment);
-    for (PackedRows& own : packed_rows_) {
-      if (own.memory.size() < room) own.memory.resize(room);
-    }
+    room = static_cast<size_t>(round_up(kernels.packed_bytes(shape.k()), kPackedAlignment) * blocks);
+    for (PackedRows& own : packed_rows_) own.memory.bytes(room);
   }
   const uint64_t first_group = linears_ + 1;
   linears_ += groups.size();
@@ -130,7 +127,7 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
     call.packed_block = packed_block_bytes(kernels, call);
     if (call.packed_block > 0) {
       PackedRows& own = packed_rows_[static_cast<size_t>(worker)];
-      std::byte* to = aligned(own.memory.data());
+      std::byte* to = own.memory.bytes(room);
       const uint64_t key = first_group + static_cast<uint64_t>(item / chunks);
       for (int32_t b = 0; b < call.blocks && own.call != key; ++b) {
         pack_block(kernels, call, b, to + b * call.packed_block);
@@ -153,21 +150,29 @@ void CpuOps::mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor
   const int32_t copies = plan.copies();
   const int32_t hidden = experts.hidden();
   const int32_t width = experts.width();
-  // Columns of one scratch row: a copy of the row, in whose place its answer comes; gate and up; their product.
-  const int64_t stride = round_up(hidden, kBlockColumns) + 3 * round_up(width, kBlockColumns);
-  if (expert_floats_.size() < static_cast<size_t>(stride * copies)) {
-    expert_floats_.resize(static_cast<size_t>(stride * copies));
-  }
-  const Tensor all = {expert_floats_.data(), copies, static_cast<int32_t>(stride), stride};
-  const Tensor rows = all.columns(0, hidden);
+  // Columns of one scratch row: a copy of the row, in whose place its answer comes; gates and ups panel by panel; their
+  // product.
+  const int32_t panels = as_packed(*experts.gate_up[0]).panels();
   const auto at = static_cast<int32_t>(round_up(hidden, kBlockColumns));
-  const Tensor gate_up = all.columns(at, 2 * width);
-  const Tensor gated = all.columns(at + static_cast<int32_t>(2 * round_up(width, kBlockColumns)), width);
+  const int64_t stride = at + int64_t{panels} * kPanelColumns + round_up(width, kBlockColumns);
+  const Tensor all = {expert_floats_.floats(stride * copies), copies, static_cast<int32_t>(stride), stride};
+  const Tensor rows = all.columns(0, hidden);
+  const Tensor gate_up = all.columns(at, panels * kPanelColumns);
+  const Tensor gated = all.columns(at + panels * kPanelColumns, width);
   for_rows(copies, hidden / 8, [&](int32_t place) {
     std::memcpy(rows.row(place), x.row(plan.row_of(place)), sizeof(float) * static_cast<size_t>(hidden));
   });
   grouped_linear(experts.gate_up, rows, gate_up);
-  silu_mul(gate_up, gated);
+  for_rows(copies, width / 4, [&](int32_t place) {
+    for (int32_t panel = 0; panel < panels; ++panel) {
+      GateCall gate;
+      gate.products = gate_up.row(place) + int64_t{panel} * kPanelColumns;
+      gate.rows = 1;
+      gate.columns = std::min(kGateColumns, width - panel * kGateColumns);
+      gate.out = gated.row(place) + int64_t{panel} * kGateColumns;
+      kernels_.silu_mul(gate);
+    }
+  });
   grouped_linear(experts.down, gated, rows);
   for_rows(x.rows, int64_t{routes.top_k} * hidden / 8, [&](int32_t r) {
     float* sum = out.row(r);

@@ -3,6 +3,7 @@
 // loses 5-10 % of the read bandwidth to address translation).
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "device/ops.h"
@@ -35,6 +36,26 @@ class Arena {
  private:
   std::shared_ptr<Memory> chunk_;
   size_t used_ = 0;
+};
+
+/// Working memory that grows on demand and loses its contents then. On a border of cache lines: vectors and rows of
+/// tiles that straddle two lines cost twice.
+class Scratch {
+ public:
+  std::byte* bytes(size_t size) {
+    if (size > size_) {
+      memory_ = std::make_unique<Memory>(size);
+      data_ = memory_->data();
+      size_ = size;
+    }
+    return data_;
+  }
+  float* floats(int64_t count) { return reinterpret_cast<float*>(bytes(static_cast<size_t>(count) * sizeof(float))); }
+
+ private:
+  std::unique_ptr<Memory> memory_;
+  std::byte* data_ = nullptr;  // at hand, where a loop reads them microseconds apart
+  size_t size_ = 0;
 };
 
 class CpuBuffer final : public Buffer {

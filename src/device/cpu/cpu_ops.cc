@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "device/cpu/cpu_features.h"
@@ -20,6 +21,36 @@ std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
 std::vector<std::string> isa_choices() { return cpu::runnable_isas(); }
 
 namespace cpu {
+namespace {
+
+constexpr int64_t kCacheLine = 64;
+constexpr int64_t kApart = 32;  // floats between what two workers write: hardware fetches lines in pairs
+
+/// What a piece of a product must know of its weight. Taken along by value: the weight itself would be a few more lines
+/// to fetch for every worker and op.
+struct Panels {
+  const std::byte* first;
+  int64_t bytes;  ///< of a panel
+  const float* bias;
+  int32_t columns;  ///< that exist
+  void (*run)(const LinearCall& call);
+
+  Panels(const PackedWeight& weight, const LinearKernels& kernels, int32_t columns)
+      : first(weight.panel(0)), bytes(weight.panel_bytes()), bias(weight.bias()), columns(columns), run(kernels.run) {}
+
+  /// The product of part's rows with `count` panels from `index` on.
+  void multiply(int32_t index, int32_t count, LinearCall& part) const {
+    const int32_t column = index * kPanelColumns;
+    part.weight = first + index * bytes;
+    part.panels = count;
+    part.columns = std::min(count * kPanelColumns, columns - column);
+    part.bias = bias == nullptr ? nullptr : bias + column;
+    run(part);
+  }
+};
+
+}  // namespace
+
 CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
     : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
 
@@ -27,6 +58,10 @@ std::unique_ptr<Buffer> CpuOps::allocate(size_t bytes) { return std::make_unique
 
 std::unique_ptr<Weight> CpuOps::pack(std::span<const HostTensor> parts, std::span<const float> bias) {
   return std::make_unique<PackedWeight>(parts, bias, arena_);
+}
+
+std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTensor& up, std::span<const float> bias) {
+  return std::make_unique<PackedWeight>(gate, up, bias, arena_);
 }
 
 void CpuOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
@@ -44,13 +79,8 @@ void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
   ++linears_;
   call.packed_block = packed_block_bytes(kernels, call);
   if (call.packed_block == 0) return;
-  const auto needed = static_cast<size_t>(call.packed_block * call.blocks) + kPackedAlignment;
-  const size_t copies = call.blocks == 1 ? packed_rows_.size() : 1;
-  for (size_t i = 0; i < copies; ++i) {
-    if (packed_rows_[i].memory.size() < needed) packed_rows_[i].memory.resize(needed);
-  }
   if (call.blocks == 1) return;
-  std::byte* to = aligned(packed_rows_[0].memory.data());
+  std::byte* to = packed_rows_[0].memory.bytes(static_cast<size_t>(call.packed_block * call.blocks));
   call.packed = to;
   for_rows(call.blocks, int64_t{kernels.block_rows} * call.k / 8,
            [&](int32_t block) { pack_block(kernels, call, block, to + block * call.packed_block); });
@@ -59,50 +89,126 @@ void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
 void CpuOps::pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker) {
   if (call.packed != nullptr || call.packed_block == 0) return;
   PackedRows& own = packed_rows_[static_cast<size_t>(worker)];
-  std::byte* to = aligned(own.memory.data());
+  std::byte* to = own.memory.bytes(static_cast<size_t>(call.packed_block));
   if (own.call != linears_) pack_block(kernels, call, 0, to);
   own.call = linears_;
   call.packed = to;
 }
 
-void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
-  const PackedWeight& w = as_packed(weight);
-  ASHLAR_CHECK_EQ(x.cols, w.k());
-  ASHLAR_CHECK_EQ(out.cols, w.n());
-  ASHLAR_CHECK_EQ(x.rows, out.rows);
+template <class Body>
+void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body) {
+  ASHLAR_CHECK_EQ(x.cols, weight.k());
   if (x.rows == 0) return;
-  const LinearKernels& kernels = kernels_of(kernels_, w);
-  LinearCall call = whole_call(w, kernels, x, out);
-  call.add = store == Store::kAdd;
+  const LinearKernels& kernels = kernels_of(kernels_, weight);
+  LinearCall call;
+  call.k = weight.k();
+  call.rows = x.rows;
+  call.blocks = (x.rows + kernels.block_rows - 1) / kernels.block_rows;
+  call.x = x.data;
+  call.x_stride = x.stride;
   pack_rows(kernels, call);
 
-  const bool alone = linear_cost(w, x.rows) < kWorthWaking;
+  const bool alone = linear_cost(weight, x.rows) < kWorthWaking;
   const int32_t workers = alone ? 1 : pool_.size();
   // Work is cut into groups of blocks of rows times groups of panels, about eight pieces a worker so that stealing
   // evens out.
   const int32_t block_group = std::max(1, kRowsPerPanel / kernels.block_rows);
   const int32_t groups = (call.blocks + block_group - 1) / block_group;
-  const int64_t panel_bytes = w.panel_bytes();
-  const int32_t panel_chunk = std::max(1, call.panels * groups / (workers == 1 ? 1 : workers * 8));
-  const int32_t panel_chunks = (call.panels + panel_chunk - 1) / panel_chunk;
+  const int32_t panels = weight.panels();
+  const int32_t panel_chunk = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
+  const int32_t panel_chunks = (panels + panel_chunk - 1) / panel_chunk;
   // By value: a worker then fetches what it needs from the caller's core at once, not pointer by pointer.
   const auto piece = [=, this, &kernels](int32_t item, int32_t worker) {
     LinearCall part = call;
     pack_own(kernels, part, worker);
     part.first_block = item / panel_chunks * block_group;
     part.last_block = std::min(part.first_block + block_group, call.blocks);
-    take_panels(part, panel_bytes, item % panel_chunks * panel_chunk, panel_chunk);
-    kernels.run(part);
+    const int32_t panel = item % panel_chunks * panel_chunk;
+    part.panels = std::min(panel_chunk, panels - panel);
+    body(part, panel, worker);
   };
   const int32_t pieces = groups * panel_chunks;
   if (!alone) return pool_.run(pieces, piece);
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }
 
-void CpuOps::silu_mul(Tensor gate_up, Tensor out) {
-  ASHLAR_CHECK_EQ(gate_up.cols, 2 * out.cols);
-  for_rows(out.rows, out.cols / 4,
-           [&](int32_t r) { kernels_.silu_mul(gate_up.row(r), gate_up.row(r) + out.cols, out.cols, out.row(r)); });
+void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
+  const PackedWeight& w = as_packed(weight);
+  ASHLAR_CHECK(!w.gated());
+  ASHLAR_CHECK_EQ(out.cols, w.n());
+  ASHLAR_CHECK_EQ(x.rows, out.rows);
+  for_pieces(w, x, [=, all = Panels(w, kernels_of(kernels_, w), w.n())](LinearCall part, int32_t panel, int32_t) {
+    part.out = out.data + panel * kPanelColumns;
+    part.out_stride = out.stride;
+    part.add = store == Store::kAdd;
+    all.multiply(panel, part.panels, part);
+  });
+}
+
+void CpuOps::gated_linear(const Weight& gate_up, Tensor x, Tensor out) {
+  const PackedWeight& w = as_packed(gate_up);
+  ASHLAR_CHECK(w.gated());
+  ASHLAR_CHECK_EQ(2 * out.cols, w.n());
+  ASHLAR_CHECK_EQ(x.rows, out.rows);
+  const int64_t floats = int64_t{kPanelColumns} * x.rows + kApart;  // a panel's products, which stay in L1
+  float* products = products_.floats(floats * pool_.size());
+  const Panels all(w, kernels_of(kernels_, w), w.panels() * kPanelColumns);
+  for_pieces(w, x, [=, silu_mul = kernels_.silu_mul](LinearCall part, int32_t panel, int32_t worker) {
+    const int32_t last = panel + part.panels;
+    const int32_t first_row = part.block_row(part.first_block);
+    part.out = products + worker * floats;
+    part.out_stride = kPanelColumns;
+    for (; panel < last; ++panel) {
+      all.multiply(panel, 1, part);
+      GateCall gate;
+      gate.products = part.out + int64_t{first_row} * kPanelColumns;
+      gate.rows = part.block_row(part.last_block) - first_row;
+      gate.columns = std::min(kGateColumns, out.cols - panel * kGateColumns);
+      gate.out = out.row(first_row) + int64_t{panel} * kGateColumns;
+      gate.out_stride = out.stride;
+      silu_mul(gate);
+    }
+  });
+}
+
+void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
+  const PackedWeight& w = as_packed(weight);
+  ASHLAR_CHECK(!w.gated());
+  constexpr int32_t kPanels = 4;  // 16 rows of them stay in L1
+  constexpr int32_t kColumns = kPanels * kPanelColumns;
+  const int64_t floats = int64_t{kColumns} * x.rows + kApart;
+  float* products = products_.floats(floats * pool_.size());
+  const int64_t stride = round_up(x.rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
+  auto* found =
+      reinterpret_cast<Highest*>(highest_.bytes(sizeof(Highest) * static_cast<size_t>(stride * pool_.size())));
+  std::fill_n(found, stride * pool_.size(), Highest{-std::numeric_limits<float>::infinity(), 0});
+  const auto better = [](const Highest& a, const Highest& b) {
+    return a.value > b.value || (a.value == b.value && a.column < b.column);
+  };
+  const Panels all(w, kernels_of(kernels_, w), w.n());
+  for_pieces(w, x, [=, highest = kernels_.highest](LinearCall part, int32_t panel, int32_t worker) {
+    const int32_t last = panel + part.panels;
+    part.out = products + worker * floats;
+    part.out_stride = kColumns;
+    for (; panel < last; panel += kPanels) {
+      all.multiply(panel, std::min(kPanels, last - panel), part);
+      for (int32_t row = part.block_row(part.first_block); row < part.block_row(part.last_block); ++row) {
+        const float* values = part.out + int64_t{row} * kColumns;
+        Highest& best = found[worker * stride + row];
+        Highest here{highest(values, part.columns), panel * kPanelColumns};
+        if (!better(here, best)) continue;
+        while (values[here.column - panel * kPanelColumns] != here.value) ++here.column;
+        if (better(here, best)) best = here;
+      }
+    }
+  });
+  for (int32_t row = 0; row < x.rows; ++row) {
+    Highest best = found[row];
+    for (int32_t worker = 1; worker < pool_.size(); ++worker) {
+      if (better(found[worker * stride + row], best)) best = found[worker * stride + row];
+    }
+    ids[row] = best.column;
+  }
 }
 
 void CpuOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {

@@ -23,6 +23,8 @@ std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options);
 
 namespace cpu {
 
+class PackedWeight;
+
 class CpuOps final : public Ops {
  public:
   CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype);
@@ -34,10 +36,14 @@ class CpuOps final : public Ops {
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
   std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override;
 
+  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
+                                     std::span<const float> bias) override;
+
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
   void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
-  void silu_mul(Tensor gate_up, Tensor out) override;
+  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
+  void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
@@ -55,13 +61,24 @@ class CpuOps final : public Ops {
  private:
   /// Rows of one linear in the form its kernel wants, and which call they belong to. A cache line of its own each.
   struct alignas(64) PackedRows {
-    std::vector<std::byte> memory;
+    Scratch memory;
     uint64_t call = 0;
+  };
+
+  /// The highest value seen of a row, and its column.
+  struct Highest {
+    float value;
+    int32_t column;
   };
 
   /// fn(row) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
+  /// Cuts the product of rows and weight into pieces and calls body(part, first_panel, worker) for each: rows of blocks
+  /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its
+  /// stride and add are for the body to fill in.
+  template <class Body>
+  void for_pieces(const PackedWeight& weight, Tensor x, const Body& body);
   /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
   /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
@@ -78,10 +95,12 @@ class CpuOps final : public Ops {
   std::vector<PackedRows> packed_rows_;  ///< of each worker
   uint64_t linears_ = 0;
   AttentionPlan plan_;
-  std::vector<float> attention_scratch_;
-  std::vector<float> states_;
+  Scratch attention_scratch_;
+  Scratch states_;
+  Scratch products_;  ///< of each worker: products that are used up where they arise
+  Scratch highest_;   ///< of each worker: the Highest of each row
   ExpertPlan expert_plan_;
-  std::vector<float> expert_floats_;
+  Scratch expert_floats_;
 };
 
 template <class Fn>

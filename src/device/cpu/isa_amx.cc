@@ -28,6 +28,21 @@ inline void attend(const AttentionBlock& block, int32_t segment, float* scratch,
   avx512_kernels().attend(block, segment, scratch, states);
 }
 
+inline void fetching_rms_norm(const float* x, const float* weight, float eps, int32_t n, float* out) {
+  fetch_upcoming(n / 32);
+  rms_norm(x, weight, eps, n, out);
+}
+
+inline void fetching_silu_mul(const GateCall& call) {
+  fetch_upcoming(4 * call.rows);
+  silu_mul(call);
+}
+
+inline void fetching_store_value(const float* v, int32_t head_dim, int32_t token, uint16_t* values) {
+  fetch_upcoming(head_dim / 8);
+  store_value(v, head_dim, token, values);
+}
+
 }  // namespace amx
 }  // namespace ashlar::cpu
 #pragma GCC pop_options
@@ -39,6 +54,9 @@ const Kernels& amx_kernels() {
     Kernels out = avx512_kernels();
     out.isa = "amx";
     out.bf16 = {amx::tile_linear, amx::kTileRows, 1, amx::tile_packed_bytes, amx::tile_pack};
+    out.rms_norm = amx::fetching_rms_norm;
+    out.silu_mul = amx::fetching_silu_mul;
+    out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;
     return out;

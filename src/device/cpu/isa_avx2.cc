@@ -31,6 +31,7 @@ const Kernels& avx2_kernels() {
                                {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                rms_norm,
                                silu_mul,
+                               highest,
                                finish_head,
                                store_key,
                                store_value,

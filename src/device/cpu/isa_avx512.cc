@@ -35,6 +35,7 @@ const Kernels& avx512_kernels() {
                                {linear<float>, kLinearRows, kPackFrom, packed_bytes, pack_rows},
                                rms_norm,
                                silu_mul,
+                               highest,
                                finish_head,
                                store_key,
                                store_value,

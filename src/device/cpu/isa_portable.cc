@@ -25,6 +25,7 @@ const Kernels& portable_kernels() {
                                {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                rms_norm,
                                silu_mul,
+                               highest,
                                finish_head,
                                store_key,
                                store_value,

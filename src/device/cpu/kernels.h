@@ -19,6 +19,8 @@ namespace ashlar::cpu {
 
 inline constexpr int32_t kBlockColumns = 16;
 inline constexpr int32_t kPanelColumns = 64;
+/// Gates in a panel of a gated weight; what they multiply fills the other half.
+inline constexpr int32_t kGateColumns = 32;
 inline constexpr int32_t kDepthMultiple = 32;
 /// Keys of one attention segment: softmax is done whole within a segment, segments are merged in ascending order.
 inline constexpr int32_t kSegmentKeys = 256;
@@ -70,6 +72,15 @@ struct LinearKernels {
   void (*pack)(const float* x, int64_t stride, int32_t rows, int32_t k, void* packed) = nullptr;
 };
 
+/// out[r][i] = silu(products[r][i]) * products[r][kGateColumns + i] for i < columns <= kGateColumns.
+struct GateCall {
+  const float* products = nullptr;  ///< [rows, kPanelColumns]
+  int32_t rows = 0;
+  int32_t columns = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+};
+
 /// One row of store_kv for one head: normalises (weight may be null) and rotates in place.
 struct HeadCall {
   float* head = nullptr;
@@ -114,7 +125,9 @@ struct Kernels {
   LinearKernels bf16;  ///< by type of the packed weight
   LinearKernels f32;
   void (*rms_norm)(const float* x, const float* weight, float eps, int32_t n, float* out) = nullptr;
-  void (*silu_mul)(const float* gate, const float* up, int32_t n, float* out) = nullptr;
+  void (*silu_mul)(const GateCall& call) = nullptr;
+  /// The highest of n values; minus infinity if none is a number.
+  float (*highest)(const float* values, int32_t n) = nullptr;
   void (*finish_head)(const HeadCall& call) = nullptr;
   /// One token of one head to bf16, nearest even, in the layout of a page: to K, to V.
   void (*store_key)(const float* k, int32_t head_dim, int32_t token, uint16_t* keys) = nullptr;

@@ -30,7 +30,7 @@ inline LinearCall whole_call(const PackedWeight& w, const LinearKernels& kernels
   call.out_stride = out.stride;
   call.weight = w.panel(0);
   call.panels = w.panels();
-  call.columns = w.n();
+  call.columns = w.gated() ? w.panels() * kPanelColumns : w.n();
   call.bias = w.bias();
   call.out = out.data;
   return call;
@@ -50,11 +50,6 @@ inline void take_panels(LinearCall& call, int64_t panel_bytes, int32_t first, in
 inline int64_t packed_block_bytes(const LinearKernels& kernels, const LinearCall& call) {
   if ((call.rows + call.blocks - 1) / call.blocks < kernels.pack_from) return 0;
   return round_up(kernels.packed_bytes(call.k), kPackedAlignment);
-}
-
-/// The first place for packed blocks at or behind p.
-inline std::byte* aligned(std::byte* p) {
-  return p + (kPackedAlignment - reinterpret_cast<uintptr_t>(p) % kPackedAlignment) % kPackedAlignment;
 }
 
 inline void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, std::byte* to) {

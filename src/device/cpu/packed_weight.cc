@@ -32,36 +32,52 @@ PackedWeight::PackedWeight(std::span<const HostTensor> parts, std::span<const fl
   ASHLAR_CHECK(bias.empty() || static_cast<int64_t>(bias.size()) == n_);
   int64_t row = 0;
   for (const HostTensor& part : parts) {
-    pack_part(part, row);
-    row += part.rows;
+    for (int64_t r = 0; r < part.rows; ++r) pack_row(part, r, row++);
   }
 }
 
-void PackedWeight::pack_part(const HostTensor& part, int64_t first_row) {
-  for (int64_t r = 0; r < part.rows; ++r) {
-    const int64_t row = first_row + r;
-    std::byte* base = memory_.get() + row / kBlockColumns * block_bytes();
-    const int64_t column = row % kBlockColumns;
-    switch (part.dtype) {
-      case DType::kBF16: {
-        const uint16_t* from = static_cast<const uint16_t*>(part.data) + r * part.cols;
-        uint16_t* to = reinterpret_cast<uint16_t*>(base) + column * 2;
-        for (int64_t i = 0; i < part.cols; ++i) to[i / 2 * (2 * kBlockColumns) + i % 2] = from[i];
-        break;
-      }
-      case DType::kF16:
-        widen_row(static_cast<const Float16*>(part.data) + r * part.cols, part.cols,
-                  reinterpret_cast<float*>(base) + column);
-        break;
-      case DType::kF32:
-        widen_row(static_cast<const float*>(part.data) + r * part.cols, part.cols,
-                  reinterpret_cast<float*>(base) + column);
-        break;
+PackedWeight::PackedWeight(const HostTensor& gate, const HostTensor& up, std::span<const float> bias, Arena& arena)
+    : n_(static_cast<int32_t>(gate.rows + up.rows)),
+      k_(static_cast<int32_t>(gate.cols)),
+      gated_(true),
+      dtype_(gate.dtype == DType::kBF16 ? DType::kBF16 : DType::kF32),
+      memory_(arena.take(static_cast<size_t>(panels() * panel_bytes()))) {
+  ASHLAR_CHECK(up.rows == gate.rows && up.cols == gate.cols && up.dtype == gate.dtype);
+  ASHLAR_CHECK(bias.empty() || static_cast<int64_t>(bias.size()) == n_);
+  if (!bias.empty()) bias_.resize(static_cast<size_t>(panels()) * kPanelColumns);
+  for (int64_t r = 0; r < gate.rows; ++r) {
+    const int64_t row = r / kGateColumns * kPanelColumns + r % kGateColumns;
+    pack_row(gate, r, row);
+    pack_row(up, r, row + kGateColumns);
+    if (bias.empty()) continue;
+    bias_[static_cast<size_t>(row)] = bias[static_cast<size_t>(r)];
+    bias_[static_cast<size_t>(row + kGateColumns)] = bias[static_cast<size_t>(gate.rows + r)];
+  }
+}
+
+void PackedWeight::pack_row(const HostTensor& part, int64_t from, int64_t row) {
+  std::byte* base = memory_.get() + row / kBlockColumns * block_bytes();
+  const int64_t column = row % kBlockColumns;
+  switch (part.dtype) {
+    case DType::kBF16: {
+      const uint16_t* values = static_cast<const uint16_t*>(part.data) + from * part.cols;
+      uint16_t* to = reinterpret_cast<uint16_t*>(base) + column * 2;
+      for (int64_t i = 0; i < part.cols; ++i) to[i / 2 * (2 * kBlockColumns) + i % 2] = values[i];
+      break;
     }
+    case DType::kF16:
+      widen_row(static_cast<const Float16*>(part.data) + from * part.cols, part.cols,
+                reinterpret_cast<float*>(base) + column);
+      break;
+    case DType::kF32:
+      widen_row(static_cast<const float*>(part.data) + from * part.cols, part.cols,
+                reinterpret_cast<float*>(base) + column);
+      break;
   }
 }
 
 void PackedWeight::read_row(int32_t index, float scale, float* to) const {
+  ASHLAR_CHECK(!gated_);
   const std::byte* base = memory_.get() + index / kBlockColumns * block_bytes();
   const int64_t column = index % kBlockColumns;
   if (dtype_ == DType::kF32) {

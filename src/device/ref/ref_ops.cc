@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/bf16.h"
@@ -91,6 +92,13 @@ class RefOps final : public Ops {
     return weight;
   }
 
+  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
+                                     std::span<const float> bias) override {
+    ASHLAR_CHECK_EQ(gate.rows, up.rows);
+    const HostTensor parts[] = {gate, up};
+    return pack(parts, bias);
+  }
+
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) {
       ASHLAR_CHECK(ids[r] >= 0 && ids[r] < table.n());
@@ -117,11 +125,27 @@ class RefOps final : public Ops {
     }
   }
 
-  void silu_mul(Tensor gate_up, Tensor out) override {
-    for (int32_t r = 0; r < out.rows; ++r) {
-      const float* gate = gate_up.row(r);
-      const float* up = gate + out.cols;
-      for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] = gate[i] / (1.0F + std::exp(-gate[i])) * up[i];
+  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
+    std::vector<float> row(static_cast<size_t>(weight.n()));
+    for (int32_t r = 0; r < x.rows; ++r) {
+      linear(weight, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
+      ids[r] = 0;
+      float highest = -std::numeric_limits<float>::infinity();
+      for (int32_t i = 0; i < weight.n(); ++i) {
+        if (!(row[i] > highest)) continue;
+        highest = row[i];
+        ids[r] = i;
+      }
+    }
+  }
+
+  void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override {
+    ASHLAR_CHECK_EQ(2 * out.cols, gate_up.n());
+    std::vector<float> row(static_cast<size_t>(gate_up.n()));
+    for (int32_t r = 0; r < x.rows; ++r) {
+      linear(gate_up, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, gate_up.n(), gate_up.n()});
+      const float* up = row.data() + out.cols;
+      for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] = row[i] / (1.0F + std::exp(-row[i])) * up[i];
     }
   }
 
@@ -134,16 +158,14 @@ class RefOps final : public Ops {
 
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
     const int32_t width = experts.width();
-    std::vector<float> floats(static_cast<size_t>(3 * width + experts.hidden()));
-    const Tensor gate_up = {floats.data(), 1, 2 * width, 2 * width};
-    const Tensor gated = {floats.data() + 2 * width, 1, width, width};
-    const Tensor answer = {floats.data() + 3 * width, 1, experts.hidden(), experts.hidden()};
+    std::vector<float> floats(static_cast<size_t>(width + experts.hidden()));
+    const Tensor gated = {floats.data(), 1, width, width};
+    const Tensor answer = {floats.data() + width, 1, experts.hidden(), experts.hidden()};
     for (int32_t r = 0; r < x.rows; ++r) {
       for (int32_t j = 0; j < routes.top_k; ++j) {
         const int32_t expert = routes.experts_of(r)[j];
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
-        linear(*experts.gate_up[expert], {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, gate_up);
-        silu_mul(gate_up, gated);
+        gated_linear(*experts.gate_up[expert], {x.row(r), 1, x.cols, x.stride}, gated);
         linear(*experts.down[expert], gated, Store::kOverwrite, answer);
         for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
       }

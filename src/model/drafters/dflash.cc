@@ -142,6 +142,12 @@ void DflashDrafter::head(Tensor hidden, Tensor out) const {
       &cap);
 }
 
+// The soft cap keeps the order of logits.
+void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
+  if (own_head_) return ops_.linear_argmax(*own_head_, hidden, entries);
+  target_.head_argmax(hidden, entries);
+}
+
 size_t DflashDrafter::weight_bytes() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() +
          (own_embedding_ ? own_embedding_->bytes() + own_head_->bytes() : 0);

@@ -34,6 +34,8 @@ class DflashDrafter {
 
   /// Logits over the draft vocabulary: [rows, draft_vocab].
   void head(Tensor hidden, Tensor out) const;
+  /// The entry of the draft vocabulary with the highest logit, for each row.
+  void head_argmax(Tensor hidden, int32_t* entries) const;
 
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }

@@ -162,6 +162,39 @@ TEST(Greedy, AcceptsTheLongestAgreeingPrefixAndAddsTheBonus) {
   }
 }
 
+TEST(Greedy, ChoicesStandForTheLogitsTheyAreTheHighestOf) {
+  const std::vector<int32_t> chain = greedy_chain(4);
+  const std::vector<int32_t> drafts = {chain[0], chain[1], (chain[2] + 1) % kVocab};
+  const Verified by_logits = verify_greedy(drafts, [](Slot&) {});
+  Verified by_choices;
+  by_choices.slot = make_slot(SamplingScheme::kCoupled, 0, 0);
+  VerifyInput input;
+  input.choices = chain.data();
+  input.n = 4;
+  input.vocab = kVocab;
+  input.drafts = drafts.data();
+  SamplerScratch scratch;
+  ASSERT_TRUE(needs_only_choice(by_choices.slot));
+  verify_span(input, by_choices.slot, scratch, by_choices.result, nullptr);
+  EXPECT_EQ(tokens(by_choices.result), tokens(by_logits.result));
+  EXPECT_EQ(by_choices.result.n_accepted, by_logits.result.n_accepted);
+  EXPECT_EQ(by_choices.slot.anchor, by_logits.slot.anchor);
+}
+
+TEST(Greedy, WhatNeedsMoreThanAChoice) {
+  const auto with = [](auto change) {
+    Slot slot;
+    change(slot.params);
+    return needs_only_choice(slot);
+  };
+  EXPECT_TRUE(with([](SamplingParams&) {}));
+  EXPECT_FALSE(with([](SamplingParams& params) { params.temperature = 0.5; }));
+  EXPECT_FALSE(with([](SamplingParams& params) { params.presence_penalty = 0.5; }));
+  EXPECT_FALSE(with([](SamplingParams& params) { params.repetition_penalty = 1.5; }));
+  EXPECT_FALSE(with([](SamplingParams& params) { params.logit_bias = {{1, 2.0F}}; }));
+  EXPECT_FALSE(with([](SamplingParams& params) { params.top_logprobs = 0; }));
+}
+
 TEST(Greedy, StopsInsideABlock) {
   const std::vector<int32_t> chain = greedy_chain(5);
   const Verified verified =
