@@ -69,7 +69,7 @@ TEST_F(Doctor, TheBundledPairIsWell) {
   std::vector<std::string> names;
   for (const Finding& finding : findings) {
     names.push_back(finding.check);
-    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check << ": " << finding.found;
+    EXPECT_EQ(finding.verdict, doctor::Verdict::kOk) << finding.check << ": " << finding.found;
     EXPECT_EQ(finding.advice, "");
   }
   EXPECT_EQ(names, (std::vector<std::string>{"memory", "model", "drafter", "answer"}));
@@ -81,63 +81,63 @@ TEST_F(Doctor, AMissingModelIsAProblem) {
   options.model = (folder_ / "nowhere").string();
   const std::vector<Finding> findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
+  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kProblem);
   EXPECT_THAT(findings[0].found, HasSubstr("nowhere"));
 }
 
 TEST_F(Doctor, JudgesMemory) {
   constexpr int64_t kGiB = 1 << 30;
-  EXPECT_EQ(check_memory(kGiB, kGiB, 4 * kGiB).verdict, Verdict::kOk);
-  EXPECT_EQ(check_memory(kGiB, 4 * kGiB, 4 * kGiB).verdict, Verdict::kWarning);
-  EXPECT_EQ(check_memory(4 * kGiB, kGiB, 4 * kGiB).verdict, Verdict::kProblem);
-  EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, Verdict::kOk);
+  EXPECT_EQ(check_memory(kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_memory(kGiB, 4 * kGiB, 4 * kGiB).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_memory(4 * kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, doctor::Verdict::kOk);
 }
 
 TEST_F(Doctor, JudgesTheMachine) {
-  EXPECT_NE(check_cpu("").verdict, Verdict::kProblem);
-  EXPECT_EQ(check_cpu("abacus").verdict, Verdict::kProblem);
-  EXPECT_EQ(check_cores(usable_cores() + 1).verdict, Verdict::kWarning);
-  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kOk);
+  EXPECT_NE(check_cpu("").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_cpu("abacus").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_cores(usable_cores() + 1).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kOk);
   file("cpu.max", "50000 100000\n");
-  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kWarning);
+  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kWarning);
   file("cpu.max", "max 100000\n");
-  EXPECT_EQ(check_cores(1, folder_).verdict, Verdict::kOk);
-  EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, Verdict::kOk);
-  EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, Verdict::kWarning);
-  EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, Verdict::kWarning);
-  EXPECT_EQ(check_descriptors(1).verdict, Verdict::kOk);
-  EXPECT_EQ(check_descriptors(int64_t{1} << 41).verdict, Verdict::kWarning);
-  EXPECT_EQ(check_clock().verdict, Verdict::kOk);
+  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_descriptors(1).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_descriptors(int64_t{1} << 41).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_clock().verdict, doctor::Verdict::kOk);
   EXPECT_GT(read_bandwidth(2, 16 << 20), 1e8);
 }
 
 TEST_F(Doctor, JudgesThePort) {
   server::HttpServer server({}, [](const std::shared_ptr<server::Exchange>&) {});
   server.start();
-  EXPECT_EQ(check_port("127.0.0.1", 0).verdict, Verdict::kOk);
+  EXPECT_EQ(check_port("127.0.0.1", 0).verdict, doctor::Verdict::kOk);
   const Finding taken = check_port("127.0.0.1", server.port());
-  EXPECT_EQ(taken.verdict, Verdict::kProblem);
+  EXPECT_EQ(taken.verdict, doctor::Verdict::kProblem);
   EXPECT_THAT(taken.advice, HasSubstr("another program"));
-  EXPECT_EQ(check_port("192.0.2.1", 0).verdict, Verdict::kProblem);  // of no machine
+  EXPECT_EQ(check_port("192.0.2.1", 0).verdict, doctor::Verdict::kProblem);  // of no machine
 }
 
 TEST_F(Doctor, JudgesCertificates) {
   const auto good = certificate("good", 100 * 86400), other = certificate("other", 100 * 86400);
   const auto soon = certificate("soon", 86400), past = certificate("past", -3600);
-  EXPECT_EQ(check_tls("", "").verdict, Verdict::kOk);
-  EXPECT_EQ(check_tls(good.first, good.second).verdict, Verdict::kOk);
-  EXPECT_EQ(check_tls(good.first, other.second).verdict, Verdict::kProblem);
-  EXPECT_EQ(check_tls(good.first, "").verdict, Verdict::kProblem);
-  EXPECT_EQ(check_tls(good.second, good.first).verdict, Verdict::kProblem);
-  EXPECT_EQ(check_tls(soon.first, soon.second).verdict, Verdict::kWarning);
-  EXPECT_EQ(check_tls(past.first, past.second).verdict, Verdict::kProblem);
+  EXPECT_EQ(check_tls("", "").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_tls(good.first, good.second).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_tls(good.first, other.second).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_tls(good.first, "").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_tls(good.second, good.first).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_tls(soon.first, soon.second).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_tls(past.first, past.second).verdict, doctor::Verdict::kProblem);
 }
 
 TEST_F(Doctor, ReportsForPeopleAndPrograms) {
-  const std::vector<Finding> findings = {{"a", Verdict::kOk, "fine", ""},
-                                         {"b", Verdict::kProblem, "broken", "mend it"}};
-  EXPECT_EQ(worst(findings), Verdict::kProblem);
-  EXPECT_EQ(worst({}), Verdict::kOk);
+  const std::vector<Finding> findings = {{"a", doctor::Verdict::kOk, "fine", ""},
+                                         {"b", doctor::Verdict::kProblem, "broken", "mend it"}};
+  EXPECT_EQ(worst(findings), doctor::Verdict::kProblem);
+  EXPECT_EQ(worst({}), doctor::Verdict::kOk);
   EXPECT_EQ(report_lines(findings),
             "ok       a: fine\nproblem  b: broken\n         -> mend it\n2 checks, 0 warnings, 1 problem\n");
   EXPECT_EQ(report_json(findings), Json::parse(R"({"verdict": "problem", "checks": [

@@ -28,11 +28,17 @@ class KnownDecoder final : public Decoder {
 
   std::string name() const override { return "known"; }
   int32_t max_width() const override { return max_width_; }
+  StepShape shape(int32_t width) const override {
+    StepShape shape;
+    shape.rows = shape.tokens = width > 0 ? width : max_width_;
+    shape.ahead = shape.rows - 1;
+    return shape;
+  }
   int32_t vocab() const override { return kVocab; }
   int32_t max_positions() const override { return 256; }
   void register_planes(KvLayout& layout) override { layout.add_plane("none", 64); }
   void start(const StepLimits&, const KvMemory&) override {}
-  void admit(int32_t, const Slot&) override {}
+  void admit(int32_t, Slot&, std::span<const int32_t>) override {}
 
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     for (size_t i = 0; i < plan.spans.size(); ++i) {
