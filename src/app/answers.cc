@@ -50,13 +50,7 @@ class MailboxSink final : public EventSink {
  public:
   MailboxSink(std::shared_ptr<Mailbox> mailbox, size_t answer) : mailbox_(std::move(mailbox)), answer_(answer) {}
 
-  void on_tokens(const TokensEvent& event) override {
-    TokenChunk chunk;
-    chunk.tokens.assign(event.tokens, event.tokens + event.n);
-    chunk.n_drafted = event.n_drafted;
-    if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
-    mailbox_->put(answer_, std::move(chunk));
-  }
+  void on_tokens(const TokensEvent& event) override { mailbox_->put(answer_, TokenChunk(event)); }
   void on_end(EndEvent event) override { mailbox_->put(answer_, event); }
 
  private:

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "decode/method_choice.h"
 #include "decode/slot_table.h"
 #include "decode/step.h"
 #include "kv/layout.h"
@@ -61,6 +62,16 @@ class Decoder {
   virtual StepShape shape(int32_t width) const = 0;
   /// Largest width a request may have: most tokens that one pass settles for it.
   virtual int32_t max_width() const = 0;
+  /// Positions of a block, whose tokens are settled in any order and come with the pass that settled each
+  /// (SpanResult::settled_in); 0: tokens come one after another.
+  virtual int32_t block_size() const { return 0; }
+  /// What is wrong with a request's choice, for the person who made it, or empty. Any thread.
+  virtual std::string check(const MethodChoice& choice) const {
+    return choice.empty()
+               ? ""
+               : "this model writes its tokens one after another; an algorithm can be chosen only for models "
+                 "that fill blocks";
+  }
   virtual int32_t vocab() const = 0;
   /// Longest sequence in tokens.
   virtual int32_t max_positions() const = 0;

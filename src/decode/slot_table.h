@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "decode/constraint.h"
+#include "decode/method_choice.h"
 #include "decode/sampling_params.h"
 #include "decode/token_counts.h"
 
@@ -22,6 +23,7 @@ struct Slot {
   std::vector<int32_t> stop_ids;
   TokenCounts counts;                     ///< kept only if the parameters have penalties
   TokenConstraint* constraint = nullptr;  ///< the request's own; null: anything goes
+  MethodChoice choice;                    ///< the request's; checked
 };
 
 class SlotTable {

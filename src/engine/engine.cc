@@ -160,6 +160,7 @@ std::string Engine::Impl::check(const Request& request) const {
     return "width is " + std::to_string(request.width) + "; expected 0 (the default) to " +
            std::to_string(decoder_->max_width());
   }
+  if (std::string wrong = decoder_->check(request.choice); !wrong.empty()) return wrong;
   return check_sampling(request.sampling, vocab);
 }
 
@@ -182,6 +183,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   stats.accepted_at.resize(decoder_->max_width());
   stats.drafted_at.resize(decoder_->max_width());
   stats.lengths.resize(decoder_->max_width() + 1);
+  stats.settled_in.resize(decoder_->block_size());
   stats.submitted_ns = now_ns();
   sequence->request = std::move(request);
   RequestId id = 0;
@@ -291,6 +293,8 @@ void Engine::drop_prefix_cache() { impl_->drop_prefix_cache(); }
 int32_t Engine::max_positions() const { return impl_->decoder().max_positions(); }
 int32_t Engine::vocab() const { return impl_->decoder().vocab(); }
 int32_t Engine::max_width() const { return impl_->decoder().max_width(); }
+int32_t Engine::block_size() const { return impl_->decoder().block_size(); }
+std::string Engine::check(const MethodChoice& choice) const { return impl_->decoder().check(choice); }
 std::string Engine::decoder_name() const { return impl_->decoder().name(); }
 
 }  // namespace ashlar

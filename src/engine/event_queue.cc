@@ -4,12 +4,14 @@
 
 namespace ashlar {
 
+TokenChunk::TokenChunk(const TokensEvent& event)
+    : tokens(event.tokens, event.tokens + event.n), n_drafted(event.n_drafted), at(event.at) {
+  if (event.logprobs != nullptr) logprobs.assign(event.logprobs, event.logprobs + event.n);
+  if (event.settled_in != nullptr) settled_in.assign(event.settled_in, event.settled_in + event.n);
+}
+
 void EventQueue::on_tokens(const TokensEvent& event) {
-  TokenChunk chunk;
-  chunk.tokens.assign(event.tokens, event.tokens + event.n);
-  chunk.n_drafted = event.n_drafted;
-  if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
-  if (event.settled_in != nullptr) chunk.settled_in.assign(event.settled_in, event.settled_in + event.n);
+  TokenChunk chunk(event);
   {
     const std::lock_guard lock(mutex_);
     chunks_.emplace_back(std::move(chunk));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decode/constraint.h"
+#include "decode/method_choice.h"
 #include "decode/sampler.h"
 #include "decode/sampling_params.h"
 
@@ -35,6 +36,10 @@ struct RequestStats {
   std::vector<int32_t> accepted_at, drafted_at;
   /// lengths[n]: decode spans that settled n tokens (the bonus of a chain included).
   std::vector<int32_t> lengths;
+  /// Where tokens of a block are settled in any order, else empty: the blocks of the answer, and tokens of it by the
+  /// pass over their block that settled them; the last entry counts later passes too.
+  int32_t blocks = 0;
+  std::vector<int32_t> settled_in;
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;  ///< monotonic; 0: never
 
   /// Mean tokens per verify step, bonus included.
@@ -50,6 +55,7 @@ struct TokensEvent {
   /// Where tokens of a block are settled in any order: the pass over the block, from 0, that settled each, [n]. Or
   /// null.
   const int16_t* settled_in = nullptr;
+  int32_t at = 0;  ///< then: where in their block the first of them stands; the others follow it
 };
 
 struct EndEvent {
@@ -73,6 +79,7 @@ struct Request {
   int32_t max_tokens = 0;         ///< 0: up to the context limit
   std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it
   int32_t width = 0;              ///< most tokens a pass may settle; 0: the method's own. 1: plain decoding
+  MethodChoice choice;            ///< how to decode, where the method leaves a choice
   uint64_t salt = 0;              ///< prefix-cache tenant
   std::shared_ptr<EventSink> sink;
   std::shared_ptr<TokenConstraint> constraint;  ///< one object for each request; null: anything goes

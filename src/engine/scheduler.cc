@@ -187,6 +187,7 @@ bool Scheduler::admit(Sequence& sequence) {
   slot.stop_ids = sequence.request.stop_ids;
   // It has heard of all tokens of the answer so far, which are among those that the prefill computes again.
   slot.constraint = sequence.request.constraint.get();
+  slot.choice = sequence.request.choice;
   if (slot.params.has_penalties()) {
     slot.counts.reserve(decoder_.vocab());
     for (int32_t i = 0; i < known; ++i) {
@@ -281,9 +282,20 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   totals_.accepted += span.n_accepted;
 }
 
+// Tokens of a block come in order, so that its first one, or the answer's first one, tells a new block.
+void Scheduler::count_block(Sequence& sequence, const SpanResult& span) {
+  RequestStats& stats = sequence.stats;
+  const bool begins = span.at == 0 || stats.generated_tokens == 0;
+  stats.blocks += begins ? 1 : 0;
+  totals_.blocks += begins ? 1 : 0;
+  const size_t last = stats.settled_in.size() - 1;
+  for (int32_t i = 0; i < span.n_tokens; ++i) ++stats.settled_in[std::min<size_t>(span.settled_in[i], last)];
+}
+
 void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs) {
   if (span.n_tokens > 0) {
     if (sequence.stats.first_token_ns == 0) sequence.stats.first_token_ns = now_ns();
+    if (span.settled_in[0] >= 0) count_block(sequence, span);
     sequence.tokens.insert(sequence.tokens.end(), span.tokens, span.tokens + span.n_tokens);
     sequence.stats.generated_tokens += span.n_tokens;
     totals_.generated_tokens += span.n_tokens;
@@ -292,6 +304,7 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     event.n = span.n_tokens;
     event.n_drafted = span.n_accepted;
     event.settled_in = span.settled_in[0] >= 0 ? span.settled_in : nullptr;
+    event.at = span.at;
     event.logprobs = sequence.request.sampling.wants_logprobs() ? logprobs : nullptr;
     sequence.request.sink->on_tokens(event);
   }

@@ -58,16 +58,17 @@ class Scheduler {
   using Owned = std::unique_ptr<Sequence>;
 
   void plan_decodes(Step& step);
+  void add_decode(Step& step, Sequence& sequence);
   void plan_prefills(Step& step);
   void drop_preempted(Step& step);
   void admit_waiting(Step& step);
   bool admit(Sequence& sequence);
-  void add_decode(Step& step, Sequence& sequence);
   void add_prefill(Step& step, Sequence& sequence);
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
   void count_step(Sequence& sequence, const SpanResult& span);
+  void count_block(Sequence& sequence, const SpanResult& span);
   void end(Sequence& sequence, FinishReason reason, const std::string& error);
   void release_idle();
   void free_resources(Sequence& sequence);

@@ -212,5 +212,51 @@ TEST(BlockGoldens, FusedSealSavesOnePassABlockAndNoBit) {
   }
 }
 
+// What one request answers, alone in the engine.
+std::vector<int32_t> answer(Engine& engine, std::vector<int32_t> prompt, int32_t tokens, MethodChoice choice = {}) {
+  const auto queue = std::make_shared<EventQueue>();
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = tokens;
+  request.choice = std::move(choice);
+  request.sink = queue;
+  EXPECT_TRUE(engine.submit(request).ok());
+  std::vector<int32_t> out;
+  for (;;) {
+    const Event event = queue->next();
+    if (const auto* end = std::get_if<EndEvent>(&event)) {
+      EXPECT_EQ(end->error, "");
+      return out;
+    }
+    const auto& chunk = std::get<TokenChunk>(event);
+    out.insert(out.end(), chunk.tokens.begin(), chunk.tokens.end());
+  }
+}
+
+TEST(BlockScheduling, RequestsChooseTheirRule) {
+  const auto ops = make_device("cpu", {});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
+  const std::vector<int32_t> prompt = load_cases().front().prompt;
+  const MethodChoice loose = {"", {{"threshold", 0.3}}};
+  const auto decode_with = [&](double threshold) {
+    DecoderSpec spec;
+    spec.block.rule = {"low_confidence", {{"threshold", threshold}}};
+    Engine engine(*ops, make_decoder(*model, spec), {});
+    return answer(engine, prompt, 40);
+  };
+  DecoderSpec spec;
+  spec.block.rule = {"", {{"threshold", 0.99}}};
+  Engine engine(*ops, make_decoder(*model, spec), {});
+  const std::vector<int32_t> strict_answer = decode_with(0.99), loose_answer = decode_with(0.3);
+  EXPECT_NE(strict_answer, loose_answer);
+  EXPECT_EQ(answer(engine, prompt, 40, loose), loose_answer);
+  EXPECT_EQ(answer(engine, prompt, 40), strict_answer);  // the slot forgets the choice of the one before
+  EXPECT_EQ(answer(engine, prompt, 40, {"low_confidence", {}}), strict_answer);
+  EXPECT_EQ(engine.check(loose), "");
+  EXPECT_NE(engine.check({"no such", {}}).find("no such"), std::string::npos);
+  EXPECT_NE(engine.check({"", {{"treshold", 0.5}}}).find("treshold"), std::string::npos);
+  EXPECT_NE(engine.check({"", {{"threshold", 7}}}).find("expected 0 to 1"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ashlar::testing

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Block {
   std::array<int32_t, kMaxWidth> ids{};  ///< the mask id at holes
   std::array<int32_t, kMaxWidth> before{};
   std::array<int16_t, kMaxWidth> settled_in{};
+  const UnmaskRule* rule = nullptr;  ///< the sequence's: its own, or the decoder's
+  std::unique_ptr<UnmaskRule> own_rule;
   RuleMemory memory;
   // Of the newest pass:
   std::array<int32_t, kMaxWidth> candidates{};

@@ -40,8 +40,30 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       whole_(diffusion_.block_size == 0),
       block_(choose_block(diffusion_, options)),
       fuses_seal_(options.fuses_seal),
-      rule_(make_rule(options.rule, block_)),
-      candidate_options_{vocab(), diffusion_.mask_id, rule_->repeat_penalty()} {}
+      rule_spec_{options.rule.name.empty() ? rule_descriptions().front().name : options.rule.name, options.rule.values},
+      rule_(make_rule(rule_spec_, block_)) {}
+
+// Parameters of the algorithm that the decoder was started with keep their values where a request does not say.
+RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
+  const bool same = choice.algorithm.empty() || choice.algorithm == rule_spec_.name;
+  RuleSpec spec = same ? rule_spec_ : RuleSpec{choice.algorithm, {}};
+  for (const auto& [key, value] : choice.values) spec.values[key] = value;
+  return spec;
+}
+
+std::string BlockDecoder::check(const MethodChoice& choice) const {
+  if (choice.empty()) return "";
+  try {
+    make_rule(spec_for(choice), block_);
+  } catch (const Error& error) {
+    return std::string(error.message());
+  }
+  return "";
+}
+
+CandidateOptions BlockDecoder::candidate_options(const Block& block) const {
+  return {vocab(), diffusion_.mask_id, block.rule->repeat_penalty()};
+}
 
 StepShape BlockDecoder::shape(int32_t) const {
   StepShape shape;
@@ -80,6 +102,8 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   const auto known = static_cast<int32_t>(tokens.size());
   const int32_t from = whole_ ? state.prompt_length : 0;
   const int32_t start = from + (known - from) / block_ * block_;
+  block.own_rule = state.choice.empty() ? nullptr : make_rule(spec_for(state.choice), block_);
+  block.rule = block.own_rule ? block.own_rule.get() : rule_.get();
   block.open(start, whole_ ? std::min(block_, state.limit - start) : block_, diffusion_.mask_id);
   block.emitted = known;
   const int32_t given_end = state.constraint != nullptr ? known : std::min(known, state.prompt_length);
@@ -169,7 +193,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   const bool seal_yields = work.seals && diffusion_.token_shift > 0 && has(block.holes, 0);
   work.denoises = !work.seals || (fuses_seal_ && !seal_yields);
   if (work.denoises) {
-    work.wanted = rule_->edits() ? block.positions() & ~block.given : block.holes;
+    work.wanted = block.rule->edits() ? block.positions() & ~block.given : block.holes;
   } else if (seal_yields) {
     work.wanted = 1;
   }
@@ -206,7 +230,7 @@ void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tenso
       rows += work.n_outputs;
       if (work.n_outputs == 0) continue;
       const auto span = static_cast<int32_t>(last);
-      if (is_plain(slots[plan.spans[last].slot], candidate_options_)) {
+      if (is_plain(slots[plan.spans[last].slot], candidate_options(*work.block))) {
         for (int32_t i = 0; i < work.n_outputs; ++i) jobs_.push_back({span, i, 1});
       } else {
         jobs_.push_back({span, 0, work.n_outputs});
@@ -238,10 +262,11 @@ void BlockDecoder::run_job(const Job& job, const Slot& slot, float* logits) {
   Positions left = work.wanted;
   for (int32_t i = 0; i < job.first; ++i) left &= left - 1;
   const int32_t next = slot.constraint != nullptr ? lowest(work.block->holes) : -1;
+  const CandidateOptions options = candidate_options(*work.block);
   for (int32_t i = 0; i < job.n; ++i, left &= left - 1, logits += vocab()) {
     const int32_t position = lowest(left);
     if (slot.constraint != nullptr && position != next) continue;  // filled from left to right
-    find_candidate(*work.block, position, position == next, slot, candidate_options_, logits, scratch_[job.span]);
+    find_candidate(*work.block, position, position == next, slot, options, logits, scratch_[job.span]);
   }
 }
 
@@ -262,14 +287,14 @@ Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
   view.confidence = block.confidence.data();
   view.statistics = block.statistics.data();
   if (slot.constraint != nullptr) return {.settle = view.open};
-  Verdict verdict = rule_->judge(view, block.memory);
+  Verdict verdict = block.rule->judge(view, block.memory);
   verdict.settle &= view.open;
   for (Positions left = verdict.settle; count(left) > slot.width;) {  // the request wants fewer at a time
     Positions kept = 0;
     for (int32_t i = 0; i < slot.width; ++i) kept |= Positions{1} << most_confident(view, left & ~kept);
     left = verdict.settle = kept;
   }
-  ASHLAR_CHECK(verdict.settle != 0 || view.open == 0 || rule_->edits());
+  ASHLAR_CHECK(verdict.settle != 0 || view.open == 0 || block.rule->edits());
   return verdict;
 }
 
@@ -296,7 +321,7 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
     ++block.pass;
   }
   block.finished =
-      rule_->edits() && slot.constraint == nullptr ? verdict.finished && block.holes == 0 : block.holes == 0;
+      block.rule->edits() && slot.constraint == nullptr ? verdict.finished && block.holes == 0 : block.holes == 0;
   // What the pass saw is what stays: its K and V are final, and no seal is needed.
   work.saw_final = work.denoises && block.finished && (verdict.settle | verdict.edit) == 0;
 }
@@ -325,7 +350,8 @@ void BlockDecoder::force(Block& block, Slot& slot) {
 void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const {
   if (slot.done) return;
   int32_t until = block.start + std::min(lowest(block.holes), block.n);
-  if (rule_->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
+  if (block.rule->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
+  result.at = block.emitted - block.start;
   for (int32_t p = block.emitted; p < until && !slot.done; ++p) {
     const int32_t i = p - block.start;
     if (slot.params.wants_logprobs()) logprobs[result.n_tokens] = block.settled_logprobs[i];

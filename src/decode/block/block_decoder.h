@@ -29,6 +29,8 @@ class BlockDecoder final : public Decoder {
   std::string name() const override { return "block-diffusion"; }
   StepShape shape(int32_t width) const override;
   int32_t max_width() const override { return block_; }
+  int32_t block_size() const override { return block_; }
+  std::string check(const MethodChoice& choice) const override;
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions() / block_ * block_; }
   void register_planes(KvLayout& layout) override { model_.register_planes(layout); }
@@ -54,6 +56,8 @@ class BlockDecoder final : public Decoder {
     int32_t first, n;  // among the span's outputs
   };
 
+  RuleSpec spec_for(const MethodChoice& choice) const;
+  CandidateOptions candidate_options(const Block& block) const;
   void fill_batch(const StepPlan& plan, SlotTable& slots);
   void add_prefill(const Span& span);
   void add_block(const Span& span, const Slot& slot, Work& work);
@@ -70,8 +74,8 @@ class BlockDecoder final : public Decoder {
   const bool whole_;  // the model attends to the whole sequence: a pass computes all of it
   const int32_t block_;
   const bool fuses_seal_;
-  std::unique_ptr<UnmaskRule> rule_;
-  CandidateOptions candidate_options_;
+  const RuleSpec rule_spec_;
+  const std::unique_ptr<UnmaskRule> rule_;  // of requests that choose none
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;

@@ -11,13 +11,7 @@ class Sink final : public EventSink {
   Sink(std::shared_ptr<Delivery> delivery, std::shared_ptr<EventReceiver> receiver, int32_t answer)
       : delivery_(std::move(delivery)), receiver_(std::move(receiver)), answer_(answer) {}
 
-  void on_tokens(const TokensEvent& event) override {
-    TokenChunk chunk;
-    chunk.tokens.assign(event.tokens, event.tokens + event.n);
-    chunk.n_drafted = event.n_drafted;
-    if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
-    delivery_->put(receiver_, answer_, std::move(chunk));
-  }
+  void on_tokens(const TokensEvent& event) override { delivery_->put(receiver_, answer_, TokenChunk(event)); }
   void on_end(EndEvent event) override { delivery_->put(std::move(receiver_), answer_, std::move(event)); }
 
  private:
