@@ -62,6 +62,7 @@ struct Generation {
   bool parallel_tool_calls = true;
   bool split_reasoning = true;  ///< <think> text goes to the reasoning part
   int32_t width = 0;            ///< Request::width: 1 turns speculation off for this request
+  MethodChoice choice;          ///< how to decode, for models that leave a choice
   std::string cache_salt;       ///< prompts of different salts never share cached pages
   std::string user;
   bool batched = false;            ///< generate: the prompts came as a list, so the answer is one
@@ -89,6 +90,7 @@ struct TokenPiece {
   std::string bytes;  ///< what it adds to the text; need not be whole characters
   TokenLogprobs logprobs;
   std::vector<std::string> top_bytes;  ///< of logprobs.top_ids, in their order
+  int32_t step = -1;                   ///< pass over its block that settled it, where tokens come by blocks; else -1
 };
 
 /// A part of a function call. A call's first delta carries id and name, the later ones arguments only.
@@ -108,6 +110,8 @@ struct AnswerDelta {
   std::vector<TokenPiece> tokens;  ///< if log-probabilities were asked for
   int32_t n_tokens = 0;            ///< tokens behind this delta
   int32_t n_drafted = 0;           ///< of these, from accepted drafts
+  int32_t step = -1;               ///< pass over their block that settled the first of them; -1: no blocks
+  int32_t at = 0;                  ///< then: where in the block it stands
 };
 
 struct AnswerEnd {

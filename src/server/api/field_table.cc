@@ -132,12 +132,14 @@ constexpr FieldSpec kFields[] = {
     {"seed", C | P | S, kActs, R"({"type":"integer"})", "7", "The same seed gives the same tokens."},
     {"sampling_seed", S, kActs, R"({"type":"integer"})", "7", "seed, as SGLang names it."},
     {"speculative", C | P | R | M | G, kActs, kBool, "false",
-     "false: no speculative decoding. The tokens are the same."},
+     "false: no speculative decoding, the tokens are the same; of models that fill blocks: one token a pass."},
+    {"dllm", kText, kActs, kObject, R"({"threshold":0.5})",
+     "For models that fill blocks: algorithm, and its parameters by name. Default: the server's."},
     // The answer.
     {"stream", kText, kActs, kBool, "true", "Server-sent events."},
     {"stream_options", C | P, kActs, kObject, R"({"include_usage":true})",
-     "include_usage; include_blocks: chunks say how many of their tokens were drafted; include_obfuscation is "
-     "tolerated."},
+     "include_usage; include_blocks: chunks say how many of their tokens were drafted, or which pass settled them; "
+     "include_obfuscation is tolerated."},
     {"stream_options", R, kActs, kObject, R"({"include_obfuscation":false})", "include_obfuscation is tolerated."},
     {"logprobs", C, kActs, kBool, "true", "Log-probabilities of the tokens."},
     {"logprobs", P, kActs, kTops, "2", "Log-probabilities of the tokens and of this many most likely ones."},

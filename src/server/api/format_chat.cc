@@ -36,6 +36,7 @@ class ChatFormat : public Format {
       // Once for each delta, so that sums are right.
       if (context_.generation.stream_blocks && out.empty()) {
         data["block"] = {{"tokens", delta.n_tokens}, {"drafted", delta.n_drafted}};
+        if (delta.step >= 0) data["block"].update({{"step", delta.step}, {"at", delta.at}});
       }
       out += event(data);
     };

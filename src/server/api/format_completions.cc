@@ -91,14 +91,18 @@ class CompletionsFormat : public Format {
   Json logprobs(int32_t index, const std::vector<TokenPiece>& tokens) {
     if (!context_.generation.sampling.wants_logprobs()) return nullptr;
     Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
+    Json steps = Json::array();
     for (const TokenPiece& piece : tokens) {
       texts.push_back(token_text(piece.bytes));
       values.push_back(finite_logprob(piece.logprobs.token));
       offsets.push_back(offsets_[index]);
       offsets_[index] += characters(piece.bytes);
       tops.push_back(top(piece));
+      if (piece.step >= 0) steps.push_back(piece.step);
     }
-    return {{"tokens", texts}, {"token_logprobs", values}, {"top_logprobs", tops}, {"text_offset", offsets}};
+    Json out = {{"tokens", texts}, {"token_logprobs", values}, {"top_logprobs", tops}, {"text_offset", offsets}};
+    if (!steps.empty()) out["token_steps"] = std::move(steps);
+    return out;
   }
 
   /// By text, so of tokens that read the same (halves of characters) the most likely one is listed.

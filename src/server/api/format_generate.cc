@@ -81,7 +81,7 @@ class GenerateFormat : public Format {
   }
 
   void add_logprobs(const FinishedAnswer& answer, Json& meta) const {
-    Json tokens = Json::array(), tops = Json::array();
+    Json tokens = Json::array(), tops = Json::array(), steps = Json::array();
     for (const TokenPiece& piece : answer.tokens) {
       tokens.push_back(triple(finite_logprob(piece.logprobs.token), piece.id, piece.bytes));
       Json list = Json::array();
@@ -91,9 +91,19 @@ class GenerateFormat : public Format {
             triple(finite_logprob(piece.logprobs.top_values[i]), piece.logprobs.top_ids[i], piece.top_bytes[i]));
       }
       tops.push_back(std::move(list));
+      if (piece.step >= 0) steps.push_back(piece.step);
     }
+    if (!steps.empty()) meta["output_token_steps"] = std::move(steps);
     meta["output_token_logprobs"] = std::move(tokens);
     if (context_.generation.sampling.top_logprobs > 0) meta["output_top_logprobs"] = std::move(tops);
+  }
+
+  static void add_speculation(const RequestStats& stats, Json& meta) {
+    meta["spec_verify_ct"] = stats.verify_steps;
+    meta["spec_accept_token_num"] = stats.accepted;
+    meta["spec_draft_token_num"] = stats.drafted;
+    meta["spec_accept_rate"] = stats.drafted > 0 ? static_cast<double>(stats.accepted) / stats.drafted : 0.0;
+    meta["spec_accept_length"] = stats.verify_steps > 0 ? stats.mean_length() : 0.0;
   }
 
   Json object(const FinishedAnswer& answer, bool ended) const {
@@ -105,11 +115,7 @@ class GenerateFormat : public Format {
       meta["completion_tokens"] = stats.generated_tokens;
       meta["cached_tokens"] = stats.cached_tokens;
       meta["e2e_latency"] = static_cast<double>(stats.finished_ns - stats.submitted_ns) * 1e-9;
-      meta["spec_verify_ct"] = stats.verify_steps;
-      meta["spec_accept_token_num"] = stats.accepted;
-      meta["spec_draft_token_num"] = stats.drafted;
-      meta["spec_accept_rate"] = stats.drafted > 0 ? static_cast<double>(stats.accepted) / stats.drafted : 0.0;
-      meta["spec_accept_length"] = stats.verify_steps > 0 ? stats.mean_length() : 0.0;
+      if (!tells_blocks(stats)) add_speculation(stats, meta);
       meta["metrics"] = metrics(stats);
     } else {
       if (answers_.size() == 1) meta["prompt_tokens"] = prompt_usage_.prompt_tokens;

@@ -87,6 +87,7 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   out.split_reasoning = false;
   out.stream = fields.boolean("stream").value_or(false);
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;
+  read_choice(fields, reading, out);
   out.cache_salt = fields.string("cache_salt", limits.name_bytes).value_or("");
   const bool logprobs = fields.boolean("return_logprob").value_or(false);
   const auto top = fields.integer("top_logprobs_num", 0, limits.top_logprobs).value_or(0);

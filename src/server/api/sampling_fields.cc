@@ -175,6 +175,25 @@ int read_response_format(Fields& fields, Reading& reading, Constraint& out) {
 
 }  // namespace
 
+void read_choice(Fields& fields, Reading& reading, Generation& out) {
+  const Json* object = fields.object("dllm");
+  if (object == nullptr) return;
+  Fields choice(*object, fields.path("dllm"), reading);
+  constexpr size_t kMaxParameters = 32;
+  if (object->size() > kMaxParameters) {
+    return fields.fail("dllm", "has " + std::to_string(object->size()) + " members; at most " +
+                                   std::to_string(kMaxParameters) + " are allowed");
+  }
+  out.choice.algorithm = choice.string("algorithm", reading.limits.name_bytes).value_or("");
+  for (const auto& [key, value] : object->items()) {
+    if (key == "algorithm") continue;
+    if (key.size() > static_cast<size_t>(reading.limits.name_bytes)) {
+      return choice.fail(for_message(key), "is not a parameter of an algorithm");
+    }
+    if (const auto number = choice.number(key)) out.choice.values[key] = *number;
+  }
+}
+
 void read_common(Fields& fields, Reading& reading, Generation& out) {
   out.model = fields.string("model").value_or("");
   read_sampling(fields, reading, out);
@@ -187,6 +206,7 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   }
   out.stream = fields.boolean("stream").value_or(false);
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;
+  read_choice(fields, reading, out);
   out.cache_salt = fields.string("cache_salt", reading.limits.name_bytes).value_or("");
   out.user = fields.string("user").value_or("");
   if (const Json* options = fields.object("stream_options")) {

@@ -9,6 +9,9 @@ namespace ashlar::server {
 /// endpoint has not are absent, since Fields::check has refused them.
 void read_common(Fields& fields, Reading& reading, Generation& out);
 
+/// The field dllm: an algorithm and its parameters. Which there are only the engine knows.
+void read_choice(Fields& fields, Reading& reading, Generation& out);
+
 /// The last word: what decode's own check says.
 void check_generation(const Fields& fields, Reading& reading, const Generation& out);
 

@@ -89,6 +89,7 @@ Json token_entry(const TokenPiece& piece) {
   const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
   for (size_t i = 0; i < n; ++i) tops.push_back(one_token(piece.top_bytes[i], piece.logprobs.top_values[i]));
   entry["top_logprobs"] = std::move(tops);
+  if (piece.step >= 0) entry["step"] = piece.step;
   return entry;
 }
 
@@ -106,15 +107,25 @@ void add_stats(RequestStats& sum, const RequestStats& stats) {
   add_each(sum.drafted_at, stats.drafted_at);
   add_each(sum.accepted_at, stats.accepted_at);
   add_each(sum.lengths, stats.lengths);
+  sum.blocks += stats.blocks;
+  add_each(sum.settled_in, stats.settled_in);
 }
 
 Json metrics(const RequestStats& sum) {
   const double length = sum.mean_length();
+  if (tells_blocks(sum)) {
+    return {{"dllm",
+             {{"forwards", sum.verify_steps},
+              {"tokens_per_forward", length},
+              {"blocks", sum.blocks},
+              {"settled_per_forward", sum.lengths},
+              {"settled_in_pass", sum.settled_in}}}};
+  }
   return {{"speculative_decoding",
            {{"drafted", sum.drafted},
             {"accepted", sum.accepted},
             {"verify_steps", sum.verify_steps},
-            {"mean_length", std::isfinite(length) ? length : 0.0},
+            {"mean_length", length},
             {"drafted_per_position", sum.drafted_at},
             {"accepted_per_position", sum.accepted_at}}}};
 }

@@ -27,13 +27,16 @@ Json openai_call(const ToolCallDelta& call);
 std::string token_text(const std::string& bytes);
 /// Finite, since JSON has no infinity.
 double finite_logprob(float value);
-/// {token, logprob, bytes, top_logprobs: [...]}
+/// {token, logprob, bytes, top_logprobs: [...]}, and step where there is one
 Json token_entry(const TokenPiece& piece);
 Json token_entries(const std::vector<TokenPiece>& pieces);
 
 /// Sums figures over the answers of a request.
 void add_stats(RequestStats& sum, const RequestStats& stats);
-/// {speculative_decoding: {drafted, accepted, verify_steps, mean_length, drafted_per_position, accepted_per_position}}
+/// Whether these are figures of a model that fills blocks.
+inline bool tells_blocks(const RequestStats& stats) { return !stats.settled_in.empty(); }
+/// {speculative_decoding: {drafted, accepted, verify_steps, mean_length, drafted_per_position, accepted_per_position}},
+/// for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks, settled_per_forward, settled_in_pass}}
 Json metrics(const RequestStats& sum);
 
 /// Arguments as an object; what is none becomes {"raw_arguments": text}.

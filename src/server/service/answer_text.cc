@@ -50,7 +50,13 @@ AnswerDelta AnswerText::take(const TokenChunk& chunk) {
   add(parser_.push(text.text), delta);
   if (reasoning) reasoning_tokens_ += taken;
   for (int32_t i = 0; i < taken && !chunk.logprobs.empty(); ++i) {
-    delta.tokens.push_back(piece(chunk.tokens[static_cast<size_t>(i)], chunk.logprobs[static_cast<size_t>(i)]));
+    const auto at = static_cast<size_t>(i);
+    delta.tokens.push_back(piece(chunk.tokens[at], chunk.logprobs[at]));
+    if (!chunk.settled_in.empty()) delta.tokens.back().step = chunk.settled_in[at];
+  }
+  if (!chunk.settled_in.empty()) {
+    delta.step = chunk.settled_in.front();
+    delta.at = chunk.at;
   }
   delta.n_tokens = taken;
   delta.n_drafted = std::min(chunk.n_drafted, taken);

@@ -11,6 +11,31 @@ namespace {
 
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
+// Tokens from `from` on that a page shows alike: all drafted or all the model's own, settled by one pass.
+size_t run_length(const TokenChunk& chunk, size_t from) {
+  const auto drafted = static_cast<size_t>(chunk.n_drafted);
+  size_t end = from + 1;
+  while (end < chunk.tokens.size() && end != drafted &&
+         (chunk.settled_in.empty() || chunk.settled_in[end] == chunk.settled_in[from])) {
+    ++end;
+  }
+  return end - from;
+}
+
+TokenChunk part_of(const TokenChunk& chunk, size_t from, size_t n) {
+  const auto cut = [&](const auto& list, auto& out) {
+    if (!list.empty())
+      out.assign(list.begin() + static_cast<int64_t>(from), list.begin() + static_cast<int64_t>(from + n));
+  };
+  TokenChunk part;
+  cut(chunk.tokens, part.tokens);
+  cut(chunk.logprobs, part.logprobs);
+  cut(chunk.settled_in, part.settled_in);
+  part.n_drafted = std::clamp(chunk.n_drafted - static_cast<int32_t>(from), 0, static_cast<int32_t>(n));
+  part.at = chunk.at + static_cast<int32_t>(from);
+  return part;
+}
+
 }  // namespace
 
 const char* name_of(AnswerEnd::Reason reason) {
@@ -137,19 +162,12 @@ void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
     context_.metrics->between_tokens.observe(seconds(now - state.last_ns) / static_cast<double>(n), n);
   }
   state.last_ns = now;
-  const int64_t drafted = chunk.n_drafted;
-  if (!generation_.stream_blocks || drafted == 0 || drafted == n) return take(state, chunk);
-  // Drafted tokens and the model's own in events of their own, so that a page can show which is which.
-  TokenChunk first = chunk;
-  TokenChunk second;
-  first.tokens.resize(static_cast<size_t>(drafted));
-  second.tokens.assign(chunk.tokens.begin() + drafted, chunk.tokens.end());
-  if (!chunk.logprobs.empty()) {
-    first.logprobs.resize(static_cast<size_t>(drafted));
-    second.logprobs.assign(chunk.logprobs.begin() + drafted, chunk.logprobs.end());
+  if (!generation_.stream_blocks) return take(state, chunk);
+  for (size_t from = 0; from < chunk.tokens.size();) {
+    const size_t length = run_length(chunk, from);
+    take(state, part_of(chunk, from, length));
+    from += length;
   }
-  take(state, first);
-  take(state, second);
 }
 
 void Job::take(State& state, const TokenChunk& chunk) {

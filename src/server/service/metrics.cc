@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kSeconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
 constexpr double kShort[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1};
+constexpr double kTokens[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 constexpr const char* kReasons[] = {"stop", "length", "tool_calls", "cancelled", "error"};
 
 std::string number(double value) {
@@ -55,10 +56,11 @@ class Page {
   std::string labels_;
 };
 
-void per_position(Page& page, const char* name, const char* help, const std::vector<int64_t>& counts) {
+void per_position(Page& page, const char* name, const char* help, const std::vector<int64_t>& counts,
+                  const std::string& label = "position") {
   page.head(name, "counter", help);
   for (size_t k = 0; k < counts.size(); ++k) {
-    page.value(name, static_cast<double>(counts[k]), "position=\"" + std::to_string(k) + "\"");
+    page.value(name, static_cast<double>(counts[k]), label + "=\"" + std::to_string(k) + "\"");
   }
 }
 
@@ -84,6 +86,12 @@ void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
   page.counter("vllm:spec_decode_num_draft_tokens_total", "Drafts that were judged.", static_cast<double>(c.drafted));
   page.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafts that were accepted.",
                static_cast<double>(c.accepted));
+  page.counter("ashlar:decode_forwards_total", "Passes of the model over answers, counted for each answer in a step.",
+               static_cast<double>(c.verify_spans));
+  page.counter("ashlar:decode_settled_tokens_total", "Tokens that these passes decided.",
+               static_cast<double>(c.settled));
+  page.counter("ashlar:decode_blocks_total", "Blocks of answers, of models that fill blocks.",
+               static_cast<double>(c.blocks));
   page.counter("ashlar:engine_steps_total", "Steps of the engine.", static_cast<double>(c.steps));
   page.head("ashlar:device_seconds_total", "counter", "Time of the device by phase.");
   page.value("ashlar:device_seconds_total", static_cast<double>(c.draft_ns) * 1e-9, "phase=\"draft\"");
@@ -107,11 +115,11 @@ void add_to(std::vector<int64_t>& sums, const std::vector<int32_t>& more) {
 Histogram::Histogram(std::span<const double> bounds)
     : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
 
-void Histogram::observe(double seconds, int64_t times) {
-  const auto at = std::lower_bound(bounds_.begin(), bounds_.end(), seconds) - bounds_.begin();
+void Histogram::observe(double value, int64_t times) {
+  const auto at = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
   const std::lock_guard lock(mutex_);
   counts_[static_cast<size_t>(at)] += times;
-  sum_ += seconds * static_cast<double>(times);
+  sum_ += value * static_cast<double>(times);
 }
 
 void Histogram::write(const std::string& name, const std::string& help, const std::string& labels,
@@ -129,10 +137,14 @@ void Histogram::write(const std::string& name, const std::string& help, const st
 }
 
 ServiceMetrics::ServiceMetrics()
-    : first_token(kSeconds), between_tokens(kShort), whole_request(kSeconds), queue(kSeconds) {}
+    : first_token(kSeconds), between_tokens(kShort), whole_request(kSeconds), queue(kSeconds), settled(kTokens) {}
 
 void ServiceMetrics::answer_ended(const RequestStats& stats, const std::string& reason) {
+  for (size_t n = 0; n < stats.lengths.size(); ++n) {
+    if (stats.lengths[n] > 0) settled.observe(static_cast<double>(n), stats.lengths[n]);
+  }
   const std::lock_guard lock(mutex_);
+  add_to(settled_in_, stats.settled_in);
   add_to(drafted_at_, stats.drafted_at);
   add_to(accepted_at_, stats.accepted_at);
   ++reasons_[reason_index(reason)];
@@ -154,12 +166,17 @@ std::string ServiceMetrics::write(const std::string& model, const EngineCounters
                       page.out);
   queue.write("vllm:request_queue_time_seconds", "From an answer's submission to its first step.", page.labels(),
               page.out);
+  settled.write("ashlar:decode_settled_per_forward_tokens", "Tokens that a pass decided for an answer.", page.labels(),
+                page.out);
   {
     const std::lock_guard lock(mutex_);
     per_position(page, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted drafts by place in the block.",
                  accepted_at_);
     per_position(page, "ashlar:spec_decode_num_draft_tokens_per_pos_total", "Judged drafts by place in the block.",
                  drafted_at_);
+    per_position(page, "ashlar:decode_settled_in_pass_total",
+                 "Tokens by the pass over their block that settled them, of models that fill blocks.", settled_in_,
+                 "pass");
     page.head("vllm:request_success_total", "counter", "Answers by how they ended.");
     for (size_t i = 0; i < reasons_.size(); ++i) {
       page.value("vllm:request_success_total", static_cast<double>(reasons_[i]),

@@ -14,11 +14,11 @@
 
 namespace ashlar::server {
 
-/// Counts by upper bound, in seconds. Thread-safe.
+/// Counts by upper bound, in seconds or tokens. Thread-safe.
 class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds);
-  void observe(double seconds, int64_t times = 1);
+  void observe(double value, int64_t times = 1);
   /// Lines of name_bucket, name_sum and name_count.
   void write(const std::string& name, const std::string& help, const std::string& labels, std::string& out) const;
 
@@ -38,6 +38,7 @@ class ServiceMetrics {
   void refused(int status);
 
   Histogram first_token, between_tokens, whole_request, queue;
+  Histogram settled;  ///< tokens of a pass
 
   /// The whole page.
   std::string write(const std::string& model, const EngineCounters& engine, const HttpCounters& http,
@@ -45,7 +46,7 @@ class ServiceMetrics {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<int64_t> drafted_at_, accepted_at_;
+  std::vector<int64_t> drafted_at_, accepted_at_, settled_in_;
   std::array<int64_t, 5> reasons_{};  // stop, length, tool_calls, cancelled, error
   int64_t refused_busy_ = 0, refused_wrong_ = 0;
 };

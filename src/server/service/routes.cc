@@ -85,6 +85,7 @@ Json figures(Service& service, const RouteContext& context) {
       {"context", service.model().max_positions},
       {"decoder", service.engine().decoder_name()},
       {"max_width", service.engine().max_width()},
+      {"block", service.engine().block_size()},
       {"running", c.running},
       {"waiting", c.waiting},
       {"pages", {{"total", c.pages_total}, {"held", c.pages_held}, {"cached", c.pages_cached}, {"free", c.pages_free}}},
@@ -93,7 +94,9 @@ Json figures(Service& service, const RouteContext& context) {
       {"generated_tokens", c.generated_tokens},
       {"drafted", c.drafted},
       {"accepted", c.accepted},
-      {"verify_spans", c.verify_spans}};
+      {"verify_spans", c.verify_spans},
+      {"settled", c.settled},
+      {"blocks", c.blocks}};
 }
 
 void add_answers(Router& router, Service& service) {

@@ -162,6 +162,25 @@ uint64_t Service::salt(const Generation& generation, const HttpRequest& request)
   return out == 0 ? 1 : out;
 }
 
+// Asked part by part, the engine tells which one is at fault.
+std::optional<ApiError> Service::check(const MethodChoice& choice) const {
+  std::string message = engine_.check(choice);
+  if (message.empty()) return std::nullopt;
+  std::string field = "dllm";
+  if (engine_.block_size() > 0 && !engine_.check({choice.algorithm, {}}).empty()) {
+    field += ".algorithm";
+  } else if (engine_.block_size() > 0) {
+    for (const auto& [key, value] : choice.values) {
+      const std::string wrong = engine_.check({choice.algorithm, {{key, value}}});
+      if (wrong.empty()) continue;
+      message = wrong;
+      field += "." + for_message(key);
+      break;
+    }
+  }
+  return ApiError{400, "invalid_request_error", field + ": " + message, field, "", 0};
+}
+
 Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const HttpRequest& request,
                                               std::vector<std::string>& texts) const {
   if (!model_.answers_to(generation.model)) {
@@ -173,6 +192,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
         "model_not_found",
         0};
   }
+  if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
   const Parsed<ConstraintMaker> constraints = ConstraintMaker::compile(model_, generation);
   if (!constraints) return constraints.error();
   std::vector<AnswerPlan> plans;
@@ -211,6 +231,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
       plan.request.stop_ids.insert(plan.request.stop_ids.end(), model_.stop_ids.begin(), model_.stop_ids.end());
     }
     plan.request.width = generation.width;
+    plan.request.choice = generation.choice;
     plan.request.salt = salt(generation, request);
     plan.request.prompt = std::move(prompt.ids);
     for (int32_t i = 0; i < generation.n; ++i) {

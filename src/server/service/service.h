@@ -65,6 +65,7 @@ class Service {
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
   Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const HttpRequest& request,
                                        std::vector<std::string>& texts) const;
+  std::optional<ApiError> check(const MethodChoice& choice) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
   std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);

@@ -69,6 +69,21 @@ TEST(ApiRequests, ChatFields) {
   EXPECT_FALSE(generation.parallel_tool_calls);
 }
 
+TEST(ApiRequests, AlgorithmsAndTheirParameters) {
+  const std::string members = R"("dllm":{"algorithm":"a","threshold":0.5,"steps":3,"absent":null})";
+  for (const Generation& generation :
+       {chat(members), completions(members), responses(members), messages(members), generate(members)}) {
+    EXPECT_EQ(generation.choice.algorithm, "a");
+    EXPECT_EQ(generation.choice.values, (std::map<std::string, double>{{"threshold", 0.5}, {"steps", 3.0}}));
+  }
+  EXPECT_TRUE(chat("").choice.empty());
+  EXPECT_EQ(refusal_of(Endpoint::kChat, with(Endpoint::kChat, R"("dllm":{"threshold":"high"})"))->param,
+            "dllm.threshold");
+  EXPECT_EQ(refusal_of(Endpoint::kGenerate, with(Endpoint::kGenerate, R"("dllm":{"algorithm":7})"))->param,
+            "dllm.algorithm");
+  EXPECT_EQ(refusal_of(Endpoint::kChat, with(Endpoint::kChat, R"("dllm":"fast")"))->param, "dllm");
+}
+
 TEST(ApiRequests, ChatConversation) {
   const Generation generation =
       chat(R"("messages":[{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},

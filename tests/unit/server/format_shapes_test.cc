@@ -46,6 +46,39 @@ TEST(FormatShapes, HalfCharactersKeepTheirBytes) {
           R"({"tokens":["\ufffd","\ufffd"],"token_logprobs":[-0.5,-0.5],"top_logprobs":[{"\ufffd":-0.25},{"\ufffd":-0.25}],"text_offset":[0,1]})"));
 }
 
+TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
+  FinishedAnswer answer = half_character();
+  answer.tokens[0].step = 2;
+  answer.tokens[1].step = 0;
+  answer.end.stats.verify_steps = 4;
+  answer.end.stats.blocks = 1;
+  answer.end.stats.lengths = {0, 3, 1};
+  answer.end.stats.settled_in = {2, 3};
+  const auto body = [&](Api api) { return Json::parse(make_format(api, context_with_logprobs())->body({answer}, {})); };
+  const Json figures = Json::parse(
+      R"({"dllm":{"forwards":4,"tokens_per_forward":1.25,"blocks":1,"settled_per_forward":[0,3,1],"settled_in_pass":[2,3]}})");
+  const Json chat = body(Api::kChat);
+  EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][0]["step"], 2);
+  EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][1]["step"], 0);
+  EXPECT_EQ(chat["metrics"], figures);
+  const Json text = body(Api::kCompletions);
+  EXPECT_EQ(text["choices"][0]["logprobs"]["token_steps"], Json::parse("[2,0]"));
+  EXPECT_EQ(body(Api::kResponses)["output"][0]["content"][0]["logprobs"][0]["step"], 2);
+  const Json meta = body(Api::kGenerate)["meta_info"];
+  EXPECT_EQ(meta["output_token_steps"], Json::parse("[2,0]"));
+  EXPECT_EQ(meta["metrics"], figures);
+  EXPECT_FALSE(meta.contains("spec_verify_ct"));
+  FormatContext context;
+  context.generation.stream_blocks = true;
+  AnswerDelta delta;
+  delta.content = "x";
+  delta.n_tokens = 1;
+  delta.step = 3;
+  delta.at = 5;
+  EXPECT_NE(make_format(Api::kChat, context)->delta(delta).find(R"("block":{"tokens":1,"drafted":0,"step":3,"at":5})"),
+            std::string::npos);
+}
+
 TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
   const auto format = make_format(Api::kChat, context_with_logprobs());
   AnswerDelta delta;

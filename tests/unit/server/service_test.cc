@@ -130,6 +130,24 @@ TEST_F(ServiceText, CountsTokensUpToTheStop) {
   EXPECT_EQ(text.tokens(), n + 1);  // the stop token was produced too
 }
 
+TEST_F(ServiceText, TokensOfABlockKeepTheirPass) {
+  AnswerText text(model_, {}, 0, false, false);
+  TokenChunk chunk;
+  chunk.tokens = tokenizer_.encode("a b");
+  chunk.logprobs.resize(chunk.tokens.size());
+  chunk.settled_in = {4, 1, 0};
+  chunk.settled_in.resize(chunk.tokens.size());
+  chunk.at = 5;
+  const AnswerDelta delta = text.take(chunk);
+  EXPECT_EQ(delta.step, 4);
+  EXPECT_EQ(delta.at, 5);
+  ASSERT_GE(delta.tokens.size(), 2U);
+  EXPECT_EQ(delta.tokens[0].step, 4);
+  EXPECT_EQ(delta.tokens[1].step, 1);
+  chunk.settled_in.clear();
+  EXPECT_EQ(text.take(chunk).step, -1);
+}
+
 TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
   model_.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
   Generation generation;
@@ -301,10 +319,14 @@ TEST(Metrics, PageIsWellFormed) {
   RequestStats stats;
   stats.drafted_at = {3, 2};
   stats.accepted_at = {2, 1};
+  stats.lengths = {0, 1, 0, 0, 0, 2};
+  stats.settled_in = {7, 4};
   metrics.answer_ended(stats, "stop");
   const std::string page = metrics.write("a \"b\"\n\\", {}, {}, 0);
   EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"a \\\"b\\\"\\n\\\\\","
                               "position=\"1\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_in_pass_total{model_name=\"a \\\"b\\\"\\n\\\\\",pass=\"1\"} 4\n"));
+  EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_per_forward_tokens_sum{model_name=\"a \\\"b\\\"\\n\\\\\"} 11\n"));
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_TRUE(line.starts_with("# HELP ") || line.starts_with("# TYPE ") || line.find("} ") != std::string::npos)
