@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Drives the page of a running server in Chromium.
 
-    tests/page/page_test.py http://127.0.0.1:8080 [--shots FOLDER]
+    tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--shots FOLDER]
 
 Needs the Python package playwright and a Chromium ($CHROMIUM, or `chromium` on the PATH). The server must have a drafter
-and no API key. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does not do on
+and no API key; that of --blocks has a model that fills blocks, and the tests of such models run only with it. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does not do on
 demand (429, 401, a broken stream) is put in its place by intercepting requests.
 """
 
@@ -31,10 +31,11 @@ SLOW_MS = 60_000
 class Page:
     """A fresh context: empty storage, everything it asks for and complains about on record."""
 
-    def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False):
+    def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False, motion="no-preference"):
         self.url = url
         self.errors_expected = errors_expected
-        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
+                                           reduced_motion=motion)
         self.page = self.context.new_page()
         self.console, self.requests, self.bodies = [], [], []
         self.page.on("console", lambda m: m.type in ("error", "warning") and self.console.append(m.text))
@@ -331,7 +332,7 @@ def test_keyboard_alone(browser, url):
     p.close()
 
 
-def test_narrow_and_themes(browser, url, shots=None):
+def test_narrow_and_themes(browser, url, shots=None, prefix=""):
     for scheme in ("light", "dark"):
         for width, height in ((320, 640), (360, 740), (768, 1024), (1280, 800)):
             p = Page(browser, url, width, height, scheme)
@@ -349,8 +350,89 @@ def test_narrow_and_themes(browser, url, shots=None):
                 )
                 assert not wide, f"outside of the window at {width} after {step}: {wide}"
                 if shots:
-                    p.page.screenshot(path=f"{shots}/{scheme}-{width}-{step[1:]}.png")
+                    p.page.screenshot(path=f"{shots}/{prefix}{scheme}-{width}-{step[1:]}.png")
             p.close()
+
+
+# What has formed by the time each run of text appeared: its pass over its block, and whether a hole still showed.
+WATCH = (
+    "() => { window.started = []; document.addEventListener('animationstart', (event) => {"
+    " const { block, pass } = event.target.dataset; window.started.push([Number(block), Number(pass)]); }, true); }"
+)
+
+
+def test_blocks_form_in_their_order(browser, url, shots=None):
+    p = Page(browser, url)
+    p.page.wait_for_selector("html[data-blocks='8']")
+    p.set(temperature="0", max_tokens="120")
+    p.send(TABLE)
+    p.wait_idle()
+    assert p.page.locator(".answer .drafted").count() == 0
+    runs = p.page.evaluate("[...document.querySelectorAll('.answer .settled')].map((e) => [+e.dataset.block, +e.dataset.pass])")
+    assert len(runs) > 4 and len({block for block, _ in runs}) > 2, runs
+    assert [block for block, _ in runs] == sorted(block for block, _ in runs), "blocks are not in order"
+    assert any(a[0] == b[0] and a[1] > b[1] for a, b in zip(runs, runs[1:])), "no block filled out of order"
+    p.wait_until("document.querySelector('.settled.forming') === null")
+    p.page.evaluate(WATCH)
+    p.page.get_by_role("button", name="Show again how the answer formed").click()
+    assert p.page.locator(".settled.forming").count() > 0
+    if shots:
+        p.page.wait_for_timeout(900)
+        p.page.screenshot(path=f"{shots}/blocks-forming.png")
+    p.wait_until("document.querySelector('.settled.forming') === null")
+    started = p.page.evaluate("window.started")
+    assert sorted(started) == started and len(started) == len(runs), f"runs did not appear pass by pass: {started}"
+    numbers = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]
+    assert "–" not in numbers and float(numbers[0]) > 1, numbers
+    assert "tokens a pass" in p.page.inner_text(".answer .numbers") and "mean length" not in p.page.inner_text(".answer .numbers")
+    assert p.page.locator("#acceptance rect").count() > 0 and p.page.is_visible("#stat-passes")
+    for gone in ("Acceptance", "Drafts accepted", "Mean length"):
+        assert gone not in p.page.inner_text("#panel"), f"{gone} is shown"
+    # A reload shows the same, tints included; the settings reach the server.
+    markup = "document.querySelector('.answer > .flow').innerText"
+    before = p.page.evaluate(markup)
+    p.page.reload()
+    p.page.wait_for_selector(".answer .settled")
+    assert p.page.evaluate(markup) == before and p.page.locator(".forming").count() == 0
+    p.set(threshold="1", max_tokens="24")
+    p.send(PROMPT)
+    p.wait_idle()
+    assert p.bodies[-1]["dllm"] == {"threshold": 1} and "threshold" not in p.bodies[-1]
+    assert "speculative" not in p.bodies[-1]
+    p.close()
+
+
+def test_blocks_stand_still_if_asked(browser, url):
+    p = Page(browser, url, motion="reduce")
+    p.set(temperature="0", max_tokens="48")
+    p.page.evaluate(WATCH)
+    p.send(PROMPT)
+    p.wait_idle()
+    p.page.wait_for_timeout(300)
+    assert p.page.locator(".answer .settled").count() > 0 and p.page.evaluate("window.started") == []
+    assert p.page.get_by_role("button", name="Show again how").count() == 0
+    p.close()
+
+
+def test_blocks_compare(browser, url):
+    p = Page(browser, url)
+    p.set(max_tokens="64", temperature="0")
+    p.page.click("#tab-compare")
+    p.page.fill("#compare-prompt", PROMPT)
+    p.page.click("#compare-run")
+    p.page.wait_for_selector("#compare-stop:visible")
+    p.page.wait_for_selector("#compare-run:visible", timeout=SLOW_MS)
+    verdict = p.page.inner_text("#verdict")
+    assert "must not happen" not in verdict and ("same text" in verdict or "Another text" in verdict), verdict
+    plain, drafted = p.bodies[-2:]
+    assert plain["speculative"] is False and "speculative" not in drafted
+    means = [float(p.page.locator(f"#lane-{name} .numbers dd").nth(2).inner_text()) for name in ("plain", "drafted")]
+    assert means[0] <= 1 < means[1], means
+    p.close()
+
+
+def test_blocks_narrow_and_themes(browser, url, shots=None):
+    test_narrow_and_themes(browser, url, shots, "blocks-")
 
 
 def test_stats_only_while_visible(browser, url):
@@ -373,6 +455,7 @@ def test_stats_only_while_visible(browser, url):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="of a running server")
+    parser.add_argument("--blocks", help="of a running server whose model fills blocks")
     parser.add_argument("--shots", help="folder for screenshots of all widths and themes")
     parser.add_argument("--only", default="", help="run tests whose name contains this")
     options = parser.parse_args()
@@ -387,9 +470,13 @@ def main():
         for name, test in list(globals().items()):
             if not name.startswith("test_") or options.only not in name:
                 continue
-            extra = {"shots": options.shots} if name == "test_narrow_and_themes" else {}
+            extra = {"shots": options.shots} if "shots" in test.__code__.co_varnames[:3] else {}
+            url = options.blocks if name.startswith("test_blocks") else options.url
+            if url is None:
+                print(f"skipped {name}: no --blocks", flush=True)
+                continue
             try:
-                test(browser, options.url.rstrip("/") + "/", **extra)
+                test(browser, url.rstrip("/") + "/", **extra)
                 print(f"ok      {name}", flush=True)
             except Exception:
                 failed += 1

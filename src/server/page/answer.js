@@ -1,4 +1,4 @@
-// One answer as it comes in: its texts, which runs of them were drafted, and its times.
+// One answer as it comes in: its texts, which runs of them were drafted or settled together, and its times.
 
 // Tokens that came in fewer arrivals than this say nothing about speed: a busy browser reads late, and all at once.
 const kArrivals = 4;
@@ -8,10 +8,11 @@ export class Answer {
     this.content = '';
     this.reasoning = '';
     this.calls = []; // {id, name, arguments}
-    this.runs = []; // [part, characters, kind, block], part 'c' or 'r'
+    this.runs = []; // [part, characters, kind, block, pass], part 'c' or 'r'; pass 0: not by blocks
     this.finish = '';
     this.usage = null;
     this.speculation = null;
+    this.passes = null; // figures of a model that fills blocks
     this.tokens = 0;
     this.firstTokens = 0;
     this.startedAt = now;
@@ -20,13 +21,16 @@ export class Answer {
     this.arrivals = 0;
     this.timeline = []; // [milliseconds since the first token, tokens]
     this.block = 0;
+    this.next = 0; // in a block: the position after the newest token
+    this.pass = 0;
     this.kind = 0;
   }
 
-  /** Takes a chunk in; `show(part, text, kind, block)` is called for each new run. */
+  /** Takes a chunk in; `show(part, text, kind, block, pass)` is called for each new run. */
   take(chunk, now, show) {
     if (chunk.usage) this.usage = chunk.usage;
     if (chunk.metrics?.speculative_decoding) this.speculation = chunk.metrics.speculative_decoding;
+    if (chunk.metrics?.dllm) this.passes = chunk.metrics.dllm;
     const choice = chunk.choices?.[0];
     if (!choice) return;
     if (choice.finish_reason) this.finish = choice.finish_reason;
@@ -41,8 +45,15 @@ export class Answer {
   count(block, now) {
     if (!block || block.tokens === 0) return;
     const drafted = block.drafted > 0;
-    if (drafted) this.block += 1;
-    this.kind = drafted ? 1 + (this.block % 2) : 0;
+    if (block.step !== undefined) {
+      if (this.block === 0 || block.at < this.next) this.block += 1;
+      this.next = block.at + block.tokens;
+      this.pass = block.step + 1;
+      this.kind = 3 + (this.block % 2);
+    } else {
+      if (drafted) this.block += 1;
+      this.kind = drafted ? 1 + (this.block % 2) : 0;
+    }
     this.tokens += block.tokens;
     if (now !== this.lastAt) this.arrivals += 1;
     this.lastAt = now;
@@ -57,12 +68,12 @@ export class Answer {
     if (part === 'r') this.reasoning += text;
     else this.content += text;
     const last = this.runs.at(-1);
-    if (last && last[0] === part && last[2] === this.kind && (this.kind === 0 || last[3] === this.block)) {
+    if (last && last[0] === part && last[2] === this.kind && (this.kind === 0 || (last[3] === this.block && last[4] === this.pass))) {
       last[1] += text.length;
     } else {
-      this.runs.push([part, text.length, this.kind, this.block]);
+      this.runs.push([part, text.length, this.kind, this.block, this.pass]);
     }
-    show(part, text, this.kind, this.block);
+    show(part, text, this.kind, this.block, this.pass);
   }
 
   addCall(part) {
@@ -81,8 +92,9 @@ export class Answer {
   firstTokenMs() {
     return this.firstAt === null ? NaN : this.firstAt - this.startedAt;
   }
-  /** Tokens a verify step, its own token included. */
+  /** Tokens a verify step, its own token included; or tokens that a pass settled. */
   meanLength() {
+    if (this.passes) return this.passes.forwards > 0 ? this.passes.tokens_per_forward : NaN;
     return this.speculation && this.speculation.verify_steps > 0 ? this.speculation.mean_length : NaN;
   }
   /** Tokens there were `ms` after the first. */

@@ -1,13 +1,14 @@
 // Shows one answer: texts with their tints, reasoning, calls, figures, errors. Writes in strokes, not token by token:
 // painting takes the cores that the model needs.
 
-import { copyButton, count, duration, el, fixed, setText, speed } from './dom.js';
+import { copyButton, count, duration, el, either, fixed, setText, speed } from './dom.js';
 import { Flow } from './flow.js';
+import { form, moves, replay } from './forming.js';
 
 const kDrawMs = 40;
 const kFigures = [
   ['rate', 'tokens/s', 'Tokens a second, from the first token on'],
-  ['mean', 'mean length', 'Tokens a verify step, the model’s own included'],
+  ['mean', either('mean length', 'tokens a pass'), 'Tokens a pass of the model, on average'],
   ['first', 'first token', 'Time to the first token'],
   ['tokens', 'tokens', 'Tokens of the answer'],
   ['prompt', 'prompt', 'Tokens of the prompt, and how many came from the cache'],
@@ -19,6 +20,7 @@ export class AnswerView {
     this.onDraw = onDraw;
     this.queue = [];
     this.timer = 0;
+    this.drawnAt = 0;
     const reasoningBody = el('div', { class: 'flow' });
     const contentBody = el('div', { class: 'flow' });
     this.flows = { r: new Flow(reasoningBody, { fences: false }), c: new Flow(contentBody) };
@@ -30,7 +32,7 @@ export class AnswerView {
     const list = el('dl', { class: 'numbers' });
     for (const [name, label, title] of kFigures) {
       this.numbers[name] = el('dd', {}, '–');
-      list.append(el('div', { title }, this.numbers[name], el('dt', {}, label)));
+      list.append(el('div', { title }, this.numbers[name], el('dt', {}, typeof label === 'function' ? label() : label)));
     }
     this.actions = el('div', { class: 'actions' });
     this.foot = el('footer', {}, list, this.actions);
@@ -39,20 +41,32 @@ export class AnswerView {
   }
 
   /** Shows a run with the next drawing. */
-  add(part, text, kind, block) {
-    this.queue.push([part, text, kind, block]);
+  add(...run) {
+    this.queue.push(run);
     this.timer ||= setTimeout(() => this.flush(), kDrawMs);
   }
 
   flush() {
     clearTimeout(this.timer);
     this.timer = 0;
-    for (const [part, text, kind, block] of this.queue) {
+    for (const [part, ...run] of this.queue) {
       if (part === 'r') this.reasoning.hidden = false;
-      this.flows[part].write(text, kind, block);
+      this.flows[part].write(...run);
     }
     this.queue = [];
+    // What comes next will take about as long as this took.
+    const now = performance.now();
+    for (const flow of Object.values(this.flows)) form(flow.takeFresh(), this.drawnAt === 0 ? 0 : now - this.drawnAt);
+    this.drawnAt = now;
     this.onDraw();
+  }
+
+  /** Shows once more, slowly, how the blocks filled. */
+  replay() {
+    replay([...this.root.querySelectorAll('.settled')]);
+  }
+  canReplay() {
+    return moves() && this.root.querySelector('.settled') !== null;
   }
 
   live(answer) {
@@ -75,10 +89,12 @@ export class AnswerView {
     this.flows.c.clear();
     const at = { r: 0, c: 0 };
     const texts = { r: record.reasoning ?? '', c: record.content ?? '' };
-    for (const [part, length, kind, block] of record.runs ?? []) {
-      this.add(part, texts[part].slice(at[part], at[part] + length), kind, block);
+    for (const [part, length, ...run] of record.runs ?? []) {
+      if (part === 'r') this.reasoning.hidden = false;
+      this.flows[part].write(texts[part].slice(at[part], at[part] + length), ...run);
       at[part] += length;
     }
+    for (const flow of Object.values(this.flows)) flow.takeFresh();
     this.finish(record);
   }
 

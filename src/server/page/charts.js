@@ -1,4 +1,4 @@
-// Acceptance by position, drawn as SVG in the size it is shown in, so that its letters stay sharp.
+// Acceptance by position or tokens by pass, drawn as SVG in the size it is shown in, so that its letters stay sharp.
 
 import { count, el, percent, svg } from './dom.js';
 
@@ -31,6 +31,22 @@ function bar(name, x, width, plot, value) {
 /** `newest` and `session` are {drafted: [], accepted: []}. */
 export function drawAcceptance(root, newest, session) {
   const positions = Math.max(reach(newest), reach(session));
+  drawBars(root, positions, (i) => share(newest, i), (i) => share(session, i), 1, 'No drafts yet');
+}
+
+const passes = (counts) => counts.reduce((a, b) => a + b, 0);
+/** Passes that settled nothing are rare: their place is there only if they occur. */
+const least = (counts) => (counts[0] > 0 ? 0 : 1);
+
+/** Of passes, the share that settled so many tokens: counts[n] passes settled n. */
+export function drawSettled(root, newest, session) {
+  const first = Math.min(least(newest), least(session));
+  const of = (counts) => (i) => (counts[i + first] > 0 ? counts[i + first] / passes(counts) : null);
+  const most = Math.max(newest.findLastIndex((n) => n > 0), session.findLastIndex((n) => n > 0));
+  drawBars(root, Math.max(0, most + 1 - first), of(newest), of(session), first, 'No passes yet');
+}
+
+function drawBars(root, positions, newest, session, first, empty) {
   const width = Math.max(200, root.clientWidth);
   const plot = kHeight - kTop - kBottom;
   const picture = svg('svg', { width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, 'aria-hidden': 'true' }, ...grid(width, plot));
@@ -40,17 +56,27 @@ export function drawAcceptance(root, newest, session) {
   for (let i = 0; i < positions; ++i) {
     const middle = kLeft + slot * (i + 0.5);
     for (const part of [
-      bar('session', middle - inner / 2, inner / 2 - 0.5, plot, share(session, i)),
-      bar('newest', middle + 0.5, inner / 2 - 0.5, plot, share(newest, i)),
+      bar('session', middle - inner / 2, inner / 2 - 0.5, plot, session(i)),
+      bar('newest', middle + 0.5, inner / 2 - 0.5, plot, newest(i)),
     ]) {
       if (part) picture.append(part);
     }
-    if (i % every === 0) picture.append(svg('text', { class: 'tick', x: middle, y: kHeight - 9, 'text-anchor': 'middle' }, String(i + 1)));
+    if (i % every === 0) picture.append(svg('text', { class: 'tick', x: middle, y: kHeight - 9, 'text-anchor': 'middle' }, String(i + first)));
   }
   if (positions === 0) {
-    picture.append(svg('text', { class: 'tick', x: (width + kLeft) / 2, y: kTop + plot * 0.375 + 4, 'text-anchor': 'middle' }, 'No drafts yet'));
+    picture.append(svg('text', { class: 'tick', x: (width + kLeft) / 2, y: kTop + plot * 0.375 + 4, 'text-anchor': 'middle' }, empty));
   }
   root.replaceChildren(picture);
+}
+
+/** The same numbers for those who read rather than look. */
+export function settledTable(body, newest, session) {
+  const rows = [];
+  const cell = (counts, n) => el('td', {}, counts[n] > 0 ? `${percent(counts[n], passes(counts))} (${count(counts[n])})` : '–');
+  for (let n = Math.min(least(newest), least(session)); n <= session.findLastIndex((k) => k > 0); ++n) {
+    rows.push(el('tr', {}, el('th', { scope: 'row' }, String(n)), cell(session, n), cell(newest, n)));
+  }
+  body.replaceChildren(...rows);
 }
 
 /** The same numbers for those who read rather than look. */

@@ -4,7 +4,7 @@ import { Answer } from './answer.js';
 import { AnswerView } from './answer_view.js';
 import { streamChat } from './api.js';
 import { announce, button, byId, copyButton, el, kept, setText } from './dom.js';
-import { addAcceptance } from './figures.js';
+import { addFigures } from './figures.js';
 import { refreshCurl, requestBody, showWrong } from './settings.js';
 
 const kExamples = [
@@ -59,6 +59,7 @@ function userView(message, isLast) {
 
 function offerActions(view, record, isLast) {
   const offers = [view.copy(() => record.content || record.reasoning)];
+  if (view.canReplay()) offers.push(button('Replay', () => view.replay(), { 'aria-label': 'Show again how the answer formed' }));
   if (isLast) offers.push(button('Retry', retry, { 'aria-label': 'Answer again' }));
   view.offer(...offers);
 }
@@ -84,7 +85,8 @@ function welcome() {
     send();
   }, { class: 'example' }));
   return el('div', { class: 'welcome' }, el('h2', {}, 'Ask the model'),
-    el('p', {}, 'Tinted text was drafted ahead and accepted by the model; the rest it wrote itself. The words are the same either way.'),
+    el('p', { class: 'for-blocks' }, 'This model fills a block of positions in any order, several in one pass. The stronger the tint, the earlier a text was settled; the underline changes with the block.'),
+    el('p', { class: 'for-drafts' }, 'Tinted text was drafted ahead and accepted by the model; the rest it wrote itself. The words are the same either way.'),
     el('div', { class: 'examples' }, ...examples),
     cleared.length > 0 ? button('Bring back the cleared conversation', restore) : null);
 }
@@ -140,7 +142,7 @@ async function answer() {
   messages.push(record);
   view.root.classList.remove('pending');
   view.finish(record);
-  addAcceptance(state.speculation);
+  addFigures(state);
   if (how === 'failed') view.showError(problem.message, retry);
   offerActions(view, record, true);
   byId('clear').disabled = false;

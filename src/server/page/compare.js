@@ -1,35 +1,36 @@
-// Side by side: one prompt and seed with and without drafting, as a race whose texts must be the same.
+// Side by side: one prompt and seed with and without drafting, as a race whose texts must be the same; or with one
+// token a pass and with as many as a model that fills blocks is sure of, where they need not be.
 
 import { Answer } from './answer.js';
 import { streamChat } from './api.js';
-import { announce, byId, count, duration, el, fixed, kept, randomSeed, setText, speed } from './dom.js';
-import { addAcceptance } from './figures.js';
+import { announce, blockSize, byId, count, duration, either, el, fixed, kept, randomSeed, setText, speed } from './dom.js';
+import { addFigures } from './figures.js';
 import { Flow } from './flow.js';
+import { form } from './forming.js';
 import { requestBody, showWrong } from './settings.js';
 
 // Painting takes the cores that the race is run on.
 const kDrawMs = 80;
-const kNumbers = [['rate', 'tokens/s'], ['first', 'first token'], ['mean', 'mean length'], ['time', 'decode time']];
+const kNumbers = [['rate', 'tokens/s'], ['first', 'first token'], ['mean', either('mean length', 'tokens a pass')], ['time', 'decode time']];
 const kText = (answer) => [answer.reasoning, answer.content, ...answer.calls.map((call) => call?.name + '\n' + call?.arguments)];
 
 class Lane {
   constructor(name, title, speculative) {
     this.speculative = speculative;
-    this.title = title;
     this.bar = byId('race-' + name);
     this.tokens = byId('race-' + name + '-tokens');
     this.numbers = {};
     const list = el('dl', { class: 'numbers' });
     for (const [key, label] of kNumbers) {
       this.numbers[key] = el('dd', {}, '–');
-      list.append(el('div', {}, this.numbers[key], el('dt', {}, label)));
+      list.append(el('div', {}, this.numbers[key], el('dt', {}, typeof label === 'function' ? label() : label)));
     }
     this.reasoningBody = el('div', { class: 'flow' });
     this.body = el('div', { class: 'flow' });
     this.reasoning = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), this.reasoningBody);
     this.calls = el('pre', { class: 'lane-calls', hidden: true });
     this.note = el('p', { class: 'note', hidden: true });
-    byId('lane-' + name).replaceChildren(el('h3', {}, title), list, this.reasoning, this.body, this.calls, this.note);
+    byId('lane-' + name).replaceChildren(el('h3', { id: `lane-${name}-title` }, title()), list, this.reasoning, this.body, this.calls, this.note);
     this.flows = { r: new Flow(this.reasoningBody, { fences: false }), c: new Flow(this.body) };
     this.reset();
   }
@@ -60,17 +61,18 @@ class Lane {
     else own.speculative = false;
     await streamChat(own, signal, (chunk, now) => this.answer.take(chunk, now, (...run) => this.queue.push(run)));
     this.done = true;
-    if (this.speculative) addAcceptance(this.answer.speculation);
+    if (this.speculative) addFigures(this.answer);
   }
 
   draw() {
     const { answer } = this;
     if (!answer) return;
-    for (const [part, text, kind, block] of this.queue) {
+    for (const [part, ...run] of this.queue) {
       if (part === 'r') this.reasoning.hidden = false;
-      this.flows[part].write(text, kind, block);
+      this.flows[part].write(...run);
     }
     this.queue = [];
+    for (const flow of Object.values(this.flows)) form(flow.takeFresh(), kDrawMs);
     if (this.done) {
       this.flows.r.end();
       this.flows.c.end();
@@ -126,6 +128,13 @@ function firstDifference(a, b) {
   return -1;
 }
 
+/** Tokens that are settled together do not see each other: a lower threshold pays for speed with other words. */
+function wordsOfBlocks(same, at) {
+  if (same) return 'The same text, character for character';
+  return at >= 0 ? `Another text from character ${count(at + 1)} on: tokens settled together are chosen without each other`
+    : 'The same text, ended differently';
+}
+
 function verdict() {
   const box = byId('verdict');
   const [a, b] = [plain.answer, drafted.answer];
@@ -133,13 +142,15 @@ function verdict() {
   const at = parts.find((place) => place >= 0) ?? -1;
   const same = at < 0 && kText(a).length === kText(b).length && a.finish === b.finish;
   const times = b.rate() / a.rate();
+  const blocks = blockSize() > 0;
+  const how = blocks ? 'in parallel' : 'with drafting';
   const faster = !Number.isFinite(times) ? 'Too short to compare speeds'
-    : times >= 1 ? `${times.toFixed(2)}× as fast with drafting` : `${times.toFixed(2)}× the speed with drafting: slower here`;
-  const words = same ? 'Identical: the same text, character for character'
+    : times >= 1 ? `${times.toFixed(2)}× as fast ${how}` : `${times.toFixed(2)}× the speed ${how}: slower here`;
+  const words = blocks ? wordsOfBlocks(same, at) : same ? 'Identical: the same text, character for character'
     : at >= 0 ? `Different from character ${count(at + 1)} on. This must not happen: please report it with the seed`
       : 'They ended differently. This must not happen: please report it with the seed';
   box.dataset.same = String(same);
-  box.replaceChildren(el('strong', {}, faster), el('span', { class: same ? 'same' : 'differs' }, words));
+  box.replaceChildren(el('strong', {}, faster), el('span', { class: same ? 'same' : blocks ? 'apart' : 'differs' }, words));
   announce(`${faster}. ${words}.`);
 }
 
@@ -178,7 +189,7 @@ async function start() {
     if (byId('order-together').checked) {
       await Promise.all([plain.run(body, controller.signal), drafted.run(body, controller.signal)]);
     } else {
-      drafted.say('Starts when plain has finished.');
+      drafted.say('Starts when the first has finished.');
       await plain.run(body, controller.signal);
       drafted.note.hidden = true;
       await drafted.run(body, controller.signal);
@@ -203,8 +214,8 @@ export function escapeCompare() {
 }
 
 export function startCompare() {
-  plain = new Lane('plain', 'Plain', false);
-  drafted = new Lane('drafted', 'Drafted', true);
+  plain = new Lane('plain', either('Plain', 'One token a pass'), false);
+  drafted = new Lane('drafted', either('Drafted', 'In parallel'), true);
   const saved = kept.load('compare', {});
   if (saved.prompt) byId('compare-prompt').value = saved.prompt;
   byId(saved.together ? 'order-together' : 'order-after').checked = true;

@@ -15,6 +15,11 @@ function fill(node, attributes, children) {
 /** el('p', {class: 'note', click: f}, 'text', child): functions become listeners, strings become text. */
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(kSvg, tag), attributes, children);
+/** Words for models that write token by token, and for those that fill blocks: the style sheet shows one of them. */
+export const either = (drafts, blocks) => () =>
+  el('span', {}, el('span', { class: 'for-drafts' }, drafts), el('span', { class: 'for-blocks' }, blocks));
+/** Positions of a block; 0 where tokens come one after another. */
+export const blockSize = () => Number(document.documentElement.dataset.blocks ?? 0);
 export const byId = (id) => document.getElementById(id);
 
 /** Sets text only where it changes, so that readers and selections are left alone. */

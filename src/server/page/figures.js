@@ -1,19 +1,27 @@
-// The panel of figures: acceptance of this session's answers, and what the server says about itself.
+// The panel of figures: acceptance of this session's answers, or tokens of their passes, and what the server says about itself.
 
-import { acceptanceTable, drawAcceptance } from './charts.js';
+import { acceptanceTable, drawAcceptance, drawSettled, settledTable } from './charts.js';
 import { enterKey, fetchStats } from './api.js';
-import { byId, count, fixed, keptForTab, percent, setText, speed } from './dom.js';
+import { blockSize, byId, count, fixed, kept, keptForTab, percent, setText, speed } from './dom.js';
 
 const kPollMs = 1000;
 const kRetryMs = 4000; // while the server does not answer
 
-const empty = () => ({ drafted: [], accepted: [], steps: 0, tokens: 0 });
+const empty = () => ({ drafted: [], accepted: [], settled: [], steps: 0, tokens: 0, blocks: 0 });
 let session = empty();
 let newest = empty();
 
 function redraw() {
-  drawAcceptance(byId('acceptance'), newest, session);
-  acceptanceTable(byId('acceptance-rows'), newest, session);
+  if (blockSize() > 0) {
+    drawSettled(byId('acceptance'), newest.settled, session.settled);
+    settledTable(byId('acceptance-rows'), newest.settled, session.settled);
+  } else {
+    drawAcceptance(byId('acceptance'), newest, session);
+    acceptanceTable(byId('acceptance-rows'), newest, session);
+  }
+  const each = ({ steps, blocks }) => (blocks > 0 ? fixed(steps / blocks, 2) : '–');
+  setText(byId('session-passes'), each(session));
+  setText(byId('newest-passes'), each(newest));
   const sum = (list) => list.reduce((a, b) => a + b, 0);
   setText(byId('session-accepted'), percent(sum(session.accepted), sum(session.drafted)));
   setText(byId('newest-accepted'), percent(sum(newest.accepted), sum(newest.drafted)));
@@ -21,22 +29,46 @@ function redraw() {
   setText(byId('newest-mean'), newest.steps > 0 ? fixed(newest.tokens / newest.steps, 2) : '–');
 }
 
-/** Takes in metrics.speculative_decoding of a finished answer that was drafted. */
-export function addAcceptance(metrics) {
-  if (!metrics || !(metrics.drafted > 0)) return;
-  newest = {
-    drafted: metrics.drafted_per_position ?? [],
-    accepted: metrics.accepted_per_position ?? [],
-    steps: metrics.verify_steps,
-    tokens: metrics.mean_length * metrics.verify_steps,
-  };
-  for (const name of ['drafted', 'accepted']) {
+/** Takes in what the server says about an Answer: its drafts, or the passes that filled its blocks. */
+export function addFigures({ speculation, passes }) {
+  if (passes?.forwards > 0) {
+    newest = { ...empty(), settled: passes.settled_per_forward, steps: passes.forwards, blocks: passes.blocks };
+    newest.tokens = passes.tokens_per_forward * passes.forwards;
+  } else if (speculation?.drafted > 0) {
+    newest = { ...empty(), drafted: speculation.drafted_per_position ?? [], accepted: speculation.accepted_per_position ?? [] };
+    newest.steps = speculation.verify_steps;
+    newest.tokens = speculation.mean_length * speculation.verify_steps;
+  } else {
+    return;
+  }
+  for (const name of ['drafted', 'accepted', 'settled']) {
     newest[name].forEach((n, i) => (session[name][i] = (session[name][i] ?? 0) + n));
   }
-  session.steps += newest.steps;
-  session.tokens += newest.tokens;
+  for (const name of ['steps', 'tokens', 'blocks']) session[name] += newest[name];
   keptForTab.save('acceptance', { session, newest });
   redraw();
+}
+
+/** What kind of model is served decides the page's words. */
+function setBlocks(size) {
+  if (size === blockSize()) return;
+  if (size > 0) document.documentElement.dataset.blocks = size;
+  else delete document.documentElement.dataset.blocks;
+  kept.save('blocks', size);
+  document.dispatchEvent(new Event('blockschange'));
+  redraw();
+}
+
+/** Tokens a pass: of the time since the last look, or of all time while nothing runs. */
+function showPasses(stats, last) {
+  const ran = last && stats.verify_spans > last.spans;
+  const passes = ran ? stats.verify_spans - last.spans : stats.verify_spans;
+  const tokens = ran ? stats.settled - last.settled : stats.settled;
+  setText(byId('stat-passes'), passes > 0 ? fixed(tokens / passes, 2) : '–');
+  setText(byId('stat-passes-of'), `of ${stats.block}`);
+  const share = passes > 0 ? (100 * tokens) / passes / Math.max(1, stats.block) : 0;
+  byId('bar-passes').setAttribute('width', Math.min(100, share).toFixed(2));
+  setText(byId('stat-blocks'), count(stats.blocks));
 }
 
 let before = null; // the last counters, for rates
@@ -56,11 +88,14 @@ function show(stats) {
   const seconds = before ? (now - before.now) / 1000 : 0;
   // A server that was started anew counts from zero.
   const made = before ? Math.max(0, stats.generated_tokens - before.tokens) : 0;
-  before = { now, tokens: stats.generated_tokens };
+  setBlocks(stats.block);
+  showPasses(stats, before);
+  before = { now, tokens: stats.generated_tokens, settled: stats.settled, spans: stats.verify_spans };
   setText(byId('model'), stats.model);
   byId('model').title = `${stats.description} · ${stats.decoder}`;
   setText(byId('stat-description'), stats.description || stats.model);
-  setText(byId('stat-decoder'), stats.max_width > 1 ? `${stats.decoder}, width up to ${stats.max_width}` : stats.decoder);
+  const shape = stats.block > 0 ? `, blocks of ${stats.block}` : stats.max_width > 1 ? `, width up to ${stats.max_width}` : '';
+  setText(byId('stat-decoder'), stats.decoder + shape);
   setText(byId('stat-context'), count(stats.context) + ' tokens');
   setText(byId('stat-version'), stats.version);
   setText(byId('stat-running'), count(stats.running));
@@ -105,7 +140,8 @@ async function poll() {
 
 export function startFigures() {
   const saved = keptForTab.load('acceptance', null);
-  if (saved) ({ session, newest } = saved);
+  if (saved?.session.settled) ({ session, newest } = saved);
+  setBlocks(kept.load('blocks', 0));
   byId('reset-acceptance').addEventListener('click', () => {
     session = empty();
     newest = empty();

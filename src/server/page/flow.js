@@ -1,9 +1,9 @@
-// Writes a streamed text into an element: runs of drafted and plain text, and fenced code in blocks of its own.
+// Writes a streamed text into an element: runs of drafted, settled and plain text, and fenced code in blocks of its own.
 // Everything goes in as text nodes.
 
 import { el } from './dom.js';
 
-const kClasses = ['', 'drafted even', 'drafted odd'];
+const kClasses = ['', 'drafted even', 'drafted odd', 'settled even', 'settled odd'];
 
 export class Flow {
   /** `fences`: whether lines of ``` start and end a code block. */
@@ -23,14 +23,15 @@ export class Flow {
     this.target = null; // where text goes: a paragraph or the code of a block
     this.span = null; // the last run in it
     this.spanKey = '';
+    this.fresh = []; // settled runs since takeFresh()
   }
 
-  /** `kind` 0: plain; 1 and 2: drafted, alternating; `block` tells neighbours of one kind apart. */
-  write(text, kind, block) {
-    if (!this.fences) return this.put(text, kind, block);
+  /** `kind` 0: plain; 1 and 2: drafted, alternating by `block`; 3 and 4: settled by `pass` over their block. */
+  write(text, kind, block, pass = 0) {
+    if (!this.fences) return this.put(text, kind, block, pass);
     let plain = '';
     const flush = () => {
-      if (plain !== '') this.put(plain, kind, block);
+      if (plain !== '') this.put(plain, kind, block, pass);
       plain = '';
     };
     for (const c of text) {
@@ -48,7 +49,7 @@ export class Flow {
       }
       flush();
       if (c === '\n' && this.ticks > 0) this.release();
-      this.held.push({ c, kind, block });
+      this.held.push({ c, kind, block, pass });
       this.lineStart = true;
       if (tick && ++this.ticks === 3) {
         this.info = '';
@@ -62,7 +63,7 @@ export class Flow {
   /** The end of the text: backticks that were held back are shown. */
   end() {
     if (this.ticks > 0) this.release();
-    if (this.info && !this.code) this.put('```' + this.info, 0, 0);
+    if (this.info && !this.code) this.put('```' + this.info, 0, 0, 0);
     this.info = null;
   }
 
@@ -70,7 +71,7 @@ export class Flow {
     const held = this.held;
     this.held = [];
     this.ticks = 0;
-    for (const { c, kind, block } of held) this.put(c, kind, block);
+    for (const { c, kind, block, pass } of held) this.put(c, kind, block, pass);
   }
 
   switchBlock() {
@@ -88,7 +89,14 @@ export class Flow {
     this.spanKey = '';
   }
 
-  put(text, kind, block) {
+  /** Settled runs that were written since the last call. */
+  takeFresh() {
+    const fresh = this.fresh;
+    this.fresh = [];
+    return fresh;
+  }
+
+  put(text, kind, block, pass) {
     if (this.target === null) {
       this.target = el('div', { class: 'prose' });
       this.root.append(this.target);
@@ -97,13 +105,21 @@ export class Flow {
     // No empty lines at the start and after a code block, whose margins are space enough.
     if (!this.code && !this.target.hasChildNodes()) text = text.replace(/^\n+/, '');
     if (text === '') return;
-    const key = kind + '/' + (kind === 0 ? '' : block);
+    const key = kind + '/' + (kind === 0 ? '' : block + '/' + pass);
     if (key === this.spanKey) {
       this.span.appendData(text);
       return;
     }
     this.span = document.createTextNode(text);
     this.spanKey = key;
-    this.target.append(kind === 0 ? this.span : el('span', { class: kClasses[kind] }, this.span));
+    if (kind === 0) return this.target.append(this.span);
+    const run = el('span', { class: kClasses[kind] }, this.span);
+    if (pass > 0) {
+      run.dataset.block = block;
+      run.dataset.pass = pass;
+      run.title = `Settled in pass ${pass} over its block`;
+      this.fresh.push(run);
+    }
+    this.target.append(run);
   }
 }

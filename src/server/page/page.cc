@@ -45,6 +45,9 @@ constexpr char kFiguresJs[] = {
 constexpr char kFlowJs[] = {
 #include "server/page/generated/flow.js.inc"
 };
+constexpr char kFormingJs[] = {
+#include "server/page/generated/forming.js.inc"
+};
 constexpr char kSettingsJs[] = {
 #include "server/page/generated/settings.js.inc"
 };
@@ -73,6 +76,7 @@ constexpr PageFile kFiles[] = {
     {"/dom.js", kScript, view(kDomJs)},
     {"/figures.js", kScript, view(kFiguresJs)},
     {"/flow.js", kScript, view(kFlowJs)},
+    {"/forming.js", kScript, view(kFormingJs)},
     {"/settings.js", kScript, view(kSettingsJs)},
 };
 

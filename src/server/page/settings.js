@@ -1,6 +1,6 @@
 // The request's settings: the form, what it holds, and the body and curl command made of it.
 
-import { byId, copyButton, kept, randomSeed, setText } from './dom.js';
+import { blockSize, byId, copyButton, kept, randomSeed, setText } from './dom.js';
 
 // name in the API, lowest and highest value, whole numbers only
 const kNumbers = [
@@ -10,6 +10,7 @@ const kNumbers = [
   ['min_p', 0, 1, false],
   ['seed', 0, Number.MAX_SAFE_INTEGER, true],
   ['max_tokens', 1, 1e6, true],
+  ['threshold', 0, 1, false],
 ];
 const kDefaults = { max_tokens: '512', format: 'text', speculative: true };
 const kFields = [...kNumbers.map(([name]) => name), 'system', 'stop', 'format', 'schema', 'speculative'];
@@ -55,7 +56,9 @@ function sampling() {
     const { value, problem } = text === '' ? {} : numberOf(text, low, high, whole);
     say(name, problem ?? '');
     if (problem) right = false;
-    else if (value !== undefined) body[name] = value;
+    else if (value === undefined) continue;
+    else if (name !== 'threshold') body[name] = value;
+    else if (blockSize() > 0) body.dllm = { threshold: value };
   }
   const stops = values.stop.split('\n').filter((line) => line !== '');
   say('stop', stops.length > 16 ? 'At most 16 lines' : '');
@@ -134,6 +137,7 @@ export function startSettings({ messagesForCurl, hasKey }) {
   keyed = hasKey;
   write({ ...kDefaults, ...kept.load('settings', {}) });
   byId('settings').addEventListener('input', changed);
+  document.addEventListener('blockschange', refreshCurl);
   byId('settings').addEventListener('submit', (event) => event.preventDefault());
   byId('reset-settings').addEventListener('click', () => {
     write(kDefaults);
