@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "app/answers.h"
+#include "app/block_demo.h"
 #include "app/commands.h"
 #include "app/demo_prompts.h"
 #include "app/figures.h"
@@ -17,6 +18,9 @@
 
 namespace ashlar {
 namespace {
+
+constexpr const char* kBlockModel = "pebble-11m-sdar";
+constexpr size_t kBlockPrompts = 3;
 
 struct DemoOptions {
   SessionOptions session;
@@ -34,6 +38,10 @@ struct Road {
   std::vector<double> seconds;  // best of all rounds, from the first token to the end
   bool repeats = true;          // every round gave the same tokens
 };
+
+void print_heading(const std::string& text, bool color) {
+  std::printf("\n%s== %s ==%s\n", color ? "\033[1m" : "", text.c_str(), color ? "\033[0m" : "");
+}
 
 class DemoPrinter final : public AnswerListener {
  public:
@@ -71,12 +79,7 @@ class Demo {
 
   AnswerJob job_of(size_t prompt) const {
     AnswerJob job;
-    job.request.prompt = !prompts_[prompt].ids.empty()  ? prompts_[prompt].ids
-                         : session_.has_chat_template() ? session_.encode_chat(prompts_[prompt].messages)
-                                                        : session_.encode_raw(prompts_[prompt].text);
-    job.request.sampling = options_.sampling;
-    job.request.max_tokens = options_.max_tokens;
-    job.request.stop_ids = session_.config().stop_ids;
+    job.request = demo_request(session_, prompts_[prompt], options_.sampling, options_.max_tokens);
     return job;
   }
 
@@ -181,9 +184,7 @@ class Demo {
     return identical;
   }
 
-  void heading(const std::string& text) const {
-    std::printf("\n%s== %s ==%s\n", color_ ? "\033[1m" : "", text.c_str(), color_ ? "\033[0m" : "");
-  }
+  void heading(const std::string& text) const { print_heading(text, color_); }
 
   const DemoOptions& options_;
   Session& session_;
@@ -191,6 +192,35 @@ class Demo {
   bool color_;
   Road plain_, drafted_;
 };
+
+// A model that fills blocks, against itself.
+void show_blocks(const DemoOptions& options, Session& session, const std::vector<Prompt>& prompts) {
+  BlockDemoOptions blocks;
+  blocks.sampling = options.sampling;
+  blocks.max_tokens = options.max_tokens;
+  blocks.rounds = options.rounds;
+  blocks.color = use_color(options.color, STDOUT_FILENO);
+  if (is_terminal(STDOUT_FILENO)) blocks.pause = std::chrono::milliseconds(60);
+  print_heading("block diffusion with " + folder_name(session.choice().model) +
+                    (blocks.pause.count() > 0 ? ", in slow motion" : ""),
+                blocks.color);
+  demo_blocks(session, prompts, blocks);
+}
+
+// The bundled one, where it is there: it is only shown with the other bundled model.
+void show_bundled_blocks(const DemoOptions& options, std::vector<Prompt> prompts) {
+  if (!options.session.model.empty() || !options.session.drafter.empty()) return;
+  DemoOptions own = options;
+  own.session.drafter = "none";
+  own.session.quiet = true;
+  try {
+    own.session.model = locate_models(kBlockModel, "none", model_roots()).model.string();
+  } catch (const Error&) {
+    return;  // not installed
+  }
+  prompts.resize(std::min(prompts.size(), kBlockPrompts));
+  show_blocks(own, *open_session(own.session), prompts);
+}
 
 void demo(DemoOptions& options) {
   options.session.engine.max_sequences = 4;
@@ -201,11 +231,15 @@ void demo(DemoOptions& options) {
   if (prompts.empty()) {
     for (const char* text : kDemoPrompts) prompts.push_back(make_prompt(text, ""));
   }
-  const std::unique_ptr<Session> session = open_session(options.session);
+  std::unique_ptr<Session> session = open_session(options.session);
+  const InterruptScope scope;
+  if (session->config().diffusion) return show_blocks(options, *session, prompts);
   if (!session->has_drafter())
     throw Error("demo", "there is no drafter to compare plain decoding with; name one with --drafter");
-  const InterruptScope scope;
-  if (!Demo(options, *session, std::move(prompts)).run()) {
+  const bool identical = Demo(options, *session, prompts).run();
+  session.reset();  // its memory
+  if (identical) show_bundled_blocks(options, std::move(prompts));
+  if (!identical) {
     print_error("plain decoding and drafting gave different tokens; this must never happen, please report it");
     throw CLI::RuntimeError(1);
   }

@@ -326,6 +326,7 @@ case_demo() {
   out_has "identical: yes"
   grep -qE '^speed-up: [0-9]+\.[0-9]x$' "$work/out" || fail "no speed-up"
   out_has "mean acceptance length: "
+  grep -qE '^tokens per forward: [0-9.]+, [0-9]+ tokens/s; one token per forward: ' "$work/out" || fail "no blocks"
   expect 0 "$ashlar" demo -n 12 --rounds 2 --temperature 0.7 --prompt "What is a harbour?"
   out_has "identical: yes"
   expect 1 "$ashlar" demo --drafter none

@@ -1,4 +1,5 @@
 #include "app/figures.h"
+#include "app/block_demo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,6 +69,20 @@ TEST(Tinted, OnlyDraftsInColour) {
   EXPECT_EQ(tinted("x", true, false), "x");
   EXPECT_EQ(tinted("x", false, true), "x");
   EXPECT_EQ(tinted("x", true, true), "\033[36mx\033[0m");
+}
+
+TEST(BlockFrames, PositionsFillInTheOrderOfTheirPasses) {
+  int columns = 0;
+  const std::vector<std::string> frames = block_frames({{"The", 0}, {" \u00fc", 2}, {"\n", 0}, {"", 1}}, &columns);
+  EXPECT_EQ(columns, 6);
+  const std::string shade = "\u2591";
+  const auto shades = [&](int n) {
+    std::string out;
+    for (int i = 0; i < n; ++i) out += shade;
+    return out;
+  };
+  EXPECT_THAT(frames,
+              ElementsAre(shades(6), "The" + shades(2) + "\u21b5", "The" + shades(2) + "\u21b5", "The \u00fc\u21b5"));
 }
 
 }  // namespace
