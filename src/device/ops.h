@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/routing.h"
+#include "device/row_statistics.h"
 #include "device/rows.h"
 #include "device/tensor.h"
 
@@ -80,6 +81,10 @@ class Ops {
   /// ids[r] = the column in which x[r] W^T + bias is highest, the lowest of equals; values that are not numbers never
   /// win (0 if nothing else is there). Compares the bits that linear() gives. x: [rows, k].
   virtual void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) = 0;
+
+  /// out[r] = statistics of x[r] W^T + bias without column `without` (-1: of all), as row_statistics() gives them for
+  /// the bits of linear(). x: [rows, k].
+  virtual void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) = 0;
 
   /// out[r][i] = silu(y[i]) * y[width + i] of y = x[r] W^T + bias, with a weight of pack_gated(). x: [rows, k], out:
   /// [rows, width]. out must not overlap x.

@@ -57,6 +57,10 @@ void Model::head_argmax(Tensor hidden, int32_t* ids) const {
   ops_.linear_argmax(head_ ? *head_ : *embedding_, hidden, ids);
 }
 
+void Model::head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const {
+  ops_.linear_statistics(head_ ? *head_ : *embedding_, hidden, without, out);
+}
+
 size_t Model::weight_bytes() const {
   return stack_.weight_bytes() + embedding_->bytes() + (head_ ? head_->bytes() : 0);
 }

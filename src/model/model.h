@@ -32,6 +32,9 @@ class Model {
   /// The index of the highest logit of each row, the lowest of equals, without the logits reaching memory.
   void head_argmax(Tensor hidden, int32_t* ids) const;
 
+  /// Statistics of each row's logits without that of id `without`, which never reach memory either.
+  void head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const;
+
   const Weight& embedding() const { return *embedding_; }
   size_t weight_bytes() const;
   Ops& ops() const { return ops_; }

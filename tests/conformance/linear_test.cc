@@ -132,6 +132,16 @@ TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
           }
           ASSERT_EQ(ids[static_cast<size_t>(r)], want) << shape.n << " " << rows << " " << r;
         }
+        std::vector<RowStatistics> statistics(static_cast<size_t>(rows));
+        const int32_t without = rows == 16 ? -1 : shape.n / 2;
+        cpu->linear_statistics(*packed, x.view(), without, statistics.data());
+        for (int32_t r = 0; r < rows; ++r) {
+          if (without >= 0) logits.row(r)[without] = -INFINITY;
+          const RowStatistics want = row_statistics(logits.row(r), shape.n);
+          ASSERT_EQ(std::memcmp(&statistics[static_cast<size_t>(r)], &want, sizeof want), 0)
+              << shape.n << " " << rows << " " << r << ": " << statistics[static_cast<size_t>(r)].best << " for "
+              << want.best;
+        }
       }
     }
   }

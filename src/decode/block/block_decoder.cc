@@ -89,7 +89,7 @@ void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   logits_ = std::make_unique<LogitsBuffer>(model_.ops(), kLogitRows, vocab());
   blocks_.resize(limits.max_slots);
   work_.reserve(limits.max_spans);
-  jobs_.reserve(static_cast<size_t>(limits.max_spans) * block_);
+  statistics_.resize(kLogitRows);
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
 }
@@ -213,60 +213,81 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   for (int32_t i = 0; work.denoises && i < block.n; ++i) add(block.ids[i], block.start + i, block.end());
 }
 
+// Spans whose rows are judged by their statistics alone and spans that need logits take turns, as they come.
 void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times) {
-  struct Chunk {
-    BlockDecoder* self;
-    const StepPlan* plan;
-    SlotTable* slots;
-    Tensor logits;
-    int32_t first_output;
-  };
+  const auto plain = [&](size_t i) { return is_plain(slots[plan.spans[i].slot], candidate_options(*work_[i].block)); };
   for (size_t first = 0; first < work_.size();) {
+    if (work_[first].n_outputs == 0) {
+      ++first;
+      continue;
+    }
+    const bool by_statistics = plain(first);
     size_t last = first;
     int32_t rows = 0;
-    jobs_.clear();
     for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
-      const Work& work = work_[last];
-      rows += work.n_outputs;
-      if (work.n_outputs == 0) continue;
-      const auto span = static_cast<int32_t>(last);
-      if (is_plain(slots[plan.spans[last].slot], candidate_options(*work.block))) {
-        for (int32_t i = 0; i < work.n_outputs; ++i) jobs_.push_back({span, i, 1});
-      } else {
-        jobs_.push_back({span, 0, work.n_outputs});
-      }
+      if (work_[last].n_outputs > 0 && plain(last) != by_statistics) break;
+      rows += work_[last].n_outputs;
     }
     const int64_t begin = now_ns();
-    Chunk chunk = {this, &plan, &slots, logits_->rows(rows), work_[first].first_output};
-    if (rows > 0) {
-      model_.head({hidden.row(chunk.first_output), rows, hidden.cols, hidden.stride}, chunk.logits);
+    const Tensor outputs = {hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride};
+    if (by_statistics) {
+      model_.head_statistics(outputs, diffusion_.mask_id, statistics_.data());
+    } else {
+      model_.head(outputs, logits_->rows(rows));
     }
     const int64_t headed = now_ns();
-    model_.ops().for_each(
-        static_cast<int32_t>(jobs_.size()),
-        [](void* context, int32_t i) {
-          const auto* c = static_cast<const Chunk*>(context);
-          const Job& job = c->self->jobs_[i];
-          const int32_t row = c->self->work_[job.span].first_output + job.first - c->first_output;
-          c->self->run_job(job, (*c->slots)[c->plan->spans[job.span].slot], c->logits.row(row));
-        },
-        &chunk);
+    if (by_statistics) {
+      for (size_t i = first; i < last; ++i)
+        take_statistics(work_[i], work_[i].first_output - work_[first].first_output);
+    } else {
+      choose(plan, slots, first, last);
+    }
     times.verify_ns += headed - begin;
     times.sample_ns += now_ns() - headed;
     first = last;
   }
 }
 
-void BlockDecoder::run_job(const Job& job, const Slot& slot, float* logits) {
-  const Work& work = work_[job.span];
-  Positions left = work.wanted;
-  for (int32_t i = 0; i < job.first; ++i) left &= left - 1;
+void BlockDecoder::take_statistics(const Work& work, int32_t row) {
+  if (work.block == nullptr) return;
+  Block& block = *work.block;
+  for (Positions left = work.wanted; left != 0; left &= left - 1, ++row) {
+    const int32_t i = lowest(left);
+    block.statistics[i] = statistics_[row];
+    block.candidates[i] = statistics_[row].best;
+    block.confidence[i] = statistics_[row].p_best;
+  }
+}
+
+// Candidates of spans [first, last), whose logits are in the buffer.
+void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, size_t first, size_t last) {
+  struct Context {
+    BlockDecoder* self;
+    const StepPlan* plan;
+    SlotTable* slots;
+    size_t first;
+  } context = {this, &plan, &slots, first};
+  model_.ops().for_each(
+      static_cast<int32_t>(last - first),
+      [](void* pointer, int32_t i) {
+        const auto& c = *static_cast<const Context*>(pointer);
+        const size_t span = c.first + i;
+        const Work& work = c.self->work_[span];
+        if (work.n_outputs == 0) return;
+        const int32_t row = work.first_output - c.self->work_[c.first].first_output;
+        c.self->choose_span(span, (*c.slots)[c.plan->spans[span].slot], c.self->logits_->rows(row + 1).row(row));
+      },
+      &context);
+}
+
+void BlockDecoder::choose_span(size_t index, const Slot& slot, float* logits) {
+  const Work& work = work_[index];
   const int32_t next = slot.constraint != nullptr ? lowest(work.block->holes) : -1;
   const CandidateOptions options = candidate_options(*work.block);
-  for (int32_t i = 0; i < job.n; ++i, left &= left - 1, logits += vocab()) {
+  for (Positions left = work.wanted; left != 0; left &= left - 1, logits += vocab()) {
     const int32_t position = lowest(left);
     if (slot.constraint != nullptr && position != next) continue;  // filled from left to right
-    find_candidate(*work.block, position, position == next, slot, options, logits, scratch_[job.span]);
+    find_candidate(*work.block, position, position == next, slot, options, logits, scratch_[index]);
   }
 }
 

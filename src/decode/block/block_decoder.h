@@ -50,11 +50,6 @@ class BlockDecoder final : public Decoder {
     bool saw_final = false;  // the pass saw the block as it stays
     Positions wanted = 0;    // positions of the block whose rows are outputs, in order
   };
-  // Rows of logits that one worker handles.
-  struct Job {
-    int32_t span;
-    int32_t first, n;  // among the span's outputs
-  };
 
   RuleSpec spec_for(const MethodChoice& choice) const;
   CandidateOptions candidate_options(const Block& block) const;
@@ -63,7 +58,9 @@ class BlockDecoder final : public Decoder {
   void add_block(const Span& span, const Slot& slot, Work& work);
   void force(Block& block, Slot& slot);
   void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times);
-  void run_job(const Job& job, const Slot& slot, float* logits);
+  void take_statistics(const Work& work, int32_t row);
+  void choose(const StepPlan& plan, SlotTable& slots, size_t first, size_t last);
+  void choose_span(size_t index, const Slot& slot, float* logits);
   Verdict judge(Block& block, const Slot& slot) const;
   void settle(Work& work, Slot& slot, SpanResult& result);
   void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;
@@ -79,10 +76,10 @@ class BlockDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::vector<Block> blocks_;  // per slot
-  std::vector<Work> work_;     // as the plan's spans
-  std::vector<Job> jobs_;
-  std::vector<SamplerScratch> scratch_;  // per span
+  std::vector<Block> blocks_;              // per slot
+  std::vector<Work> work_;                 // as the plan's spans
+  std::vector<RowStatistics> statistics_;  // of a chunk of rows
+  std::vector<SamplerScratch> scratch_;    // per span
 };
 
 }  // namespace ashlar

@@ -96,7 +96,7 @@ void CpuOps::pack_own(const LinearKernels& kernels, LinearCall& call, int32_t wo
 }
 
 template <class Body>
-void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body) {
+void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together) {
   ASHLAR_CHECK_EQ(x.cols, weight.k());
   if (x.rows == 0) return;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
@@ -115,7 +115,8 @@ void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body) 
   const int32_t block_group = std::max(1, kRowsPerPanel / kernels.block_rows);
   const int32_t groups = (call.blocks + block_group - 1) / block_group;
   const int32_t panels = weight.panels();
-  const int32_t panel_chunk = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
+  const int32_t wanted = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
+  const auto panel_chunk = static_cast<int32_t>(round_up(wanted, together));
   const int32_t panel_chunks = (panels + panel_chunk - 1) / panel_chunk;
   // By value: a worker then fetches what it needs from the caller's core at once, not pointer by pointer.
   const auto piece = [=, this, &kernels](int32_t item, int32_t worker) {
@@ -208,6 +209,42 @@ void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
       if (better(found[worker * stride + row], best)) best = found[worker * stride + row];
     }
     ids[row] = best.column;
+  }
+}
+
+void CpuOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) {
+  const PackedWeight& w = as_packed(weight);
+  ASHLAR_CHECK(!w.gated());
+  constexpr int32_t kPanels = RowFold::kTile / kPanelColumns;
+  const int64_t floats = int64_t{RowFold::kTile} * x.rows + kApart;
+  float* products = products_.floats(floats * pool_.size());
+  const int32_t tiles = (w.panels() + kPanels - 1) / kPanels;
+  if (folds_.size() < static_cast<size_t>(tiles) * x.rows) folds_.resize(static_cast<size_t>(tiles) * x.rows);
+  RowFold* folds = folds_.data();
+  const Panels all(w, kernels_of(kernels_, w), w.n());
+  for_pieces(
+      w, x,
+      [=](LinearCall part, int32_t panel, int32_t worker) {
+        const int32_t last = panel + part.panels;
+        part.out = products + worker * floats;
+        part.out_stride = RowFold::kTile;
+        for (; panel < last; panel += kPanels) {
+          all.multiply(panel, std::min(kPanels, last - panel), part);
+          const int32_t column = panel * kPanelColumns;
+          for (int32_t row = part.block_row(part.first_block); row < part.block_row(part.last_block); ++row) {
+            float* values = part.out + int64_t{row} * RowFold::kTile;
+            if (without >= column && without < column + part.columns) {
+              values[without - column] = -std::numeric_limits<float>::infinity();
+            }
+            folds[int64_t{row} * tiles + panel / kPanels] = RowFold(values, column, part.columns);
+          }
+        }
+      },
+      kPanels);
+  for (int32_t row = 0; row < x.rows; ++row) {
+    RowFold fold;
+    for (int32_t tile = 0; tile < tiles; ++tile) fold.add(folds[int64_t{row} * tiles + tile]);
+    out[row] = fold.finish();
   }
 }
 

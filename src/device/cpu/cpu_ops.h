@@ -43,6 +43,7 @@ class CpuOps final : public Ops {
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
   void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
+  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
   void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
@@ -76,9 +77,9 @@ class CpuOps final : public Ops {
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
   /// Cuts the product of rows and weight into pieces and calls body(part, first_panel, worker) for each: rows of blocks
   /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its
-  /// stride and add are for the body to fill in.
+  /// stride and add are for the body to fill in. Pieces begin at multiples of `together` panels.
   template <class Body>
-  void for_pieces(const PackedWeight& weight, Tensor x, const Body& body);
+  void for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together = 1);
   /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
   /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
@@ -97,8 +98,9 @@ class CpuOps final : public Ops {
   AttentionPlan plan_;
   Scratch attention_scratch_;
   Scratch states_;
-  Scratch products_;  ///< of each worker: products that are used up where they arise
-  Scratch highest_;   ///< of each worker: the Highest of each row
+  Scratch products_;            ///< of each worker: products that are used up where they arise
+  Scratch highest_;             ///< of each worker: the Highest of each row
+  std::vector<RowFold> folds_;  ///< of each row: those of its tiles
   ExpertPlan expert_plan_;
   Scratch expert_floats_;
 };

@@ -139,6 +139,15 @@ class RefOps final : public Ops {
     }
   }
 
+  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
+    std::vector<float> row(static_cast<size_t>(weight.n()));
+    for (int32_t r = 0; r < x.rows; ++r) {
+      linear(weight, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
+      if (without >= 0) row[static_cast<size_t>(without)] = -std::numeric_limits<float>::infinity();
+      out[r] = row_statistics(row.data(), weight.n());
+    }
+  }
+
   void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override {
     ASHLAR_CHECK_EQ(2 * out.cols, gate_up.n());
     std::vector<float> row(static_cast<size_t>(gate_up.n()));
