@@ -31,7 +31,8 @@ std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, in
 
 const RuleKind kLowConfidenceRule = {{"low_confidence",
                                       "every hole above the threshold, at least the most confident one",
-                                      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"}}},
+                                      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"}},
+                                      {"low_confidence_dynamic"}},
                                      make};
 
 }  // namespace ashlar

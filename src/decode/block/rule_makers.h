@@ -12,6 +12,14 @@ struct RuleKind {
   std::unique_ptr<UnmaskRule> (*make)(const std::map<std::string, double>& values, int32_t block);
 };
 
+extern const RuleKind kCreditRule;
+extern const RuleKind kEntropyBoundRule;
+extern const RuleKind kFactorRule;
+extern const RuleKind kHierarchyRule;
+extern const RuleKind kJointThresholdRule;
+extern const RuleKind kKlassRule;
 extern const RuleKind kLowConfidenceRule;
+extern const RuleKind kSequentialRule;
+extern const RuleKind kStaticRule;
 
 }  // namespace ashlar

@@ -54,7 +54,6 @@ class UnmaskRule {
   virtual ~UnmaskRule() = default;
   /// Whether settled tokens may change until the block is finished.
   virtual bool edits() const { return false; }
-  virtual bool wants_entropy() const { return false; }
   /// Subtracted from the logit of the token that stands before a position, against stutter.
   virtual float repeat_penalty() const { return 0; }
   /// A pure function of its arguments. Where not to edit or finish, it settles at least one open position.

@@ -1,0 +1,61 @@
+// Settles holes by a threshold and goes on correcting settled tokens until a pass changes nothing (LLaDA2.1's joint
+// mask-to-token and token-to-token decoding; SGLang's JointThreshold). Each pass with holes settles one at least, and
+// at most max_post_edit_steps passes edit a full block, so a block of B positions takes B + max_post_edit_steps + 1
+// passes at most even if two tokens replace each other for ever.
+
+#include "decode/block/rule_makers.h"
+
+namespace ashlar {
+namespace {
+
+class JointThreshold final : public UnmaskRule {
+ public:
+  explicit JointThreshold(const std::map<std::string, double>& values)
+      : threshold_(static_cast<float>(values.at("threshold"))),
+        edit_threshold_(static_cast<float>(values.at("edit_threshold"))),
+        max_post_edit_steps_(static_cast<int32_t>(values.at("max_post_edit_steps"))),
+        penalty_(static_cast<float>(values.at("penalty_lambda"))) {}
+
+  bool edits() const override { return true; }
+  float repeat_penalty() const override { return penalty_; }
+
+  Verdict judge(const BlockView& block, RuleMemory& memory) const override {
+    Verdict verdict;
+    if (block.holes == 0 && ++memory.total > max_post_edit_steps_) {
+      verdict.finished = true;
+      return verdict;
+    }
+    for (int32_t i = 0; i < block.n; ++i) {
+      const Positions here = Positions{1} << i;
+      if (has(block.open, i) && block.confidence[i] > threshold_) verdict.settle |= here;
+      if (has(block.settled, i) && block.candidates[i] != block.ids[i] && block.confidence[i] > edit_threshold_) {
+        verdict.edit |= here;
+      }
+    }
+    if (verdict.settle == 0 && block.open != 0) verdict.settle = Positions{1} << most_confident(block, block.open);
+    verdict.finished = block.holes == 0 && verdict.edit == 0;
+    return verdict;
+  }
+
+ private:
+  float threshold_, edit_threshold_;
+  int32_t max_post_edit_steps_;
+  float penalty_;
+};
+
+std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+  return std::make_unique<JointThreshold>(values);
+}
+
+}  // namespace
+
+const RuleKind kJointThresholdRule = {
+    {"joint_threshold",
+     "every hole above the threshold, at least one, and corrections of settled tokens until none is left",
+     {{"threshold", 0.5, 0.0, 1.0, "settle tokens more likely than this"},
+      {"edit_threshold", 0.0, 0.0, 1.0, "replace settled tokens by others more likely than this; 1: never"},
+      {"max_post_edit_steps", 16, 0, 1000, "most passes that correct a full block", true},
+      {"penalty_lambda", 0.0, 0.0, 100.0, "taken from the logit of the token before a position, against stutter"}}},
+    make};
+
+}  // namespace ashlar

@@ -1,0 +1,40 @@
+// Settles a fixed number of holes a pass from left to right (SDAR's sequential). With one position a pass it is what
+// other rules are compared with.
+
+#include "decode/block/even_share.h"
+#include "decode/block/rule_makers.h"
+
+namespace ashlar {
+namespace {
+
+class Sequential final : public UnmaskRule {
+ public:
+  Sequential(int32_t block, int32_t steps) : block_(block), steps_(steps) {}
+
+  Verdict judge(const BlockView& block, RuleMemory&) const override {
+    Verdict verdict;
+    Positions left = block.open;
+    for (int32_t n = even_share(block_, steps_, block.pass); n > 0 && left != 0; --n) {
+      verdict.settle |= left & -left;
+      left &= left - 1;
+    }
+    return verdict;
+  }
+
+ private:
+  int32_t block_, steps_;
+};
+
+std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t block) {
+  return std::make_unique<Sequential>(block, static_cast<int32_t>(values.at("steps")));
+}
+
+}  // namespace
+
+const RuleKind kSequentialRule = {
+    {"sequential",
+     "the next holes from left to right, as many in each pass as fill a block in the given number of them",
+     {{"steps", 0, 0, kMaxWidth, "passes over a block; 0: one position a pass", true}}},
+    make};
+
+}  // namespace ashlar

@@ -1,0 +1,296 @@
+// Unmasking rules on blocks written down by hand, against what their papers say.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "decode/block/candidates.h"
+#include "decode/block/rules.h"
+
+namespace ashlar::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A block after a pass; position i gets candidate 100 + i.
+struct FakeBlock {
+  explicit FakeBlock(std::vector<float> confidences) : confidence(std::move(confidences)) {
+    const size_t n = confidence.size();
+    ids.assign(n, 7);
+    statistics.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      candidates.push_back(static_cast<int32_t>(100 + i));
+      statistics[i].best = candidates[i];
+      statistics[i].p_best = confidence[i];
+    }
+    view.n = static_cast<int32_t>(n);
+    view.open = view.holes = first_positions(view.n);
+  }
+
+  Verdict judge(const UnmaskRule& rule) {
+    view.ids = ids.data();
+    view.candidates = candidates.data();
+    view.confidence = confidence.data();
+    view.statistics = statistics.data();
+    return rule.judge(view, memory);
+  }
+  // Judges and does what the verdict says, as the decoder would.
+  Verdict step(const UnmaskRule& rule) {
+    const Verdict verdict = judge(rule);
+    for (int32_t i = 0; i < view.n; ++i) {
+      if (has(verdict.settle | verdict.edit, i)) ids[i] = candidates[i];
+    }
+    view.holes &= ~verdict.settle;
+    view.open = view.holes;
+    view.settled |= verdict.settle;
+    ++view.pass;
+    return verdict;
+  }
+  // What low-confidence rules get to see at 7 of 8 positions settled.
+  void leave_open(Positions positions) { view.open = view.holes = positions; }
+
+  BlockView view;
+  RuleMemory memory;
+  std::vector<float> confidence;
+  std::vector<int32_t> ids, candidates;
+  std::vector<RowStatistics> statistics;
+};
+
+std::unique_ptr<UnmaskRule> rule_of(const std::string& name, std::map<std::string, double> values = {}, int32_t n = 8) {
+  return make_rule({name, std::move(values)}, n);
+}
+
+Positions at(std::initializer_list<int32_t> positions) {
+  Positions bits = 0;
+  for (const int32_t i : positions) bits |= Positions{1} << i;
+  return bits;
+}
+
+TEST(LowConfidence, AboveTheThresholdNotAtIt) {
+  const auto rule = rule_of("low_confidence", {{"threshold", 0.75}});
+  EXPECT_EQ(FakeBlock({0.75F, 0.76F, 0.2F, 0.9F}).judge(*rule).settle, at({1, 3}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.2F}).judge(*rule).settle, at({0}));  // the best where none is above
+}
+
+TEST(LowConfidence, TiesGoToTheLowestAndClosedPositionsTakeNoPart) {
+  const auto rule = rule_of("low_confidence");
+  FakeBlock block({0.5F, 0.5F, 0.5F, 0.99F});
+  block.leave_open(at({1, 2}));
+  EXPECT_EQ(block.judge(*rule).settle, at({1}));
+}
+
+TEST(Schedules, SumToTheBlockRemainderFirst) {
+  for (const char* name : {"static", "sequential"}) {
+    for (int32_t n = 1; n <= kMaxWidth; ++n) {
+      for (int32_t steps = 1; steps <= n; ++steps) {
+        const auto rule = rule_of(name, {{"steps", steps}}, n);
+        FakeBlock block(std::vector<float>(n, 0.5F));
+        int32_t before = n;
+        for (int32_t pass = 0; pass < steps; ++pass) {
+          const int32_t settled = count(block.step(*rule).settle);
+          EXPECT_TRUE(settled == n / steps || settled == n / steps + 1);
+          EXPECT_LE(settled, before);
+          before = settled;
+        }
+        ASSERT_EQ(block.view.holes, 0U) << name << " " << n << " in " << steps;
+      }
+    }
+  }
+}
+
+TEST(Schedules, TakeTheBestOrTheNext) {
+  const std::vector<float> confidence = {0.1F, 0.4F, 0.9F, 0.4F};
+  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("static", {{"steps", 2}}, 4)).settle, at({1, 2}));
+  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("sequential", {{"steps", 2}}, 4)).settle, at({0, 1}));
+  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("static", {}, 4)).settle, at({2}));
+  // A block that the prompt has begun: fewer holes than a share.
+  FakeBlock block(confidence);
+  block.leave_open(at({3}));
+  EXPECT_EQ(block.judge(*rule_of("static", {{"steps", 1}}, 4)).settle, at({3}));
+}
+
+TEST(EntropyBound, SumsWhatWasTakenBefore) {
+  const auto settled = [](double gamma, std::vector<float> entropies) {
+    FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
+    for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
+    return block.judge(*rule_of("entropy_bound", {{"gamma", gamma}})).settle;
+  };
+  EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));  // 0.25 before the third: still at the bound
+  EXPECT_EQ(settled(0.24, {3, 0.125F, 0.125F, 2}), at({1, 2}));
+  EXPECT_EQ(settled(0, {3, 2, 2}), at({1}));
+  EXPECT_EQ(settled(0, {0, 5, 0}), at({0, 1, 2}));  // certain ones cost nothing
+}
+
+TEST(Factor, TheMoreAtOnceTheSurer) {
+  const auto rule = rule_of("factor", {{"factor", 1}});
+  EXPECT_EQ(FakeBlock({0.1F, 0.2F}).judge(*rule).settle, at({1}));  // bounds 1/2, 2/3, 3/4, ...
+  EXPECT_EQ(FakeBlock({0.75F, 0.3F, 0.8F}).judge(*rule).settle, at({0, 2}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.75F, 0.75F, 0.75F}).judge(*rule).settle, at({0, 1, 2}));
+  EXPECT_EQ(FakeBlock({0.66F, 0.66F}).judge(*rule).settle, at({0}));
+}
+
+TEST(JointThreshold, EditsWhatIsSettledAndNeverThePrompt) {
+  const auto rule = rule_of("joint_threshold", {{"threshold", 0.5}, {"edit_threshold", 0.25}});
+  FakeBlock block({0.9F, 0.25F, 0.3F, 0.5F, 0.6F});
+  block.leave_open(at({3, 4}));
+  block.view.settled = at({1, 2});
+  const Verdict verdict = block.judge(*rule);
+  EXPECT_EQ(verdict.settle, at({4}));
+  EXPECT_EQ(verdict.edit, at({2}));
+  EXPECT_FALSE(verdict.finished);
+}
+
+TEST(JointThreshold, IsFinishedWhenAFullBlockStaysAsItIs) {
+  const auto rule = rule_of("joint_threshold");
+  FakeBlock block({0.9F, 0.9F});
+  EXPECT_FALSE(block.step(*rule).finished);
+  const Verdict last = block.step(*rule);
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.settle | last.edit, 0U);
+}
+
+TEST(JointThreshold, TwoCyclesEnd) {
+  for (const int32_t edits : {0, 3, 16}) {
+    const int32_t n = 8;
+    const auto rule = rule_of("joint_threshold", {{"max_post_edit_steps", edits}});
+    FakeBlock block(std::vector<float>(n, 0.1F));
+    int32_t passes = 0;
+    for (bool finished = false; !finished; ++passes) {
+      ASSERT_LE(passes, n + edits);
+      for (int32_t& candidate : block.candidates) candidate ^= 1;  // each pass wants another token everywhere
+      finished = block.step(*rule).finished;
+    }
+    EXPECT_EQ(passes, n + edits + 1);
+    EXPECT_EQ(block.view.holes, 0U);
+  }
+}
+
+TEST(Hierarchy, OneOfEachRunThatIsGoodEnough) {
+  const auto rule = rule_of("hierarchy", {{"threshold", 0.9}, {"low_threshold", 0.4}});
+  FakeBlock block({0.5F, 0.45F, 0.99F, 0.4F, 0.3F, 0.99F, 0.7F, 0.95F});
+  block.leave_open(at({0, 1, 3, 4, 6, 7}));
+  EXPECT_EQ(block.judge(*rule).settle, at({0, 7}));  // 0.4 is not above 0.4
+  FakeBlock poor({0.1F, 0.2F, 0.2F});
+  EXPECT_EQ(poor.judge(*rule).settle, at({1}));
+  FakeBlock wide(std::vector<float>(kMaxWidth, 0.5F));
+  EXPECT_EQ(wide.judge(*rule).settle, at({0}));
+}
+
+TEST(Klass, WantsTheSameDistributionTwice) {
+  const auto rule = rule_of("klass", {{"threshold", 0.9}, {"kl_threshold", 0.01}});
+  FakeBlock block({0.95F, 0.95F, 0.95F, 0.8F});
+  EXPECT_EQ(block.judge(*rule).settle, at({0}));  // nothing is known to be stable yet
+  block.statistics[1].best = 5;                   // another token leads
+  block.statistics[2].p_best = 0.99F;             // d(0.99 || 0.95) = 0.025
+  EXPECT_EQ(block.judge(*rule).settle, at({0}));
+  EXPECT_EQ(block.judge(*rule).settle, at({0, 1, 2}));  // the fourth is stable and not confident
+}
+
+TEST(Klass, HistoryIsInARow) {
+  const auto rule = rule_of("klass", {{"history", 2}});
+  FakeBlock block({0.95F, 0.96F});
+  EXPECT_EQ(block.judge(*rule).settle, at({1}));
+  EXPECT_EQ(block.judge(*rule).settle, at({1}));
+  EXPECT_EQ(block.judge(*rule).settle, at({0, 1}));
+}
+
+TEST(Credit, GrowsWhileOneTokenLeads) {
+  const auto rule = rule_of("credit");
+  // C = 0.75^0.2 = 0.9441 and odds 3 (1 + C)^0.7: 0.8269; then C = 0.8 C + 0.9441: 0.8574, 0.8738, 0.8840, 0.8908,
+  // 0.8956, 0.8990, 0.9016.
+  FakeBlock block({0.75F, 0.75F});
+  int32_t passes = 1;
+  while (block.judge(*rule).settle != at({0, 1})) ASSERT_LT(++passes, 20);
+  EXPECT_EQ(passes, 8);
+  block.statistics[1].best = block.candidates[1] = 5;
+  EXPECT_EQ(block.judge(*rule).settle, at({0}));
+}
+
+// The row of a position of a block of 2 behind token 1; the mask is id 3.
+Block candidate_of(std::vector<float> logits, const CandidateOptions& options, int32_t i = 0) {
+  Block block;
+  block.open(2, 2, 3);
+  block.before[1] = 1;
+  Slot slot;
+  SamplerScratch scratch;
+  scratch.reserve(4);
+  find_candidate(block, i, false, slot, options, logits.data(), scratch);
+  return block;
+}
+
+TEST(Candidates, TheMaskIsNoCandidateAndHasNoMass) {
+  const Block block = candidate_of({1, 1, 0, 50}, {4, 3, 0});
+  EXPECT_EQ(block.candidates[0], 0);  // the lowest of two
+  const double p = std::exp(1.0) / (2 * std::exp(1.0) + 1);
+  EXPECT_NEAR(block.confidence[0], p, 1e-6);
+  EXPECT_NEAR(block.statistics[0].entropy, -2 * p * std::log(p) - (1 - 2 * p) * std::log(1 - 2 * p), 1e-6);
+}
+
+TEST(Candidates, RepeatingTheTokenBeforeCosts) {
+  EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0}).candidates[0], 1);
+  EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0.75F}).candidates[0], 2);
+  EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0.75F}, 1).candidates[1], 1);  // a hole stands before it
+}
+
+// Whatever a model says, a block is filled or ends within its positions and edits.
+TEST(AllRules, SettleSomethingInEachPassOrEnd) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> uniform;
+  for (const RuleDescription& description : rule_descriptions()) {
+    for (int round = 0; round < 200; ++round) {
+      const int32_t n = 1 + static_cast<int32_t>(random() % kMaxWidth);
+      const auto rule = make_rule({description.name, {}}, n);
+      FakeBlock block(std::vector<float>(n, 0));
+      bool finished = false;
+      for (int32_t pass = 0; !finished; ++pass) {
+        ASSERT_LT(pass, n + 17) << description.name;
+        for (int32_t i = 0; i < n; ++i) {
+          block.candidates[i] = static_cast<int32_t>(random() % 3);
+          block.statistics[i] = {block.candidates[i], 0, uniform(random), 0, 0, 8 * uniform(random)};
+          block.confidence[i] = round == 0 ? NAN : block.statistics[i].p_best;
+        }
+        const Positions open = block.view.open;
+        const Verdict verdict = block.step(*rule);
+        EXPECT_EQ(verdict.settle & ~open, 0U) << description.name;
+        EXPECT_TRUE(verdict.settle != 0 || open == 0) << description.name;
+        EXPECT_TRUE(rule->edits() || verdict.edit == 0);
+        finished = block.view.holes == 0 && (!rule->edits() || verdict.finished);
+      }
+    }
+  }
+}
+
+TEST(Rules, KnowOtherSpellings) {
+  EXPECT_STREQ(find_rule("").name, "low_confidence");
+  EXPECT_STREQ(find_rule("LowConfidence").name, "low_confidence");
+  EXPECT_STREQ(find_rule("JointThreshold").name, "joint_threshold");
+  EXPECT_STREQ(find_rule("EBSampling").name, "entropy_bound");
+  EXPECT_STREQ(find_rule("low_confidence_static").name, "static");
+  EXPECT_STREQ(find_rule("KLASS").name, "klass");
+  EXPECT_EQ(describe_rule({"JointThreshold", {{"threshold", 0.7}}}),
+            "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0)");
+}
+
+TEST(Rules, SayWhatIsWrong) {
+  const auto problem = [](const RuleSpec& spec) -> std::string {
+    try {
+      make_rule(spec, 8);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(problem({"best", {}}),
+              HasSubstr("unknown denoising algorithm 'best'; expected one of low_confidence, st"));
+  EXPECT_THAT(problem({"factor", {{"threshold", 1}}}),
+              HasSubstr("factor has no parameter 'threshold'; expected one of"));
+  EXPECT_THAT(problem({"", {{"threshold", 1.5}}}), HasSubstr("threshold is 1.5; expected 0 to 1"));
+  EXPECT_THAT(problem({"", {{"threshold", NAN}}}), HasSubstr("threshold is nan; expected 0 to 1"));
+  EXPECT_THAT(problem({"static", {{"steps", 2.5}}}), HasSubstr("steps is 2.5; expected a whole number from 0 to 64"));
+}
+
+}  // namespace
+}  // namespace ashlar::testing
