@@ -93,13 +93,15 @@ class Chat {
       totals_.add(answer);
       if (answer.finish == "cancelled") print_note("(stopped)");
       if (answer.finish == "length") print_note("(stopped at the length limit)");
-      if (options_.show_stats) print_note(stats_line({answer}, answer.seconds()));
+      if (options_.show_stats) print_note(stats_line({answer}, answer.seconds(), steps()));
     } catch (const Error& error) {
       print_error(error.what());
       if (!state_.messages.empty() && state_.messages.back()["role"] == "user")
         state_.messages.erase(state_.messages.size() - 1);
     }
   }
+
+  StepKind steps() const { return session_.is_block_diffusion() ? StepKind::kForward : StepKind::kVerify; }
 
   void print_stats() const {
     if (totals_.answers == 0) {
@@ -110,7 +112,7 @@ class Chat {
                 static_cast<long long>(totals_.tokens), totals_.decode_rate());
     std::printf("prompts: %lld tokens, %lld of them cached\n", static_cast<long long>(totals_.prompt_tokens),
                 static_cast<long long>(totals_.cached_tokens));
-    if (totals_.drafted == 0) return;
+    if (totals_.drafted == 0 && !session_.is_block_diffusion()) return;
     std::printf("tokens per step: %.2f on average; share of the steps that gave\n", totals_.mean_length());
     for (const std::string& line : histogram_lines(totals_.lengths, 60)) std::printf("%s\n", line.c_str());
   }

@@ -106,7 +106,10 @@ void run(RunOptions& options) {
     interrupted = InterruptScope::requested();
   }
   const bool any = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) { return !answer.refused; });
-  if (any && !options.session.quiet) print_note(stats_line(answers, static_cast<double>(now_ns() - begin) * 1e-9));
+  if (any && !options.session.quiet) {
+    const StepKind kind = session->is_block_diffusion() ? StepKind::kForward : StepKind::kVerify;
+    print_note(stats_line(answers, static_cast<double>(now_ns() - begin) * 1e-9, kind));
+  }
   const int code = exit_code(answers);
   if (interrupted || code != 0) throw CLI::RuntimeError(interrupted ? kInterruptedExit : code);
 }

@@ -37,18 +37,28 @@ double AnswerTotals::mean_length() const {
   return verify_steps > 0 ? static_cast<double>(verified_tokens) / static_cast<double>(verify_steps) : 0.0;
 }
 
+double AnswerTotals::tokens_per_forward() const {
+  return verify_steps > 0 ? static_cast<double>(tokens) / static_cast<double>(verify_steps) : 0.0;
+}
+
 double AnswerTotals::decode_rate() const {
   return decode_seconds > 0 ? static_cast<double>(verified_tokens) / decode_seconds : 0.0;
 }
 
-std::string stats_line(const std::vector<Answer>& answers, double seconds) {
+std::string stats_line(const std::vector<Answer>& answers, double seconds, StepKind kind) {
   AnswerTotals totals;
   for (const Answer& answer : answers) totals.add(answer);
   std::string text = std::to_string(totals.tokens) + (totals.tokens == 1 ? " token" : " tokens");
   const bool one = answers.size() == 1;
   if (!one) text += " in " + std::to_string(answers.size()) + " answers";
-  const double rate = one ? totals.decode_rate() : seconds > 0 ? static_cast<double>(totals.tokens) / seconds : 0.0;
+  const bool forwards = kind == StepKind::kForward;
+  if (one && forwards) seconds = answers[0].seconds();
+  const double all = seconds > 0 ? static_cast<double>(totals.tokens) / seconds : 0.0;
+  const double rate = one && !forwards ? totals.decode_rate() : all;
   if (rate > 0) text += ", " + rate_text(rate);
+  if (forwards && totals.verify_steps > 0) {
+    text += ", " + number("%.2f", totals.tokens_per_forward()) + " tokens per forward";
+  }
   if (totals.drafted > 0) text += ", " + number("%.2f", totals.mean_length()) + " tokens per step";
   if (totals.prompt_tokens > 0) text += ", prompt " + std::to_string(totals.prompt_tokens) + " tokens";
   if (totals.cached_tokens > 0) text += " (" + std::to_string(totals.cached_tokens) + " cached)";

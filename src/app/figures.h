@@ -25,13 +25,19 @@ struct AnswerTotals {
   void add(const Answer& answer);
   /// Mean tokens per verify step, bonus included; 0 without steps.
   double mean_length() const;
+  /// Tokens of the answers per pass of the target; 0 without passes.
+  double tokens_per_forward() const;
   /// Tokens per second of one answer alone, the prompt's time left out.
   double decode_rate() const;
 };
 
+/// What a step of the answers is called: a verify step of chains, or a forward over a block, which has no drafts.
+enum class StepKind { kVerify, kForward };
+
 /// "62 tokens, 482.1 tokens/s, 2.61 tokens per step, prompt 17 tokens, first token after 3.2 ms". For several answers
-/// `seconds` is the time of all together and the rate is theirs.
-std::string stats_line(const std::vector<Answer>& answers, double seconds);
+/// `seconds` is the time of all together and the rate is theirs. Tokens per forward are the answers' own: positions
+/// that were settled behind the end of an answer do not count.
+std::string stats_line(const std::vector<Answer>& answers, double seconds, StepKind kind = StepKind::kVerify);
 
 /// Lines of "  3 | ######## 31 %": the share of steps that appended each number of tokens; `width` columns at most.
 std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, int width);

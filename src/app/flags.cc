@@ -4,11 +4,13 @@
 #include <map>
 
 #include "app/memory_plan.h"
+#include "base/error.h"
 
 namespace ashlar {
 namespace {
 
 constexpr const char* kDrafterGroup = "Drafting";
+constexpr const char* kDenoisingGroup = "Denoising (block-diffusion models)";
 constexpr const char* kDeviceGroup = "Device and memory";
 constexpr const char* kSamplingGroup = "Sampling";
 
@@ -53,6 +55,36 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->group(kDrafterGroup);
   command.add_flag("!--no-self-test", options.self_test, "Skip the drafter's self-test at the start")
       ->group(kDrafterGroup);
+}
+
+std::string check_algorithm(std::string& name) {
+  try {
+    find_rule(name);
+    return {};
+  } catch (const Error& error) {
+    return std::string(error.message());
+  }
+}
+
+void add_denoising_flags(CLI::App& command, DllmOptions& options) {
+  command
+      .add_option("--dllm-algorithm", options.algorithm,
+                  "Which positions of a block a pass settles, e.g. low_confidence, joint_threshold, entropy_bound")
+      ->type_name("NAME")
+      ->check(CLI::Validator(check_algorithm, ""))
+      ->envname("ASHLAR_DLLM_ALGORITHM")
+      ->group(kDenoisingGroup);
+  command
+      .add_option("--dllm-algorithm-config", options.config_file,
+                  "Its parameters: lines like threshold = 0.9 or threshold: 0.9")
+      ->type_name("FILE")
+      ->envname("ASHLAR_DLLM_ALGORITHM_CONFIG")
+      ->group(kDenoisingGroup);
+  command.add_option("--dllm-block-size", options.block_size, "Positions of a block (default: the model's)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxWidth))
+      ->envname("ASHLAR_DLLM_BLOCK_SIZE")
+      ->group(kDenoisingGroup);
 }
 
 void add_device_flags(CLI::App& command, SessionOptions& options) {
@@ -121,6 +153,7 @@ void add_session_flags(CLI::App& command, SessionOptions& options) {
   command.add_option("MODEL", options.model, "Hugging Face model folder (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
   add_drafter_flags(command, options);
+  add_denoising_flags(command, options.dllm);
   add_device_flags(command, options);
 }
 

@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-/// MODEL, --drafter, the drafter's own settings, device and memory.
+/// MODEL, --drafter, the drafter's own settings, --dllm-..., device and memory.
 void add_session_flags(CLI::App& command, SessionOptions& options);
 /// --temperature and so on, --seed, --scheme, --logit-bias.
 void add_sampling_flags(CLI::App& command, SamplingParams& sampling);

@@ -86,6 +86,14 @@ std::string text_rows(const Json& report) {
   return text + row("chat template", report["chat_template"].get<std::string>());
 }
 
+std::string diffusion_row(const Json& facts) {
+  const bool one = facts["block_size"] == 0;
+  std::string text = one ? "the whole sequence is one block" : "blocks of " + whole(facts["block_size"]);
+  if (facts["sub_block"] != 0) text += ", filled in parts of " + whole(facts["sub_block"]);
+  text += ", mask token " + whole(facts["mask_token_id"]);
+  return row("diffusion", text + (facts["token_shift"] == 0 ? "" : ", a row predicts the next position"));
+}
+
 std::string memory_rows(const Json& report) {
   const Json& memory = report["memory"];
   const bool drafter = memory["drafter_kv_bytes_per_token"] != 0;
@@ -145,8 +153,11 @@ std::string report_text(const Json& report) {
   text += row("architecture", report["family"]);
   text += shape_rows(report);
   text += row("context", whole(report["context"]) + " tokens");
+  const bool diffusion = report.contains("diffusion");
+  if (diffusion) text += diffusion_row(report["diffusion"]);
   text += text_rows(report) + memory_rows(report);
   if (report.contains("drafter")) return text + drafter_rows(report["drafter"]);
+  if (diffusion) return text;
   return text + "drafter\n" +
          row("none", "no folder " + folder_name(report["folder"].get<std::string>()) +
                          "-dflash beside it; --drafter names one");

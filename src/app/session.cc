@@ -13,6 +13,13 @@ namespace ashlar {
 Session::Session(const SessionOptions& options)
     : options_(options), choice_(locate_models(options.model, options.drafter, model_roots())) {
   const ModelConfig config = read_model_config(choice_.model);
+  if (config.diffusion) {
+    spec_.block = block_options(options_.dllm);
+  } else if (options_.dllm.given()) {
+    throw Error("model", choice_.model.string() + ": is an autoregressive model (" + config.family +
+                             "), which has no denoising algorithm; --dllm-algorithm, --dllm-algorithm-config and "
+                             "--dllm-block-size are for block-diffusion models");
+  }
   ops_ = make_device(options_.device, options_.device_options);
   if (choice_.drafter) {
     spec_.method = method_of_drafter(*choice_.drafter);
@@ -76,7 +83,14 @@ std::vector<int32_t> Session::encode_raw(const std::string& text) const {
 
 std::string Session::describe() const {
   std::string text = folder_name(choice_.model);
-  text += has_drafter() ? " with " + folder_name(*choice_.drafter) : ", plain decoding";
+  if (has_drafter()) {
+    text += " with " + folder_name(*choice_.drafter);
+  } else if (is_block_diffusion()) {
+    text += ", block diffusion, " + describe_rule(spec_.block.rule) + ", block " +
+            std::to_string(make_decoder(*model_, spec_)->max_width());
+  } else {
+    text += ", plain decoding";
+  }
   return text + ", " + ops_->name() + " (" + ops_->isa() + "), " + std::to_string(ops_->threads()) +
          (ops_->threads() == 1 ? " thread" : " threads");
 }

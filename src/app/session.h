@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/dllm_options.h"
 #include "app/model_locator.h"
 #include "decode/registry.h"
 #include "device/device.h"
@@ -25,6 +26,7 @@ struct SessionOptions {
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
   EngineOptions engine;
   DflashOptions dflash;
+  DllmOptions dllm;
   bool self_test = true;  ///< drafts and verifies a short text before the first request
   bool quiet = false;     ///< no notes on stderr
 };
@@ -50,6 +52,8 @@ class Session {
   /// The method that the options ask for; DecoderSpec{} is the model's own way without a drafter.
   const DecoderSpec& spec() const { return spec_; }
   bool has_drafter() const { return choice_.drafter.has_value(); }
+  /// Whether the model fills masked blocks.
+  bool is_block_diffusion() const { return config().diffusion.has_value(); }
 
   const SessionOptions& options() const { return options_; }
   const ModelChoice& choice() const { return choice_; }
@@ -67,7 +71,7 @@ class Session {
   /// Token ids of a text as it is, with whatever the tokenizer puts around a text.
   std::vector<int32_t> encode_raw(const std::string& text) const;
 
-  /// One line for people: model, drafter, device, threads.
+  /// One line for people: model, drafter or denoising algorithm, device, threads.
   std::string describe() const;
   /// What a person may want to know about how this was set up, in whole sentences.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -6,6 +6,7 @@ ashlar=$1
 root=$2
 export ASHLAR_MODELS=$root/models NO_COLOR=1 TERM=dumb
 unset ASHLAR_FORCE_ISA ASHLAR_THREADS ASHLAR_DRAFTER ASHLAR_MODEL ASHLAR_DEVICE ASHLAR_SEED ASHLAR_KV_MEMORY
+unset ASHLAR_DLLM_ALGORITHM ASHLAR_DLLM_ALGORITHM_CONFIG ASHLAR_DLLM_BLOCK_SIZE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work/state
@@ -306,6 +307,24 @@ case_inspect() {
   out_has "drafter pebble-11m-dflash"
   expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
   out_has "NO: "
+}
+
+case_block_diffusion() {
+  local ask=(--prompt "What is a harbour?" -n 16)
+  expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}"
+  err_has "block diffusion, low_confidence (threshold 0.9), block 8"
+  err_has " tokens per forward"
+  printf 'algorithm: JointThreshold\nthreshold: 0.7\nblock_size: 4\n' > "$work/dllm.yaml"
+  expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --dllm-algorithm-config "$work/dllm.yaml"
+  err_has "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0), block 4"
+  expect 1 "$ashlar" run pebble-11m-sdar "${ask[@]}" --dllm-algorithm-config "$work/dllm.yaml" --dllm-algorithm factor
+  err_has "dllm.yaml:2: the algorithm factor has no parameter 'threshold'; expected one of factor"
+  expect 2 "$ashlar" run pebble-11m-sdar "${ask[@]}" --dllm-algorithm best
+  err_has "expected one of low_confidence"
+  expect 1 "$ashlar" run pebble-11m "${ask[@]}" --dllm-block-size 4
+  err_has "is an autoregressive model"
+  expect 0 "$ashlar" inspect pebble-11m-sdar
+  grep -qE "diffusion +blocks of 8, mask token [0-9]" "$work/out" || fail "says nothing of blocks"
 }
 
 case_drafter_self_test() {

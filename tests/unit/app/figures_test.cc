@@ -46,6 +46,14 @@ TEST(StatsLine, OfOneAnswer) {
   EXPECT_EQ(line, "9 tokens, 1000 tokens/s, 2.00 tokens per step, prompt 10 tokens, first token after 2.0 ms");
 }
 
+TEST(StatsLine, OfABlockDiffusionModel) {
+  Answer answer = answer_of({0, 0, 4}, 8'000'000);  // settled 8; 6 of them belong to the answer
+  answer.tokens.resize(6);
+  answer.stats.drafted = 0;
+  EXPECT_EQ(stats_line({answer}, 1, StepKind::kForward),
+            "6 tokens, 600 tokens/s, 1.50 tokens per forward, prompt 10 tokens, first token after 2.0 ms");
+}
+
 TEST(StatsLine, OfSeveralAnswersCountsTheWholeTime) {
   const std::string line = stats_line({answer_of({0, 0, 4}, 8'000'000), answer_of({0, 0, 4}, 8'000'000)}, 0.5);
   EXPECT_THAT(line, HasSubstr("18 tokens in 2 answers, 36.0 tokens/s"));

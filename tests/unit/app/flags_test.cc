@@ -27,6 +27,7 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
   EXPECT_EQ(parsed.session.engine.depth, EngineOptions{}.depth);
   EXPECT_EQ(parsed.session.engine.kv_bytes, 0);
   EXPECT_EQ(parsed.session.dflash.passes, 1);
+  EXPECT_FALSE(parsed.session.dllm.given());
   EXPECT_TRUE(parsed.session.self_test);
   EXPECT_TRUE(parsed.session.engine.prefix_cache);
   EXPECT_TRUE(parsed.sampling.greedy());
@@ -36,6 +37,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   const Parsed parsed = parse(
       "folder --drafter none --width 8 --draft-window 128 --passes 2 --schedule linear --no-self-test --device ref "
       "--threads 3 --isa avx2 "
+      "--dllm-algorithm JointThreshold --dllm-algorithm-config file.yaml --dllm-block-size 4 "
       "--max-context 100 --kv-memory 64M --kv-dtype f32 --max-sequences 5 --prefill-chunk 7 --no-prefix-cache --depth "
       "1 "
       "--temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --repetition-penalty 1.1 --presence-penalty 0.2 "
@@ -52,6 +54,9 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.device_options.threads, 3);
   EXPECT_EQ(parsed.session.device_options.isa, "avx2");
   EXPECT_EQ(parsed.session.device_options.kv_dtype, DType::kF32);
+  EXPECT_EQ(parsed.session.dllm.algorithm, "JointThreshold");
+  EXPECT_EQ(parsed.session.dllm.config_file, "file.yaml");
+  EXPECT_EQ(parsed.session.dllm.block_size, 4);
   EXPECT_EQ(parsed.session.max_context, 100);
   EXPECT_EQ(parsed.session.engine.kv_bytes, 64 << 20);
   EXPECT_EQ(parsed.session.engine.max_sequences, 5);
@@ -81,13 +86,30 @@ TEST(Flags, VariablesStandInForFlags) {
 }
 
 TEST(Flags, RefuseWhatMakesNoSense) {
-  for (const char* bad : {"--width 1",         "--width 65",         "--threads -1",
-                          "--depth 3",         "--temperature -0.1", "--temperature x",
-                          "--top-p 2",         "--scheme best",      "--schedule best",
-                          "--kv-memory 0",     "--kv-memory 5Q",     "--logit-bias 5",
-                          "--logit-bias a:1",  "--logit-bias -1:1",  "--logit-bias 1:nan",
-                          "--logit-bias 1:2x", "--kv-dtype f8",      "--color maybe",
-                          "--device gpu",      "--seed -1",          "one two"}) {
+  for (const char* bad : {"--width 1",
+                          "--width 65",
+                          "--threads -1",
+                          "--depth 3",
+                          "--temperature -0.1",
+                          "--temperature x",
+                          "--top-p 2",
+                          "--scheme best",
+                          "--schedule best",
+                          "--kv-memory 0",
+                          "--kv-memory 5Q",
+                          "--logit-bias 5",
+                          "--logit-bias a:1",
+                          "--logit-bias -1:1",
+                          "--logit-bias 1:nan",
+                          "--logit-bias 1:2x",
+                          "--kv-dtype f8",
+                          "--color maybe",
+                          "--device gpu",
+                          "--seed -1",
+                          "one two",
+                          "--dllm-algorithm best",
+                          "--dllm-block-size 0",
+                          "--dllm-block-size 65"}) {
     EXPECT_THROW(parse(bad), CLI::ParseError) << bad;
   }
 }
