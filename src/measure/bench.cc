@@ -18,6 +18,17 @@ constexpr int32_t kConcurrentTokens = 64;
 
 bool has_drafter(const BenchSubject& subject) { return !subject.drafted.drafter.empty(); }
 
+bool is_parallel(const BenchSubject& subject) {
+  return has_drafter(subject) || subject.model->config().diffusion.has_value();
+}
+
+// One token a step: without the drafter, or by the same denoising algorithm at width 1.
+DecoderSpec plain_spec(const BenchSubject& subject) {
+  DecoderSpec spec;
+  spec.block = subject.drafted.block;
+  return spec;
+}
+
 // All prompts over and over, cut to `length` at the front, so that the end is the end of a prompt.
 std::vector<int32_t> long_prompt(const std::vector<std::vector<int32_t>>& prompts, int32_t length) {
   std::vector<int32_t> ids;
@@ -58,9 +69,10 @@ DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
 void measure_steps(const BenchSubject& subject, const BenchProgress& progress, BenchResult& result) {
   const BenchOptions& options = result.options;
   const std::vector<int32_t> prompt = long_prompt(subject.prompts, options.context);
-  StepBench plain(*subject.ops, make_decoder(*subject.model, {}), prompt, options.max_tokens, 1, kStepRows);
+  StepBench plain(*subject.ops, make_decoder(*subject.model, plain_spec(subject)), prompt, options.max_tokens, 1,
+                  kStepRows);
   std::unique_ptr<StepBench> cycle;
-  if (has_drafter(subject)) {
+  if (is_parallel(subject)) {
     cycle = std::make_unique<StepBench>(*subject.ops, make_decoder(*subject.model, whole_block(subject, result.width)),
                                         prompt, options.max_tokens, result.width, kStepRows);
   }
@@ -100,6 +112,11 @@ Request make_request(const BenchSubject& subject, size_t prompt, int32_t max_tok
   return request;
 }
 
+Request one_at_a_time(Request request) {
+  request.width = 1;
+  return request;
+}
+
 std::vector<int32_t> answer(Engine& engine, Request request, AnswerSpeed& speed) {
   engine.wait_idle();
   const EngineCounters before = engine.counters();
@@ -117,10 +134,11 @@ std::vector<int32_t> answer(Engine& engine, Request request, AnswerSpeed& speed)
   return std::move(done.tokens);
 }
 
-double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequences, int32_t round) {
+double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequences, int32_t round, bool plain) {
   std::vector<Request> requests;
   for (int32_t i = 0; i < sequences; ++i) {
     requests.push_back(make_request(subject, static_cast<size_t>(round + i), kConcurrentTokens, false));
+    if (plain) requests.back().width = 1;
   }
   const int64_t begin = now_ns();
   int64_t tokens = 0;
@@ -152,7 +170,7 @@ struct Engines {
     const auto make = [&](const DecoderSpec& spec) {
       return std::make_unique<Engine>(*subject.ops, make_decoder(*subject.model, spec), options);
     };
-    plain = make({});
+    plain = make(plain_spec(subject));
     if (result.width > 0) drafted = make(subject.drafted);
     if (result.adapts) block = make(whole_block(subject, result.width));
   }
@@ -163,14 +181,12 @@ void measure_answers(const BenchSubject& subject, const Engines& engines, int32_
                      const std::function<void()>& tick, BenchResult& result) {
   const auto prompts = static_cast<int32_t>(subject.prompts.size());
   for (int32_t i = 0; i < rounds * prompts; ++i, tick()) {
-    const auto run = [&](Engine& engine, AnswerSpeed& speed) {
-      return answer(engine, make_request(subject, i % prompts, result.options.max_tokens, true), speed);
-    };
-    const std::vector<int32_t> expected = run(*engines.plain, result.plain_answers);
+    const Request request = make_request(subject, i % prompts, result.options.max_tokens, true);
+    const std::vector<int32_t> expected = answer(*engines.plain, one_at_a_time(request), result.plain_answers);
     const auto compare = [&](const std::unique_ptr<Engine>& engine, AnswerSpeed& speed) {
       if (!engine) return;
       ++result.compared;
-      if (run(*engine, speed) == expected) ++result.identical;
+      if (answer(*engine, request, speed) == expected) ++result.identical;
     };
     compare(engines.drafted, result.drafted_answers);
     compare(engines.block, result.block_answers);
@@ -182,8 +198,8 @@ void measure_company(const BenchSubject& subject, const Engines& engines, int32_
   for (const int32_t sequences : result.options.concurrency) {
     std::vector<double> plain, drafted;
     for (int32_t round = 0; round < rounds; ++round, tick()) {
-      plain.push_back(crowd_speed(subject, *engines.plain, sequences, round));
-      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, sequences, round));
+      plain.push_back(crowd_speed(subject, *engines.plain, sequences, round, true));
+      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, sequences, round, false));
     }
     result.concurrency.push_back({sequences, median(plain), median(drafted)});
   }
@@ -233,9 +249,10 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
   result.options = options;
   check_options(subject, result.options);
   result.bytes = weight_bytes(subject);
-  if (has_drafter(subject)) {
+  if (is_parallel(subject)) {
     result.width = make_decoder(*subject.model, subject.drafted)->max_width();
-    result.adapts = subject.drafted.dflash.width == 0;
+    result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;
+    if (!has_drafter(subject)) result.block = result.width;
   }
   const int32_t threads = subject.ops->threads();
   if (progress) progress("memory bandwidth", 0, 2);

@@ -65,8 +65,11 @@ struct BenchResult {
   BenchOptions options;
   int32_t width = 0;    ///< rows of a cycle: the widest; 0 without drafter
   bool adapts = false;  ///< whether drafted answers choose their width step by step
-  Bandwidth memory;     ///< beyond the last-level cache
-  Bandwidth weights;    ///< of a buffer as large as what a plain step reads
+  /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
+  /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it seals, the one before.
+  int32_t block = 0;
+  Bandwidth memory;   ///< beyond the last-level cache
+  Bandwidth weights;  ///< of a buffer as large as what a plain step reads
   WeightBytes bytes;
   std::vector<TimedCase> verify;   ///< as options.rows
   std::vector<TimedCase> prefill;  ///< as options.prefills; those that fit
@@ -79,7 +82,8 @@ struct BenchResult {
 };
 
 /// What is measured. Cycles always have the widest block, so that they compare; answers follow the spec. `drafted` may
-/// be the plain spec: then there is no cycle and no drafted answer.
+/// be the plain spec: then there is no cycle and no drafted answer, except for block-diffusion models, which need no
+/// drafter.
 struct BenchSubject {
   Ops* ops = nullptr;
   Model* model = nullptr;

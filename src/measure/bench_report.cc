@@ -80,6 +80,11 @@ std::string step_text(const BenchResult& result) {
                three_digits(ms(split.p10_total)), three_digits(ms(answers.host_seconds_per_step())),
                fixed(split.tokens, 2)});
   };
+  if (result.block > 0) {
+    row("one token a forward", 2 * result.block, result.plain, result.plain_answers);
+    row("the algorithm's own", 2 * result.block, result.cycle, result.drafted_answers);
+    return "\nOne forward of one sequence, median ms (rows: most, when a block is sealed with it):\n" + table.render();
+  }
   row("plain", 1, result.plain, result.plain_answers);
   if (result.width > 0) {
     row("cycle", result.width, result.cycle, result.adapts ? result.block_answers : result.drafted_answers);
@@ -95,6 +100,8 @@ std::string step_text(const BenchResult& result) {
 }
 
 double speed_up(const BenchResult& result, const AnswerSpeed& speed) {
+  // The first event of a block-diffusion answer may hold many tokens: its time belongs to them.
+  if (result.block > 0) return over(speed.tokens_per_second(), result.plain_answers.tokens_per_second());
   return over(speed.tally.decode_tokens_per_second(), result.plain_answers.tally.decode_tokens_per_second());
 }
 
@@ -103,7 +110,22 @@ double rows_of(const AcceptanceTally& tally) {
   return 1 + over(static_cast<double>(tally.drafted()), static_cast<double>(tally.steps()));
 }
 
+std::string block_answers_text(const BenchResult& result) {
+  TextTable table({"answers", "tokens", "tokens per forward", "tokens/s with prompt", "x one a forward"});
+  const auto row = [&](const char* name, const AnswerSpeed& speed) {
+    table.add({name, std::to_string(speed.tokens), fixed(speed.tally.tau_generated().value, 3),
+               three_digits(speed.tokens_per_second()), fixed(speed_up(result, speed), 2)});
+  };
+  row("one token a forward", result.plain_answers);
+  row("the algorithm's own", result.drafted_answers);
+  return "\nAnswers to the built-in prompts, greedy, one at a time, in turns:\n" + table.render() +
+         "  speed-up: " + fixed(speed_up(result, result.drafted_answers), 2) +
+         "x   the same as one token a forward: " + std::to_string(result.identical) + " of " +
+         std::to_string(result.compared) + "\n";
+}
+
 std::string answers_text(const BenchResult& result) {
+  if (result.block > 0) return block_answers_text(result);
   TextTable table(
       {"answers", "tokens", "ms/token", "decode tokens/s", "with prompt", "rows", "tau per step", "x plain"});
   const auto row = [&](const std::string& name, const AnswerSpeed& speed) {
@@ -123,7 +145,9 @@ std::string answers_text(const BenchResult& result) {
 
 std::string concurrency_text(const BenchResult& result) {
   if (result.concurrency.empty()) return {};
-  TextTable table({"at once", "plain tokens/s", "drafted tokens/s", "x plain"});
+  const bool blocks = result.block > 0;
+  TextTable table({"at once", blocks ? "one a forward tokens/s" : "plain tokens/s",
+                   blocks ? "tokens/s" : "drafted tokens/s", blocks ? "x one a forward" : "x plain"});
   for (const Concurrency& one : result.concurrency) {
     table.add({std::to_string(one.sequences), three_digits(one.plain),
                result.width > 0 ? three_digits(one.drafted) : "-",
@@ -197,7 +221,8 @@ Json bench_json(const BenchResult& result) {
   Json crowd = Json::array();
   for (const Concurrency& one : result.concurrency) {
     crowd.push_back({{"sequences", one.sequences}, {"plain_tokens_per_second", one.plain}});
-    if (result.width > 0) crowd.back()["drafted_tokens_per_second"] = one.drafted;
+    const char* key = result.block > 0 ? "parallel_tokens_per_second" : "drafted_tokens_per_second";
+    if (result.width > 0) crowd.back()[key] = one.drafted;
   }
   Json json = {
       {"options",
@@ -213,6 +238,16 @@ Json bench_json(const BenchResult& result) {
       {"plain_answers", answers_json(result.plain_answers)},
       {"concurrency", crowd}};
   if (result.width == 0) return json;
+  if (result.block > 0) {
+    json["block_size"] = result.block;
+    json["parallel_step"] = split_json(result.cycle, result.drafted_answers);
+    json["parallel_answers"] = answers_json(result.drafted_answers);
+    json["plain_answers"]["tokens_per_forward"] = result.plain_answers.tally.tau_generated().value;
+    json["parallel_answers"]["tokens_per_forward"] = result.drafted_answers.tally.tau_generated().value;
+    json["speed_up"] = speed_up(result, result.drafted_answers);
+    json["agreement"] = {{"compared", result.compared}, {"identical", result.identical}};
+    return json;
+  }
   json["width"] = result.width;
   json["drafter_bytes_per_cycle"] = result.bytes.drafter;
   json["cycle"] = split_json(result.cycle, result.adapts ? result.block_answers : result.drafted_answers);

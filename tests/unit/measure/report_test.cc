@@ -92,6 +92,35 @@ TEST(BenchReport, WithoutDrafterNothingIsSaidOfOne) {
   EXPECT_THAT(bench_text(result), Not(HasSubstr("cycle")));
 }
 
+TEST(BenchReport, OfABlockDiffusionModel) {
+  BenchResult result = bench_result();
+  result.block = result.width = 8;
+  const auto speed = [](int32_t steps, int64_t ns) {
+    RequestStats stats;
+    stats.generated_tokens = 12;
+    stats.verify_steps = steps;
+    AnswerSpeed answers;
+    answers.tally.add(stats);
+    answers.tokens = 12;
+    answers.wall_ns = ns;
+    return answers;
+  };
+  result.plain_answers = speed(12, 12'000'000);
+  result.drafted_answers = speed(6, 8'000'000);
+  result.compared = 4;
+  result.identical = 3;
+  const Json json = bench_json(result);
+  EXPECT_DOUBLE_EQ(json["speed_up"].get<double>(), 1.5);
+  EXPECT_DOUBLE_EQ(json["parallel_answers"]["tokens_per_forward"].get<double>(), 2);
+  EXPECT_DOUBLE_EQ(json["concurrency"][1]["parallel_tokens_per_second"].get<double>(), 4500);
+  EXPECT_EQ(json["agreement"]["identical"], 3);
+  expect_no_null(json);
+  const std::string text = bench_text(result);
+  EXPECT_THAT(text, HasSubstr("speed-up: 1.50x   the same as one token a forward: 3 of 4"));
+  EXPECT_THAT(text, Not(HasSubstr("drafted")));
+  EXPECT_THAT(text, Not(HasSubstr("cycle")));
+}
+
 TEST(BenchReport, EmptyMeasurementsDivideByNothing) {
   BenchResult result;
   result.width = 2;
