@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "app/commands.h"
+#include "app/eval_prompts.h"
 #include "app/flags.h"
 #include "app/progress.h"
 #include "base/error.h"
 #include "measure/acceptance_report.h"
-#include "measure/build_info.h"
 #include "measure/denoise_study.h"
 #include "measure/prompt_file.h"
 #include "measure/report_file.h"
@@ -26,32 +26,6 @@ struct EvalOptions {
   bool denoise_study = false;
 };
 
-std::vector<PromptIds> encode(const Session& session, const EvalOptions& options,
-                              const std::vector<EvalPrompt>& prompts) {
-  std::vector<PromptIds> encoded;
-  for (const EvalPrompt& prompt : prompts) {
-    if (options.limit > 0 && encoded.size() == options.limit) break;
-    PromptIds& one = encoded.emplace_back();
-    one.name = prompt.name;
-    one.category = prompt.category;
-    if (!prompt.ids.empty()) {
-      one.ids = prompt.ids;
-    } else if (options.raw || !session.has_chat_template()) {
-      const Json& content = prompt.messages.back()["content"];
-      if (!content.is_string()) throw Error("prompts", prompt.name + ": content is no string; --raw needs one");
-      one.ids = session.encode_raw(content.get<std::string>());
-    } else {
-      one.ids = session.encode_chat(prompt.messages);
-    }
-    const auto room = session.model().max_positions() - static_cast<int64_t>(one.ids.size());
-    if (room < 2) {
-      throw Error("prompts", prompt.name + ": has " + std::to_string(one.ids.size()) + " tokens; the context holds " +
-                                 std::to_string(session.model().max_positions()) + ", two of them for the answer");
-    }
-  }
-  return encoded;
-}
-
 // The drafter's width and its halves down to 4, if no widths were asked for.
 void settle_widths(std::vector<int32_t>& widths, int32_t widest) {
   if (widths.empty()) {
@@ -63,15 +37,6 @@ void settle_widths(std::vector<int32_t>& widths, int32_t widest) {
                               std::to_string(widest));
     }
   }
-}
-
-Json describe(Session& session) {
-  return {{"build", describe_build()},
-          {"model", session.choice().model.string()},
-          {"drafter", session.choice().drafter->string()},
-          {"device", session.ops().name()},
-          {"isa", session.ops().isa()},
-          {"threads", session.ops().threads()}};
 }
 
 // The options' method at its whole block: left to itself the decoder would verify fewer rows where that is faster.
@@ -133,7 +98,7 @@ void evaluate(EvalOptions& options) {
   const int32_t widest = session->engine().max_width();
   settle_widths(options.acceptance.widths, widest);
   options.acceptance.stop_ids = session->model().config().stop_ids;
-  const std::vector<PromptIds> prompts = encode(*session, options, texts);
+  const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
   AcceptanceStudy study(options.acceptance, prompts);
   {
     Progress progress("eval", study.total_requests());
@@ -143,7 +108,7 @@ void evaluate(EvalOptions& options) {
   }
   std::fputs(acceptance_text(study).c_str(), stdout);
   bool identical = study.mismatches().empty();
-  Json json = describe(*session);
+  Json json = describe_subject(*session);
   json["prompt_file"] = options.prompts.empty() ? "built-in" : options.prompts;
   json.update(acceptance_json(study));
   json["options"]["passes"] = options.session.dflash.passes;
@@ -221,9 +186,10 @@ void add_acceptance_command(CLI::App& eval) {
 }  // namespace
 
 CLI::App* add_eval_command(CLI::App& app) {
-  CLI::App* eval = app.add_subcommand("eval", "Measure the quality of drafting");
+  CLI::App* eval = app.add_subcommand("eval", "Measure the quality of drafting and of denoising");
   eval->require_subcommand(1);
   add_acceptance_command(*eval);
+  add_eval_dllm_command(*eval);
   return eval;
 }
 

@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "device/device.h"
 #include "measure/acceptance_report.h"
+#include "unit/measure/known_decoder.h"
 #include "xml_check.h"
 
 namespace ashlar {
@@ -15,69 +14,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr int32_t kVocab = 97;
-constexpr int32_t kWrongToken = 96;
-
-int32_t token_after(int32_t token) { return (token * 7 + 3) % 89; }
-
-// Accepts every draft it has rows for. With `wrong_at` it emits a token that no plain decoding would, at that position.
-class KnownDecoder final : public Decoder {
- public:
-  explicit KnownDecoder(int32_t max_width, int32_t wrong_at = -1) : max_width_(max_width), wrong_at_(wrong_at) {}
-
-  std::string name() const override { return "known"; }
-  int32_t max_width() const override { return max_width_; }
-  StepShape shape(int32_t width) const override {
-    StepShape shape;
-    shape.rows = shape.tokens = width > 0 ? width : max_width_;
-    shape.ahead = shape.rows - 1;
-    return shape;
-  }
-  int32_t vocab() const override { return kVocab; }
-  int32_t max_positions() const override { return 256; }
-  void register_planes(KvLayout& layout) override { layout.add_plane("none", 64); }
-  void start(const StepLimits&, const KvMemory&) override {}
-  void admit(int32_t, Slot&, std::span<const int32_t>) override {}
-
-  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
-    for (size_t i = 0; i < plan.spans.size(); ++i) {
-      const Span& span = plan.spans[i];
-      Slot& slot = slots[span.slot];
-      SpanResult& out = result.spans[i];
-      out.n_tokens = out.n_drafted = out.n_accepted = 0;
-      out.end = SpanEnd::kRunning;
-      out.active = span.prompt != nullptr || !slot.done;
-      if (!out.active) continue;
-      if (span.prompt != nullptr) {
-        slot.length = span.start + span.n_rows;
-        slot.anchor = span.prompt[span.n_rows - 1];
-        if (span.samples) append(slot, 1, out);
-      } else {
-        const int32_t rows = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
-        out.n_drafted = out.n_accepted = rows - 1;
-        slot.length += rows;
-        append(slot, rows, out);
-      }
-    }
-  }
-
- private:
-  void append(Slot& slot, int32_t n, SpanResult& out) {
-    const int32_t first = slot.length - n + 1;  // position of the first new token
-    for (int32_t k = 0; k < n; ++k) {
-      slot.anchor = first + k == wrong_at_ ? kWrongToken : token_after(slot.anchor);
-      out.tokens[out.n_tokens++] = slot.anchor;
-    }
-    if (slot.length + 1 >= slot.limit) {
-      out.end = SpanEnd::kLength;
-      slot.done = true;
-    }
-  }
-
-  int32_t max_width_;
-  int32_t wrong_at_;
-};
 
 class Study : public ::testing::Test {
  protected:
@@ -165,7 +101,7 @@ TEST_F(Study, IdentityCanBeLeftOut) {
 }
 
 TEST_F(Study, RefusedRequestIsAnError) {
-  prompts_[1].ids = {kVocab};
+  prompts_[1].ids = {kKnownVocab};
   AcceptanceStudy study(options(), prompts_);
   try {
     study.run_plain(*engine(1), {});

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "app/commands.h"
+#include "app/eval_prompts.h"
+#include "app/flags.h"
+#include "app/progress.h"
+#include "base/error.h"
+#include "measure/block_report.h"
+#include "measure/prompt_file.h"
+#include "measure/report_file.h"
+
+namespace ashlar {
+namespace {
+
+struct DllmEvalOptions {
+  SessionOptions session;
+  BlockStudyOptions study;
+  std::vector<std::string> algorithms;
+  std::vector<double> thresholds;
+  std::vector<int32_t> blocks;
+  std::string prompts, json, svg;
+  size_t limit = 0;
+  bool raw = false;
+};
+
+// Values that an algorithm's first parameter is tried at; none: its usual value only.
+std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParameter& parameter) {
+  const std::string key = parameter.key;
+  if (key == "threshold") {
+    return options.thresholds.empty() ? std::vector<double>{0.5, 0.7, 0.9, 0.95} : options.thresholds;
+  }
+  if (key == "gamma") return {0.05, 0.15, 0.35, 0.7};
+  if (key == "factor") return {0.25, 0.5, 1, 1.5};
+  if (key == "steps") return {2, 4, 6};
+  return {parameter.usual};
+}
+
+// What is tried at each block length. The algorithm that the flags configure keeps its other parameters.
+std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& configured) {
+  std::vector<std::string> names = options.algorithms;
+  if (names.empty() && !options.session.dllm.algorithm.empty()) names = {options.session.dllm.algorithm};
+  if (names.empty()) {
+    for (const RuleDescription& rule : rule_descriptions()) {
+      if (std::string_view(rule.name) != "sequential") names.emplace_back(rule.name);
+    }
+  }
+  std::vector<RuleSpec> specs;
+  for (const std::string& name : names) {
+    const RuleDescription& rule = find_rule(name);
+    const RuleParameter& dial = rule.parameters.front();
+    for (const double value : dial_values(options, dial)) {
+      RuleSpec& spec = specs.emplace_back();
+      if (find_rule(configured.name).name == rule.name) spec.values = configured.values;
+      spec.name = rule.name;
+      spec.values[dial.key] = value;
+      make_rule(spec, kMaxWidth);  // says what is wrong before anything is measured
+    }
+  }
+  return specs;
+}
+
+void evaluate(DllmEvalOptions& options) {
+  ReportFile json_file(options.json), svg_file(options.svg);
+  const auto texts = options.prompts.empty() ? builtin_prompts() : read_prompt_file(options.prompts, options.limit);
+  const std::unique_ptr<Session> session = open_session(options.session);
+  if (!session->is_block_diffusion()) {
+    throw Error("eval", session->choice().model.string() + ": is an autoregressive model (" + session->config().family +
+                            "); eval dllm measures block-diffusion models, eval acceptance drafters");
+  }
+  const std::vector<RuleSpec> specs = specs_of(options, session->spec().block.rule);
+  if (options.blocks.empty()) options.blocks = {session->engine().max_width()};
+  options.study.stop_ids = session->config().stop_ids;
+  options.study.blocks_from_answer = session->config().diffusion->block_size == 0;
+  const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
+  BlockStudy study(options.study, prompts);
+  {
+    Progress progress("eval", static_cast<int64_t>(prompts.size() * options.blocks.size() * (specs.size() + 1)));
+    const auto update = [&](int64_t done) { progress.update(done); };
+    const auto engine = [&](const RuleSpec& rule, int32_t block) -> Engine& {
+      DecoderSpec spec = session->spec();
+      spec.block.rule = rule;
+      spec.block.block_size = block;
+      return session->start(spec);
+    };
+    for (const int32_t block : options.blocks) {
+      study.run_sequential(engine({"sequential", {}}, block), block, update);
+      for (const RuleSpec& spec : specs) study.run(engine(spec, block), spec, update);
+    }
+  }
+  std::fputs(block_study_text(study).c_str(), stdout);
+  if (json_file.wanted()) {
+    Json json = describe_subject(*session);
+    json["prompt_file"] = options.prompts.empty() ? "built-in" : options.prompts;
+    json.update(block_study_json(study));
+    json_file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  if (svg_file.wanted()) {
+    svg_file.write(block_study_svg(study, folder_name(session->choice().model) + ": denoising algorithms"));
+  }
+}
+
+}  // namespace
+
+void add_eval_dllm_command(CLI::App& eval) {
+  auto options = std::make_shared<DllmEvalOptions>();
+  CLI::App* command = eval.add_subcommand(
+      "dllm",
+      "Denoising algorithms of a block-diffusion model: tokens per forward and agreement with sequential decoding");
+  command
+      ->add_option("--prompts", options->prompts,
+                   "JSONL: prompt, messages, turns, question or prompt_ids a line (default: built-in)")
+      ->type_name("FILE");
+  command->add_option("--limit", options->limit, "Take the first N prompts only (0: all)")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("-n,--max-tokens", options->study.max_tokens, "Longest answer")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 24))
+      ->capture_default_str();
+  command
+      ->add_option("--algorithms", options->algorithms,
+                   "What to compare with sequential decoding (default: --dllm-algorithm, or all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  command
+      ->add_option("--thresholds", options->thresholds,
+                   "Values of algorithms that have a threshold (default: 0.5,0.7,0.9,0.95)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->type_name("T,...");
+  command->add_option("--blocks", options->blocks, "Block lengths (default: the model's)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, kMaxWidth).description(""))
+      ->type_name("N,...");
+  command->add_option("--temperature", options->study.sampling.temperature, "0: greedy")
+      ->check(CLI::Range(0.0, 100.0).description(""))
+      ->type_name("X")
+      ->capture_default_str();
+  command->add_option("--seed", options->study.sampling.seed, "Seed of the sampling noise")
+      ->type_name("S")
+      ->capture_default_str();
+  command
+      ->add_option("--batch", options->study.batch,
+                   "Answers at a time; with more than 1, tokens/s is each answer's own")
+      ->check(CLI::Range(1, 256).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
+  command->add_option("--svg", options->svg, "Write a picture: tokens per forward against agreement")
+      ->type_name("FILE");
+  command->add_flag("--raw", options->raw, "Take prompts as they are, without the chat template");
+  add_session_flags(*command, options->session);
+  command->footer(
+      "Examples:\n"
+      "  ashlar eval dllm pebble-11m-sdar\n"
+      "  ashlar eval dllm MODEL --algorithms low_confidence,entropy_bound --thresholds 0.8,0.9,0.95 --blocks 4,8,16 "
+      "--json dllm.json --svg dllm.svg");
+  command->callback([options] { evaluate(*options); });
+}
+
+}  // namespace ashlar
