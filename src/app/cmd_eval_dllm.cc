@@ -61,7 +61,7 @@ std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& c
   return specs;
 }
 
-void evaluate(DllmEvalOptions& options) {
+void evaluate_dllm(DllmEvalOptions& options) {
   ReportFile json_file(options.json), svg_file(options.svg);
   const auto texts = options.prompts.empty() ? builtin_prompts() : read_prompt_file(options.prompts, options.limit);
   const std::unique_ptr<Session> session = open_session(options.session);
@@ -160,7 +160,7 @@ void add_eval_dllm_command(CLI::App& eval) {
       "  ashlar eval dllm pebble-11m-sdar\n"
       "  ashlar eval dllm MODEL --algorithms low_confidence,entropy_bound --thresholds 0.8,0.9,0.95 --blocks 4,8,16 "
       "--json dllm.json --svg dllm.svg");
-  command->callback([options] { evaluate(*options); });
+  command->callback([options] { evaluate_dllm(*options); });
 }
 
 }  // namespace ashlar

@@ -8,12 +8,12 @@
 namespace ashlar {
 namespace {
 
-std::string with_error(const Ratio& ratio, int decimals) {
+std::string block_figure(const Ratio& ratio, int decimals) {
   return fixed(ratio.value, decimals) + " ± " + fixed(ratio.error, decimals);
 }
 
 // What describe_rule puts in brackets.
-std::string parameters_of(const RuleSpec& rule) {
+std::string block_parameters(const RuleSpec& rule) {
   const std::string text = describe_rule(rule);
   const size_t open = text.find(" (");
   return text.substr(open + 2, text.size() - open - 3);
@@ -26,7 +26,7 @@ double sequential_speed(const BlockStudy& study, int32_t block) {
   return 0;
 }
 
-Json ratio_json(const Ratio& ratio) { return {{"value", ratio.value}, {"standard_error", ratio.error}}; }
+Json block_ratio_json(const Ratio& ratio) { return {{"value", ratio.value}, {"standard_error", ratio.error}}; }
 
 }  // namespace
 
@@ -35,12 +35,12 @@ std::string block_study_text(const BlockStudy& study) {
                    "tokens/s", "x sequential", "identical", "agreement"});
   for (const BlockCell& cell : study.cells()) {
     const double plain = sequential_speed(study, cell.block);
-    table.add({find_rule(cell.rule.name).name, parameters_of(cell.rule), std::to_string(cell.block),
-               std::to_string(cell.tokens), std::to_string(cell.forwards), with_error(cell.tokens_per_forward(), 3),
+    table.add({find_rule(cell.rule.name).name, block_parameters(cell.rule), std::to_string(cell.block),
+               std::to_string(cell.tokens), std::to_string(cell.forwards), block_figure(cell.tokens_per_forward(), 3),
                fixed(cell.forwards_per_block(), 2), three_digits(cell.tokens_per_second()),
                plain > 0 ? fixed(cell.tokens_per_second() / plain, 2) : "-",
                std::to_string(cell.identical) + " of " + std::to_string(cell.agreement.size()),
-               with_error(cell.mean_agreement(), 3)});
+               block_figure(cell.mean_agreement(), 3)});
   }
   return "Denoising algorithms (± standard error over prompts):\n" + table.render() +
          "  tokens per forward: tokens of the answers / passes; a seal shares the pass of the next block\n"
@@ -64,12 +64,12 @@ Json block_study_json(const BlockStudy& study) {
                      {"generated_tokens", cell.tokens},
                      {"forwards", cell.forwards},
                      {"blocks", cell.blocks},
-                     {"tokens_per_forward", ratio_json(cell.tokens_per_forward())},
+                     {"tokens_per_forward", block_ratio_json(cell.tokens_per_forward())},
                      {"forwards_per_block", cell.forwards_per_block()},
                      {"tokens_per_second", cell.tokens_per_second()},
                      {"identical", cell.identical},
                      {"identical_share", cell.identical_share()},
-                     {"agreement", ratio_json(cell.mean_agreement())}});
+                     {"agreement", block_ratio_json(cell.mean_agreement())}});
   }
   return {{"options",
            {{"max_tokens", study.options().max_tokens},

@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-double over(int64_t a, int64_t b) { return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 0; }
+double share_of(int64_t a, int64_t b) { return b > 0 ? static_cast<double>(a) / static_cast<double>(b) : 0; }
 
 // Blocks that positions [first, first + n) lie in.
 int64_t blocks_of(int64_t first, int64_t n, int64_t block) {
@@ -17,9 +17,9 @@ int64_t blocks_of(int64_t first, int64_t n, int64_t block) {
 
 }  // namespace
 
-double BlockCell::forwards_per_block() const { return over(forwards, blocks); }
-double BlockCell::tokens_per_second() const { return 1e9 * over(tokens, ns); }
-double BlockCell::identical_share() const { return over(identical, static_cast<int64_t>(agreement.size())); }
+double BlockCell::forwards_per_block() const { return share_of(forwards, blocks); }
+double BlockCell::tokens_per_second() const { return 1e9 * share_of(tokens, ns); }
+double BlockCell::identical_share() const { return share_of(identical, static_cast<int64_t>(agreement.size())); }
 
 double agreement_of(const std::vector<int32_t>& expected, const std::vector<int32_t>& found) {
   const size_t longer = std::max(expected.size(), found.size());

@@ -53,7 +53,7 @@ class Credit final : public UnmaskRule {
   double threshold_, alpha_, beta_, gamma_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_credit(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Credit>(values);
 }
 
@@ -66,6 +66,6 @@ const RuleKind kCreditRule = {{"credit",
                                 {"beta", 0.8, 0.0, 1.0, "share of it that is kept from pass to pass"},
                                 {"gamma", 0.2, 0.0, 10.0, "power of the probability that is added"}},
                                {"credit_decoding"}},
-                              make};
+                              make_credit};
 
 }  // namespace ashlar

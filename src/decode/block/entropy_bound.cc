@@ -35,7 +35,7 @@ class EntropyBound final : public UnmaskRule {
   double gamma_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_entropy_bound(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<EntropyBound>(values.at("gamma"));
 }
 
@@ -45,6 +45,6 @@ const RuleKind kEntropyBoundRule = {{"entropy_bound",
                                      "the holes of least entropy, while that of those before sums to at most gamma",
                                      {{"gamma", 0.15, 0.0, 1000.0, "nats"}},
                                      {"eb_sampling", "entropy_bounded"}},
-                                    make};
+                                    make_entropy_bound};
 
 }  // namespace ashlar

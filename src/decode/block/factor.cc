@@ -25,7 +25,7 @@ class Factor final : public UnmaskRule {
   double factor_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_factor(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Factor>(values.at("factor"));
 }
 
@@ -34,6 +34,6 @@ std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, in
 const RuleKind kFactorRule = {{"factor",
                                "the k most confident holes while the k-th reaches 1 - factor / (k + 1)",
                                {{"factor", 1.0, 0.0, 65.0, "higher: more at once"}}},
-                              make};
+                              make_factor};
 
 }  // namespace ashlar

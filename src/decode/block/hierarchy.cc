@@ -37,7 +37,7 @@ class Hierarchy final : public UnmaskRule {
   float threshold_, low_threshold_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_hierarchy(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Hierarchy>(values.at("threshold"), values.at("low_threshold"));
 }
 
@@ -48,6 +48,6 @@ const RuleKind kHierarchyRule = {
      "every hole above the threshold, the best of each run of holes above the low one, at least one",
      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
       {"low_threshold", 0.4, 0.0, 1.0, "of each run of holes the best if more likely than this"}}},
-    make};
+    make_hierarchy};
 
 }  // namespace ashlar

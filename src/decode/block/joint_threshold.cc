@@ -43,7 +43,7 @@ class JointThreshold final : public UnmaskRule {
   float penalty_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_joint_threshold(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<JointThreshold>(values);
 }
 
@@ -56,6 +56,6 @@ const RuleKind kJointThresholdRule = {
       {"edit_threshold", 0.0, 0.0, 1.0, "replace settled tokens by others more likely than this; 1: never"},
       {"max_post_edit_steps", 16, 0, 1000, "most passes that correct a full block", true},
       {"penalty_lambda", 0.0, 0.0, 100.0, "taken from the logit of the token before a position, against stutter"}}},
-    make};
+    make_joint_threshold};
 
 }  // namespace ashlar

@@ -54,7 +54,7 @@ class Klass final : public UnmaskRule {
   int32_t history_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_klass(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Klass>(values);
 }
 
@@ -66,6 +66,6 @@ const RuleKind kKlassRule = {
      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
       {"kl_threshold", 0.01, 0.0, 100.0, "nats a stable row moves less than from pass to pass"},
       {"history", 1, 1, 64, "stable passes in a row before a token is settled", true}}},
-    make};
+    make_klass};
 
 }  // namespace ashlar

@@ -23,7 +23,7 @@ class LowConfidence final : public UnmaskRule {
   float threshold_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskRule> make_low_confidence(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<LowConfidence>(static_cast<float>(values.at("threshold")));
 }
 
@@ -33,6 +33,6 @@ const RuleKind kLowConfidenceRule = {{"low_confidence",
                                       "every hole above the threshold, at least the most confident one",
                                       {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"}},
                                       {"low_confidence_dynamic"}},
-                                     make};
+                                     make_low_confidence};
 
 }  // namespace ashlar

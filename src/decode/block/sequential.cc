@@ -25,7 +25,7 @@ class Sequential final : public UnmaskRule {
   int32_t block_, steps_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t block) {
+std::unique_ptr<UnmaskRule> make_sequential(const std::map<std::string, double>& values, int32_t block) {
   return std::make_unique<Sequential>(block, static_cast<int32_t>(values.at("steps")));
 }
 
@@ -35,6 +35,6 @@ const RuleKind kSequentialRule = {
     {"sequential",
      "the next holes from left to right, as many in each pass as fill a block in the given number of them",
      {{"steps", 0, 0, kMaxWidth, "passes over a block; 0: one position a pass", true}}},
-    make};
+    make_sequential};
 
 }  // namespace ashlar

@@ -25,7 +25,7 @@ class Static final : public UnmaskRule {
   int32_t block_, steps_;
 };
 
-std::unique_ptr<UnmaskRule> make(const std::map<std::string, double>& values, int32_t block) {
+std::unique_ptr<UnmaskRule> make_static(const std::map<std::string, double>& values, int32_t block) {
   return std::make_unique<Static>(block, static_cast<int32_t>(values.at("steps")));
 }
 
@@ -36,6 +36,6 @@ const RuleKind kStaticRule = {
      "the most confident holes, as many in each pass as fill a block in the given number of them",
      {{"steps", 0, 0, kMaxWidth, "passes over a block; 0: one position a pass", true}},
      {"low_confidence_static"}},
-    make};
+    make_static};
 
 }  // namespace ashlar

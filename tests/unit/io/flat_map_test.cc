@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problem(const std::string& text) {
+std::string map_problem(const std::string& text) {
   try {
     for (const FlatEntry& entry : parse_flat_map(text, "f.yaml")) number_of(entry, "f.yaml");
   } catch (const Error& error) {
@@ -38,27 +38,28 @@ TEST(FlatMap, ReadsBothSpellings) {
 }
 
 TEST(FlatMap, NamesFileLineFoundAndExpected) {
-  EXPECT_THAT(problem("a = 1\nthreshold"), HasSubstr("[config] f.yaml:2: found \"threshold\"; expected a line of the"));
-  EXPECT_THAT(problem("[decode]\nx = 1"), HasSubstr("f.yaml:1: found \"[decode]\"; expected a line of the form"));
-  EXPECT_THAT(problem("- a: 1"), HasSubstr("f.yaml:1: found \"- a: 1\"; expected"));
-  EXPECT_THAT(problem("decode:\n  a: 1"), HasSubstr("f.yaml:1: \"decode\" has no value"));
-  EXPECT_THAT(problem("b: 1\n  a: 1"), HasSubstr("f.yaml:2: \"a: 1\" is indented; expected a flat map"));
-  EXPECT_THAT(problem("a: 1\na: 2"), HasSubstr("f.yaml:2: \"a\" is there twice"));
-  EXPECT_THAT(problem("a: [1, 2]"), HasSubstr("\"a\" is [1, 2]; expected a number or a word"));
-  EXPECT_THAT(problem("a: \"x"), HasSubstr("the quote of \"a\" has no end"));
-  EXPECT_THAT(problem("a: \"1\" 2"), HasSubstr("found \"2\" behind the value of \"a\""));
-  EXPECT_THAT(problem("a: \"1\""), HasSubstr("\"a\" is the text \"1\"; expected a number"));
+  EXPECT_THAT(map_problem("a = 1\nthreshold"),
+              HasSubstr("[config] f.yaml:2: found \"threshold\"; expected a line of the"));
+  EXPECT_THAT(map_problem("[decode]\nx = 1"), HasSubstr("f.yaml:1: found \"[decode]\"; expected a line of the form"));
+  EXPECT_THAT(map_problem("- a: 1"), HasSubstr("f.yaml:1: found \"- a: 1\"; expected"));
+  EXPECT_THAT(map_problem("decode:\n  a: 1"), HasSubstr("f.yaml:1: \"decode\" has no value"));
+  EXPECT_THAT(map_problem("b: 1\n  a: 1"), HasSubstr("f.yaml:2: \"a: 1\" is indented; expected a flat map"));
+  EXPECT_THAT(map_problem("a: 1\na: 2"), HasSubstr("f.yaml:2: \"a\" is there twice"));
+  EXPECT_THAT(map_problem("a: [1, 2]"), HasSubstr("\"a\" is [1, 2]; expected a number or a word"));
+  EXPECT_THAT(map_problem("a: \"x"), HasSubstr("the quote of \"a\" has no end"));
+  EXPECT_THAT(map_problem("a: \"1\" 2"), HasSubstr("found \"2\" behind the value of \"a\""));
+  EXPECT_THAT(map_problem("a: \"1\""), HasSubstr("\"a\" is the text \"1\"; expected a number"));
   for (const char* value : {"1x", "nan", "inf", "0x10", "true", "1e999", "1_000", "--1", "."}) {
-    EXPECT_THAT(problem(std::string("a = ") + value), HasSubstr("expected a number")) << value;
+    EXPECT_THAT(map_problem(std::string("a = ") + value), HasSubstr("expected a number")) << value;
   }
 }
 
 TEST(FlatMap, HasBounds) {
-  EXPECT_THAT(problem(std::string((64 << 10) + 1, '#')), HasSubstr("expected a flat map of at most 65536"));
+  EXPECT_THAT(map_problem(std::string((64 << 10) + 1, '#')), HasSubstr("expected a flat map of at most 65536"));
   std::string many;
   for (int i = 0; i <= 1000; ++i) many += "k" + std::to_string(i) + "=1\n";
-  EXPECT_THAT(problem(many), HasSubstr("f.yaml:1001: more than 1000 entries"));
-  EXPECT_LT(problem(std::string(60000, 'x')).size(), 400U);
+  EXPECT_THAT(map_problem(many), HasSubstr("f.yaml:1001: more than 1000 entries"));
+  EXPECT_LT(map_problem(std::string(60000, 'x')).size(), 400U);
 }
 
 }  // namespace
