@@ -138,8 +138,8 @@ TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
         }
       }
       for (const Road& road : roads(way)) {
-        // In the short tier every way and sampling meets two or three of the sixteen roads, each time others.
-        if (!is_long() && turn++ % 7 != 0) continue;
+        // In the short tier every way and sampling meets one or two of the sixteen roads, each time others.
+        if (!is_long() && turn++ % 13 != 0) continue;
         Machine& machine = turn % 2 == 0 ? one : two;
         const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
         for (const char* memory : {", cold", ", warm"}) {
@@ -158,7 +158,7 @@ TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
   }
   std::printf("%lld comparisons; %llu preemptions, %llu cached prompt tokens\n", static_cast<long long>(comparisons),
               static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached));
-  EXPECT_GT(comparisons, 400);
+  EXPECT_GT(comparisons, 250);
   EXPECT_GT(preemptions, 10U);
   EXPECT_GT(cached, 1000U);
 }

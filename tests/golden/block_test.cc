@@ -158,7 +158,7 @@ TEST(BlockGoldens, RefIsExact) {
   const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
   const std::vector<Case> cases = load_cases();
   ASSERT_EQ(cases.size(), 64U);
-  for (size_t i = 0; i < cases.size(); i += is_long() ? 1 : 5) {
+  for (size_t i = 0; i < cases.size(); i += is_long() ? 1 : 9) {
     SCOPED_TRACE("case " + std::to_string(i));
     EndEvent end;
     expect_equal(decode(*ops, *model, cases[i], true, &end), cases[i]);
