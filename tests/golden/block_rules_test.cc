@@ -69,6 +69,25 @@ TEST_F(BlockRules, DecodeTheSameAloneAndInCompany) {
   }
 }
 
+TEST_F(BlockRules, RequestsOfOneBatchEachHaveTheirOwn) {
+  std::vector<Request> mixed;
+  const std::vector<Request> four = requests(4);
+  for (const RuleDescription& rule : rule_descriptions()) {
+    mixed.push_back(four[mixed.size() % 4]);
+    mixed.back().choice.algorithm = rule.name;
+  }
+  const std::vector<Answer> answers = run({"static", {{"steps", 2}}}, mixed);
+  for (size_t i = 0; i < mixed.size(); ++i) {
+    const std::string name = mixed[i].choice.algorithm;
+    SCOPED_TRACE(name);
+    if (name == "static") continue;  // which keeps the decoder's parameters
+    mixed[i].choice = {};
+    const Answer alone = run({name, {}}, {mixed[i]})[0];
+    EXPECT_EQ(answers[i].tokens, alone.tokens);
+    EXPECT_EQ(answers[i].end.stats.verify_steps, alone.end.stats.verify_steps);
+  }
+}
+
 TEST_F(BlockRules, OneMostConfidentTokenAPassByAnyName) {
   std::vector<Request> one = requests(1);
   const std::vector<int32_t> expected = run({"static", {}}, one)[0].tokens;

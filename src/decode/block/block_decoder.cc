@@ -40,12 +40,12 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       whole_(diffusion_.block_size == 0),
       block_(choose_block(diffusion_, options)),
       fuses_seal_(options.fuses_seal),
-      rule_spec_{options.rule.name.empty() ? rule_descriptions().front().name : options.rule.name, options.rule.values},
+      rule_spec_{find_rule(options.rule.name).name, options.rule.values},
       rule_(make_rule(rule_spec_, block_)) {}
 
 // Parameters of the algorithm that the decoder was started with keep their values where a request does not say.
 RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
-  const bool same = choice.algorithm.empty() || choice.algorithm == rule_spec_.name;
+  const bool same = choice.algorithm.empty() || find_rule(choice.algorithm).name == rule_spec_.name;
   RuleSpec spec = same ? rule_spec_ : RuleSpec{choice.algorithm, {}};
   for (const auto& [key, value] : choice.values) spec.values[key] = value;
   return spec;
