@@ -32,12 +32,20 @@ if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
   add_custom_target(fuzzers)
 endif()
 
+# The code of libraries also goes into shared objects (the Python module). Hidden names keep it as fast as that of a program:
+# the compiler may inline and call directly, as no other object can replace them.
+function(ashlar_shareable NAME)
+  set_target_properties(${NAME} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 # Headers that most files read are parsed once. A file still names what it uses: builds with clang go without.
 option(ASHLAR_PRECOMPILED_HEADERS "Parse common headers once (GCC)" ON)
 if(ASHLAR_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(ASHLAR_PRECOMPILE ON)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "")
   add_library(ashlar_precompiled OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
+  ashlar_shareable(ashlar_precompiled)
   target_link_libraries(ashlar_precompiled PRIVATE ashlar_options)
   target_compile_options(ashlar_options INTERFACE -fpch-preprocess) # lets ccache see through them
   target_precompile_headers(ashlar_precompiled PRIVATE
@@ -62,6 +70,7 @@ function(ashlar_library NAME)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${NAME} STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
   ashlar_batches(${NAME} "${ARG_BATCH}")
+  ashlar_shareable(${NAME})
   target_link_libraries(${NAME} PUBLIC ashlar_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   if(ASHLAR_PRECOMPILE)
     target_precompile_headers(${NAME} REUSE_FROM ashlar_precompiled)
