@@ -20,7 +20,7 @@ target_compile_options(ashlar_options INTERFACE
   -Wall -Wextra
   # One rounding per written operation: the bits of a row may not depend on what the optimiser fuses.
   -ffp-contract=off)
-target_include_directories(ashlar_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(ashlar_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(ASHLAR_SANITIZE)
   target_compile_options(ashlar_options INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
@@ -79,7 +79,7 @@ endfunction()
 
 function(ashlar_test_definitions NAME)
   target_compile_definitions(${NAME} PRIVATE
-    ASHLAR_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ASHLAR_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+    ASHLAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ASHLAR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
 endfunction()
 
 # ashlar_test(NAME SOURCES a_test.cc DEPS ashlar_text ... [LABELS unit] [TIMEOUT s] [BATCH n]): one GoogleTest program;
@@ -94,7 +94,7 @@ function(ashlar_test NAME)
     ashlar_batches(${NAME} ${ARG_BATCH})
   endif()
   target_link_libraries(${NAME} PRIVATE ashlar_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
-  target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   ashlar_test_definitions(${NAME})
   if(ASHLAR_PRECOMPILE)
     if(NOT TARGET ashlar_precompiled_tests)

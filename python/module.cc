@@ -22,6 +22,19 @@ namespace py = pybind11;
 namespace ashlar {
 namespace {
 
+// Gives the interpreter's lock up. Taking it back may end the thread: Python does that to daemon threads when the
+// program ends, by unwinding, which pybind11's own class answers by aborting.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() noexcept(false) { PyEval_RestoreThread(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 std::string said(py::handle value) { return for_message(py::repr(value).cast<std::string>()); }
 
 // A value of Python's as one of ours, or an error in our words.
@@ -109,7 +122,7 @@ class Core {
  public:
   Core(const std::string& model, const std::string& drafter, const py::dict& in) {
     LlmOptions options = options_of(model, drafter, in);
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     llm_ = std::make_shared<Llm>(std::move(options));
   }
 
@@ -119,7 +132,7 @@ class Core {
   }
   void close() {
     std::shared_ptr<Llm> last = std::move(llm_);
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     last.reset();
   }
 
@@ -321,7 +334,7 @@ class Run {
       bell_ = std::make_shared<Bell>();
       notify = [bell = bell_] { bell->ring(); };
     }
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     run_ = llm->start(ours, wishes, std::move(notify));
   }
 
@@ -329,7 +342,7 @@ class Run {
   py::list next(double timeout) {
     std::vector<LlmChunk> chunks;
     {
-      const py::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       const std::lock_guard lock(mutex_);
       if (bell_) bell_->silence();
       chunks = run_->next(milliseconds_of(timeout));
@@ -345,20 +358,20 @@ class Run {
 
   // The same for those who want whole answers only: whether they are there.
   bool wait(double timeout) {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const std::lock_guard lock(mutex_);
     run_->next(milliseconds_of(timeout));
     return run_->done();
   }
 
   bool done() {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const std::lock_guard lock(mutex_);
     return run_->done();
   }
 
   void cancel() {
-    const py::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const std::lock_guard lock(mutex_);
     run_->cancel();
   }
@@ -367,7 +380,7 @@ class Run {
   py::tuple answer(size_t index) {
     LlmAnswer answer;
     {
-      const py::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       const std::lock_guard lock(mutex_);
       answer = run_->answers().at(index);
     }
@@ -416,7 +429,7 @@ PYBIND11_MODULE(_ashlar, module) {
            [](const Core& core, py::handle prompt) {
              const std::shared_ptr<ashlar::Llm> llm = core.llm();
              const ashlar::LlmPrompt ours = ashlar::prompt_of(prompt);
-             const py::gil_scoped_release unlocked;
+             const ashlar::Unlocked unlocked;
              return llm->encode(ours);
            })
       .def("decode", [](const Core& core, py::handle ids, bool skip_special_tokens) {

@@ -286,9 +286,12 @@ class Mishaps(unittest.TestCase):
         self.assertIn("closed", repr(engine))
 
     def test_a_program_may_end_in_the_middle(self):
-        code = ("import ashlar, sys\n"
+        code = ("import ashlar, threading\n"
                 f"engine = ashlar.Engine({str(MODELS / 'pebble-11m')!r}, max_context=1024)\n"
-                "stream = engine.stream('The', ashlar.SamplingParams(max_tokens=900, ignore_eos=True))\n"
+                "params = ashlar.SamplingParams(max_tokens=900, ignore_eos=True)\n"
+                "for _ in range(3):\n"
+                "    threading.Thread(target=lambda: engine.generate(['The'] * 40, params), daemon=True).start()\n"
+                "stream = engine.stream('The', params)\n"
                 "print(next(stream).index)\n")
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "0\n", ""))
