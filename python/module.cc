@@ -73,6 +73,10 @@ int64_t memory_of(py::handle value) {
   return *bytes;
 }
 
+std::map<std::string, double> values_of(py::handle in) {
+  return as<std::map<std::string, double>>(in, "algorithm_options", "a dict of names and numbers");
+}
+
 std::optional<BlockOptions> block_options_of(const py::dict& in) {
   const py::object algorithm = in["algorithm"], values = in["algorithm_options"];
   const int32_t size = number<int32_t>(in["block_size"], "block_size", 0, kMaxWidth);
@@ -80,9 +84,7 @@ std::optional<BlockOptions> block_options_of(const py::dict& in) {
   BlockOptions out;
   out.block_size = size;
   if (!algorithm.is_none()) out.rule.name = as<std::string>(algorithm, "algorithm", "a name");
-  if (!values.is_none()) {
-    out.rule.values = as<std::map<std::string, double>>(values, "algorithm_options", "a dict of names and numbers");
-  }
+  if (!values.is_none()) out.rule.values = values_of(values);
   return out;
 }
 
@@ -223,6 +225,10 @@ LlmParams params_of(Core& core, const py::object& in) {
   out.ignore_eos = as<bool>(field("ignore_eos"), "ignore_eos", "True or False");
   out.skip_special_tokens = as<bool>(field("skip_special_tokens"), "skip_special_tokens", "True or False");
   out.width = whole("width", 0);
+  if (const py::object algorithm = field("algorithm"); !algorithm.is_none()) {
+    out.choice.algorithm = as<std::string>(algorithm, "algorithm", "a name");
+  }
+  if (const py::object values = field("algorithm_options"); !values.is_none()) out.choice.values = values_of(values);
   out.constraint = constraint_of(core, in, out);
   return out;
 }

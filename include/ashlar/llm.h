@@ -58,7 +58,8 @@ struct LlmParams {
   std::vector<int32_t> stop_ids = {};  ///< end the answer besides the model's own; part of it
   bool ignore_eos = false;             ///< the model's own end tokens do not end the answer
   bool skip_special_tokens = true;
-  int32_t width = 0;  ///< most tokens a pass may settle; 0: the method's own, 1: plain decoding
+  MethodChoice choice = {};  ///< how to decode, where the method leaves a choice
+  int32_t width = 0;         ///< most tokens a pass may settle; 0: the method's own, 1: plain decoding
   /// Makes the constraint of an answer, one object for each; empty: anything goes.
   std::function<std::shared_ptr<TokenConstraint>()> constraint = {};
 };
@@ -142,14 +143,7 @@ class Mailbox {
 class Sink final : public EventSink {
  public:
   Sink(std::shared_ptr<Mailbox> mailbox, size_t answer) : mailbox_(std::move(mailbox)), answer_(answer) {}
-  void on_tokens(const TokensEvent& event) override {
-    TokenChunk chunk;
-    chunk.tokens.assign(event.tokens, event.tokens + event.n);
-    chunk.n_drafted = event.n_drafted;
-    if (event.logprobs != nullptr) chunk.logprobs.assign(event.logprobs, event.logprobs + event.n);
-    if (event.settled_in != nullptr) chunk.settled_in.assign(event.settled_in, event.settled_in + event.n);
-    mailbox_->put(answer_, std::move(chunk));
-  }
+  void on_tokens(const TokensEvent& event) override { mailbox_->put(answer_, TokenChunk(event)); }
   void on_end(EndEvent event) override { mailbox_->end(answer_, std::move(event)); }
 
  private:
@@ -241,6 +235,7 @@ class LlmRun {
     request.sampling = job.params.sampling;
     request.max_tokens = job.params.max_tokens;
     request.width = job.params.width;
+    request.choice = job.params.choice;
     request.stop_ids = job.params.stop_ids;
     if (!job.params.ignore_eos) {
       const std::vector<int32_t>& own = session_->config().stop_ids;

@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Mapping, Optional, Sequence, Union, overload
 
 from . import _ashlar
-from .prompts import Message, Prompt, is_batch, to_raw
+from .prompts import Message, Prompt, Tools, Variables, is_batch, to_raw
 from .stream import PATIENCE, Stream, chunk_from, completion_from
 from .types import Chunk, Completion, SamplingParams
 
@@ -18,8 +18,8 @@ class Engine:
 
     def __init__(
         self,
-        model: Union[str, os.PathLike, None] = None,
-        drafter: Union[str, os.PathLike, None] = None,
+        model: Union[str, os.PathLike[str], None] = None,
+        drafter: Union[str, os.PathLike[str], None] = None,
         *,
         device: str = "cpu",
         threads: int = 0,
@@ -56,21 +56,24 @@ class Engine:
         )
         self._core = _ashlar.Core(os.fspath(model or ""), os.fspath(drafter or ""), options)
 
-    @overload
-    def generate(
+    @overload  # a text is also a sequence of texts, but the first that fits counts
+    def generate(  # type: ignore[overload-overlap]
         self, prompts: Union[str, Sequence[int], Sequence[Message]], params: Optional[SamplingParams] = ..., *,
-        tools: Optional[Sequence] = ..., template_variables: Optional[Mapping[str, Any]] = ...,
+        tools: Tools = ..., template_variables: Variables = ...,
         on_chunk: Optional[Callable[[Chunk], Any]] = ...,
     ) -> Completion: ...
 
     @overload
     def generate(
         self, prompts: Sequence[Union[str, Sequence[int], Sequence[Message]]], params: Params = ..., *,
-        tools: Optional[Sequence] = ..., template_variables: Optional[Mapping[str, Any]] = ...,
+        tools: Tools = ..., template_variables: Variables = ...,
         on_chunk: Optional[Callable[[Chunk], Any]] = ...,
     ) -> list[Completion]: ...
 
-    def generate(self, prompts, params=None, *, tools=None, template_variables=None, on_chunk=None):
+    def generate(
+        self, prompts: Any, params: Params = None, *, tools: Tools = None, template_variables: Variables = None,
+        on_chunk: Optional[Callable[[Chunk], Any]] = None,
+    ) -> Union[Completion, list[Completion]]:
         """Answers one prompt, or many at once: a Completion, or a list in the prompts' order.
 
         A prompt is a text to continue as it is, a list of token ids, or a list of messages ({"role", "content"}) for
@@ -100,15 +103,17 @@ class Engine:
         prompt: Prompt,
         params: Optional[SamplingParams] = None,
         *,
-        tools: Optional[Sequence] = None,
-        template_variables: Optional[Mapping[str, Any]] = None,
+        tools: Tools = None,
+        template_variables: Variables = None,
     ) -> Stream:
         """Begins the answer to one prompt: ``async for chunk in engine.stream(...)``, or ``for``."""
         if is_batch(prompt):
             raise TypeError("a stream is of one prompt; open one for each, they run together")
         return Stream(self._start([prompt], params, tools, template_variables, True))
 
-    def _start(self, prompts, params, tools, variables, with_bell) -> _ashlar.Run:
+    def _start(
+        self, prompts: list[Any], params: Params, tools: Tools, variables: Variables, with_bell: bool
+    ) -> _ashlar.Run:
         if params is None:
             params = SamplingParams()
         wishes = [params] if isinstance(params, SamplingParams) else list(params)
@@ -121,8 +126,8 @@ class Engine:
         self,
         prompt: Prompt,
         *,
-        tools: Optional[Sequence] = None,
-        template_variables: Optional[Mapping[str, Any]] = None,
+        tools: Tools = None,
+        template_variables: Variables = None,
     ) -> list[int]:
         """The token ids of a prompt."""
         return self._core.encode(to_raw(prompt, tools, template_variables))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 Message = Mapping[str, Any]
+Tools = Optional[Sequence[Mapping[str, Any]]]
+Variables = Optional[Mapping[str, Any]]
 Prompt = Union[str, Sequence[int], Sequence[Message]]
-Raw = Union[bytes, list, tuple]  #: what the module takes: text, token ids, or a conversation
+Raw = Union[bytes, List[int], Tuple[str, str, str]]  #: what the module takes: text, token ids, or a conversation
 
 _EXPECTED = "expected a text, a list of token ids, a list of messages, or a list of these"
 
@@ -23,7 +25,7 @@ def is_batch(prompts: Any) -> bool:
     return _is_list(prompts) and (len(prompts) == 0 or isinstance(prompts[0], str) or _is_list(prompts[0]))
 
 
-def to_raw(prompt: Any, tools: Optional[Sequence] = None, variables: Optional[Mapping] = None) -> Raw:
+def to_raw(prompt: Any, tools: Tools = None, variables: Variables = None) -> Raw:
     if isinstance(prompt, str):
         return prompt.encode("utf-8", "surrogatepass")
     if not _is_list(prompt) or len(prompt) == 0:

@@ -12,7 +12,7 @@ from .types import Chunk, Completion, Metrics, logprobs_from
 PATIENCE = 0.1
 
 
-def chunk_from(run: _ashlar.Run, raw: tuple) -> Chunk:
+def chunk_from(run: _ashlar.Run, raw: _ashlar.RawChunk) -> Chunk:
     index, text, tokens, logprobs, settled_in, n_drafted, last = raw
     completion = completion_from(run, index) if last else None
     return Chunk(
@@ -37,7 +37,7 @@ class Stream:
 
     def __init__(self, run: _ashlar.Run) -> None:
         self._run: Optional[_ashlar.Run] = run
-        self._waiting: list[tuple] = []
+        self._waiting: list[_ashlar.RawChunk] = []
         self.completion: Optional[Completion] = None
 
     def close(self) -> None:
@@ -89,12 +89,15 @@ class Stream:
 
     async def _something(self) -> None:
         """Waits until the engine's thread has written to the run's file descriptor."""
+        run = self._run  # whoever closes the stream meanwhile leaves the descriptor, and its end is news too
+        if run is None:
+            return
         loop = asyncio.get_running_loop()
-        arrived = loop.create_future()
-        fd = self._run.fileno()
-        loop.add_reader(fd, lambda: arrived.done() or arrived.set_result(None))
+        arrived = asyncio.Event()
+        fd = run.fileno()
+        loop.add_reader(fd, arrived.set)
         try:
-            await arrived
+            await arrived.wait()
         finally:
             loop.remove_reader(fd)
 

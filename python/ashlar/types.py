@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+
+
+RawLogprob = Tuple[int, float, List[Tuple[int, float]]]
 
 
 @dataclass
@@ -27,6 +30,8 @@ class SamplingParams:
     ignore_eos: bool = False  #: the model's own end tokens do not end the answer
     skip_special_tokens: bool = True  #: in the text
     width: int = 0  #: most tokens a forward may settle; 1: plain decoding, 0: the method's own
+    algorithm: Optional[str] = None  #: block diffusion: how to denoise; None: the engine's
+    algorithm_options: Optional[Mapping[str, float]] = None  #: its parameters, such as {"threshold": 0.8}
     json_schema: Union[Mapping[str, Any], str, bool, None] = None  #: the answer is JSON that satisfies this
     regex: Optional[str] = None  #: the answer matches this as a whole
     grammar: Optional[str] = None  #: the answer is derived from this grammar (EBNF)
@@ -93,5 +98,5 @@ class Completion:
     settled_in: Optional[list[int]] = field(default=None, repr=False)  #: as in Chunk
 
 
-def logprobs_from(raw: Optional[list]) -> Optional[list[Logprob]]:
+def logprobs_from(raw: Optional[list[RawLogprob]]) -> Optional[list[Logprob]]:
     return None if raw is None else [Logprob(*one) for one in raw]
