@@ -9,7 +9,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   ashlar::LlmOptions options;
-  options.session.model = argv[1];
+  options.model = argv[1];
   const ashlar::Llm llm(options);
   std::vector<ashlar::LlmPrompt> prompts;
   for (int i = 2; i < argc; ++i) prompts.push_back(ashlar::chat(argv[i]));

@@ -90,8 +90,7 @@ std::optional<BlockOptions> block_options_of(const py::dict& in) {
 
 // `in` has every key of Engine's keyword arguments.
 LlmOptions options_of(const std::string& model, const std::string& drafter, const py::dict& in) {
-  LlmOptions out;
-  SessionOptions& session = out.session;
+  LlmOptions session;
   session.model = model;
   session.drafter = drafter;
   session.device = as<std::string>(in["device"], "device", "a name");
@@ -114,8 +113,8 @@ LlmOptions options_of(const std::string& model, const std::string& drafter, cons
   const auto parsed = parse_denoise_schedule(schedule);
   if (!parsed) throw Error("options", "schedule is '" + schedule + "'; expected cosine, linear or sqrt");
   session.dflash.schedule = *parsed;
-  out.block = block_options_of(in);
-  return out;
+  session.block = block_options_of(in);
+  return session;
 }
 
 using ConstraintMaker = std::function<std::shared_ptr<TokenConstraint>()>;

@@ -2,7 +2,7 @@
 // Models offline: load a folder, generate, no server. Header-only over the libraries of src/; link ashlar_session.
 //
 //   ashlar::LlmOptions options;
-//   options.session.model = "models/pebble-11m";
+//   options.model = "models/pebble-11m";
 //   const ashlar::Llm llm(options);
 //   const auto answers = llm.generate({"Once upon a time", ashlar::chat("What is a harbour?")}, {.max_tokens = 64});
 //
@@ -31,10 +31,8 @@
 
 namespace ashlar {
 
-struct LlmOptions {
-  SessionOptions session;             ///< model, drafter, device, memory
-  std::optional<BlockOptions> block;  ///< how a block-diffusion model denoises; empty: its usual way
-};
+/// Model, drafter, device, memory, and `block`: how a block-diffusion model denoises.
+using LlmOptions = SessionOptions;
 
 /// A conversation for the model's chat template.
 struct LlmChat {
@@ -311,17 +309,9 @@ class Llm {
  public:
   /// Loads everything and starts the engine. Throws Error naming the file, option or folder that is wrong.
   explicit Llm(LlmOptions options) {
-    options.session.engine.max_queue = 1 << 20;  // offline, nobody is to be turned away
-    session_ = std::make_shared<Session>(options.session);
-    DecoderSpec spec = session_->spec();
-    if (options.block) {
-      if (!session_->config().diffusion) {
-        throw Error("model", session_->choice().model.string() +
-                                 ": is an autoregressive model; block options are for block-diffusion models");
-      }
-      spec.block = *options.block;
-    }
-    session_->start(spec);
+    options.engine.max_queue = 1 << 20;  // offline, nobody is to be turned away
+    session_ = std::make_shared<Session>(options);
+    session_->start();
   }
 
   /// Called by generate, on its own thread, with every piece of an answer. If it throws, everything is cancelled and

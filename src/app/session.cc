@@ -14,8 +14,8 @@ Session::Session(const SessionOptions& options)
     : options_(options), choice_(locate_models(options.model, options.drafter, model_roots())) {
   const ModelConfig config = read_model_config(choice_.model);
   if (config.diffusion) {
-    spec_.block = block_options(options_.dllm);
-  } else if (options_.dllm.given()) {
+    spec_.block = options_.block ? *options_.block : block_options(options_.dllm);
+  } else if (options_.dllm.given() || options_.block) {
     throw Error("model", choice_.model.string() + ": is an autoregressive model (" + config.family +
                              "), which has no denoising algorithm; --dllm-algorithm, --dllm-algorithm-config and "
                              "--dllm-block-size are for block-diffusion models");

@@ -27,8 +27,9 @@ struct SessionOptions {
   EngineOptions engine;
   DflashOptions dflash;
   DllmOptions dllm;
-  bool self_test = true;  ///< drafts and verifies a short text before the first request
-  bool quiet = false;     ///< no notes on stderr
+  std::optional<BlockOptions> block;  ///< for programs: instead of dllm, which is what flags and a file say
+  bool self_test = true;              ///< drafts and verifies a short text before the first request
+  bool quiet = false;                 ///< no notes on stderr
 };
 
 /// A loaded model with its text side, and at most one engine at a time.
