@@ -174,22 +174,22 @@ std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const 
   return too_long(least_tokens(bytes));
 }
 
-Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens) const {
+Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens, bool must_fit) const {
   EncodedPrompt out;
   try {
     if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
       out.ids = tokens->ids;
     } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
-      if (std::optional<ApiError> error = too_long(text->text)) return *error;
+      if (std::optional<ApiError> error = must_fit ? too_long(text->text) : std::nullopt) return *error;
       out.text = text->text;
       out.ids = model_.tokenizer->encode(text->text, {.add_special_tokens = add_special_tokens});
     } else {
       const auto& chat = std::get<ChatPrompt>(prompt);
       if (model_.chat_template == nullptr) return render(chat).error();
-      if (std::optional<ApiError> error = too_long(chat)) return *error;
+      if (std::optional<ApiError> error = must_fit ? too_long(chat) : std::nullopt) return *error;
       const std::string marked = render_marked(chat);
       out.text = unmarked(marked);
-      if (std::optional<ApiError> error = too_long(out.text)) return *error;
+      if (std::optional<ApiError> error = must_fit ? too_long(out.text) : std::nullopt) return *error;
       out.ids = encode_marked(marked);
       out.starts_in_reasoning = ends_with_tag(out.text, "<think>");
       // A template that closes the thinking at once asks for none.

@@ -47,13 +47,13 @@ void add_work(Router& router, Service& service, const char* path, Parsed<T> (*pa
 }
 
 HttpResponse count_tokens(Service& service, const PromptRequest& request) {
-  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt);
+  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, true, false);
   if (!encoded) return refusal_of_messages(encoded.error());
   return json({{"input_tokens", encoded.value().ids.size()}});
 }
 
 HttpResponse tokenize(Service& service, const PromptRequest& request) {
-  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, request.add_special_tokens);
+  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, request.add_special_tokens, false);
   if (!encoded) return refusal(encoded.error());
   const std::vector<int32_t>& ids = encoded.value().ids;
   Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};
