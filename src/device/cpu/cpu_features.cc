@@ -11,6 +11,7 @@
 namespace ashlar::cpu {
 namespace {
 
+#ifdef ASHLAR_INSTRUCTION_SETS
 constexpr bool bit(uint64_t word, int index) { return ((word >> index) & 1) != 0; }
 
 struct Leaf {
@@ -58,6 +59,9 @@ std::vector<std::string> detect() {
   isas.push_back("portable");
   return isas;
 }
+#else
+std::vector<std::string> detect() { return {"portable"}; }
+#endif
 
 }  // namespace
 
@@ -74,9 +78,11 @@ const Kernels& kernels_for(const std::string& isa) {
     throw Error("device",
                 "instruction set '" + isa + "' is unknown or not available here; this machine has: " + choices);
   }
+#ifdef ASHLAR_INSTRUCTION_SETS
   if (isa == "amx") return amx_kernels();
   if (isa == "avx512") return avx512_kernels();
   if (isa == "avx2") return avx2_kernels();
+#endif
   return portable_kernels();
 }
 
