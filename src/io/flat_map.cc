@@ -37,7 +37,7 @@ class Reader {
     size_t end = 0;
     while (end < line.size() && is_key_char(line[end])) ++end;
     const std::string_view rest = trim(line.substr(end));
-    if (end == 0 || rest.empty() || (rest.front() != '=' && rest.front() != ':') || line.starts_with("- ")) {
+    if (end == 0 || line.front() == '-' || rest.empty() || (rest.front() != '=' && rest.front() != ':')) {
       fail("found \"" + for_message(line) + "\"; expected a line of the form key = value or key: value");
     }
     if (indented) fail("\"" + for_message(line) + "\" is indented; expected a flat map, nothing nested");

@@ -42,6 +42,7 @@ TEST(FlatMap, NamesFileLineFoundAndExpected) {
               HasSubstr("[config] f.yaml:2: found \"threshold\"; expected a line of the"));
   EXPECT_THAT(map_problem("[decode]\nx = 1"), HasSubstr("f.yaml:1: found \"[decode]\"; expected a line of the form"));
   EXPECT_THAT(map_problem("- a: 1"), HasSubstr("f.yaml:1: found \"- a: 1\"; expected"));
+  EXPECT_THAT(map_problem("-=="), HasSubstr("f.yaml:1: found \"-==\"; expected a line"));
   EXPECT_THAT(map_problem("decode:\n  a: 1"), HasSubstr("f.yaml:1: \"decode\" has no value"));
   EXPECT_THAT(map_problem("b: 1\n  a: 1"), HasSubstr("f.yaml:2: \"a: 1\" is indented; expected a flat map"));
   EXPECT_THAT(map_problem("a: 1\na: 2"), HasSubstr("f.yaml:2: \"a\" is there twice"));
