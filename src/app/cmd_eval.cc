@@ -17,12 +17,8 @@ namespace {
 
 constexpr int kStudyRounds = 3;
 
-struct EvalOptions {
-  SessionOptions session;
+struct EvalOptions : EvalBasics {
   AcceptanceOptions acceptance;
-  std::string prompts, json, svg;
-  size_t limit = 0;
-  bool raw = false;
   bool denoise_study = false;
 };
 
@@ -108,8 +104,7 @@ void evaluate(EvalOptions& options) {
   }
   std::fputs(acceptance_text(study).c_str(), stdout);
   bool identical = study.mismatches().empty();
-  Json json = describe_subject(*session);
-  json["prompt_file"] = options.prompts.empty() ? "built-in" : options.prompts;
+  Json json = describe_subject(*session, options);
   json.update(acceptance_json(study));
   json["options"]["passes"] = options.session.dflash.passes;
   json["options"]["draft_window"] = options.session.dflash.window;
@@ -126,17 +121,7 @@ void add_acceptance_command(CLI::App& eval) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command =
       eval.add_subcommand("acceptance", "How many tokens a step the drafter earns, and whether answers stay the same");
-  command
-      ->add_option("--prompts", options->prompts,
-                   "JSONL: prompt, messages, turns, question or prompt_ids a line (default: built-in)")
-      ->type_name("FILE");
-  command->add_option("--limit", options->limit, "Take the first N prompts only (0: all)")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("-n,--max-tokens", options->acceptance.max_tokens, "Longest answer")
-      ->type_name("N")
-      ->check(CLI::Range(2, 1 << 24))
-      ->capture_default_str();
+  add_prompt_flags(*command, *options, options->acceptance.max_tokens);
   command
       ->add_option("--temperatures", options->acceptance.temperatures,
                    "Temperatures, the first is the main one (default: 0,0.7,1)")
@@ -159,21 +144,10 @@ void add_acceptance_command(CLI::App& eval) {
       ->check(CLI::Range(0, 1 << 24).description(""))
       ->type_name("K")
       ->capture_default_str();
-  command->add_option("--seed", options->acceptance.sampling.seed, "Seed of the sampling noise")
-      ->type_name("S")
-      ->capture_default_str();
-  command
-      ->add_option("--batch", options->acceptance.batch,
-                   "Answers at a time; with more than 1, tokens/s is each answer's own")
-      ->check(CLI::Range(1, 256).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
-  command->add_option("--svg", options->svg, "Write a picture: acceptance by position, histogram")->type_name("FILE");
   command->add_flag("!--no-identity", options->acceptance.identity, "Do not compare with plain decoding's answers");
-  command->add_flag("--raw", options->raw, "Take prompts as they are, without the chat template");
   command->add_flag("--denoise-study", options->denoise_study, "Also compare 1, 2 and 4 drafter passes by schedule");
-  add_session_flags(*command, options->session);
+  add_study_flags(*command, *options, options->acceptance.sampling.seed, options->acceptance.batch,
+                  "acceptance by position, histogram");
   command->footer(
       "Exit code 1 if an answer differs from plain decoding's.\n"
       "Examples:\n"

@@ -14,15 +14,11 @@
 namespace ashlar {
 namespace {
 
-struct DllmEvalOptions {
-  SessionOptions session;
+struct DllmEvalOptions : EvalBasics {
   BlockStudyOptions study;
   std::vector<std::string> algorithms;
   std::vector<double> thresholds;
   std::vector<int32_t> blocks;
-  std::string prompts, json, svg;
-  size_t limit = 0;
-  bool raw = false;
 };
 
 // Values that an algorithm's first parameter is tried at; none: its usual value only.
@@ -91,8 +87,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
   }
   std::fputs(block_study_text(study).c_str(), stdout);
   if (json_file.wanted()) {
-    Json json = describe_subject(*session);
-    json["prompt_file"] = options.prompts.empty() ? "built-in" : options.prompts;
+    Json json = describe_subject(*session, options);
     json.update(block_study_json(study));
     json_file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
@@ -108,17 +103,7 @@ void add_eval_dllm_command(CLI::App& eval) {
   CLI::App* command = eval.add_subcommand(
       "dllm",
       "Denoising algorithms of a block-diffusion model: tokens per forward and agreement with sequential decoding");
-  command
-      ->add_option("--prompts", options->prompts,
-                   "JSONL: prompt, messages, turns, question or prompt_ids a line (default: built-in)")
-      ->type_name("FILE");
-  command->add_option("--limit", options->limit, "Take the first N prompts only (0: all)")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("-n,--max-tokens", options->study.max_tokens, "Longest answer")
-      ->type_name("N")
-      ->check(CLI::Range(2, 1 << 24))
-      ->capture_default_str();
+  add_prompt_flags(*command, *options, options->study.max_tokens);
   command
       ->add_option("--algorithms", options->algorithms,
                    "What to compare with sequential decoding (default: --dllm-algorithm, or all)")
@@ -141,20 +126,8 @@ void add_eval_dllm_command(CLI::App& eval) {
       ->check(CLI::Range(0.0, 100.0).description(""))
       ->type_name("X")
       ->capture_default_str();
-  command->add_option("--seed", options->study.sampling.seed, "Seed of the sampling noise")
-      ->type_name("S")
-      ->capture_default_str();
-  command
-      ->add_option("--batch", options->study.batch,
-                   "Answers at a time; with more than 1, tokens/s is each answer's own")
-      ->check(CLI::Range(1, 256).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
-  command->add_option("--svg", options->svg, "Write a picture: tokens per forward against agreement")
-      ->type_name("FILE");
-  command->add_flag("--raw", options->raw, "Take prompts as they are, without the chat template");
-  add_session_flags(*command, options->session);
+  add_study_flags(*command, *options, options->study.sampling.seed, options->study.batch,
+                  "tokens per forward against agreement");
   command->footer(
       "Examples:\n"
       "  ashlar eval dllm pebble-11m-sdar\n"

@@ -1,9 +1,37 @@
 #include "app/eval_prompts.h"
 
+#include "app/flags.h"
 #include "base/error.h"
 #include "measure/build_info.h"
 
 namespace ashlar {
+
+void add_prompt_flags(CLI::App& command, EvalBasics& basics, int32_t& max_tokens) {
+  command
+      .add_option("--prompts", basics.prompts,
+                  "JSONL: prompt, messages, turns, question or prompt_ids a line (default: built-in)")
+      ->type_name("FILE");
+  command.add_option("--limit", basics.limit, "Take the first N prompts only (0: all)")
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_flag("--raw", basics.raw, "Take prompts as they are, without the chat template");
+  command.add_option("-n,--max-tokens", max_tokens, "Longest answer")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 24))
+      ->capture_default_str();
+}
+
+void add_study_flags(CLI::App& command, EvalBasics& basics, uint64_t& seed, int32_t& batch,
+                     const std::string& picture) {
+  command.add_option("--seed", seed, "Seed of the sampling noise")->type_name("S")->capture_default_str();
+  command.add_option("--batch", batch, "Answers at a time; with more than 1, tokens/s is each answer's own")
+      ->check(CLI::Range(1, 256).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--json", basics.json, "Write every figure to this file")->type_name("FILE");
+  command.add_option("--svg", basics.svg, "Write a picture: " + picture)->type_name("FILE");
+  add_session_flags(command, basics.session);
+}
 
 std::vector<PromptIds> encode_prompts(const Session& session, const std::vector<EvalPrompt>& prompts, size_t limit,
                                       bool raw) {
@@ -31,12 +59,13 @@ std::vector<PromptIds> encode_prompts(const Session& session, const std::vector<
   return encoded;
 }
 
-Json describe_subject(Session& session) {
+Json describe_subject(Session& session, const EvalBasics& basics) {
   Json json = {{"build", describe_build()}, {"model", session.choice().model.string()}};
   if (session.has_drafter()) json["drafter"] = session.choice().drafter->string();
   json["device"] = session.ops().name();
   json["isa"] = session.ops().isa();
   json["threads"] = session.ops().threads();
+  json["prompt_file"] = basics.prompts.empty() ? "built-in" : basics.prompts;
   return json;
 }
 

@@ -35,22 +35,7 @@ std::vector<std::vector<int32_t>> prompts() {
   return all;
 }
 
-std::vector<SamplingParams> samplings() {
-  SamplingParams greedy;
-  SamplingParams warm;
-  warm.temperature = 0.7;
-  warm.top_p = 0.9;
-  warm.seed = 7;
-  SamplingParams penalised;
-  penalised.temperature = 1.0;
-  penalised.top_p = 0.95;
-  penalised.seed = 1234567890123ULL;
-  penalised.repetition_penalty = 1.1;
-  penalised.presence_penalty = 0.3;
-  penalised.frequency_penalty = 0.2;
-  penalised.logit_bias = {{334, 1.5F}, {2, -3.0F}};
-  return {greedy, warm, penalised};
-}
+std::vector<SamplingParams> samplings() { return {{}, warm_sampling(), penalised_sampling()}; }
 
 std::vector<Request> requests(SamplingParams sampling, const std::vector<int32_t>& stop_ids) {
   std::vector<Request> all;

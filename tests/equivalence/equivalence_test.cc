@@ -39,21 +39,7 @@ struct NamedSampling {
 };
 
 std::vector<NamedSampling> samplings() {
-  SamplingParams greedy;
-  SamplingParams warm;
-  warm.temperature = 0.7;
-  warm.top_p = 0.9;
-  warm.seed = 7;
-  SamplingParams hot;
-  hot.temperature = 1.0;
-  hot.top_p = 0.95;
-  hot.seed = 1234567890123ULL;
-  SamplingParams penalised = hot;
-  penalised.repetition_penalty = 1.1;
-  penalised.presence_penalty = 0.3;
-  penalised.frequency_penalty = 0.2;
-  penalised.logit_bias = {{334, 1.5F}, {2, -3.0F}};
-  return {{"greedy", greedy}, {"0.7", warm}, {"1.0", hot}, {"penalties", penalised}};
+  return {{"greedy", {}}, {"0.7", warm_sampling()}, {"1.0", hot_sampling()}, {"penalties", penalised_sampling()}};
 }
 
 std::vector<Road> roads() {

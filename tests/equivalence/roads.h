@@ -20,6 +20,30 @@ struct Road {
   bool tight_memory = false;  ///< pages for a few sequences only, so that a batch preempts
 };
 
+/// Ways to sample that the suites share.
+inline SamplingParams warm_sampling() {
+  SamplingParams params;
+  params.temperature = 0.7;
+  params.top_p = 0.9;
+  params.seed = 7;
+  return params;
+}
+inline SamplingParams hot_sampling() {
+  SamplingParams params;
+  params.temperature = 1.0;
+  params.top_p = 0.95;
+  params.seed = 1234567890123ULL;
+  return params;
+}
+inline SamplingParams penalised_sampling() {
+  SamplingParams params = hot_sampling();
+  params.repetition_penalty = 1.1;
+  params.presence_penalty = 0.3;
+  params.frequency_penalty = 0.2;
+  params.logit_bias = {{334, 1.5F}, {2, -3.0F}};
+  return params;
+}
+
 struct Answer {
   std::vector<int32_t> tokens;
   std::vector<float> logprobs;

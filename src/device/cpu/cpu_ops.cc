@@ -78,8 +78,7 @@ void CpuOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
 void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
   ++linears_;
   call.packed_block = packed_block_bytes(kernels, call);
-  if (call.packed_block == 0) return;
-  if (call.blocks == 1) return;
+  if (call.packed_block == 0 || call.blocks == 1) return;
   std::byte* to = packed_rows_[0].memory.bytes(static_cast<size_t>(call.packed_block * call.blocks));
   call.packed = to;
   for_rows(call.blocks, int64_t{kernels.block_rows} * call.k / 8,
@@ -100,12 +99,7 @@ void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, 
   ASHLAR_CHECK_EQ(x.cols, weight.k());
   if (x.rows == 0) return;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
-  LinearCall call;
-  call.k = weight.k();
-  call.rows = x.rows;
-  call.blocks = (x.rows + kernels.block_rows - 1) / kernels.block_rows;
-  call.x = x.data;
-  call.x_stride = x.stride;
+  LinearCall call = whole_call(weight, kernels, x, {});
   pack_rows(kernels, call);
 
   const bool alone = linear_cost(weight, x.rows) < kWorthWaking;

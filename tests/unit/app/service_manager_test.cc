@@ -61,7 +61,7 @@ TEST_F(ServiceManagerTest, SaysNothingWithoutASocket) {
 
 TEST_F(ServiceManagerTest, TellsOverAPathAndAnAbstractName) {
   const std::string id = std::to_string(::getpid());
-  const std::string path = "/tmp/ashlar_notify_" + id;
+  const std::string path = ::testing::TempDir() + "ashlar_notify_" + id;
   for (const std::string& name : {path, "@ashlar_notify_" + id}) {
     const Manager systemd(name);
     ASSERT_TRUE(systemd.bound()) << name;

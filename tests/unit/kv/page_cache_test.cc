@@ -61,6 +61,42 @@ void expect_counts(const PageCache& cache, int32_t free, int32_t held, int32_t c
   cache.check_integrity();
 }
 
+// Where blocks are longer than pages, a page belongs to the tokens of its whole block, and hits come in whole blocks.
+TEST(PageCacheBlocks, PagesAreKeyedToTheEndOfTheirBlock) {
+  PageCache cache(16, PrefixIndex::mix, 2 * kPageTokens);
+  const Ids first = allocate(cache, 3);
+  cache.publish(text("abc"), first);  // c's block is not complete
+  EXPECT_EQ(cache.counters().published, 2U);
+  Ids found;
+  EXPECT_EQ(cache.match(text("axc"), tokens_in(3), found), 0);  // a was computed in sight of b
+  EXPECT_EQ(cache.match(text("ab"), tokens_in(1), found), 0);   // half a block is none
+  EXPECT_EQ(cache.match(text("abc"), tokens_in(3), found), tokens_in(2));
+  EXPECT_EQ(found, Ids(first.begin(), first.begin() + 2));
+  const Ids other = allocate(cache, 2);
+  cache.publish(text("ax"), other);  // beside, not under, the first
+  cache.check_integrity();
+  Ids again;
+  EXPECT_EQ(cache.match(text("ax"), tokens_in(2), again), tokens_in(2));
+  EXPECT_EQ(again, other);
+  for (const Ids& pages : {first, found, other, again}) cache.release(pages);
+  cache.check_integrity();
+}
+
+// Blocks that do not divide a page: the page ends within one.
+TEST(PageCacheBlocks, HitsEndWithABlockAndAPage) {
+  PageCache cache(16, PrefixIndex::mix, 12);
+  const Ids pages = allocate(cache, 4);
+  cache.publish(text("abcd"), pages);  // 64 tokens; the block that ends in the fourth page is not complete
+  EXPECT_EQ(cache.counters().published, 3U);
+  Ids found;
+  EXPECT_EQ(cache.match(text("abcd"), tokens_in(4), found), tokens_in(3));  // 48 = 4 blocks
+  cache.release(found);
+  found.clear();
+  EXPECT_EQ(cache.match(text("ab"), tokens_in(2), found), 0);  // 32 is within a block
+  cache.release(pages);
+  cache.check_integrity();
+}
+
 TEST(PageCache, AllocatesDistinctPagesAndTakesThemBack) {
   PageCache cache(5);
   Ids pages = {77};

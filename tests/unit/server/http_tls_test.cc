@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 class Certificate {
  public:
   Certificate() {
-    char name[] = "/tmp/http_tls_test.XXXXXX";
-    folder_ = mkdtemp(name);
+    std::string name = ::testing::TempDir() + "http_tls_test.XXXXXX";
+    folder_ = mkdtemp(name.data());
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* cert = X509_new();
     X509_set_version(cert, 2);
