@@ -11,6 +11,7 @@
 #include "app/figures.h"
 #include "app/flags.h"
 #include "app/interrupt.h"
+#include "app/model_locator.h"
 #include "app/ordered_output.h"
 #include "app/progress.h"
 #include "app/prompts.h"
@@ -19,7 +20,6 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kBlockModel = "pebble-11m-sdar";
 constexpr size_t kBlockPrompts = 3;
 
 struct DemoOptions {
@@ -214,7 +214,7 @@ void show_bundled_blocks(const DemoOptions& options, std::vector<Prompt> prompts
   own.session.drafter = "none";
   own.session.quiet = true;
   try {
-    own.session.model = locate_models(kBlockModel, "none", model_roots()).model.string();
+    own.session.model = locate_models(kBundledBlockModel, "none", model_roots()).model.string();
   } catch (const Error&) {
     return;  // not installed
   }

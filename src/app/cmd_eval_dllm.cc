@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "app/eval_prompts.h"
 #include "app/flags.h"
+#include "app/model_locator.h"
 #include "app/progress.h"
 #include "base/error.h"
 #include "measure/block_report.h"
@@ -58,6 +59,7 @@ std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& c
 }
 
 void evaluate_dllm(DllmEvalOptions& options) {
+  if (options.session.model.empty()) options.session.model = kBundledBlockModel;
   ReportFile json_file(options.json), svg_file(options.svg);
   const auto texts = options.prompts.empty() ? builtin_prompts() : read_prompt_file(options.prompts, options.limit);
   const std::unique_ptr<Session> session = open_session(options.session);
@@ -102,7 +104,8 @@ void add_eval_dllm_command(CLI::App& eval) {
   auto options = std::make_shared<DllmEvalOptions>();
   CLI::App* command = eval.add_subcommand(
       "dllm",
-      "Denoising algorithms of a block-diffusion model: tokens per forward and agreement with sequential decoding");
+      "Denoising algorithms of a block-diffusion model: tokens per forward and agreement with sequential decoding "
+      "(default model: pebble-11m-sdar)");
   add_prompt_flags(*command, *options, options->study.max_tokens);
   command
       ->add_option("--algorithms", options->algorithms,
@@ -130,7 +133,7 @@ void add_eval_dllm_command(CLI::App& eval) {
                   "tokens per forward against agreement");
   command->footer(
       "Examples:\n"
-      "  ashlar eval dllm pebble-11m-sdar\n"
+      "  ashlar eval dllm\n"
       "  ashlar eval dllm MODEL --algorithms low_confidence,entropy_bound --thresholds 0.8,0.9,0.95 --blocks 4,8,16 "
       "--json dllm.json --svg dllm.svg");
   command->callback([options] { evaluate_dllm(*options); });

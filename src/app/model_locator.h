@@ -8,6 +8,9 @@
 
 namespace ashlar {
 
+/// The bundled model that fills blocks.
+inline constexpr const char* kBundledBlockModel = "pebble-11m-sdar";
+
 /// Model and drafter folders to load.
 struct ModelChoice {
   std::filesystem::path model;

@@ -325,7 +325,7 @@ case_block_diffusion() {
   err_has "is an autoregressive model"
   expect 0 "$ashlar" inspect pebble-11m-sdar
   grep -qE "diffusion +blocks of 8, mask token [0-9]" "$work/out" || fail "says nothing of blocks"
-  expect 0 "$ashlar" eval dllm pebble-11m-sdar --limit 2 -n 16 --algorithms factor,low-confidence --thresholds 0.9 \
+  expect 0 "$ashlar" eval dllm --limit 2 -n 16 --algorithms factor,low-confidence --thresholds 0.9 \
     --blocks 4,8 --json "$work/dllm.json" --svg "$work/dllm.svg"
   [ "$(grep -cE "^ +(sequential|factor|low_confidence) " "$work/out")" = 12 ] || fail "not 12 lines"
   grep -q '"forwards_per_block"' "$work/dllm.json" || fail "no figures in the file"
