@@ -267,6 +267,56 @@ TEST(BlockMask, RowsSeeTheirBlockAndNothingAfter) {
   EXPECT_NE(run(ids)[0], later[0]);
 }
 
+// What a constraint dictates is filled in without a pass, up to the end of the answer, which it may dictate too.
+TEST(BlockConstraint, MayDictateTheEndInTheMidstOfABlock) {
+  struct Script final : TokenConstraint {
+    explicit Script(std::vector<int32_t> ids) : ids(std::move(ids)) {}
+    bool mask(std::span<uint32_t> allowed) override {
+      std::fill(allowed.begin(), allowed.end(), 0);
+      if (at < ids.size()) allowed[ids[at] / 32] |= 1U << (ids[at] % 32);
+      return true;
+    }
+    void advance(int32_t id) override {
+      ASSERT_LT(at, ids.size());
+      EXPECT_EQ(id, ids[at++]);
+    }
+    std::vector<int32_t> ids;
+    size_t at = 0;
+  };
+  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
+  const auto ops = make_device("cpu", {});
+  const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
+  const auto engine = make_engine(*ops, *model, 8, 0.9);
+  for (const size_t length : {1UL, 2UL, 7UL, 8UL, 9UL, 20UL}) {
+    SCOPED_TRACE(length);
+    for (const bool logprobs : {false, true}) {
+      std::vector<int32_t> ids = random_prompt(static_cast<int32_t>(length), 100, 3);
+      for (int32_t& id : ids) id += 10;  // neither the mask nor the stop
+      ids.back() = 5;
+      const auto queue = std::make_shared<EventQueue>();
+      Request request;
+      request.prompt = random_prompt(11, 100, 4);
+      request.max_tokens = 60;
+      request.stop_ids = {5};
+      request.sampling.top_logprobs = logprobs ? 0 : -1;
+      request.constraint = std::make_shared<Script>(ids);
+      request.sink = queue;
+      ASSERT_TRUE(engine->submit(std::move(request)).ok());
+      std::vector<int32_t> tokens;
+      for (;;) {
+        Event event = queue->next();
+        if (auto* end = std::get_if<EndEvent>(&event)) {
+          EXPECT_EQ(end->reason, FinishReason::kStop) << end->error;
+          break;
+        }
+        const auto& chunk = std::get<TokenChunk>(event);
+        tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+      }
+      EXPECT_EQ(tokens, ids);
+    }
+  }
+}
+
 TEST(BlockAbort, InTheMidstOfABlockFreesEveryPage) {
   const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
   const auto ops = make_device("cpu", {});

@@ -32,6 +32,10 @@ int32_t choose_block(const BlockDiffusion& diffusion, const BlockOptions& option
 
 int32_t lowest(Positions positions) { return std::countr_zero(positions); }
 
+bool is_stop(const Slot& slot, int32_t id) {
+  return std::find(slot.stop_ids.begin(), slot.stop_ids.end(), id) != slot.stop_ids.end();
+}
+
 }  // namespace
 
 BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
@@ -347,7 +351,8 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
   work.saw_final = work.denoises && block.finished && (verdict.settle | verdict.edit) == 0;
 }
 
-// Fills what the constraint leaves no choice about, without asking the model.
+// Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the
+// pass: behind it nothing is allowed.
 void BlockDecoder::force(Block& block, Slot& slot) {
   if (slot.params.wants_logprobs()) return;  // which only the model can give
   std::vector<uint32_t>& allowed = scratch_.front().allowed;
@@ -361,7 +366,7 @@ void BlockDecoder::force(Block& block, Slot& slot) {
       choices += std::popcount(allowed[word]);
       id = static_cast<int32_t>(word) * 32 + std::countr_zero(allowed[word]);
     }
-    if (choices != 1 || id == diffusion_.mask_id) return;
+    if (choices != 1 || id == diffusion_.mask_id || is_stop(slot, id)) return;
     block.settle(lowest(block.holes), id, slot.params, slot.counts);
     slot.constraint->advance(id);
   }
@@ -379,7 +384,7 @@ void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogpr
     result.settled_in[result.n_tokens] = block.settled_in[i];
     result.tokens[result.n_tokens++] = block.ids[i];
     block.emitted = p + 1;
-    if (std::find(slot.stop_ids.begin(), slot.stop_ids.end(), block.ids[i]) != slot.stop_ids.end()) {
+    if (is_stop(slot, block.ids[i])) {
       result.end = SpanEnd::kStop;
     } else if (p + 1 >= slot.limit) {
       result.end = SpanEnd::kLength;
