@@ -102,12 +102,14 @@ class Ops {
 
   /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
   /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
-  /// is not null: [head_dim]) and rotated; q stays in place in qkv; k and v go to the row's position in `plane`.
+  /// is not null: [head_dim]) and rotated; q and k stay in place in qkv; k and v go to the row's position in `plane`,
+  /// those of rows that stand apart nowhere.
   virtual void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
                         const RopeTable& rope, const Rows& rows, KvPlane plane) = 0;
 
   /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads).
-  /// q: [rows, n_heads * head_dim] (its first columns; may be the qkv tensor), out: [rows, n_heads * head_dim].
+  /// q: [rows, n_heads * head_dim] (its first columns; with rows that stand apart, the qkv tensor as store_kv left it),
+  /// out: [rows, n_heads * head_dim].
   /// Keys are walked in tiles that start at multiples of a fixed length from position 0.
   virtual void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                          Tensor out) = 0;

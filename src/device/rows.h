@@ -19,6 +19,11 @@ struct Rows {
   const int32_t* positions = nullptr;           ///< absolute positions, 0-based
   const int32_t* tables = nullptr;              ///< which page table the row reads and writes (index into page_tables)
   const int32_t* const* page_tables = nullptr;  ///< page_tables[t][position / kPageTokens] is a page id
+  /// Rows that stand apart (null: none): their K and V stay out of the cache, and only the row itself sees them, as one
+  /// more key behind its visible range.
+  const uint8_t* apart = nullptr;
+
+  bool is_apart(int32_t row) const { return apart != nullptr && apart[row] != 0; }
 };
 
 /// Keys a row may attend to: absolute positions [begin[r], end[r]) of its own sequence, contiguous for every method
@@ -27,6 +32,9 @@ struct Visibility {
   const int32_t* begin = nullptr;
   const int32_t* end = nullptr;
 };
+
+/// Largest head_dim.
+inline constexpr int32_t kMostHeadDim = 512;
 
 /// Geometry of one attention layer. head_dim is even; n_heads is a multiple of n_kv_heads.
 struct AttentionShape {

@@ -115,10 +115,10 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys) 
   if (!fields.has("head_dim") && stack.hidden % shape.n_heads != 0) {
     fields.fail(keys.hidden, std::string("a multiple of ") + keys.heads);
   }
-  shape.head_dim = static_cast<int32_t>(fields.integer("head_dim", 2, 512, stack.hidden / shape.n_heads));
-  if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > 512) {
-    fields.fail("head_dim", std::string("an even number from 2 to 512 (") + keys.hidden + " / " + keys.heads +
-                                " where it is not given)");
+  shape.head_dim = static_cast<int32_t>(fields.integer("head_dim", 2, kMostHeadDim, stack.hidden / shape.n_heads));
+  if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > kMostHeadDim) {
+    fields.fail("head_dim", "an even number from 2 to " + std::to_string(kMostHeadDim) + " (" + keys.hidden + " / " +
+                                keys.heads + " where it is not given)");
   }
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));

@@ -12,10 +12,11 @@ RowBatch::RowBatch(int32_t max_rows, int32_t max_sequences)
       tables_(max_rows),
       block_ends_(max_rows),
       outputs_(max_rows),
+      apart_(max_rows),
       first_(max_sequences),
       pages_(max_sequences) {}
 
-void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = 0; }
+void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_apart_ = 0; }
 
 void RowBatch::begin_sequence(const int32_t* pages, int32_t first) {
   ASHLAR_CHECK_LT(n_sequences_, static_cast<int32_t>(pages_.size()));
@@ -30,7 +31,14 @@ void RowBatch::add_row(int32_t id, int32_t position, int32_t block_end) {
   positions_[n_] = position;
   tables_[n_] = n_sequences_ - 1;
   block_ends_[n_] = block_end;
+  apart_[n_] = 0;
   ++n_;
+}
+
+void RowBatch::add_apart(int32_t id, int32_t position) {
+  add_row(id, position, position);
+  apart_[n_ - 1] = 1;
+  ++n_apart_;
 }
 
 int32_t RowBatch::want_output() {
@@ -38,12 +46,14 @@ int32_t RowBatch::want_output() {
   return n_outputs_++;
 }
 
-Rows RowBatch::rows() const { return {n_, ids_.data(), positions_.data(), tables_.data(), pages_.data()}; }
+Rows RowBatch::rows() const {
+  return {n_, ids_.data(), positions_.data(), tables_.data(), pages_.data(), n_apart_ > 0 ? apart_.data() : nullptr};
+}
 
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {
   for (int32_t r = 0; r < n_; ++r) {
     begin[r] = first_[tables_[r]];
-    end[r] = kind.causal ? positions_[r] + 1 : block_ends_[r];
+    end[r] = kind.causal && apart_[r] == 0 ? positions_[r] + 1 : block_ends_[r];
     if (kind.window > 0) {
       begin[r] = std::max(begin[r], positions_[r] - kind.window + 1);
       end[r] = std::min(end[r], positions_[r] + kind.window);

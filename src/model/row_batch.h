@@ -20,6 +20,8 @@ class RowBatch {
   void begin_sequence(const int32_t* pages, int32_t first = 0);
   /// Adds a row. `block_end`: one past the last position that a non-causal layer lets it see.
   void add_row(int32_t id, int32_t position, int32_t block_end);
+  /// Adds a row that stands apart: it sees all before `position` and itself, in every layer, and nothing sees it.
+  void add_apart(int32_t id, int32_t position);
   /// Asks for the final hidden state of the row added last; returns its index among the outputs.
   int32_t want_output();
 
@@ -38,7 +40,9 @@ class RowBatch {
   int32_t n_ = 0;
   int32_t n_sequences_ = 0;
   int32_t n_outputs_ = 0;
+  int32_t n_apart_ = 0;
   std::vector<int32_t> ids_, positions_, tables_, block_ends_, outputs_;
+  std::vector<uint8_t> apart_;
   std::vector<int32_t> first_;         // per sequence
   std::vector<const int32_t*> pages_;  // per sequence
 };

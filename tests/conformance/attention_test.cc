@@ -26,6 +26,10 @@ std::vector<Row> mixed_rows() {
   rows.push_back({3, 299, 0, 256});                                            // to a segment border
   rows.push_back({3, 299, 17, 31});                                            // inside one page and out at both ends
   rows.push_back({0, 0, 0, 0});                                                // none, alone in its sequence's run
+  rows.push_back({0, 0, 0, 0, true});                                          // itself alone
+  for (int32_t p = 44; p < 48; ++p) rows.push_back({1, p, 0, p, p != 46});     // what is before, and itself; one is not
+  for (int32_t p = 890; p < 900; ++p) rows.push_back({2, p, 0, p, true});      // the same behind a long context
+  rows.push_back({3, 299, 256, 299, true});                                    // from a segment border
   return rows;
 }
 
@@ -134,6 +138,43 @@ TEST_P(Attention, StoreNormalisesRotatesAndKeeps) {
         ASSERT_LT(worst_row_error(got, want), kv == DType::kF32 ? 1e-3 : 0.3)
             << shape.n_heads << " x " << shape.head_dim;
       }
+    }
+  }
+}
+
+// A row that stands apart leaves the cache as it is, and its attention is that of a row that was stored.
+TEST_P(Attention, RowsThatStandApartAreNotKept) {
+  for (DType kv : {DType::kF32, DType::kBF16}) {
+    const auto cpu = make(2, kv);
+    const AttentionShape shape{4, 2, 64, 0.125F};
+    const RealRope rope(64, 400);
+    const std::vector<int32_t> lengths{300};
+    Cache cache(*cpu, shape, lengths, 4);
+    Matrix k_norm(1, 64);
+    k_norm.fill_normal(random_);
+    const RowList filling(all_positions(lengths));
+    Matrix before(300, shape.q_width() + 2 * shape.kv_width());
+    before.fill_normal(random_);
+    cache.store(before, filling, k_norm.row(0), k_norm.row(0), rope.table);
+    const std::vector<std::byte> kept(cache.memory().data(), cache.memory().data() + cache.memory().size());
+
+    for (const int32_t p : {0, 1, 16, 17, 255, 256, 299}) {
+      Matrix apart(1, before.cols());
+      apart.fill_normal(random_);
+      Matrix stored = apart;
+      const RowList alone({{0, p, 0, p, true}});
+      cache.store(apart, alone, k_norm.row(0), k_norm.row(0), rope.table);
+      ASSERT_EQ(std::memcmp(kept.data(), cache.memory().data(), kept.size()), 0) << p;
+      Matrix got(1, shape.q_width());
+      cache.attend(apart, alone, got);
+
+      const RowList usual({{0, p, 0, p + 1}});
+      cache.store(stored, usual, k_norm.row(0), k_norm.row(0), rope.table);
+      ASSERT_EQ(std::memcmp(stored.row(0), apart.row(0), sizeof(float) * before.cols()), 0) << p;
+      Matrix want(1, shape.q_width());
+      cache.attend(stored, usual, want);
+      ASSERT_LT(worst_row_error(got, want), kv == DType::kF32 ? 1e-4 : 2e-2) << p;  // the cache rounds K and V
+      std::copy(kept.begin(), kept.end(), cache.memory().data());
     }
   }
 }

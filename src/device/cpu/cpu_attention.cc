@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numbers>
 
 #include "device/cpu/cpu_ops.h"
 
@@ -53,6 +54,7 @@ void StoreRun::store(int32_t r, int32_t kv_head) const {
   float* k = qkv.row(r) + int64_t{q_heads + kv_head} * d;
   const float* v = k + shape.kv_width();
   finish(k, k_norm);
+  if (rows.is_apart(r)) return;
   const int64_t page = rows.page_tables[rows.tables[r]][position / kPageTokens];
   std::byte* head =
       plane.base + page * plane.page_stride + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
@@ -84,7 +86,9 @@ struct AttentionRun {
   float* scratch_of(int32_t worker) const { return scratch + worker * scratch_floats(shape.head_dim); }
 
   AttentionBlock describe(const QueryBlock& block) const;
-  void finish(const QueryBlock& block, int32_t query, const float* state) const;
+  void finish(const QueryBlock& block, int32_t query, float* state) const;
+  /// Merges the key and value of a row that stands apart into the state of one of its queries.
+  void add_own(int32_t row, int32_t head, float* state) const;
   /// All segments of a block, merged as they come.
   void whole_block(int32_t index, int32_t worker) const;
   /// One segment of a block, kept apart.
@@ -111,9 +115,24 @@ AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
   return call;
 }
 
-void AttentionRun::finish(const QueryBlock& block, int32_t query, const float* state) const {
-  const int64_t head = block.head + query % block.heads;
-  kernels.finish(state, shape.head_dim, out.row(block.row + query / block.heads) + head * shape.head_dim);
+void AttentionRun::finish(const QueryBlock& block, int32_t query, float* state) const {
+  const int32_t head = block.head + query % block.heads;
+  const int32_t row = block.row + query / block.heads;
+  if (rows.is_apart(row)) add_own(row, head, state);
+  kernels.finish(state, shape.head_dim, out.row(row) + int64_t{head} * shape.head_dim);
+}
+
+void AttentionRun::add_own(int32_t row, int32_t head, float* state) const {
+  const int32_t d = shape.head_dim;
+  const int32_t kv_head = head / (shape.n_heads / shape.n_kv_heads);
+  const float* query = q.row(row) + int64_t{head} * d;
+  const float* key = q.row(row) + int64_t{shape.n_heads + kv_head} * d;
+  const float* value = key + shape.kv_width();
+  float product = 0;
+  for (int32_t i = 0; i < d; ++i) product += query[i] * key[i];
+  float own[state_floats(kMostHeadDim)] = {product * shape.scale * std::numbers::log2e_v<float>, 1};
+  std::copy_n(value, d, own + kStateHeader);
+  kernels.merge(state, own, d);
 }
 
 void AttentionRun::whole_block(int32_t index, int32_t worker) const {
@@ -186,7 +205,7 @@ void CpuOps::store_kv(Tensor qkv, const AttentionShape& shape, const float* q_no
 void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                        Tensor out) {
   ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
-  ASHLAR_CHECK_LE(shape.q_width(), q.cols);
+  ASHLAR_CHECK_LE(shape.q_width() + (rows.apart != nullptr ? 2 * shape.kv_width() : 0), q.cols);
   plan_.build(shape, rows, visible, pool_.size());
   float* scratch = attention_scratch_.floats(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
   float* states = states_.floats(int64_t{plan_.states} * state_floats(shape.head_dim));

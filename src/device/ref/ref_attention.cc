@@ -62,7 +62,7 @@ void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, cons
       if (norm != nullptr) rms_norm(head, norm, d, eps, head);
       rotate(head, rope, rows.positions[r]);
     }
-    for (int32_t h = 0; h < shape.n_kv_heads; ++h) {
+    for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_apart(r); ++h) {
       const int32_t table = rows.tables[r];
       std::memcpy(cell(rows, shape, plane, table, rows.positions[r], h, false), k + int64_t{h} * d, sizeof(float) * d);
       std::memcpy(cell(rows, shape, plane, table, rows.positions[r], h, true), v + int64_t{h} * d, sizeof(float) * d);
@@ -75,24 +75,33 @@ void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibili
   const int32_t group = shape.n_heads / shape.n_kv_heads;
   std::vector<double> weights;
   std::vector<double> sum(d);
+  std::vector<const float*> keys, values;
   for (int32_t r = 0; r < rows.n; ++r) {
     const int32_t begin = visible.begin[r];
     const int32_t end = visible.end[r];
     for (int32_t h = 0; h < shape.n_heads; ++h) {
       const float* query = q.row(r) + int64_t{h} * d;
-      weights.assign(std::max(end - begin, 0), 0);
-      double highest = -std::numeric_limits<double>::infinity();
+      keys.clear();
+      values.clear();
       for (int32_t p = begin; p < end; ++p) {
-        const float* key = cell(rows, shape, plane, rows.tables[r], p, h / group, false);
-        weights[p - begin] = static_cast<double>(shape.scale) * dot(query, key, d);
-        highest = std::max(highest, weights[p - begin]);
+        keys.push_back(cell(rows, shape, plane, rows.tables[r], p, h / group, false));
+        values.push_back(cell(rows, shape, plane, rows.tables[r], p, h / group, true));
+      }
+      if (rows.is_apart(r)) {
+        keys.push_back(q.row(r) + int64_t{shape.n_heads + h / group} * d);
+        values.push_back(keys.back() + shape.kv_width());
+      }
+      weights.assign(keys.size(), 0);
+      double highest = -std::numeric_limits<double>::infinity();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        weights[i] = static_cast<double>(shape.scale) * dot(query, keys[i], d);
+        highest = std::max(highest, weights[i]);
       }
       double total = 0;
       for (double& weight : weights) total += weight = std::exp(weight - highest);
       std::fill(sum.begin(), sum.end(), 0.0);
-      for (int32_t p = begin; p < end; ++p) {
-        const float* value = cell(rows, shape, plane, rows.tables[r], p, h / group, true);
-        for (int32_t i = 0; i < d; ++i) sum[i] += weights[p - begin] * value[i];
+      for (size_t i = 0; i < values.size(); ++i) {
+        for (int32_t c = 0; c < d; ++c) sum[c] += weights[i] * values[i][c];
       }
       float* to = out.row(r) + int64_t{h} * d;
       for (int32_t i = 0; i < d; ++i) to[i] = total > 0 ? static_cast<float>(sum[i] / total) : 0.0F;

@@ -56,6 +56,30 @@ TEST(RowBatch, VisibilityFollowsItsDefinition) {
   }
 }
 
+TEST(RowBatch, RowsThatStandApartSeeWhatIsBeforeThem) {
+  RowBatch batch(4, 2);
+  const int32_t pages[] = {0};
+  batch.begin_sequence(pages);
+  batch.add_row(5, 8, 12);
+  EXPECT_EQ(batch.rows().apart, nullptr);
+  batch.add_apart(6, 9);
+  batch.add_row(7, 10, 12);
+  ASSERT_NE(batch.rows().apart, nullptr);
+  for (int32_t r = 0; r < 3; ++r) EXPECT_EQ(batch.rows().is_apart(r), r == 1);
+  int32_t begin[3], end[3];
+  batch.visibility({0, true}, begin, end);
+  EXPECT_EQ(std::vector<int32_t>(end, end + 3), (std::vector<int32_t>{9, 9, 11}));
+  batch.visibility({0, false}, begin, end);
+  EXPECT_EQ(std::vector<int32_t>(end, end + 3), (std::vector<int32_t>{12, 9, 12}));
+  batch.visibility({4, false}, begin, end);  // itself is one of the four
+  EXPECT_EQ(begin[1], 6);
+  EXPECT_EQ(end[1], 9);
+  batch.clear();
+  batch.begin_sequence(pages);
+  batch.add_row(5, 8, 12);
+  EXPECT_EQ(batch.rows().apart, nullptr);
+}
+
 TEST(RowBatchDeath, FullBatchesAbort) {
   RowBatch batch(1, 1);
   const int32_t pages[] = {0};
