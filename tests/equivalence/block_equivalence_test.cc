@@ -62,7 +62,9 @@ std::vector<Way> ways() {
   return {{4, {"low_confidence", {{"threshold", 0.5}}}},
           {8, {"low_confidence", {}}},
           {12, {"low_confidence", {{"threshold", 0.7}}}},
-          {32, {"low_confidence", {{"threshold", 0.6}}}}};
+          {32, {"low_confidence", {{"threshold", 0.6}}}},
+          {8, {"s2d2", {{"threshold", 0.5}}}},
+          {32, {"s2d2", {{"min_span", 4}, {"cost", 1}, {"threshold", 0.6}}}}};
 }
 
 std::vector<Road> roads(const Way& way) {
@@ -76,7 +78,7 @@ std::vector<Road> roads(const Way& way) {
           road.depth = depth;
           road.prefill_chunk = chunk;
           road.tight_memory = tight;
-          road.name = "block " + std::to_string(way.block) + (fused ? ", fused" : ", seals apart") +
+          road.name = way.rule.name + ", block " + std::to_string(way.block) + (fused ? ", fused" : ", seals apart") +
                       (depth == 1 ? ", plain loop" : ", overlapped") + (chunk == 13 ? ", chunks of 13" : ", whole") +
                       (tight ? ", tight memory" : "");
           all.push_back(road);

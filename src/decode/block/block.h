@@ -22,8 +22,10 @@ struct Block {
   bool finished = false;                 ///< no token will change any more
   Positions holes = 0;                   ///< a bitmap, never a token id: a mask token in a prompt is text
   Positions given = 0;                   ///< filled by the prompt
+  Positions verify = 0;                  ///< holes whose drafts the next pass verifies
   std::array<int32_t, kMaxWidth> ids{};  ///< the mask id at holes
   std::array<int32_t, kMaxWidth> before{};
+  std::array<int32_t, kMaxWidth> drafts{};  ///< at `verify`
   std::array<int16_t, kMaxWidth> settled_in{};
   const UnmaskRule* rule = nullptr;  ///< the sequence's: its own, or the decoder's
   std::unique_ptr<UnmaskRule> own_rule;
@@ -45,6 +47,11 @@ struct Block {
   void open(int32_t position, int32_t length, int32_t mask_id);
   /// Fills position i (of the block) with what the prompt has there.
   void give(int32_t i, int32_t id);
+  /// Keeps the newest candidates of `positions` as drafts for the next pass to verify.
+  void draft(Positions positions);
+  /// Those of the verified positions that may be settled now: as many as agree with their drafts and one more, `most`
+  /// at most. Ends the verification.
+  Positions verified(int32_t most);
   /// Fills hole i, or replaces its token, in the current pass.
   void settle(int32_t i, int32_t id, const SamplingParams& params, TokenCounts& counts);
 };

@@ -45,7 +45,16 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       block_(choose_block(diffusion_, options)),
       fuses_seal_(options.fuses_seal),
       rule_spec_{find_rule(options.rule.name).name, options.rule.values},
-      rule_(make_rule(rule_spec_, block_)) {}
+      rule_(make_fitting_rule(rule_spec_)) {}
+
+std::unique_ptr<UnmaskRule> BlockDecoder::make_fitting_rule(const RuleSpec& spec) const {
+  auto rule = make_rule(spec, block_);
+  if (whole_ && rule->verifies()) {
+    throw Error("decode", "the denoising algorithm " + spec.name + " needs a model that attends block by block; " +
+                              model_.config().family + " attends to the whole sequence");
+  }
+  return rule;
+}
 
 // Parameters of the algorithm that the decoder was started with keep their values where a request does not say.
 RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
@@ -58,7 +67,7 @@ RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
 std::string BlockDecoder::check(const MethodChoice& choice) const {
   if (choice.empty()) return "";
   try {
-    make_rule(spec_for(choice), block_);
+    make_fitting_rule(spec_for(choice));
   } catch (const Error& error) {
     return std::string(error.message());
   }
@@ -89,7 +98,7 @@ StepShape BlockDecoder::shape(int32_t) const {
 void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   kv_ = &kv;
   model_.reserve(limits.max_rows);
-  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
+  batch_ = std::make_unique<RowBatch>(limits.max_rows, 2 * limits.max_spans);
   logits_ = std::make_unique<LogitsBuffer>(model_.ops(), kLogitRows, vocab());
   blocks_.resize(limits.max_slots);
   work_.reserve(limits.max_spans);
@@ -106,7 +115,7 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   const auto known = static_cast<int32_t>(tokens.size());
   const int32_t from = whole_ ? state.prompt_length : 0;
   const int32_t start = from + (known - from) / block_ * block_;
-  block.own_rule = state.choice.empty() ? nullptr : make_rule(spec_for(state.choice), block_);
+  block.own_rule = state.choice.empty() ? nullptr : make_fitting_rule(spec_for(state.choice));
   block.rule = block.own_rule ? block.own_rule.get() : rule_.get();
   block.open(start, whole_ ? std::min(block_, state.limit - start) : block_, diffusion_.mask_id);
   block.emitted = known;
@@ -174,7 +183,11 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
     } else if (!slot.done) {
       work.block = &blocks_[span.slot];
       if (slot.constraint != nullptr) force(*work.block, slot);
-      add_block(span, slot, work);
+      if (work.block->verify != 0) {
+        add_verification(span, work);
+      } else {
+        add_block(span, slot, work);
+      }
     }
     work.n_rows = batch_->n() - before;
     work.n_outputs = batch_->n_outputs() - work.first_output;
@@ -215,6 +228,30 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   }
   for (int32_t i = 0; work.seals && i < block.n; ++i) add(block.before[i], block.start - block.n + i, block.start);
   for (int32_t i = 0; work.denoises && i < block.n; ++i) add(block.ids[i], block.start + i, block.end());
+}
+
+// The block with all drafts in place, each row seeing what is before it, as if blocks had one position. Where a row
+// predicts its own position, what would stand at position i is asked by a mask that stands apart behind the drafts
+// before i; where it predicts the next one, by the row before.
+void BlockDecoder::add_verification(const Span& span, Work& work) {
+  const Block& block = *work.block;
+  ASHLAR_CHECK(!block.unsealed);
+  work.verifies = true;
+  work.wanted = block.verify;
+  const int32_t last = std::bit_width(block.verify) - 1;
+  const int32_t shift = diffusion_.token_shift;
+  batch_->begin_sequence(span.pages);
+  for (int32_t i = 0; i < last; ++i) {
+    const int32_t position = block.start + i;
+    batch_->add_row(has(block.verify, i) ? block.drafts[i] : block.ids[i], position, position + 1);
+    if (shift > 0 && has(work.wanted, i + shift)) batch_->want_output();
+  }
+  if (shift > 0) return;
+  batch_->begin_sequence(span.pages);
+  for (Positions left = work.wanted; left != 0; left &= left - 1) {
+    batch_->add_apart(diffusion_.mask_id, block.start + lowest(left));
+    batch_->want_output();
+  }
 }
 
 // Spans whose rows are judged by their statistics alone and spans that need logits take turns, as they come.
@@ -284,8 +321,12 @@ void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, size_t first, 
       &context);
 }
 
-void BlockDecoder::choose_span(size_t index, const Slot& slot, float* logits) {
+void BlockDecoder::choose_span(size_t index, Slot& slot, float* logits) {
   const Work& work = work_[index];
+  if (work.verifies) {
+    verify_drafts(*work.block, slot, candidate_options(*work.block), logits, scratch_[index]);
+    return;
+  }
   const int32_t next = slot.constraint != nullptr ? lowest(work.block->holes) : -1;
   const CandidateOptions options = candidate_options(*work.block);
   for (Positions left = work.wanted; left != 0; left &= left - 1, logits += vocab()) {
@@ -298,6 +339,7 @@ void BlockDecoder::choose_span(size_t index, const Slot& slot, float* logits) {
 Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
   BlockView view;
   view.n = block.n;
+  view.vocab = vocab();
   view.pass = block.pass;
   view.holes = view.open = block.holes;
   if (slot.constraint != nullptr) {
@@ -314,6 +356,10 @@ Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
   if (slot.constraint != nullptr) return {.settle = view.open};
   Verdict verdict = block.rule->judge(view, block.memory);
   verdict.settle &= view.open;
+  if (verdict.verify != 0) {
+    ASHLAR_CHECK(block.rule->verifies() && (verdict.verify & ~view.open) == 0 && verdict.settle == 0);
+    return verdict;
+  }
   for (Positions left = verdict.settle; count(left) > slot.width;) {  // the request wants fewer at a time
     Positions kept = 0;
     for (int32_t i = 0; i < slot.width; ++i) kept |= Positions{1} << most_confident(view, left & ~kept);
@@ -336,7 +382,12 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
       slot.done = true;
       return;
     }
-    verdict = work.denoises ? judge(block, slot) : Verdict{.settle = work.wanted};
+    if (work.verifies) {
+      verdict.settle = block.verified(slot.width);
+    } else {
+      verdict = work.denoises ? judge(block, slot) : Verdict{.settle = work.wanted};
+      block.draft(verdict.verify);
+    }
     for (Positions left = verdict.settle | verdict.edit; left != 0; left &= left - 1) {
       const int32_t i = lowest(left);
       block.settle(i, block.candidates[i], slot.params, slot.counts);

@@ -47,20 +47,23 @@ class BlockDecoder final : public Decoder {
     int32_t n_outputs = 0;
     bool seals = false;      // has the rows of the block before
     bool denoises = false;   // has the rows of the block
+    bool verifies = false;   // has its rows with all drafts in place, and those that ask one token at a time
     bool saw_final = false;  // the pass saw the block as it stays
     Positions wanted = 0;    // positions of the block whose rows are outputs, in order
   };
 
   RuleSpec spec_for(const MethodChoice& choice) const;
+  std::unique_ptr<UnmaskRule> make_fitting_rule(const RuleSpec& spec) const;
   CandidateOptions candidate_options(const Block& block) const;
   void fill_batch(const StepPlan& plan, SlotTable& slots);
   void add_prefill(const Span& span);
   void add_block(const Span& span, const Slot& slot, Work& work);
+  void add_verification(const Span& span, Work& work);
   void force(Block& block, Slot& slot);
   void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times);
   void take_statistics(const Work& work, int32_t row);
   void choose(const StepPlan& plan, SlotTable& slots, size_t first, size_t last);
-  void choose_span(size_t index, const Slot& slot, float* logits);
+  void choose_span(size_t index, Slot& slot, float* logits);
   Verdict judge(Block& block, const Slot& slot) const;
   void settle(Work& work, Slot& slot, SpanResult& result);
   void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;

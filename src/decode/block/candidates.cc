@@ -59,4 +59,18 @@ void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const 
   }
 }
 
+void verify_drafts(Block& block, Slot& slot, const CandidateOptions& options, float* logits, SamplerScratch& scratch) {
+  const bool counts = slot.params.has_penalties();
+  Positions counted = 0;
+  for (Positions left = block.verify; left != 0; left &= left - 1, logits += options.vocab) {
+    const int32_t i = std::countr_zero(left);
+    find_candidate(block, i, false, slot, options, logits, scratch);
+    if (block.candidates[i] != block.drafts[i]) break;
+    if (!counts) continue;
+    slot.counts.add_answer(block.drafts[i]);
+    counted |= Positions{1} << i;
+  }
+  for (; counted != 0; counted &= counted - 1) slot.counts.remove_answer(block.drafts[std::countr_zero(counted)]);
+}
+
 }  // namespace ashlar

@@ -23,4 +23,8 @@ bool is_plain(const Slot& slot, const CandidateOptions& options);
 void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const CandidateOptions& options,
                     float* logits, SamplerScratch& scratch);
 
+/// The candidates of the positions to verify, from rows of logits in their order [positions, vocab], each as after the
+/// drafts before it; up to the first that differs from its draft. Overwrites the rows.
+void verify_drafts(Block& block, Slot& slot, const CandidateOptions& options, float* logits, SamplerScratch& scratch);
+
 }  // namespace ashlar

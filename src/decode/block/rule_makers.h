@@ -19,6 +19,7 @@ extern const RuleKind kHierarchyRule;
 extern const RuleKind kJointThresholdRule;
 extern const RuleKind kKlassRule;
 extern const RuleKind kLowConfidenceRule;
+extern const RuleKind kS2d2Rule;
 extern const RuleKind kSequentialRule;
 extern const RuleKind kStaticRule;
 

@@ -13,7 +13,7 @@ namespace {
 const std::vector<const RuleKind*>& kinds() {
   static const std::vector<const RuleKind*> all = {
       &kLowConfidenceRule,  &kStaticRule,    &kSequentialRule, &kEntropyBoundRule, &kFactorRule,
-      &kJointThresholdRule, &kHierarchyRule, &kKlassRule,      &kCreditRule,
+      &kJointThresholdRule, &kHierarchyRule, &kKlassRule,      &kCreditRule,       &kS2d2Rule,
   };
   return all;
 }

@@ -24,6 +24,7 @@ inline bool has(Positions positions, int32_t i) { return (positions >> i & 1U) !
 /// also at `settled` ones.
 struct BlockView {
   int32_t n = 0;
+  int32_t vocab = 0;
   int32_t pass = 0;                           ///< passes over this block before this one
   Positions open = 0;                         ///< holes that may be settled now; never empty unless the rule edits
   Positions holes = 0;                        ///< all holes
@@ -47,6 +48,10 @@ struct Verdict {
   Positions settle = 0;   ///< holes that get their candidate
   Positions edit = 0;     ///< settled positions whose token is replaced by the candidate
   bool finished = false;  ///< editing rules: nothing will change any more. The others end when no hole is left
+  /// Self-verification: consecutive open holes from the lowest hole on, of which none is settled yet. The next pass
+  /// asks the model what each would be if tokens came one at a time after the candidates before it; those that agree
+  /// are settled, and the first that does not as the model says. The rule is not asked about that pass.
+  Positions verify = 0;
 };
 
 class UnmaskRule {
@@ -54,9 +59,11 @@ class UnmaskRule {
   virtual ~UnmaskRule() = default;
   /// Whether settled tokens may change until the block is finished.
   virtual bool edits() const { return false; }
+  /// Whether verdicts may ask for verification, for which a model has to attend block by block.
+  virtual bool verifies() const { return false; }
   /// Subtracted from the logit of the token that stands before a position, against stutter.
   virtual float repeat_penalty() const { return 0; }
-  /// A pure function of its arguments. Where not to edit or finish, it settles at least one open position.
+  /// A pure function of its arguments. Where not to edit, finish or verify, it settles at least one open position.
   virtual Verdict judge(const BlockView& block, RuleMemory& memory) const = 0;
 };
 

@@ -28,6 +28,7 @@ struct FakeBlock {
     }
     view.n = static_cast<int32_t>(n);
     view.open = view.holes = first_positions(view.n);
+    view.vocab = 1000;
   }
 
   Verdict judge(const UnmaskRule& rule) {
@@ -39,7 +40,8 @@ struct FakeBlock {
   }
   // Judges and does what the verdict says, as the decoder would.
   Verdict step(const UnmaskRule& rule) {
-    const Verdict verdict = judge(rule);
+    Verdict verdict = judge(rule);
+    verdict.settle |= verdict.verify & -verdict.verify;  // no draft agrees
     for (int32_t i = 0; i < view.n; ++i) {
       if (has(verdict.settle | verdict.edit, i)) ids[i] = candidates[i];
     }
@@ -209,6 +211,85 @@ TEST(Credit, GrowsWhileOneTokenLeads) {
   EXPECT_EQ(block.judge(*rule).settle, at({0}));
 }
 
+TEST(S2d2, VerifiesTheFirstRunOfHoles) {
+  FakeBlock block({0.2F, 0.2F, 0.95F, 0.2F, 0.95F});
+  const auto rule = rule_of("s2d2");
+  EXPECT_TRUE(rule->verifies());
+  Verdict verdict = block.judge(*rule);
+  EXPECT_EQ(verdict.verify, at({0, 1, 2, 3, 4}));
+  EXPECT_EQ(verdict.settle, 0U);
+  block.leave_open(at({1, 2, 4}));
+  EXPECT_EQ(block.judge(*rule).verify, at({1, 2}));
+  block.leave_open(at({1, 3, 4}));  // one hole is not worth a pass: as the threshold says
+  verdict = block.judge(*rule);
+  EXPECT_EQ(verdict.verify, 0U);
+  EXPECT_EQ(verdict.settle, at({4}));
+  block.leave_open(at({0, 3}));
+  EXPECT_EQ(block.judge(*rule).settle, at({0}));
+  EXPECT_EQ(block.judge(*rule_of("s2d2", {{"min_span", 1}})).verify, at({0}));
+  FakeBlock longest(std::vector<float>(64, 0.5F));
+  EXPECT_EQ(longest.judge(*rule).verify, ~Positions{0});
+}
+
+// Of 1000 tokens an entropy of ln(1000) ln(2) is a chance of one half: 1/2 + 1/4 + 1/8 drafts are expected.
+TEST(S2d2, VerifiesWhatIsWorthIt) {
+  const auto judged = [](std::map<std::string, double> values, int32_t passes = 1) {
+    FakeBlock block({0.95F, 0.2F, 0.2F});
+    for (RowStatistics& row : block.statistics) row.entropy = static_cast<float>(std::log(1000.0) * std::log(2.0));
+    const auto rule = rule_of("s2d2", std::move(values));
+    Verdict verdict = block.judge(*rule);
+    for (; passes > 1; --passes) {  // certain of all at first
+      for (RowStatistics& row : block.statistics) row.entropy = 0;
+      EXPECT_NE(block.judge(*rule).verify, 0U);
+      for (RowStatistics& row : block.statistics) row.entropy = static_cast<float>(std::log(1000.0) * std::log(2.0));
+      verdict = block.judge(*rule);
+    }
+    return verdict;
+  };
+  EXPECT_EQ(judged({{"cut", 0.87}}).verify, at({0, 1, 2}));
+  EXPECT_EQ(judged({{"cut", 0.88}}).settle, at({0}));
+  EXPECT_EQ(judged({{"cost", 0.87}}).verify, at({0, 1, 2}));  // the threshold would settle one
+  EXPECT_EQ(judged({{"cost", 0.88}}).settle, at({0}));
+  EXPECT_EQ(judged({{"cut", 1}, {"hysteresis", 0.12}}, 2).settle, at({0}));
+  EXPECT_EQ(judged({{"cut", 1}, {"hysteresis", 0.13}}, 2).verify, at({0, 1, 2}));
+}
+
+TEST(Verification, SettlesUpToTheFirstThatDiffers) {
+  const auto verified = [](std::vector<int32_t> now, int32_t most = 64) {
+    Block block;
+    block.open(8, 8, 3);
+    block.candidates = {10, 11, 12, 13, 14};
+    block.draft(at({1, 2, 3}));
+    std::copy(now.begin(), now.end(), block.candidates.begin());
+    const Positions settled = block.verified(most);
+    EXPECT_EQ(block.verify, 0U);
+    return settled;
+  };
+  EXPECT_EQ(verified({10, 11, 12, 13}), at({1, 2, 3}));
+  EXPECT_EQ(verified({99, 11, 99, 13}), at({1, 2}));
+  EXPECT_EQ(verified({10, 99, 12, 13}), at({1}));
+  EXPECT_EQ(verified({10, 11, 12, 13}, 2), at({1, 2}));
+}
+
+// Drafts before a position count for its penalties as tokens do, and only there.
+TEST(Verification, PenaltiesSeeTheDraftsBefore) {
+  Block block;
+  block.open(8, 4, 3);
+  block.candidates = {1, 1, 1, 1};
+  block.draft(at({0, 1, 2}));
+  Slot slot;
+  slot.params.presence_penalty = 2;
+  slot.counts.reserve(4);
+  SamplerScratch scratch;
+  scratch.reserve(4);
+  std::vector<float> logits = {1, 2.5F, 0, 9, 1, 2.5F, 0, 9, 1, 2.5F, 0, 9};
+  verify_drafts(block, slot, {4, 3, 0}, logits.data(), scratch);
+  EXPECT_EQ(block.candidates[0], 1);
+  EXPECT_EQ(block.candidates[1], 0);  // 1 has been said
+  EXPECT_EQ(slot.counts.in_answer(1), 0);
+  EXPECT_EQ(block.verified(64), at({0, 1}));
+}
+
 // The row of a position of a block of 2 behind token 1; the mask is id 3.
 Block candidate_of(std::vector<float> logits, const CandidateOptions& options, int32_t i = 0) {
   Block block;
@@ -256,6 +337,7 @@ TEST(AllRules, SettleSomethingInEachPassOrEnd) {
         const Verdict verdict = block.step(*rule);
         EXPECT_EQ(verdict.settle & ~open, 0U) << description.name;
         EXPECT_TRUE(verdict.settle != 0 || open == 0) << description.name;
+        EXPECT_TRUE(rule->verifies() || verdict.verify == 0);
         EXPECT_TRUE(rule->edits() || verdict.edit == 0);
         finished = block.view.holes == 0 && (!rule->edits() || verdict.finished);
       }
@@ -270,6 +352,7 @@ TEST(Rules, KnowOtherSpellings) {
   EXPECT_STREQ(find_rule("EBSampling").name, "entropy_bound");
   EXPECT_STREQ(find_rule("low_confidence_static").name, "static");
   EXPECT_STREQ(find_rule("KLASS").name, "klass");
+  EXPECT_STREQ(find_rule("S2D2").name, "s2d2");
   EXPECT_EQ(describe_rule({"JointThreshold", {{"threshold", 0.7}}}),
             "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0)");
 }
