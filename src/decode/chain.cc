@@ -27,6 +27,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
   choices_.resize(kLogitRows);
   chains_.reserve(limits.max_spans);
+  widths_.reserve(limits.max_spans);
   work_.reserve(limits.max_spans);
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
@@ -51,6 +52,10 @@ void ChainDecoder::calibrate() {
     int64_t verify, draft;
   };
   std::vector<Size> sizes;
+  std::vector<int32_t> pages(kv_->pages());
+  std::iota(pages.begin(), pages.end(), 0);
+  context_->absorb(pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
+  context_->flush();
   const int64_t begin = now_ns();
   for (int32_t rows = 1; rows <= most; rows *= 2) {
     if (rows > 2 && now_ns() - begin > kTooLong) break;
@@ -141,19 +146,14 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
   if (proposer_) {
     absorb(plan);
-    learn(plan, result, static_cast<double>(now_ns() - begin));
+    result.times.absorb_ns = now_ns() - sampled;
+    learn(plan, result);
   }
-  result.times.absorb_ns = now_ns() - sampled;
 }
 
 void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
   chains_.clear();
   work_.clear();
-  if (policy_) {
-    policy_->begin_step(static_cast<int32_t>(std::count_if(plan.spans.begin(), plan.spans.end(), [&](const Span& span) {
-      return span.prompt == nullptr && !slots[span.slot].done;
-    })));
-  }
   for (const Span& span : plan.spans) {
     Work work;
     const Slot& slot = slots[span.slot];
@@ -164,12 +164,16 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
       chain.start = slot.length;
       // A row yields the token after it; the last token of a sequence is never a row.
       chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
-      if (policy_ && chain.width > 1) chain.width = std::min(chain.width, policy_->choose(span.slot));
       chain.pages = span.pages;
       chain.ids[0] = slot.anchor;
     }
     work_.push_back(work);
   }
+  if (!policy_) return;
+  widths_.clear();
+  for (const ChainSpan& chain : chains_) widths_.push_back({chain.slot, chain.width});
+  policy_->choose(widths_);
+  for (size_t i = 0; i < chains_.size(); ++i) chains_[i].width = widths_[i].width;
 }
 
 // Where a constraint knows what comes next, that is a better draft than any, and a run of it is worth a wider span than
@@ -329,7 +333,7 @@ void ChainDecoder::absorb(const StepPlan& plan) {
   context_->flush();
 }
 
-void ChainDecoder::learn(const StepPlan& plan, const StepResult& result, double time) {
+void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
   bool decoding_only = true;
   int32_t drafted_rows = 0;
   for (size_t i = 0; i < work_.size(); ++i) {
@@ -342,7 +346,11 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result, double 
     if (work.forced == 0 && span.end == SpanEnd::kRunning)
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
   }
-  if (decoding_only) policy_->observe_step(batch_->n(), drafted_rows, time);
+  if (!decoding_only) return;
+  const StepTimes& times = result.times;
+  policy_->observe_step(static_cast<int32_t>(chains_.size()), batch_->n(), drafted_rows,
+                        static_cast<double>(times.verify_ns + times.sample_ns),
+                        static_cast<double>(times.draft_ns + times.absorb_ns));
 }
 
 }  // namespace ashlar

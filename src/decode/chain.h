@@ -52,7 +52,7 @@ class ChainDecoder final : public Decoder {
   void catch_up();
   bool wants_taps(const StepPlan& plan) const;
   void absorb(const StepPlan& plan);
-  void learn(const StepPlan& plan, const StepResult& result, double time);
+  void learn(const StepPlan& plan, const StepResult& result);
 
   Model& model_;
   std::unique_ptr<Proposer> proposer_;
@@ -64,6 +64,7 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<DraftContext> context_;
   std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
+  std::vector<WidthChoice> widths_;  // as chains_
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span
 };

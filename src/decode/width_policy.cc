@@ -1,6 +1,8 @@
 #include "decode/width_policy.h"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 #include <utility>
 
 namespace ashlar {
@@ -10,11 +12,15 @@ constexpr double kFirstGuess = 0.7;  // chance of each draft, given the ones bef
 constexpr double kSlotRate = 0.2;    // a sequence's estimate forgets over about five passes
 constexpr double kPriorRate = 0.02;  // the common estimate over about fifty
 constexpr double kMostOptimistic = 0.97;
-constexpr double kGoodChance = 0.9;
+constexpr double kBetterHalf = 0.5;   // drafts better than most so far: as far from the common chance to certainty
 constexpr double kWorthwhile = 1.03;  // gain below which plain passes are preferred: drafts cost more than is modelled
-constexpr double kProbeShare = 0.01;  // of the time of plain passes, spent on trying drafts again
+constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept informed that nobody uses
+constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
-constexpr double kRatioRate = 0.05;        // a step's share in what is known of ratios: about twenty steps
+constexpr double kExcessRate = 0.05;       // a step's share in what is known of its like: about twenty steps
+constexpr double kLeastShare = 0.25;       // of its cost that a pass may take
+constexpr double kMostShare = 3.0;         // a pass that lost its core to something else says nothing
+constexpr double kLeastChance = 0.02;      // of drafts worth a thought
 constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
 
 }  // namespace
@@ -40,6 +46,9 @@ WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_
     chance *= kFirstGuess;
   }
   for (Estimate& slot : slots_) slot = prior_;
+  verify_excess_.share.fill(1.0);
+  draft_excess_.share.fill(1.0);
+  drafts_.reserve(static_cast<size_t>(max_slots) * max_width);
 }
 
 void WidthPolicy::set_costs(RowCost verify, RowCost draft) {
@@ -47,61 +56,116 @@ void WidthPolicy::set_costs(RowCost verify, RowCost draft) {
   draft_ = std::move(draft);
 }
 
-void WidthPolicy::admit(int32_t slot) { slots_[slot] = prior_; }
-
-double WidthPolicy::rate(int32_t width, double expected) const {
-  const double rows = static_cast<double>(width) * n_;
-  if (width == 1) return expected / verify_.at(rows);
-  return expected / ((verify_.at(rows) + draft_.at(rows)) * drafting_ratio_ / plain_ratio_);
+void WidthPolicy::admit(int32_t slot) {
+  slots_[slot] = prior_;
+  slots_[slot].is_new = true;
 }
 
-void WidthPolicy::observe_step(int32_t rows, int32_t drafted_rows, double time) {
-  if (verify_.empty() || rows == 0) return;
-  const double predicted = verify_.at(rows) + (drafted_rows > 0 ? draft_.at(drafted_rows) : 0.0);
-  // A step that lost its core to something else says nothing.
-  const double ratio = std::clamp(time / predicted, 0.5, 3.0);
-  double& known = drafted_rows > 0 ? drafting_ratio_ : plain_ratio_;
-  known += kRatioRate * (ratio - known);
+size_t WidthPolicy::size_class(int32_t n) {
+  return std::min<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)), Excess{}.time.size() - 1);
 }
 
-bool WidthPolicy::good_drafts_would_pay() const {
+double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
+  return verify_excess_.of(n, verify_.at(rows)) +
+         (drafted_rows > 0 ? draft_excess_.of(n, draft_.at(drafted_rows)) : 0.0);
+}
+
+void WidthPolicy::Excess::learn(int32_t n, double cost, double measured) {
+  measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
+  seen[size_class(n)] = true;
+  for (size_t size = 0; size < time.size(); ++size) {
+    if (size != size_class(n) && seen[size]) continue;
+    time[size] += kExcessRate * (std::max(measured - cost, 0.0) - time[size]);
+    share[size] += kExcessRate * (std::min(measured / cost, 1.0) - share[size]);
+  }
+}
+
+double WidthPolicy::Excess::of(int32_t n, double cost) const {
+  return cost * share[size_class(n)] + time[size_class(n)];
+}
+
+// Passes with and without drafts are held against the same costs, so that what many sequences or long contexts add to
+// both is never taken for the price of drafts.
+void WidthPolicy::observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft) {
+  if (verify_.empty() || n == 0) return;
+  verify_excess_.learn(n, verify_.at(rows), verify);
+  if (drafted_rows > 0) draft_excess_.learn(n, draft_.at(drafted_rows), draft);
+}
+
+bool WidthPolicy::good_drafts_would_pay(int32_t n) const {
+  const double common = prior_.survival[1];
+  const double good = common + kBetterHalf * (1.0 - common);
   double expected = 1.0;
   double chance = 1.0;
   for (int32_t width = 2; width <= max_width_; ++width) {
-    chance *= kGoodChance;
+    chance *= good;
     expected += chance;
-    if (rate(width, expected) > kWorthwhile * rate(1, 1.0)) return true;
+    const double rows = static_cast<double>(width) * n;
+    if (expected / time(n, rows, rows) > kWorthKeeping / time(n, n, 0)) return true;
   }
   return false;
 }
 
-void WidthPolicy::begin_step(int32_t n) {
-  if (verify_.empty() || n == 0) return;
-  n_ = n;
-  hopeless_steps_ = good_drafts_would_pay() ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
+void WidthPolicy::choose(std::span<WidthChoice> sequences) {
+  for (WidthChoice& sequence : sequences) sequence.width = std::min(sequence.width, max_width_);
+  if (verify_.empty() || sequences.empty()) return;
+  const auto n = static_cast<int32_t>(sequences.size());
+  hopeless_steps_ = good_drafts_would_pay(n) ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
   probe_credit_ += kProbeShare * verify_.at(n);
+  choose_best(sequences);
 }
 
-int32_t WidthPolicy::choose(int32_t slot) {
-  if (verify_.empty()) return max_width_;
-  Estimate& estimate = slots_[slot];
-  double expected = 1.0;
-  double best_rate = kWorthwhile * rate(1, expected);
-  int32_t best = 1;
-  for (int32_t width = 2; width <= max_width_; ++width) {
-    expected += estimate.survival[width - 1];
-    const double found = rate(width, expected);
-    if (found > best_rate) {
-      best_rate = found;
-      best = width;
+// Of all drafts that may be verified the likeliest go first: m of them cost what m rows cost, whoever's they are. A
+// sequence that drafts at all also has a row for its anchor in the drafter's pass.
+void WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
+  drafts_.clear();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const Estimate& estimate = slots_[sequences[i].slot];
+    for (int32_t k = 1; k < sequences[i].width && estimate.survival[k] > kLeastChance; ++k) {
+      drafts_.push_back({estimate.survival[k], static_cast<int32_t>(i), k});
     }
   }
-  if (best > 1 || hopeless_steps_ > 0) return best;
+  std::sort(drafts_.begin(), drafts_.end(), [](const Draft& a, const Draft& b) {
+    return std::tie(b.chance, a.index, a.sequence) < std::tie(a.chance, b.index, b.sequence);
+  });
+  const auto n = static_cast<int32_t>(sequences.size());
+  double tokens = n;
+  double best_rate = kWorthwhile * n / time(n, n, 0);
+  double anchors = 0;
+  size_t best = 0;
+  for (size_t m = 1; m <= drafts_.size(); ++m) {
+    tokens += drafts_[m - 1].chance;
+    if (drafts_[m - 1].index == 1) ++anchors;
+    const auto added = static_cast<double>(m);
+    const double rate = tokens / time(n, n + added, anchors + added);
+    if (rate > best_rate) {
+      best_rate = rate;
+      best = m;
+    }
+  }
+  for (size_t m = 0; m < best; ++m) slots_[sequences[drafts_[m].sequence].slot].drafts = drafts_[m].index;
+  for (WidthChoice& sequence : sequences) {
+    Estimate& estimate = slots_[sequence.slot];
+    const int32_t drafts = std::exchange(estimate.drafts, 0);
+    const bool is_new = std::exchange(estimate.is_new, false);
+    if (drafts > 0 || sequence.width < 2) {
+      sequence.width = 1 + drafts;
+    } else {
+      sequence.width = try_again(estimate, is_new, sequence.width, n);
+    }
+  }
+}
+
+// The width of a sequence none of whose drafts seems to pay.
+int32_t WidthPolicy::try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n) {
+  // Without hope only new sequences are tried, whose drafter has seen the whole prompt: should the texts have become
+  // others, the common estimate learns of it.
+  if (hopeless_steps_ > 0 && !is_new) return 1;
   // Perhaps it was bad luck: of a run of refused drafts, or of one passage.
   for (int32_t k = 1; k < max_width_; ++k)
     estimate.survival[k] += kForgiveness * (prior_.survival[k] - estimate.survival[k]);
-  const int32_t probe = std::min(kProbeWidth, max_width_);
-  const double price = verify_.at(n_ + probe - 1) - verify_.at(n_) + draft_.at(probe);
+  const int32_t probe = std::min(kProbeWidth, most);
+  const double price = verify_.at(n + probe - 1) - verify_.at(n) + draft_.at(probe);
   if (probe_credit_ < price) return 1;
   probe_credit_ = 0;
   return probe;

@@ -1,10 +1,11 @@
 #pragma once
 // How many drafts to verify. A wide pass costs more, and how much more depends on the machine; how many drafts survive
-// depends on the text. The policy picks the width with the most expected tokens per unit of time. It cannot change a
-// token, only when it comes.
+// depends on the text. The policy picks the drafts of all sequences of a step that give the most expected tokens per
+// unit of time. It cannot change a token, only when it comes.
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "decode/step.h"
@@ -27,9 +28,15 @@ class RowCost {
   std::vector<Point> points_;
 };
 
+/// How wide a sequence's pass may be and shall be.
+struct WidthChoice {
+  int32_t slot = 0;
+  int32_t width = 1;  ///< in: the most; out: the choice
+};
+
 class WidthPolicy {
  public:
-  /// Fixed at `max_width` until costs are known.
+  /// Every pass is as wide as it may be until costs are known.
   WidthPolicy(int32_t max_width, int32_t max_slots);
 
   /// Turns the policy on. verify: the target's pass with head; draft: the proposer's pass for that many rows.
@@ -37,18 +44,18 @@ class WidthPolicy {
 
   /// Forgets what the slot's last sequence was like.
   void admit(int32_t slot);
-  /// Starts a step in which `n` sequences decode together.
-  void begin_step(int32_t n);
-  /// The width for a slot in this step.
-  int32_t choose(int32_t slot);
-  /// False while so many sequences decode together, and have for a while, that not even good drafts would pay.
+  /// Chooses the widths of all sequences that decode in this step, each at most what it may have.
+  void choose(std::span<WidthChoice> sequences);
+  /// False while so many sequences decode together, and have for a while, that not even drafts much better than the
+  /// common ones would pay: then keeping the drafter informed is not worth its price.
   bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }
   /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
   void observe(int32_t slot, int32_t drafted, int32_t accepted);
 
-  /// Takes in the time of a step of decode spans only: `rows` in all, `drafted_rows` of them in spans with drafts. What
-  /// the measured costs leave out (attention over long contexts, the drafter's context, sampling) shows here.
-  void observe_step(int32_t rows, int32_t drafted_rows, double time);
+  /// Takes in the times of a step of `n` sequences that all decode: `rows` in all, `drafted_rows` of them in spans with
+  /// drafts. verify: of the target's pass with sampling; draft: of the proposer's, its context included. What the
+  /// measured costs leave out (attention over long contexts, many sequences) shows here.
+  void observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft);
 
   /// Estimated probability that at least k drafts are accepted, k from 0.
   double survival(int32_t slot, int32_t k) const { return slots_[slot].survival[k]; }
@@ -58,21 +65,41 @@ class WidthPolicy {
 
   struct Estimate {
     std::array<double, kMaxWidth> survival{};
+    bool is_new = true;  // no width was chosen yet
+    int32_t drafts = 0;  // of this step
   };
-  /// Tokens per unit of time at `width` for all `n_` sequences if this many are expected of each pass.
-  double rate(int32_t width, double expected) const;
-  bool good_drafts_would_pay() const;
+  struct Draft {
+    double chance;  // that it is accepted with all before it
+    int32_t sequence;
+    int32_t index;  // in its chain, from 1
+  };
+  // What passes take beyond their costs, slowly moving, by the number of sequences: [i] for 2^(i-1) + 1 to 2^i. More is
+  // mostly the same for wide passes and for narrow ones; less means that something slowed the calibration down.
+  struct Excess {
+    std::array<double, 10> time{};   // added
+    std::array<double, 10> share{};  // of the cost
+    std::array<bool, 10> seen{};     // else as with other numbers
+
+    void learn(int32_t n, double cost, double measured);
+    double of(int32_t n, double cost) const;
+  };
+
+  static size_t size_class(int32_t n);
+  /// Of a step of n sequences.
+  double time(int32_t n, double rows, double drafted_rows) const;
+  bool good_drafts_would_pay(int32_t n) const;
+  void choose_best(std::span<WidthChoice> sequences);
+  int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
 
   int32_t max_width_;
   RowCost verify_, draft_;
-  int32_t n_ = 1;
   int32_t hopeless_steps_ = 0;
-  // Time of steps to what the costs predict, slowly moving: with and without drafts.
-  double drafting_ratio_ = 1.0, plain_ratio_ = 1.0;
+  Excess verify_excess_, draft_excess_;
   double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
   Estimate prior_;           // of all sequences, slowly moving
   std::vector<Estimate> slots_;
+  std::vector<Draft> drafts_;  // of the step
 };
 
 }  // namespace ashlar

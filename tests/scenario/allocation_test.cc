@@ -31,12 +31,22 @@ void* allocate(size_t size, size_t alignment) {
   return memory;
 }
 
+void* allocate_or_null(size_t size) noexcept {
+  try {
+    return allocate(size, 0);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void* operator new(size_t size) { return allocate(size, 0); }
 void* operator new[](size_t size) { return allocate(size, 0); }
 void* operator new(size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
 void* operator new[](size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
@@ -95,7 +105,8 @@ TEST_P(WarmSteps, AllocateNothing) {
       request.max_tokens = 200;
       request.sampling.temperature = temperature;
       request.sampling.top_p = 0.9;
-      sinks.push_back(std::make_shared<CountingSink>(100, 180));
+      // Far from the end: one sequence may draft more than the other and end earlier, which allocates.
+      sinks.push_back(std::make_shared<CountingSink>(60, 110));
       request.sink = sinks.back();
       ASSERT_TRUE(engine.submit(std::move(request)).ok());
     }
@@ -103,7 +114,7 @@ TEST_P(WarmSteps, AllocateNothing) {
     for (const auto& sink : sinks) {
       ASSERT_EQ(sink->tokens, 200);
       EXPECT_EQ(sink->at_end - sink->at_start, 0)
-          << "allocations between tokens 100 and 180 at temperature " << temperature;
+          << "allocations between tokens 60 and 110 at temperature " << temperature;
     }
   }
 }
