@@ -57,16 +57,19 @@ bool on_this_machine(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// Closes what it holds.
+struct Socket {
+  int fd = -1;
+  ~Socket() {
+    if (fd >= 0) close(fd);
+  }
+};
+
 class Connection {
  public:
   Connection(const Target& target, steady_clock::time_point deadline) : target_(target), deadline_(deadline) {
     open();
     if (target_.tls) shake_hands();
-  }
-  ~Connection() {
-    SSL_free(ssl_);
-    SSL_CTX_free(context_);
-    if (fd_ >= 0) close(fd_);
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -74,8 +77,8 @@ class Connection {
   // The request is far smaller than a socket's buffer, so it goes in one piece.
   void write(const std::string& bytes) {
     const auto size = static_cast<int>(bytes.size());
-    const bool sent = ssl_ != nullptr ? repeat([&] { return SSL_write(ssl_, bytes.data(), size); }) == size
-                                      : send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == size;
+    const bool sent = ssl_ != nullptr ? repeat([&] { return SSL_write(ssl_.get(), bytes.data(), size); }) == size
+                                      : send(socket_.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == size;
     if (!sent) fail(target_.url, "the connection broke");
   }
 
@@ -85,10 +88,10 @@ class Connection {
     while (out.size() < kMaxAnswer) {
       int n = 0;
       if (ssl_ != nullptr) {
-        n = repeat([&] { return SSL_read(ssl_, bytes, sizeof bytes); });
+        n = repeat([&] { return SSL_read(ssl_.get(), bytes, sizeof bytes); });
       } else {
         wait(POLLIN);
-        n = static_cast<int>(recv(fd_, bytes, sizeof bytes, 0));
+        n = static_cast<int>(recv(socket_.fd, bytes, sizeof bytes, 0));
       }
       if (n <= 0) break;
       out.append(bytes, static_cast<size_t>(n));
@@ -106,29 +109,29 @@ class Connection {
     }
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
     int why = 0;
-    for (const addrinfo* a = found; a != nullptr && fd_ < 0; a = a->ai_next) why = try_address(*a);
-    if (fd_ < 0) fail(target_.url, std::string("no connection (") + std::strerror(why) + ")");
+    for (const addrinfo* a = found; a != nullptr && socket_.fd < 0; a = a->ai_next) why = try_address(*a);
+    if (socket_.fd < 0) fail(target_.url, std::string("no connection (") + std::strerror(why) + ")");
   }
 
   int try_address(const addrinfo& a) {
-    fd_ = socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol);
-    if (fd_ < 0) return errno;
-    int why = connect(fd_, a.ai_addr, a.ai_addrlen) == 0 ? 0 : errno;
+    socket_.fd = socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol);
+    if (socket_.fd < 0) return errno;
+    int why = connect(socket_.fd, a.ai_addr, a.ai_addrlen) == 0 ? 0 : errno;
     if (why == EINPROGRESS) {
       wait(POLLOUT);
       socklen_t size = sizeof why;
-      getsockopt(fd_, SOL_SOCKET, SO_ERROR, &why, &size);
+      getsockopt(socket_.fd, SOL_SOCKET, SO_ERROR, &why, &size);
     }
     if (why != 0) {
-      close(fd_);
-      fd_ = -1;
+      close(socket_.fd);
+      socket_.fd = -1;
     }
     return why;
   }
 
   void wait(short events) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now()).count();
-    pollfd entry{fd_, events, 0};
+    pollfd entry{socket_.fd, events, 0};
     if (left <= 0 || poll(&entry, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30))) <= 0) {
       fail(target_.url, "no answer in time");
     }
@@ -141,25 +144,25 @@ class Connection {
       ERR_clear_error();
       const int n = call();
       if (n > 0) return n;
-      const int why = SSL_get_error(ssl_, n);
+      const int why = SSL_get_error(ssl_.get(), n);
       if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return n;
       wait(why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
     }
   }
 
   void shake_hands() {
-    context_ = SSL_CTX_new(TLS_client_method());
-    ssl_ = context_ == nullptr ? nullptr : SSL_new(context_);
+    context_.reset(SSL_CTX_new(TLS_client_method()));
+    if (context_ != nullptr) ssl_.reset(SSL_new(context_.get()));
     if (ssl_ == nullptr) fail(target_.url, "TLS cannot be set up");
     if (!on_this_machine(target_.host)) {
-      SSL_CTX_set_default_verify_paths(context_);
-      SSL_set_verify(ssl_, SSL_VERIFY_PEER, nullptr);
-      SSL_set1_host(ssl_, target_.host.c_str());
+      SSL_CTX_set_default_verify_paths(context_.get());
+      SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
+      SSL_set1_host(ssl_.get(), target_.host.c_str());
     }
-    SSL_set_tlsext_host_name(ssl_, target_.host.c_str());
-    SSL_set_fd(ssl_, fd_);
-    if (repeat([&] { return SSL_connect(ssl_); }) != 1) {
-      const long verdict = SSL_get_verify_result(ssl_);
+    SSL_set_tlsext_host_name(ssl_.get(), target_.host.c_str());
+    SSL_set_fd(ssl_.get(), socket_.fd);
+    if (repeat([&] { return SSL_connect(ssl_.get()); }) != 1) {
+      const long verdict = SSL_get_verify_result(ssl_.get());
       fail(target_.url, verdict == X509_V_OK ? "no TLS connection; is the server one of http?"
                                              : std::string("its certificate is not trusted (") +
                                                    X509_verify_cert_error_string(verdict) + ")");
@@ -168,9 +171,10 @@ class Connection {
 
   const Target& target_;
   const steady_clock::time_point deadline_;
-  int fd_ = -1;
-  SSL_CTX* context_ = nullptr;
-  SSL* ssl_ = nullptr;
+  // Members of their own, so that a constructor that throws leaves nothing behind.
+  Socket socket_;
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_{nullptr, SSL_CTX_free};
+  std::unique_ptr<SSL, void (*)(SSL*)> ssl_{nullptr, SSL_free};
 };
 
 }  // namespace

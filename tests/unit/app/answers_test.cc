@@ -19,6 +19,7 @@ class Answers : public testing::Test {
     options.self_test = false;
     options.quiet = true;
     options.max_context = 256;
+    options.dflash.width = 8;  // left to itself, a slow build rightly drafts nothing
     session = open_session(options).release();
   }
   static void TearDownTestSuite() { delete session; }
