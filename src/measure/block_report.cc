@@ -1,6 +1,7 @@
 #include "measure/block_report.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "measure/table.h"
 #include "measure/xy_chart.h"
@@ -12,11 +13,23 @@ std::string block_figure(const Ratio& ratio, int decimals) {
   return fixed(ratio.value, decimals) + " ± " + fixed(ratio.error, decimals);
 }
 
-// What describe_rule puts in brackets.
+double value_of(const RuleSpec& rule, const RuleParameter& parameter) {
+  const auto given = rule.values.find(parameter.key);
+  return given == rule.values.end() ? parameter.usual : given->second;
+}
+
+// The parameter that is varied, and others with an unusual value; all of them are in the JSON report.
 std::string block_parameters(const RuleSpec& rule) {
-  const std::string text = describe_rule(rule);
-  const size_t open = text.find(" (");
-  return text.substr(open + 2, text.size() - open - 3);
+  const std::vector<RuleParameter>& all = find_rule(rule.name).parameters;
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double value = value_of(rule, all[i]);
+    if (i > 0 && value == all[i].usual) continue;
+    char number[32];
+    std::snprintf(number, sizeof number, "%g", value);
+    text += (text.empty() ? "" : ", ") + std::string(all[i].key) + " " + number;
+  }
+  return text;
 }
 
 double sequential_speed(const BlockStudy& study, int32_t block) {
@@ -54,10 +67,7 @@ Json block_study_json(const BlockStudy& study) {
   for (const BlockCell& cell : study.cells()) {
     const RuleDescription& rule = find_rule(cell.rule.name);
     Json parameters = Json::object();
-    for (const RuleParameter& parameter : rule.parameters) {
-      const auto given = cell.rule.values.find(parameter.key);
-      parameters[parameter.key] = given == cell.rule.values.end() ? parameter.usual : given->second;
-    }
+    for (const RuleParameter& parameter : rule.parameters) parameters[parameter.key] = value_of(cell.rule, parameter);
     cells.push_back({{"algorithm", rule.name},
                      {"parameters", parameters},
                      {"block_size", cell.block},

@@ -82,6 +82,9 @@ TEST_F(BlockStudies, ReportsAreWellFormed) {
   const std::string text = block_study_text(study);
   EXPECT_THAT(text, HasSubstr("threshold 0.7"));
   EXPECT_THAT(text, HasSubstr("0 of 3"));
+  for (size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    EXPECT_LE(text.find('\n', begin) - begin, 170U) << text.substr(begin, 80);
+  }
   const std::string svg = block_study_svg(study, "a <model>");
   EXPECT_EQ(testing::xml_problem(svg), "");
   EXPECT_THAT(svg, HasSubstr("a &lt;model&gt;"));
