@@ -53,7 +53,7 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  /// "ref", "cpu"; and the instruction set in use ("fp32", "avx2", "avx512", "amx").
+  /// "ref", "cpu"; and the instruction set in use ("fp32", "avx2", "avx512", "avx512bf16", "amx").
   virtual std::string name() const = 0;
   virtual std::string isa() const = 0;
   virtual int32_t threads() const = 0;

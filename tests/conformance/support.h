@@ -125,13 +125,13 @@ class OnIsa : public testing::TestWithParam<std::string> {
     return make_device("cpu", options);
   }
   /// Products of bf16 weights take activations rounded to bf16 on this path.
-  bool rounds_activations() const { return GetParam() == "amx"; }
+  bool rounds_activations() const { return GetParam() == "amx" || GetParam() == "avx512bf16"; }
   std::mt19937 random_{20260};
 };
 
 inline std::string isa_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 #define ASHLAR_FOR_EACH_ISA(Fixture) \
-  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values("portable", "avx2", "avx512", "amx"), isa_name)
+  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values("portable", "avx2", "avx512", "avx512bf16", "amx"), isa_name)
 
 }  // namespace ashlar::conformance

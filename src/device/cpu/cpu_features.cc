@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -40,6 +42,17 @@ bool request_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+// AMD's cores multiply pairs of bf16 as often per cycle as floats; Intel's take twice as long, so that floats win
+// there.
+bool multiplies_pairs_at_full_rate() {
+  const Leaf leaf = cpuid(0, 0);
+  char vendor[12];
+  std::memcpy(vendor, &leaf.b, 4);
+  std::memcpy(vendor + 4, &leaf.d, 4);
+  std::memcpy(vendor + 8, &leaf.c, 4);
+  return std::string_view(vendor, sizeof(vendor)) == "AuthenticAMD";
+}
+
 std::vector<std::string> detect() {
   const Leaf leaf1 = cpuid(1, 0);
   const Leaf leaf7 = cpuid(7, 0);
@@ -51,10 +64,14 @@ std::vector<std::string> detect() {
   const bool avx2 =
       ymm && bit(leaf7.b, 5) && bit(leaf1.c, 12) && bit(leaf1.c, 29) && bit(leaf7.b, 3) && bit(leaf7.b, 8);
   const bool avx512 = avx2 && zmm && bit(leaf7.b, 16) && bit(leaf7.b, 30) && bit(leaf7.b, 31) && bit(leaf7.b, 17);
-  const bool amx = avx512 && tiles && bit(leaf7.d, 24) && bit(leaf7.d, 22) && bit(leaf7_1.a, 5) && request_tiles();
+  const bool bf16 = avx512 && bit(leaf7_1.a, 5);
+  const bool amx = bf16 && tiles && bit(leaf7.d, 24) && bit(leaf7.d, 22) && request_tiles();
+  const bool pairs_first = multiplies_pairs_at_full_rate();
   std::vector<std::string> isas;
   if (amx) isas.push_back("amx");
+  if (bf16 && pairs_first) isas.push_back("avx512bf16");
   if (avx512) isas.push_back("avx512");
+  if (bf16 && !pairs_first) isas.push_back("avx512bf16");
   if (avx2) isas.push_back("avx2");
   isas.push_back("portable");
   return isas;
@@ -80,6 +97,7 @@ const Kernels& kernels_for(const std::string& isa) {
   }
 #ifdef ASHLAR_INSTRUCTION_SETS
   if (isa == "amx") return amx_kernels();
+  if (isa == "avx512bf16") return avx512bf16_kernels();
   if (isa == "avx512") return avx512_kernels();
   if (isa == "avx2") return avx2_kernels();
 #endif

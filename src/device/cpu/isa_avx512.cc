@@ -18,6 +18,7 @@ constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 
 // clang-format off
 #include "device/cpu/vec_avx512.inc"
 #include "device/cpu/bodies.inc"
+#include "device/cpu/transpose_avx512.inc"
 #include "device/cpu/pack_rows_avx512.inc"
 #include "device/cpu/pack_queries_avx512.inc"
 // clang-format on

@@ -146,6 +146,7 @@ struct Kernels {
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const Kernels& avx512bf16_kernels();
 const Kernels& amx_kernels();
 
 }  // namespace ashlar::cpu
