@@ -190,14 +190,18 @@ void CpuOps::store_kv(Tensor qkv, const AttentionShape& shape, const float* q_no
   const int32_t q_heads = qkv.cols / d - 2 * shape.n_kv_heads;
   ASHLAR_CHECK(q_heads == shape.n_heads || q_heads == 0);
   const StoreRun run{kernels_, qkv, shape, q_heads, q_norm, k_norm, eps, rope, rows, plane, kv_dtype_};
-  // Cut by heads first: rows of a page share its cache lines, heads do not.
+  // Few rows are cut by heads first: rows of a page share its cache lines, heads do not. Many are cut by rows, as in
+  // all other ops.
   constexpr int32_t kRowChunk = 8;
   const int32_t chunks = (rows.n + kRowChunk - 1) / kRowChunk;
-  const auto piece = [&](int32_t item, int32_t) {
-    const int32_t first = item % chunks * kRowChunk;
-    for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) run.store(r, item / chunks);
+  const int32_t heads = shape.n_kv_heads;
+  const bool by_rows = chunks >= 2 * pool_.size();
+  const auto piece = [&, by_rows](int32_t item, int32_t) {
+    const int32_t first = (by_rows ? item / heads : item % chunks) * kRowChunk;
+    const int32_t head = by_rows ? item % heads : item / chunks;
+    for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) run.store(r, head);
   };
-  const int32_t pieces = shape.n_kv_heads * chunks;
+  const int32_t pieces = heads * chunks;
   if (int64_t{rows.n} * qkv.cols / 4 >= kWorthSharing) return pool_.run(pieces, piece);
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }

@@ -94,19 +94,27 @@ void CpuOps::pack_own(const LinearKernels& kernels, LinearCall& call, int32_t wo
   call.packed = to;
 }
 
+bool CpuOps::keeps_rows(const PackedWeight& weight, int32_t blocks) const {
+  constexpr int64_t kReadByAll = int64_t{1} << 20;
+  return pool_.size() > 1 && blocks >= pool_.size() && weight.panels() * weight.panel_bytes() <= kReadByAll;
+}
+
 template <class Body>
 void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together) {
   ASHLAR_CHECK_EQ(x.cols, weight.k());
   if (x.rows == 0) return;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   LinearCall call = whole_call(weight, kernels, x, {});
+  const bool by_rows = keeps_rows(weight, call.blocks);
+  if (by_rows) call.blocks = static_cast<int32_t>(round_up(call.blocks, pool_.size()));
   pack_rows(kernels, call);
 
   const bool alone = linear_cost(weight, x.rows) < kWorthWaking;
   const int32_t workers = alone ? 1 : pool_.size();
   // Work is cut into groups of blocks of rows times groups of panels, about eight pieces a worker so that stealing
   // evens out.
-  const int32_t block_group = std::max(1, kRowsPerPanel / kernels.block_rows);
+  const int32_t per_panel = std::max(1, kRowsPerPanel / kernels.block_rows);
+  const int32_t block_group = by_rows ? std::min(per_panel, call.blocks / workers) : per_panel;
   const int32_t groups = (call.blocks + block_group - 1) / block_group;
   const int32_t panels = weight.panels();
   const int32_t wanted = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));

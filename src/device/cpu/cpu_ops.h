@@ -75,6 +75,10 @@ class CpuOps final : public Ops {
   /// fn(row) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
+  /// Whether a linear is cut by rows first, so that what a worker computed of its rows stays in its core's cache from
+  /// op to op: worth it while reading a weight once a worker costs less than to fetch half of the rows from another
+  /// core.
+  bool keeps_rows(const PackedWeight& weight, int32_t blocks) const;
   /// Cuts the product of rows and weight into pieces and calls body(part, first_panel, worker) for each: rows of blocks
   /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its
   /// stride and add are for the body to fill in. Pieces begin at multiples of `together` panels.

@@ -1,0 +1,203 @@
+// op_profile MODEL THREADS CONTEXT ROUNDS SEQUENCESxROWS...: where a pass of the target spends its time, op by op, for
+// batches of that many sequences and rows each, in turns. Each sequence has CONTEXT tokens in the cache. Prints the
+// 10th percentile of every op's sum over a pass, in microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "device/device.h"
+#include "measure/statistics.h"
+#include "model/model.h"
+
+namespace {
+
+using namespace ashlar;
+
+/// Times every op of the device that it hands its work to.
+class TimedOps final : public Ops {
+ public:
+  explicit TimedOps(Ops& ops) : ops_(ops) {}
+
+  /// Nanoseconds by op since the last call.
+  std::map<std::string, int64_t> take() { return std::exchange(spent_, {}); }
+
+  std::string name() const override { return ops_.name(); }
+  std::string isa() const override { return ops_.isa(); }
+  int32_t threads() const override { return ops_.threads(); }
+  std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
+  std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override {
+    return ops_.pack(parts, bias);
+  }
+  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
+                                     std::span<const float> bias) override {
+    return ops_.pack_gated(gate, up, bias);
+  }
+  void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
+    timed("embed", [&] { ops_.embed(table, ids, scale, out); });
+  }
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
+    timed("rms_norm", [&] { ops_.rms_norm(x, weight, eps, out); });
+  }
+  void linear(const Weight& weight, Tensor x, Store store, Tensor out) override {
+    timed("linear " + shape(weight), [&] { ops_.linear(weight, x, store, out); });
+  }
+  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
+    timed("linear_argmax " + shape(weight), [&] { ops_.linear_argmax(weight, x, ids); });
+  }
+  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
+    timed("linear_statistics " + shape(weight), [&] { ops_.linear_statistics(weight, x, without, out); });
+  }
+  void gated_linear(const Weight& weight, Tensor x, Tensor out) override {
+    timed("gated_linear " + shape(weight), [&] { ops_.gated_linear(weight, x, out); });
+  }
+  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
+    timed("route", [&] { ops_.route(logits, bias, routing, routes); });
+  }
+  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
+    timed("mix_experts", [&] { ops_.mix_experts(experts, x, routes, out); });
+  }
+  int64_t kv_page_bytes(const AttentionShape& shape) const override { return ops_.kv_page_bytes(shape); }
+  void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
+                const RopeTable& rope, const Rows& rows, KvPlane plane) override {
+    timed("store_kv", [&] { ops_.store_kv(qkv, shape, q_norm, k_norm, eps, rope, rows, plane); });
+  }
+  void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                 Tensor out) override {
+    timed("attention", [&] { ops_.attention(q, shape, rows, visible, plane, out); });
+  }
+  void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
+    timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
+  }
+  void copy(Tensor x, Tensor out) override {
+    timed("copy", [&] { ops_.copy(x, out); });
+  }
+  void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
+    timed("for_each", [&] { ops_.for_each(n, fn, context); });
+  }
+
+ private:
+  static std::string shape(const Weight& weight) {
+    return std::to_string(weight.k()) + " -> " + std::to_string(weight.n());
+  }
+  template <class Body>
+  void timed(const std::string& op, const Body& body) {
+    const int64_t begin = now_ns();
+    body();
+    spent_[op] += now_ns() - begin;
+  }
+
+  Ops& ops_;
+  std::map<std::string, int64_t> spent_;
+};
+
+struct Layout {
+  std::string name;
+  int32_t sequences = 0;
+  int32_t rows = 0;
+  std::map<std::string, std::vector<double>> spent;  // microseconds a pass
+  std::vector<double> whole;
+};
+
+class Passes {
+ public:
+  Passes(Model& model, TimedOps& ops, int32_t context, int32_t sequences, int32_t rows)
+      : model_(model), ops_(ops), context_(context), batch_(std::max(sequences * rows, context), sequences) {
+    model.reserve(batch_.max_rows());
+    KvLayout layout;
+    model.register_planes(layout);
+    pages_of_one_ = (context + rows) / kPageTokens + 1;
+    pages_.resize(static_cast<size_t>(pages_of_one_) * sequences);
+    std::iota(pages_.begin(), pages_.end(), 0);
+    kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
+    for (int32_t s = 0; s < sequences; ++s) {
+      batch_.clear();
+      add(s, 0, context);
+      model.forward(batch_, *kv_, {});
+    }
+  }
+
+  void run(Layout& layout) {
+    batch_.clear();
+    for (int32_t s = 0; s < layout.sequences; ++s) add(s, context_, layout.rows);
+    ids_.resize(batch_.n());
+    ops_.take();
+    const int64_t begin = now_ns();
+    model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
+    layout.whole.push_back(static_cast<double>(now_ns() - begin) * 1e-3);
+    for (const auto& [op, ns] : ops_.take()) layout.spent[op].push_back(static_cast<double>(ns) * 1e-3);
+  }
+
+ private:
+  void add(int32_t sequence, int32_t start, int32_t rows) {
+    batch_.begin_sequence(pages_.data() + int64_t{sequence} * pages_of_one_);
+    for (int32_t r = 0; r < rows; ++r) {
+      batch_.add_row((start + r * 37 + sequence * 101) % model_.config().vocab, start + r, start + rows);
+      batch_.want_output();
+    }
+  }
+
+  Model& model_;
+  TimedOps& ops_;
+  int32_t context_;
+  int32_t pages_of_one_;
+  RowBatch batch_;
+  std::vector<int32_t> pages_, ids_;
+  std::unique_ptr<KvMemory> kv_;
+};
+
+void profile(int argc, char** argv) {
+  DeviceOptions device;
+  device.threads = std::atoi(argv[2]);
+  if (const char* isa = std::getenv("ASHLAR_FORCE_ISA")) device.isa = isa;
+  const std::unique_ptr<Ops> ops = make_device("cpu", device);
+  TimedOps timed(*ops);
+  const std::unique_ptr<Model> model = Model::load(timed, argv[1]);
+  std::vector<Layout> layouts;
+  int32_t most_sequences = 0;
+  int32_t most_rows = 0;
+  for (int i = 5; i < argc; ++i) {
+    Layout layout;
+    layout.name = argv[i];
+    layout.sequences = std::atoi(argv[i]);
+    layout.rows = std::atoi(layout.name.substr(layout.name.find('x') + 1).c_str());
+    most_sequences = std::max(most_sequences, layout.sequences);
+    most_rows = std::max(most_rows, layout.rows);
+    layouts.push_back(layout);
+  }
+  Passes passes(*model, timed, std::atoi(argv[3]), most_sequences, most_rows);
+  for (Layout& layout : layouts) passes.run(layout);
+  for (Layout& layout : layouts) layout.spent.clear(), layout.whole.clear();
+  for (int round = 0; round < std::atoi(argv[4]); ++round) {
+    for (Layout& layout : layouts) passes.run(layout);
+  }
+  std::printf("%s, %d threads\n%-28s", ops->isa().c_str(), ops->threads(), "us a pass");
+  for (const Layout& layout : layouts) std::printf("%10s", layout.name.c_str());
+  for (const auto& [op, values] : layouts[0].spent) {
+    std::printf("\n%-28s", op.c_str());
+    for (const Layout& layout : layouts) std::printf("%10.1f", quantile(layout.spent.at(op), 0.1));
+  }
+  std::printf("\n%-28s", "whole");
+  for (const Layout& layout : layouts) std::printf("%10.1f", quantile(layout.whole, 0.1));
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 6) {
+    std::fputs("op_profile MODEL THREADS CONTEXT ROUNDS SEQUENCESxROWS...\n", stderr);
+    return 2;
+  }
+  try {
+    profile(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
