@@ -42,7 +42,7 @@ class ChainDecoder final : public Decoder {
   };
 
   void calibrate();
-  int64_t time_pass(int32_t rows, bool draft);
+  int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
   void force_drafts(const StepPlan& plan, SlotTable& slots);
   void fill_batch(const StepPlan& plan);

@@ -17,10 +17,13 @@ constexpr double kWorthwhile = 1.03;  // gain below which plain passes are prefe
 constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept informed that nobody uses
 constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
-constexpr double kExcessRate = 0.05;       // a step's share in what is known of its like: about twenty steps
-constexpr double kLeastShare = 0.25;       // of its cost that a pass may take
-constexpr double kMostShare = 3.0;         // a pass that lost its core to something else says nothing
-constexpr double kLeastChance = 0.02;      // of drafts worth a thought
+constexpr double kExcessRate = 0.05;  // a step's share in what is known of its like: about twenty steps
+constexpr int32_t kSettled = 8;       // steps without drafts until caches hold what such steps read
+constexpr int32_t kTrialSteps = 2 * kSettled;
+constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
+constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
+constexpr double kMostShare = 3.0;      // a pass that lost its core to something else says nothing
+constexpr double kLeastChance = 0.02;   // of drafts worth a thought
 constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
 
 }  // namespace
@@ -46,14 +49,14 @@ WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_
     chance *= kFirstGuess;
   }
   for (Estimate& slot : slots_) slot = prior_;
-  verify_excess_.share.fill(1.0);
-  draft_excess_.share.fill(1.0);
   drafts_.reserve(static_cast<size_t>(max_slots) * max_width);
 }
 
-void WidthPolicy::set_costs(RowCost verify, RowCost draft) {
+void WidthPolicy::set_costs(RowCost verify, RowCost draft, double settled) {
   verify_ = std::move(verify);
   draft_ = std::move(draft);
+  settled_ = std::clamp(settled, kLeastShare, 1.0);
+  settled_excess_.share.fill(settled_);
 }
 
 void WidthPolicy::admit(int32_t slot) {
@@ -62,21 +65,30 @@ void WidthPolicy::admit(int32_t slot) {
 }
 
 size_t WidthPolicy::size_class(int32_t n) {
-  return std::min<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)), Excess{}.time.size() - 1);
+  return std::min<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)), kSizes - 1);
 }
 
+// A crowd in which nobody drafted yet is judged by its passes without drafts.
 double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
-  return verify_excess_.of(n, verify_.at(rows)) +
-         (drafted_rows > 0 ? draft_excess_.of(n, draft_.at(drafted_rows)) : 0.0);
+  const bool only_plain = !verify_excess_.knows(n) && settled_excess_.knows(n);
+  return (only_plain ? settled_excess_ : verify_excess_).of(n, verify_.at(rows)) +
+         draft_excess_.of(n, draft_.at(drafted_rows));
+}
+
+double WidthPolicy::plain_time(int32_t n) const {
+  if (!settled_excess_.knows(n) && verify_excess_.knows(n)) return settled_ * verify_excess_.of(n, verify_.at(n));
+  return settled_excess_.of(n, verify_.at(n));
 }
 
 void WidthPolicy::Excess::learn(int32_t n, double cost, double measured) {
   measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
-  seen[size_class(n)] = true;
-  for (size_t size = 0; size < time.size(); ++size) {
-    if (size != size_class(n) && seen[size]) continue;
-    time[size] += kExcessRate * (std::max(measured - cost, 0.0) - time[size]);
-    share[size] += kExcessRate * (std::min(measured / cost, 1.0) - share[size]);
+  const size_t own = size_class(n);
+  const double rate = std::max(kExcessRate, 1.0 / (1.0 + seen[own]));
+  if (seen[own] < INT32_MAX) ++seen[own];
+  for (size_t size = 0; size < kSizes; ++size) {
+    if (size != own && seen[size] > 0) continue;
+    time[size] += rate * (std::max(measured - cost, 0.0) - time[size]);
+    share[size] += rate * (std::min(measured / cost, 1.0) - share[size]);
   }
 }
 
@@ -88,7 +100,9 @@ double WidthPolicy::Excess::of(int32_t n, double cost) const {
 // both is never taken for the price of drafts.
 void WidthPolicy::observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft) {
   if (verify_.empty() || n == 0) return;
-  verify_excess_.learn(n, verify_.at(rows), verify);
+  plain_steps_ = drafted_rows > 0 ? 0 : std::min(plain_steps_ + 1, kSettled + 1);
+  Excess& excess = plain_steps_ > kSettled ? settled_excess_ : verify_excess_;
+  excess.learn(n, verify_.at(rows), verify);
   if (drafted_rows > 0) draft_excess_.learn(n, draft_.at(drafted_rows), draft);
 }
 
@@ -101,7 +115,7 @@ bool WidthPolicy::good_drafts_would_pay(int32_t n) const {
     chance *= good;
     expected += chance;
     const double rows = static_cast<double>(width) * n;
-    if (expected / time(n, rows, rows) > kWorthKeeping / time(n, n, 0)) return true;
+    if (expected / time(n, rows, rows) > kWorthKeeping / plain_time(n)) return true;
   }
   return false;
 }
@@ -111,13 +125,21 @@ void WidthPolicy::choose(std::span<WidthChoice> sequences) {
   if (verify_.empty() || sequences.empty()) return;
   const auto n = static_cast<int32_t>(sequences.size());
   hopeless_steps_ = good_drafts_would_pay(n) ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
-  probe_credit_ += kProbeShare * verify_.at(n);
-  choose_best(sequences);
+  probe_credit_ += kProbeShare * plain_time(n);
+  if (trial_steps_ > 0) {
+    --trial_steps_;
+    for (WidthChoice& sequence : sequences) sequence.width = 1;
+    return;
+  }
+  Trial& trial = trials_[size_class(n)];
+  if (!choose_best(sequences) || --trial.left > 0) return;
+  trial_steps_ = kTrialSteps;
+  trial.left = trial.interval = std::min(2 * trial.interval, kRarestTrial);
 }
 
 // Of all drafts that may be verified the likeliest go first: m of them cost what m rows cost, whoever's they are. A
 // sequence that drafts at all also has a row for its anchor in the drafter's pass.
-void WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
+bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
   drafts_.clear();
   for (size_t i = 0; i < sequences.size(); ++i) {
     const Estimate& estimate = slots_[sequences[i].slot];
@@ -130,7 +152,7 @@ void WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
   });
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;
-  double best_rate = kWorthwhile * n / time(n, n, 0);
+  double best_rate = kWorthwhile * n / plain_time(n);
   double anchors = 0;
   size_t best = 0;
   for (size_t m = 1; m <= drafts_.size(); ++m) {
@@ -154,6 +176,7 @@ void WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
       sequence.width = try_again(estimate, is_new, sequence.width, n);
     }
   }
+  return best > 0;
 }
 
 // The width of a sequence none of whose drafts seems to pay.
@@ -165,7 +188,8 @@ int32_t WidthPolicy::try_again(Estimate& estimate, bool is_new, int32_t most, in
   for (int32_t k = 1; k < max_width_; ++k)
     estimate.survival[k] += kForgiveness * (prior_.survival[k] - estimate.survival[k]);
   const int32_t probe = std::min(kProbeWidth, most);
-  const double price = verify_.at(n + probe - 1) - verify_.at(n) + draft_.at(probe);
+  const double unsettled = std::max(verify_excess_.of(n, verify_.at(n)) - plain_time(n), 0.0);
+  const double price = verify_.at(n + probe - 1) - verify_.at(n) + draft_.at(probe) + kSettled * unsettled;
   if (probe_credit_ < price) return 1;
   probe_credit_ = 0;
   return probe;

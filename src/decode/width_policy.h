@@ -39,8 +39,9 @@ class WidthPolicy {
   /// Every pass is as wide as it may be until costs are known.
   WidthPolicy(int32_t max_width, int32_t max_slots);
 
-  /// Turns the policy on. verify: the target's pass with head; draft: the proposer's pass for that many rows.
-  void set_costs(RowCost verify, RowCost draft);
+  /// Turns the policy on. verify: the target's pass with head; draft: the proposer's pass for that many rows; both
+  /// while they take turns. settled: the share of that which the target's passes take when no drafts come between them.
+  void set_costs(RowCost verify, RowCost draft, double settled = 1.0);
 
   /// Forgets what the slot's last sequence was like.
   void admit(int32_t slot);
@@ -62,6 +63,7 @@ class WidthPolicy {
 
  private:
   static constexpr int32_t kGiveUpAfter = 32;  // steps
+  static constexpr int32_t kFirstTrial = 512;
 
   struct Estimate {
     std::array<double, kMaxWidth> survival{};
@@ -73,29 +75,49 @@ class WidthPolicy {
     int32_t sequence;
     int32_t index;  // in its chain, from 1
   };
-  // What passes take beyond their costs, slowly moving, by the number of sequences: [i] for 2^(i-1) + 1 to 2^i. More is
-  // mostly the same for wide passes and for narrow ones; less means that something slowed the calibration down.
-  struct Excess {
-    std::array<double, 10> time{};   // added
-    std::array<double, 10> share{};  // of the cost
-    std::array<bool, 10> seen{};     // else as with other numbers
+  static constexpr size_t kSizes = 10;  // of crowds: [i] has 2^(i-1) + 1 to 2^i sequences
 
+  // What passes take beyond their costs, slowly moving, by the size of the crowd. More is mostly the same for wide
+  // passes and for narrow ones; less means that something slowed the calibration down.
+  struct Excess {
+    std::array<double, kSizes> time{};   // added
+    std::array<double, kSizes> share{};  // of the cost
+    std::array<int32_t, kSizes> seen{};  // passes; 0: as with other sizes
+
+    Excess() { share.fill(1.0); }
     void learn(int32_t n, double cost, double measured);
+    bool knows(int32_t n) const { return seen[size_class(n)] > 0; }
     double of(int32_t n, double cost) const;
   };
 
+  // When to find out again what passes without drafts take in a row.
+  struct Trial {
+    int32_t interval = kFirstTrial;
+    int32_t left = kFirstTrial;  // steps with drafts until then
+  };
+
   static size_t size_class(int32_t n);
-  /// Of a step of n sequences.
+  /// Of a step of n sequences with drafts.
   double time(int32_t n, double rows, double drafted_rows) const;
+  /// Of one without, after others without.
+  double plain_time(int32_t n) const;
   bool good_drafts_would_pay(int32_t n) const;
-  void choose_best(std::span<WidthChoice> sequences);
+  /// Whether there are drafts, those of sequences that are tried again left out.
+  bool choose_best(std::span<WidthChoice> sequences);
   int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
 
   int32_t max_width_;
   RowCost verify_, draft_;
+  double settled_ = 1.0;
   int32_t hopeless_steps_ = 0;
-  Excess verify_excess_, draft_excess_;
+  // The target's passes without drafts between them, its others, and the proposer's. A drafter drives the target's
+  // weights out of caches that would hold them, and where that is much, plain decoding must be known as it is by
+  // itself.
+  Excess settled_excess_, verify_excess_, draft_excess_;
+  int32_t plain_steps_ = 0;  // in a row
+  int32_t trial_steps_ = 0;  // left of a trial
+  std::array<Trial, kSizes> trials_;
   double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
   Estimate prior_;           // of all sequences, slowly moving
   std::vector<Estimate> slots_;
