@@ -1,10 +1,23 @@
 #include "server/service/delivery.h"
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace ashlar::server {
 namespace {
+
+// Appends tokens to those before them, where one event can say the same: without drafts and blocks.
+bool join(Event& before, Event& event) {
+  auto* first = std::get_if<TokenChunk>(&before);
+  auto* next = std::get_if<TokenChunk>(&event);
+  if (first == nullptr || next == nullptr || first->n_drafted > 0 || next->n_drafted > 0) return false;
+  if (!first->settled_in.empty() || !next->settled_in.empty()) return false;
+  first->tokens.insert(first->tokens.end(), next->tokens.begin(), next->tokens.end());
+  first->logprobs.insert(first->logprobs.end(), std::make_move_iterator(next->logprobs.begin()),
+                         std::make_move_iterator(next->logprobs.end()));
+  return true;
+}
 
 class Sink final : public EventSink {
  public:
@@ -52,22 +65,33 @@ void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Even
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
-    items_.push_back({std::move(receiver), answer, std::move(event)});
+    ended_ = ended_ || std::holds_alternative<EndEvent>(event);
+    const bool continues = !items_.empty() && items_.back().receiver == receiver && items_.back().answer == answer &&
+                           join(items_.back().event, event);
+    if (!continues) items_.push_back({std::move(receiver), answer, std::move(event)});
+    if (gathering_ && !ended_) return;
   }
   ready_.notify_one();
 }
 
 void Delivery::run() {
   constexpr auto kTick = std::chrono::milliseconds(50);
+  constexpr auto kPace = std::chrono::milliseconds(2);
+  auto next_group = std::chrono::steady_clock::now();
   auto next_tick = std::chrono::steady_clock::now() + kTick;
   std::deque<Item> items;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
+      gathering_ = true;
+      ready_.wait_until(lock, next_group, [this] { return stop_ || ended_; });
+      gathering_ = false;
       ready_.wait_until(lock, next_tick, [this] { return stop_ || !items_.empty(); });
       if (stop_) return;
       items.swap(items_);
+      ended_ = false;
     }
+    if (!items.empty()) next_group = std::chrono::steady_clock::now() + kPace;
     for (Item& item : items) {
       if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
         item.receiver->on_tokens(item.answer, *chunk);

@@ -23,6 +23,10 @@ class EventReceiver {
 };
 
 /// A queue and its thread. What it holds is bounded by what the requests under way may generate.
+///
+/// Tokens that come faster than anybody reads are handed on in groups, every 2 ms at most: what wakes this thread, the
+/// connection's and the client's for each token would take the cores from the engine. Those of a group that no draft
+/// gave become one event. The first tokens after a pause and the ends of answers wait for nothing.
 class Delivery : public std::enable_shared_from_this<Delivery> {
  public:
   /// `tick` runs on the thread about every 50 ms.
@@ -50,6 +54,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::condition_variable ready_;
   std::deque<Item> items_;
   bool stop_ = false;
+  bool gathering_ = false;  // tokens need not wake the thread
+  bool ended_ = false;      // an end is queued
   std::thread thread_;
 };
 

@@ -1,0 +1,89 @@
+#include "server/service/delivery.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+namespace ashlar::server {
+namespace {
+
+// What one answer got, in order.
+class Recorder final : public EventReceiver {
+ public:
+  void on_tokens(int32_t, const TokenChunk& chunk) override { chunks_.push_back(chunk); }
+  void on_end(int32_t, const EndEvent&) override { ended_.set_value(); }
+
+  const std::vector<TokenChunk>& await_end() {
+    done_.wait();
+    return chunks_;
+  }
+
+ private:
+  std::vector<TokenChunk> chunks_;
+  std::promise<void> ended_;
+  std::future<void> done_ = ended_.get_future();
+};
+
+class DeliveryTest : public testing::Test {
+ protected:
+  ~DeliveryTest() override { delivery_->stop(); }
+
+  static void put(EventSink& sink, std::vector<int32_t> tokens, int32_t n_drafted = 0) {
+    TokensEvent event;
+    event.tokens = tokens.data();
+    event.n = static_cast<int32_t>(tokens.size());
+    event.n_drafted = n_drafted;
+    sink.on_tokens(event);
+  }
+
+  std::shared_ptr<Delivery> delivery_ = std::make_shared<Delivery>([] {});
+  std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
+  std::shared_ptr<EventSink> sink_ = delivery_->sink(recorder_, 0);
+};
+
+// All is queued before the thread starts: one group.
+TEST_F(DeliveryTest, JoinsTokensThatNoDraftGave) {
+  for (int32_t id = 0; id < 5; ++id) put(*sink_, {id});
+  put(*sink_, {5, 6}, 1);
+  put(*sink_, {7, 8}, 1);
+  put(*sink_, {9});
+  put(*sink_, {10});
+  sink_->on_end({});
+  delivery_->start();
+  std::vector<std::vector<int32_t>> got;
+  for (const TokenChunk& chunk : recorder_->await_end()) got.push_back(chunk.tokens);
+  EXPECT_EQ(got, (std::vector<std::vector<int32_t>>{{0, 1, 2, 3, 4}, {5, 6}, {7, 8}, {9, 10}}));
+}
+
+TEST_F(DeliveryTest, KeepsAnswersApart) {
+  const auto other = std::make_shared<Recorder>();
+  const auto other_sink = delivery_->sink(other, 0);
+  for (int32_t id = 0; id < 4; ++id) put(id % 2 == 0 ? *sink_ : *other_sink, {id});
+  sink_->on_end({});
+  other_sink->on_end({});
+  delivery_->start();
+  EXPECT_EQ(recorder_->await_end().size(), 2);
+  ASSERT_EQ(other->await_end().size(), 2);
+  EXPECT_EQ(other->await_end()[1].tokens, std::vector<int32_t>{3});
+}
+
+TEST_F(DeliveryTest, LosesNothingAtAnyPace) {
+  delivery_->start();
+  std::vector<int32_t> want;
+  for (int32_t id = 0; id < 3000; ++id) {
+    put(*sink_, {id});
+    want.push_back(id);
+    if (id % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  sink_->on_end({});
+  std::vector<int32_t> got;
+  for (const TokenChunk& chunk : recorder_->await_end()) {
+    got.insert(got.end(), chunk.tokens.begin(), chunk.tokens.end());
+  }
+  EXPECT_EQ(got, want);
+}
+
+}  // namespace
+}  // namespace ashlar::server
