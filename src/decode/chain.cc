@@ -43,7 +43,6 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
 void ChainDecoder::calibrate() {
   constexpr int32_t kMostRows = 64;
   constexpr int kRepeats = 8;
-  constexpr int kSettling = 16;              // passes of one row until caches hold what such a pass reads
   constexpr int64_t kEnough = 200'000'000;   // ns for all repeats
   constexpr int64_t kTooLong = 600'000'000;  // ns after which larger sizes are left to extrapolation
   const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
@@ -77,8 +76,11 @@ void ChainDecoder::calibrate() {
     if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
   }
   if (draft.empty()) return;
-  int64_t settled = sizes[0].verify;
-  for (int i = 0; i < kSettling && now_ns() - begin < kEnough; ++i) settled = std::min(settled, time_pass(1, false));
+  int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
+  for (int i = -kRepeats; i < kRepeats && now_ns() - begin < kEnough; ++i) {
+    const int64_t taken = time_pass(1, false);
+    if (i >= 0) settled = std::min(settled, taken);
+  }
   policy_->set_costs(std::move(verify), std::move(draft),
                      static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
 }

@@ -17,8 +17,9 @@ constexpr double kWorthwhile = 1.03;  // gain below which plain passes are prefe
 constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept informed that nobody uses
 constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
-constexpr double kExcessRate = 0.05;  // a step's share in what is known of its like: about twenty steps
-constexpr int32_t kSettled = 8;       // steps without drafts until caches hold what such steps read
+constexpr double kExcessRate = 0.05;   // a step's share in what is known of its like: about twenty steps
+constexpr int32_t kSettled = 8;        // steps without drafts until caches hold what such steps read
+constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for them: it lasts milliseconds
 constexpr int32_t kTrialSteps = 2 * kSettled;
 constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
 constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
@@ -55,7 +56,7 @@ WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_
 void WidthPolicy::set_costs(RowCost verify, RowCost draft, double settled) {
   verify_ = std::move(verify);
   draft_ = std::move(draft);
-  settled_ = std::clamp(settled, kLeastShare, 1.0);
+  settled_ = std::clamp(settled, kLeastSettled, 1.0);
   settled_excess_.share.fill(settled_);
 }
 

@@ -26,5 +26,5 @@ for name in ("pebble-11m", "pebble-11m-sdar"):
     with ashlar.Engine(name, max_context=512) as engine:
         answer = engine.generate([{"role": "user", "content": "What is a harbour?"}], ashlar.SamplingParams(max_tokens=30))
         print(engine, answer)
-        assert answer.text and answer.metrics.tokens_per_forward > 1
+        assert answer.text and answer.metrics.tokens_per_forward >= 1
 EOF

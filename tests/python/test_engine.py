@@ -28,7 +28,8 @@ engines = {}
 
 def setUpModule():
     engines["plain"] = ashlar.Engine(MODELS / "pebble-11m", "none", max_context=2048)
-    engines["drafted"] = ashlar.Engine(str(MODELS / "pebble-11m"), max_context=2048)
+    # Of a fixed width: what is drafted without one depends on what rows cost on the machine at the moment.
+    engines["drafted"] = ashlar.Engine(str(MODELS / "pebble-11m"), width=8, max_context=2048)
     engines["blocks"] = ashlar.Engine(MODELS / "pebble-11m-sdar", max_context=2048)
 
 
