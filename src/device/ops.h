@@ -64,10 +64,15 @@ class Ops {
   /// for all). `bias` is empty or n floats, added to every output row after the product.
   virtual std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) = 0;
 
-  /// Packs two matrices of the same shape [width, k] and dtype for gated_linear, and for nothing else. `bias` is empty
+  /// Packs two matrices of the same shape [width, k] and dtype for gated_mlp, and for nothing else. `bias` is empty
   /// or 2 * width floats, those of the gate first. The weight's n() is 2 * width.
   virtual std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
                                              std::span<const float> bias) = 0;
+
+  /// A copy of a weight of pack() with 8 bits a value and a scale for every output, for products that only propose: its
+  /// outputs are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
+  /// linear_argmax and linear_statistics take it.
+  virtual std::unique_ptr<Weight> quantise(const Weight& /*weight*/) { return nullptr; }
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
   virtual void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) = 0;
@@ -86,9 +91,9 @@ class Ops {
   /// the bits of linear(). x: [rows, k].
   virtual void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) = 0;
 
-  /// out[r][i] = silu(y[i]) * y[width + i] of y = x[r] W^T + bias, with a weight of pack_gated(). x: [rows, k], out:
-  /// [rows, width]. out must not overlap x.
-  virtual void gated_linear(const Weight& gate_up, Tensor x, Tensor out) = 0;
+  /// A gated MLP: out[r] += down(z) with z[i] = silu(y[i]) * y[width + i] of y = x[r] gate_up^T + bias. gate_up is a
+  /// weight of pack_gated(), down one of pack(): [n, width]. x: [rows, k], out: [rows, n]. out must not overlap x.
+  virtual void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) = 0;
 
   /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
   virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;

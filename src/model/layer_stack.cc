@@ -35,8 +35,6 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
   carver.add(normed, config.hidden);
   carver.add(qkv, config.attention.q_width() + 2 * config.attention.kv_width());
   carver.add(mixed, config.attention.q_width());
-  const int32_t width = widest_mlp(config);
-  carver.add(mlp.gated, width);
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts);
   storage_ = carver.allocate(ops);
   if (config.moe) {

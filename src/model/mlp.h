@@ -12,7 +12,6 @@ namespace ashlar {
 
 /// Activations that the layers' MLPs share.
 struct MlpWorkspace {
-  Tensor gated;   ///< [max_rows, width of the widest]
   Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
   Routes routes;  ///< [max_rows, top_k]
 };
@@ -58,8 +57,5 @@ class MoeMlp final : public Mlp {
 
 /// The MLP of layer `layer`.
 std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer);
-
-/// Width of the widest gated MLP that rows go through ungrouped.
-int32_t widest_mlp(const StackConfig& config);
 
 }  // namespace ashlar

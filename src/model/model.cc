@@ -49,16 +49,12 @@ Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const TapReques
   return out;
 }
 
-void Model::head(Tensor hidden, Tensor out) const {
-  ops_.linear(head_ ? *head_ : *embedding_, hidden, Store::kOverwrite, out);
-}
+void Model::head(Tensor hidden, Tensor out) const { ops_.linear(head_weight(), hidden, Store::kOverwrite, out); }
 
-void Model::head_argmax(Tensor hidden, int32_t* ids) const {
-  ops_.linear_argmax(head_ ? *head_ : *embedding_, hidden, ids);
-}
+void Model::head_argmax(Tensor hidden, int32_t* ids) const { ops_.linear_argmax(head_weight(), hidden, ids); }
 
 void Model::head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const {
-  ops_.linear_statistics(head_ ? *head_ : *embedding_, hidden, without, out);
+  ops_.linear_statistics(head_weight(), hidden, without, out);
 }
 
 size_t Model::weight_bytes() const {

@@ -36,6 +36,7 @@ class Model {
   void head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const;
 
   const Weight& embedding() const { return *embedding_; }
+  const Weight& head_weight() const { return head_ ? *head_ : *embedding_; }
   size_t weight_bytes() const;
   Ops& ops() const { return ops_; }
 

@@ -49,7 +49,7 @@ class WeightBinder {
     int64_t rows;
   };
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
-  /// The same for Ops::gated_linear.
+  /// The same for Ops::gated_mlp.
   std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
 
   /// Packs NAME.weight as f32, whatever it is stored in.

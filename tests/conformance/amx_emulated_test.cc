@@ -5,6 +5,7 @@
 #include "device/cpu/isa_common.h"
 #include "device/cpu/packed_weight.h"
 #include "device/cpu/tile_config.h"
+#include "quantised.h"
 #include "support.h"
 
 namespace ashlar::cpu::amx_emulated {
@@ -67,6 +68,24 @@ void tile_multiply() {
   }
 }
 
+template <int kC, int kA, int kB>
+void tile_multiply_int8() {
+  ASHLAR_CHECK(tiles.config.rows[kC] == tiles.config.rows[kA]);
+  for (int m = 0; m < tiles.config.rows[kC]; ++m) {
+    for (int n = 0; n < 16; ++n) {
+      int32_t sum;
+      std::memcpy(&sum, &tiles.bytes[kC][m][4 * n], 4);
+      for (int q = 0; q < tiles.config.rows[kB]; ++q) {
+        for (int i = 0; i < 4; ++i) {
+          sum +=
+              static_cast<int8_t>(tiles.bytes[kA][m][4 * q + i]) * static_cast<int8_t>(tiles.bytes[kB][q][4 * n + i]);
+        }
+      }
+      std::memcpy(&tiles.bytes[kC][m][4 * n], &sum, 4);
+    }
+  }
+}
+
 inline void narrow_depth(const float* x, uint16_t* to) {
   for (int i = 0; i < 32; ++i) to[i] = to_bf16(x[i]).bits;
 }
@@ -82,9 +101,27 @@ inline void split_bf16(F v, uint16_t* high, uint16_t* low) {
   }
 }
 
+inline void split_int8(F v, int8_t* high, int8_t* low) {
+  for (int i = 0; i < kLanes; ++i) {
+    const long whole = std::lrint(v[i]);
+    high[i] = static_cast<int8_t>((whole + 64) >> 7);
+    low[i] = static_cast<int8_t>(whole - 128 * high[i]);
+  }
+}
+
+inline F reciprocal(F v) { return set1(1) / v; }
+
+inline F load_int32(const int32_t* p) {
+  F v;
+  for (int i = 0; i < kLanes; ++i) v[i] = static_cast<float>(p[i]);
+  return v;
+}
+
 // clang-format off
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
+#include "device/cpu/amx_activation.inc"
 #include "device/cpu/attention_segment.inc"
 #include "device/cpu/amx_attention.inc"
 // clang-format on
@@ -150,6 +187,55 @@ TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
         std::copy_n(x.row(r), k, one.row(0));
         run(weight, one, store, alone);
         ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n));
+      }
+    }
+  }
+}
+
+// The portable device with 8-bit products on emulated tiles.
+TEST(AmxEmulated, QuantisedProductsAreThoseOfRoundedWeightsAndRows) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
+                       emulated::quantised_pack};
+  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  std::mt19937 random(13);
+  expect_quantised_products(ops, random);
+}
+
+// The portable device with both products of a gated MLP on emulated tiles: the activation goes from one to the other as
+// packed rows.
+TEST(AmxEmulated, GatedMlpMatchesReference) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
+  kernels.silu_pack = emulated::tile_silu_pack;
+  const auto ref = make_ref_ops();
+  std::mt19937 random(17);
+  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  for (const auto& [width, k] : {std::pair{1, 1}, {32, 32}, {70, 45}, {200, 33}}) {
+    const Checkpoint weight(DType::kBF16, 2 * width, k, random);
+    const Checkpoint back(DType::kBF16, k, width, random);
+    const std::vector<HostTensor> down{back.view()};
+    const std::vector<float> bias(static_cast<size_t>(2 * width), 0.25F);
+    for (int32_t rows : {1, 15, 16, 17, 31, 33, 49}) {
+      Matrix x(rows, k);
+      x.fill_normal(random, 1.0F / std::sqrt(static_cast<float>(k)));
+      x.round_to_bf16();
+      Matrix got(rows, k, 3);
+      got.fill_normal(random);
+      const Matrix before = got;
+      Matrix want = got;
+      Matrix alone = got;
+      const auto gate_up = ops.pack_gated(weight.part(0, width), weight.part(width, width), bias);
+      const auto packed_down = ops.pack(down, {});
+      ops.gated_mlp(*gate_up, *packed_down, x.view(), got.view());
+      ref->gated_mlp(*ref->pack_gated(weight.part(0, width), weight.part(width, width), bias), *ref->pack(down, {}),
+                     x.view(), want.view());
+      ASSERT_LT(worst_added_error(got, want, before), 2e-2) << width << " " << k << " " << rows;
+      ASSERT_TRUE(got.guards_intact());
+      for (int32_t r = 0; r < rows; ++r) {
+        ops.gated_mlp(*gate_up, *packed_down, {x.row(r), 1, k, x.view().stride},
+                      {alone.row(r), 1, k, alone.view().stride});
+        ASSERT_TRUE(same_bits(alone.row(r), got.row(r), k)) << r << " of " << rows;
       }
     }
   }

@@ -81,21 +81,26 @@ TEST_P(RowInvariance, LinearOfManyRows) {
   }
 }
 
-TEST_P(RowInvariance, GatedLinear) {
+TEST_P(RowInvariance, GatedMlp) {
   for (const auto& [width, k] : {std::pair{70, 64}, {200, 33}}) {
     const Checkpoint weight(DType::kBF16, 2 * width, k, random_);
     Matrix x(kRows, k);
     x.fill_normal(random_);
-    Matrix want(kRows, width);
+    const Checkpoint back(DType::kBF16, k, width, random_);
+    const std::vector<HostTensor> down{back.view()};
+    const Matrix before(kRows, k);
+    Matrix want = before;
     const auto one = make(1);
-    one->gated_linear(*one->pack_gated(weight.part(0, width), weight.part(width, width), {}), x.view(), want.view());
+    one->gated_mlp(*one->pack_gated(weight.part(0, width), weight.part(width, width), {}), *one->pack(down, {}),
+                   x.view(), want.view());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads);
       const auto packed = cpu->pack_gated(weight.part(0, width), weight.part(width, width), {});
-      Matrix got(kRows, width);
+      const auto packed_down = cpu->pack(down, {});
       for_each_window([&](int32_t first, int32_t n) {
         if (first % 7 != 0 && n != 1) return;
-        cpu->gated_linear(*packed, window(x, first, n), window(got, 0, n));
+        Matrix got = before;
+        cpu->gated_mlp(*packed, *packed_down, window(x, first, n), window(got, 0, n));
         ASSERT_TRUE(same_rows(got, want, first, n));
       });
     }

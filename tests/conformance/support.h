@@ -106,6 +106,17 @@ inline double worst_row_error(const Matrix& got, const Matrix& want) {
   return worst;
 }
 
+/// The same for what two ops added to `before`.
+inline double worst_added_error(Matrix got, Matrix want, const Matrix& before) {
+  for (int32_t r = 0; r < want.rows(); ++r) {
+    for (int32_t c = 0; c < want.cols(); ++c) {
+      got.row(r)[c] -= before.row(r)[c];
+      want.row(r)[c] -= before.row(r)[c];
+    }
+  }
+  return worst_row_error(got, want);
+}
+
 inline bool same_bits(const float* a, const float* b, int32_t n) {
   return std::memcmp(a, b, sizeof(float) * static_cast<size_t>(n)) == 0;
 }

@@ -50,7 +50,10 @@ TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
       request.stop_ids = model->config().stop_ids;
       const Answer answer = run_together(*engine, {request})[0];
       EXPECT_TRUE(agrees(answer.tokens, golden)) << golden["prompt_text"] << ::testing::PrintToString(answer.tokens);
-      near_ties += answer.tokens == expected ? 0 : 1;
+      if (answer.tokens != expected) {  // another text, whose accept lengths say nothing about the golden's
+        ++near_ties;
+        continue;
+      }
       steps += answer.end.stats.verify_steps;
       accepted += static_cast<int64_t>(answer.tokens.size()) - 1;
       const auto lengths = golden["accept_lengths"].get<std::vector<int64_t>>();

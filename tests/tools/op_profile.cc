@@ -1,18 +1,22 @@
-// op_profile MODEL THREADS CONTEXT ROUNDS SEQUENCESxROWS...: where a pass of the target spends its time, op by op, for
-// batches of that many sequences and rows each, in turns. Each sequence has CONTEXT tokens in the cache. Prints the
-// 10th percentile of every op's sum over a pass, in microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
+// op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS...: where a pass of the target spends its time, op
+// by op, for batches of that many sequences and rows each, in turns. Each sequence has CONTEXT tokens in the cache.
+// With a drafter, its passes of as many rows stand beside those of the target, each run before it as when serving.
+// Prints the 10th percentile of every op's sum over a pass, in microseconds. ASHLAR_FORCE_ISA chooses the instruction
+// set.
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "device/device.h"
 #include "measure/statistics.h"
+#include "model/drafters/dflash.h"
 #include "model/model.h"
 
 namespace {
@@ -38,6 +42,7 @@ class TimedOps final : public Ops {
                                      std::span<const float> bias) override {
     return ops_.pack_gated(gate, up, bias);
   }
+  std::unique_ptr<Weight> quantise(const Weight& weight) override { return ops_.quantise(weight); }
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
     timed("embed", [&] { ops_.embed(table, ids, scale, out); });
   }
@@ -53,8 +58,8 @@ class TimedOps final : public Ops {
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
     timed("linear_statistics " + shape(weight), [&] { ops_.linear_statistics(weight, x, without, out); });
   }
-  void gated_linear(const Weight& weight, Tensor x, Tensor out) override {
-    timed("gated_linear " + shape(weight), [&] { ops_.gated_linear(weight, x, out); });
+  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override {
+    timed("gated_mlp " + shape(gate_up), [&] { ops_.gated_mlp(gate_up, down, x, out); });
   }
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
     timed("route", [&] { ops_.route(logits, bias, routing, routes); });
@@ -100,17 +105,26 @@ struct Layout {
   std::string name;
   int32_t sequences = 0;
   int32_t rows = 0;
+  bool drafts = false;
   std::map<std::string, std::vector<double>> spent;  // microseconds a pass
   std::vector<double> whole;
 };
 
 class Passes {
  public:
-  Passes(Model& model, TimedOps& ops, int32_t context, int32_t sequences, int32_t rows)
-      : model_(model), ops_(ops), context_(context), batch_(std::max(sequences * rows, context), sequences) {
+  Passes(Model& model, DflashDrafter* drafter, TimedOps& ops, int32_t context, int32_t sequences, int32_t rows)
+      : model_(model),
+        drafter_(drafter),
+        ops_(ops),
+        context_(context),
+        batch_(std::max(sequences * rows, context), sequences) {
     model.reserve(batch_.max_rows());
     KvLayout layout;
     model.register_planes(layout);
+    if (drafter != nullptr) {
+      drafter->reserve(1, sequences * rows);
+      drafter->register_planes(layout);
+    }
     pages_of_one_ = (context + rows) / kPageTokens + 1;
     pages_.resize(static_cast<size_t>(pages_of_one_) * sequences);
     std::iota(pages_.begin(), pages_.end(), 0);
@@ -128,7 +142,11 @@ class Passes {
     ids_.resize(batch_.n());
     ops_.take();
     const int64_t begin = now_ns();
-    model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
+    if (layout.drafts) {
+      drafter_->head_argmax(drafter_->forward(batch_, *kv_), ids_.data());
+    } else {
+      model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
+    }
     layout.whole.push_back(static_cast<double>(now_ns() - begin) * 1e-3);
     for (const auto& [op, ns] : ops_.take()) layout.spent[op].push_back(static_cast<double>(ns) * 1e-3);
   }
@@ -143,6 +161,7 @@ class Passes {
   }
 
   Model& model_;
+  DflashDrafter* drafter_;
   TimedOps& ops_;
   int32_t context_;
   int32_t pages_of_one_;
@@ -157,7 +176,11 @@ void profile(int argc, char** argv) {
   if (const char* isa = std::getenv("ASHLAR_FORCE_ISA")) device.isa = isa;
   const std::unique_ptr<Ops> ops = make_device("cpu", device);
   TimedOps timed(*ops);
-  const std::unique_ptr<Model> model = Model::load(timed, argv[1]);
+  const std::string folders = argv[1];
+  const size_t plus = folders.find('+');
+  const std::unique_ptr<Model> model = Model::load(timed, folders.substr(0, plus));
+  const std::unique_ptr<DflashDrafter> drafter =
+      plus == std::string::npos ? nullptr : DflashDrafter::load(*model, folders.substr(plus + 1));
   std::vector<Layout> layouts;
   int32_t most_sequences = 0;
   int32_t most_rows = 0;
@@ -168,9 +191,14 @@ void profile(int argc, char** argv) {
     layout.rows = std::atoi(layout.name.substr(layout.name.find('x') + 1).c_str());
     most_sequences = std::max(most_sequences, layout.sequences);
     most_rows = std::max(most_rows, layout.rows);
+    if (drafter) {
+      layouts.push_back(layout);
+      layouts.back().name = "d" + layout.name;
+      layouts.back().drafts = true;
+    }
     layouts.push_back(layout);
   }
-  Passes passes(*model, timed, std::atoi(argv[3]), most_sequences, most_rows);
+  Passes passes(*model, drafter.get(), timed, std::atoi(argv[3]), most_sequences, most_rows);
   for (Layout& layout : layouts) passes.run(layout);
   for (Layout& layout : layouts) layout.spent.clear(), layout.whole.clear();
   for (int round = 0; round < std::atoi(argv[4]); ++round) {
@@ -178,9 +206,13 @@ void profile(int argc, char** argv) {
   }
   std::printf("%s, %d threads\n%-28s", ops->isa().c_str(), ops->threads(), "us a pass");
   for (const Layout& layout : layouts) std::printf("%10s", layout.name.c_str());
-  for (const auto& [op, values] : layouts[0].spent) {
+  std::set<std::string> ops_seen;
+  for (const Layout& layout : layouts) {
+    for (const auto& [op, values] : layout.spent) ops_seen.insert(op);
+  }
+  for (const std::string& op : ops_seen) {
     std::printf("\n%-28s", op.c_str());
-    for (const Layout& layout : layouts) std::printf("%10.1f", quantile(layout.spent.at(op), 0.1));
+    for (Layout& layout : layouts) std::printf("%10.1f", quantile(layout.spent[op], 0.1));
   }
   std::printf("\n%-28s", "whole");
   for (const Layout& layout : layouts) std::printf("%10.1f", quantile(layout.whole, 0.1));
@@ -191,7 +223,7 @@ void profile(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 6) {
-    std::fputs("op_profile MODEL THREADS CONTEXT ROUNDS SEQUENCESxROWS...\n", stderr);
+    std::fputs("op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS...\n", stderr);
     return 2;
   }
   try {

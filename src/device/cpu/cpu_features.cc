@@ -65,7 +65,7 @@ std::vector<std::string> detect() {
       ymm && bit(leaf7.b, 5) && bit(leaf1.c, 12) && bit(leaf1.c, 29) && bit(leaf7.b, 3) && bit(leaf7.b, 8);
   const bool avx512 = avx2 && zmm && bit(leaf7.b, 16) && bit(leaf7.b, 30) && bit(leaf7.b, 31) && bit(leaf7.b, 17);
   const bool bf16 = avx512 && bit(leaf7_1.a, 5);
-  const bool amx = bf16 && tiles && bit(leaf7.d, 24) && bit(leaf7.d, 22) && request_tiles();
+  const bool amx = bf16 && tiles && bit(leaf7.d, 22) && bit(leaf7.d, 24) && bit(leaf7.d, 25) && request_tiles();
   const bool pairs_first = multiplies_pairs_at_full_rate();
   std::vector<std::string> isas;
   if (amx) isas.push_back("amx");

@@ -64,6 +64,14 @@ std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTen
   return std::make_unique<PackedWeight>(gate, up, bias, arena_);
 }
 
+std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
+  if (kernels_.quantised.run == nullptr) return nullptr;
+  const PackedWeight& from = as_packed(weight);
+  auto out = std::make_unique<PackedWeight>(from, arena_);
+  pool_.run(out->panels(), [&](int32_t panel, int32_t) { out->quantise_panel(from, panel); });
+  return out;
+}
+
 void CpuOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
   const PackedWeight& weight = as_packed(table);
   ASHLAR_CHECK_EQ(out.cols, weight.k());
@@ -76,8 +84,6 @@ void CpuOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
 }
 
 void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
-  ++linears_;
-  call.packed_block = packed_block_bytes(kernels, call);
   if (call.packed_block == 0 || call.blocks == 1) return;
   std::byte* to = packed_rows_[0].memory.bytes(static_cast<size_t>(call.packed_block * call.blocks));
   call.packed = to;
@@ -99,17 +105,29 @@ bool CpuOps::keeps_rows(const PackedWeight& weight, int32_t blocks) const {
   return pool_.size() > 1 && blocks >= pool_.size() && weight.panels() * weight.panel_bytes() <= kReadByAll;
 }
 
-template <class Body>
-void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together) {
+LinearCall CpuOps::begin_linear(const PackedWeight& weight, Tensor x) {
   ASHLAR_CHECK_EQ(x.cols, weight.k());
-  if (x.rows == 0) return;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   LinearCall call = whole_call(weight, kernels, x, {});
-  const bool by_rows = keeps_rows(weight, call.blocks);
-  if (by_rows) call.blocks = static_cast<int32_t>(round_up(call.blocks, pool_.size()));
-  pack_rows(kernels, call);
+  if (call.blocks >= pool_.size()) call.blocks = static_cast<int32_t>(round_up(call.blocks, pool_.size()));
+  call.packed_block = x.rows == 0 ? 0 : packed_block_bytes(kernels, call);
+  return call;
+}
 
-  const bool alone = linear_cost(weight, x.rows) < kWorthWaking;
+template <class Body>
+void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together) {
+  LinearCall call = begin_linear(weight, x);
+  pack_rows(kernels_of(kernels_, weight), call);
+  for_pieces(weight, call, body, together);
+}
+
+template <class Body>
+void CpuOps::for_pieces(const PackedWeight& weight, LinearCall call, const Body& body, int32_t together) {
+  if (call.rows == 0) return;
+  ++linears_;
+  const LinearKernels& kernels = kernels_of(kernels_, weight);
+  const bool by_rows = keeps_rows(weight, call.blocks);
+  const bool alone = linear_cost(weight, call.rows) < kWorthWaking;
   const int32_t workers = alone ? 1 : pool_.size();
   // Work is cut into groups of blocks of rows times groups of panels, about eight pieces a worker so that stealing
   // evens out.
@@ -135,41 +153,71 @@ void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, 
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }
 
-void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
-  const PackedWeight& w = as_packed(weight);
-  ASHLAR_CHECK(!w.gated());
-  ASHLAR_CHECK_EQ(out.cols, w.n());
-  ASHLAR_CHECK_EQ(x.rows, out.rows);
-  for_pieces(w, x, [=, all = Panels(w, kernels_of(kernels_, w), w.n())](LinearCall part, int32_t panel, int32_t) {
-    part.out = out.data + panel * kPanelColumns;
-    part.out_stride = out.stride;
-    part.add = store == Store::kAdd;
-    all.multiply(panel, part.panels, part);
-  });
+void CpuOps::multiply(const PackedWeight& weight, const LinearCall& call, Store store, Tensor out) {
+  ASHLAR_CHECK(!weight.gated());
+  ASHLAR_CHECK_EQ(out.cols, weight.n());
+  ASHLAR_CHECK_EQ(call.rows, out.rows);
+  for_pieces(
+      weight, call,
+      [=, all = Panels(weight, kernels_of(kernels_, weight), weight.n())](LinearCall part, int32_t panel, int32_t) {
+        part.out = out.data + panel * kPanelColumns;
+        part.out_stride = out.stride;
+        part.add = store == Store::kAdd;
+        all.multiply(panel, part.panels, part);
+      });
 }
 
-void CpuOps::gated_linear(const Weight& gate_up, Tensor x, Tensor out) {
+void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
+  const PackedWeight& w = as_packed(weight);
+  LinearCall call = begin_linear(w, x);
+  pack_rows(kernels_of(kernels_, w), call);
+  multiply(w, call, store, out);
+}
+
+void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) {
   const PackedWeight& w = as_packed(gate_up);
+  const PackedWeight& d = as_packed(down);
   ASHLAR_CHECK(w.gated());
-  ASHLAR_CHECK_EQ(2 * out.cols, w.n());
-  ASHLAR_CHECK_EQ(x.rows, out.rows);
+  ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
+  LinearCall next = begin_linear(d, {nullptr, x.rows, d.k(), d.k()});
+  // Both products then cut their rows into the same blocks.
+  const bool packs = kernels_.silu_pack != nullptr && w.dtype() == DType::kBF16 && d.dtype() == DType::kBF16;
+  if (packs) {
+    next.packed = activations_.bytes(static_cast<size_t>(next.packed_block * next.blocks));
+  } else {
+    next.x = activations_.floats(int64_t{d.k()} * x.rows);
+  }
+  gate(w, x, next);
+  if (!packs) pack_rows(kernels_of(kernels_, d), next);
+  multiply(d, next, Store::kAdd, out);
+}
+
+void CpuOps::gate(const PackedWeight& gate_up, Tensor x, const LinearCall& next) {
   const int64_t floats = int64_t{kPanelColumns} * x.rows + kApart;  // a panel's products, which stay in L1
   float* products = products_.floats(floats * pool_.size());
-  const Panels all(w, kernels_of(kernels_, w), w.panels() * kPanelColumns);
-  for_pieces(w, x, [=, silu_mul = kernels_.silu_mul](LinearCall part, int32_t panel, int32_t worker) {
+  const Panels all(gate_up, kernels_of(kernels_, gate_up), gate_up.panels() * kPanelColumns);
+  const int64_t panel_packed = next.packed == nullptr ? 0 : kernels_.bf16.packed_bytes(kGateColumns);
+  for_pieces(gate_up, x, [=, &kernels = kernels_](LinearCall part, int32_t panel, int32_t worker) {
     const int32_t last = panel + part.panels;
-    const int32_t first_row = part.block_row(part.first_block);
     part.out = products + worker * floats;
     part.out_stride = kPanelColumns;
     for (; panel < last; ++panel) {
       all.multiply(panel, 1, part);
       GateCall gate;
-      gate.products = part.out + int64_t{first_row} * kPanelColumns;
-      gate.rows = part.block_row(part.last_block) - first_row;
-      gate.columns = std::min(kGateColumns, out.cols - panel * kGateColumns);
-      gate.out = out.row(first_row) + int64_t{panel} * kGateColumns;
-      gate.out_stride = out.stride;
-      silu_mul(gate);
+      gate.columns = std::min(kGateColumns, next.k - panel * kGateColumns);
+      gate.out_stride = next.x_stride;
+      for (int32_t block = part.first_block; block < part.last_block; ++block) {
+        const int32_t row = part.block_row(block);
+        gate.rows = part.block_row(block + 1) - row;
+        gate.products = part.out + int64_t{row} * kPanelColumns;
+        if (next.packed != nullptr) {
+          gate.packed = const_cast<std::byte*>(next.packed) + block * next.packed_block + panel * panel_packed;
+          kernels.silu_pack(gate);
+        } else {
+          gate.out = const_cast<float*>(next.x) + row * next.x_stride + int64_t{panel} * kGateColumns;
+          kernels.silu_mul(gate);
+        }
+      }
     }
   });
 }

@@ -39,12 +39,14 @@ class CpuOps final : public Ops {
   std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
                                      std::span<const float> bias) override;
 
+  std::unique_ptr<Weight> quantise(const Weight& weight) override;
+
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
   void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
-  void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override;
+  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
@@ -84,6 +86,15 @@ class CpuOps final : public Ops {
   /// stride and add are for the body to fill in. Pieces begin at multiples of `together` panels.
   template <class Body>
   void for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together = 1);
+  /// The same for a call of begin_linear whose rows are packed, if its kernel wants that.
+  template <class Body>
+  void for_pieces(const PackedWeight& weight, LinearCall call, const Body& body, int32_t together = 1);
+  /// The product of all rows and panels. How rows are cut into blocks depends on their number and the kernel alone.
+  LinearCall begin_linear(const PackedWeight& weight, Tensor x);
+  /// The first half of gated_mlp: activations to where the second half reads its rows, packed or not.
+  void gate(const PackedWeight& gate_up, Tensor x, const LinearCall& next);
+  /// out (=|+=) product of a call of begin_linear.
+  void multiply(const PackedWeight& weight, const LinearCall& call, Store store, Tensor out);
   /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
   /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
@@ -103,6 +114,7 @@ class CpuOps final : public Ops {
   Scratch attention_scratch_;
   Scratch states_;
   Scratch products_;            ///< of each worker: products that are used up where they arise
+  Scratch activations_;         ///< of a gated MLP, all rows
   Scratch highest_;             ///< of each worker: the Highest of each row
   std::vector<RowFold> folds_;  ///< of each row: those of its tiles
   ExpertPlan expert_plan_;

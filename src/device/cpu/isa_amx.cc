@@ -1,4 +1,5 @@
-// Kernels for AMX-BF16: products of bf16 weights and attention on tiles, everything else as on AVX-512.
+// Kernels for AMX-BF16 and AMX-INT8: products of bf16 and 8-bit weights and attention on tiles, everything else as on
+// AVX-512.
 
 #include "device/cpu/isa_common.h"
 #include "device/cpu/tile_config.h"
@@ -13,7 +14,9 @@ namespace amx {
 #include "device/cpu/output.inc"
 #include "device/cpu/tiles_amx.inc"
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
+#include "device/cpu/amx_activation.inc"
 #include "device/cpu/attention_segment.inc"
 #include "device/cpu/amx_attention.inc"
 // clang-format on
@@ -33,11 +36,6 @@ inline void fetching_rms_norm(const float* x, const float* weight, float eps, in
   rms_norm(x, weight, eps, n, out);
 }
 
-inline void fetching_silu_mul(const GateCall& call) {
-  fetch_upcoming(4 * call.rows);
-  silu_mul(call);
-}
-
 inline void fetching_store_value(const float* v, int32_t head_dim, int32_t token, uint16_t* values) {
   fetch_upcoming(head_dim / 8);
   store_value(v, head_dim, token, values);
@@ -54,8 +52,10 @@ const Kernels& amx_kernels() {
     Kernels out = avx512_kernels();
     out.isa = "amx";
     out.bf16 = {amx::tile_linear, amx::kTileRows, 1, amx::tile_packed_bytes, amx::tile_pack};
+    out.quantised = {amx::quantised_linear, amx::kTileRows, 1, amx::quantised_packed_bytes, amx::quantised_pack};
     out.rms_norm = amx::fetching_rms_norm;
-    out.silu_mul = amx::fetching_silu_mul;
+    out.silu_mul = amx::tile_silu_mul;
+    out.silu_pack = amx::tile_silu_pack;
     out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;

@@ -38,7 +38,9 @@ const Kernels& avx2_kernels() {
                                pack_queries,
                                attend,
                                merge,
-                               finish};
+                               finish,
+                               nullptr,
+                               {}};
   return kernels;
 }
 

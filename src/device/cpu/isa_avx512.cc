@@ -43,7 +43,9 @@ const Kernels& avx512_kernels() {
                                pack_queries_by_vectors,
                                attend,
                                merge,
-                               finish};
+                               finish,
+                               nullptr,
+                               {}};
   return kernels;
 }
 

@@ -32,7 +32,9 @@ const Kernels& portable_kernels() {
                                pack_queries,
                                attend,
                                merge,
-                               finish};
+                               finish,
+                               nullptr,
+                               {}};
   return kernels;
 }
 

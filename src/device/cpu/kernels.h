@@ -6,6 +6,7 @@
 //   bf16    [n / 16][k / 2 pairs][16 columns][2]    f32    [n / 16][k][16 columns]
 //   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros. 16 pairs of a bf16 block are one AMX tile, 1
 //   KiB. page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
+//   8 bits  panels of { [4][k / 4 quads][16 columns][4], the scales of its 64 columns in f32 }, k padded to 64
 // A vector load therefore holds neighbouring output columns, and the sum over k runs inside a lane, from 0 to k - 1,
 // with one accumulator: the order cannot depend on the number of rows or on how a kernel blocks them.
 
@@ -37,6 +38,11 @@ inline constexpr int64_t kWorthWaking = 4000;
 inline constexpr int64_t kWorthSharing = 500;
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Bytes of a panel of 8-bit weights, scales included.
+constexpr int64_t quantised_panel_bytes(int64_t k) {
+  return kPanelColumns * (round_up(k, 64) + static_cast<int64_t>(sizeof(float)));
+}
 
 /// Rows times consecutive panels of one packed matrix. The rows of an op are cut into `blocks` even blocks: block b is
 /// rows [rows * b / blocks, rows * (b + 1) / blocks), small enough for accumulators to stay in registers; a call does
@@ -79,6 +85,7 @@ struct GateCall {
   int32_t columns = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
+  std::byte* packed = nullptr;  ///< instead of out: where these columns go in a block packed for the bf16 product
 };
 
 /// One row of store_kv for one head: normalises (weight may be null) and rotates in place.
@@ -141,6 +148,11 @@ struct Kernels {
   void (*merge)(float* state, const float* next, int32_t head_dim) = nullptr;
   /// out[head_dim] = values / sum, zeros if sum is 0.
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
+
+  /// silu_mul of all kGateColumns to GateCall::packed; null where the rows of a product are packed in a pass of their
+  /// own.
+  void (*silu_pack)(const GateCall& call) = nullptr;
+  LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster than bf16
 };
 
 const Kernels& portable_kernels();

@@ -15,6 +15,7 @@ inline constexpr int32_t kRowsPerPanel = 96;
 inline const PackedWeight& as_packed(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
 
 inline const LinearKernels& kernels_of(const Kernels& kernels, const PackedWeight& weight) {
+  if (weight.quantised()) return kernels.quantised;
   return weight.dtype() == DType::kBF16 ? kernels.bf16 : kernels.f32;
 }
 

@@ -1,5 +1,8 @@
 #include "device/cpu/packed_weight.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/bf16.h"
 
 namespace ashlar::cpu {
@@ -55,6 +58,39 @@ PackedWeight::PackedWeight(const HostTensor& gate, const HostTensor& up, std::sp
   }
 }
 
+PackedWeight::PackedWeight(const PackedWeight& from, Arena& arena)
+    : n_(from.n_),
+      k_(from.k_),
+      quantised_(true),
+      dtype_(from.dtype_),
+      memory_(arena.take(static_cast<size_t>(panels() * panel_bytes()))),
+      bias_(from.bias_) {
+  ASHLAR_CHECK(!from.gated_ && !from.quantised_);
+}
+
+void PackedWeight::quantise_panel(const PackedWeight& from, int32_t index) {
+  constexpr float kLevels = 127;
+  std::byte* base = memory_.get() + index * panel_bytes();
+  const int64_t stream = (panel_bytes() - kPanelColumns * static_cast<int64_t>(sizeof(float))) / 4;
+  auto* scales = reinterpret_cast<float*>(base + 4 * stream);
+  std::vector<float> values(static_cast<size_t>(k_));
+  for (int32_t column = 0; column < std::min(kPanelColumns, n_ - index * kPanelColumns); ++column) {
+    from.read_row(index * kPanelColumns + column, 1, values.data());
+    float top = 0;
+    for (float& value : values) {
+      if (!std::isfinite(value)) value = 0;
+      top = std::max(top, std::abs(value));
+    }
+    if (top < 1e-30F) continue;
+    scales[column] = top / kLevels;
+    auto* to = reinterpret_cast<int8_t*>(base + column / kBlockColumns * stream) + column % kBlockColumns * 4;
+    for (int32_t i = 0; i < k_; ++i) {
+      to[i / 4 * (4 * kBlockColumns) + i % 4] =
+          static_cast<int8_t>(std::lrint(values[static_cast<size_t>(i)] * (kLevels / top)));
+    }
+  }
+}
+
 void PackedWeight::pack_row(const HostTensor& part, int64_t from, int64_t row) {
   std::byte* base = memory_.get() + row / kBlockColumns * block_bytes();
   const int64_t column = row % kBlockColumns;
@@ -77,7 +113,7 @@ void PackedWeight::pack_row(const HostTensor& part, int64_t from, int64_t row) {
 }
 
 void PackedWeight::read_row(int32_t index, float scale, float* to) const {
-  ASHLAR_CHECK(!gated_);
+  ASHLAR_CHECK(!gated_ && !quantised_);
   const std::byte* base = memory_.get() + index / kBlockColumns * block_bytes();
   const int64_t column = index % kBlockColumns;
   if (dtype_ == DType::kF32) {

@@ -148,13 +148,15 @@ class RefOps final : public Ops {
     }
   }
 
-  void gated_linear(const Weight& gate_up, Tensor x, Tensor out) override {
-    ASHLAR_CHECK_EQ(2 * out.cols, gate_up.n());
+  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override {
+    const int32_t width = down.k();
+    ASHLAR_CHECK_EQ(2 * width, gate_up.n());
     std::vector<float> row(static_cast<size_t>(gate_up.n()));
     for (int32_t r = 0; r < x.rows; ++r) {
       linear(gate_up, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, gate_up.n(), gate_up.n()});
-      const float* up = row.data() + out.cols;
-      for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] = row[i] / (1.0F + std::exp(-row[i])) * up[i];
+      const float* up = row.data() + width;
+      for (int32_t i = 0; i < width; ++i) row[i] = row[i] / (1.0F + std::exp(-row[i])) * up[i];
+      linear(down, {row.data(), 1, width, width}, Store::kAdd, {out.row(r), 1, out.cols, out.stride});
     }
   }
 
@@ -166,16 +168,14 @@ class RefOps final : public Ops {
   }
 
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
-    const int32_t width = experts.width();
-    std::vector<float> floats(static_cast<size_t>(width + experts.hidden()));
-    const Tensor gated = {floats.data(), 1, width, width};
-    const Tensor answer = {floats.data() + width, 1, experts.hidden(), experts.hidden()};
+    std::vector<float> floats(static_cast<size_t>(experts.hidden()));
+    const Tensor answer = {floats.data(), 1, experts.hidden(), experts.hidden()};
     for (int32_t r = 0; r < x.rows; ++r) {
       for (int32_t j = 0; j < routes.top_k; ++j) {
         const int32_t expert = routes.experts_of(r)[j];
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
-        gated_linear(*experts.gate_up[expert], {x.row(r), 1, x.cols, x.stride}, gated);
-        linear(*experts.down[expert], gated, Store::kOverwrite, answer);
+        std::fill(floats.begin(), floats.end(), 0.0F);
+        gated_mlp(*experts.gate_up[expert], *experts.down[expert], {x.row(r), 1, x.cols, x.stride}, answer);
         for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
       }
     }

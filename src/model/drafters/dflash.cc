@@ -49,15 +49,21 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
       config_(std::move(config)),
       feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, tap_width(), false)),
       feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
+      context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       norm_(ops_, final_norm(binder, config_)),
       stack_(binder, config_.stack, find_prefix(binder) + "layers."),
-      context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()) {
   for (size_t i = 0; i < config_.taps.size(); ++i) {
     taps_.push_back({config_.taps[i], static_cast<int32_t>(i) * config_.target_hidden});
   }
   std::stable_sort(taps_.begin(), taps_.end(), [](const Tap& a, const Tap& b) { return a.layer < b.layer; });
   if (config_.own_vocabulary) bind_vocabulary(binder);
+  quantised_head_ = ops_.quantise(head_weight());
+}
+
+const Weight& DflashDrafter::head_weight() const {
+  if (quantised_head_) return *quantised_head_;
+  return own_head_ ? *own_head_ : target_.head_weight();
 }
 
 void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
@@ -122,11 +128,7 @@ Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
 }
 
 void DflashDrafter::head(Tensor hidden, Tensor out) const {
-  if (own_head_) {
-    ops_.linear(*own_head_, hidden, Store::kOverwrite, out);
-  } else {
-    target_.head(hidden, out);
-  }
+  ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
   if (config_.softcap <= 0) return;
   struct Cap {
     Tensor logits;
@@ -144,13 +146,13 @@ void DflashDrafter::head(Tensor hidden, Tensor out) const {
 
 // The soft cap keeps the order of logits.
 void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
-  if (own_head_) return ops_.linear_argmax(*own_head_, hidden, entries);
-  target_.head_argmax(hidden, entries);
+  ops_.linear_argmax(head_weight(), hidden, entries);
 }
 
 size_t DflashDrafter::weight_bytes() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() +
-         (own_embedding_ ? own_embedding_->bytes() + own_head_->bytes() : 0);
+         (own_embedding_ ? own_embedding_->bytes() + own_head_->bytes() : 0) +
+         (quantised_head_ ? quantised_head_->bytes() : 0);
 }
 
 }  // namespace ashlar

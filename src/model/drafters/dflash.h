@@ -44,16 +44,20 @@ class DflashDrafter {
  private:
   DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder);
   void bind_vocabulary(WeightBinder& binder);
+  const Weight& head_weight() const;
 
   Ops& ops_;
   const Model& target_;
   DflashConfig config_;
   std::unique_ptr<Weight> feature_projection_;  // fc: [hidden, taps * target_hidden]
   DeviceVector feature_norm_;
+  std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
   DeviceVector norm_;
   LayerStack stack_;
-  std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
   std::unique_ptr<Weight> own_embedding_, own_head_;
+  /// The head in 8 bits where the device gains by it: half of the largest stream of a draft pass, and drafts cannot
+  /// change what is answered. Null otherwise.
+  std::unique_ptr<Weight> quantised_head_;
   std::vector<int32_t> id_map_;
   std::vector<Tap> taps_;
   Rope rope_;
