@@ -65,8 +65,8 @@ std::optional<std::vector<Json>> SchemaCompiler::listed_values(const Json& schem
         std::any_of(values.begin(), values.end(), [&](const Json& other) { return equal(value, other); });
     if (!known) values.push_back(value);
   };
-  if (flat.contains("anyOf") || flat.contains("oneOf")) {
-    const char* key = flat.contains("anyOf") ? "anyOf" : "oneOf";
+  if (flat.contains("anyOf") || flat.contains(kExclusive)) {
+    const char* key = flat.contains("anyOf") ? "anyOf" : kExclusive;
     if (has_more_than(flat, key) || !flat[key].is_array()) return std::nullopt;
     for (const Json& branch : flat[key]) {
       const auto more = listed_values(branch, pointer_to(pointer, key));

@@ -27,11 +27,22 @@ constexpr TypeKeywords kTypeKeywords[] = {
     {"string", {"minLength", "maxLength", "pattern", "format", kPatterns, kNotPatterns}},
     {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", kMultiples, kNotMultiples}},
 };
-constexpr const char* kStructure[] = {
-    "type",     "enum",    "const",           "anyOf", "oneOf", "allOf", "$ref", "not", "if", "dependentRequired",
-    "nullable", kExcluded, "dependentSchemas"};
+constexpr const char* kStructure[] = {"type",
+                                      "enum",
+                                      "const",
+                                      "anyOf",
+                                      "oneOf",
+                                      kExclusive,
+                                      "allOf",
+                                      "$ref",
+                                      "not",
+                                      "if",
+                                      "dependentRequired",
+                                      "nullable",
+                                      kExcluded,
+                                      "dependentSchemas"};
 // Keywords that are rewritten into others before anything is made of them.
-constexpr const char* kRewritten[] = {"$ref", "allOf", "not", "if", "dependentRequired", "dependentSchemas"};
+constexpr const char* kRewritten[] = {"$ref", "allOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas"};
 
 bool has_keyword_of(const Json& schema, const TypeKeywords& of) {
   return std::any_of(of.keywords.begin(), of.keywords.end(),
@@ -55,15 +66,6 @@ const char* type_name(const Json& value) {
   if (value.is_array()) return "array";
   return value.is_number_float() ? "number" : "integer";
 }
-
-class Deeper {
- public:
-  explicit Deeper(int32_t& depth) : depth_(++depth) {}
-  ~Deeper() { --depth_; }
-
- private:
-  int32_t& depth_;
-};
 
 }  // namespace
 
@@ -147,6 +149,11 @@ Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, i
       result = merged(result, flattened(parts[i], pointer_to(place, std::to_string(i)), depth + 1), place);
     }
   }
+  if (schema.contains("oneOf")) {
+    const Json& ways = schema["oneOf"];
+    const Json exact = loosely_ > 0 ? ways : exclusive(ways, result, pointer_to(pointer, "oneOf"), depth);
+    result = merged(result, {{kExclusive, exact}}, pointer);
+  }
   const Json more = conditions(schema, pointer, depth);
   return more == Json(true) ? result : merged(result, flattened(more, pointer, depth + 1), pointer);
 }
@@ -163,13 +170,13 @@ Json SchemaCompiler::merged(const Json& a, const Json& b, const std::string& poi
 
 Expr SchemaCompiler::flat_value(const Json& schema, const std::string& pointer) {
   if (schema.contains("anyOf")) return choices(schema, "anyOf", pointer);
-  if (schema.contains("oneOf")) return choices(schema, "oneOf", pointer);
+  if (schema.contains(kExclusive)) return choices(schema, kExclusive, pointer);
   if (schema.contains("enum") || schema.contains("const")) return constants(schema, pointer);
   return of_types(schema, pointer);
 }
 
 Expr SchemaCompiler::choices(const Json& schema, const char* key, const std::string& pointer) {
-  const std::string place = pointer_to(pointer, key);
+  const std::string place = pointer_to(pointer, key[0] == kInternal ? "oneOf" : key);
   const Json& branches = schema[key];
   if (!branches.is_array() || branches.empty()) schema_error(place, "expected a list of schemas");
   Json rest = schema;

@@ -1,8 +1,8 @@
 #pragma once
 // JSON schemas as grammars. What the grammar produces satisfies the schema; of all documents that do, it produces those
 // with properties in the schema's order, bounded white space, numbers of bounded length and one spelling of constants.
-// `oneOf` is read as `anyOf`. An object with `properties` or `patternProperties` and without `additionalProperties` is
-// closed. `not`, `if` and what depends on a property are rewritten into keywords that say what holds instead.
+// An object with `properties` or `patternProperties` and without `additionalProperties` is
+// closed. `oneOf`, `not`, `if` and what depends on a property are rewritten into keywords that say what holds instead.
 
 #include <functional>
 #include <map>
@@ -17,6 +17,19 @@
 #include "text/grammar/text_set.h"
 
 namespace ashlar::grammar {
+
+/// The regular expression of the texts of a `format`; throws Error("grammar") for unknown ones.
+const std::string& format_pattern(const std::string& format, const std::string& pointer);
+
+/// Counts while it lives.
+class Deeper {
+ public:
+  explicit Deeper(int32_t& depth) : depth_(++depth) {}
+  ~Deeper() { --depth_; }
+
+ private:
+  int32_t& depth_;
+};
 
 class SchemaCompiler {
  public:
@@ -37,6 +50,10 @@ class SchemaCompiler {
   Json merged(const Json& a, const Json& b, const std::string& pointer);
   Expr choices(const Json& schema, const char* key, const std::string& pointer);
   Json negated(const Json& schema, const std::string& pointer, int32_t depth);
+  Json exclusive(const Json& branches, const Json& rest, const std::string& pointer, int32_t depth);
+  Json hurting(const Json& branch, const Json& known, const std::string& pointer, int32_t depth);
+  bool never_both(const Json& a, const Json& b, const std::string& pointer, int32_t depth);
+  bool never_both_of(const std::string& type, const Json& a, const Json& b, const std::string& pointer, int32_t depth);
   Json conditions(const Json& schema, const std::string& pointer, int32_t depth);
   std::vector<Json> allowed_constants(const Json& schema, const std::string& pointer);
   Expr constants(const Json& schema, const std::string& pointer);
@@ -86,6 +103,7 @@ class SchemaCompiler {
   const Json& root_;
   int32_t depth_ = 0;
   int32_t merged_branches_ = 0;  // alternatives we are in that may fit nothing, as long as another one does
+  int32_t loosely_ = 0;          // above 0 flattened() reads oneOf as anyOf: enough to tell what never holds
   struct Pending {
     std::string ref, pointer;
     Rule rule;

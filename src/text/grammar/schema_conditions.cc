@@ -26,6 +26,8 @@ constexpr Opposite kOpposites[] = {
     {"maxProperties", "object", "minProperties", 1},
 };
 
+constexpr size_t kMostPairs = 6;  // alternatives of a `oneOf` that must not hold: it may since two of them do
+
 Json any_of(Json ways) {
   if (ways.empty()) return false;
   if (ways.size() == 1) return ways[0];
@@ -94,6 +96,13 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
       ways.push_back({{"allOf", std::move(all)}});
     } else if (key == "allOf") {
       for (const Json& one : list()) ways.push_back(negated(one, place, depth + 1));
+    } else if (key == "oneOf" && !list().empty() && of.size() <= kMostPairs) {
+      Json all = Json::array();
+      for (const Json& one : list()) all.push_back(negated(one, place, depth + 1));
+      ways.push_back({{"allOf", std::move(all)}});
+      for (size_t i = 0; i < of.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) ways.push_back({{"allOf", Json::array({of[i], of[j]})}});
+      }
     } else if (key == "required") {
       for (const Json& name : list()) {
         if (!name.is_string()) schema_error(place, "expected a list of names");
@@ -107,6 +116,9 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
       }
     } else if (key == "pattern" && of.is_string()) {
       ways.push_back({{"type", "string"}, {kNotPatterns, Json::array({of})}});
+    } else if (key == "format" && of.is_string()) {
+      const std::string texts = "^(?:" + format_pattern(of.get<std::string>(), pointer) + ")$";
+      ways.push_back({{"type", "string"}, {kNotPatterns, Json::array({texts})}});
     } else if (key == "multipleOf" && of.is_number()) {
       ways.push_back({{"type", "number"}, {kNotMultiples, Json::array({of})}});
     } else if (key == "items" && !of.is_array() && !schema.contains("prefixItems")) {
@@ -114,8 +126,10 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
     } else if (key == "contains" && !schema.contains("minContains") && !schema.contains("maxContains")) {
       ways.push_back({{"type", "array"}, {"items", negated(of, place, depth + 1)}});
     } else {
-      schema_error(place, "\"" + for_message(key) +
-                              "\" is not supported inside \"not\", nor inside an \"if\" with an \"else\" or \"then\"");
+      throw Unsupported("grammar",
+                        "the schema at " + for_message(place) + ": \"" + for_message(key) +
+                            "\" is not supported inside \"not\", an \"if\" with an \"else\" or \"then\", or a "
+                            "\"oneOf\" of which several may hold");
     }
   }
   return any_of(std::move(ways));

@@ -194,7 +194,7 @@ Json merge_name_patterns(const Json& a, const Json& b, const std::string& pointe
   return result;
 }
 
-// A const that the rest of its schema rules out, or a property that must and cannot be: nothing satisfies it.
+// A const that the rest of its schema rules out, or a property that must and cannot be there: nothing satisfies it.
 bool contradicts_itself(const Json& schema) {
   if (schema.contains("const")) {
     const Json& value = schema["const"];
@@ -209,10 +209,11 @@ bool contradicts_itself(const Json& schema) {
   if (schema.contains("enum") && schema["enum"].is_array() && schema["enum"].empty()) return true;
   if (schema.contains("type") && schema["type"].is_array() && schema["type"].empty()) return true;
   if (!schema.contains("required") || !schema["required"].is_array() || !schema.contains("properties")) return false;
+  const bool closed = of_others(schema) == Json(false) && !schema.contains("patternProperties");
   return std::any_of(schema["required"].begin(), schema["required"].end(), [&](const Json& name) {
     if (!name.is_string() || !schema["properties"].is_object()) return false;
     const auto at = schema["properties"].find(name.get<std::string>());
-    return at != schema["properties"].end() && *at == Json(false);
+    return at != schema["properties"].end() ? *at == Json(false) : closed;
   });
 }
 
@@ -321,14 +322,14 @@ Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
   if (!a.is_object() || !b.is_object()) schema_error(pointer, "expected an object or a boolean as schema");
   Json result = a;
   for (const auto& [key, value] : b.items()) {
-    const bool alternatives = key == "anyOf" || key == "oneOf";
+    const bool alternatives = key == "anyOf" || key == kExclusive;
     if (key == "properties" || is_annotation(key) || key == "$defs" || key == "definitions") continue;
     if (!result.contains(key)) {
       result[key] = value;
     } else if (alternatives && result[key] != value) {
       // Two sets of alternatives: the second takes the other name, which means the same here. Further ones must hold
       // in each alternative.
-      const char* other = key == "anyOf" ? "oneOf" : "anyOf";
+      const char* other = key == "anyOf" ? kExclusive : "anyOf";
       if (!result.contains(other)) {
         result[other] = value;
       } else if (result[other] != value) {

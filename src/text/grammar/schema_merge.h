@@ -6,12 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "io/json.h"
 
 namespace ashlar::grammar {
 
 /// Keywords of our own, which no client can send since they begin with a byte that is not UTF-8: several patterns at
-/// once; patterns and multiples that must not be; values that are left out. All hold lists.
+/// once; patterns and multiples that must not be; values that are left out; alternatives that stand for anyOf where
+/// that is taken, and for a oneOf whose alternatives exclude each other. All hold lists.
 inline constexpr char kInternal = '\xff';
 inline constexpr const char* kPatterns = "\xffpatterns";
 inline constexpr const char* kNotPatterns = "\xffnot patterns";
@@ -20,6 +22,14 @@ inline constexpr const char* kNotMultiples = "\xffnot multiples";
 inline constexpr const char* kExcluded =
     "\xff"
     "excluded";
+inline constexpr const char* kExclusive =
+    "\xff"
+    "exclusive";
+
+/// What `not` cannot be rewritten for.
+struct Unsupported : Error {
+  using Error::Error;
+};
 
 /// Throws Error("grammar") that names `pointer` (as "#/properties/a") and the problem.
 [[noreturn]] void schema_error(const std::string& pointer, const std::string& problem);

@@ -104,7 +104,7 @@ Expr SchemaCompiler::object(const Json& schema, const std::string& pointer) {
   if (schema.contains("propertyNames")) {
     const std::string place = pointer_to(pointer, "propertyNames");
     const Json flat = flattened(schema["propertyNames"], place, 0);
-    if (flat.is_object() && (flat.contains("anyOf") || flat.contains("oneOf"))) {
+    if (flat.is_object() && (flat.contains("anyOf") || flat.contains(kExclusive))) {
       schema_error(place, "\"propertyNames\" of alternatives is not supported");
     }
     const bool strings = !flat.is_object() || !flat.contains("type") || has_type("", flat["type"]);

@@ -64,15 +64,6 @@ std::vector<std::string> texts_of(const Json& schema, const char* key, const std
   return texts;
 }
 
-const std::string& format_pattern(const std::string& format, const std::string& pointer) {
-  const auto known = formats().find(format);
-  if (known != formats().end()) return known->second;
-  std::string names;
-  for (const auto& [name, regex] : formats()) names += (names.empty() ? "" : ", ") + name;
-  schema_error(pointer_to(pointer, "format"),
-               "the format \"" + for_message(format) + "\" is not supported; " + names + " are");
-}
-
 // Of UTF-8 that something else checks: a character is a byte that continues none.
 TextSet lengths(int64_t min, int64_t max) {
   const int64_t last = max < 0 ? min : max;
@@ -101,6 +92,15 @@ TextSet sized(Builder& charge, const TextSet& set, int64_t min, int64_t max) {
 }
 
 }  // namespace
+
+const std::string& format_pattern(const std::string& format, const std::string& pointer) {
+  const auto known = formats().find(format);
+  if (known != formats().end()) return known->second;
+  std::string names;
+  for (const auto& [name, regex] : formats()) names += (names.empty() ? "" : ", ") + name;
+  schema_error(pointer_to(pointer, "format"),
+               "the format \"" + for_message(format) + "\" is not supported; " + names + " are");
+}
 
 Expr SchemaCompiler::quoted(Expr inside) {
   const Expr quote = builder_.literal("\"");

@@ -35,6 +35,8 @@ TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
   const auto names = [](const char* schema, const char* keyword, const char* place) {
     EXPECT_THAT(schema_error_of(schema), AllOf(HasSubstr("[grammar]"), HasSubstr(keyword), HasSubstr(place))) << schema;
   };
+  names(R"({"oneOf": [{"type": "array", "prefixItems": [{}]}, {"type": "array", "prefixItems": [{"type": "null"}]}]})",
+        "alternatives 0 and 1 may hold at once", "#/oneOf/1/prefixItems");
   names(R"({"properties": {"a": {"not": {"oneOf": []}}}})", "oneOf", "#/properties/a/not");
   names(R"({"properties": {"a": {"not": {"prefixItems": []}}}})", "prefixItems", "#/properties/a/not");
   names(R"({"not": {"const": {"a": 1}}})", "not", "#/not");

@@ -44,9 +44,9 @@ class SchemaChecker {
   }
   bool of_parts(const Json& schema, const Json& value) {
     const auto fits = [&](const Json& part) { return holds(part, value); };
-    for (const char* key : {"anyOf", "oneOf"}) {
-      if (schema.contains(key) && std::none_of(schema[key].begin(), schema[key].end(), fits)) return false;
-    }
+    if (schema.contains("anyOf") && std::none_of(schema["anyOf"].begin(), schema["anyOf"].end(), fits)) return false;
+    if (schema.contains("oneOf") && std::count_if(schema["oneOf"].begin(), schema["oneOf"].end(), fits) != 1)
+      return false;
     if (schema.contains("allOf") && !std::all_of(schema["allOf"].begin(), schema["allOf"].end(), fits)) return false;
     if (!schema.contains("$ref")) return true;
     return holds(root_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1))), value);
