@@ -115,6 +115,8 @@ CASES = [
      [1, {"r": 1, "l": 2}, {"r": {"m": 1, "l": 2}, "l": 3}, {"l": 1}, {"m": 1, "l": {"r": 0, "l": 0}}, {"m": "x", "l": 1}, {"r": 1, "m": 1, "l": 1}]),
     ({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}, {"$ref": "#/$defs/b"}],
       "$defs": {"b": {"type": "object", "properties": {"b": {"type": "string"}, "c": {"type": "boolean"}}, "additionalProperties": False}}}, MEMBERS),
+    # properties without a type say nothing about numbers
+    ({"oneOf": [{"type": "integer", "maximum": 2}, {"properties": {"b": {"type": "string"}}, "required": ["d"], "additionalProperties": False, "oneOf": [{"type": "null"}, {"type": "integer", "multipleOf": 3}]}]}, NUMBERS),
     ({"type": "string", "not": {"format": "date"}}, TEXTS), ({"type": "number", "not": {"oneOf": [{"minimum": 3}, {"maximum": 5}, {"const": 4}]}}, NUMBERS + [4]),
     # formats
     ({"type": "string", "format": "hostname"}, ["example.org", "localhost", "-a.b", "a b", "a..b"]), ({"type": "string", "format": "ipv6"}, ["::1", "fe80::", "1:2:3:4:5:6:7:8", "1::2::3", "12345::"]),

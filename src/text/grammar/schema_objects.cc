@@ -82,7 +82,7 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const Json& sch
     }
     const bool matched = std::any_of(names.patterns.begin(), names.patterns.end(),
                                      [&](const NamePattern& pattern) { return pattern.set.contains(name); });
-    if (additional == Json(false) && !matched) {
+    if (additional == Json(false) && !matched && merged_branches_ == 0) {
       schema_error(place, "\"" + for_message(name) + "\" is required but not allowed");
     }
     add(name, std::nullopt, pointer_to(pointer, "additionalProperties"), true);
