@@ -100,26 +100,27 @@ bool SchemaCompiler::never_both(const Json& a, const Json& b, const std::string&
   builder_.step(8);
   if (a == Json(false) || b == Json(false)) return true;
   if (!a.is_object() || !b.is_object() || depth > kDeepest) return false;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+  // Each alternative, or each constant, of one is none of the other's.
+  const auto apart = [&](const Json& one, const Json& other) {
     for (const char* key : {"anyOf", kExclusive}) {
-      if (!one->contains(key) || !(*one)[key].is_array()) continue;
-      const Json& ways = (*one)[key];
-      const bool apart = std::all_of(ways.begin(), ways.end(), [&](const Json& way) {
-        return never_both(flattened(way, pointer, depth), *other, pointer, depth + 1);
+      if (!one.contains(key) || !one[key].is_array()) continue;
+      const bool never = std::all_of(one[key].begin(), one[key].end(), [&](const Json& way) {
+        return never_both(flattened(way, pointer, depth), other, pointer, depth + 1);
       });
-      if (apart) return true;
+      if (never) return true;
     }
-    if (!one->contains("enum") && !one->contains("const")) continue;
-    const std::vector<Json> values = allowed_constants(*one, pointer);
-    const bool listed = other->contains("enum") || other->contains("const");
-    const std::vector<Json> others = listed ? allowed_constants(*other, pointer) : std::vector<Json>();
-    const bool apart = std::all_of(values.begin(), values.end(), [&](const Json& value) {
+    if (!one.contains("enum") && !one.contains("const")) return false;
+    const std::vector<Json> values = allowed_constants(one, pointer);
+    const bool listed = other.contains("enum") || other.contains("const");
+    const std::vector<Json> others = listed ? allowed_constants(other, pointer) : std::vector<Json>();
+    return std::all_of(values.begin(), values.end(), [&](const Json& value) {
       builder_.step(static_cast<int64_t>(others.size()));
-      if (types_of(*other).count(type_of(value)) == 0) return true;
-      return listed && std::none_of(others.begin(), others.end(), [&](const Json& one) { return equal(one, value); });
+      if (types_of(other).count(type_of(value)) == 0) return true;
+      return listed &&
+             std::none_of(others.begin(), others.end(), [&](const Json& known) { return equal(known, value); });
     });
-    if (apart) return true;
-  }
+  };
+  if (apart(a, b) || apart(b, a)) return true;
   const std::set<std::string> types = types_of(a);
   const std::set<std::string> others = types_of(b);
   return std::all_of(types.begin(), types.end(), [&](const std::string& type) {
@@ -143,10 +144,11 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
     }
   }
   if (type != "object") return false;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    const bool closed = one->value("additionalProperties", Json(true)) == Json(false);
-    if (closed && unlisted(*one, required_of(*other)) != nullptr) return true;
-  }
+  const auto lacks_what_is_required = [](const Json& one, const Json& other) {
+    const bool closed = one.value("additionalProperties", Json(true)) == Json(false);
+    return closed && unlisted(one, required_of(other)) != nullptr;
+  };
+  if (lacks_what_is_required(a, b) || lacks_what_is_required(b, a)) return true;
   std::vector<std::string> shared;
   for (const std::string& name : required_of(a)) {
     if (!names_property(b, "required", name) || !names_property(a, "properties", name) ||
