@@ -81,8 +81,9 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
   ForwardBench forward(*subject.model, long_prompt(subject.prompts, longest), options.context,
                        std::min(subject.engine.prefill_chunk, kStepRows));
   std::vector<TimedCase> cases;
-  cases.push_back({"plain step", [&] { plain.step(); }, 1, {}});
-  if (cycle) cases.push_back({"cycle", [&] { cycle->step(); }, 1, {}});
+  // Steps come after steps of their kind, as in decoding.
+  cases.push_back({"plain step", [&] { plain.step(); }, 1, {}, [&] { plain.settle(); }});
+  if (cycle) cases.push_back({"cycle", [&] { cycle->step(); }, 1, {}, [&] { cycle->settle(); }});
   for (const int32_t rows : options.rows) {
     cases.push_back({std::to_string(rows), [&forward, rows] { forward.verify(rows); }, 1, {}});
   }
@@ -225,8 +226,7 @@ WeightBytes weight_bytes(const BenchSubject& subject) {
   bytes.plain_step = static_cast<int64_t>(model.weight_bytes()) - (model.config().tied_head ? 0 : table);
   if (!has_drafter(subject)) return bytes;
   const auto drafter = DflashDrafter::load(model, subject.drafted.drafter);  // for its size only
-  bytes.drafter = static_cast<int64_t>(drafter->weight_bytes());
-  if (!drafter->config().own_vocabulary) bytes.drafter += table;  // the head has the shape of the table
+  bytes.drafter = static_cast<int64_t>(drafter->bytes_read());
   return bytes;
 }
 

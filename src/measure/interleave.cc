@@ -18,6 +18,7 @@ void run_interleaved(std::vector<TimedCase>& cases, int rounds, int warmup, cons
     for (size_t i = 0; i < cases.size(); ++i) {
       TimedCase& one = cases[(i + static_cast<size_t>(round)) % cases.size()];
       if (round % one.every != 0) continue;
+      if (one.before) one.before();
       const int64_t begin = now_ns();
       one.run();
       one.seconds.push_back(static_cast<double>(now_ns() - begin) * 1e-9);

@@ -12,6 +12,8 @@ struct TimedCase {
   std::function<void()> run;
   int every = 1;                ///< runs in each `every`-th round
   std::vector<double> seconds;  ///< filled by run_interleaved
+  /// Run before each, untimed: what is used in a row should find the caches as its like leaves them.
+  std::function<void()> before = {};
 
   double median_seconds() const;
   /// 10th percentile: close to the undisturbed time, less moody than the minimum.

@@ -19,6 +19,9 @@ class StepBench {
   /// One decode step. Greedy.
   void step();
 
+  /// A decode step that is not recorded.
+  void settle();
+
   /// Forgets what was recorded so far.
   void reset() { times_.clear(), tokens_ = 0; }
   /// One entry a step since the last reset.

@@ -149,10 +149,8 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
   ops_.linear_argmax(head_weight(), hidden, entries);
 }
 
-size_t DflashDrafter::weight_bytes() const {
-  return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() +
-         (own_embedding_ ? own_embedding_->bytes() + own_head_->bytes() : 0) +
-         (quantised_head_ ? quantised_head_->bytes() : 0);
+size_t DflashDrafter::bytes_read() const {
+  return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes();
 }
 
 }  // namespace ashlar

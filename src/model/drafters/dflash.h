@@ -39,7 +39,7 @@ class DflashDrafter {
 
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
-  size_t weight_bytes() const;
+  size_t bytes_read() const;  ///< weights that a draft pass, its head and the context of its rows read
 
  private:
   DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder);
