@@ -115,6 +115,10 @@ CASES = [
      [1, {"r": 1, "l": 2}, {"r": {"m": 1, "l": 2}, "l": 3}, {"l": 1}, {"m": 1, "l": {"r": 0, "l": 0}}, {"m": "x", "l": 1}, {"r": 1, "m": 1, "l": 1}]),
     ({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}, {"$ref": "#/$defs/b"}],
       "$defs": {"b": {"type": "object", "properties": {"b": {"type": "string"}, "c": {"type": "boolean"}}, "additionalProperties": False}}}, MEMBERS),
+    # grammars write fewer texts of a format than there are
+    ({"oneOf": [{"type": "string", "format": "uuid"}, {"type": "string", "pattern": "^[A-F][0-9A-F-]{35}$"}]},
+     ["ABCDEF01-ABCD-ABCD-ABCD-ABCDABCDABCD", "abcdef01-abcd-4bcd-abcd-abcdabcdabcd", "A" + "-" * 35, "x"]),
+    ({"oneOf": [{"type": "string", "format": "uuid"}, {"type": "string"}]}, ["ABCDEF01-ABCD-ABCD-ABCD-ABCDABCDABCD", "abcdef01-abcd-4bcd-abcd-abcdabcdabcd", "x"]),
     # properties without a type say nothing about numbers
     ({"oneOf": [{"type": "integer", "maximum": 2}, {"properties": {"b": {"type": "string"}}, "required": ["d"], "additionalProperties": False, "oneOf": [{"type": "null"}, {"type": "integer", "multipleOf": 3}]}]}, NUMBERS),
     ({"type": "string", "not": {"format": "date"}}, TEXTS), ({"type": "number", "not": {"oneOf": [{"minimum": 3}, {"maximum": 5}, {"const": 4}]}}, NUMBERS + [4]),

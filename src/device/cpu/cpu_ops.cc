@@ -65,7 +65,8 @@ std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTen
 }
 
 std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
-  if (kernels_.quantised.run == nullptr) return nullptr;
+  constexpr int32_t kExactDepth = 1 << 17;  // products of 127 * 127 that 32 bits can add
+  if (kernels_.quantised.run == nullptr || weight.k() > kExactDepth) return nullptr;
   const PackedWeight& from = as_packed(weight);
   auto out = std::make_unique<PackedWeight>(from, arena_);
   pool_.run(out->panels(), [&](int32_t panel, int32_t) { out->quantise_panel(from, panel); });
@@ -177,7 +178,7 @@ void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
 void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) {
   const PackedWeight& w = as_packed(gate_up);
   const PackedWeight& d = as_packed(down);
-  ASHLAR_CHECK(w.gated());
+  ASHLAR_CHECK(w.gated() && !d.quantised());
   ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
   LinearCall next = begin_linear(d, {nullptr, x.rows, d.k(), d.k()});
   // Both products then cut their rows into the same blocks.

@@ -25,7 +25,11 @@ Grammar compile_json_schema(const Json& schema, const CompileOptions& options) {
   builder.check_input(json_text(schema).size());
   JsonValues values(builder);
   SchemaCompiler compiler(builder, values, schema);
-  return finish(builder, compiler.run(), options);
+  try {
+    return finish(builder, compiler.run(), options);
+  } catch (const Json::exception&) {  // a keyword of an unexpected type that no check has met
+    throw Error("grammar", "the schema is malformed: a keyword holds a value of the wrong type");
+  }
 }
 
 Grammar compile_json_object(const CompileOptions& options) {

@@ -49,15 +49,6 @@ bool has_keyword_of(const Json& schema, const TypeKeywords& of) {
                      [&schema](const char* key) { return key != nullptr && schema.contains(key); });
 }
 
-// Values in it, to charge for copying them.
-int64_t weight(const Json& value) {
-  int64_t total = 1;
-  if (value.is_structured()) {
-    for (const Json& part : value) total += weight(part);
-  }
-  return total;
-}
-
 const char* type_name(const Json& value) {
   if (value.is_null()) return "null";
   if (value.is_boolean()) return "boolean";
@@ -74,6 +65,18 @@ bool has_more_than(const Json& schema, std::string_view key) {
   return std::any_of(std::begin(kStructure), std::end(kStructure), other) ||
          std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
                      [&schema](const TypeKeywords& of) { return has_keyword_of(schema, of); });
+}
+
+int64_t weight(const Json& value) {
+  constexpr size_t kText = 16;  // bytes of a text that count as a value
+  if (value.is_string()) return 1 + static_cast<int64_t>(value.get_ref<const std::string&>().size() / kText);
+  int64_t total = 1;
+  if (value.is_array()) {
+    for (const Json& part : value) total += weight(part);
+  } else if (value.is_object()) {
+    for (const auto& [name, part] : value.items()) total += static_cast<int64_t>(name.size() / kText) + weight(part);
+  }
+  return total;
 }
 
 SchemaCompiler::SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema)

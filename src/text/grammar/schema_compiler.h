@@ -21,6 +21,12 @@ namespace ashlar::grammar {
 /// The regular expression of the texts of a `format`; throws Error("grammar") for unknown ones.
 const std::string& format_pattern(const std::string& format, const std::string& pointer);
 
+/// One that matches whatever any reader may take for that format, and more.
+const std::string& widest_format_pattern(const std::string& format, const std::string& pointer);
+
+/// Values in it and their texts, to charge for copying them.
+int64_t weight(const Json& value);
+
 /// Counts while it lives.
 class Deeper {
  public:
@@ -104,6 +110,7 @@ class SchemaCompiler {
   int32_t depth_ = 0;
   int32_t merged_branches_ = 0;  // alternatives we are in that may fit nothing, as long as another one does
   int32_t loosely_ = 0;          // above 0 flattened() reads oneOf as anyOf: enough to tell what never holds
+  int32_t compared_texts_ = 0;
   struct Pending {
     std::string ref, pointer;
     Rule rule;

@@ -117,7 +117,7 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
     } else if (key == "pattern" && of.is_string()) {
       ways.push_back({{"type", "string"}, {kNotPatterns, Json::array({of})}});
     } else if (key == "format" && of.is_string()) {
-      const std::string texts = "^(?:" + format_pattern(of.get<std::string>(), pointer) + ")$";
+      const std::string texts = widest_format_pattern(of.get<std::string>(), pointer);
       ways.push_back({{"type", "string"}, {kNotPatterns, Json::array({texts})}});
     } else if (key == "multipleOf" && of.is_number()) {
       ways.push_back({{"type", "number"}, {kNotMultiples, Json::array({of})}});

@@ -210,6 +210,7 @@ bool contradicts_itself(const Json& schema) {
   if (schema.contains("type") && schema["type"].is_array() && schema["type"].empty()) return true;
   // What an object needs says nothing about other values, which a schema merged in later may yet demand.
   if (!schema.contains("type") || type_list(schema["type"]) != Json{"object"}) return false;
+  if (schema.value("nullable", Json(false)) == Json(true)) return false;
   if (!schema.contains("required") || !schema["required"].is_array() || !schema.contains("properties")) return false;
   const bool closed = of_others(schema) == Json(false) && !schema.contains("patternProperties");
   return std::any_of(schema["required"].begin(), schema["required"].end(), [&](const Json& name) {

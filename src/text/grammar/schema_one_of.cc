@@ -15,8 +15,10 @@ namespace {
 
 constexpr int32_t kDeepest = 4;  // properties of properties, alternatives of alternatives
 
-constexpr int32_t kFarthestCount = 500;  // characters
-constexpr size_t kMostWays = 250;        // in which an alternative may hurt all others: each becomes a schema
+constexpr int32_t kFarthestCount = 500;      // characters
+constexpr int32_t kMostComparedTexts = 100;  // pairs of sets of texts, each of which may take a while
+constexpr size_t kMostAlternatives = 128;
+constexpr size_t kMostWays = 250;  // in which an alternative may hurt all others: each becomes a schema
 
 const char* type_of(const Json& value) {
   if (value.is_null()) return "null";
@@ -38,11 +40,43 @@ std::set<std::string> types_of(const Json& schema) {
   return types;
 }
 
-bool names_property(const Json& schema, const char* key, const std::string& name) {
-  if (!schema.contains(key)) return false;
-  const Json& names = schema[key];
-  if (names.is_object()) return names.contains(name);
-  return names.is_array() && std::find(names.begin(), names.end(), name) != names.end();
+bool lists_property(const Json& schema, const std::string& name) {
+  const auto at = schema.find("properties");
+  return at != schema.end() && at->is_object() && at->contains(name);
+}
+
+bool requires_property(const Json& schema, const std::string& name) {
+  const auto at = schema.find("required");
+  return at != schema.end() && at->is_array() && std::any_of(at->begin(), at->end(), [&](const Json& one) {
+           return one.is_string() && one.get_ref<const std::string&>() == name;
+         });
+}
+
+int64_t names_in(const Json& schema) {
+  int64_t n = 0;
+  for (const char* key : {"properties", "required"}) {
+    if (schema.contains(key)) n += static_cast<int64_t>(schema[key].size());
+  }
+  return n;
+}
+
+// Constants that a schema lists, those of its types; what its other keywords leave of them is not asked.
+std::vector<Json> constants_of(const Json& schema) {
+  std::vector<Json> values;
+  const auto add = [&](const Json& value) {
+    const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
+    if (!schema.contains("type") || null_too || has_type(value, schema["type"])) values.push_back(value);
+  };
+  if (schema.contains("const")) {
+    add(schema["const"]);
+  } else if (schema["enum"].is_array()) {
+    for (const Json& value : schema["enum"]) add(value);
+  }
+  return values;
+}
+
+bool lists_constants(const Json& schema) {
+  return schema.contains("const") || (schema.contains("enum") && schema["enum"].is_array());
 }
 
 std::vector<std::string> required_of(const Json& schema) {
@@ -56,9 +90,10 @@ std::vector<std::string> required_of(const Json& schema) {
 
 // The name that `other` demands and `schema` leaves unlisted, if it has one.
 const std::string* unlisted(const Json& schema, const std::vector<std::string>& demanded) {
-  if (!schema.contains("properties") || schema.contains("patternProperties")) return nullptr;
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object() || schema.contains("patternProperties")) return nullptr;
   for (const std::string& name : demanded) {
-    if (!names_property(schema, "properties", name) && !names_property(schema, "required", name)) return &name;
+    if (!properties->contains(name) && !requires_property(schema, name)) return &name;
   }
   return nullptr;
 }
@@ -109,10 +144,10 @@ bool SchemaCompiler::never_both(const Json& a, const Json& b, const std::string&
       });
       if (never) return true;
     }
-    if (!one.contains("enum") && !one.contains("const")) return false;
-    const std::vector<Json> values = allowed_constants(one, pointer);
-    const bool listed = other.contains("enum") || other.contains("const");
-    const std::vector<Json> others = listed ? allowed_constants(other, pointer) : std::vector<Json>();
+    if (!lists_constants(one)) return false;
+    const std::vector<Json> values = constants_of(one);
+    const bool listed = lists_constants(other);
+    const std::vector<Json> others = listed ? constants_of(other) : std::vector<Json>();
     return std::all_of(values.begin(), values.end(), [&](const Json& value) {
       builder_.step(static_cast<int64_t>(others.size()));
       if (types_of(other).count(type_of(value)) == 0) return true;
@@ -133,28 +168,35 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
   if (type == "number") return ranges_apart(a, b, "minimum", "maximum") || ranges_meet_outside(a, b);
   if (type == "array") return ranges_apart(a, b, "minItems", "maxItems");
   if (type == "string") {
-    const auto texts = [&](Json schema) {  // all of them: string_set leaves out some where it counts far
-      if (schema.contains("maxLength") && schema["maxLength"] > kFarthestCount) schema.erase("maxLength");
+    if (lists_constants(a) || lists_constants(b) || ++compared_texts_ > kMostComparedTexts) return false;
+    // At least all of them: string_set leaves out some where it counts far, and what grammars write of a format.
+    const auto texts = [&](Json schema) {
+      const bool counts = !schema.contains("pattern") && !schema.contains(kPatterns) && !schema.contains("format");
+      if (!counts || (schema.contains("maxLength") && schema["maxLength"] > kFarthestCount)) schema.erase("maxLength");
+      if (schema.contains("format") && schema["format"].is_string()) {
+        if (!schema.contains(kPatterns)) schema[kPatterns] = Json::array();
+        schema[kPatterns].push_back(widest_format_pattern(schema["format"].get<std::string>(), pointer));
+        schema.erase("format");
+      }
       return string_set(schema, pointer);
     };
     try {
       return texts(a).with(builder_, texts(b)).empty();
-    } catch (const TextSet::TooLarge&) {
+    } catch (const Error&) {  // too large or too ambiguous; where nothing is left to spend, the next step says so again
       return false;
     }
   }
   if (type != "object") return false;
+  builder_.step(names_in(a) * names_in(a) / 16 + names_in(b) * names_in(b) / 16);
   const auto lacks_what_is_required = [](const Json& one, const Json& other) {
     const bool closed = one.value("additionalProperties", Json(true)) == Json(false);
     return closed && unlisted(one, required_of(other)) != nullptr;
   };
   if (lacks_what_is_required(a, b) || lacks_what_is_required(b, a)) return true;
+  builder_.step(names_in(a) * names_in(b) / 16);
   std::vector<std::string> shared;
   for (const std::string& name : required_of(a)) {
-    if (!names_property(b, "required", name) || !names_property(a, "properties", name) ||
-        !names_property(b, "properties", name)) {
-      continue;
-    }
+    if (!requires_property(b, name) || !lists_property(a, name) || !lists_property(b, name)) continue;
     if (have_other_constants(a["properties"][name], b["properties"][name])) return true;
     shared.push_back(name);
   }
@@ -185,7 +227,7 @@ Json SchemaCompiler::hurting(const Json& branch, const Json& known, const std::s
   Json ways = Json::array({negated(open, pointer, depth)});
   const Json listed = known.is_object() ? known.value("properties", Json::object()) : Json::object();
   for (const auto& [name, of] : listed.items()) {
-    if (!names_property(branch, "properties", name) && of != Json(false)) {
+    if (!lists_property(branch, name) && of != Json(false)) {
       ways.push_back({{"type", "object"}, {"required", {name}}});
     }
   }
@@ -198,6 +240,10 @@ Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std
   if (!branches.is_array() || branches.empty()) schema_error(pointer, "expected a list of schemas");
   const Deeper inside(merged_branches_);
   const size_t n = branches.size();
+  if (n > kMostAlternatives) {
+    schema_error(pointer, std::to_string(n) + " alternatives; at most " + std::to_string(kMostAlternatives) +
+                              " are supported. Use \"anyOf\" where they contradict each other anyway");
+  }
   std::vector<Json> flat;
   std::vector<std::string> places;
   std::vector<bool> apart(n * n);
@@ -227,6 +273,7 @@ Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std
       }
       try {
         all.push_back(hurting(branches[j], flat[i], places[j], depth + 1));
+        builder_.step(weight(all.back()));
         ways *= all.back().is_object() && all.back().contains("anyOf") ? all.back()["anyOf"].size() : 1;
         if (ways > kMostWays) throw Unsupported("grammar", "there are too many ways");
       } catch (const Unsupported& error) {

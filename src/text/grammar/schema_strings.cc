@@ -102,6 +102,24 @@ const std::string& format_pattern(const std::string& format, const std::string& 
                "the format \"" + for_message(format) + "\" is not supported; " + names + " are");
 }
 
+const std::string& widest_format_pattern(const std::string& format, const std::string& pointer) {
+  static const std::map<std::string, std::string> widest = {
+      {"date", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+      {"time", "^[0-9]{2}:"},
+      {"date-time", "^[0-9]{4}-[0-9]{2}-[0-9]{2}"},
+      {"duration", "^P"},
+      {"email", "@"},
+      {"hostname", "^[^ @:/]+$"},
+      {"ipv4", "^[0-9]+\\.[0-9]+\\."},
+      {"ipv6", ":"},
+      {"uri", ":"},
+      {"uuid", "^[0-9A-Fa-f]{8}-"},
+      {"password", ""},
+  };
+  format_pattern(format, pointer);
+  return widest.at(format);
+}
+
 Expr SchemaCompiler::quoted(Expr inside) {
   const Expr quote = builder_.literal("\"");
   return builder_.sequence({quote, inside, quote});

@@ -69,6 +69,22 @@ TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
   names(R"([1])", "expected an object", "#");
 }
 
+// What each alternative costs the others is counted: texts and names by their length.
+TEST(GrammarSchema, AlternativesThatMultiplyAreRefused) {
+  const auto one_of = [](const std::string& defined, int times) {
+    std::string list = R"({"$ref": "#/$defs/x"})";
+    for (int i = 1; i < times; ++i) list += R"(, {"$ref": "#/$defs/x"})";
+    return R"({"$defs": {"x": )" + defined + R"(}, "oneOf": [)" + list + "]}";
+  };
+  EXPECT_THAT(schema_error_of(one_of("true", 129).c_str()), HasSubstr("at most 128"));
+  const std::string constant = R"({"const": ")" + std::string(50000, 'x') + "\"}";
+  EXPECT_THAT(schema_error_of(one_of(constant, 120).c_str()), HasSubstr("steps to compile"));
+  std::string names;
+  for (int i = 0; i < 2500; ++i) names += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) + "\"";
+  EXPECT_THAT(schema_error_of(one_of(R"({"type": "object", "required": [)" + names + "]}", 120).c_str()),
+              HasSubstr("steps to compile"));
+}
+
 TEST(GrammarSchema, AnnotationsPass) {
   EXPECT_TRUE(
       schema_accepts(R"({"title": "T", "description": "d", "default": 1, "examples": [2], "$schema": "s", "$id": "i",
