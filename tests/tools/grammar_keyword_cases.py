@@ -119,6 +119,7 @@ CASES = [
     ({"oneOf": [{"type": "string", "format": "uuid"}, {"type": "string", "pattern": "^[A-F][0-9A-F-]{35}$"}]},
      ["ABCDEF01-ABCD-ABCD-ABCD-ABCDABCDABCD", "abcdef01-abcd-4bcd-abcd-abcdabcdabcd", "A" + "-" * 35, "x"]),
     ({"oneOf": [{"type": "string", "format": "uuid"}, {"type": "string"}]}, ["ABCDEF01-ABCD-ABCD-ABCD-ABCDABCDABCD", "abcdef01-abcd-4bcd-abcd-abcdabcdabcd", "x"]),
+    ({"oneOf": [{"type": "string", "not": {"format": "uuid"}}, {"type": "string", "pattern": "^ABCDEF01-x?$"}]}, ["ABCDEF01-x", "ABCDEF01-", "x", ""]),
     # properties without a type say nothing about numbers
     ({"oneOf": [{"type": "integer", "maximum": 2}, {"properties": {"b": {"type": "string"}}, "required": ["d"], "additionalProperties": False, "oneOf": [{"type": "null"}, {"type": "integer", "multipleOf": 3}]}]}, NUMBERS),
     ({"type": "string", "not": {"format": "date"}}, TEXTS), ({"type": "number", "not": {"oneOf": [{"minimum": 3}, {"maximum": 5}, {"const": 4}]}}, NUMBERS + [4]),

@@ -219,8 +219,7 @@ std::vector<Json> SchemaCompiler::allowed_constants(const Json& schema, const st
   for (const Json& value : values) {
     builder_.step(static_cast<int64_t>(excluded.size()));
     if (std::any_of(excluded.begin(), excluded.end(), [&](const Json& one) { return equal(one, value); })) continue;
-    const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
-    if (schema.contains("type") && !null_too && !has_type(value, schema["type"])) continue;
+    if (!has_type_of(value, schema)) continue;
     if (!more || constant_fits(value, rest, pointer)) allowed.push_back(value);
   }
   if (allowed.empty() && excluded.empty() && merged_branches_ == 0)

@@ -1,8 +1,8 @@
 #pragma once
 // JSON schemas as grammars. What the grammar produces satisfies the schema; of all documents that do, it produces those
 // with properties in the schema's order, bounded white space, numbers of bounded length and one spelling of constants.
-// An object with `properties` or `patternProperties` and without `additionalProperties` is
-// closed. `oneOf`, `not`, `if` and what depends on a property are rewritten into keywords that say what holds instead.
+// An object with `properties` or `patternProperties` and without `additionalProperties` is closed. `oneOf`, `not`, `if`
+// and what depends on a property are rewritten into keywords that say what holds instead.
 
 #include <functional>
 #include <map>

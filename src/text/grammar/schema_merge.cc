@@ -319,6 +319,11 @@ bool has_type(const Json& value, const Json& type) {
   });
 }
 
+bool has_type_of(const Json& value, const Json& schema) {
+  if (value.is_null() && schema.value("nullable", Json(false)) == Json(true)) return true;
+  return !schema.contains("type") || has_type(value, schema["type"]);
+}
+
 Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
   if (a.is_boolean()) return a.get<bool>() ? b : a;
   if (b.is_boolean()) return b.get<bool>() ? a : b;

@@ -62,4 +62,7 @@ bool equal(const Json& a, const Json& b);
 /// Whether the value is of the type that a schema's "type" (a name or a list) asks for.
 bool has_type(const Json& value, const Json& type);
 
+/// Whether it is of a type that the schema allows, `nullable` included.
+bool has_type_of(const Json& value, const Json& schema);
+
 }  // namespace ashlar::grammar

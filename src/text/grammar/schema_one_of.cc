@@ -13,20 +13,11 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr int32_t kDeepest = 4;  // properties of properties, alternatives of alternatives
-
+constexpr int32_t kDeepest = 4;              // properties of properties, alternatives of alternatives
 constexpr int32_t kFarthestCount = 500;      // characters
 constexpr int32_t kMostComparedTexts = 100;  // pairs of sets of texts, each of which may take a while
 constexpr size_t kMostAlternatives = 128;
 constexpr size_t kMostWays = 250;  // in which an alternative may hurt all others: each becomes a schema
-
-const char* type_of(const Json& value) {
-  if (value.is_null()) return "null";
-  if (value.is_boolean()) return "boolean";
-  if (value.is_string()) return "string";
-  if (value.is_object()) return "object";
-  return value.is_array() ? "array" : "number";
-}
 
 // Types that values of a schema may have; an integer is a number.
 std::set<std::string> types_of(const Json& schema) {
@@ -64,8 +55,7 @@ int64_t names_in(const Json& schema) {
 std::vector<Json> constants_of(const Json& schema) {
   std::vector<Json> values;
   const auto add = [&](const Json& value) {
-    const bool null_too = value.is_null() && schema.value("nullable", Json(false)) == Json(true);
-    if (!schema.contains("type") || null_too || has_type(value, schema["type"])) values.push_back(value);
+    if (has_type_of(value, schema)) values.push_back(value);
   };
   if (schema.contains("const")) {
     add(schema["const"]);
@@ -87,6 +77,12 @@ std::vector<std::string> required_of(const Json& schema) {
   }
   return names;
 }
+
+bool holds_objects_only(const Json& schema) {
+  return schema.is_object() && types_of(schema) == std::set<std::string>{"object"};
+}
+
+bool is_closed(const Json& schema) { return schema.value("additionalProperties", Json(true)) == Json(false); }
 
 // The name that `other` demands and `schema` leaves unlisted, if it has one.
 const std::string* unlisted(const Json& schema, const std::vector<std::string>& demanded) {
@@ -150,7 +146,7 @@ bool SchemaCompiler::never_both(const Json& a, const Json& b, const std::string&
     const std::vector<Json> others = listed ? constants_of(other) : std::vector<Json>();
     return std::all_of(values.begin(), values.end(), [&](const Json& value) {
       builder_.step(static_cast<int64_t>(others.size()));
-      if (types_of(other).count(type_of(value)) == 0) return true;
+      if (!has_type_of(value, other)) return true;
       return listed &&
              std::none_of(others.begin(), others.end(), [&](const Json& known) { return equal(known, value); });
     });
@@ -178,6 +174,7 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
         schema[kPatterns].push_back(widest_format_pattern(schema["format"].get<std::string>(), pointer));
         schema.erase("format");
       }
+      schema.erase(kNotPatterns);  // of a format these are wider than what must not be
       return string_set(schema, pointer);
     };
     try {
@@ -189,8 +186,7 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
   if (type != "object") return false;
   builder_.step(names_in(a) * names_in(a) / 16 + names_in(b) * names_in(b) / 16);
   const auto lacks_what_is_required = [](const Json& one, const Json& other) {
-    const bool closed = one.value("additionalProperties", Json(true)) == Json(false);
-    return closed && unlisted(one, required_of(other)) != nullptr;
+    return is_closed(one) && unlisted(one, required_of(other)) != nullptr;
   };
   if (lacks_what_is_required(a, b) || lacks_what_is_required(b, a)) return true;
   builder_.step(names_in(a) * names_in(b) / 16);
@@ -219,9 +215,8 @@ Json SchemaCompiler::hurting(const Json& branch, const Json& known, const std::s
     const auto ref = branch["$ref"].get<std::string>();
     return hurting(follow_ref(root_, ref, pointer), known, ref, depth + 1);
   }
-  const bool closed = branch.contains("properties") && !branch.contains("patternProperties") &&
-                      branch.value("additionalProperties", Json(true)) == Json(false);
-  if (!closed) return negated(branch, pointer, depth);
+  const bool lists = branch.contains("properties") && !branch.contains("patternProperties");
+  if (!lists || !is_closed(branch)) return negated(branch, pointer, depth);
   Json open = branch;
   open.erase("additionalProperties");
   Json ways = Json::array({negated(open, pointer, depth)});
@@ -263,11 +258,10 @@ Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std
       if (i == j || apart[i * n + j]) continue;
       // What an object lists is all that it has, so that it hardly minds: a name less for it to have.
       const std::vector<std::string> demanded = required_of(flat[j]);
-      const std::string* name = flat[i].is_object() && !flat[i].contains("additionalProperties") &&
-                                        !flat[i].contains("unevaluatedProperties") && types_of(flat[i]).size() == 1
-                                    ? unlisted(flat[i], demanded)
-                                    : nullptr;
-      if (name != nullptr && types_of(flat[i]).count("object") == 1) {
+      const bool lists_all = holds_objects_only(flat[i]) && !flat[i].contains("additionalProperties") &&
+                             !flat[i].contains("unevaluatedProperties");
+      const std::string* name = lists_all ? unlisted(flat[i], demanded) : nullptr;
+      if (name != nullptr) {
         all.push_back({{"properties", {{*name, false}}}});
         continue;
       }
