@@ -194,6 +194,19 @@ Json merge_name_patterns(const Json& a, const Json& b, const std::string& pointe
   return result;
 }
 
+// What a schema says about properties that it does not list holds for those of the other's patterns too, which the
+// union of both lists of patterns cannot say.
+void check_name_patterns(const Json& a, const Json& b, const std::string& pointer) {
+  if (!a.contains("patternProperties") || of_others(b) == Json(true)) return;
+  for (const auto& [pattern, schema] : a["patternProperties"].items()) {
+    if (b.contains("patternProperties") && b["patternProperties"].contains(pattern)) continue;
+    schema_error(pointer,
+                 "\"patternProperties\" does not go with another schema's \"additionalProperties\" that holds at once; "
+                 "expected both to list the pattern " +
+                     for_message(pattern));
+  }
+}
+
 // A const that the rest of its schema rules out, or a property that must and cannot be there: nothing satisfies it.
 bool contradicts_itself(const Json& schema) {
   if (schema.contains("const")) {
@@ -354,6 +367,8 @@ Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
       result[key] = merge_keyword(key, result[key], value, pointer);
     }
   }
+  check_name_patterns(a, b, pointer);
+  check_name_patterns(b, a, pointer);
   if (a.contains("properties") || b.contains("properties")) result["properties"] = merge_properties(a, b, pointer);
   return contradicts_itself(result) ? Json(false) : result;
 }

@@ -55,6 +55,10 @@ TEST(GrammarSchema, WhatCannotBeHonouredIsNamedWithItsPlace) {
   names(
       R"({"allOf": [{"patternProperties": {"^x": true}, "additionalProperties": false}, {"properties": {"xa": {}}}]})",
       "patternProperties", "#/allOf");
+  names(
+      R"({"allOf": [{"patternProperties": {"^x": true}, "additionalProperties": false},
+                    {"patternProperties": {"^y": true}, "additionalProperties": false}]})",
+      "expected both to list the pattern", "#/allOf");
   names(R"({"items": {"type": "string", "format": "iri"}})", "iri", "#/items/format");
   names(R"({"type": "string", "pattern": "(?!a)b"})", "look-around", "#/pattern");
   names(R"({"type": "string", "pattern": "^(?!a)b|c"})", "look-around", "#/pattern");
