@@ -7,6 +7,9 @@
 namespace ashlar::server {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using Pace = Delivery::Pace;
+
 // Appends tokens to those before them, where one event can say the same: without drafts and blocks.
 bool join(Event& before, Event& event) {
   auto* first = std::get_if<TokenChunk>(&before);
@@ -24,13 +27,22 @@ class Sink final : public EventSink {
   Sink(std::shared_ptr<Delivery> delivery, std::shared_ptr<EventReceiver> receiver, int32_t answer)
       : delivery_(std::move(delivery)), receiver_(std::move(receiver)), answer_(answer) {}
 
-  void on_tokens(const TokensEvent& event) override { delivery_->put(receiver_, answer_, TokenChunk(event)); }
-  void on_end(EndEvent event) override { delivery_->put(std::move(receiver_), answer_, std::move(event)); }
+  void on_tokens(const TokensEvent& event) override {
+    constexpr auto kQuick = std::chrono::milliseconds(2);
+    const Clock::time_point now = Clock::now();
+    const Pace pace = last_ == Clock::time_point() ? Pace::kAtOnce : now - last_ < kQuick ? Pace::kQuick : Pace::kUsual;
+    last_ = now;
+    delivery_->put(receiver_, answer_, TokenChunk(event), pace);
+  }
+  void on_end(EndEvent event) override {
+    delivery_->put(std::move(receiver_), answer_, std::move(event), Pace::kAtOnce);
+  }
 
  private:
   std::shared_ptr<Delivery> delivery_;
   std::shared_ptr<EventReceiver> receiver_;
   int32_t answer_;
+  Clock::time_point last_;  // when the answer's last tokens came
 };
 
 }  // namespace
@@ -61,37 +73,41 @@ std::shared_ptr<EventSink> Delivery::sink(std::shared_ptr<EventReceiver> receive
   return std::make_shared<Sink>(shared_from_this(), std::move(receiver), answer);
 }
 
-void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event) {
+void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event, Pace pace) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
-    ended_ = ended_ || std::holds_alternative<EndEvent>(event);
+    at_once_ = at_once_ || pace == Pace::kAtOnce;
+    all_quick_ = all_quick_ && pace == Pace::kQuick;
     const bool continues = !items_.empty() && items_.back().receiver == receiver && items_.back().answer == answer &&
                            join(items_.back().event, event);
     if (!continues) items_.push_back({std::move(receiver), answer, std::move(event)});
-    if (gathering_ && !ended_) return;
+    if (gathering_ && !at_once_) return;
   }
   ready_.notify_one();
 }
 
 void Delivery::run() {
   constexpr auto kTick = std::chrono::milliseconds(50);
-  constexpr auto kPace = std::chrono::milliseconds(2);
-  auto next_group = std::chrono::steady_clock::now();
-  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  constexpr auto kUsualPace = std::chrono::milliseconds(2);
+  constexpr auto kQuickPace = std::chrono::milliseconds(8);
+  auto next_group = Clock::now();
+  auto next_tick = Clock::now() + kTick;
   std::deque<Item> items;
   for (;;) {
+    bool all_quick = false;
     {
       std::unique_lock lock(mutex_);
       gathering_ = true;
-      ready_.wait_until(lock, next_group, [this] { return stop_ || ended_; });
+      ready_.wait_until(lock, next_group, [this] { return stop_ || at_once_; });
       gathering_ = false;
       ready_.wait_until(lock, next_tick, [this] { return stop_ || !items_.empty(); });
       if (stop_) return;
       items.swap(items_);
-      ended_ = false;
+      at_once_ = false;
+      all_quick = std::exchange(all_quick_, true);
     }
-    if (!items.empty()) next_group = std::chrono::steady_clock::now() + kPace;
+    if (!items.empty()) next_group = Clock::now() + (all_quick ? kQuickPace : kUsualPace);
     for (Item& item : items) {
       if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
         item.receiver->on_tokens(item.answer, *chunk);
@@ -100,9 +116,9 @@ void Delivery::run() {
       }
     }
     items.clear();
-    if (std::chrono::steady_clock::now() < next_tick) continue;
+    if (Clock::now() < next_tick) continue;
     tick_();
-    next_tick = std::chrono::steady_clock::now() + kTick;
+    next_tick = Clock::now() + kTick;
   }
 }
 

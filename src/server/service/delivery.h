@@ -24,9 +24,10 @@ class EventReceiver {
 
 /// A queue and its thread. What it holds is bounded by what the requests under way may generate.
 ///
-/// Tokens that come faster than anybody reads are handed on in groups, every 2 ms at most: what wakes this thread, the
-/// connection's and the client's for each token would take the cores from the engine. Those of a group that no draft
-/// gave become one event. The first tokens after a pause and the ends of answers wait for nothing.
+/// Tokens that come faster than anybody reads are handed on in groups: what wakes this thread, the connection's and the
+/// client's for each token would take the cores from the engine. A group comes 2 ms after the one before, and 8 ms
+/// where every answer in it gets tokens faster than one in 2 ms. Tokens of a group that no draft gave become one event.
+/// The first tokens after a pause, those of an answer and its end wait for nothing.
 class Delivery : public std::enable_shared_from_this<Delivery> {
  public:
   /// `tick` runs on the thread about every 50 ms.
@@ -39,7 +40,10 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
   /// A sink for one answer, which keeps the receiver alive until its end has been delivered.
   std::shared_ptr<EventSink> sink(std::shared_ptr<EventReceiver> receiver, int32_t answer);
-  void put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event);
+
+  /// How soon an event must be handed on.
+  enum class Pace : uint8_t { kAtOnce, kUsual, kQuick };
+  void put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event, Pace pace);
 
  private:
   struct Item {
@@ -55,7 +59,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::deque<Item> items_;
   bool stop_ = false;
   bool gathering_ = false;  // tokens need not wake the thread
-  bool ended_ = false;      // an end is queued
+  bool at_once_ = false;    // something is queued that waits for nothing
+  bool all_quick_ = true;   // what is queued came quickly
   std::thread thread_;
 };
 
