@@ -49,6 +49,16 @@ struct Experts {
 
 enum class Store : uint8_t { kOverwrite, kAdd };
 
+/// What enters a product: rows as they are, or with the rms_norm of `norm` ([cols]) and `eps` applied on the way.
+struct Input {
+  Tensor x;
+  const float* norm = nullptr;
+  float eps = 0;
+
+  Input(Tensor rows) : x(rows) {}  // NOLINT(google-explicit-constructor): rows are an input
+  Input(Tensor rows, const float* weight, float epsilon) : x(rows), norm(weight), eps(epsilon) {}
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -80,8 +90,8 @@ class Ops {
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight. weight: [cols]. out may be x.
   virtual void rms_norm(Tensor x, const float* weight, float eps, Tensor out) = 0;
 
-  /// out[r] (=|+=) x[r] W^T + bias. x: [rows, k], out: [rows, n]. out must not overlap x.
-  virtual void linear(const Weight& weight, Tensor x, Store store, Tensor out) = 0;
+  /// out[r] (=|+=) x[r] W^T + bias. in: [rows, k], out: [rows, n]. out must not overlap in.
+  virtual void linear(const Weight& weight, Input in, Store store, Tensor out) = 0;
 
   /// ids[r] = the column in which x[r] W^T + bias is highest, the lowest of equals; values that are not numbers never
   /// win (0 if nothing else is there). Compares the bits that linear() gives. x: [rows, k].
@@ -92,8 +102,8 @@ class Ops {
   virtual void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) = 0;
 
   /// A gated MLP: out[r] += down(z) with z[i] = silu(y[i]) * y[width + i] of y = x[r] gate_up^T + bias. gate_up is a
-  /// weight of pack_gated(), down one of pack(): [n, width]. x: [rows, k], out: [rows, n]. out must not overlap x.
-  virtual void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) = 0;
+  /// weight of pack_gated(), down one of pack(): [n, width]. in: [rows, k], out: [rows, n]. out may be in.
+  virtual void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) = 0;
 
   /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
   virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;

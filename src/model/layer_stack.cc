@@ -37,6 +37,7 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
   carver.add(mixed, config.attention.q_width());
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts);
   storage_ = carver.allocate(ops);
+  mlp.normed = normed;
   if (config.moe) {
     const int32_t top_k = config.moe->routing.top_k;
     const int64_t choices = int64_t{max_rows} * top_k;
@@ -86,14 +87,12 @@ void LayerStack::attend(Ops& ops, const Layer& layer, int32_t index, const RowBa
                         const KvMemory& kv, StackWorkspace& workspace) const {
   const int32_t n = batch.n();
   const Tensor x = workspace.x.narrow(n);
-  const Tensor normed = workspace.normed.narrow(n);
   const Tensor qkv = workspace.qkv.narrow(n);
   const Tensor mixed = workspace.mixed.narrow(n);
   const KvPlane plane = kv.plane(first_plane_ + index);
   const int64_t kind_offset = int64_t{kind_of_[index]} * workspace.x.rows;
   const Visibility visible = {workspace.begin.data() + kind_offset, workspace.end.data() + kind_offset};
-  ops.rms_norm(x, layer.input_norm.data(), config_.norm_eps, normed);
-  ops.linear(*layer.qkv, normed, Store::kOverwrite, qkv);
+  ops.linear(*layer.qkv, {x, layer.input_norm.data(), config_.norm_eps}, Store::kOverwrite, qkv);
   ops.store_kv(qkv, config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, rope.table(),
                batch.rows(), plane);
   ops.attention(qkv, config_.attention, batch.rows(), visible, plane, mixed);
@@ -110,9 +109,7 @@ void LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, cons
   for (int32_t i = 0; i < config_.n_layers; ++i) {
     attend(ops, layers_[i], i, batch, rope, kv, workspace);
     const Tensor x = workspace.x.narrow(batch.n());
-    const Tensor normed = workspace.normed.narrow(batch.n());
-    ops.rms_norm(x, layers_[i].post_norm.data(), config_.norm_eps, normed);
-    layers_[i].mlp->forward(ops, normed, workspace.mlp, x);
+    layers_[i].mlp->forward(ops, {x, layers_[i].post_norm.data(), config_.norm_eps}, workspace.mlp, x);
     for (; next_tap < taps.taps.size() && taps.taps[next_tap].layer == i; ++next_tap) {
       ops.copy(x, taps.out.narrow(batch.n()).columns(taps.taps[next_tap].column, config_.hidden));
     }

@@ -21,7 +21,7 @@ class StackWorkspace {
   StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_rows);
 
   Tensor x;       ///< [max_rows, hidden]: the residual stream
-  Tensor normed;  ///< [max_rows, hidden]
+  Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
   Tensor qkv;     ///< [max_rows, q_width + 2 kv_width]
   Tensor mixed;   ///< [max_rows, q_width]: attention output
   MlpWorkspace mlp;

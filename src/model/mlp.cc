@@ -6,8 +6,8 @@ DenseMlp::DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int
     : gate_up_(binder.gated({names.gate, width}, {names.up, width}, hidden, bias)),
       down_(binder.linear({{names.down, hidden}}, width, bias)) {}
 
-void DenseMlp::forward(Ops& ops, Tensor normed, const MlpWorkspace& /*workspace*/, Tensor x) const {
-  ops.gated_mlp(*gate_up_, *down_, normed, x);
+void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Tensor x) const {
+  ops.gated_mlp(*gate_up_, *down_, in, x);
 }
 
 std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {

@@ -12,6 +12,7 @@ namespace ashlar {
 
 /// Activations that the layers' MLPs share.
 struct MlpWorkspace {
+  Tensor normed;  ///< [max_rows, hidden]
   Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
   Routes routes;  ///< [max_rows, top_k]
 };
@@ -19,8 +20,8 @@ struct MlpWorkspace {
 class Mlp {
  public:
   virtual ~Mlp() = default;
-  /// x += mlp(normed). Both [rows, hidden], not overlapping.
-  virtual void forward(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const = 0;
+  /// x += mlp(in). Both [rows, hidden]; x may be in.
+  virtual void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const = 0;
   virtual size_t bytes() const = 0;
 };
 
@@ -31,7 +32,7 @@ class DenseMlp final : public Mlp {
     std::string gate, up, down;
   };
   DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias);
-  void forward(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const override;
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
   size_t bytes() const override { return gate_up_->bytes() + down_->bytes(); }
 
  private:
@@ -44,7 +45,7 @@ class MoeMlp final : public Mlp {
  public:
   /// `base`: the layer's prefix. Experts lie in a tensor each, or merged: all of a kind in one [n_experts, out, in].
   MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config);
-  void forward(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const override;
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
   size_t bytes() const override;
 
  private:

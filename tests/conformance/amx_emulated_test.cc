@@ -233,7 +233,7 @@ TEST(AmxEmulated, GatedMlpMatchesReference) {
       ASSERT_LT(worst_added_error(got, want, before), 2e-2) << width << " " << k << " " << rows;
       ASSERT_TRUE(got.guards_intact());
       for (int32_t r = 0; r < rows; ++r) {
-        ops.gated_mlp(*gate_up, *packed_down, {x.row(r), 1, k, x.view().stride},
+        ops.gated_mlp(*gate_up, *packed_down, Tensor{x.row(r), 1, k, x.view().stride},
                       {alone.row(r), 1, k, alone.view().stride});
         ASSERT_TRUE(same_bits(alone.row(r), got.row(r), k)) << r << " of " << rows;
       }

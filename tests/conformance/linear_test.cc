@@ -112,6 +112,46 @@ TEST_P(Linear, GatedMatchesReference) {
   }
 }
 
+// A norm on the way in is rms_norm followed by the product, bit for bit; a gated MLP may add to the rows it read.
+TEST_P(Linear, NormOnTheWayIn) {
+  for (int32_t threads : {1, 2, 3}) {
+    const auto cpu = make(threads);
+    for (DType dtype : {DType::kBF16, DType::kF32}) {
+      for (const Shape shape : {Shape{70, 64}, {200, 33}, {64, 600}}) {
+        const Checkpoint weight(dtype, shape.n, shape.k, random_);
+        const Checkpoint gated(dtype, 2 * shape.n, shape.k, random_);
+        const Checkpoint back(dtype, shape.k, shape.n, random_);
+        const std::vector<HostTensor> parts{weight.view()};
+        const std::vector<HostTensor> down{back.view()};
+        const auto packed = cpu->pack(parts, {});
+        const auto gate_up = cpu->pack_gated(gated.part(0, shape.n), gated.part(shape.n, shape.n), {});
+        const auto packed_down = cpu->pack(down, {});
+        Matrix norm_weight(1, shape.k);
+        norm_weight.fill_normal(random_);
+        for (int32_t rows : {1, 2, 7, 16, 17, 40, 100}) {
+          Matrix x(rows, shape.k, 5);
+          x.fill_normal(random_, 3);
+          const Input in = {x.view(), norm_weight.row(0), 1e-6F};
+          Matrix normed(rows, shape.k);
+          cpu->rms_norm(x.view(), norm_weight.row(0), 1e-6F, normed.view());
+          Matrix got(rows, shape.n);
+          Matrix want(rows, shape.n);
+          cpu->linear(*packed, in, Store::kOverwrite, got.view());
+          cpu->linear(*packed, normed.view(), Store::kOverwrite, want.view());
+          Matrix added = x;
+          cpu->gated_mlp(*gate_up, *packed_down, normed.view(), added.view());
+          cpu->gated_mlp(*gate_up, *packed_down, in, x.view());
+          for (int32_t r = 0; r < rows; ++r) {
+            ASSERT_TRUE(same_bits(got.row(r), want.row(r), shape.n)) << shape.k << ", row " << r << " of " << rows;
+            ASSERT_TRUE(same_bits(x.row(r), added.row(r), shape.k)) << shape.n << ", row " << r << " of " << rows;
+          }
+          ASSERT_TRUE(x.guards_intact());
+        }
+      }
+    }
+  }
+}
+
 // Against the logits of linear(), with ties between columns of all distances and values that are not numbers.
 TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
   for (int32_t threads : {1, 3}) {

@@ -49,8 +49,8 @@ class TimedOps final : public Ops {
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     timed("rms_norm", [&] { ops_.rms_norm(x, weight, eps, out); });
   }
-  void linear(const Weight& weight, Tensor x, Store store, Tensor out) override {
-    timed("linear " + shape(weight), [&] { ops_.linear(weight, x, store, out); });
+  void linear(const Weight& weight, Input in, Store store, Tensor out) override {
+    timed("linear " + shape(weight), [&] { ops_.linear(weight, in, store, out); });
   }
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
     timed("linear_argmax " + shape(weight), [&] { ops_.linear_argmax(weight, x, ids); });
@@ -58,8 +58,8 @@ class TimedOps final : public Ops {
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
     timed("linear_statistics " + shape(weight), [&] { ops_.linear_statistics(weight, x, without, out); });
   }
-  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override {
-    timed("gated_mlp " + shape(gate_up), [&] { ops_.gated_mlp(gate_up, down, x, out); });
+  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
+    timed("gated_mlp " + shape(gate_up), [&] { ops_.gated_mlp(gate_up, down, in, out); });
   }
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
     timed("route", [&] { ops_.route(logits, bias, routing, routes); });

@@ -130,7 +130,7 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
       std::byte* to = own.memory.bytes(room);
       const uint64_t key = first_group + static_cast<uint64_t>(item / chunks);
       for (int32_t b = 0; b < call.blocks && own.call != key; ++b) {
-        pack_block(kernels, call, b, to + b * call.packed_block);
+        pack_block(kernels, call, b, worker, to + b * call.packed_block);
       }
       own.call = key;
       call.packed = to;

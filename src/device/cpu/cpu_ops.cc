@@ -84,19 +84,45 @@ void CpuOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
   for_rows(x.rows, x.cols / 8, [&](int32_t r) { kernels_.rms_norm(x.row(r), weight, eps, x.cols, out.row(r)); });
 }
 
+void CpuOps::make_room(const LinearKernels& kernels, const LinearCall& call) {
+  const int64_t normed = call.norm == nullptr ? 0 : int64_t{kernels.block_rows} * call.k;
+  if (call.packed_block <= packed_room_ && normed <= normed_room_) return;
+  for (PackedRows& own : packed_rows_) {
+    own.memory.bytes(static_cast<size_t>(call.packed_block));
+    own.normed.floats(normed);
+  }
+  packed_room_ = std::max(packed_room_, call.packed_block);
+  normed_room_ = std::max(normed_room_, normed);
+}
+
 void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
-  if (call.packed_block == 0 || call.blocks == 1) return;
+  if (call.packed_block == 0) return;
+  make_room(kernels, call);
+  if (call.blocks == 1) return;
   std::byte* to = packed_rows_[0].memory.bytes(static_cast<size_t>(call.packed_block * call.blocks));
   call.packed = to;
-  for_rows(call.blocks, int64_t{kernels.block_rows} * call.k / 8,
-           [&](int32_t block) { pack_block(kernels, call, block, to + block * call.packed_block); });
+  for_rows(call.blocks, int64_t{kernels.block_rows} * call.k / 8, [&](int32_t block, int32_t worker) {
+    pack_block(kernels, call, block, worker, to + block * call.packed_block);
+  });
+}
+
+void CpuOps::pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, int32_t worker,
+                        std::byte* to) {
+  const int32_t rows = call.block_row(block + 1) - call.block_row(block);
+  const float* from = call.x + call.block_row(block) * call.x_stride;
+  if (call.norm == nullptr) return kernels.pack(from, call.x_stride, rows, call.k, to);
+  float* normed = packed_rows_[static_cast<size_t>(worker)].normed.floats(int64_t{kernels.block_rows} * call.k);
+  for (int32_t r = 0; r < rows; ++r) {
+    kernels_.rms_norm(from + r * call.x_stride, call.norm, call.eps, call.k, normed + int64_t{r} * call.k);
+  }
+  kernels.pack(normed, call.k, rows, call.k, to);
 }
 
 void CpuOps::pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker) {
   if (call.packed != nullptr || call.packed_block == 0) return;
   PackedRows& own = packed_rows_[static_cast<size_t>(worker)];
   std::byte* to = own.memory.bytes(static_cast<size_t>(call.packed_block));
-  if (own.call != linears_) pack_block(kernels, call, 0, to);
+  if (own.call != linears_) pack_block(kernels, call, 0, worker, to);
   own.call = linears_;
   call.packed = to;
 }
@@ -106,18 +132,27 @@ bool CpuOps::keeps_rows(const PackedWeight& weight, int32_t blocks) const {
   return pool_.size() > 1 && blocks >= pool_.size() && weight.panels() * weight.panel_bytes() <= kReadByAll;
 }
 
-LinearCall CpuOps::begin_linear(const PackedWeight& weight, Tensor x) {
+LinearCall CpuOps::begin_linear(const PackedWeight& weight, Input in) {
+  const Tensor x = in.x;
   ASHLAR_CHECK_EQ(x.cols, weight.k());
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   LinearCall call = whole_call(weight, kernels, x, {});
   if (call.blocks >= pool_.size()) call.blocks = static_cast<int32_t>(round_up(call.blocks, pool_.size()));
   call.packed_block = x.rows == 0 ? 0 : packed_block_bytes(kernels, call);
+  call.norm = in.norm;
+  call.eps = in.eps;
+  if (in.norm != nullptr && call.packed_block == 0) {
+    const Tensor normed = {normed_.floats(int64_t{x.rows} * x.cols), x.rows, x.cols, x.cols};
+    rms_norm(x, in.norm, in.eps, normed);
+    call.x = normed.data;
+    call.x_stride = normed.stride;
+  }
   return call;
 }
 
 template <class Body>
-void CpuOps::for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together) {
-  LinearCall call = begin_linear(weight, x);
+void CpuOps::for_pieces(const PackedWeight& weight, Input in, const Body& body, int32_t together) {
+  LinearCall call = begin_linear(weight, in);
   pack_rows(kernels_of(kernels_, weight), call);
   for_pieces(weight, call, body, together);
 }
@@ -168,37 +203,37 @@ void CpuOps::multiply(const PackedWeight& weight, const LinearCall& call, Store 
       });
 }
 
-void CpuOps::linear(const Weight& weight, Tensor x, Store store, Tensor out) {
+void CpuOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
   const PackedWeight& w = as_packed(weight);
-  LinearCall call = begin_linear(w, x);
+  LinearCall call = begin_linear(w, in);
   pack_rows(kernels_of(kernels_, w), call);
   multiply(w, call, store, out);
 }
 
-void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) {
+void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
   const PackedWeight& w = as_packed(gate_up);
   const PackedWeight& d = as_packed(down);
   ASHLAR_CHECK(w.gated() && !d.quantised());
   ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
-  LinearCall next = begin_linear(d, {nullptr, x.rows, d.k(), d.k()});
+  LinearCall next = begin_linear(d, Tensor{nullptr, in.x.rows, d.k(), d.k()});
   // Both products then cut their rows into the same blocks.
   const bool packs = kernels_.silu_pack != nullptr && w.dtype() == DType::kBF16 && d.dtype() == DType::kBF16;
   if (packs) {
     next.packed = activations_.bytes(static_cast<size_t>(next.packed_block * next.blocks));
   } else {
-    next.x = activations_.floats(int64_t{d.k()} * x.rows);
+    next.x = activations_.floats(int64_t{d.k()} * in.x.rows);
   }
-  gate(w, x, next);
+  gate(w, in, next);
   if (!packs) pack_rows(kernels_of(kernels_, d), next);
   multiply(d, next, Store::kAdd, out);
 }
 
-void CpuOps::gate(const PackedWeight& gate_up, Tensor x, const LinearCall& next) {
-  const int64_t floats = int64_t{kPanelColumns} * x.rows + kApart;  // a panel's products, which stay in L1
+void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next) {
+  const int64_t floats = int64_t{kPanelColumns} * in.x.rows + kApart;  // a panel's products, which stay in L1
   float* products = products_.floats(floats * pool_.size());
   const Panels all(gate_up, kernels_of(kernels_, gate_up), gate_up.panels() * kPanelColumns);
   const int64_t panel_packed = next.packed == nullptr ? 0 : kernels_.bf16.packed_bytes(kGateColumns);
-  for_pieces(gate_up, x, [=, &kernels = kernels_](LinearCall part, int32_t panel, int32_t worker) {
+  for_pieces(gate_up, in, [=, &kernels = kernels_](LinearCall part, int32_t panel, int32_t worker) {
     const int32_t last = panel + part.panels;
     part.out = products + worker * floats;
     part.out_stride = kPanelColumns;

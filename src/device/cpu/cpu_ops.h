@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -43,10 +44,10 @@ class CpuOps final : public Ops {
 
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
-  void linear(const Weight& weight, Tensor x, Store store, Tensor out) override;
+  void linear(const Weight& weight, Input in, Store store, Tensor out) override;
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
-  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override;
+  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
@@ -65,6 +66,7 @@ class CpuOps final : public Ops {
   /// Rows of one linear in the form its kernel wants, and which call they belong to. A cache line of its own each.
   struct alignas(64) PackedRows {
     Scratch memory;
+    Scratch normed;  // what one block of rows is packed from
     uint64_t call = 0;
   };
 
@@ -74,7 +76,7 @@ class CpuOps final : public Ops {
     int32_t column;
   };
 
-  /// fn(row) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
+  /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
   /// Whether a linear is cut by rows first, so that what a worker computed of its rows stays in its core's cache from
@@ -85,20 +87,23 @@ class CpuOps final : public Ops {
   /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its
   /// stride and add are for the body to fill in. Pieces begin at multiples of `together` panels.
   template <class Body>
-  void for_pieces(const PackedWeight& weight, Tensor x, const Body& body, int32_t together = 1);
+  void for_pieces(const PackedWeight& weight, Input in, const Body& body, int32_t together = 1);
   /// The same for a call of begin_linear whose rows are packed, if its kernel wants that.
   template <class Body>
   void for_pieces(const PackedWeight& weight, LinearCall call, const Body& body, int32_t together = 1);
   /// The product of all rows and panels. How rows are cut into blocks depends on their number and the kernel alone.
-  LinearCall begin_linear(const PackedWeight& weight, Tensor x);
+  LinearCall begin_linear(const PackedWeight& weight, Input in);
   /// The first half of gated_mlp: activations to where the second half reads its rows, packed or not.
-  void gate(const PackedWeight& gate_up, Tensor x, const LinearCall& next);
+  void gate(const PackedWeight& gate_up, Input in, const LinearCall& next);
   /// out (=|+=) product of a call of begin_linear.
   void multiply(const PackedWeight& weight, const LinearCall& call, Store store, Tensor out);
   /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
   /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
+  /// Has every worker's PackedRows take a block of this call: in a loop nothing may throw.
+  void make_room(const LinearKernels& kernels, const LinearCall& call);
   void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
+  void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, int32_t worker, std::byte* to);
 
   /// out[copies of expert e] = x[copies of e] times weights[e], for all groups of expert_plan_.
   void grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Tensor x, Tensor out);
@@ -109,12 +114,15 @@ class CpuOps final : public Ops {
   Arena arena_;
   // Grow on demand and are kept: after the first call of a shape nothing allocates.
   std::vector<PackedRows> packed_rows_;  ///< of each worker
+  int64_t packed_room_ = 0;              ///< bytes of packed_rows_[i].memory at least
+  int64_t normed_room_ = 0;              ///< floats of packed_rows_[i].normed
   uint64_t linears_ = 0;
   AttentionPlan plan_;
   Scratch attention_scratch_;
   Scratch states_;
   Scratch products_;            ///< of each worker: products that are used up where they arise
   Scratch activations_;         ///< of a gated MLP, all rows
+  Scratch normed_;              ///< rows of a product that takes them unpacked
   Scratch highest_;             ///< of each worker: the Highest of each row
   std::vector<RowFold> folds_;  ///< of each row: those of its tiles
   ExpertPlan expert_plan_;
@@ -123,15 +131,22 @@ class CpuOps final : public Ops {
 
 template <class Fn>
 void CpuOps::for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn) {
+  const auto call = [&fn](int32_t row, [[maybe_unused]] int32_t worker) {
+    if constexpr (std::is_invocable_v<Fn, int32_t, int32_t>) {
+      fn(row, worker);
+    } else {
+      fn(row);
+    }
+  };
   const int64_t cost = rows * cost_per_row;
   if (cost < kWorthSharing || pool_.size() == 1) {
-    for (int32_t r = 0; r < rows; ++r) fn(r);
+    for (int32_t r = 0; r < rows; ++r) call(r, 0);
     return;
   }
   const int64_t pieces = std::clamp<int64_t>(2 * cost / kWorthSharing, 2, int64_t{4} * pool_.size());
   const auto chunk = static_cast<int32_t>((rows + pieces - 1) / pieces);
-  pool_.run((rows + chunk - 1) / chunk, [&](int32_t item, int32_t) {
-    for (int32_t r = item * chunk; r < std::min(rows, (item + 1) * chunk); ++r) fn(r);
+  pool_.run((rows + chunk - 1) / chunk, [&](int32_t item, int32_t worker) {
+    for (int32_t r = item * chunk; r < std::min(rows, (item + 1) * chunk); ++r) call(r, worker);
   });
 }
 

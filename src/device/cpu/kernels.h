@@ -59,6 +59,8 @@ struct LinearCall {
   int32_t last_block = 0;
   const float* x = nullptr;  ///< [rows, k]
   int64_t x_stride = 0;
+  const float* norm = nullptr;  ///< packing applies the rms_norm of this weight and eps; kernels see normed rows
+  float eps = 0;
   const std::byte* packed = nullptr;  ///< blocks as LinearKernels::pack left them, or null
   int64_t packed_block = 0;           ///< bytes from one packed block to the next
   float* out = nullptr;               ///< row 0, first column

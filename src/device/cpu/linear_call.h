@@ -53,11 +53,6 @@ inline int64_t packed_block_bytes(const LinearKernels& kernels, const LinearCall
   return round_up(kernels.packed_bytes(call.k), kPackedAlignment);
 }
 
-inline void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, std::byte* to) {
-  const int32_t row = call.block_row(block);
-  kernels.pack(call.x + row * call.x_stride, call.x_stride, call.block_row(block + 1) - row, call.k, to);
-}
-
 /// Rough nanoseconds of one thread: the stream of weights at 20 GB/s, or the products at 50 per nanosecond.
 inline int64_t linear_cost(const PackedWeight& weight, int64_t rows) {
   const int64_t stream = weight.panels() * weight.panel_bytes() / 20;

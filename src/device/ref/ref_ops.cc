@@ -111,13 +111,19 @@ class RefOps final : public Ops {
     for (int32_t r = 0; r < x.rows; ++r) ref::rms_norm(x.row(r), weight, x.cols, eps, out.row(r));
   }
 
-  void linear(const Weight& weight, Tensor x, Store store, Tensor out) override {
+  void linear(const Weight& weight, Input in, Store store, Tensor out) override {
     const RefWeight& w = as_ref(weight);
-    ASHLAR_CHECK_EQ(x.cols, w.k());
+    ASHLAR_CHECK_EQ(in.x.cols, w.k());
     ASHLAR_CHECK_EQ(out.cols, w.n());
-    for (int32_t r = 0; r < x.rows; ++r) {
+    std::vector<float> normed(in.norm == nullptr ? 0 : static_cast<size_t>(w.k()));
+    for (int32_t r = 0; r < in.x.rows; ++r) {
+      const float* x = in.x.row(r);
+      if (in.norm != nullptr) {
+        ref::rms_norm(x, in.norm, w.k(), in.eps, normed.data());
+        x = normed.data();
+      }
       for (int32_t n = 0; n < w.n(); ++n) {
-        float sum = ref::dot(x.row(r), w.row(n), w.k());
+        float sum = ref::dot(x, w.row(n), w.k());
         if (!w.bias().empty()) sum += w.bias()[n];
         float& to = out.row(r)[n];
         to = store == Store::kAdd ? to + sum : sum;
@@ -128,7 +134,7 @@ class RefOps final : public Ops {
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
     std::vector<float> row(static_cast<size_t>(weight.n()));
     for (int32_t r = 0; r < x.rows; ++r) {
-      linear(weight, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
+      linear(weight, Tensor{x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
       ids[r] = 0;
       float highest = -std::numeric_limits<float>::infinity();
       for (int32_t i = 0; i < weight.n(); ++i) {
@@ -142,21 +148,23 @@ class RefOps final : public Ops {
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
     std::vector<float> row(static_cast<size_t>(weight.n()));
     for (int32_t r = 0; r < x.rows; ++r) {
-      linear(weight, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
+      linear(weight, Tensor{x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
       if (without >= 0) row[static_cast<size_t>(without)] = -std::numeric_limits<float>::infinity();
       out[r] = row_statistics(row.data(), weight.n());
     }
   }
 
-  void gated_mlp(const Weight& gate_up, const Weight& down, Tensor x, Tensor out) override {
+  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
+    const Tensor x = in.x;
     const int32_t width = down.k();
     ASHLAR_CHECK_EQ(2 * width, gate_up.n());
     std::vector<float> row(static_cast<size_t>(gate_up.n()));
     for (int32_t r = 0; r < x.rows; ++r) {
-      linear(gate_up, {x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, gate_up.n(), gate_up.n()});
+      linear(gate_up, {{x.row(r), 1, x.cols, x.stride}, in.norm, in.eps}, Store::kOverwrite,
+             {row.data(), 1, gate_up.n(), gate_up.n()});
       const float* up = row.data() + width;
       for (int32_t i = 0; i < width; ++i) row[i] = row[i] / (1.0F + std::exp(-row[i])) * up[i];
-      linear(down, {row.data(), 1, width, width}, Store::kAdd, {out.row(r), 1, out.cols, out.stride});
+      linear(down, Tensor{row.data(), 1, width, width}, Store::kAdd, {out.row(r), 1, out.cols, out.stride});
     }
   }
 
@@ -175,7 +183,7 @@ class RefOps final : public Ops {
         const int32_t expert = routes.experts_of(r)[j];
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
         std::fill(floats.begin(), floats.end(), 0.0F);
-        gated_mlp(*experts.gate_up[expert], *experts.down[expert], {x.row(r), 1, x.cols, x.stride}, answer);
+        gated_mlp(*experts.gate_up[expert], *experts.down[expert], Tensor{x.row(r), 1, x.cols, x.stride}, answer);
         for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
       }
     }
