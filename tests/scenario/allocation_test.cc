@@ -242,5 +242,41 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   EXPECT_GT(total, 100);
 }
 
+// What a device grows for a new shape, it grows before its workers begin: a loop cannot throw.
+TEST(OutOfMemory, InAProductReachesTheCaller) {
+  constexpr int32_t kColumns = 2048;
+  constexpr int32_t kDepth = 256;
+  constexpr int32_t kRows = 40;
+  const std::vector<uint16_t> values(static_cast<size_t>(2) * kColumns * kDepth, 0x3C00);
+  const HostTensor gate = {"gate", DType::kBF16, values.data(), kColumns, kDepth};
+  const HostTensor down = {"down", DType::kBF16, values.data(), kDepth, kColumns};
+  std::vector<float> in(static_cast<size_t>(kRows) * kDepth, 1.0F);
+  std::vector<float> out(static_cast<size_t>(kRows) * kColumns);
+  const std::vector<float> norm(kDepth, 1.0F);
+  for (const int32_t rows : {1, 16, kRows}) {
+    for (int64_t n = 0; n < 12; ++n) {
+      const auto ops = make_device("cpu", {.threads = 4, .isa = {}});
+      const auto gate_up = ops->pack_gated(gate, gate, {});
+      const auto back = ops->pack({&down, 1}, {});
+      const auto wide = ops->pack({&gate, 1}, {});
+      const Tensor x = {in.data(), rows, kDepth, kDepth};
+      const auto run = [&] {
+        ops->linear(*wide, {x, norm.data(), 1e-6F}, Store::kOverwrite, {out.data(), rows, kColumns, kColumns});
+        std::fill(in.begin(), in.end(), 1.0F);
+        ops->gated_mlp(*gate_up, *back, {x, norm.data(), 1e-6F}, x);
+      };
+      fail_at.store(allocations.load() + n);
+      try {
+        run();
+      } catch (const std::bad_alloc&) {
+      }
+      fail_at.store(-1);
+      run();
+      const float normed = out[0];
+      EXPECT_NEAR(normed, 2.0F, 1e-2F) << rows << " rows, allocation " << n;  // 256 x 1 x 2^-7
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing

@@ -91,6 +91,7 @@ void CpuOps::make_room(const LinearKernels& kernels, const LinearCall& call) {
     own.memory.bytes(static_cast<size_t>(call.packed_block));
     own.normed.floats(normed);
   }
+  normed_.floats(normed);  // where fewer rows go, which are not packed
   packed_room_ = std::max(packed_room_, call.packed_block);
   normed_room_ = std::max(normed_room_, normed);
 }
