@@ -49,7 +49,8 @@ void inspect(InspectOptions& options) {
   } else {
     const ModelChoice choice = locate_models(options.session.model, options.session.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.session.device, options.session.device_options);
-    report = inspect_model(*ops, choice.model, choice.drafter);
+    report =
+        inspect_model(*ops, choice.model, choice.drafter, options.session.dflash, options.session.engine.max_sequences);
     const bool usable =
         choice.drafter && report["drafter"]["fits"].get<bool>() && !report["tokenizer"].contains("problem");
     if (usable && options.session.self_test) add_self_test(report, options.session);

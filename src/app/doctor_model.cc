@@ -77,14 +77,16 @@ std::vector<Finding> check_model(const SessionOptions& given) {
   try {
     const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
-    const Json facts = inspect_model(*ops, choice.model, choice.drafter);
+    const Json facts = inspect_model(*ops, choice.model, choice.drafter, options.dflash, options.engine.max_sequences);
     int64_t weights = facts["weights"]["bytes"].get<int64_t>();
     const bool fits = choice.drafter && facts["drafter"]["fits"].get<bool>();
     if (fits) weights += facts["drafter"]["weights"]["bytes"].get<int64_t>();
     const int64_t context = facts["context"].get<int64_t>();
     const int64_t positions = options.max_context > 0 ? std::min<int64_t>(options.max_context, context) : context;
     const int64_t pages = (positions + kPageTokens - 1) / kPageTokens;
-    out.push_back(check_memory(weights, pages * facts["memory"]["page_bytes"].get<int64_t>(), available_memory()));
+    const int64_t cache =
+        pages * facts["memory"]["page_bytes"].get<int64_t>() + facts["memory"]["drafter_window_bytes"].get<int64_t>();
+    out.push_back(check_memory(weights, cache, available_memory()));
     if (choice.drafter && !fits) {
       out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),
                      "name the drafter of this model with --drafter, or none"});

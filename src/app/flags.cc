@@ -33,7 +33,9 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->type_name("N")
       ->check(CLI::Range(2, kMaxWidth))
       ->group(kDrafterGroup);
-  command.add_option("--draft-window", options.dflash.window, "The drafter sees the newest N tokens only (0: all)")
+  command
+      .add_option("--draft-window", options.dflash.window,
+                  "The drafter sees and keeps the newest N tokens only (0: all)")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str()

@@ -127,7 +127,8 @@ Json inspect_drafter(const std::filesystem::path& folder) {
 }
 
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
-                   const std::optional<std::filesystem::path>& drafter) {
+                   const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
+                   int32_t sequences) {
   const ModelConfig config = read_model_config(model);
   Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
   report.update(stack_facts(config.stack));
@@ -158,11 +159,13 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
       report["drafter"]["problem"] = error.what();
     }
   }
-  const MemoryPlan plan = plan_memory(ops, config.stack, fitting ? &fitting->stack : nullptr);
+  const MemoryPlan plan = plan_memory(ops, config.stack, fitting ? &fitting->stack : nullptr,
+                                      fitting ? drafter_frames(*fitting, drafting, sequences) : 0);
   report["memory"] = {{"device", ops.name()},
                       {"instruction_set", ops.isa()},
                       {"kv_bytes_per_token", plan.target_bytes_per_token},
                       {"drafter_kv_bytes_per_token", plan.drafter_bytes_per_token},
+                      {"drafter_window_bytes", plan.drafter_frame_bytes},
                       {"page_tokens", kPageTokens},
                       {"page_bytes", plan.bytes_per_page},
                       {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},

@@ -6,16 +6,19 @@
 #include <string>
 
 #include "app/drafter_check.h"
+#include "decode/dflash.h"
 #include "device/ops.h"
 #include "io/json.h"
 
 namespace ashlar {
 
-/// Facts of a model folder, and of a drafter's if there is one, with what the KV cache needs on `ops`. Throws Error if
+/// Facts of a model folder, and of a drafter's if there is one, with what the KV cache needs on `ops`; where `drafting`
+/// has a window, for so many sequences at once. Throws Error if
 /// the model's configuration or weights cannot be read; what is wrong with the drafter or the tokenizer stands in the
 /// report.
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
-                   const std::optional<std::filesystem::path>& drafter);
+                   const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
+                   int32_t sequences);
 
 /// Facts of a drafter folder alone.
 Json inspect_drafter(const std::filesystem::path& drafter);

@@ -96,15 +96,17 @@ std::string diffusion_row(const Json& facts) {
 
 std::string memory_rows(const Json& report) {
   const Json& memory = report["memory"];
-  const bool drafter = memory["drafter_kv_bytes_per_token"] != 0;
+  const bool window = memory["drafter_window_bytes"] != 0;
+  const bool drafter = window || memory["drafter_kv_bytes_per_token"] != 0;
   std::string text =
       "memory on " + memory["device"].get<std::string>() + " (" + memory["instruction_set"].get<std::string>() + ")\n";
   text += row("weights",
               format_bytes(report["weights"]["bytes"]) +
                   (drafter ? " + " + format_bytes(report["drafter"]["weights"]["bytes"]) + " for the drafter" : ""));
-  text +=
-      row("KV cache", grouped(memory["kv_bytes_per_token"]) + " bytes a token" +
-                          (drafter ? " + " + grouped(memory["drafter_kv_bytes_per_token"]) + " for the drafter" : ""));
+  std::string of_drafter = window    ? ", at most " + format_bytes(memory["drafter_window_bytes"]) + " for the drafter"
+                           : drafter ? " + " + grouped(memory["drafter_kv_bytes_per_token"]) + " for the drafter"
+                                     : "";
+  text += row("KV cache", grouped(memory["kv_bytes_per_token"]) + " bytes a token" + of_drafter);
   text += row("", whole(memory["page_tokens"]) + " tokens a page of " + format_bytes(memory["page_bytes"]));
   text += row("full context", whole(report["context"]) + " tokens: " + whole(memory["full_context_pages"]) +
                                   " pages, " + format_bytes(memory["full_context_bytes"]));

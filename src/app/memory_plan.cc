@@ -27,12 +27,21 @@ std::string scaled(double value, double step, const char* const* units, int n_un
 
 }  // namespace
 
-int64_t MemoryPlan::bytes_of(int64_t tokens) const { return (tokens + kPageTokens - 1) / kPageTokens * bytes_per_page; }
+int64_t MemoryPlan::bytes_of(int64_t tokens) const { return layout.bytes_of((tokens + kPageTokens - 1) / kPageTokens); }
 
-MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter) {
+MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter, int64_t drafter_frames) {
   const int64_t target_page = page_bytes(ops, target);
   const int64_t drafter_page = drafter != nullptr ? page_bytes(ops, *drafter) : 0;
-  return {target_page / kPageTokens, drafter_page / kPageTokens, target_page + drafter_page};
+  const int64_t growing_page = drafter_frames > 0 ? 0 : drafter_page;
+  MemoryPlan plan = {target_page / kPageTokens,
+                     growing_page / kPageTokens,
+                     target_page + growing_page,
+                     drafter_frames * drafter_page,
+                     {}};
+  plan.layout.add_plane("target", target_page);
+  plan.layout.limit_pages(drafter_frames);
+  plan.layout.add_plane("drafter", drafter_page);
+  return plan;
 }
 
 int64_t available_memory() {

@@ -6,18 +6,23 @@
 #include <string>
 
 #include "device/ops.h"
+#include "kv/layout.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {
 
 struct MemoryPlan {
   int64_t target_bytes_per_token = 0;   ///< KV of all layers of the target
-  int64_t drafter_bytes_per_token = 0;  ///< and of the drafter
+  int64_t drafter_bytes_per_token = 0;  ///< and of the drafter; 0 if it has frames
   int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
+  int64_t drafter_frame_bytes = 0;      ///< of all of the drafter's frames, however long the context
+  KvLayout layout;
   int64_t bytes_of(int64_t tokens) const;
 };
 
-MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter);
+/// `drafter_frames`: pages that the drafter has where it looks at a window only; 0: as many as the target.
+MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
+                       int64_t drafter_frames = 0);
 
 /// Memory that can be had without swapping, in bytes; 0 if unknown.
 int64_t available_memory();

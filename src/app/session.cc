@@ -44,7 +44,9 @@ void Session::limit_memory(const ModelConfig& config) {
   if (options_.engine.kv_bytes > 0 || options_.engine.kv_pages > 0 || available == 0) return;
   std::optional<DflashConfig> drafter;
   if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
-  const MemoryPlan plan = plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr);
+  const MemoryPlan plan =
+      plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr,
+                  drafter ? drafter_frames(*drafter, options_.dflash, options_.engine.max_sequences) : 0);
   const int64_t budget = available / 2;
   const int64_t positions =
       options_.max_context > 0 ? std::min(options_.max_context, config.max_positions) : config.max_positions;
@@ -52,7 +54,7 @@ void Session::limit_memory(const ModelConfig& config) {
   if (plan.bytes_of(wanted) <= budget) return;
   options_.engine.kv_bytes = budget;
   if (plan.bytes_of(positions + kPageTokens) <= budget || options_.max_context > 0) return;
-  options_.max_context = static_cast<int32_t>(std::max<int64_t>(1, budget / plan.bytes_per_page - 1) * kPageTokens);
+  options_.max_context = static_cast<int32_t>(std::max<int64_t>(1, plan.layout.pages_within(budget) - 1) * kPageTokens);
   notes_.push_back("the context is limited to " + std::to_string(options_.max_context) + " of " +
                    std::to_string(positions) + " tokens: the cache of a full one is " +
                    format_bytes(plan.bytes_of(positions)) + " and " + format_bytes(available) +

@@ -14,9 +14,12 @@ ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer)
 
 std::string ChainDecoder::name() const { return proposer_ ? proposer_->name() : "autoregressive"; }
 
-void ChainDecoder::register_planes(KvLayout& layout) {
+void ChainDecoder::register_planes(KvLayout& layout, const StepLimits& limits) {
   model_.register_planes(layout);
-  if (proposer_) proposer_->register_planes(layout);
+  if (!proposer_) return;
+  layout.limit_pages(DraftContext::frames(proposer_->window(), max_width(), limits.max_slots));
+  proposer_->register_planes(layout);
+  layout.limit_pages(0);
 }
 
 void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
@@ -32,7 +35,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
   if (!proposer_) return;
-  context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages());
+  context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
   proposer_->start(limits, kv);
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
   if (proposer_->adapts_width()) calibrate();
@@ -55,7 +58,7 @@ void ChainDecoder::calibrate() {
   std::vector<int32_t> pages(kv_->pages());
   std::iota(pages.begin(), pages.end(), 0);
   const auto time_pass = [&](int32_t rows, bool draft) { return this->time_pass(pages.data(), rows, draft); };
-  context_->absorb(pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
+  context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
   context_->flush();
   const int64_t begin = now_ns();
   for (int32_t rows = 1; rows <= most; rows *= 2) {
@@ -91,12 +94,13 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
   ChainSpan span;
   span.width = rows;
   span.pages = pages;
+  if (draft) span.pages = context_->table(0, pages, 0, rows);
   const int64_t begin = now_ns();
   if (draft) {
     proposer_->propose({&span, 1}, slots);
   } else {
     batch_->clear();
-    batch_->begin_sequence(span.pages);
+    batch_->begin_sequence(pages);
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(0, r, rows);
       batch_->want_output();
@@ -124,6 +128,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const int64_t begin = now_ns();
   collect_chains(plan, slots);
   if (proposer_) {
+    context_->begin_step();
     catch_up();
     proposer_->propose(chains_, slots);
     force_drafts(plan, slots);
@@ -209,7 +214,7 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
     if (work.chain >= 0) {
       const ChainSpan& chain = chains_[work.chain];
       work.n_rows = work.n_outputs = chain.width;
-      batch_->begin_sequence(chain.pages);
+      batch_->begin_sequence(span.pages);
       for (int32_t r = 0; r < chain.width; ++r) {
         batch_->add_row(chain.ids[r], chain.start + r, chain.start + chain.width);
         batch_->want_output();
@@ -310,6 +315,8 @@ void ChainDecoder::catch_up() {
     if (chain.width < 2) continue;
     context_->catch_up(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
+    // From here on the proposer's; the target's forward takes its table from the plan.
+    chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin, chain.start + chain.width);
   }
   context_->flush();
 }
@@ -329,7 +336,7 @@ void ChainDecoder::absorb(const StepPlan& plan) {
     const bool drafts = work.chain < 0 || chains_[work.chain].width > 1;
     if (drafts) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
-      context_->absorb(span.pages, work.first_row, position, work.committed);
+      context_->absorb(span.slot, span.pages, work.first_row, position, work.committed);
     } else if (policy_->hopeful()) {
       context_->keep(span.slot, span.pages, work.first_row, position);
     } else {

@@ -24,7 +24,7 @@ class ChainDecoder final : public Decoder {
   int32_t max_width() const override { return proposer_ ? proposer_->max_width() : 1; }
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
-  void register_planes(KvLayout& layout) override;
+  void register_planes(KvLayout& layout, const StepLimits& limits) override;
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;

@@ -76,7 +76,8 @@ class Decoder {
   /// Longest sequence in tokens.
   virtual int32_t max_positions() const = 0;
 
-  virtual void register_planes(KvLayout& layout) = 0;
+  /// `limits` are those of start().
+  virtual void register_planes(KvLayout& layout, const StepLimits& limits) = 0;
   /// Allocates everything a step needs. Called once, after register_planes; `kv` outlives the decoder.
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
 

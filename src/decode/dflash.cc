@@ -6,14 +6,25 @@
 #include <utility>
 
 #include "base/error.h"
+#include "decode/draft_context.h"
 #include "decode/noise.h"
 
 namespace ashlar {
+namespace {
+
+int32_t widest_block(const DflashConfig& config) { return std::min(config.max_width(), kMaxWidth); }
+
+}  // namespace
+
+int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
+  const int32_t width = options.width == 0 ? widest_block(config) : options.width;
+  return DraftContext::frames(options.window, width, sequences);
+}
 
 DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options)
     : drafter_(std::move(drafter)), ops_(ops), options_(options), adapts_(options.width == 0) {
   const DflashConfig& config = drafter_->config();
-  const int32_t widest = std::min(config.max_width(), kMaxWidth);
+  const int32_t widest = widest_block(config);
   const auto fail = [&](const std::string& what) { throw Error("drafter", config.folder.string() + ": " + what); };
   if (options_.width == 0) options_.width = widest;
   if (options_.width < 2 || options_.width > widest) {
@@ -75,9 +86,7 @@ void DflashProposer::fill_batch() {
     block.n_outputs = 0;
     if (block.reveal == 0) continue;
     const ChainSpan& span = *block.span;
-    // A window starts on a page border, so that whole pages fall out of use.
-    const int32_t oldest = options_.window > 0 ? std::max(0, span.start - options_.window) : 0;
-    batch_->begin_sequence(span.pages, std::max(oldest / kPageTokens * kPageTokens, span.context_begin));
+    batch_->begin_sequence(span.pages, span.context_begin);
     const int32_t rows = from_anchor ? span.width - 1 : span.width;
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(span.ids[r], span.start + r, span.start + rows);

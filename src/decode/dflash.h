@@ -19,6 +19,9 @@ struct DflashOptions {
   DenoiseSchedule schedule = DenoiseSchedule::kCosine;
 };
 
+/// Frames of such a drafter's planes while so many sequences run; 0: as many as the cache has pages.
+int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
+
 class DflashProposer final : public Proposer {
  public:
   /// Throws Error("drafter", ...) if options do not fit the drafter.
@@ -29,6 +32,7 @@ class DflashProposer final : public Proposer {
   bool adapts_width() const override { return adapts_; }
   std::span<const Tap> taps() const override { return drafter_->taps(); }
   int32_t tap_width() const override { return drafter_->tap_width(); }
+  int32_t window() const override { return options_.window; }
   void register_planes(KvLayout& layout) override { drafter_->register_planes(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, const Slot& state) override;

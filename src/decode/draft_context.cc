@@ -4,26 +4,74 @@
 
 namespace ashlar {
 
-DraftContext::DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages)
+DraftContext::DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages, int32_t max_positions)
     : ops_(ops),
       proposer_(proposer),
       max_rows_(limits.max_rows),
       batch_(limits.max_rows, 2 * limits.max_spans),
       backlogs_(static_cast<size_t>(limits.max_slots)),
-      known_(static_cast<size_t>(pages)) {
+      known_(static_cast<size_t>(pages)),
+      window_(proposer.window()) {
   const int32_t width = proposer.tap_width();
   const int32_t rows = max_rows_ + limits.max_slots * kPageTokens;
   storage_ = ops.allocate(sizeof(float) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
   all_ = {reinterpret_cast<float*>(storage_->data()), rows, width, width};
   compact_ = {all_.row(rows), max_rows_, width, width};
   sources_.reserve(static_cast<size_t>(max_rows_));
+  if (window_ == 0) return;
+  const int64_t most = frames(window_, proposer.max_width(), limits.max_slots);
+  frames_ = std::make_unique<PageFrames>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
+  table_size_ = (max_positions + kPageTokens - 1) / kPageTokens;
+  tables_.resize(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(table_size_));
 }
 
-void DraftContext::absorb(const int32_t* pages, int32_t row, int32_t position, int32_t n) {
+// A step touches a sequence's positions from the window's first page to the last row of its block. So many pages for
+// every slot are enough to never take a frame that the step needs. Twice as many, and what the last step needed
+// outlives this one too: a sequence that drafts in every step never loses its window, however prompts stream through.
+// The same half is what prefixes of ended sequences are restored from.
+int64_t DraftContext::frames(int32_t window, int32_t width, int32_t slots) {
+  if (window == 0) return 0;
+  // Of `window + width` positions that begin anywhere in a page.
+  const int64_t pages = (int64_t{window} + width + kPageTokens - 2) / kPageTokens + 1;
+  return 2 * pages * slots;
+}
+
+void DraftContext::begin_step() {
+  if (!frames_) return;
+  frames_->begin_step();
+  batch_.clear();  // of a step that threw: its frames may be others' soon
+  sources_.clear();
+}
+
+// Whole pages fall out of use, so a window begins on a page border.
+int32_t DraftContext::window_begin(int32_t end) const {
+  return window_ > 0 ? std::max(0, end - window_) / kPageTokens * kPageTokens : 0;
+}
+
+const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end) {
+  if (!frames_) return pages;
+  ASHLAR_CHECK_LE(end, table_size_ * kPageTokens);
+  int32_t* table = &tables_[static_cast<size_t>(slot) * static_cast<size_t>(table_size_)];
+  for (int32_t p = begin / kPageTokens; p * kPageTokens < end; ++p) {
+    const PageFrames::Claim claim = frames_->claim(pages[p]);
+    table[p] = claim.frame;
+    if (claim.evicted != PageFrames::kNone) forget(&claim.evicted, 0, 1);
+  }
+  return table;
+}
+
+void DraftContext::absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n) {
+  if (const int32_t out = window_begin(position + n) - position; out > 0) {
+    forget(pages, position, out);
+    row += out;
+    position += out;
+    n -= out;
+  }
+  const int32_t* translated = table(slot, pages, position, position + n);
   while (n > 0) {
     if (batch_.n() == max_rows_) flush();
     const int32_t now = std::min(n, max_rows_ - batch_.n());
-    batch_.begin_sequence(pages);
+    batch_.begin_sequence(translated);
     for (int32_t r = 0; r < now; ++r) {
       batch_.add_row(0, position + r, 0);
       sources_.push_back(row + r);
@@ -50,7 +98,11 @@ void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t
 
 void DraftContext::skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n) {
   backlogs_[static_cast<size_t>(slot)] = {};
-  skipped_ = true;
+  forget(pages, position, n);
+}
+
+void DraftContext::forget(const int32_t* pages, int32_t position, int32_t n) {
+  forgotten_ = true;
   for (int32_t p = position / kPageTokens; p <= (position + n - 1) / kPageTokens; ++p) {
     known_[static_cast<size_t>(pages[p])] = 0;
   }
@@ -59,7 +111,7 @@ void DraftContext::skip(int32_t slot, const int32_t* pages, int32_t position, in
 void DraftContext::catch_up(int32_t slot, const int32_t* pages) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
   if (backlog.n == 0) return;
-  absorb(pages, backlog_row(slot), backlog.position, backlog.n);
+  absorb(slot, pages, backlog_row(slot), backlog.position, backlog.n);
   backlog = {};
 }
 
@@ -79,12 +131,13 @@ void DraftContext::flush() {
 }
 
 int32_t DraftContext::begin(const int32_t* pages, int32_t position) const {
-  if (!skipped_ || position == 0) return 0;
-  for (int32_t p = (position - 1) / kPageTokens; p >= 0; --p) {
+  const int32_t first = window_begin(position);
+  if (!forgotten_ || position == 0) return first;
+  for (int32_t p = (position - 1) / kPageTokens; p >= first / kPageTokens; --p) {
     const int32_t needed = std::min(kPageTokens, position - p * kPageTokens);
     if (known_[static_cast<size_t>(pages[p])] < needed) return std::min((p + 1) * kPageTokens, position);
   }
-  return 0;
+  return first;
 }
 
 }  // namespace ashlar

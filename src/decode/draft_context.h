@@ -5,20 +5,31 @@
 // tap rows in a backlog instead: they are absorbed together when it drafts again or when a page is full, so that whole
 // pages always hold the drafter's part too. Where nobody expects to draft, rows may be skipped; the drafter then sees
 // only what lies behind the last page that lacks some.
+//
+// A proposer with a window has planes of fewer pages than the cache: frames, which go to the pages that drafts looked
+// at or rows were absorbed into most recently. A page that loses its frame lacks all of its rows.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "decode/proposer.h"
+#include "kv/page_frames.h"
 #include "model/row_batch.h"
 
 namespace ashlar {
 
 class DraftContext {
  public:
-  /// `proposer` outlives this. `pages`: of the cache.
-  DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages);
+  /// `proposer` outlives this. `pages`: of the cache. `max_positions`: of a sequence.
+  DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages, int32_t max_positions);
+
+  /// Frames that sequences in `slots` slots need if drafts look at the newest `window` tokens and reach `width` rows
+  /// further; 0: no window, a frame for every page.
+  static int64_t frames(int32_t window, int32_t width, int32_t slots);
+
+  /// To be called before anything else of a step: frames that the last step needed may now be taken.
+  void begin_step();
 
   /// Where the target's forward leaves its taps: [max_rows, tap_width].
   Tensor taps() const { return all_.narrow(max_rows_); }
@@ -27,7 +38,8 @@ class DraftContext {
   void admit(int32_t slot) { backlogs_[slot] = {}; }
 
   /// Has `n` rows of taps(), from `row`, absorbed with the next flush. They stand at `position`, `position` + 1, ...
-  void absorb(const int32_t* pages, int32_t row, int32_t position, int32_t n);
+  /// Those that lie outside of the window from now on are left out: only a prefix hit could have a use for them.
+  void absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n);
   /// Puts one row into the slot's backlog.
   void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position);
   /// Leaves `n` positions out for good, with the slot's backlog.
@@ -37,14 +49,19 @@ class DraftContext {
   /// Absorbs what was asked for, in one call to the proposer where it fits.
   void flush();
 
-  /// The first position from which the drafter knows every one up to `position`.
+  /// The first position of the window from which the drafter knows every one up to `position`.
   int32_t begin(const int32_t* pages, int32_t position) const;
+  /// The table of the proposer's planes for positions [begin, end) of the slot's sequence, whose page table is `pages`.
+  /// What it says stays true during the step; other entries mean nothing.
+  const int32_t* table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end);
 
  private:
   struct Backlog {
     int32_t n = 0;
     int32_t position = 0;  // of its first row
   };
+  int32_t window_begin(int32_t end) const;
+  void forget(const int32_t* pages, int32_t position, int32_t n);
   int32_t backlog_row(int32_t slot) const { return max_rows_ + slot * kPageTokens; }
 
   Ops& ops_;
@@ -57,7 +74,12 @@ class DraftContext {
   std::vector<int32_t> sources_;  // row of all_ for each row of batch_
   std::vector<Backlog> backlogs_;
   std::vector<uint8_t> known_;  // per page: leading positions that were absorbed since its first one was written
-  bool skipped_ = false;        // ever
+  bool forgotten_ = false;      // anything, ever
+  // Without a window: 0, null, empty.
+  int32_t window_;
+  std::unique_ptr<PageFrames> frames_;
+  std::vector<int32_t> tables_;  // [slots, table_size_]: frame by page of the slot's sequence
+  int32_t table_size_ = 0;
 };
 
 }  // namespace ashlar

@@ -17,8 +17,9 @@ struct ChainSpan {
   int32_t slot = 0;
   int32_t start = 0;  ///< position of the anchor
   int32_t width = 1;  ///< rows to verify: the anchor and width - 1 drafts
+  /// pages[position / kPageTokens], of the proposer's planes; from context_begin to the last row's position.
   const int32_t* pages = nullptr;
-  int32_t context_begin = 0;    ///< the proposer has absorbed every position from here to `start`
+  int32_t context_begin = 0;    ///< the proposer looks from here on: it has absorbed every position up to `start`
   int32_t ids[kMaxWidth] = {};  ///< ids[0] is the anchor; a proposer fills ids[1..width), or lowers width
 };
 
@@ -38,6 +39,9 @@ class Proposer {
   virtual bool adapts_width() const = 0;
   virtual std::span<const Tap> taps() const = 0;
   virtual int32_t tap_width() const = 0;
+  /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
+  /// the cache, and the tables of spans and rows are theirs.
+  virtual int32_t window() const = 0;
   virtual void register_planes(KvLayout& layout) = 0;
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
   virtual void admit(int32_t slot, const Slot& state) = 0;

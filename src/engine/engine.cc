@@ -29,18 +29,18 @@ void check_options(const EngineOptions& options) {
   within("depth", options.depth, 1, Pipeline::kMaxDepth);
 }
 
-int32_t choose_pages(const EngineOptions& options, int64_t page_bytes, int32_t max_positions) {
+int32_t choose_pages(const EngineOptions& options, const KvLayout& layout, int32_t max_positions) {
   int64_t pages = options.kv_pages;
-  if (pages == 0 && options.kv_bytes > 0) pages = options.kv_bytes / page_bytes;
+  if (pages == 0 && options.kv_bytes > 0) pages = layout.pages_within(options.kv_bytes);
   if (options.kv_pages == 0 && options.kv_bytes == 0) {
     pages = pages_for(std::max<int64_t>(int64_t{options.max_sequences} * max_positions / 4, max_positions));
   }
   const int32_t least = pages_for(max_positions);
   if (pages < least) {
-    throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages of " +
-                              std::to_string(page_bytes) + " bytes; one sequence of " + std::to_string(max_positions) +
-                              " tokens needs " + std::to_string(least) +
-                              ". Give it more memory or lower the context length");
+    throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages; one sequence of " +
+                              std::to_string(max_positions) + " tokens needs " + std::to_string(least) +
+                              ", which are " + std::to_string(layout.bytes_of(least)) +
+                              " bytes. Give it more memory or lower the context length");
   }
   return static_cast<int32_t>(std::min<int64_t>(pages, INT32_MAX / kPageTokens));
 }
@@ -58,11 +58,12 @@ class Engine::Impl {
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
     const int32_t prefill_rows = std::max(std::min(options.prefill_chunk, 64), shape.block);
     const int32_t max_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
+    const StepLimits limits = {max_rows, options.max_sequences, options.max_sequences};
     KvLayout layout;
-    decoder_->register_planes(layout);
-    const int32_t pages = choose_pages(options, layout.bytes_per_page(), decoder_->max_positions());
+    decoder_->register_planes(layout, limits);
+    const int32_t pages = choose_pages(options, layout, decoder_->max_positions());
     memory_ = std::make_unique<KvMemory>(ops, layout, pages);
-    decoder_->start({max_rows, options.max_sequences, options.max_sequences}, *memory_);
+    decoder_->start(limits, *memory_);
     scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, pages, max_rows);
     pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, options.max_sequences);
     thread_ = std::thread([this] { loop(); });

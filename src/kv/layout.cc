@@ -5,21 +5,35 @@
 namespace ashlar {
 
 int32_t KvLayout::add_plane(std::string name, int64_t bytes_per_page) {
-  planes_.push_back({std::move(name), bytes_per_page});
+  planes_.push_back({std::move(name), bytes_per_page, most_pages_});
   return static_cast<int32_t>(planes_.size()) - 1;
 }
 
-int64_t KvLayout::bytes_per_page() const {
+int64_t KvLayout::bytes_of(int64_t pages) const {
   int64_t total = 0;
-  for (const Plane& plane : planes_) total += plane.bytes_per_page;
+  for (const Plane& plane : planes_) total += plane.bytes_per_page * plane.pages_of(pages);
   return total;
+}
+
+int64_t KvLayout::pages_within(int64_t bytes) const {
+  int64_t fits = 0;
+  for (int64_t more = int64_t{1} << 30; more > 0; more /= 2) {
+    if (bytes_of(fits + more) <= bytes) fits += more;
+  }
+  return fits;
 }
 
 KvMemory::KvMemory(Ops& ops, const KvLayout& layout, int32_t pages) : pages_(pages) {
   for (const KvLayout::Plane& plane : layout.planes()) {
-    buffers_.push_back(ops.allocate(static_cast<size_t>(plane.bytes_per_page) * pages));
+    buffers_.push_back(ops.allocate(static_cast<size_t>(plane.bytes_per_page * plane.pages_of(pages))));
     planes_.push_back({buffers_.back()->data(), plane.bytes_per_page});
   }
+}
+
+int64_t KvMemory::bytes() const {
+  int64_t total = 0;
+  for (const auto& buffer : buffers_) total += static_cast<int64_t>(buffer->size());
+  return total;
 }
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 #pragma once
-// Planes: what each model layer keeps per page. One page id indexes all of them.
+// Planes: what each model layer keeps per page. One page id indexes all of them, except those that have fewer pages.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,25 +17,37 @@ class KvLayout {
   /// Registers a plane of `bytes_per_page`; returns its index.
   int32_t add_plane(std::string name, int64_t bytes_per_page);
 
+  /// Planes that are added from now on have at most `most` pages, called frames, and whoever adds them says which page
+  /// is in which frame (kv/page_frames.h). 0: a page for every page id again.
+  void limit_pages(int64_t most) { most_pages_ = most; }
+
   struct Plane {
     std::string name;
     int64_t bytes_per_page;
+    int64_t most_pages;  ///< 0: no limit
+    /// Where there are so many page ids.
+    int64_t pages_of(int64_t pages) const { return most_pages > 0 ? std::min(pages, most_pages) : pages; }
   };
   const std::vector<Plane>& planes() const { return planes_; }
-  int64_t bytes_per_page() const;  ///< of all planes together
+  /// All planes together, for so many page ids.
+  int64_t bytes_of(int64_t pages) const;
+  /// Most page ids for which bytes_of() is at most `bytes`, below 2^31.
+  int64_t pages_within(int64_t bytes) const;
 
  private:
   std::vector<Plane> planes_;
+  int64_t most_pages_ = 0;
 };
 
 /// The planes of one set of pages, as ops see them.
 class KvMemory {
  public:
-  /// Allocates `pages` pages of every plane on the device.
+  /// Allocates `pages` pages of every plane on the device, or as many as the plane may have.
   KvMemory(Ops& ops, const KvLayout& layout, int32_t pages);
 
   KvPlane plane(int32_t index) const { return planes_[index]; }
-  int32_t pages() const { return pages_; }
+  int32_t pages() const { return pages_; }  ///< page ids
+  int64_t bytes() const;
 
  private:
   int32_t pages_;

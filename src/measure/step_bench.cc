@@ -9,13 +9,14 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
                      int32_t width, int32_t max_rows)
     : decoder_(std::move(decoder)), slots_(1), prompt_(prompt), shape_(decoder_->shape(width)) {
   const auto length = static_cast<int32_t>(prompt.size());
+  const StepLimits limits = {max_rows, 1, 1};
   KvLayout layout;
-  decoder_->register_planes(layout);
+  decoder_->register_planes(layout, limits);
   // Drafts of the last step reach beyond the limit.
   pages_.resize((length + max_tokens + kMaxWidth) / kPageTokens + 1);
   std::iota(pages_.begin(), pages_.end(), 0);
   kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
-  decoder_->start({max_rows, 1, 1}, *kv_);
+  decoder_->start(limits, *kv_);
   result_.reserve(1);
 
   Slot& slot = slots_[0];

@@ -63,10 +63,12 @@ std::vector<Road> roads() {
   adaptive.name = "dflash, width chosen";
   adaptive.decoder = {"dflash", drafter, {}};
   decoders.push_back(adaptive);
-  Road window;
-  window.name = "dflash/16 window 32";
-  window.decoder = {"dflash", drafter, {16, 32, 1, DenoiseSchedule::kCosine}};
-  decoders.push_back(window);
+  for (const int32_t width : {16, 4}) {  // with few frames for the drafter: 64 and 48, of 96 pages
+    Road window;
+    window.name = "dflash/" + std::to_string(width) + " window " + std::to_string(2 * width);
+    window.decoder = {"dflash", drafter, {width, 2 * width, 1, DenoiseSchedule::kCosine}};
+    decoders.push_back(window);
+  }
 
   std::vector<Road> all;
   for (const Road& decoder : decoders) {

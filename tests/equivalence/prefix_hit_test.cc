@@ -9,11 +9,15 @@
 namespace ashlar::testing {
 namespace {
 
-TEST(PrefixHit, DraftsAreAcceptedAsAfterAColdPrefill) {
+// Parameter: the draft window. With one, the pages that drafts look at first still lie in the drafter's frames.
+class PrefixHit : public ::testing::TestWithParam<int32_t> {};
+INSTANTIATE_TEST_SUITE_P(Windows, PrefixHit, ::testing::Values(0, 64));
+
+TEST_P(PrefixHit, DraftsAreAcceptedAsAfterAColdPrefill) {
   const auto ops = make_device("cpu", {.threads = 1, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);
   Road road;
-  road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, 0, 1, DenoiseSchedule::kCosine}};
+  road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, GetParam(), 1, DenoiseSchedule::kCosine}};
   const auto engine = open_road(*ops, *model, road, 512);
   const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
   int64_t accepted = 0;

@@ -84,15 +84,25 @@ class CountingSink final : public EventSink {
   int32_t from_, to_;
 };
 
-class WarmSteps : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, WarmSteps, ::testing::Values("autoregressive", "dflash"));
+struct WarmMethod {
+  const char* name;
+  int32_t window = 0;
+  friend std::ostream& operator<<(std::ostream& out, const WarmMethod& method) {
+    return out << method.name << "_" << method.window;
+  }
+};
+class WarmSteps : public ::testing::TestWithParam<WarmMethod> {};
+INSTANTIATE_TEST_SUITE_P(Methods, WarmSteps,
+                         ::testing::Values(WarmMethod{"autoregressive"}, WarmMethod{"dflash"},
+                                           WarmMethod{"dflash", 64}));
 
 TEST_P(WarmSteps, AllocateNothing) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 256);
   DecoderSpec spec;
-  spec.method = GetParam();
+  spec.method = GetParam().name;
   spec.drafter = models_folder() / "pebble-11m-dflash";
+  spec.dflash.window = GetParam().window;
   EngineOptions options;
   options.max_sequences = 2;
   options.kv_pages = 64;  // nobody is preempted: readmission may allocate

@@ -303,6 +303,15 @@ case_inspect() {
   expect 0 "$ashlar" inspect pebble-11m --json --no-self-test
   out_has '"fits": true'
   out_has '"kv_bytes_per_token": 6144'
+  out_has '"drafter_kv_bytes_per_token": 1024'
+  out_has '"full_context_bytes": 29360128'
+  # 12 frames of 16 KiB for the drafter instead of 256 pages.
+  expect 0 "$ashlar" inspect pebble-11m --json --no-self-test --draft-window 64 --max-sequences 1
+  out_has '"drafter_kv_bytes_per_token": 0'
+  out_has '"drafter_window_bytes": 196608'
+  out_has '"full_context_bytes": 25362432'
+  expect 0 "$ashlar" inspect pebble-11m --no-self-test --draft-window 64
+  out_has "at most 3.00 MiB for the drafter"
   expect 0 "$ashlar" inspect "$root/models/pebble-11m-dflash/"
   out_has "drafter pebble-11m-dflash"
   expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"

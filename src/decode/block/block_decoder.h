@@ -33,7 +33,7 @@ class BlockDecoder final : public Decoder {
   std::string check(const MethodChoice& choice) const override;
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions() / block_ * block_; }
-  void register_planes(KvLayout& layout) override { model_.register_planes(layout); }
+  void register_planes(KvLayout& layout, const StepLimits&) override { model_.register_planes(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;

@@ -45,6 +45,25 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(plan.bytes_of(1), plan.bytes_per_page);
   EXPECT_EQ(plan.bytes_of(17), 2 * plan.bytes_per_page);
   EXPECT_EQ(plan_memory(*ops, target, nullptr).drafter_bytes_per_token, 0);
+  EXPECT_EQ(plan.drafter_frame_bytes, 0);
+}
+
+TEST(MemoryPlan, ADrafterWithFramesStopsGrowing) {
+  const auto ops = make_device("ref", {});
+  StackConfig target;
+  target.n_layers = 12;
+  target.attention.n_heads = 4;
+  target.attention.n_kv_heads = 2;
+  target.attention.head_dim = 64;
+  StackConfig drafter = target;
+  drafter.n_layers = 2;
+  const MemoryPlan all = plan_memory(*ops, target, &drafter);
+  const MemoryPlan few = plan_memory(*ops, target, &drafter, 5);
+  EXPECT_EQ(few.drafter_bytes_per_token, 0);
+  EXPECT_EQ(few.drafter_frame_bytes, 5 * kPageTokens * all.drafter_bytes_per_token);
+  EXPECT_EQ(few.bytes_of(5 * kPageTokens), all.bytes_of(5 * kPageTokens));
+  EXPECT_EQ(few.bytes_of(1000 * kPageTokens), few.drafter_frame_bytes + 1000 * few.bytes_per_page);
+  EXPECT_EQ(few.bytes_per_page, kPageTokens * few.target_bytes_per_token);
 }
 
 }  // namespace

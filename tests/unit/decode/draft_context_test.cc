@@ -14,19 +14,23 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kRows = 24;
 constexpr int32_t kSlots = 3;
-constexpr int32_t kPages = 12;  // of each slot
-constexpr int32_t kWidth = 5;
+constexpr int32_t kPages = 16;  // of each slot
+constexpr int32_t kWidth = 8;   // of a verify span
+constexpr int32_t kChunk = 44;  // most rows of a prompt in a step
+constexpr int32_t kRows = kSlots * kChunk;
+constexpr int32_t kColumns = 5;
 
-/// Remembers the newest tap value that was absorbed for each (page, offset).
+/// Remembers the newest tap value that was absorbed for each position of the proposer's planes.
 class Recorder final : public Proposer {
  public:
+  explicit Recorder(int32_t window) : window_(window) {}
   std::string name() const override { return "recorder"; }
-  int32_t max_width() const override { return 8; }
+  int32_t max_width() const override { return kWidth; }
   bool adapts_width() const override { return false; }
   std::span<const Tap> taps() const override { return {}; }
-  int32_t tap_width() const override { return kWidth; }
+  int32_t tap_width() const override { return kColumns; }
+  int32_t window() const override { return window_; }
   void register_planes(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, const Slot&) override {}
@@ -35,14 +39,19 @@ class Recorder final : public Proposer {
   void absorb(const CommittedRows& committed) override {
     ++calls;
     for (int32_t r = 0; r < committed.rows.n; ++r) {
-      const int32_t position = committed.rows.positions[r];
-      const int32_t page = committed.rows.page_tables[committed.rows.tables[r]][position / kPageTokens];
-      for (int32_t c = 0; c < kWidth; ++c) ASSERT_EQ(committed.taps.row(r)[c], committed.taps.row(r)[0] + c);
-      seen[page * kPageTokens + position % kPageTokens] = committed.taps.row(r)[0];
+      for (int32_t c = 0; c < kColumns; ++c) ASSERT_EQ(committed.taps.row(r)[c], committed.taps.row(r)[0] + c);
+      seen[place(committed.rows.page_tables[committed.rows.tables[r]], committed.rows.positions[r])] =
+          committed.taps.row(r)[0];
     }
+  }
+  static int32_t place(const int32_t* table, int32_t position) {
+    return table[position / kPageTokens] * kPageTokens + position % kPageTokens;
   }
   std::map<int32_t, float> seen;
   int32_t calls = 0;
+
+ private:
+  int32_t window_;
 };
 
 struct Sequence {
@@ -50,50 +59,89 @@ struct Sequence {
   int32_t length = 0;
   std::vector<float> value;   // tap of each position
   std::vector<bool> skipped;  // of each position
+  bool saw_all = false;       // the last step drafted with the whole window
+
+  void grow(float tap) {
+    value.push_back(tap);
+    skipped.push_back(false);
+    ++length;
+  }
+  /// From here on nothing was skipped.
+  int32_t whole() const {
+    int32_t last = length - 1;
+    while (last >= 0 && !skipped[last]) --last;
+    return last < 0 ? 0 : std::min((last / kPageTokens + 1) * kPageTokens, length);
+  }
 };
 
-class DraftContextTest : public ::testing::Test {
+// Parameter: the proposer's window.
+class DraftContextTest : public ::testing::TestWithParam<int32_t> {
  protected:
   DraftContextTest()
-      : ops_(make_device("ref", {})), context_(*ops_, recorder_, {kRows, kSlots, kSlots}, kSlots * kPages) {
-    for (int32_t s = 0; s < kSlots; ++s) restart(s);
+      : ops_(make_device("ref", {})),
+        recorder_(GetParam()),
+        context_(*ops_, recorder_, {kRows, kSlots, kSlots}, kSlots * kPages, kPages * kPageTokens) {
+    for (int32_t s = 0; s < kSlots; ++s) {
+      sequences_[s].pages.resize(kPages);
+      std::iota(sequences_[s].pages.begin(), sequences_[s].pages.end(), s * kPages);
+    }
   }
-  void restart(int32_t s) {
-    sequences_[s] = {};
-    sequences_[s].pages.resize(kPages);
-    std::iota(sequences_[s].pages.begin(), sequences_[s].pages.end(), s * kPages);
-    std::shuffle(sequences_[s].pages.begin(), sequences_[s].pages.end(), random_);
+  /// Another sequence in the slot, which has found `keep` full pages of the last one again.
+  void restart(int32_t s, int32_t keep) {
+    Sequence& sequence = sequences_[s];
+    std::shuffle(sequence.pages.begin() + keep, sequence.pages.end(), random_);
+    sequence.length = keep * kPageTokens;
+    sequence.value.resize(sequence.length);
+    sequence.skipped.resize(sequence.length);
+    sequence.saw_all = false;
     context_.admit(s);
   }
   /// The forward leaves the taps of `n` new positions of a sequence in rows from `row`.
   void forward(Sequence& sequence, int32_t row, int32_t n) {
     for (int32_t r = 0; r < n; ++r) {
       next_ += 100;
-      for (int32_t c = 0; c < kWidth; ++c) context_.taps().row(row + r)[c] = next_ + static_cast<float>(c);
-      sequence.value.push_back(next_);
-      sequence.skipped.push_back(false);
+      for (int32_t c = 0; c < kColumns; ++c) context_.taps().row(row + r)[c] = next_ + static_cast<float>(c);
+      sequence.grow(next_);
     }
-    sequence.length += n;
   }
-  /// Every position from begin() on, and every full page without a skip, is in the drafter with the right value.
-  void check(const Sequence& sequence, bool caught_up) {
-    const int32_t begin = context_.begin(sequence.pages.data(), sequence.length);
-    int32_t last_skip = -1;
-    for (int32_t i = 0; i < sequence.length; ++i) {
-      if (sequence.skipped[i]) last_skip = i;
+  int32_t window_begin(int32_t end) const {
+    return GetParam() == 0 ? 0 : std::max(0, end - GetParam()) / kPageTokens * kPageTokens;
+  }
+  /// A draft pass over a sequence that has caught up: all that it looks at is right, and its block may be written.
+  void draft(int32_t s, const int32_t* table, int32_t begin) {
+    Sequence& sequence = sequences_[s];
+    const int32_t expected = std::max(window_begin(sequence.length), sequence.whole());
+    ASSERT_GE(begin, expected);
+    // What a step looked at outlives the next one.
+    if (GetParam() == 0 || sequence.saw_all) {
+      ASSERT_EQ(begin, expected);
     }
-    const int32_t whole = last_skip < 0 ? 0 : std::min((last_skip / kPageTokens + 1) * kPageTokens, sequence.length);
-    if (caught_up) {
-      ASSERT_EQ(begin, whole);
-    }
-    for (int32_t i = 0; i < sequence.length; ++i) {
-      const int32_t page = i / kPageTokens;
-      const bool full = (page + 1) * kPageTokens <= sequence.length;
-      if (i < whole || (!full && !caught_up)) continue;
-      const auto found = recorder_.seen.find(sequence.pages[page] * kPageTokens + i % kPageTokens);
+    sequence.saw_all = begin == expected;
+    shortened_ += begin > expected ? 1 : 0;
+    for (int32_t i = begin; i < sequence.length; ++i) {
+      const auto found = recorder_.seen.find(Recorder::place(table, i));
       ASSERT_NE(found, recorder_.seen.end()) << i;
       ASSERT_EQ(found->second, sequence.value[i]) << i;
     }
+    for (int32_t i = sequence.length; i < sequence.length + kWidth; ++i) {
+      recorder_.seen[Recorder::place(table, i)] = -1;
+    }
+  }
+  void commit_wide(int32_t s, int32_t row, int32_t n) {
+    Sequence& sequence = sequences_[s];
+    const int32_t position = sequence.length;
+    forward(sequence, row, n);
+    context_.catch_up(s, sequence.pages.data());
+    context_.absorb(s, sequence.pages.data(), row, position, n);
+    for (int32_t i = position; i < window_begin(sequence.length); ++i) sequence.skipped[i] = true;
+  }
+  void commit_narrow(int32_t s, int32_t row, bool hopeful) {
+    Sequence& sequence = sequences_[s];
+    const int32_t position = sequence.length;
+    forward(sequence, row, 1);
+    if (hopeful) return context_.keep(s, sequence.pages.data(), row, position);
+    context_.skip(s, sequence.pages.data(), position, 1);
+    for (int32_t i = position / kPageTokens * kPageTokens; i < sequence.length; ++i) sequence.skipped[i] = true;
   }
 
   std::mt19937 random_{7};
@@ -102,52 +150,105 @@ class DraftContextTest : public ::testing::Test {
   DraftContext context_;
   Sequence sequences_[kSlots];
   float next_ = 0;
+  int32_t shortened_ = 0;  // draft passes that saw less than the window for want of frames
 };
+INSTANTIATE_TEST_SUITE_P(Windows, DraftContextTest, ::testing::Values(0, kWidth, 20, 40, 4 * kPages * kPageTokens));
 
-TEST_F(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
-  for (int step = 0; step < 4000; ++step) {
-    int32_t row = 0;
-    bool wide[kSlots] = {};
+TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
+  enum class Kind { kPrompt, kWide, kNarrow };
+  for (int step = 0; step < 6000; ++step) {
+    context_.begin_step();
+    Kind kinds[kSlots];
+    const int32_t* tables[kSlots] = {};
+    int32_t begins[kSlots] = {};
     for (int32_t s = 0; s < kSlots; ++s) {
       Sequence& sequence = sequences_[s];
-      wide[s] = random_() % 4 == 0;
-      if (sequence.length + 8 > kPages * kPageTokens || random_() % 200 == 0) restart(s);
-      if (!wide[s]) continue;
-      context_.catch_up(s, sequence.pages.data());
-    }
-    context_.flush();
-    for (int32_t s = 0; s < kSlots; ++s) {
-      if (wide[s]) check(sequences_[s], true);
-    }
-    for (int32_t s = 0; s < kSlots; ++s) {
-      Sequence& sequence = sequences_[s];
-      const auto n = static_cast<int32_t>(wide[s] ? 1 + random_() % 8 : 1);
-      const int32_t position = sequence.length;
-      forward(sequence, row, n);
-      if (wide[s]) {
-        context_.absorb(sequence.pages.data(), row, position, n);
-      } else if (step / 300 % 3 == 1) {
-        context_.skip(s, sequence.pages.data(), position, n);
-        for (int32_t i = position / kPageTokens * kPageTokens; i < sequence.length; ++i) sequence.skipped[i] = true;
-      } else {
-        context_.keep(s, sequence.pages.data(), row, position);
+      constexpr int32_t kLongest = kPages * kPageTokens - kChunk - kWidth;
+      if (sequence.length > kLongest || random_() % 100 == 0) {
+        const int32_t full = std::min(sequence.length, kLongest) / kPageTokens;
+        restart(s, static_cast<int32_t>(random_() % (full + 1U)));
       }
-      row += 8;
+      kinds[s] = random_() % 8 == 0 ? Kind::kPrompt : random_() % 3 == 0 ? Kind::kNarrow : Kind::kWide;
+      if (kinds[s] != Kind::kWide) continue;
+      const int32_t* pages = sequence.pages.data();
+      context_.catch_up(s, pages);
+      begins[s] = context_.begin(pages, sequence.length);
+      tables[s] = context_.table(s, pages, begins[s], sequence.length + kWidth);
     }
     context_.flush();
-    for (const Sequence& sequence : sequences_) check(sequence, false);
+    for (int32_t s = 0; s < kSlots; ++s) {
+      if (kinds[s] == Kind::kWide) {
+        draft(s, tables[s], begins[s]);
+      } else {
+        sequences_[s].saw_all = false;
+      }
+      if (HasFatalFailure()) return;
+    }
+    for (int32_t s = 0; s < kSlots; ++s) {
+      if (kinds[s] == Kind::kNarrow) {
+        commit_narrow(s, s * kChunk, step / 300 % 3 != 1);
+      } else {
+        commit_wide(s, s * kChunk, static_cast<int32_t>(1 + random_() % (kinds[s] == Kind::kPrompt ? kChunk : kWidth)));
+      }
+    }
+    context_.flush();
   }
+  // Few pages at a time are looked at through a small window: those of ended sequences were lost now and then.
+  const bool frames_are_few = DraftContext::frames(GetParam(), kWidth, kSlots) < kSlots * kPages && GetParam() > 0;
+  EXPECT_EQ(shortened_ > 0, frames_are_few) << shortened_;
 }
 
-TEST_F(DraftContextTest, NarrowPassesAreAbsorbedPageByPage) {
-  Sequence& sequence = sequences_[0];
+TEST_P(DraftContextTest, NarrowPassesAreAbsorbedPageByPage) {
   for (int32_t i = 0; i < 4 * kPageTokens; ++i) {
-    forward(sequence, 0, 1);
-    context_.keep(0, sequence.pages.data(), 0, i);
+    context_.begin_step();
+    commit_narrow(0, 0, true);
     context_.flush();
   }
   EXPECT_EQ(recorder_.calls, 4);
-  check(sequence, true);
+  const int32_t* pages = sequences_[0].pages.data();
+  draft(0, context_.table(0, pages, 0, sequences_[0].length + kWidth), context_.begin(pages, sequences_[0].length));
+}
+
+// A prompt's rows outside of the window are left out; what an earlier sequence left in their pages' frames is not
+// theirs.
+TEST_P(DraftContextTest, WhatAPromptLeavesOutIsLookedPast) {
+  Sequence& sequence = sequences_[0];
+  const std::vector<int32_t> pages = sequence.pages;
+  for (int i = 0; i < 2 * kPageTokens / kWidth; ++i) {
+    context_.begin_step();
+    commit_wide(0, 0, kWidth);
+    context_.flush();
+  }
+  restart(0, 0);
+  sequence.pages = pages;
+  context_.begin_step();
+  commit_wide(0, 0, kChunk);
+  context_.flush();
+  restart(0, 2);
+  sequence.pages = pages;
+  context_.begin_step();
+  const int32_t begin = context_.begin(pages.data(), sequence.length);
+  draft(0, context_.table(0, pages.data(), begin, sequence.length + kWidth), begin);
+}
+
+TEST(DraftContextFrames, DependOnWindowWidthAndSlotsOnly) {
+  EXPECT_EQ(DraftContext::frames(0, 16, 8), 0);
+  // 16 positions from anywhere and a block of 1 lie in 2 pages, or 3 with the window's first page taken whole.
+  EXPECT_EQ(DraftContext::frames(16, 1, 1), 2 * 2);
+  EXPECT_EQ(DraftContext::frames(16, 2, 1), 2 * 3);
+  EXPECT_EQ(DraftContext::frames(64, 16, 4), 4 * DraftContext::frames(64, 16, 1));
+  EXPECT_LT(DraftContext::frames(1 << 24, 64, 4096), int64_t{1} << 34);
+  // No position needs more: the naive count.
+  for (const int32_t window : {2, 15, 16, 17, 64, 100}) {
+    for (const int32_t width : {1, 2, 8, 16, 17}) {
+      int32_t most = 0;
+      for (int32_t start = window; start < window + 2 * kPageTokens; ++start) {
+        const int32_t first = (start - window) / kPageTokens;
+        most = std::max(most, (start + width - 1) / kPageTokens - first + 1);
+      }
+      EXPECT_EQ(DraftContext::frames(window, width, 1), 2 * most) << window << " and " << width;
+    }
+  }
 }
 
 }  // namespace

@@ -11,12 +11,43 @@ namespace {
 
 TEST(KvLayout, PlanesKeepTheirOrderAndAddUp) {
   KvLayout layout;
-  EXPECT_EQ(layout.bytes_per_page(), 0);
+  EXPECT_EQ(layout.bytes_of(1), 0);
   EXPECT_EQ(layout.add_plane("target.0", 1024), 0);
   EXPECT_EQ(layout.add_plane("target.1", 2048), 1);
   EXPECT_EQ(layout.add_plane("drafter.0", 512), 2);
-  EXPECT_EQ(layout.bytes_per_page(), 3584);
+  EXPECT_EQ(layout.bytes_of(1), 3584);
+  EXPECT_EQ(layout.bytes_of(10), 35840);
   EXPECT_EQ(layout.planes()[1].name, "target.1");
+}
+
+TEST(KvLayout, LimitedPlanesStopGrowing) {
+  KvLayout layout;
+  layout.add_plane("target", 1000);
+  layout.limit_pages(4);
+  layout.add_plane("drafter", 10);
+  layout.limit_pages(0);
+  layout.add_plane("more", 100);
+  EXPECT_EQ(layout.bytes_of(3), 3330);
+  EXPECT_EQ(layout.bytes_of(4), 4440);
+  EXPECT_EQ(layout.bytes_of(50), 55040);
+  for (int64_t pages = 0; pages < 60; ++pages) {
+    EXPECT_EQ(layout.pages_within(layout.bytes_of(pages)), pages);
+    EXPECT_EQ(layout.pages_within(layout.bytes_of(pages + 1) - 1), pages);
+  }
+}
+
+TEST(KvMemory, LimitedPlanesHaveOnlyTheirFrames) {
+  const std::unique_ptr<Ops> ops = make_device("ref", {});
+  KvLayout layout;
+  layout.limit_pages(3);
+  layout.add_plane("drafter", 64);
+  layout.limit_pages(0);
+  layout.add_plane("target", 64);
+  for (const int32_t pages : {2, 5}) {
+    const KvMemory memory(*ops, layout, pages);
+    EXPECT_EQ(memory.pages(), pages);
+    EXPECT_EQ(memory.bytes(), layout.bytes_of(pages));
+  }
 }
 
 TEST(KvMemory, PagesOfAllPlanesAreDisjoint) {
