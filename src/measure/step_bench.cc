@@ -7,7 +7,7 @@ namespace ashlar {
 
 StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
                      int32_t width, int32_t max_rows)
-    : decoder_(std::move(decoder)), slots_(1), prompt_(prompt), shape_(decoder_->shape(width)) {
+    : decoder_(std::move(decoder)), slots_(1), prompt_(prompt), max_rows_(max_rows), shape_(decoder_->shape(width)) {
   const auto length = static_cast<int32_t>(prompt.size());
   const StepLimits limits = {max_rows, 1, 1};
   KvLayout layout;
@@ -18,17 +18,25 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
   decoder_->start(limits, *kv_);
   result_.reserve(1);
+  const auto is_limited = [](const KvLayout::Plane& plane) { return plane.most_pages > 0; };
+  prompt_lasts_ = std::none_of(layout.planes().begin(), layout.planes().end(), is_limited);
 
+  before_prompt_.limit = length + max_tokens;
+  before_prompt_.width = width;
+  before_prompt_.prompt_length = length;
+  prefill();
+}
+
+void StepBench::prefill() {
   Slot& slot = slots_[0];
-  slot.limit = length + max_tokens;
-  slot.width = width;
-  slot.prompt_length = length;
+  slot = before_prompt_;
   decoder_->admit(0, slot, prompt_);
+  const auto length = static_cast<int32_t>(prompt_.size());
   const int32_t prefill = shape_.prefill(length);
   for (int32_t start = 0; start < prefill;) {
-    const int32_t rows = std::min(shape_.whole_blocks(max_rows), prefill - start);
+    const int32_t rows = std::min(shape_.whole_blocks(max_rows_), prefill - start);
     const bool samples = shape_.prefill_samples && start + rows == length;
-    plan_.spans = {{0, prompt.data() + start, start, rows, samples, pages_.data()}};
+    plan_.spans = {{0, prompt_.data() + start, start, rows, samples, pages_.data()}};
     plan_.n_rows = rows;
     decoder_->launch(plan_, slots_, result_);
     start += rows;
@@ -48,8 +56,12 @@ void StepBench::settle() {
 void StepBench::step() {
   // A step that could not use its whole width for nearness of the limit would be cheaper than others.
   if (slots_[0].done || slots_[0].length + shape_.rows >= slots_[0].limit) {
-    slots_[0] = after_prompt_;
-    if (!shape_.prefill_samples) decoder_->admit(0, slots_[0], prompt_);  // it holds tokens between steps
+    if (prompt_lasts_) {
+      slots_[0] = after_prompt_;
+      if (!shape_.prefill_samples) decoder_->admit(0, slots_[0], prompt_);  // it holds tokens between steps
+    } else {
+      prefill();
+    }
   }
   decoder_->launch(plan_, slots_, result_);
   times_.push_back(result_.times);

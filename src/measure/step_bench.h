@@ -30,14 +30,18 @@ class StepBench {
   int64_t tokens() const { return tokens_; }
 
  private:
+  void prefill();
+
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<KvMemory> kv_;
   std::vector<int32_t> pages_;
   SlotTable slots_;
-  Slot after_prompt_;
+  Slot before_prompt_, after_prompt_;
+  bool prompt_lasts_;  // all planes keep the prompt's pages while later ones are written
   StepPlan plan_;
   StepResult result_;
   std::vector<int32_t> prompt_;
+  int32_t max_rows_;
   StepShape shape_;
   std::vector<StepTimes> times_;
   int64_t tokens_ = 0;
