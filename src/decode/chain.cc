@@ -38,18 +38,22 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
   proposer_->start(limits, kv);
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
-  if (proposer_->adapts_width()) calibrate();
+  if (proposer_->adapts_width()) calibrate(limits.max_slots);
 }
 
 // Measures what rows cost here. The cache is still empty, so its first pages are free to write on. Sizes take turns, so
-// that a disturbance does not hit one of them alone.
-void ChainDecoder::calibrate() {
+// that a disturbance does not hit one of them alone. A row more than a power of two may cost a block of rows more:
+// where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear.
+void ChainDecoder::calibrate(int32_t max_slots) {
   constexpr int32_t kMostRows = 64;
   constexpr int kRepeats = 8;
-  constexpr int64_t kEnough = 200'000'000;   // ns for all repeats
-  constexpr int64_t kTooLong = 600'000'000;  // ns after which larger sizes are left to extrapolation
+  constexpr int64_t kEnough = 200'000'000;        // ns for all repeats
+  constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
+  constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
   const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
-  const int32_t widest = std::min(most, max_width());
+  // A draft pass has sequences of its own, each a page further on.
+  const int32_t most_sequences = std::min(max_slots, kv_->pages() - (max_width() - 1) / kPageTokens);
+  const int32_t most_drafted = std::min(most, max_width() * most_sequences);
   struct Size {
     int32_t rows;
     int64_t verify, draft;
@@ -57,19 +61,20 @@ void ChainDecoder::calibrate() {
   std::vector<Size> sizes;
   std::vector<int32_t> pages(kv_->pages());
   std::iota(pages.begin(), pages.end(), 0);
-  const auto time_pass = [&](int32_t rows, bool draft) { return this->time_pass(pages.data(), rows, draft); };
+  const auto taken = [&](int32_t rows, bool draft) { return time_pass(pages.data(), rows, draft); };
   context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
   context_->flush();
   const int64_t begin = now_ns();
-  for (int32_t rows = 1; rows <= most; rows *= 2) {
-    if (rows > 2 && now_ns() - begin > kTooLong) break;
-    time_pass(rows, false);  // the first of its size finds cold memory
-    sizes.push_back({rows, time_pass(rows, false), rows > 1 && rows <= widest ? time_pass(rows, true) : 0});
+  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33}) {
+    if (rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
+    taken(rows, false);  // the first of its size finds cold memory
+    sizes.push_back({rows, taken(rows, false), rows > 1 && rows <= most_drafted ? taken(rows, true) : 0});
   }
+  std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
   for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
     for (Size& size : sizes) {
-      size.verify = std::min(size.verify, time_pass(size.rows, false));
-      if (size.draft > 0) size.draft = std::min(size.draft, time_pass(size.rows, true));
+      size.verify = std::min(size.verify, taken(size.rows, false));
+      if (size.draft > 0) size.draft = std::min(size.draft, taken(size.rows, true));
     }
   }
   RowCost verify;
@@ -80,24 +85,30 @@ void ChainDecoder::calibrate() {
   }
   if (draft.empty()) return;
   int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
-  for (int i = -kRepeats; i < kRepeats && now_ns() - begin < kEnough; ++i) {
-    const int64_t taken = time_pass(1, false);
-    if (i >= 0) settled = std::min(settled, taken);
+  const int64_t settling = now_ns();
+  for (int i = -kRepeats; i < kRepeats && now_ns() - settling < kEnoughSettled; ++i) {
+    const int64_t time = taken(1, false);
+    if (i >= 0) settled = std::min(settled, time);
   }
   policy_->set_costs(std::move(verify), std::move(draft),
                      static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
 }
 
-// Nanoseconds of one pass of the target or of the proposer over these pages.
+// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, over these
+// pages.
 int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
-  SlotTable slots(1);
-  ChainSpan span;
-  span.width = rows;
-  span.pages = pages;
-  if (draft) span.pages = context_->table(0, pages, 0, rows);
+  const int32_t sequences = draft ? (rows + max_width() - 1) / max_width() : 0;
+  SlotTable slots(std::max(sequences, 1));
+  chains_.clear();
+  for (int32_t s = 0; s < sequences; ++s) {
+    ChainSpan& span = chains_.emplace_back();
+    span.slot = s;
+    span.width = rows * (s + 1) / sequences - rows * s / sequences;
+    span.pages = context_->table(s, pages + s, 0, span.width);
+  }
   const int64_t begin = now_ns();
   if (draft) {
-    proposer_->propose({&span, 1}, slots);
+    proposer_->propose(chains_, slots);
   } else {
     batch_->clear();
     batch_->begin_sequence(pages);

@@ -41,7 +41,7 @@ class ChainDecoder final : public Decoder {
     int32_t forced = 0;     // drafts that the request's constraint dictated; the first ones
   };
 
-  void calibrate();
+  void calibrate(int32_t max_slots);
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
   void force_drafts(const StepPlan& plan, SlotTable& slots);
