@@ -30,7 +30,9 @@ class Sink final : public EventSink {
   void on_tokens(const TokensEvent& event) override {
     constexpr auto kQuick = std::chrono::milliseconds(2);
     const Clock::time_point now = Clock::now();
-    const Pace pace = last_ == Clock::time_point() ? Pace::kAtOnce : now - last_ < kQuick ? Pace::kQuick : Pace::kUsual;
+    const Pace pace = last_ == Clock::time_point()     ? Pace::kAtOnce
+                      : now - last_ < event.n * kQuick ? Pace::kQuick
+                                                       : Pace::kUsual;
     last_ = now;
     delivery_->put(receiver_, answer_, TokenChunk(event), pace);
   }
@@ -108,12 +110,15 @@ void Delivery::run() {
       all_quick = std::exchange(all_quick_, true);
     }
     if (!items.empty()) next_group = Clock::now() + (all_quick ? kQuickPace : kUsualPace);
-    for (Item& item : items) {
+    for (const Item& item : items) {
       if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
         item.receiver->on_tokens(item.answer, *chunk);
       } else {
         item.receiver->on_end(item.answer, std::get<EndEvent>(item.event));
       }
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i + 1 == items.size() || items[i].receiver != items[i + 1].receiver) items[i].receiver->on_pause();
     }
     items.clear();
     if (Clock::now() < next_tick) continue;

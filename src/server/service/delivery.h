@@ -20,6 +20,8 @@ class EventReceiver {
   virtual ~EventReceiver() = default;
   virtual void on_tokens(int32_t answer, const TokenChunk& chunk) = 0;
   virtual void on_end(int32_t answer, const EndEvent& end) = 0;
+  /// Nothing more comes for a while: what events made may be sent on, all at once.
+  virtual void on_pause() {}
 };
 
 /// A queue and its thread. What it holds is bounded by what the requests under way may generate.

@@ -107,7 +107,8 @@ void Job::start() {
   });
   if (generation_.stream) {
     exchange_->begin_stream(200, "text/event-stream");
-    send(format_->begin(usage_));
+    outbox_ += format_->begin(usage_);
+    flush();
   }
   for (size_t i = 0; i < plans_.size(); ++i) submit(i);
 }
@@ -147,8 +148,8 @@ void Job::stop_answer(State& state) {
   context_.engine->cancel(state.id);
 }
 
-void Job::send(const std::string& bytes) {
-  if (!bytes.empty() && !exchange_->send(bytes)) cancel();
+void Job::flush() {
+  if (!outbox_.empty() && !exchange_->send(std::exchange(outbox_, {}))) cancel();
 }
 
 void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
@@ -180,7 +181,7 @@ void Job::emit(State& state, const AnswerDelta& delta) {
       delta.content.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.tokens.empty();
   if (nothing) return;
   if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
-  if (generation_.stream) send(format_->delta(delta));
+  if (generation_.stream) outbox_ += format_->delta(delta);
 }
 
 AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
@@ -227,7 +228,7 @@ void Job::on_end(int32_t answer, const EndEvent& end) {
       answer == 0 || plans_[static_cast<size_t>(answer)].prompt != plans_[static_cast<size_t>(answer) - 1].prompt;
   if (first_of_prompt) usage_.cached_tokens += stats.cached_tokens;
   add_stats(total_, stats);
-  if (generation_.stream) send(format_->end(state.finished.end));
+  if (generation_.stream) outbox_ += format_->end(state.finished.end);
   if (++ended_ == static_cast<int32_t>(states_.size())) finish();
 }
 
@@ -245,7 +246,8 @@ void Job::finish() {
   if (failed != states_.end()) error = {500, "server_error", failed->finished.end.error, "", "", 0};
   const bool wrong = timed_out || failed != states_.end();
   if (generation_.stream) {
-    send(wrong ? format_->failed(error) : format_->finish(usage_));
+    outbox_ += wrong ? format_->failed(error) : format_->finish(usage_);
+    flush();
     exchange_->finish();
   } else if (wrong) {
     exchange_->respond(error_answer(api_, error));

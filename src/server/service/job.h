@@ -60,6 +60,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
 
   void on_tokens(int32_t answer, const TokenChunk& chunk) override;
   void on_end(int32_t answer, const EndEvent& end) override;
+  void on_pause() override { flush(); }
 
  private:
   struct State {
@@ -75,7 +76,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void stop_answer(State& state);
   AnswerEnd describe(const State& state, const EndEvent& end) const;
   void finish();
-  void send(const std::string& bytes);
+  void flush();
   RequestRecord record(int status) const;
 
   const Context context_;
@@ -83,7 +84,9 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   const Api api_;
   const Generation generation_;
   const FormatContext described_;
-  std::unique_ptr<Format> format_;  // the worker's until the first submit, then the delivery's
+  // The worker's until the first submit, then the delivery's:
+  std::unique_ptr<Format> format_;
+  std::string outbox_;  // bytes of a stream for the next write: each costs both ends a system call and a wake-up
   const int64_t arrived_ns_;
   std::vector<AnswerPlan> plans_;
 

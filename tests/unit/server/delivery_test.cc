@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <utility>
 
 namespace ashlar::server {
 namespace {
@@ -13,14 +14,21 @@ namespace {
 class Recorder final : public EventReceiver {
  public:
   void on_tokens(int32_t, const TokenChunk& chunk) override { chunks_.push_back(chunk); }
-  void on_end(int32_t, const EndEvent&) override { ended_.set_value(); }
+  void on_end(int32_t, const EndEvent&) override { has_ended_ = true; }
+  void on_pause() override {
+    ++pauses_;
+    if (std::exchange(has_ended_, false)) ended_.set_value();
+  }
 
   const std::vector<TokenChunk>& await_end() {
     done_.wait();
     return chunks_;
   }
+  int pauses() const { return pauses_; }
 
  private:
+  int pauses_ = 0;
+  bool has_ended_ = false;
   std::vector<TokenChunk> chunks_;
   std::promise<void> ended_;
   std::future<void> done_ = ended_.get_future();
@@ -55,6 +63,7 @@ TEST_F(DeliveryTest, JoinsTokensThatNoDraftGave) {
   std::vector<std::vector<int32_t>> got;
   for (const TokenChunk& chunk : recorder_->await_end()) got.push_back(chunk.tokens);
   EXPECT_EQ(got, (std::vector<std::vector<int32_t>>{{0, 1, 2, 3, 4}, {5, 6}, {7, 8}, {9, 10}}));
+  EXPECT_EQ(recorder_->pauses(), 1);
 }
 
 TEST_F(DeliveryTest, KeepsAnswersApart) {
