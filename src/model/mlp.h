@@ -20,7 +20,7 @@ struct MlpWorkspace {
 class Mlp {
  public:
   virtual ~Mlp() = default;
-  /// x += mlp(in). Both [rows, hidden]; x may be in.
+  /// x += mlp(in). Both [rows, hidden]; x may be in. A mixture wants a norm with it.
   virtual void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const = 0;
   virtual size_t bytes() const = 0;
 };

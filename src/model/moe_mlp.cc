@@ -58,7 +58,8 @@ MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig&
 void MoeMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const {
   // Router and experts read the same rows, after the shared expert has added to x.
   const Tensor normed = workspace.normed.narrow(x.rows);
-  in.norm == nullptr ? ops.copy(in.x, normed) : ops.rms_norm(in.x, in.norm, in.eps, normed);
+  ASHLAR_CHECK(in.norm != nullptr);
+  ops.rms_norm(in.x, in.norm, in.eps, normed);
   const Tensor scores = workspace.scores.narrow(x.rows);
   ops.linear(*router_, normed, Store::kOverwrite, scores);
   ops.route(scores, bias_.data(), routing_, workspace.routes);

@@ -30,15 +30,19 @@ TEST(MemoryPlan, WritesSizesAndCounts) {
   EXPECT_EQ(format_count(1540000000), "1.54 B");
 }
 
+StackConfig stack(int32_t layers) {
+  StackConfig config;
+  config.n_layers = layers;
+  config.attention.n_heads = 4;
+  config.attention.n_kv_heads = 2;
+  config.attention.head_dim = 64;
+  return config;
+}
+
 TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   const auto ops = make_device("ref", {});
-  StackConfig target;
-  target.n_layers = 12;
-  target.attention.n_heads = 4;
-  target.attention.n_kv_heads = 2;
-  target.attention.head_dim = 64;
-  StackConfig drafter = target;
-  drafter.n_layers = 2;
+  const StackConfig target = stack(12);
+  const StackConfig drafter = stack(2);
   const MemoryPlan plan = plan_memory(*ops, target, &drafter);
   EXPECT_EQ(plan.target_bytes_per_token, 12 * 2 * 2 * 64 * 4);  // K and V, f32 on this device
   EXPECT_EQ(plan.drafter_bytes_per_token, 2 * 2 * 2 * 64 * 4);
@@ -50,13 +54,8 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
 
 TEST(MemoryPlan, ADrafterWithFramesStopsGrowing) {
   const auto ops = make_device("ref", {});
-  StackConfig target;
-  target.n_layers = 12;
-  target.attention.n_heads = 4;
-  target.attention.n_kv_heads = 2;
-  target.attention.head_dim = 64;
-  StackConfig drafter = target;
-  drafter.n_layers = 2;
+  const StackConfig target = stack(12);
+  const StackConfig drafter = stack(2);
   const MemoryPlan all = plan_memory(*ops, target, &drafter);
   const MemoryPlan few = plan_memory(*ops, target, &drafter, 5);
   EXPECT_EQ(few.drafter_bytes_per_token, 0);
