@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
 
 using testing::HasSubstr;
 
-std::string file(const std::string& name) { return testing::TempDir() + std::to_string(::getpid()) + name; }
 std::string reply(ChatState& state, const std::string& line) { return run_chat_command(state, line).reply; }
 
 TEST(ChatState, SettingsAreCheckedAndShown) {
@@ -58,20 +58,22 @@ TEST(ChatState, SavesAndLoads) {
   ChatState state;
   state.add("user", "größer 🙂 \xff");  // what is not UTF-8 must not lose the rest
   state.add("assistant", "b");
-  EXPECT_THAT(reply(state, "/save " + file("chat.json")), HasSubstr("saved 2 messages"));
+  const TempFolder folder;
+  const std::string file = (folder / "chat.json").string();
+  EXPECT_THAT(reply(state, "/save " + file), HasSubstr("saved 2 messages"));
   ChatState other;
-  EXPECT_THAT(reply(other, "/load " + file("chat.json")), HasSubstr("loaded 2 messages"));
+  EXPECT_THAT(reply(other, "/load " + file), HasSubstr("loaded 2 messages"));
   EXPECT_EQ(other.messages[0]["content"], "größer 🙂 \xEF\xBF\xBD");
   EXPECT_EQ(other.messages[1]["content"], "b");
 }
 
 TEST(ChatState, BadFilesChangeNothing) {
+  const TempFolder folder;
   ChatState state;
   state.add("user", "a");
   for (const char* bad :
        {"", "[]", "{\"messages\": 4}", "{\"messages\": [4]}", "{\"messages\": [{\"role\": \"user\"}]}", "{oops"}) {
-    std::ofstream(file("bad.json")) << bad;
-    EXPECT_THAT(reply(state, "/load " + file("bad.json")), HasSubstr("bad.json")) << bad;
+    EXPECT_THAT(reply(state, "/load " + folder.write("bad.json", bad).string()), HasSubstr("bad.json")) << bad;
     EXPECT_EQ(state.messages.size(), 1U);
   }
   EXPECT_THAT(reply(state, "/load"), HasSubstr("needs a file name"));

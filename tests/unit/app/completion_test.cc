@@ -9,6 +9,7 @@
 #include <set>
 
 #include "app/man_page.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -17,17 +18,12 @@ using testing::HasSubstr;
 
 class Completion : public testing::Test {
  protected:
-  Completion() : folder_(std::filesystem::path(testing::TempDir()) / ("completion_" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(folder_);
+  Completion() {
     build_program(app_);
     facts_ = command_facts(app_);
   }
-  ~Completion() override { std::filesystem::remove_all(folder_); }
 
-  std::string file(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
+  std::string file(const std::string& name, const std::string& text) { return folder_.write(name, text).string(); }
   // Exit code and output of a shell command.
   static std::pair<int, std::string> run(const std::string& command) {
     FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
@@ -61,7 +57,7 @@ class Completion : public testing::Test {
     return out;
   }
 
-  std::filesystem::path folder_;
+  const TempFolder folder_;
   CLI::App app_{program_title(), "ashlar"};
   std::vector<CommandFacts> facts_;
 };

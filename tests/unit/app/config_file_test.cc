@@ -10,6 +10,7 @@
 
 #include "app/serve_options.h"
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -19,11 +20,8 @@ using Args = std::vector<std::string>;
 
 class ConfigFile : public testing::Test {
  protected:
-  ConfigFile() : path_(testing::TempDir() + "config_" + std::to_string(::getpid()) + ".toml") { clear(); }
-  ~ConfigFile() override {
-    clear();
-    std::filesystem::remove(path_);
-  }
+  ConfigFile() : path_((folder_ / "config.toml").string()) { clear(); }
+  ~ConfigFile() override { clear(); }
 
   static void clear() {
     for (const char* name : {"ASHLAR_PORT", "ASHLAR_MODEL", "ASHLAR_CONFIG", "ASHLAR_THREADS", "ASHLAR_HOST"}) {
@@ -53,6 +51,7 @@ class ConfigFile : public testing::Test {
     return "no error";
   }
 
+  const TempFolder folder_;
   std::string path_, settings_;
 };
 

@@ -14,6 +14,7 @@
 #include "app/http_probe.h"
 #include "base/error.h"
 #include "server/http/http_server.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -23,15 +24,7 @@ using testing::HasSubstr;
 
 class Doctor : public testing::Test {
  protected:
-  Doctor() : folder_(std::filesystem::path(testing::TempDir()) / ("doctor_" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Doctor() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
+  std::string file(const std::string& name, const std::string& text) { return folder_.write(name, text).string(); }
   // A self-signed certificate that ends `seconds` from now; returns its file and its key's.
   std::pair<std::string, std::string> certificate(const std::string& name, long seconds) {
     EVP_PKEY* key = EVP_EC_gen("P-256");
@@ -52,7 +45,7 @@ class Doctor : public testing::Test {
     EVP_PKEY_free(key);
     return {cert_file, key_file};
   }
-  std::filesystem::path folder_;
+  const TempFolder folder_;
 };
 
 server::HttpOptions options_with(const std::pair<std::string, std::string>& files) {
@@ -97,11 +90,11 @@ TEST_F(Doctor, JudgesTheMachine) {
   EXPECT_NE(check_cpu("").verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_cpu("abacus").verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_cores(usable_cores() + 1).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kOk);
   file("cpu.max", "50000 100000\n");
-  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kWarning);
   file("cpu.max", "max 100000\n");
-  EXPECT_EQ(check_cores(1, folder_).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kOk);
   EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, doctor::Verdict::kOk);
   EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, doctor::Verdict::kWarning);
   EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, doctor::Verdict::kWarning);

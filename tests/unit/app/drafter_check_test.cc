@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -17,14 +18,12 @@ const fs::path kModels = fs::path(ASHLAR_SOURCE_DIR) / "models";
 
 class DrafterSelfTest : public testing::Test {
  protected:
-  DrafterSelfTest() : folder_(fs::path(testing::TempDir()) / ("drafter_" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
+  DrafterSelfTest() {
     for (const char* name : {"config.json", "model.safetensors"}) {
       fs::copy_file(kModels / "pebble-11m-dflash" / name, folder_ / name, fs::copy_options::overwrite_existing);
       fs::permissions(folder_ / name, fs::perms::owner_write, fs::perm_options::add);
     }
   }
-  ~DrafterSelfTest() override { fs::remove_all(folder_); }
 
   void change_config(const std::function<void(Json&)>& change) {
     Json config = read_json_file(folder_ / "config.json");
@@ -35,12 +34,12 @@ class DrafterSelfTest : public testing::Test {
   DrafterCheck check() {
     SessionOptions options;
     options.model = (kModels / "pebble-11m").string();
-    options.drafter = folder_.string();
+    options.drafter = folder_.path().string();
     Session session(options);
     return check_drafter(session);
   }
 
-  fs::path folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(DrafterSelfTest, TheBundledDrafterPasses) {
@@ -64,9 +63,9 @@ TEST_F(DrafterSelfTest, AWrongMaskTokenIsNoticed) {
 }
 
 TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {
-  EXPECT_FALSE(recorded_first_acceptance(folder_));
+  EXPECT_FALSE(recorded_first_acceptance(folder_.path()));
   std::ofstream(folder_ / "acceptance.json") << R"({"first_position": 0.75})";
-  EXPECT_EQ(recorded_first_acceptance(folder_), 0.75);
+  EXPECT_EQ(recorded_first_acceptance(folder_.path()), 0.75);
   DrafterCheck result;
   result.steps = 10;
   result.first_accepted = 3;
@@ -82,7 +81,7 @@ TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {
   EXPECT_FALSE(result.suspicious());
   for (const char* bad : {"{}", "{\"first_position\": 7}", "[]", "{\"first_position\": \"x\"}"}) {
     std::ofstream(folder_ / "acceptance.json") << bad;
-    EXPECT_THROW(recorded_first_acceptance(folder_), Error) << bad;
+    EXPECT_THROW(recorded_first_acceptance(folder_.path()), Error) << bad;
   }
 }
 

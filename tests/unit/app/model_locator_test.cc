@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -16,12 +17,11 @@ using testing::HasSubstr;
 
 class ModelLocator : public testing::Test {
  protected:
-  ModelLocator() : root_(fs::path(testing::TempDir()) / ("locator_" + std::to_string(::getpid()))) {
+  ModelLocator() : root_(folder_.path()) {
     for (const char* name : {"pebble-11m", "pebble-11m-dflash", "lonely"}) fs::create_directories(root_ / name);
     std::ofstream(root_ / "pebble-11m-dflash" / "config.json") << R"({"dflash_config": {}})";
     std::ofstream(root_ / "pebble-11m" / "config.json") << R"({"model_type": "qwen3"})";
   }
-  ~ModelLocator() override { fs::remove_all(root_); }
 
   std::string error_of(const std::string& model, const std::string& drafter) {
     try {
@@ -32,7 +32,8 @@ class ModelLocator : public testing::Test {
     return "no error";
   }
 
-  fs::path root_;
+  const TempFolder folder_;
+  const fs::path root_;
 };
 
 TEST_F(ModelLocator, TakesTheBundledPairWhenNothingIsNamed) {

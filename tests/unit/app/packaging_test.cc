@@ -11,6 +11,7 @@
 #include "app/config_file.h"
 #include "app/serve_options.h"
 #include "server/service/metrics.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -80,11 +81,9 @@ TEST(Packaging, TheExampleHasEverySettingAndNoOther) {
   // With the comment signs in front of settings taken away all of them are valid.
   const std::string all =
       std::regex_replace(read(kPackaging / "ashlar.toml"), std::regex("(^|\n)# ([a-z-]+ = )"), "$1$2");
-  const auto path = std::filesystem::path(testing::TempDir()) / ("all_" + std::to_string(::getpid()) + ".toml");
-  std::ofstream(path) << all;
+  const TempFolder folder;
   CLI::App app("", "serve");
-  EXPECT_NO_THROW(parse_file(path, app));
-  std::filesystem::remove(path);
+  EXPECT_NO_THROW(parse_file(folder.write("all.toml", all), app));
   const std::set<std::string> keys = matches(all, std::regex("(?:^|\n)([a-z-]+) = "));
   EXPECT_TRUE(keys.contains("model"));
   for (const CLI::Option* option : app.get_options()) {

@@ -6,15 +6,10 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
-
-std::filesystem::path write(const std::string& name, const std::string& text) {
-  const auto path = std::filesystem::path(testing::TempDir()) / (std::to_string(::getpid()) + name);
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 TEST(Prompts, OneText) {
   EXPECT_EQ(make_prompt("hello", "").messages.dump(), R"([{"role":"user","content":"hello"}])");
@@ -23,7 +18,8 @@ TEST(Prompts, OneText) {
 }
 
 TEST(Prompts, OneALine) {
-  const auto prompts = read_prompts(write("a.txt", "first\r\n\n  \nsecond, with \"quotes\"\nlast"), "");
+  const TempFolder folder;
+  const auto prompts = read_prompts(folder.write("a.txt", "first\r\n\n  \nsecond, with \"quotes\"\nlast"), "");
   ASSERT_EQ(prompts.size(), 3U);
   EXPECT_EQ(prompts[0].text, "first");
   EXPECT_EQ(prompts[1].text, "second, with \"quotes\"");
@@ -31,11 +27,12 @@ TEST(Prompts, OneALine) {
 }
 
 TEST(Prompts, JsonLines) {
-  const auto prompts =
-      read_prompts(write("b.jsonl",
-                         "{\"prompt\": \"one\\ntwo\"}\n\n{\"turns\": [\"three\", \"four\"]}\n"
-                         "{\"messages\": [{\"role\": \"user\", \"content\": \"five\"}]}\n{\"prompt_ids\": [4, 5]}"),
-                   "system");
+  const TempFolder folder;
+  const auto prompts = read_prompts(
+      folder.write("b.jsonl",
+                   "{\"prompt\": \"one\\ntwo\"}\n\n{\"turns\": [\"three\", \"four\"]}\n"
+                   "{\"messages\": [{\"role\": \"user\", \"content\": \"five\"}]}\n{\"prompt_ids\": [4, 5]}"),
+      "system");
   ASSERT_EQ(prompts.size(), 4U);
   EXPECT_EQ(prompts[0].text, "one\ntwo");
   EXPECT_EQ(prompts[0].messages[0]["role"], "system");
@@ -46,9 +43,10 @@ TEST(Prompts, JsonLines) {
 }
 
 TEST(Prompts, NameTheLineThatIsWrong) {
+  const TempFolder folder;
   for (const char* bad :
        {"{\"prompt\": \"fine\"}\n{\"nothing\": 1}", "{\"prompt\": \"fine\"}\n{broken", "{\"prompt\": \"fine\"}\n[1]"}) {
-    const auto path = write("c.jsonl", bad);
+    const auto path = folder.write("c.jsonl", bad);
     try {
       read_prompts(path, "");
       FAIL() << bad;
@@ -56,13 +54,14 @@ TEST(Prompts, NameTheLineThatIsWrong) {
       EXPECT_THAT(error.what(), testing::HasSubstr("c.jsonl:2")) << bad;
     }
   }
-  EXPECT_THROW(read_prompts(write("d.txt", "\n\n"), ""), Error);
+  EXPECT_THROW(read_prompts(folder.write("d.txt", "\n\n"), ""), Error);
   EXPECT_THROW(read_prompts("/nonexistent/file.txt", ""), Error);
 }
 
 TEST(Prompts, AFileIsOneText) {
-  EXPECT_EQ(read_prompt_text(write("e.txt", "line one\nline two\n").string()), "line one\nline two");
-  EXPECT_EQ(read_prompt_text(write("f.txt", "").string()), "");
+  const TempFolder folder;
+  EXPECT_EQ(read_prompt_text(folder.write("e.txt", "line one\nline two\n").string()), "line one\nline two");
+  EXPECT_EQ(read_prompt_text(folder.write("f.txt", "").string()), "");
 }
 
 }  // namespace

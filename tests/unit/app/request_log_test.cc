@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -19,13 +20,6 @@ using Row = std::vector<std::string>;
 
 class RequestLogTest : public testing::Test {
  protected:
-  RequestLogTest() : folder_(fs::path(testing::TempDir()) / ("request_log_" + std::to_string(::getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    file_ = (folder_ / "log.db").string();
-  }
-  ~RequestLogTest() override { fs::remove_all(folder_); }
-
   // Rows of a query, by SQLite itself; NULL reads "<null>".
   std::vector<Row> query(const std::string& sql) {
     sqlite3* database = nullptr;
@@ -75,8 +69,8 @@ class RequestLogTest : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
-  std::string file_;
+  const TempFolder folder_;
+  std::string file_ = (folder_ / "log.db").string();
 };
 
 TEST_F(RequestLogTest, KeepsWhatItWasTold) {
@@ -131,7 +125,7 @@ TEST_F(RequestLogTest, RefusesWhatIsNoLogOfItsOwn) {
   EXPECT_THAT(error(), HasSubstr(file_));
   file_ = (folder_ / "missing" / "log.db").string();
   EXPECT_THAT(error(), HasSubstr("unable to open"));
-  file_ = folder_.string();
+  file_ = folder_.path().string();
   EXPECT_THAT(error(), HasSubstr("unable to open"));
 }
 

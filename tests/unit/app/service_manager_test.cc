@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "temp_folder.h"
+
 namespace ashlar {
 namespace {
 
@@ -61,8 +63,8 @@ TEST_F(ServiceManagerTest, SaysNothingWithoutASocket) {
 
 TEST_F(ServiceManagerTest, TellsOverAPathAndAnAbstractName) {
   const std::string id = std::to_string(::getpid());
-  const std::string path = ::testing::TempDir() + "ashlar_notify_" + id;
-  for (const std::string& name : {path, "@ashlar_notify_" + id}) {
+  const TempFolder folder;
+  for (const std::string& name : {(folder / "notify").string(), "@ashlar_notify_" + id}) {
     const Manager systemd(name);
     ASSERT_TRUE(systemd.bound()) << name;
     const ServiceManager manager;
@@ -72,7 +74,6 @@ TEST_F(ServiceManagerTest, TellsOverAPathAndAnAbstractName) {
     EXPECT_EQ(systemd.heard(), "READY=1\nSTATUS=x");
     EXPECT_EQ(systemd.heard(), "nothing");
   }
-  ::unlink(path.c_str());
 }
 
 TEST_F(ServiceManagerTest, TheWatchdogIsFedTwiceAsOftenAsAsked) {

@@ -118,7 +118,7 @@ TEST_F(HubPull, TraversalNamesStoreNothing) {
         std::string("{\"sha\":\"") + FakeHub::kCommit + "\",\"siblings\":[{\"rfilename\":\"" + name + "\"}]}";
     EXPECT_THAT(error_of_pull(), HasSubstr("no plain relative path"));
   }
-  EXPECT_TRUE(fs::is_empty(cache_));
+  EXPECT_TRUE(fs::is_empty(cache_.path()));
 }
 
 TEST_F(HubPull, LinksInTheCacheLeadNowhere) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "hub/pull.h"
+#include "temp_folder.h"
 #include "unit/hub/fake_hub.h"
 
 namespace ashlar::hub {
@@ -23,20 +24,15 @@ using testing_support::SocketServer;
 class HubPull : public testing::Test {
  protected:
   HubPull() {
-    std::string name = testing::TempDir() + "/hub_XXXXXX";
-    cache_ = mkdtemp(name.data());
     hub_.files["config.json"] = {"{\"model_type\":\"qwen3\"}", false};
     hub_.files["tokenizer.json"] = {testing_support::random_bytes(20'000, 1), false};
     hub_.files["model.safetensors"] = {testing_support::random_bytes(300'000, 2), true};
     hub_.files["pytorch_model.bin"] = {"unwanted", true};
     options_.settings.endpoint = hub_.url();
-    options_.settings.cache = cache_;
+    options_.settings.cache = cache_.path();
     options_.retry = {4, 0.01, 0.05};
   }
-  ~HubPull() override {
-    std::filesystem::permissions(cache_, std::filesystem::perms::owner_all);
-    std::filesystem::remove_all(cache_);
-  }
+  ~HubPull() override { std::filesystem::permissions(cache_.path(), std::filesystem::perms::owner_all); }
 
   std::filesystem::path repo() const { return cache_ / "models--org--model"; }
   std::filesystem::path snapshot() const { return repo() / "snapshots" / FakeHub::kCommit; }
@@ -72,7 +68,7 @@ class HubPull : public testing::Test {
   }
 
   FakeHub hub_;
-  std::filesystem::path cache_;
+  const TempFolder cache_;
   PullOptions options_;
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -87,10 +88,9 @@ TEST(PromptFile, OnlyJsonl) {
 }
 
 TEST(PromptFile, FromDisk) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "prompt_file_test.jsonl";
-  std::ofstream(path) << "{\"prompt\": \"h\\u00e4user\"}\n";
+  const TempFolder folder;
+  const auto path = folder.write("prompts.jsonl", "{\"prompt\": \"h\\u00e4user\"}\n");
   const auto prompts = read_prompt_file(path, 0);
-  std::filesystem::remove(path);
   ASSERT_EQ(prompts.size(), 1U);
   EXPECT_EQ(content(prompts[0]), "h\xC3\xA4user");
   EXPECT_EQ(prompts[0].name, path.string() + ":1");

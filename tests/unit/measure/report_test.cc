@@ -11,6 +11,7 @@
 #include "measure/build_info.h"
 #include "measure/denoise_study.h"
 #include "measure/report_file.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -151,11 +152,11 @@ TEST(ReportFile, WrongPathIsToldAtOnce) {
 }
 
 TEST(ReportFile, WritesAndTellsAFullDisk) {
-  const std::string path = ::testing::TempDir() + "report_file_test.json";
+  const TempFolder folder;
+  const std::string path = (folder / "report.json").string();
   ReportFile(path).write("content\n");
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
-  std::remove(path.c_str());
   EXPECT_EQ(text.str(), "content\n");
   if (std::ofstream("/dev/full")) {
     EXPECT_THROW(ReportFile("/dev/full").write("content"), Error);

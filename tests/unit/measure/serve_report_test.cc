@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "temp_folder.h"
 #include "xml_check.h"
 
 namespace ashlar {
@@ -88,8 +89,8 @@ TEST(ServeReport, TextNamesLoadFiguresAndErrors) {
 }
 
 TEST(ServeReport, JsonComesBackAsALine) {
-  const std::string path = ::testing::TempDir() + "/serve_report.json";
-  std::ofstream(path) << serve_json(report_of("<a & b>")).dump();
+  const TempFolder folder;
+  const std::string path = folder.write("report.json", serve_json(report_of("<a & b>")).dump());
   const XySeries back = read_serve_series(path);
   EXPECT_EQ(back.name, "<a & b>");
   EXPECT_THAT(back.points, ElementsAre(Pair(2.5, 2.0)));
@@ -100,13 +101,12 @@ TEST(ServeReport, JsonComesBackAsALine) {
 }
 
 TEST(ServeReport, OtherFilesAreNoOverlay) {
-  const std::string path = ::testing::TempDir() + "/serve_other.json";
+  const TempFolder folder;
   for (const char* text : {"{}", "[]", "{\"kind\":\"ashlar bench serve\",\"label\":\"x\",\"levels\":7}",
                            "{\"kind\":\"ashlar bench serve\",\"label\":\"x\",\"levels\":[7]}",
                            "{\"kind\":\"ashlar bench serve\",\"label\":\"x\",\"levels\":[{\"requests_per_s\":1,"
                            "\"inter_token_ms\":{\"count\":1,\"p50\":\"x\"}}]}"}) {
-    std::ofstream(path) << text;
-    EXPECT_THROW(read_serve_series(path), Error) << text;
+    EXPECT_THROW(read_serve_series(folder.write("other.json", text)), Error) << text;
   }
 }
 

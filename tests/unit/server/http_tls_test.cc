@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "http_test_client.h"
 #include "http_test_server.h"
+#include "temp_folder.h"
 
 namespace ashlar::server {
 namespace {
@@ -22,8 +23,6 @@ using std::chrono::milliseconds;
 class Certificate {
  public:
   Certificate() {
-    std::string name = ::testing::TempDir() + "http_tls_test.XXXXXX";
-    folder_ = mkdtemp(name.data());
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* cert = X509_new();
     X509_set_version(cert, 2);
@@ -45,12 +44,11 @@ class Certificate {
     X509_free(cert);
     EVP_PKEY_free(key);
   }
-  ~Certificate() { std::filesystem::remove_all(folder_); }
-  std::string key_file() const { return folder_ + "/key.pem"; }
-  std::string cert_file() const { return folder_ + "/cert.pem"; }
+  std::string key_file() const { return (folder_ / "key.pem").string(); }
+  std::string cert_file() const { return (folder_ / "cert.pem").string(); }
 
  private:
-  std::string folder_;
+  TempFolder folder_;
 };
 
 class TlsClient {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -18,37 +19,29 @@ namespace fs = std::filesystem;
 
 class ChatTemplateFolder : public testing::Test {
  protected:
-  ChatTemplateFolder()
-      : folder_(fs::temp_directory_path() /
-                ("ashlar_chat_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~ChatTemplateFolder() override { fs::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& text) {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
-  ChatTemplate load() { return ChatTemplate::from_folder(folder_).value(); }
+  ChatTemplate load() { return ChatTemplate::from_folder(folder_.path()).value(); }
 
   std::string error() {
     try {
-      ChatTemplate::from_folder(folder_);
+      ChatTemplate::from_folder(folder_.path());
     } catch (const Error& caught) {
       return caught.what();
     }
     return "no error";
   }
 
-  fs::path folder_;
+  TempFolder folder_;
   const Json hello_ = Json::array({{{"role", "user"}, {"content", "hi"}}});
 };
 
 TEST_F(ChatTemplateFolder, NoneIsNoError) {
-  EXPECT_FALSE(ChatTemplate::from_folder(folder_).has_value());
+  EXPECT_FALSE(ChatTemplate::from_folder(folder_.path()).has_value());
   write("tokenizer_config.json", R"({"bos_token": "<s>"})");
-  EXPECT_FALSE(ChatTemplate::from_folder(folder_).has_value());
+  EXPECT_FALSE(ChatTemplate::from_folder(folder_.path()).has_value());
 }
 
 TEST_F(ChatTemplateFolder, TakesTheStringOfTheConfigWithItsTokens) {
