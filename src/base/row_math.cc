@@ -39,44 +39,75 @@ __attribute__((always_inline)) inline void exp2_of(Floats& t) {
   std::memcpy(&t, &bits, sizeof(t));
 }
 
+// Of a size that the compiler knows: a call of memcpy for every vector would take ten times as long as its sums.
+__attribute__((always_inline)) inline void load(Floats& x, const float* values) { std::memcpy(&x, values, sizeof(x)); }
+
+// The last vector of a row, filled up with `rest`.
+__attribute__((always_inline)) inline void load_tail(Floats& x, const float* values, int32_t valid, float rest) {
+  for (int32_t lane = 0; lane < kLanes; ++lane) x[lane] = lane < valid ? values[lane] : rest;
+}
+
+// Where the largest value of each lane is, the first of equals.
+struct LaneBest {
+  Floats value;
+  Ints at;
+};
+
+__attribute__((always_inline)) inline void offer(LaneBest& best, const float* values, int32_t first) {
+  Floats x;
+  load(x, values + first);
+  const Ints higher = x > best.value;
+  best.value = higher ? x : best.value;
+  best.at = higher ? first - Ints{} : best.at;
+}
+
 }  // namespace
 
 ASHLAR_CLONES int32_t argmax(const float* values, int32_t n) {
-  float highest = -std::numeric_limits<float>::infinity();
+  const float lowest = -std::numeric_limits<float>::infinity();
+  LaneBest even = {lowest - Floats{}, Ints{}};
+  LaneBest odd = even;
   int32_t i = 0;
-  if (n >= 2 * kLanes) {
-    Floats best0 = highest - Floats{};
-    Floats best1 = best0;
-    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-      Floats a;
-      Floats b;
-      std::memcpy(&a, values + i, sizeof(a));
-      std::memcpy(&b, values + i + kLanes, sizeof(b));
-      best0 = a > best0 ? a : best0;
-      best1 = b > best1 ? b : best1;
-    }
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      highest = best0[lane] > highest ? best0[lane] : highest;
-      highest = best1[lane] > highest ? best1[lane] : highest;
-    }
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    offer(even, values, i);
+    offer(odd, values, i + kLanes);
   }
-  for (; i < n; ++i) highest = values[i] > highest ? values[i] : highest;
-  for (i = 0; i < n; ++i) {
-    if (values[i] == highest) return i;
+  float highest = lowest;
+  int32_t found = n;
+  const auto consider = [&](float value, int32_t at) {
+    if (value > highest || (value == highest && at < found && value > lowest)) {
+      highest = value;
+      found = at;
+    }
+  };
+  for (int32_t lane = 0; lane < kLanes; ++lane) {
+    consider(even.value[lane], even.at[lane] + lane);
+    consider(odd.value[lane], odd.at[lane] + lane);
+  }
+  for (; i < n; ++i) consider(values[i], i);
+  if (found < n) return found;
+  for (i = 0; i < n; ++i) {  // nothing above minus infinity
+    if (values[i] == lowest) return i;
   }
   return 0;
 }
 
 ASHLAR_CLONES double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature) {
+  const float scale = inverse_temperature * 1.44269504F;
   Floats sums = {};
-  for (int32_t i = 0; i < n; i += kLanes) {
-    Floats x = highest - Floats{};
-    const int32_t valid = n - i < kLanes ? n - i : kLanes;
-    std::memcpy(&x, values + i, sizeof(float) * valid);
-    Floats p = (x - highest) * (inverse_temperature * 1.44269504F);
-    exp2_of(p);
-    for (int32_t lane = valid; lane < kLanes; ++lane) p[lane] = 0;
-    sums += p;
+  Floats x;
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    load(x, values + i);
+    x = (x - highest) * scale;
+    exp2_of(x);
+    sums += x;
+  }
+  if (i < n) {
+    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
+    x = (x - highest) * scale;
+    exp2_of(x);
+    sums += x;
   }
   double total = 0;
   for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
@@ -86,17 +117,23 @@ ASHLAR_CLONES double exp_sum(const float* values, int32_t n, float highest, floa
 ASHLAR_CLONES ExpMoments exp_moments(const float* values, int32_t n, float highest) {
   Floats sums = {};
   Floats weighted = {};
-  for (int32_t i = 0; i < n; i += kLanes) {
-    Floats x = highest - Floats{};
-    const int32_t valid = n - i < kLanes ? n - i : kLanes;
-    std::memcpy(&x, values + i, sizeof(float) * valid);
-    Floats below = x - highest;
-    below = below > -80.0F ? below : -80.0F - Floats{};  // minus infinity times nothing is nothing
-    Floats p = below * 1.44269504F;
-    exp2_of(p);
-    for (int32_t lane = valid; lane < kLanes; ++lane) p[lane] = 0;
-    sums += p;
-    weighted += p * below;
+  const auto add = [&](Floats & x) __attribute__((always_inline)) {
+    x = x - highest;
+    const Floats below = x > -80.0F ? x : -80.0F - Floats{};  // minus infinity times nothing is nothing
+    x = below * 1.44269504F;
+    exp2_of(x);
+    sums += x;
+    weighted += x * below;
+  };
+  Floats x;
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    load(x, values + i);
+    add(x);
+  }
+  if (i < n) {
+    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
+    add(x);
   }
   ExpMoments moments;
   for (int32_t lane = 0; lane < kLanes; ++lane) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "decode/gumbel_max.h"
 #include "decode/noise.h"
 
 namespace ashlar {
@@ -62,33 +63,6 @@ void keep_top_p_min_p(std::vector<Candidate>& candidates, double total, const Sa
   double kept_total = 0;
   for (const Candidate& candidate : candidates) kept_total += candidate.probability;
   for (Candidate& candidate : candidates) candidate.probability /= kept_total;
-}
-
-// Gumbel-max without filters: every token takes part, but its logarithms are taken only if a cheap bound lets it win.
-int32_t sample_unfiltered(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
-                          const int32_t* id_map) {
-  const double inverse = 1.0 / params.temperature;
-  double best = -std::numeric_limits<double>::infinity();
-  int32_t best_id = target_id(id_map, 0);
-  uint32_t cached_index = 0xFFFFFFFFu;
-  PhiloxBlock words{};
-  for (int32_t i = 0; i < vocab; ++i) {
-    const int32_t id = target_id(id_map, i);
-    const uint32_t index = static_cast<uint32_t>(id) / 4;
-    if (index != cached_index) {
-      words = noise::block(params.seed, position, index, noise::Domain::kGumbel);
-      cached_index = index;
-    }
-    const uint32_t word = words[static_cast<uint32_t>(id) % 4];
-    const double tempered = logits[i] * inverse;
-    if (!(tempered + noise::gumbel_bound(word) > best)) continue;
-    const double score = tempered + noise::gumbel(word);
-    if (score > best) {
-      best = score;
-      best_id = id;
-    }
-  }
-  return best_id;
 }
 
 }  // namespace
@@ -168,7 +142,10 @@ int32_t sample_token(const float* logits, int32_t vocab, const SamplingParams& p
                      const int32_t* id_map, SamplerScratch& scratch) {
   if (params.greedy()) return target_id(id_map, argmax(logits, vocab));
   if (params.top_k <= 0 && params.top_p >= 1.0 && params.min_p <= 0.0) {
-    return sample_unfiltered(logits, vocab, params, position, id_map);
+    const Draw draw = {params.seed, position};
+    const double inverse = 1.0 / params.temperature;
+    return id_map == nullptr ? gumbel_max(logits, vocab, inverse, draw)
+                             : gumbel_max_mapped(logits, vocab, inverse, draw, id_map);
   }
   filter_candidates(logits, vocab, params, id_map, scratch.candidates);
   double best = -std::numeric_limits<double>::infinity();

@@ -11,16 +11,16 @@ namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-// The largest logit but the one at `skip`; -1 if there is no other.
+// The largest logit but the one at `skip`, the first of equals; -1 if there is no other.
 int32_t second_of(const float* logits, int32_t n, int32_t skip) {
   int32_t second = -1;
-  float highest = kNothing;
-  for (int32_t i = 0; i < n; ++i) {
-    if (i != skip && logits[i] > highest) {
-      highest = logits[i];
-      second = i;
-    }
-  }
+  const auto search = [&](int32_t first, int32_t last) {
+    if (first >= last) return;
+    const int32_t at = first + argmax(logits + first, last - first);
+    if (logits[at] > (second < 0 ? kNothing : logits[second])) second = at;
+  };
+  search(0, skip);
+  search(skip + 1, n);
   return second;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -30,6 +31,22 @@ TEST(Argmax, SkipsWhatIsNotANumber) {
   EXPECT_EQ(argmax(values.data(), 40), 0);
 }
 
+TEST(Argmax, AgreesWithAScanOfRowsWithTiesAndHoles) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<float> values(1 + random() % 90);
+    for (float& value : values) {
+      const uint32_t kind = random() % 12;
+      value = kind == 0 ? std::nanf("") : kind == 1 ? -INFINITY : static_cast<float>(random() % 7) - 3.0F;
+    }
+    int32_t expected = -1;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!std::isnan(values[i]) && (expected < 0 || values[i] > values[expected])) expected = static_cast<int32_t>(i);
+    }
+    EXPECT_EQ(argmax(values.data(), static_cast<int32_t>(values.size())), std::max(expected, 0)) << round;
+  }
+}
+
 TEST(ExpSum, AgreesWithTheLibrary) {
   std::mt19937 random(1);
   for (const float spread : {0.1F, 2.0F, 30.0F, 500.0F}) {
@@ -42,6 +59,8 @@ TEST(ExpSum, AgreesWithTheLibrary) {
         double expected = 0;
         for (const float value : values) expected += std::exp((static_cast<double>(value) - highest) * inverse);
         EXPECT_NEAR(exp_sum(values.data(), n, highest, inverse) / expected, 1.0, 2e-5) << spread << " " << n;
+        values.insert(values.begin() + n / 2, -INFINITY);  // what a constraint forbids weighs nothing
+        EXPECT_NEAR(exp_sum(values.data(), n + 1, highest, inverse) / expected, 1.0, 2e-5) << spread << " " << n;
       }
     }
   }
