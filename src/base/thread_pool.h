@@ -39,7 +39,7 @@ class ThreadPool {
   void run(int32_t n, Fn&& fn) {
     using Plain = std::remove_reference_t<Fn>;
     run_items(
-        n, [](void* context, int32_t item, int32_t worker) { (*static_cast<Plain*>(context))(item, worker); },
+        n, [](void* context, int32_t item, int32_t worker) noexcept { (*static_cast<Plain*>(context))(item, worker); },
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
   }
 

@@ -43,7 +43,8 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
 
 // Measures what rows cost here. The cache is still empty, so its first pages are free to write on. Sizes take turns, so
 // that a disturbance does not hit one of them alone. A row more than a power of two may cost a block of rows more:
-// where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear.
+// where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear. The
+// largest sizes of all are measured too: a line through two sizes next to each other says nothing of what lies beyond.
 void ChainDecoder::calibrate(int32_t max_slots) {
   constexpr int32_t kMostRows = 64;
   constexpr int kRepeats = 8;
@@ -51,8 +52,7 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
   constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
   const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
-  // A draft pass has sequences of its own, each a page further on.
-  const int32_t most_sequences = std::min(max_slots, kv_->pages() - (max_width() - 1) / kPageTokens);
+  const int32_t most_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
   const int32_t most_drafted = std::min(most, max_width() * most_sequences);
   struct Size {
     int32_t rows;
@@ -65,10 +65,12 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
   context_->flush();
   const int64_t begin = now_ns();
-  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33}) {
-    if (rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
+  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
+    if (rows < 1 || rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
+    if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
     taken(rows, false);  // the first of its size finds cold memory
-    sizes.push_back({rows, taken(rows, false), rows > 1 && rows <= most_drafted ? taken(rows, true) : 0});
+    const bool drafts = rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor alone drafts nothing
+    sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
   for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
@@ -94,17 +96,17 @@ void ChainDecoder::calibrate(int32_t max_slots) {
                      static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
 }
 
-// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, over these
-// pages.
+// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages
+// of its own.
 int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
-  const int32_t sequences = draft ? (rows + max_width() - 1) / max_width() : 0;
+  const int32_t sequences = draft ? sequences_of(rows) : 0;
   SlotTable slots(std::max(sequences, 1));
   chains_.clear();
   for (int32_t s = 0; s < sequences; ++s) {
     ChainSpan& span = chains_.emplace_back();
     span.slot = s;
     span.width = rows * (s + 1) / sequences - rows * s / sequences;
-    span.pages = context_->table(s, pages + s, 0, span.width);
+    span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
   }
   const int64_t begin = now_ns();
   if (draft) {
@@ -179,7 +181,9 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
   for (const Span& span : plan.spans) {
     Work work;
     const Slot& slot = slots[span.slot];
-    if (span.prompt == nullptr && !slot.done) {
+    if (slot.done) {
+      work.ended = true;
+    } else if (span.prompt == nullptr) {
       work.chain = static_cast<int32_t>(chains_.size());
       ChainSpan& chain = chains_.emplace_back();
       chain.slot = span.slot;
@@ -230,7 +234,7 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
         batch_->add_row(chain.ids[r], chain.start + r, chain.start + chain.width);
         batch_->want_output();
       }
-    } else if (span.prompt != nullptr) {
+    } else if (!work.ended) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
       batch_->begin_sequence(span.pages);

@@ -33,8 +33,9 @@ class ChainDecoder final : public Decoder {
   // One span of the plan during a launch.
   struct Work {
     int32_t chain = -1;     // index into chains_, or -1: prefill
+    bool ended = false;     // the sequence, before this step
     int32_t first_row = 0;  // in the batch
-    int32_t n_rows = 0;     // 0: the sequence has ended, nothing to do
+    int32_t n_rows = 0;     // 0 if it has ended
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t committed = 0;  // rows that stay in the cache
@@ -42,6 +43,8 @@ class ChainDecoder final : public Decoder {
   };
 
   void calibrate(int32_t max_slots);
+  int32_t sequences_of(int32_t drafted_rows) const { return (drafted_rows + max_width() - 1) / max_width(); }
+  int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
   void force_drafts(const StepPlan& plan, SlotTable& slots);

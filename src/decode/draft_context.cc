@@ -37,10 +37,9 @@ int64_t DraftContext::frames(int32_t window, int32_t width, int32_t slots) {
 }
 
 void DraftContext::begin_step() {
-  if (!frames_) return;
-  frames_->begin_step();
-  batch_.clear();  // of a step that threw: its frames may be others' soon
+  batch_.clear();  // of a step that threw: its page tables may be gone, its frames may be others' soon
   sources_.clear();
+  if (frames_) frames_->begin_step();
 }
 
 // Whole pages fall out of use, so a window begins on a page border.

@@ -28,7 +28,8 @@ class DraftContext {
   /// further; 0: no window, a frame for every page.
   static int64_t frames(int32_t window, int32_t width, int32_t slots);
 
-  /// To be called before anything else of a step: frames that the last step needed may now be taken.
+  /// To be called before anything else of a step: forgets what a step that threw left to be absorbed, and lets the
+  /// frames of the step before the last one go.
   void begin_step();
 
   /// Where the target's forward leaves its taps: [max_rows, tap_width].

@@ -49,7 +49,6 @@ WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_
     survival = chance;
     chance *= kFirstGuess;
   }
-  for (Estimate& slot : slots_) slot = prior_;
   drafts_.reserve(static_cast<size_t>(max_slots) * max_width);
 }
 
@@ -60,9 +59,14 @@ void WidthPolicy::set_costs(RowCost verify, RowCost draft, double settled) {
   settled_excess_.share.fill(settled_);
 }
 
-void WidthPolicy::admit(int32_t slot) {
-  slots_[slot] = prior_;
-  slots_[slot].is_new = true;
+WidthPolicy::Estimate& WidthPolicy::estimate_of(int32_t slot) {
+  Estimate& estimate = slots_[slot];
+  if (estimate.admitted) {
+    estimate = prior_;
+    estimate.admitted = false;
+    estimate.is_new = true;
+  }
+  return estimate;
 }
 
 size_t WidthPolicy::size_class(int32_t n) {
@@ -143,7 +147,7 @@ void WidthPolicy::choose(std::span<WidthChoice> sequences) {
 bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
   drafts_.clear();
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const Estimate& estimate = slots_[sequences[i].slot];
+    const Estimate& estimate = estimate_of(sequences[i].slot);
     for (int32_t k = 1; k < sequences[i].width && estimate.survival[k] > kLeastChance; ++k) {
       drafts_.push_back({estimate.survival[k], static_cast<int32_t>(i), k});
     }
@@ -206,7 +210,7 @@ void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, d
 
 void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {
   if (drafted == 0) return;
-  learn(slots_[slot], drafted, accepted, kSlotRate);
+  learn(estimate_of(slot), drafted, accepted, kSlotRate);
   learn(prior_, drafted, accepted, kPriorRate);
 }
 

@@ -43,8 +43,8 @@ class WidthPolicy {
   /// while they take turns. settled: the share of that which the target's passes take when no drafts come between them.
   void set_costs(RowCost verify, RowCost draft, double settled = 1.0);
 
-  /// Forgets what the slot's last sequence was like.
-  void admit(int32_t slot);
+  /// Forgets what the slot's last sequence was like. The one call that may come while others work on other slots.
+  void admit(int32_t slot) { slots_[slot].admitted = true; }
   /// Chooses the widths of all sequences that decode in this step, each at most what it may have.
   void choose(std::span<WidthChoice> sequences);
   /// False while so many sequences decode together, and have for a while, that not even drafts much better than the
@@ -59,7 +59,7 @@ class WidthPolicy {
   void observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft);
 
   /// Estimated probability that at least k drafts are accepted, k from 0.
-  double survival(int32_t slot, int32_t k) const { return slots_[slot].survival[k]; }
+  double survival(int32_t slot, int32_t k) const { return (slots_[slot].admitted ? prior_ : slots_[slot]).survival[k]; }
 
  private:
   static constexpr int32_t kGiveUpAfter = 32;  // steps
@@ -67,8 +67,9 @@ class WidthPolicy {
 
   struct Estimate {
     std::array<double, kMaxWidth> survival{};
-    bool is_new = true;  // no width was chosen yet
-    int32_t drafts = 0;  // of this step
+    bool admitted = true;  // and nothing else is known: the common estimate counts
+    bool is_new = false;   // its first width is being chosen
+    int32_t drafts = 0;    // of this step
   };
   struct Draft {
     double chance;  // that it is accepted with all before it
@@ -102,6 +103,8 @@ class WidthPolicy {
   /// Of one without, after others without.
   double plain_time(int32_t n) const;
   bool good_drafts_would_pay(int32_t n) const;
+  /// The slot's estimate, which begins with the common one.
+  Estimate& estimate_of(int32_t slot);
   /// Whether there are drafts, those of sequences that are tried again left out.
   bool choose_best(std::span<WidthChoice> sequences);
   int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);

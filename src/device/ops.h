@@ -136,7 +136,8 @@ class Ops {
   virtual void copy(Tensor x, Tensor out) = 0;
 
   /// Runs fn(context, i) for i in [0, n) on the device's workers and returns when all are done: row-wise work such as
-  /// sampling, in which call i writes what belongs to i only.
+  /// sampling, in which call i writes what belongs to i only. If calls throw, others may still run, and one of their
+  /// exceptions is thrown on.
   virtual void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) = 0;
 };
 

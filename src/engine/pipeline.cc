@@ -61,6 +61,8 @@ void Pipeline::run(Step& step) {
     decoder_.launch(step.plan, slots_, step.result);
   } catch (const std::exception& error) {
     step.error = error.what();  // std::bad_alloc above all; its text fits without allocating
+    // A step behind this one may be planned, and its sequences are in a state that nobody can tell.
+    for (const Span& span : step.plan.spans) slots_[span.slot].done = true;
   }
 }
 

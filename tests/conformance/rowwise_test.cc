@@ -1,5 +1,8 @@
 // Norm, activation, copies against the reference.
 
+#include <atomic>
+#include <new>
+
 #include "support.h"
 
 namespace ashlar::conformance {
@@ -116,6 +119,24 @@ TEST_P(Rowwise, ForEachCallsEveryIndexOnce) {
       1000, [](void* context, int32_t i) { (*static_cast<std::vector<int>*>(context))[static_cast<size_t>(i)] += 1; },
       &seen);
   EXPECT_EQ(seen, std::vector<int>(1000, 1));
+}
+
+TEST_P(Rowwise, ForEachThrowsOnWhatACallThrows) {
+  const auto cpu = make(3);
+  for (const int32_t bad : {0, 500, 999}) {  // of a worker's share each
+    int32_t of = bad;
+    EXPECT_THROW(cpu->for_each(
+                     1000,
+                     [](void* context, int32_t i) {
+                       if (i == *static_cast<int32_t*>(context)) throw std::bad_alloc();
+                     },
+                     &of),
+                 std::bad_alloc);
+    std::atomic<int32_t> calls = 0;
+    cpu->for_each(
+        1000, [](void* context, int32_t) { ++*static_cast<std::atomic<int32_t>*>(context); }, &calls);
+    EXPECT_EQ(calls, 1000);
+  }
 }
 
 TEST_P(Rowwise, BuffersAreZeroedAndAligned) {

@@ -252,6 +252,46 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   EXPECT_GT(total, 100);
 }
 
+// A prompt longer than all that the device has seen: its scratch grows in a step behind which the next one is planned.
+// Nothing is calibrated here, which would have grown it.
+TEST(OutOfMemory, InALongPromptEndsTheRequest) {
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3");
+  const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
+  for (const char* method : {"autoregressive", "dflash"}) {
+    const int64_t total = for_every_allocation([&] {
+      const int64_t armed = fail_at.exchange(-1);
+      const int64_t before = allocations.load();
+      const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+      const auto model = Model::load(*ops, target.folder(), 256);
+      DecoderSpec spec;
+      spec.method = method;
+      spec.drafter = drafter.folder();
+      spec.dflash.width = 4;
+      EngineOptions options;
+      options.max_sequences = 2;
+      options.kv_pages = 32;
+      Engine engine(*ops, make_decoder(*model, spec), options);
+      auto sink = std::make_shared<CountingSink>(0, 0);
+      Request request;
+      for (int32_t i = 0; i < 100; ++i) request.prompt.push_back(1 + i % 90);
+      request.max_tokens = 9;
+      request.sink = sink;
+      if (armed >= 0) fail_at.store(armed - before + allocations.load());
+      try {
+        if (!engine.submit(std::move(request)).ok()) return;
+      } catch (const std::bad_alloc&) {
+        return;
+      }
+      engine.wait_idle();
+      ASSERT_EQ(sink->ends, 1);
+      ASSERT_EQ(sink->has_error, sink->reason == FinishReason::kError);
+      ASSERT_EQ(sink->tokens == 9, sink->reason == FinishReason::kLength);
+      ASSERT_EQ(engine.counters().pages_held, 0);
+    });
+    EXPECT_GT(total, 20) << method;
+  }
+}
+
 // What a device grows for a new shape, it grows before its workers begin: a loop cannot throw.
 TEST(OutOfMemory, InAProductReachesTheCaller) {
   constexpr int32_t kColumns = 2048;

@@ -63,9 +63,10 @@ class FakeDecoder final : public Decoder {
       ASHLAR_CHECK(seen.insert(span.slot).second);
       rows += span.n_rows;
       result.spans[i] = {};
+      if (slots[span.slot].done) continue;
       if (span.prompt != nullptr) {
         prefill(span, slots[span.slot], result.spans[i]);
-      } else if (!slots[span.slot].done) {
+      } else {
         decode(span, slots[span.slot], result.spans[i]);
       }
     }
@@ -115,6 +116,7 @@ class FakeDecoder final : public Decoder {
     result.active = true;
     const int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
     ASHLAR_CHECK_LT(0, width);
+    ASHLAR_CHECK_LE(0, slot.anchor);
     const int32_t base = slot.length;
     for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
     const auto accepted = static_cast<int32_t>(mix(launches_ * 131 + span.slot) % width);

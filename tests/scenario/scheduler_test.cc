@@ -252,6 +252,29 @@ TEST_P(Depths, AFailingStepEndsItsRequestsAndTheEngineLivesOn) {
   }
 }
 
+// A prompt's chunk fails while its next chunk, or the first step of its answer, is planned already.
+TEST_P(Depths, AFailingChunkOfAPromptEndsItsRequestToo) {
+  for (int32_t fail_at = 0; fail_at < 6; ++fail_at) {
+    const auto ops = make_device("ref", {});
+    auto decoder = std::make_unique<FakeDecoder>(2, 200);
+    FakeDecoder& fake = *decoder;
+    EngineOptions options;
+    options.depth = GetParam();
+    options.kv_pages = 64;
+    options.prefill_chunk = 16;
+    const auto engine = std::make_unique<Engine>(*ops, std::move(decoder), options);
+    fake.fail_launch(fail_at);
+    Request request = simple_request(10);
+    for (int32_t i = 0; i < 60; ++i) request.prompt.push_back(i);
+    const auto sink = std::static_pointer_cast<CheckingSink>(request.sink);
+    ASSERT_TRUE(engine->submit(std::move(request)).ok());
+    engine->wait_idle();
+    EXPECT_EQ(sink->ends, 1);
+    EXPECT_EQ(sink->end.reason, FinishReason::kError) << fail_at;
+    EXPECT_EQ(engine->counters().pages_held, 0);
+  }
+}
+
 // Twins hold duplicates of each other's published pages, which keep those pages' parents from eviction.
 TEST_P(Depths, TwinsInTightMemoryBothFinish) {
   for (int32_t length = 3; length < 40; ++length) {

@@ -178,9 +178,11 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
     const int32_t before = batch_->n();
     work.first_output = batch_->n_outputs();
     Slot& slot = slots[span.slot];
-    if (span.prompt != nullptr) {
+    if (slot.done) {
+      // Nothing to do.
+    } else if (span.prompt != nullptr) {
       add_prefill(span);
-    } else if (!slot.done) {
+    } else {
       work.block = &blocks_[span.slot];
       if (slot.constraint != nullptr) force(*work.block, slot);
       if (work.block->verify != 0) {

@@ -1,7 +1,9 @@
 #include "device/cpu/cpu_ops.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
 #include <limits>
 
 #include "base/error.h"
@@ -348,7 +350,17 @@ void CpuOps::copy(Tensor x, Tensor out) {
 }
 
 void CpuOps::for_each(int32_t n, void (*fn)(void*, int32_t), void* context) {
-  pool_.run(n, [&](int32_t item, int32_t) { fn(context, item); });
+  // A loop of the pool must not throw, and what runs here is not the device's own: it may have to allocate.
+  std::atomic<bool> failed = false;
+  std::exception_ptr failure;
+  pool_.run(n, [&](int32_t item, int32_t) {
+    try {
+      fn(context, item);
+    } catch (...) {
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  });
+  if (failed) std::rethrow_exception(failure);
 }
 
 }  // namespace cpu

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <new>
 #include <numeric>
 #include <random>
 #include <set>
@@ -38,6 +39,7 @@ class Recorder final : public Proposer {
   const float* draft_distribution(int32_t, int32_t) const override { return nullptr; }
   void absorb(const CommittedRows& committed) override {
     ++calls;
+    if (fails) throw std::bad_alloc();
     for (int32_t r = 0; r < committed.rows.n; ++r) {
       for (int32_t c = 0; c < kColumns; ++c) ASSERT_EQ(committed.taps.row(r)[c], committed.taps.row(r)[0] + c);
       seen[place(committed.rows.page_tables[committed.rows.tables[r]], committed.rows.positions[r])] =
@@ -49,6 +51,7 @@ class Recorder final : public Proposer {
   }
   std::map<int32_t, float> seen;
   int32_t calls = 0;
+  bool fails = false;
 
  private:
   int32_t window_;
@@ -229,6 +232,19 @@ TEST_P(DraftContextTest, WhatAPromptLeavesOutIsLookedPast) {
   context_.begin_step();
   const int32_t begin = context_.begin(pages.data(), sequence.length);
   draft(0, context_.table(0, pages.data(), begin, sequence.length + kWidth), begin);
+}
+
+// Its rows belong to sequences that the failure ended, whose page tables go with them.
+TEST_P(DraftContextTest, AStepThatThrewLeavesNothingToBeAbsorbed) {
+  context_.begin_step();
+  commit_wide(0, 0, kWidth);
+  recorder_.fails = true;
+  EXPECT_THROW(context_.flush(), std::bad_alloc);
+  recorder_.fails = false;
+  const int32_t calls = recorder_.calls;
+  context_.begin_step();
+  context_.flush();
+  EXPECT_EQ(recorder_.calls, calls);
 }
 
 TEST(DraftContextFrames, DependOnWindowWidthAndSlotsOnly) {
