@@ -162,13 +162,13 @@ struct Outcome {
   int failed = 0;
 };
 
-// The whole life of an engine, with one allocation failing somewhere.
+// The whole life of an engine, with one allocation failing somewhere: each in turn, or every `stride`-th.
 template <class Body>
-int64_t for_every_allocation(Body body) {
+int64_t for_every_allocation(Body body, int64_t stride = 1) {
   const int64_t before = allocations.load();
   body();
   const int64_t total = allocations.load() - before;
-  for (int64_t n = 0; n < total + 2; ++n) {
+  for (int64_t n = 0; n < total + 2; n += stride) {
     fail_at.store(allocations.load() + n);
     body();
     fail_at.store(-1);
@@ -258,36 +258,38 @@ TEST(OutOfMemory, InALongPromptEndsTheRequest) {
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");
   const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
   for (const char* method : {"autoregressive", "dflash"}) {
-    const int64_t total = for_every_allocation([&] {
-      const int64_t armed = fail_at.exchange(-1);
-      const int64_t before = allocations.load();
-      const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
-      const auto model = Model::load(*ops, target.folder(), 256);
-      DecoderSpec spec;
-      spec.method = method;
-      spec.drafter = drafter.folder();
-      spec.dflash.width = 4;
-      EngineOptions options;
-      options.max_sequences = 2;
-      options.kv_pages = 32;
-      Engine engine(*ops, make_decoder(*model, spec), options);
-      auto sink = std::make_shared<CountingSink>(0, 0);
-      Request request;
-      for (int32_t i = 0; i < 100; ++i) request.prompt.push_back(1 + i % 90);
-      request.max_tokens = 9;
-      request.sink = sink;
-      if (armed >= 0) fail_at.store(armed - before + allocations.load());
-      try {
-        if (!engine.submit(std::move(request)).ok()) return;
-      } catch (const std::bad_alloc&) {
-        return;
-      }
-      engine.wait_idle();
-      ASSERT_EQ(sink->ends, 1);
-      ASSERT_EQ(sink->has_error, sink->reason == FinishReason::kError);
-      ASSERT_EQ(sink->tokens == 9, sink->reason == FinishReason::kLength);
-      ASSERT_EQ(engine.counters().pages_held, 0);
-    });
+    const int64_t total = for_every_allocation(
+        [&] {
+          const int64_t armed = fail_at.exchange(-1);
+          const int64_t before = allocations.load();
+          const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+          const auto model = Model::load(*ops, target.folder(), 256);
+          DecoderSpec spec;
+          spec.method = method;
+          spec.drafter = drafter.folder();
+          spec.dflash.width = 4;
+          EngineOptions options;
+          options.max_sequences = 2;
+          options.kv_pages = 32;
+          Engine engine(*ops, make_decoder(*model, spec), options);
+          auto sink = std::make_shared<CountingSink>(0, 0);
+          Request request;
+          for (int32_t i = 0; i < 100; ++i) request.prompt.push_back(1 + i % 90);
+          request.max_tokens = 9;
+          request.sink = sink;
+          if (armed >= 0) fail_at.store(armed - before + allocations.load());
+          try {
+            if (!engine.submit(std::move(request)).ok()) return;
+          } catch (const std::bad_alloc&) {
+            return;
+          }
+          engine.wait_idle();
+          ASSERT_EQ(sink->ends, 1);
+          ASSERT_EQ(sink->has_error, sink->reason == FinishReason::kError);
+          ASSERT_EQ(sink->tokens == 9, sink->reason == FinishReason::kLength);
+          ASSERT_EQ(engine.counters().pages_held, 0);
+        },
+        std::getenv("ASHLAR_LONG_TESTS") != nullptr ? 1 : 5);
     EXPECT_GT(total, 20) << method;
   }
 }
