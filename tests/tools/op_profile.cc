@@ -144,6 +144,9 @@ class Passes {
     const int64_t begin = now_ns();
     if (layout.drafts) {
       drafter_->head_argmax(drafter_->forward(batch_, *kv_), ids_.data());
+    } else if (model_.config().diffusion) {
+      statistics_.resize(batch_.n());
+      model_.head_statistics(model_.forward(batch_, *kv_, {}), -1, statistics_.data());
     } else {
       model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
     }
@@ -167,6 +170,7 @@ class Passes {
   int32_t pages_of_one_;
   RowBatch batch_;
   std::vector<int32_t> pages_, ids_;
+  std::vector<RowStatistics> statistics_;
   std::unique_ptr<KvMemory> kv_;
 };
 
