@@ -1,15 +1,16 @@
 #pragma once
 
-#include <fstream>
+#include <filesystem>
 #include <string>
 
 namespace ashlar {
 
-/// A file for a report, opened before the measurement so that a wrong path is told at once. With an empty path it does
+/// A file for a report. That it can be written is asked before the measurement, so that a wrong path is told at once;
+/// what lies there stays whole until the new content is, which takes its place in one go. With an empty path it does
 /// nothing.
 class ReportFile {
  public:
-  /// Throws Error("measure", ...) if the file cannot be opened for writing.
+  /// Throws Error("measure", ...) that says why the file could not be written.
   explicit ReportFile(std::string path);
   /// Writes the whole content. Throws Error("measure", ...) if the disk is full or the like.
   void write(const std::string& content);
@@ -17,7 +18,8 @@ class ReportFile {
 
  private:
   std::string path_;
-  std::ofstream file_;
+  std::filesystem::path target_;  ///< behind links
+  bool replaces_ = false;         ///< by a new file of that name; otherwise a pipe or a device is written to
 };
 
 }  // namespace ashlar

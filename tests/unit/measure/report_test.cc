@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -161,6 +164,40 @@ TEST(ReportFile, WritesAndTellsAFullDisk) {
   if (std::ofstream("/dev/full")) {
     EXPECT_THROW(ReportFile("/dev/full").write("content"), Error);
   }
+}
+
+TEST(ReportFile, WhatLiesThereStaysUntilThereIsMore) {
+  const std::filesystem::path folder = ::testing::TempDir() + "report_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const auto content = [&] {
+    std::stringstream text;
+    text << std::ifstream(folder / "report.json").rdbuf();
+    return text.str();
+  };
+  std::ofstream(folder / "report.json") << "old";
+  std::filesystem::create_symlink("report.json", folder / "link.json");
+  ReportFile file(folder / "link.json");
+  EXPECT_EQ(content(), "old");
+  file.write("new");
+  EXPECT_EQ(content(), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.json"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);  // nothing else is left
+  { const ReportFile unwritten(folder / "another.json"); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "another.json"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ReportFile, SaysWhyNot) {
+  const auto error_of = [](const std::string& path) {
+    try {
+      const ReportFile file(path);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(error_of("/no/such/folder/report.json"), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error_of(::testing::TempDir()), HasSubstr("Is a directory"));
 }
 
 TEST(BuildInfo, NamesTheBuild) {
