@@ -19,9 +19,7 @@ struct Prompt {
 /// A text as a conversation of one user message, after a system message if there is one.
 Prompt make_prompt(const std::string& text, const std::string& system);
 
-/// Many prompts. A .jsonl or .json file has one object a line with `messages`, or with the text under `prompt`,
-/// `question`, `text` or as first of `turns`; a line may also be a JSON string. Any other file has one prompt a line.
-/// Empty lines are skipped. Throws Error("prompts", ...) naming file and line.
+/// Many prompts, of the forms that measure/prompt_file.h reads. Throws Error("prompts", ...) naming file and line.
 std::vector<Prompt> read_prompts(const std::filesystem::path& file, const std::string& system);
 
 /// All of a file as one text, or a pipe, or of standard input for "-"; one newline at the end is dropped. At most 64

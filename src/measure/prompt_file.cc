@@ -1,5 +1,9 @@
 #include "measure/prompt_file.h"
 
+#include <fstream>
+#include <functional>
+#include <iostream>
+
 #include "base/error.h"
 #include "io/mapped_file.h"
 
@@ -63,29 +67,70 @@ EvalPrompt parse_line(std::string_view line, const std::string& where) {
   return prompt;
 }
 
-}  // namespace
-
-std::vector<EvalPrompt> parse_prompts(std::string_view text, const std::string& name, size_t limit) {
-  std::vector<EvalPrompt> prompts;
+// Lines that are not blank, with their numbers, until one says that it was the last.
+void each_line(std::string_view text, const std::function<bool(std::string_view, size_t)>& take) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
-  size_t number = 0;
-  while (!text.empty() && (limit == 0 || prompts.size() < limit)) {
+  for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    prompts.push_back(parse_line(line, name + ":" + std::to_string(number)));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos && !take(line, number)) return;
   }
+}
+
+}  // namespace
+
+std::string read_prompt_text(const std::filesystem::path& path, size_t limit) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  const bool flows = path == "-" || std::filesystem::is_fifo(status) || std::filesystem::is_character_file(status);
+  if (!flows) return read_text_file(path, limit);
+  // What comes from a pipe has no size to ask for beforehand.
+  std::ifstream pipe;
+  if (path != "-") pipe.open(path, std::ios::binary);
+  std::istream& stream = path == "-" ? std::cin : pipe;
+  std::string text;
+  char chunk[1 << 16];
+  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {
+    text.append(chunk, static_cast<size_t>(stream.gcount()));
+    if (text.size() > limit) {
+      fail(path == "-" ? "standard input" : path.string(), "is longer than " + std::to_string(limit >> 20) + " MiB");
+    }
+  }
+  return text;
+}
+
+std::vector<EvalPrompt> parse_prompts(std::string_view text, const std::string& name, size_t limit) {
+  std::vector<EvalPrompt> prompts;
+  each_line(text, [&](std::string_view line, size_t number) {
+    prompts.push_back(parse_line(line, name + ":" + std::to_string(number)));
+    return limit == 0 || prompts.size() < limit;
+  });
   if (prompts.empty()) fail(name, "holds no prompts; expected one JSON object a line");
   return prompts;
 }
 
+std::vector<EvalPrompt> parse_lines(std::string_view text, const std::string& name, size_t limit) {
+  std::vector<EvalPrompt> prompts;
+  each_line(text, [&](std::string_view line, size_t number) {
+    EvalPrompt& prompt = prompts.emplace_back();
+    prompt.name = name + ":" + std::to_string(number);
+    prompt.messages = as_conversation(std::string(line.substr(0, line.find_last_not_of('\r') + 1)));
+    return limit == 0 || prompts.size() < limit;
+  });
+  if (prompts.empty()) fail(name, "holds no prompts; expected one a line");
+  return prompts;
+}
+
 std::vector<EvalPrompt> read_prompt_file(const std::filesystem::path& path, size_t limit) {
-  if (path.extension() != ".jsonl") {
-    fail(path.string(), "is no .jsonl file; expected JSON Lines, one object a line (unpack .gz and .xz first)");
-  }
-  return parse_prompts(read_text_file(path, kMaxFileBytes), path.string(), limit);
+  const std::string name = path == "-" ? "standard input" : path.string();
+  const std::string kind = path == "-" ? "" : path.extension().string();
+  if (kind == ".gz" || kind == ".xz" || kind == ".zst" || kind == ".zip") fail(name, "is packed; unpack it first");
+  const std::string text = read_prompt_text(path, kMaxFileBytes);
+  const size_t begin = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  const bool looks_like_json = begin != std::string::npos && text[begin] == '{';
+  const bool json = kind == ".jsonl" || kind == ".ndjson" || kind == ".json" || (kind != ".txt" && looks_like_json);
+  return json ? parse_prompts(text, name, limit) : parse_lines(text, name, limit);
 }
 
 }  // namespace ashlar

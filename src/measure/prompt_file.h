@@ -19,13 +19,17 @@ struct EvalPrompt {
   std::vector<int32_t> ids;  ///< as they are, without template
 };
 
-/// Reads a .jsonl file, at most `limit` prompts of it (0: all). Each line that is not blank is an object; the prompt is
-/// the first it has of: prompt_ids (token ids), messages (a chat), prompt (a string), turns (a list of strings, of
-/// which the first is taken), question (a string). `category` is kept, other fields are ignored. Throws
-/// Error("prompts", ...) naming file and line.
+/// Reads at most `limit` prompts of a file (0: all), of a pipe, or of standard input for "-". A .txt file has one
+/// prompt a line, and so has everything that does not begin with '{'; blank lines are none. A .jsonl, .ndjson or .json
+/// file, and what does begin so, has an object a line; the prompt is the first it has of: prompt_ids (token ids),
+/// messages (a chat), prompt (a string), turns (a list of strings, of which the first is taken), question (a string).
+/// `category` is kept, other fields are ignored. Throws Error("prompts", ...) naming file and line.
 std::vector<EvalPrompt> read_prompt_file(const std::filesystem::path& path, size_t limit);
 
-/// The same from memory; `name` stands for the file in errors.
+/// All of a file, of a pipe, or of standard input for "-". Throws Error beyond `limit` bytes.
+std::string read_prompt_text(const std::filesystem::path& path, size_t limit);
+
+/// JSON Lines from memory; `name` stands for the file in errors.
 std::vector<EvalPrompt> parse_prompts(std::string_view text, const std::string& name, size_t limit);
 
 /// Our own prompts in varied kinds, for measuring without a file.

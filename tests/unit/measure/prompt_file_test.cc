@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "temp_folder.h"
@@ -75,16 +78,61 @@ TEST(PromptFile, ErrorsNameFileAndLine) {
   EXPECT_THAT(error_of(""), HasSubstr("holds no prompts"));
 }
 
-TEST(PromptFile, OnlyJsonl) {
-  for (const char* name : {"prompts.json", "prompts.txt", "prompts.jsonl.gz", "prompts"}) {
-    try {
-      read_prompt_file(name, 0);
-      ADD_FAILURE() << name;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(".jsonl"));
-    }
+class PromptFileOnDisk : public ::testing::Test {
+ protected:
+  PromptFileOnDisk() { std::filesystem::create_directories(folder_); }
+  ~PromptFileOnDisk() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return folder_ / name;
   }
-  EXPECT_THROW(read_prompt_file("no-such-file.jsonl", 0), Error);
+  static std::string error_of(const std::filesystem::path& path) {
+    try {
+      read_prompt_file(path, 0);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / ("prompts_" + std::to_string(::getpid()));
+};
+
+TEST_F(PromptFileOnDisk, LinesOfTextAndOfJson) {
+  const std::string json = "{\"prompt\": \"one\"}\n\n{\"prompt\": \"two\"}\n";
+  for (const char* name : {"a.jsonl", "a.json", "a.ndjson", "a"}) {
+    const auto prompts = read_prompt_file(write(name, json), 0);
+    ASSERT_EQ(prompts.size(), 2U) << name;
+    EXPECT_EQ(content(prompts[1]), "two") << name;
+  }
+  EXPECT_EQ(content(read_prompt_file(write("a.txt", json), 0)[0]), "{\"prompt\": \"one\"}");
+  for (const char* name : {"b.txt", "b", "b.md"}) {
+    const auto prompts = read_prompt_file(write(name, "\xEF\xBB\xBFone\r\n\n  \ntwo words"), 0);
+    ASSERT_EQ(prompts.size(), 2U) << name;
+    EXPECT_EQ(content(prompts[0]), "one") << name;
+    EXPECT_EQ(content(prompts[1]), "two words") << name;
+    EXPECT_THAT(prompts[1].name, ::testing::EndsWith(":4")) << name;
+  }
+  EXPECT_EQ(read_prompt_file(write("b.txt", "one\ntwo\n"), 1).size(), 1U);
+}
+
+TEST_F(PromptFileOnDisk, WhatIsNoFileOfPrompts) {
+  EXPECT_THAT(error_of(write("p.jsonl.gz", "x")), HasSubstr("unpack"));
+  EXPECT_THAT(error_of(write("empty.txt", "\n\n")), HasSubstr("holds no prompts"));
+  EXPECT_THAT(error_of(write("text.json", "hello\n")), HasSubstr("text.json:1"));
+  EXPECT_THAT(error_of("/no/such/file.txt"), HasSubstr("/no/such/file.txt"));
+  EXPECT_THAT(error_of("/dev/null"), HasSubstr("holds no prompts"));
+}
+
+TEST_F(PromptFileOnDisk, OfAPipe) {
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "{\"prompt\": \"one\"}\n"; });
+  const auto prompts = read_prompt_file(pipe, 0);
+  writer.join();
+  ASSERT_EQ(prompts.size(), 1U);
+  EXPECT_EQ(content(prompts[0]), "one");
 }
 
 TEST(PromptFile, FromDisk) {
