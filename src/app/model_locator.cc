@@ -48,7 +48,7 @@ std::string list_of(const std::vector<fs::path>& roots) {
 
 // What to do about a name that was not found and may be one of the hub's.
 void offer_pull(const char* tag, const std::string& name) {
-  if (!hub::parse_repo_ref(name)) return;
+  if (!hub_name(name)) return;
   throw Error(tag, name + " is not a folder, and not, or not wholly, among the models pulled to " +
                        hub::settings_from_environment().cache.string() + "; to fetch it: ashlar pull " + name);
 }
@@ -78,6 +78,11 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
 }
 
 }  // namespace
+
+std::optional<hub::RepoRef> hub_name(const std::string& name) {
+  const auto ref = hub::parse_repo_ref(name);
+  return ref && is_folder(ref->repo.substr(0, ref->repo.find('/'))) ? std::nullopt : ref;
+}
 
 std::vector<fs::path> model_roots() {
   std::vector<fs::path> roots;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "hub/names.h"
+
 namespace ashlar {
 
 /// The bundled model that fills blocks.
@@ -28,6 +30,10 @@ std::vector<std::filesystem::path> model_roots();
 /// ...) or Error("drafter", ...) that says where it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
+
+/// `name` as one of the hub's; nothing if it cannot be one, or if its first part is a folder here: then a path is
+/// meant.
+std::optional<hub::RepoRef> hub_name(const std::string& name);
 
 /// Name of a folder for people: its last part that is one; ORG/MODEL for what was pulled.
 std::string folder_name(const std::filesystem::path& folder);

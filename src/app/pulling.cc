@@ -1,9 +1,12 @@
 #include "app/pulling.h"
 
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "app/interrupt.h"
+#include "app/model_locator.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 
@@ -26,17 +29,10 @@ class PullBar {
   std::unique_ptr<Progress> bar_;
 };
 
-void pull_if_missing(const std::string& name) {
-  if (name.empty() || name == "none" || std::filesystem::exists(name)) return;
-  const auto ref = hub::parse_repo_ref(name);
-  if (!ref) return;
-  hub::PullOptions options;
-  options.settings = hub::settings_from_environment();
-  if (hub::find_cached(*ref, options.settings)) return;
-  options.stopped = InterruptScope::requested;
-  const InterruptScope interrupts;
-  print_note("fetching " + name + " from the hub");
-  pull_with_bar(*ref, options);
+bool is_missing(const std::string& name) {
+  if (name.empty() || name == "none" || std::filesystem::exists(name)) return false;
+  const auto ref = hub_name(name);
+  return ref && !hub::find_cached(*ref, hub::settings_from_environment());
 }
 
 }  // namespace
@@ -44,12 +40,31 @@ void pull_if_missing(const std::string& name) {
 hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options) {
   PullBar bar(ref.repo);
   options.progress = [&](const hub::PullProgress& progress) { bar.update(progress); };
+  options.retry.on_wait = [](double seconds, const std::string& why) {
+    char time[32];
+    std::snprintf(time, sizeof time, "%.0f s", std::ceil(seconds));
+    print_note(why + "; trying again in " + time);
+  };
+  if (!options.settings.offline) print_note("fetching " + ref.repo + " from " + options.settings.endpoint);
   return hub::pull(ref, options);
 }
 
-void pull_missing(const SessionOptions& options) {
-  pull_if_missing(options.model);
-  pull_if_missing(options.drafter);
+std::vector<std::string> missing_models(const SessionOptions& options) {
+  std::vector<std::string> out;
+  for (const std::string& name : {options.model, options.drafter}) {
+    if (is_missing(name)) out.push_back(name);
+  }
+  return out;
+}
+
+void pull_missing(const SessionOptions& session) {
+  for (const std::string& name : missing_models(session)) {
+    hub::PullOptions options;
+    options.settings = hub::settings_from_environment();
+    options.stopped = InterruptScope::requested;
+    const InterruptScope interrupts;
+    pull_with_bar(*hub_name(name), options);
+  }
 }
 
 }  // namespace ashlar

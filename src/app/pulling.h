@@ -9,8 +9,10 @@ namespace ashlar {
 /// hub::pull with a progress bar on a terminal; options.progress is taken.
 hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options);
 
-/// Fetches the model and the drafter if they are names of the hub's that are neither folders nor bundled nor in the
-/// cache. Ctrl-C ends it with Error("hub").
+/// Model and drafter as far as they are names of the hub's that are neither folders nor bundled nor in the cache.
+std::vector<std::string> missing_models(const SessionOptions& options);
+
+/// Fetches the missing ones. Ctrl-C ends it with Error("hub").
 void pull_missing(const SessionOptions& options);
 
 }  // namespace ashlar

@@ -58,7 +58,9 @@ class Download {
         furthest_ = partial_.have();
         retries.progress();
       }
-      if (partial_.have() < file_.size && !retries.again(exchange.reply.number("retry-after", 0))) give_up(exchange);
+      if (partial_.have() == file_.size) continue;
+      const int64_t retry_after = exchange.reply.number("retry-after", 0);
+      if (!retries.again(retry_after, name() + ": " + why_again(exchange))) give_up(exchange);
     }
   }
 

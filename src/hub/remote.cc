@@ -13,11 +13,12 @@ bool is_passing(long status) {
   return status == 408 || status == 429 || (status >= 500 && status != 501 && status < 600);
 }
 
-bool Retries::again(int64_t retry_after_s) {
+bool Retries::again(int64_t retry_after_s, const std::string& why) {
   if (++failures_ >= policy_.attempts) return false;
   double seconds = policy_.first_wait_s;
   for (int i = 1; i < failures_ && seconds < policy_.longest_wait_s; ++i) seconds *= 2;
   seconds = std::min(std::max(seconds, static_cast<double>(retry_after_s)), policy_.longest_wait_s);
+  if (policy_.on_wait) policy_.on_wait(seconds, why);
   constexpr auto kSlice = std::chrono::milliseconds(50);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
@@ -26,6 +27,11 @@ bool Retries::again(int64_t retry_after_s) {
         std::min<std::chrono::duration<double>>(kSlice, end - std::chrono::steady_clock::now()));
   }
   return true;
+}
+
+std::string why_again(const Exchange& exchange) {
+  if (!exchange.problem.empty()) return exchange.problem;
+  return "the hub answers " + std::to_string(exchange.reply.status);
 }
 
 void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings) {
@@ -66,7 +72,7 @@ Exchange Remote::ask(const TransferRequest& request, const std::string& what, co
     const bool passing = exchange.problem.empty() ? is_passing(status) : !exchange.fatal;
     const bool good = exchange.problem.empty() && (status / 100 == 2 || status / 100 == 3);
     if (good) return exchange;
-    if (!passing || !retries.again(exchange.reply.number("retry-after", 0))) {
+    if (!passing || !retries.again(exchange.reply.number("retry-after", 0), what + ": " + why_again(exchange))) {
       throw_refused(exchange, what, settings_);
     }
   }

@@ -16,6 +16,7 @@ struct RetryPolicy {
   int attempts = 6;           ///< in a row without getting anywhere
   double first_wait_s = 1.0;  ///< doubled each time
   double longest_wait_s = 60.0;
+  std::function<void(double seconds, const std::string& why)> on_wait{};  ///< told of each; from several threads
 };
 
 /// Thrown through our own code when `stopped` said so; never leaves the library.
@@ -26,8 +27,8 @@ class Retries {
  public:
   Retries(const RetryPolicy& policy, std::function<bool()> stopped) : policy_(policy), stopped_(std::move(stopped)) {}
   /// After a failure: false if there were too many; else waits, `retry_after_s` at the least (at most the policy's
-  /// longest wait), and returns true. Throws Stopped.
-  bool again(int64_t retry_after_s);
+  /// longest wait), and returns true. `why`: for RetryPolicy::on_wait. Throws Stopped.
+  bool again(int64_t retry_after_s, const std::string& why);
   /// Something was achieved: the count begins anew.
   void progress() { failures_ = 0; }
   int failures() const { return failures_; }
@@ -48,6 +49,8 @@ struct RemoteFile {
 
 /// Whether a status may be another one a little later: 408, 429 and most of 5xx.
 bool is_passing(long status);
+/// What went wrong with an exchange that is worth another try, in words.
+std::string why_again(const Exchange& exchange);
 /// Throws Error("hub", ...) that says what `exchange` means for `what`: who refused it and what to do.
 [[noreturn]] void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings);
 

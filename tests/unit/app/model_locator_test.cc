@@ -80,6 +80,17 @@ TEST_F(ModelLocator, AsksTheVariableFirst) {
   EXPECT_NE(model_roots().front(), root_);
 }
 
+TEST_F(ModelLocator, AFolderThatIsHereIsNoNameOfTheHub) {
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  EXPECT_FALSE(hub_name("lonely/mistyped"));
+  EXPECT_TRUE(hub_name("elsewhere/model"));
+  EXPECT_FALSE(hub_name("lonely"));
+  EXPECT_THAT(error_of("lonely/mistyped", ""), testing::Not(HasSubstr("ashlar pull")));
+  EXPECT_THAT(error_of("lonely/mistyped", ""), HasSubstr("is not a folder"));
+  fs::current_path(before);
+}
+
 TEST(FolderName, IsTheLastPart) {
   EXPECT_EQ(folder_name("/a/model"), "model");
   EXPECT_EQ(folder_name("/a/model/"), "model");

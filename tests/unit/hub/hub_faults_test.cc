@@ -28,6 +28,23 @@ TEST_F(HubPull, SurvivesDroppedConnections) {
   EXPECT_EQ(hub_.gets("model.safetensors"), 4);
 }
 
+TEST_F(HubPull, TellsOfEachWait) {
+  hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
+    if (file != "config.json" || nth >= 2) return false;
+    return client.answer("503 Service Unavailable", "", "");
+  };
+  std::mutex mutex;
+  std::vector<std::string> told;
+  options_.retry.on_wait = [&](double seconds, const std::string& why) {
+    const std::lock_guard lock(mutex);
+    EXPECT_GT(seconds, 0);
+    told.push_back(why);
+  };
+  pull({"org/model", "main"}, options_);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_THAT(told[0], AllOf(HasSubstr("config.json"), HasSubstr("503")));
+}
+
 TEST_F(HubPull, GivesUpOnAConnectionThatAlwaysDropsAndKeepsWhatCame) {
   std::atomic<bool> dropping{true};
   hub_.mischief = [&](const std::string& file, int nth, const ServedRequest&, ServedConnection& client) {
