@@ -94,5 +94,73 @@ TEST(Packaging, TheExampleHasEverySettingAndNoOther) {
   }
 }
 
+// Words of a text, with the line ends that a backslash continues.
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> out;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) out.insert(word);
+  return out;
+}
+
+// What stands between two texts, the first place where both are.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+  const size_t begin = text.find(before);
+  const size_t end = begin == std::string::npos ? begin : text.find(after, begin + before.size());
+  EXPECT_NE(end, std::string::npos) << before;
+  return end == std::string::npos ? "" : text.substr(begin + before.size(), end - begin - before.size());
+}
+
+TEST(Packaging, TheImageIsBuiltFromWhatABuildNeeds) {
+  const std::filesystem::path root = ASHLAR_SOURCE_DIR;
+  const std::string docker = read(kPackaging / "Dockerfile");
+  const std::string stage = between(docker, "AS build", "\nFROM ");
+  const std::set<std::string> installed = words_of(between(stage, "--no-install-recommends \\", "&&"));
+  const std::set<std::string> needed = words_of(between(read(root / "tools" / "install-deps"), "packages=(", ")"));
+  ASSERT_GT(needed.size(), 10U);
+  for (const std::string& package : needed) {
+    const bool for_tests = package == "libgtest-dev" || package == "libgmock-dev";
+    EXPECT_EQ(installed.contains(package), !for_tests) << package;
+  }
+  const std::set<std::string> copied = matches(stage, std::regex("\nCOPY ([a-z]+) [a-z]+"));
+  // Folders that the build adds; those of the tests are indented, behind the option that leaves them out.
+  std::set<std::string> added = matches(read(root / "CMakeLists.txt"), std::regex("\nadd_subdirectory\\(([a-z]+)\\)"));
+  ASSERT_TRUE(added.contains("src"));
+  added.insert({"cmake", "tools", "models"});
+  EXPECT_EQ(copied, added);
+  const std::set<std::string> let_through = matches(read(root / ".dockerignore"), std::regex("\n!([a-z]+)(?=\n)"));
+  EXPECT_EQ(let_through, added);
+}
+
+TEST(Packaging, TheUnitHandsOverWhatOnlyRootMayRead) {
+  const std::string unit = read(kPackaging / "ashlar.service");
+  EXPECT_THAT(unit, testing::HasSubstr("\nRestartPreventExitStatus=2\n"));
+  EXPECT_THAT(unit, testing::HasSubstr("\nEnvironment=HF_HUB_CACHE=%S/ashlar/hub\n"));
+  // Each credential under a variable that the server knows, in the unit as in the page for those who run it.
+  const std::string page = read(std::filesystem::path(ASHLAR_SOURCE_DIR) / "docs" / "serving.md");
+  CLI::App app("", "serve");
+  ServeOptions options;
+  add_serve_flags(app, options);
+  std::set<std::string> variables;
+  for (const CLI::Option* option : app.get_options()) variables.insert(option->get_envname());
+  for (const std::string& text : {unit, page}) {
+    const std::set<std::string> handed = matches(text, std::regex("LoadCredential=([a-z.]+):/etc/ashlar/"));
+    EXPECT_EQ(handed, (std::set<std::string>{"keys", "cert.pem", "key.pem"}));
+    EXPECT_EQ(matches(text, std::regex("=%d/([a-z.]+)")), handed);
+    for (const std::string& name : matches(text, std::regex("(ASHLAR_[A-Z_]+)=%d/"))) {
+      EXPECT_TRUE(variables.contains(name)) << name;
+    }
+  }
+}
+
+TEST(Packaging, TheImageRunsWithTheLibrariesThatTheProgramIsLinkedTo) {
+  const std::string docker = read(kPackaging / "Dockerfile");
+  const std::string stage = docker.substr(docker.rfind("\nFROM "));
+  const std::set<std::string> installed = words_of(between(stage, "--no-install-recommends \\", "&&"));
+  for (const char* package : {"libcurl4", "libssl3", "libsqlite3-0", "libedit2", "libpcre2-8-0", "libutf8proc2",
+                              "libspdlog1.10", "libtomlplusplus3", "ca-certificates"}) {
+    EXPECT_TRUE(installed.contains(package)) << package;
+  }
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -1,0 +1,21 @@
+# cmake --install build/release [--prefix DIR]: the program and the bundled models, its manual page and completions, the
+# systemd unit. The prefix is /usr/local if none is given, as the unit expects.
+include(GNUInstallDirs)
+
+install(TARGETS ashlar RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ashlar/models)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.toml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.service DESTINATION lib/systemd/system)
+
+# What the program prints about itself: ashlar_install_output(FILE FOLDER ARGUMENT...).
+function(ashlar_install_output FILE FOLDER)
+  set(folder ${PROJECT_BINARY_DIR}/installed)
+  file(MAKE_DIRECTORY ${folder})
+  install(CODE "execute_process(COMMAND \"$<TARGET_FILE:ashlar>\" ${ARGN} OUTPUT_FILE \"${folder}/${FILE}\"
+    COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${folder}/${FILE} DESTINATION ${FOLDER})
+endfunction()
+ashlar_install_output(ashlar.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+ashlar_install_output(ashlar ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
+ashlar_install_output(_ashlar ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
+ashlar_install_output(ashlar.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)
