@@ -39,8 +39,8 @@ int32_t choose_pages(const EngineOptions& options, const KvLayout& layout, int32
   if (pages < least) {
     throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages; one sequence of " +
                               std::to_string(max_positions) + " tokens needs " + std::to_string(least) +
-                              ", which are " + std::to_string(layout.bytes_of(least)) +
-                              " bytes. Give it more memory or lower the context length");
+                              ", which are " + std::to_string((layout.bytes_of(least) + (1 << 20) - 1) >> 20) +
+                              " MiB; give it more memory or lower the context length");
   }
   return static_cast<int32_t>(std::min<int64_t>(pages, INT32_MAX / kPageTokens));
 }
