@@ -155,15 +155,18 @@ class Runner {
 
 }  // namespace
 
+bool enough_for_a_rate(int64_t tokens, double seconds) { return tokens >= 4 && seconds >= 1e-3; }
+
 double Answer::seconds() const {
   return stats.admitted_ns == 0 ? 0 : static_cast<double>(stats.finished_ns - stats.admitted_ns) * 1e-9;
 }
 
 double Answer::decode_tokens_per_second() const {
   const int64_t span = stats.finished_ns - stats.first_token_ns;
-  return stats.first_token_ns == 0 || span <= 0
-             ? 0
-             : static_cast<double>(stats.generated_tokens - 1) / (static_cast<double>(span) * 1e-9);
+  const int64_t tokens = stats.generated_tokens - 1;
+  const double seconds = static_cast<double>(span) * 1e-9;
+  const bool tells = stats.first_token_ns > 0 && enough_for_a_rate(tokens, seconds);
+  return tells ? static_cast<double>(tokens) / seconds : 0;
 }
 
 std::vector<Answer> run_answers(Engine& engine, const Tokenizer& tokenizer, std::vector<AnswerJob> jobs,

@@ -28,8 +28,11 @@ struct Answer {
   bool refused = false;  ///< never started: `error` says what is wrong with the request
 
   double seconds() const;                   ///< from the first step to the end
-  double decode_tokens_per_second() const;  ///< without the prompt: from the first token to the end
+  double decode_tokens_per_second() const;  ///< from the first token to the end; 0: too few to tell
 };
+
+/// Whether tokens over seconds say something: those of one step come at one time, and clocks have their limits.
+bool enough_for_a_rate(int64_t tokens, double seconds);
 
 /// Told of everything on the thread that calls run_answers; answers interleave.
 class AnswerListener {

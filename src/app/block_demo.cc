@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "app/interrupt.h"
+#include "app/output.h"
 #include "app/terminal.h"
 #include "base/error.h"
 #include "engine/event_queue.h"
@@ -78,7 +79,7 @@ class Screen {
     int columns = 0;
     const std::vector<std::string> frames = block_frames(block, &columns);
     if (columns_of(line_) + columns >= width_) {
-      std::fputc('\n', stdout);
+      write_output("\n");
       line_.clear();
     }
     std::string text;
@@ -86,11 +87,11 @@ class Screen {
     for (const std::string& frame : frames) {
       if (columns >= width_) break;
       std::printf("\r\033[K%s%s", line_.c_str(), styled(frame).c_str());
-      std::fflush(stdout);
+      flush_output();
       std::this_thread::sleep_for(options_.pause);
     }
     std::printf("\r\033[K%s%s", line_.c_str(), text.c_str());
-    std::fflush(stdout);
+    flush_output();
     line_ += text;
     line_.erase(0, line_.rfind('\n') + 1);
   }
@@ -197,7 +198,7 @@ void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const Blo
   std::printf("\ntokens per forward: %.2f, %.0f tokens/s; one token per forward: %.0f tokens/s (%.1fx)\n",
               parallel.passes > 0 ? parallel.settled / parallel.passes : 0.0, parallel.rate(), single.rate(),
               single.rate() > 0 ? parallel.rate() / single.rate() : 0.0);
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace ashlar

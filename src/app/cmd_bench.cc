@@ -4,7 +4,9 @@
 #include "app/commands.h"
 #include "app/flags.h"
 #include "app/memory_plan.h"
+#include "app/output.h"
 #include "app/progress.h"
+#include "app/validators.h"
 #include "measure/bench_report.h"
 #include "measure/build_info.h"
 #include "measure/prompt_file.h"
@@ -66,7 +68,7 @@ void bench(BenchCommand& command) {
   const std::string commit = build_commit();
   std::printf("ashlar %s%s%s, %s\n\n", build_version().c_str(), commit.empty() ? "" : ", commit ", commit.c_str(),
               session->describe().c_str());
-  std::fputs(bench_text(result).c_str(), stdout);
+  write_output(bench_text(result));
   if (file.wanted()) {
     Json json = {{"build", describe_build()},
                  {"model", session->choice().model.string()},
@@ -87,15 +89,15 @@ CLI::App* add_bench_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure speed on this machine: steps, prefill, drafting, many sequences");
   command->add_option("--repeat", options->bench.repeat, "Rounds; more of them for a noisy machine")
-      ->check(CLI::Range(1, 100000).description(""))
+      ->transform(whole(1, 100000))
       ->type_name("R")
       ->capture_default_str();
   command->add_option("--context", options->bench.context, "Tokens in the cache before the measured steps")
-      ->check(CLI::Range(1, 1 << 24).description(""))
+      ->transform(whole(1, 1 << 24))
       ->type_name("N")
       ->capture_default_str();
   command->add_option("-n,--max-tokens", options->bench.max_tokens, "Longest answer")
-      ->check(CLI::Range(2, 1 << 24).description(""))
+      ->transform(whole(2, 1 << 24))
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");

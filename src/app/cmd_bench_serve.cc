@@ -3,8 +3,10 @@
 #include <memory>
 
 #include "app/commands.h"
+#include "app/output.h"
 #include "app/progress.h"
 #include "app/terminal.h"
+#include "app/validators.h"
 #include "measure/report_file.h"
 #include "measure/serve_report.h"
 
@@ -55,7 +57,7 @@ void bench_serve(BenchServeCommand& command) {
     report.levels.push_back(
         summarize(load.run(level, [&](int64_t done, int64_t) { progress.update(done); }), command.goals));
   }
-  std::fputs(serve_text(report).c_str(), stdout);
+  write_output(serve_text(report));
   json_file.write(serve_json(report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   runs.insert(runs.begin(), serve_series(report));
   svg_file.write(serve_svg(runs));
@@ -67,24 +69,27 @@ void bench_serve(BenchServeCommand& command) {
 void add_load_flags(CLI::App& command, BenchServeCommand& options) {
   CLI::Option* concurrency =
       command.add_option("--concurrency", options.concurrency, "Requests at a time, a level each (default: 1,4,16)");
-  concurrency->delimiter(',')->allow_extra_args(false)->check(CLI::Range(1, 4096).description(""))->type_name("N,...");
+  concurrency->delimiter(',')->allow_extra_args(false)->transform(whole(1, 4096))->type_name("N,...");
   command.add_option("--rate", options.rates, "Instead: arrivals a second (Poisson), a level each")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1e-3, 1e5).description(""))
+      ->transform(number(1e-3, 1e5))
       ->type_name("R,...")
       ->excludes(concurrency);
   command
       .add_option("--requests", options.load.requests,
                   "Requests of each level (default: 64, or what --duration allows)")
-      ->check(CLI::Range(1, 1 << 24).description(""))
+      ->transform(whole(1, 1 << 24))
       ->type_name("N");
   command.add_option("--duration", options.load.duration_s, "Seconds of sending for each level")
-      ->check(CLI::Range(0.1, 86400.0).description(""))
+      ->transform(number(0.1, 86400.0))
       ->type_name("S");
-  command.add_option("--seed", options.load.seed, "Seed of the arrivals")->type_name("S")->capture_default_str();
+  command.add_option("--seed", options.load.seed, "Seed of the arrivals")
+      ->type_name("S")
+      ->transform(whole(0, UINT64_MAX))
+      ->capture_default_str();
   command.add_option("--timeout", options.load.timeout_s, "Seconds that one request may take")
-      ->check(CLI::Range(0.1, 86400.0).description(""))
+      ->transform(number(0.1, 86400.0))
       ->type_name("S")
       ->capture_default_str();
 }
@@ -93,11 +98,8 @@ void add_request_flags(CLI::App& command, BenchServeCommand& options) {
   command.add_option("--url", options.load.url, "Server, such as http://127.0.0.1:8080")->required()->type_name("URL");
   command.add_option("--model", options.load.model, "Model's name there (default: the first that it lists)")
       ->type_name("NAME");
-  command.add_option("--api", options.load.api, "What is asked [chat]")
-      ->transform(CLI::CheckedTransformer(
-                      std::map<std::string, LoadApi>{{"chat", LoadApi::kChat}, {"completions", LoadApi::kCompletions}})
-                      .description(""))
-      ->type_name("chat|completions");
+  add_choice<LoadApi>(command, "--api", options.load.api, "What is asked [chat]",
+                      {{"chat", LoadApi::kChat}, {"completions", LoadApi::kCompletions}});
   command.add_option("--api-key", options.load.api_key, "Sent as bearer token")
       ->envname("ASHLAR_API_KEY")
       ->type_name("KEY");
@@ -106,11 +108,11 @@ void add_request_flags(CLI::App& command, BenchServeCommand& options) {
                   "JSONL: prompt, messages, turns, question or prompt_ids a line (default: built-in)")
       ->type_name("FILE");
   command.add_option("-n,--max-tokens", options.load.max_tokens, "Longest answer")
-      ->check(CLI::Range(1, 1 << 24).description(""))
+      ->transform(whole(1, 1 << 24))
       ->type_name("N")
       ->capture_default_str();
   command.add_option("--temperature", options.load.temperature, "Temperature of sampling; 0 is greedy")
-      ->check(CLI::Range(0.0, 100.0).description(""))
+      ->transform(number(0.0, 100.0))
       ->type_name("T")
       ->capture_default_str();
 }
@@ -124,12 +126,12 @@ CLI::App* add_bench_serve_command(CLI::App& bench) {
   add_request_flags(*command, *options);
   add_load_flags(*command, *options);
   command->add_option("--slo-ttft", options->goals.ttft_ms, "Goal: milliseconds to the first token")
-      ->check(CLI::PositiveNumber.description(""))
+      ->transform(number_above(0, 1e9))
       ->type_name("MS");
   command
       ->add_option("--slo-itl", options->goals.itl_ms,
                    "Goal: milliseconds between tokens; good/s counts what keeps both")
-      ->check(CLI::PositiveNumber.description(""))
+      ->transform(number_above(0, 1e9))
       ->type_name("MS");
   command->add_option("--label", options->label, "Name of this run in reports (default: the model's)")->type_name("L");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");

@@ -11,6 +11,8 @@
 #include "app/flags.h"
 #include "app/interrupt.h"
 #include "app/ordered_output.h"
+#include "app/output.h"
+#include "app/validators.h"
 #include "base/error.h"
 
 namespace ashlar {
@@ -30,8 +32,8 @@ class LivePrinter final : public AnswerListener {
   explicit LivePrinter(bool color) : color_(color) {}
   void on_text(size_t, std::string_view text, bool drafted) override {
     const std::string styled = tinted(text, drafted, color_);
-    std::fwrite(styled.data(), 1, styled.size(), stdout);
-    std::fflush(stdout);
+    write_output(styled);
+    flush_output();
   }
 
  private:
@@ -49,6 +51,7 @@ class Chat {
     if (terminal && !options_.session.quiet) print_note("/help lists the commands; Ctrl-D leaves");
     const std::string prompt = color_ ? "\1\033[1m\1> \1\033[0m\1" : "> ";
     for (;;) {
+      if (output_error() != 0) return;
       const LineReader::Line line = reader->read(prompt);
       if (line.end == LineReader::End::kEof) return;
       if (line.end == LineReader::End::kInterrupted || line.text.find_first_not_of(" \t\n") == std::string::npos)
@@ -63,7 +66,7 @@ class Chat {
       if (!result.reply.empty()) std::printf("%s\n", result.reply.c_str());
       if (result.wants_stats) print_stats();
       if (result.retry) answer();
-      std::fflush(stdout);
+      flush_output();
     }
   }
 
@@ -88,7 +91,7 @@ class Chat {
       if (answer.finish == "error")
         throw Error("chat", answer.error + (answer.refused ? " (/reset starts afresh)" : ""));
       std::printf(answer.text.ends_with('\n') ? "" : "\n");
-      std::fflush(stdout);
+      flush_output();
       state_.add("assistant", answer.text);
       totals_.add(answer);
       if (answer.finish == "cancelled") print_note("(stopped)");
@@ -143,7 +146,7 @@ CLI::App* add_chat_command(CLI::App& app) {
   command->add_option("--system", options->system, "System message")->type_name("STR");
   command->add_option("-n,--max-tokens", options->state.max_tokens, "Longest answer (default: to its end)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24));
+      ->transform(whole(1, 1 << 24));
   command->add_flag("--show-stats", options->show_stats, "Figures after each answer");
   command->add_flag("--no-history", options->no_history, "Neither read nor keep a history of typed lines");
   command->add_flag("-q,--quiet", options->session.quiet, "No notes, answers only");

@@ -13,8 +13,10 @@
 #include "app/interrupt.h"
 #include "app/model_locator.h"
 #include "app/ordered_output.h"
+#include "app/output.h"
 #include "app/progress.h"
 #include "app/prompts.h"
+#include "app/validators.h"
 #include "base/error.h"
 
 namespace ashlar {
@@ -49,8 +51,8 @@ class DemoPrinter final : public AnswerListener {
   void on_text(size_t, std::string_view text, bool drafted) override {
     if (!shown_) return;
     const std::string styled = tinted(text, drafted, color_);
-    std::fwrite(styled.data(), 1, styled.size(), stdout);
-    std::fflush(stdout);
+    write_output(styled);
+    flush_output();
   }
 
  private:
@@ -122,7 +124,7 @@ class Demo {
       if (totals.drafted > 0) std::printf(", %.2f tokens per step", totals.mean_length());
       std::printf("]%s\n", color_ ? "\033[0m" : "");
     }
-    std::fflush(stdout);
+    flush_output();
   }
 
   // More rounds, silently and in turns, so that a moment of other load on the machine does not decide.
@@ -256,11 +258,11 @@ CLI::App* add_demo_command(CLI::App& app) {
   command->add_option("--prompts", options->prompts_file, "Ask these: JSONL, or one prompt a line")->type_name("FILE");
   command->add_option("-n,--max-tokens", options->max_tokens, "Longest answer")
       ->type_name("N")
-      ->check(CLI::Range(2, 1 << 24))
+      ->transform(whole(2, 1 << 24))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "How often each prompt is measured; the best counts")
       ->type_name("N")
-      ->check(CLI::Range(1, 100))
+      ->transform(whole(1, 100))
       ->capture_default_str();
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);

@@ -5,6 +5,7 @@
 #include "app/commands.h"
 #include "app/config_file.h"
 #include "app/doctor.h"
+#include "app/output.h"
 #include "app/serve_options.h"
 #include "base/error.h"
 
@@ -41,14 +42,16 @@ void examine(const CLI::App& command, ServeOptions options, bool as_json) {
                   {cpu, doctor::check_cores(threads), doctor::check_huge_pages(), doctor::check_bandwidth(threads),
                    doctor::check_descriptors(static_cast<int64_t>(options.http.max_connections)), doctor::check_clock(),
                    doctor::check_port(options.http.host, options.http.port),
-                   doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file)});
+                   doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file),
+                   doctor::check_access(options.http.host, options.guard.api_keys, options.api_key_file),
+                   doctor::check_request_log(options.request_log)});
   if (cpu.verdict != Verdict::kProblem) {
     for (Finding& finding : doctor::check_model(options.session)) findings.push_back(std::move(finding));
   }
   const std::string text =
       as_json ? doctor::report_json(findings).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
               : doctor::report_lines(findings);
-  std::fputs(text.c_str(), stdout);
+  write_output(text);
   if (doctor::worst(findings) == Verdict::kProblem) throw CLI::RuntimeError(1);
 }
 

@@ -5,7 +5,9 @@
 #include "app/commands.h"
 #include "app/eval_prompts.h"
 #include "app/flags.h"
+#include "app/output.h"
 #include "app/progress.h"
+#include "app/validators.h"
 #include "base/error.h"
 #include "measure/acceptance_report.h"
 #include "measure/denoise_study.h"
@@ -80,8 +82,8 @@ bool study_passes(Session& session, const EvalOptions& options, const std::vecto
   reference.run_plain(session.start(DecoderSpec{}), {});
   AcceptanceStudy outcome = reference;
   const std::vector<DenoiseCell> cells = run_denoise_study(session, reference, outcome);
-  std::fputs(denoise_text(cells, narrowed.widths.front(), narrowed.temperatures.front()).c_str(), stdout);
-  if (!outcome.mismatches().empty()) std::fputs("  answers differ from plain decoding's\n", stdout);
+  write_output(denoise_text(cells, narrowed.widths.front(), narrowed.temperatures.front()));
+  if (!outcome.mismatches().empty()) write_output("  answers differ from plain decoding's\n");
   json["denoising"] = denoise_json(cells);
   return outcome.mismatches().empty();
 }
@@ -102,7 +104,7 @@ void evaluate(EvalOptions& options) {
     study.run_plain(session->start(DecoderSpec{}), update);
     study.run_drafted(session->start(whole_block(*session, widest)), update);
   }
-  std::fputs(acceptance_text(study).c_str(), stdout);
+  write_output(acceptance_text(study));
   bool identical = study.mismatches().empty();
   Json json = describe_subject(*session, options);
   json.update(acceptance_json(study));
@@ -127,21 +129,21 @@ void add_acceptance_command(CLI::App& eval) {
                    "Temperatures, the first is the main one (default: 0,0.7,1)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, 100.0).description(""))
+      ->transform(number(0.0, 100.0))
       ->type_name("T,...");
   command
       ->add_option("--widths", options->acceptance.widths,
                    "Rows of a verify step, the first is the main one (default: block, half, ...)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(2, kMaxWidth).description(""))
+      ->transform(whole(2, kMaxWidth))
       ->type_name("W,...");
   command->add_option("--top-p", options->acceptance.sampling.top_p, "Keep the most likely tokens up to this mass")
-      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->transform(number_above(0, 1))
       ->type_name("X")
       ->capture_default_str();
   command->add_option("--top-k", options->acceptance.sampling.top_k, "Keep the K most likely tokens (0: all)")
-      ->check(CLI::Range(0, 1 << 24).description(""))
+      ->transform(whole(0, 1 << 24))
       ->type_name("K")
       ->capture_default_str();
   command->add_flag("!--no-identity", options->acceptance.identity, "Do not compare with plain decoding's answers");

@@ -6,7 +6,9 @@
 #include "app/eval_prompts.h"
 #include "app/flags.h"
 #include "app/model_locator.h"
+#include "app/output.h"
 #include "app/progress.h"
+#include "app/validators.h"
 #include "base/error.h"
 #include "measure/block_report.h"
 #include "measure/prompt_file.h"
@@ -88,7 +90,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
       for (const RuleSpec& spec : specs) study.run(engine(spec, block), spec, update);
     }
   }
-  std::fputs(block_study_text(study).c_str(), stdout);
+  write_output(block_study_text(study));
   if (json_file.wanted()) {
     Json json = describe_subject(*session, options);
     json.update(block_study_json(study));
@@ -119,15 +121,15 @@ void add_eval_dllm_command(CLI::App& eval) {
                    "Values of algorithms that have a threshold (default: 0.5,0.7,0.9,0.95)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->transform(number(0.0, 1.0))
       ->type_name("T,...");
   command->add_option("--blocks", options->blocks, "Block lengths (default: the model's)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, kMaxWidth).description(""))
+      ->transform(whole(1, kMaxWidth))
       ->type_name("N,...");
   command->add_option("--temperature", options->study.sampling.temperature, "0: greedy")
-      ->check(CLI::Range(0.0, 100.0).description(""))
+      ->transform(number(0.0, 100.0))
       ->type_name("X")
       ->capture_default_str();
   add_study_flags(*command, *options, options->study.sampling.seed, options->study.batch,

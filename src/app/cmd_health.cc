@@ -6,6 +6,7 @@
 #include "app/commands.h"
 #include "app/http_probe.h"
 #include "app/terminal.h"
+#include "app/validators.h"
 #include "io/json.h"
 
 namespace ashlar {
@@ -22,7 +23,9 @@ std::string own_url() {
   const char* port = std::getenv("ASHLAR_PORT");
   const char* cert = std::getenv("ASHLAR_TLS_CERT");
   const bool tls = cert != nullptr && *cert != '\0';
-  return std::string(tls ? "https" : "http") + "://127.0.0.1:" + (port != nullptr && *port != '\0' ? port : "8080");
+  // A URL there is Kubernetes' word about a Service, which the server passes over too.
+  const bool own = port != nullptr && *port != '\0' && std::string_view(port).find("://") == std::string_view::npos;
+  return std::string(tls ? "https" : "http") + "://127.0.0.1:" + (own ? port : "8080");
 }
 
 void check_health(const HealthOptions& options) {
@@ -46,7 +49,7 @@ CLI::App* add_health_command(CLI::App& app) {
   command->add_option("URL", options->url, "Of the server (default: http://127.0.0.1:$ASHLAR_PORT, or port 8080)");
   command->add_option("--timeout", options->timeout_s, "Seconds to wait for an answer")
       ->type_name("S")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->transform(number(0.01, 3600.0))
       ->capture_default_str();
   command->add_flag("-q,--quiet", options->quiet, "Print nothing about the answer");
   command->callback([options] { check_health(*options); });

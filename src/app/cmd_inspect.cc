@@ -5,6 +5,7 @@
 #include "app/figures.h"
 #include "app/flags.h"
 #include "app/inspect.h"
+#include "app/output.h"
 #include "base/error.h"
 
 namespace ashlar {
@@ -57,7 +58,7 @@ void inspect(InspectOptions& options) {
   }
   const std::string text =
       options.json ? report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : report_text(report);
-  std::fputs(text.c_str(), stdout);
+  write_output(text);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "app/answers.h"
@@ -12,8 +13,10 @@
 #include "app/ordered_output.h"
 #include "app/progress.h"
 #include "app/prompts.h"
+#include "app/validators.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "io/json.h"
 
 namespace ashlar {
 namespace {
@@ -43,7 +46,14 @@ std::vector<Prompt> collect_prompts(const RunOptions& options) {
     }
     text = read_prompt_text(piped ? "-" : options.prompt_file);
   }
-  if (text.empty()) throw CLI::ValidationError("the prompt is empty");
+  if (text.empty()) {
+    const std::string& model = options.session.model;
+    const bool mistaken = !options.has_prompt && !model.empty() && !std::filesystem::exists(model);
+    throw CLI::ValidationError("the prompt is empty" + (mistaken ? "; " + for_message(model) +
+                                                                       " was taken as the model's name: a prompt goes "
+                                                                       "behind --prompt"
+                                                                 : ""));
+  }
   return {make_prompt(text, options.system)};
 }
 
@@ -71,13 +81,13 @@ std::vector<AnswerJob> make_jobs(const Session& session, const RunOptions& optio
   return jobs;
 }
 
-int exit_code(const std::vector<Answer>& answers) {
+int exit_code(const std::vector<Answer>& answers, int32_t answers_per_prompt) {
   int code = 0;
-  for (const Answer& answer : answers) {
-    if (answer.finish == "error") {
-      print_error(answer.error);
-      code = 1;
-    }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].finish != "error") continue;
+    const size_t prompt = i / static_cast<size_t>(answers_per_prompt) + 1;
+    print_error((answers.size() > 1 ? "prompt " + std::to_string(prompt) + ": " : "") + answers[i].error);
+    code = 1;
   }
   return code;
 }
@@ -110,7 +120,7 @@ void run(RunOptions& options) {
     const StepKind kind = session->is_block_diffusion() ? StepKind::kForward : StepKind::kVerify;
     print_note(stats_line(answers, static_cast<double>(now_ns() - begin) * 1e-9, kind));
   }
-  const int code = exit_code(answers);
+  const int code = exit_code(answers, options.n);
   if (interrupted || code != 0) throw CLI::RuntimeError(interrupted ? kInterruptedExit : code);
 }
 
@@ -127,29 +137,32 @@ CLI::App* add_run_command(CLI::App& app) {
                           ->excludes(prompt);
   command
       ->add_option("--prompts", options->prompts_file,
-                   "Many prompts, answered together: .jsonl, or a text with one a line")
+                   "Many prompts, answered together: JSON Lines or one a line; - is standard input")
       ->type_name("FILE")
       ->excludes(prompt)
       ->excludes(file);
-  command->add_option("--system", options->system, "System message")->type_name("STR");
-  command->add_flag("--raw", options->raw, "Continue the text as it is, without the chat template");
+  CLI::Option* system = command->add_option("--system", options->system, "System message")->type_name("STR");
+  command->add_flag("--raw", options->raw, "Continue the text as it is, without the chat template")->excludes(system);
   command
       ->add_option("-n,--max-tokens", options->max_tokens,
                    "Longest answer (default: to its end, or the end of the context)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24));
+      ->transform(whole(1, 1 << 24));
   command->add_option("--n", options->n, "Answers to each prompt; useful with a temperature")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024))
+      ->transform(whole(1, 1024))
       ->capture_default_str();
   command->add_option("--stop", options->stop, "End the answer before this text (repeatable)")
       ->type_name("STR")
+      ->check(CLI::Validator(
+          [](std::string& text) { return text.empty() ? "is empty; expected a text to end before" : std::string(); },
+          ""))
       ->allow_extra_args(false);
   command
       ->add_option("--logprobs", options->logprobs,
                    "Log-probabilities of the answer's tokens and of the K best of each")
       ->type_name("K")
-      ->check(CLI::Range(0, kMaxTopLogprobs));
+      ->transform(whole(0, kMaxTopLogprobs));
   command->add_flag("--json", options->json, "One JSON object a line for each answer, with tokens and figures");
   command->add_flag("-q,--quiet", options->session.quiet, "Print the answer only");
   add_color_flag(*command, options->color);

@@ -6,10 +6,11 @@
 #include <memory>
 
 #include "app/commands.h"
-#include "app/config_file.h"
+#include "app/doctor.h"
 #include "app/pulling.h"
 #include "app/server_program.h"
 #include "app/service_manager.h"
+#include "base/error.h"
 
 namespace ashlar {
 namespace {
@@ -56,7 +57,20 @@ int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
   }
 }
 
+// What can be known to be wrong before a model is fetched and loaded, which takes a while.
+void check_cheap_things(const ServeOptions& options) {
+  for (const doctor::Finding& finding :
+       {doctor::check_port(options.http.host, options.http.port),
+        doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file),
+        doctor::check_access(options.http.host, options.guard.api_keys, options.api_key_file),
+        doctor::check_request_log(options.request_log)}) {
+    if (finding.verdict == doctor::Verdict::kProblem) throw Error("serve", finding.found + "; " + finding.advice);
+  }
+}
+
 void serve(const ServeOptions& options) {
+  if (options.log.format == "json") log_messages(options.log);
+  check_cheap_things(options);
   pull_missing(options.session);  // while Ctrl-C still ends the program
   const sigset_t set = end_signals();
   const ServiceManager manager;               // changes the environment, which threads read
@@ -85,7 +99,9 @@ CLI::App* add_serve_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP: OpenAI's API, a page, metrics");
   add_serve_flags(*command, *options);
   command->footer(
-      "A setting is taken from its flag, else its variable, else the file of --config.\n"
+      "A setting is taken from its flag, else its variable, else the file of --config. A MODEL or drafter that is "
+      "named\n"
+      "ORG/NAME and not here yet is fetched from the Hugging Face hub at the start, as ashlar pull does.\n"
       "Examples:\n"
       "  ashlar serve\n"
       "  ashlar serve ~/models/Qwen3-0.6B --drafter ~/models/Qwen3-0.6B-DFlash --port 8000\n"

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
+#include "app/command_line.h"
+#include "app/validators.h"
 #include "base/error.h"
 #include "io/json.h"
 
@@ -25,20 +28,6 @@ std::string switch_value(const CLI::Option& option, const std::string& result) {
   return (result == "true") != negative ? "true" : "false";
 }
 
-// Whether the command line sets the option by one of its names.
-bool given(const CLI::Option& option, const std::vector<std::string>& args) {
-  for (const std::string& arg : args) {
-    if (arg == "--") return false;
-    for (const std::string& name : option.get_lnames()) {
-      if (arg == "--" + name || arg.starts_with("--" + name + "=")) return true;
-    }
-    for (const std::string& name : option.get_snames()) {
-      if (arg.starts_with("-" + name) && !arg.starts_with("--")) return true;
-    }
-  }
-  return false;
-}
-
 // Whether an argument is there that belongs to no flag.
 bool has_positional(const CLI::App& command, const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
@@ -56,19 +45,6 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-bool in_environment(const CLI::Option& option) {
-  return !option.get_envname().empty() && is_set(option.get_envname().c_str());
-}
-
-std::string config_path(const std::vector<std::string>& args) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i] == "--config" && i + 1 < args.size()) return args[i + 1];
-    if (args[i].starts_with("--config=")) return args[i].substr(9);
-  }
-  const char* variable = std::getenv("ASHLAR_CONFIG");
-  return variable == nullptr ? "" : variable;
-}
-
 [[noreturn]] void fail(const std::string& path, const toml::node& node, const std::string& message) {
   throw Error("config", path + ":" + std::to_string(node.source().begin.line) + ": " + message);
 }
@@ -84,28 +60,50 @@ std::string value_text(const std::string& path, const std::string& key, const to
   fail(path, node, "\"" + key + "\" is neither text, a number, true or false, nor a list of these");
 }
 
+// Whether text stands where a number does, or a number where text does; sizes take both.
+std::string wrong_type(CLI::Option& option, const toml::node& node, const std::string& text) {
+  const ValueKind kind = kind_of(option);
+  if (node.is_string() && kind == ValueKind::kNumber)
+    return "is \"" + for_message(text) + "\", a text; expected a number";
+  if (!node.is_string() && kind == ValueKind::kText) return "is " + for_message(text) + "; expected text in quotes";
+  return {};
+}
+
 // The value as an argument, after the checks that the parser would make too, without knowing of the file.
 std::string argument(const std::string& path, const std::string& key, CLI::Option& option, const toml::node& node) {
-  std::string text = value_text(path, key, node);
+  const std::string text = value_text(path, key, node);
   if (is_switch(option) != node.is_boolean()) {
     fail(path, node,
          "\"" + key + "\" is " + for_message(text) + "; expected " +
              (is_switch(option) ? "true or false" : "a value, not true or false"));
   }
-  std::string out = "--" + key + "=" + text;
-  for (int i = 0;; ++i) {
-    CLI::Validator* validator = nullptr;
-    try {
-      validator = option.get_validator(i);
-    } catch (const CLI::OptionNotFound&) {  // there are no more
-      return out;
+  std::string why = is_switch(option) ? "" : wrong_type(option, node, text);
+  if (why.empty()) why = problem_with_value(option, text);
+  if (!why.empty()) fail(path, node, "\"" + key + "\"" + (why.starts_with("is ") ? " " : ": ") + why);
+  return "--" + key + "=" + text;
+}
+
+// As a file of settings would have it; empty if there is no value.
+std::string toml_value(CLI::Option& option) {
+  std::vector<std::string> values;
+  if (is_switch(option)) {
+    values.push_back(option.count() == 0 ? "false" : switch_value(option, option.results().back()));
+  } else {
+    values = option.results();
+    if (option.count() == 0) values = {option.get_default_str()};
+    if (option.count() == 0 && values[0].empty()) return {};
+    if (kind_of(option) != ValueKind::kNumber) {
+      for (std::string& value : values) value = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
     }
-    std::string scratch = text;  // some change it
-    if (const std::string why = (*validator)(scratch); !why.empty()) fail(path, node, "\"" + key + "\": " + why);
   }
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+  return option.get_items_expected_max() > 1 ? "[" + text + "]" : text;
 }
 
 toml::table read(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error("config", path + ": is a folder; expected a TOML file");
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& error) {
@@ -118,7 +116,7 @@ toml::table read(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args) {
-  const std::string path = config_path(args);
+  const std::string path = given_value(command, "--config", args);
   if (path.empty()) return args;
   std::vector<std::string> out;
   for (const auto& [key_view, node] : read(path)) {
@@ -132,43 +130,49 @@ std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::st
     }
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key == "help" || key == "print-config") {
+      const std::string near = nearest("--" + key, flag_names(command));
       fail(path, node,
-           "\"" + for_message(key) + "\" is no setting; ashlar " + command.get_name() +
+           "\"" + for_message(key) + "\" is no setting" +
+               (near.empty() ? "" : ", did you mean " + near.substr(2) + "?") + "; ashlar " + command.get_name() +
                " --help lists the flags whose names are expected");
     }
     std::vector<std::string> found;
     if (const toml::array* list = node.as_array()) {
       if (option->get_items_expected_max() <= 1) fail(path, node, "\"" + key + "\" is a list; expected one value");
+      // Of keys it would leave the server open to all.
+      if (list->empty() && key == "api-key")
+        fail(path, node, "\"api-key\" is an empty list; expected at least one key");
       for (const toml::node& item : *list) found.push_back(argument(path, key, *option, item));
     } else {
       found.push_back(argument(path, key, *option, node));
     }
-    if (!given(*option, args) && !in_environment(*option)) out.insert(out.end(), found.begin(), found.end());
+    if (!is_given(*option, args) && !in_environment(*option)) out.insert(out.end(), found.begin(), found.end());
   }
   out.insert(out.end(), args.begin(), args.end());
   return out;
 }
 
-std::string describe_settings(const CLI::App& command, const std::vector<std::string>& args) {
+std::string describe_settings(CLI::App& command, const std::vector<std::string>& args) {
   std::ostringstream out;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = main_name(*option);
+  for (CLI::Option* option : command.get_options()) {
+    const std::string name = option->nonpositional() ? main_name(*option) : "model";
     if (name == "help" || name == "print-config") continue;
-    std::string value;
-    for (const std::string& result : option->results()) {
-      value += (value.empty() ? "" : ", ") + (is_switch(*option) ? switch_value(*option, result) : result);
-    }
-    const char* source = "default";
-    if (given(*option, args) || (!option->nonpositional() && has_positional(command, args))) {
+    std::string source = "default";
+    if (is_given(*option, args) || (!option->nonpositional() && has_positional(command, args))) {
       source = "command line";
     } else if (in_environment(*option)) {
-      source = "environment";
+      source = "environment, " + option->get_envname();
     } else if (option->count() > 0) {
       source = "file";
     }
-    if (option->count() == 0) value = is_switch(*option) ? "false" : option->get_default_str();
-    if (name == "api-key" && !value.empty()) value = "(hidden)";
-    out << name << " = " << (value.empty() ? "(unset)" : value) << "    # " << source << "\n";
+    const bool secret = name == "api-key" && option->count() > 0;
+    const std::string value = secret ? "(hidden)" : toml_value(*option);
+    // What is printed is a file of settings again: it can name no other one, keys are not shown, and a switch that
+    // nobody set must not ask for what it needs.
+    const bool moot = value.empty() || (is_switch(*option) && option->count() == 0);
+    const bool comment = moot || secret || name == "config";
+    out << (comment ? "# " : "") << name << " = " << value << (value.empty() ? "   # not set" : "    # " + source)
+        << "\n";
   }
   return out.str();
 }

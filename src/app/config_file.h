@@ -13,9 +13,10 @@ namespace ashlar {
 /// what is expected.
 std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args);
 
-/// One line a setting: name = value, and whether a flag, the environment, the file or nobody set it. Keys are left out.
-/// Call after parsing. `args`: as they were before with_config_file.
-std::string describe_settings(const CLI::App& command, const std::vector<std::string>& args);
+/// One line a setting, as a file of settings again: name = value, and as a comment whether a flag, which variable, the
+/// file or nobody set it. What has no value is commented out, and so are keys, which are not shown. Call after parsing.
+/// `args`: as they were before with_config_file.
+std::string describe_settings(CLI::App& command, const std::vector<std::string>& args);
 
 /// The arguments that `parsed` was given, by flag or by variable, as far as `other` has the same: a command line for
 /// it.

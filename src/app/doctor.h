@@ -39,6 +39,10 @@ int32_t usable_cores();
 
 // Network and files (doctor_network.cc).
 Finding check_port(const std::string& host, uint16_t port);
+/// Whether the file of keys can be read, and whether an address that others reach is left without any.
+Finding check_access(const std::string& host, const std::vector<std::string>& keys, const std::string& key_file);
+/// Whether the request log could be written; empty: not asked for. Nothing is created.
+Finding check_request_log(const std::string& file);
 /// Both empty: TLS is not asked for. Readable, a pair, and of this time.
 Finding check_tls(const std::string& cert_file, const std::string& key_file);
 

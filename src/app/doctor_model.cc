@@ -6,6 +6,7 @@
 #include "app/drafter_check.h"
 #include "app/inspect.h"
 #include "app/memory_plan.h"
+#include "app/pulling.h"
 #include "base/error.h"
 
 namespace ashlar::doctor {
@@ -56,6 +57,19 @@ Finding check_drafting(Session& session) {
           "it hardly foresees the model; ashlar inspect names the usual causes, --drafter none does without"};
 }
 
+// Of a model that a server would fetch first.
+Finding check_hub(const std::string& name) {
+  const hub::Settings settings = hub::settings_from_environment();
+  if (settings.offline) {
+    return {"model", Verdict::kProblem,
+            name + " is not in " + settings.cache.string() + ", and HF_HUB_OFFLINE forbids to fetch it",
+            "ashlar pull " + name + " without HF_HUB_OFFLINE"};
+  }
+  return {"model", Verdict::kWarning,
+          name + " is not here yet: a server fetches it from " + settings.endpoint + " when it starts",
+          "ashlar pull " + name + " fetches it now; then run ashlar doctor again"};
+}
+
 }  // namespace
 
 Finding check_memory(int64_t weights, int64_t cache, int64_t available) {
@@ -75,6 +89,8 @@ std::vector<Finding> check_model(const SessionOptions& given) {
   SessionOptions options = given;
   options.quiet = true;
   try {
+    for (const std::string& name : missing_models(options)) out.push_back(check_hub(name));
+    if (!out.empty()) return out;
     const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
     const Json facts = inspect_model(*ops, choice.model, choice.drafter, options.dflash, options.engine.max_sequences);

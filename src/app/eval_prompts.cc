@@ -1,6 +1,7 @@
 #include "app/eval_prompts.h"
 
 #include "app/flags.h"
+#include "app/validators.h"
 #include "base/error.h"
 #include "measure/build_info.h"
 
@@ -13,19 +14,23 @@ void add_prompt_flags(CLI::App& command, EvalBasics& basics, int32_t& max_tokens
       ->type_name("FILE");
   command.add_option("--limit", basics.limit, "Take the first N prompts only (0: all)")
       ->type_name("N")
+      ->transform(whole(0, 1 << 24))
       ->capture_default_str();
   command.add_flag("--raw", basics.raw, "Take prompts as they are, without the chat template");
   command.add_option("-n,--max-tokens", max_tokens, "Longest answer")
       ->type_name("N")
-      ->check(CLI::Range(2, 1 << 24))
+      ->transform(whole(2, 1 << 24))
       ->capture_default_str();
 }
 
 void add_study_flags(CLI::App& command, EvalBasics& basics, uint64_t& seed, int32_t& batch,
                      const std::string& picture) {
-  command.add_option("--seed", seed, "Seed of the sampling noise")->type_name("S")->capture_default_str();
+  command.add_option("--seed", seed, "Seed of the sampling noise")
+      ->type_name("S")
+      ->transform(whole(0, UINT64_MAX))
+      ->capture_default_str();
   command.add_option("--batch", batch, "Answers at a time; with more than 1, tokens/s is each answer's own")
-      ->check(CLI::Range(1, 256).description(""))
+      ->transform(whole(1, 256))
       ->type_name("N")
       ->capture_default_str();
   command.add_option("--json", basics.json, "Write every figure to this file")->type_name("FILE");

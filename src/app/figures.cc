@@ -1,6 +1,7 @@
 #include "app/figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace ashlar {
@@ -11,6 +12,9 @@ std::string number(const char* format, double value) {
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
+
+// Microseconds are what clocks and schedulers leave of a figure; further digits are noise.
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 std::string rate_text(double rate) { return number(rate < 100 ? "%.1f" : "%.0f", rate) + " tokens/s"; }
 
@@ -42,7 +46,8 @@ double AnswerTotals::tokens_per_forward() const {
 }
 
 double AnswerTotals::decode_rate() const {
-  return decode_seconds > 0 ? static_cast<double>(verified_tokens) / decode_seconds : 0.0;
+  return enough_for_a_rate(verified_tokens, decode_seconds) ? static_cast<double>(verified_tokens) / decode_seconds
+                                                            : 0.0;
 }
 
 std::string stats_line(const std::vector<Answer>& answers, double seconds, StepKind kind) {
@@ -53,7 +58,7 @@ std::string stats_line(const std::vector<Answer>& answers, double seconds, StepK
   if (!one) text += " in " + std::to_string(answers.size()) + " answers";
   const bool forwards = kind == StepKind::kForward;
   if (one && forwards) seconds = answers[0].seconds();
-  const double all = seconds > 0 ? static_cast<double>(totals.tokens) / seconds : 0.0;
+  const double all = enough_for_a_rate(totals.tokens, seconds) ? static_cast<double>(totals.tokens) / seconds : 0.0;
   const double rate = one && !forwards ? totals.decode_rate() : all;
   if (rate > 0) text += ", " + rate_text(rate);
   if (forwards && totals.verify_steps > 0) {
@@ -96,18 +101,20 @@ std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, in
 
 Json stats_json(const Answer& answer) {
   const RequestStats& stats = answer.stats;
-  return {{"prompt_tokens", stats.prompt_tokens},
-          {"cached_tokens", stats.cached_tokens},
-          {"generated_tokens", answer.tokens.size()},
-          {"seconds", answer.seconds()},
-          {"first_token_seconds",
-           stats.first_token_ns > 0 ? static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-9 : 0.0},
-          {"tokens_per_second", answer.decode_tokens_per_second()},
-          {"verify_steps", stats.verify_steps},
-          {"drafted", stats.drafted},
-          {"accepted", stats.accepted},
-          {"mean_acceptance_length", stats.mean_length()},
-          {"preemptions", stats.preemptions}};
+  return {
+      {"prompt_tokens", stats.prompt_tokens},
+      {"cached_tokens", stats.cached_tokens},
+      {"generated_tokens", answer.tokens.size()},
+      {"seconds", rounded(answer.seconds(), 1e6)},
+      {"first_token_seconds", stats.first_token_ns > 0
+                                  ? rounded(static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-9, 1e6)
+                                  : 0.0},
+      {"tokens_per_second", rounded(answer.decode_tokens_per_second(), 100)},
+      {"verify_steps", stats.verify_steps},
+      {"drafted", stats.drafted},
+      {"accepted", stats.accepted},
+      {"mean_acceptance_length", stats.mean_length()},
+      {"preemptions", stats.preemptions}};
 }
 
 Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {

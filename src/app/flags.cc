@@ -1,9 +1,9 @@
 #include "app/flags.h"
 
 #include <cmath>
-#include <map>
 
 #include "app/memory_plan.h"
+#include "app/validators.h"
 #include "base/error.h"
 
 namespace ashlar {
@@ -14,14 +14,6 @@ constexpr const char* kDenoisingGroup = "Denoising (block-diffusion models)";
 constexpr const char* kDeviceGroup = "Device and memory";
 constexpr const char* kSamplingGroup = "Sampling";
 
-std::string parse_size(std::string& text) {
-  const auto bytes = parse_bytes(text);
-  if (!bytes || *bytes < (1 << 20))
-    return "\"" + text + "\" is not at least 1M of memory; expected something like 512M or 4G";
-  text = std::to_string(*bytes);
-  return {};
-}
-
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command.add_option("--drafter", options.drafter, "Drafter folder, or none (default: MODEL-dflash beside the model)")
       ->type_name("FOLDER")
@@ -31,29 +23,24 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       .add_option("--width", options.dflash.width,
                   "Most tokens checked at once, anchor included (default: chosen pass by pass)")
       ->type_name("N")
-      ->check(CLI::Range(2, kMaxWidth))
+      ->transform(whole(2, kMaxWidth))
       ->group(kDrafterGroup);
   command
       .add_option("--draft-window", options.dflash.window,
                   "The drafter sees and keeps the newest N tokens only (0: all)")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 24))
+      ->transform(whole(0, 1 << 24))
       ->capture_default_str()
       ->group(kDrafterGroup);
-  command.add_option("--passes", options.dflash.passes, "Drafter passes a block; 1 is plain DFlash and mostly fastest")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMaxWidth))
-      ->capture_default_str()
-      ->group(kDrafterGroup);
-  command
-      .add_option("--schedule", options.dflash.schedule,
-                  "With more passes: how many tokens each one fixes (default: cosine)")
-      ->type_name("cosine|linear|sqrt")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, DenoiseSchedule>{{"cosine", DenoiseSchedule::kCosine},
-                                                                         {"linear", DenoiseSchedule::kLinear},
-                                                                         {"sqrt", DenoiseSchedule::kSquareRoot}})
-              .description(""))
+  CLI::Option* passes = command.add_option("--passes", options.dflash.passes,
+                                           "Drafter passes a block; 1 is plain DFlash and mostly fastest");
+  passes->type_name("N")->transform(whole(1, kMaxWidth))->capture_default_str()->group(kDrafterGroup);
+  add_choice<DenoiseSchedule>(command, "--schedule", options.dflash.schedule,
+                              "With more passes: how many tokens each one fixes (default: cosine)",
+                              {{"cosine", DenoiseSchedule::kCosine},
+                               {"linear", DenoiseSchedule::kLinear},
+                               {"sqrt", DenoiseSchedule::kSquareRoot}})
+      ->needs(passes)
       ->group(kDrafterGroup);
   command.add_flag("!--no-self-test", options.self_test, "Skip the drafter's self-test at the start")
       ->group(kDrafterGroup);
@@ -82,21 +69,23 @@ void add_denoising_flags(CLI::App& command, DllmOptions& options) {
       ->group(kDenoisingGroup);
   command.add_option("--dllm-block-size", options.block_size, "Positions of a block (default: the model's)")
       ->type_name("N")
-      ->check(CLI::Range(1, kMaxWidth))
+      ->transform(whole(1, kMaxWidth))
       ->envname("ASHLAR_DLLM_BLOCK_SIZE")
       ->group(kDenoisingGroup);
 }
 
 void add_device_flags(CLI::App& command, SessionOptions& options) {
+  std::string devices;
+  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
   command.add_option("--device", options.device, "cpu, or ref: plain loops, slow, the reference")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(device_names()).description(""))
+      ->type_name(devices)
+      ->check(one_of(device_names()))
       ->capture_default_str()
       ->envname("ASHLAR_DEVICE")
       ->group(kDeviceGroup);
   command.add_option("--threads", options.device_options.threads, "Worker threads (0: one per core)")
       ->type_name("N")
-      ->check(CLI::Range(0, 1024))
+      ->transform(whole(0, 1024))
       ->capture_default_str()
       ->envname("ASHLAR_THREADS")
       ->group(kDeviceGroup);
@@ -110,31 +99,29 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--max-context", options.max_context, "Longest sequence in tokens, prompt included (0: the model's)")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 24))
+      ->transform(whole(0, 1 << 24))
       ->capture_default_str()
       ->group(kDeviceGroup);
+  const auto set_kv_bytes = [&options](const std::string& text) { options.engine.kv_bytes = *parse_bytes(text); };
   command
-      .add_option("--kv-memory", options.engine.kv_bytes,
-                  "Memory for the KV cache, e.g. 512M (default: what is needed)")
+      .add_option_function<std::string>("--kv-memory", set_kv_bytes,
+                                        "Memory for the KV cache, e.g. 512M (default: what is needed)")
       ->type_name("SIZE")
-      ->transform(CLI::Validator(parse_size, ""))
+      ->check(size(int64_t{1} << 20, int64_t{1} << 50))
       ->envname("ASHLAR_KV_MEMORY")
       ->group(kDeviceGroup);
-  command
-      .add_option("--kv-dtype", options.device_options.kv_dtype,
-                  "Numbers in the KV cache of the cpu device (default: bf16)")
-      ->type_name("bf16|f32")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, DType>{{"bf16", DType::kBF16}, {"f32", DType::kF32}})
-                      .description(""))
+  add_choice<DType>(command, "--kv-dtype", options.device_options.kv_dtype,
+                    "Numbers in the KV cache of the cpu device (default: bf16)",
+                    {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
       ->group(kDeviceGroup);
   command.add_option("--max-sequences", options.engine.max_sequences, "Answers in the works at once; more wait")
       ->type_name("N")
-      ->check(CLI::Range(1, 256))
+      ->transform(whole(1, 256))
       ->capture_default_str()
       ->group(kDeviceGroup);
   command.add_option("--prefill-chunk", options.engine.prefill_chunk, "Most prompt tokens of one answer in a step")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 16))
+      ->transform(whole(1, 1 << 16))
       ->capture_default_str()
       ->group(kDeviceGroup);
   command.add_flag("!--no-prefix-cache", options.engine.prefix_cache, "Do not reuse the work on a common beginning")
@@ -142,7 +129,7 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--depth", options.engine.depth, "Steps in flight; 2 overlaps host and device, 1 is for debugging")
       ->type_name("1|2")
-      ->check(CLI::Range(1, 2))
+      ->transform(whole(1, 2))
       ->capture_default_str()
       ->group(kDeviceGroup);
 }
@@ -151,6 +138,8 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
 
 void add_session_flags(CLI::App& command, SessionOptions& options) {
   command.add_option("MODEL", options.model, "Hugging Face model folder (default: the bundled model)")
+      ->check(CLI::Validator(
+          [](std::string& name) { return name.empty() ? "is empty; expected a folder or a name" : std::string(); }, ""))
       ->envname("ASHLAR_MODEL");
   add_drafter_flags(command, options);
   add_denoising_flags(command, options.dllm);
@@ -158,25 +147,30 @@ void add_session_flags(CLI::App& command, SessionOptions& options) {
 }
 
 void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
-  const auto number = [&command](const char* name, double& value, const char* what, double low, double high) {
+  const auto add_number = [&command](const char* name, double& value, const char* what, double low, double high) {
     command.add_option(name, value, what)
         ->type_name("X")
-        ->check(CLI::Range(low, high).description(""))
+        ->transform(number(low, high))
         ->capture_default_str()
         ->group(kSamplingGroup);
   };
-  number("--temperature", sampling.temperature, "0: always the most likely token (greedy); 0.7 is lively", 0.0, 100.0);
+  add_number("--temperature", sampling.temperature, "0: always the most likely token (greedy); 0.7 is lively", 0.0,
+             100.0);
   command.add_option("--top-k", sampling.top_k, "Keep the K most likely tokens (0: all)")
       ->type_name("K")
-      ->check(CLI::Range(0, 1 << 24).description(""))
+      ->transform(whole(0, 1 << 24))
       ->capture_default_str()
       ->group(kSamplingGroup);
-  number("--top-p", sampling.top_p, "Keep the most likely tokens up to this mass (1: all)", 0.0, 1.0);
-  number("--min-p", sampling.min_p, "Keep tokens at least this likely, relative to the best (0: all)", 0.0, 1.0);
-  number("--repetition-penalty", sampling.repetition_penalty, "Above 1: less of what prompt and answer hold", 0.01,
-         100.0);
-  number("--presence-penalty", sampling.presence_penalty, "Above 0: less of what the answer holds", -100.0, 100.0);
-  number("--frequency-penalty", sampling.frequency_penalty, "The same for each time it occurs", -100.0, 100.0);
+  command.add_option("--top-p", sampling.top_p, "Keep the most likely tokens up to this mass (1: all)")
+      ->type_name("X")
+      ->transform(number_above(0, 1))
+      ->capture_default_str()
+      ->group(kSamplingGroup);
+  add_number("--min-p", sampling.min_p, "Keep tokens at least this likely, relative to the best (0: all)", 0.0, 1.0);
+  add_number("--repetition-penalty", sampling.repetition_penalty, "Above 1: less of what prompt and answer hold", 0.01,
+             100.0);
+  add_number("--presence-penalty", sampling.presence_penalty, "Above 0: less of what the answer holds", -100.0, 100.0);
+  add_number("--frequency-penalty", sampling.frequency_penalty, "The same for each time it occurs", -100.0, 100.0);
   command
       .add_option_function<std::vector<std::string>>(
           "--logit-bias",
@@ -189,29 +183,19 @@ void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
       ->group(kSamplingGroup);
   command.add_option("--seed", sampling.seed, "Seed of the sampling noise: the same seed gives the same answer")
       ->type_name("S")
-      ->check(CLI::Validator(
-          [](std::string& text) { return text.starts_with('-') ? "a seed is 0 or more" : std::string(); }, ""))
+      ->transform(whole(0, UINT64_MAX))
       ->capture_default_str()
       ->envname("ASHLAR_SEED")
       ->group(kSamplingGroup);
-  command
-      .add_option("--scheme", sampling.scheme,
-                  "coupled (default): the tokens of plain decoding; rejection: its distribution only")
-      ->type_name("coupled|rejection")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, SamplingScheme>{{"coupled", SamplingScheme::kCoupled},
-                                                                        {"rejection", SamplingScheme::kRejection}})
-              .description(""))
+  add_choice<SamplingScheme>(command, "--scheme", sampling.scheme,
+                             "coupled (default): the tokens of plain decoding; rejection: its distribution only",
+                             {{"coupled", SamplingScheme::kCoupled}, {"rejection", SamplingScheme::kRejection}})
       ->group(kSamplingGroup);
 }
 
 void add_color_flag(CLI::App& command, ColorMode& mode) {
-  command.add_option("--color", mode, "Tint tokens that were drafted (default: auto, on a terminal)")
-      ->type_name("auto|always|never")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, ColorMode>{{"auto", ColorMode::kAuto},
-                                                                           {"always", ColorMode::kAlways},
-                                                                           {"never", ColorMode::kNever}})
-                      .description(""));
+  add_choice<ColorMode>(command, "--color", mode, "Tint tokens that were drafted (default: auto, on a terminal)",
+                        {{"auto", ColorMode::kAuto}, {"always", ColorMode::kAlways}, {"never", ColorMode::kNever}});
 }
 
 std::pair<int32_t, float> parse_logit_bias(const std::string& text) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "app/terminal.h"
+
 namespace ashlar {
 namespace {
 
@@ -96,6 +98,15 @@ void Log::write(LogLevel level, const std::string& message, const Json& fields) 
   std::string line = one_line(message);
   for (const auto& field : fields.items()) line += " " + field.key() + "=" + plain(field.value());
   impl_->logger->log(wanted, "{}", line);
+}
+
+void log_messages(const LogOptions& options) {
+  redirect_messages([log = std::make_shared<Log>(options)](MessageKind kind, const std::string& text) {
+    log->write(kind == MessageKind::kNote      ? LogLevel::kInfo
+               : kind == MessageKind::kWarning ? LogLevel::kWarn
+                                               : LogLevel::kError,
+               text);
+  });
 }
 
 }  // namespace ashlar

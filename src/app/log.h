@@ -29,4 +29,7 @@ class Log {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Notes, warnings and errors for people (app/terminal.h) become lines of such a log, for the rest of the program.
+void log_messages(const LogOptions& options);
+
 }  // namespace ashlar

@@ -1,12 +1,17 @@
 // The ashlar program: one subcommand a file, registered here.
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "app/command_line.h"
 #include "app/config_file.h"
+#include "app/log.h"
+#include "app/output.h"
 #include "app/program.h"
 #include "app/terminal.h"
 #include "base/error.h"
@@ -30,53 +35,89 @@ constexpr const char* kIntroduction =
     "\n"
     "ashlar --help lists all commands; ashlar COMMAND --help explains one.\n";
 
-// Only the server has a file of settings.
-void parse(CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.empty() || args.front() != "serve") return app.parse(argc, argv);
-  CLI::App& serve = *app.get_subcommand("serve");
-  const std::vector<std::string> own(args.begin() + 1, args.end());
-  args = ashlar::with_config_file(serve, own);
-  args.insert(args.begin(), "serve");
-  std::reverse(args.begin(), args.end());  // as CLI11 takes them
-  app.parse(args);
-  if (serve.get_option("--print-config")->count() > 0) {
-    std::fputs(ashlar::describe_settings(serve, own).c_str(), stdout);
-  }
+// Words for machines where those are asked for: whoever reads one object a line stumbles over anything else.
+void settle_log(const CLI::App& serve, const std::vector<std::string>& args) {
+  if (ashlar::given_value(serve, "--log-format", args) != "json") return;
+  ashlar::LogOptions options;
+  options.format = "json";
+  ashlar::log_messages(options);
+}
+
+int usage_error(const std::string& message, const std::string& command) {
+  ashlar::print_error(message);
+  ashlar::print_note("See: " + command + " --help");
+  return 2;
 }
 
 // Usage errors end with 2, as in most programs; help and version with 0.
-int finish(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::Success*>(&error) != nullptr) return app.exit(error);
-  if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
-  ashlar::print_error(error.what());
-  std::string command;
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    command += " " + at->get_name();
+int finish(const CLI::App& app, const ashlar::ChosenCommand& chosen, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::Success*>(&error) != nullptr) {
+    std::ostringstream out, complaints;
+    const int code = app.exit(error, out, complaints);
+    ashlar::write_output(out.str());
+    return code;
   }
-  std::fprintf(stderr, "See: ashlar%s --help\n", command.c_str());
-  return 2;
+  if (dynamic_cast<const CLI::RuntimeError*>(&error) != nullptr) return error.get_exit_code();
+  return usage_error(ashlar::explain(chosen, error), chosen.path);
+}
+
+bool is_server(const ashlar::ChosenCommand& chosen) { return chosen.path == "ashlar serve"; }
+
+// Only the server has a file of settings.
+std::vector<std::string> with_settings(const ashlar::ChosenCommand& chosen) {
+  if (!is_server(chosen)) return chosen.args;
+  const std::vector<std::string> args = ashlar::with_config_file(*chosen.app, chosen.args);
+  settle_log(*chosen.app, args);
+  return args;
+}
+
+int run(CLI::App& app, const ashlar::ChosenCommand& chosen, std::vector<std::string> args) {
+  if (!chosen.problem.empty()) return usage_error(chosen.problem, chosen.path);
+  if (is_server(chosen)) settle_log(*chosen.app, chosen.args);
+  const std::string problem = ashlar::settle_variables(app, chosen);
+  const std::vector<std::string> own = with_settings(chosen);
+  if (!problem.empty()) return usage_error(problem, chosen.path);
+  args.resize(args.size() - chosen.args.size());
+  args.insert(args.end(), own.begin(), own.end());
+  std::reverse(args.begin(), args.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(args));
+  } catch (const CLI::ParseError& error) {
+    return finish(app, chosen, error);
+  }
+  if (app.get_subcommands().empty()) ashlar::write_output(kIntroduction);
+  const CLI::Option* shows = chosen.app->get_option_no_throw("--print-config");
+  if (shows != nullptr && shows->count() > 0) {
+    ashlar::write_output(ashlar::describe_settings(*chosen.app, chosen.args));
+  }
+  return 0;
+}
+
+// An answer that could not be written is no success. Of a reader that has gone nobody needs to hear.
+int end(int code) {
+  ashlar::flush_output();
+  const int why = ashlar::output_error();
+  if (why == 0) return code;
+  if (why != EPIPE) ashlar::print_error(std::string("standard output: ") + std::strerror(why));
+  return code == 0 ? 1 : code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  ashlar::hold_standard_streams();
   CLI::App app(ashlar::program_title(), "ashlar");
-  app.failure_message([](const CLI::App*, const CLI::Error& error) { return std::string(error.what()) + "\n"; });
+  int code = 1;
   try {
     ashlar::build_program(app);
-    parse(app, argc, argv);
-    if (app.get_subcommands().empty()) std::fputs(kIntroduction, stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return finish(app, error);
+    const std::vector<std::string> args = ashlar::spelled_out({argv + 1, argv + argc});
+    code = run(app, ashlar::choose_command(app, args), args);
   } catch (const ashlar::Error& error) {
-    ashlar::print_error(error.what());
+    if (ashlar::output_error() == 0) ashlar::print_error(error.what());
   } catch (const std::bad_alloc&) {
     ashlar::print_error("out of memory; a smaller --kv-memory, --max-context or --max-sequences needs less");
   } catch (const std::exception& error) {
     ashlar::print_error(error.what());
   }
-  return 1;
+  return end(code);
 }

@@ -82,6 +82,15 @@ std::string environment(const std::vector<CommandFacts>& commands) {
   std::string out =
       ".SH ENVIRONMENT\n.TP\n\\fBASHLAR_MODELS\\fR\nFolder that holds bundled models; asked before all others.\n"
       ".TP\n\\fBNO_COLOR\\fR\nIf set, no colours.\n";
+  constexpr std::pair<const char*, const char*> kHub[] = {
+      {"HF_TOKEN", "Opens private and gated models of the hub."},
+      {"HF_ENDPOINT", "Another hub than https://huggingface.co."},
+      {"HF_HUB_CACHE",
+       "Folder that pulled models are kept in; else the folder hub of HF_HOME, else ~/.cache/huggingface/hub."},
+      {"HF_HUB_OFFLINE", "1 forbids the network: only what was pulled is found."}};
+  for (const auto& [variable, meaning] : kHub) {
+    out += ".TP\n\\fB" + roff(variable) + "\\fR\n" + roff(meaning) + "\n";
+  }
   for (const auto& [variable, flag] : flags) {
     out += ".TP\n\\fB" + roff(variable) + "\\fR\nStands in for \\fB" + roff(flag) + "\\fR.\n";
   }

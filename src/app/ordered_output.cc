@@ -3,11 +3,10 @@
 #include <cstdio>
 
 #include "app/figures.h"
+#include "app/output.h"
 
 namespace ashlar {
 namespace {
-
-void write(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 // A table of the answer's tokens: spelling, log-probability, alternatives.
 void print_logprobs(const Answer& answer, const Tokenizer& tokenizer) {
@@ -21,7 +20,7 @@ void print_logprobs(const Answer& answer, const Tokenizer& tokenizer) {
       std::snprintf(value, sizeof value, "%.4f", logprobs.top_values[k]);
       line += (k == 0 ? "   best: " : ", ") + dump_line(Json(tokenizer.piece_bytes(logprobs.top_ids[k]))) + " " + value;
     }
-    write(line + "\n");
+    write_output(line + "\n");
   }
 }
 
@@ -56,8 +55,8 @@ void OrderedOutput::open(size_t index) {
   if (style_.answers_per_prompt > 1) {
     head += " (answer " + std::to_string(index % style_.answers_per_prompt + 1) + ")";
   }
-  write((index > 0 ? "\n" : "") + (style_.color ? "\033[1m" + head + "\033[0m\n" : head + "\n"));
-  std::fflush(stdout);
+  write_output((index > 0 ? "\n" : "") + (style_.color ? "\033[1m" + head + "\033[0m\n" : head + "\n"));
+  flush_output();
 }
 
 void OrderedOutput::on_text(size_t index, std::string_view text, bool drafted) {
@@ -69,8 +68,9 @@ void OrderedOutput::on_text(size_t index, std::string_view text, bool drafted) {
     answer.text += styled;
     return;
   }
-  write(styled);
-  std::fflush(stdout);
+  write_output(styled);
+  flush_output();
+  check_output();
 }
 
 void OrderedOutput::on_end(size_t index, const Answer& answer) {
@@ -83,9 +83,10 @@ void OrderedOutput::on_end(size_t index, const Answer& answer) {
     waiting_[current_] = {};
     if (++current_ == waiting_.size()) break;
     open(current_);
-    write(waiting_[current_].text);
+    write_output(waiting_[current_].text);
   }
-  std::fflush(stdout);
+  flush_output();
+  check_output();
 }
 
 void OrderedOutput::close(size_t index) {
@@ -94,9 +95,9 @@ void OrderedOutput::close(size_t index) {
     print_json(index, answer);
     return;
   }
-  if (answer.finish == "error" && waiting_.size() > 1) write("(no answer: " + answer.error + ")\n");
+  if (answer.finish == "error" && waiting_.size() > 1) write_output("(no answer: " + answer.error + ")\n");
   const std::string& last = waiting_[index].last;
-  if (!last.empty() && last.back() != '\n') write("\n");
+  if (!last.empty() && last.back() != '\n') write_output("\n");
   print_logprobs(answer, tokenizer_);
 }
 
@@ -111,7 +112,7 @@ void OrderedOutput::print_json(size_t index, const Answer& answer) const {
   if (!answer.error.empty()) line["error"] = answer.error;
   if (!answer.logprobs.empty()) line["logprobs"] = logprobs_json(answer, tokenizer_);
   line["stats"] = stats_json(answer);
-  write(dump_line(line) + "\n");
+  write_output(dump_line(line) + "\n");
 }
 
 }  // namespace ashlar

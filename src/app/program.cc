@@ -5,7 +5,9 @@
 
 #include "app/commands.h"
 #include "app/help_format.h"
+#include "decode/block/block_decoder.h"
 #include "device/device.h"
+#include "measure/build_info.h"
 
 namespace ashlar {
 namespace {
@@ -13,11 +15,18 @@ namespace {
 std::string version_text() {
   std::string isas;
   for (const std::string& isa : isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
-  return "ashlar " ASHLAR_VERSION "\ninstruction sets on this machine, best first: " + isas;
+  const std::string commit = build_commit();
+  return "ashlar " ASHLAR_VERSION + (commit.empty() ? "" : ", commit " + commit) +
+         "\ninstruction sets on this machine, best first: " + isas;
 }
 
-std::vector<std::string> choices_of(const std::string& type) {
+// Values of a flag, where they are few enough to be proposed.
+std::vector<std::string> choices_of(const CLI::Option& option, const std::string& type) {
   std::vector<std::string> out;
+  if (option.check_name("--isa")) return isa_choices();
+  if (option.check_name("--dllm-algorithm")) {
+    for (const RuleDescription& rule : rule_descriptions()) out.emplace_back(rule.name);
+  }
   if (type.find('|') == std::string::npos) return out;
   std::istringstream parts(type);
   for (std::string part; std::getline(parts, part, '|');) out.push_back(part);
@@ -40,7 +49,7 @@ ArgumentFacts facts_of(const CLI::Option& option) {
   if (out.takes_value) {
     const std::string type = HelpFormatter().make_option_opts(&option);
     out.type = type.starts_with(' ') ? type.substr(1) : type;
-    out.choices = choices_of(out.type);
+    out.choices = choices_of(option, out.type);
     out.default_text = option.get_default_str();
   }
   out.description = option.get_description();
@@ -73,7 +82,7 @@ void collect(const CLI::App& app, const std::vector<std::string>& path, std::vec
 std::string program_title() { return "Language models in blocks of tokens: run, chat, serve, measure."; }
 
 void build_program(CLI::App& app) {
-  app.set_version_flag("--version", version_text);
+  app.set_version_flag("--version,-V", version_text);
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(28);

@@ -1,7 +1,9 @@
-#include <algorithm>
-
+#include "app/api_keys.h"
 #include "app/flags.h"
+#include "app/memory_plan.h"
 #include "app/serve_options.h"
+#include "app/validators.h"
+#include "io/json.h"
 
 namespace ashlar {
 namespace {
@@ -11,6 +13,25 @@ constexpr const char* kAccessGroup = "Access";
 constexpr const char* kLoadGroup = "Load";
 constexpr const char* kLogGroup = "Logs and settings";
 
+std::string as_found(const std::string& text) { return "is " + (text.empty() ? "empty" : for_message(text)); }
+
+std::string check_name(std::string& name) { return name.empty() ? as_found(name) + "; expected a name" : ""; }
+
+std::string check_host(std::string& host) {
+  const bool bare = !host.empty() && host.find_first_of("/ ") == std::string::npos;
+  return bare ? "" : as_found(host) + "; expected a name without scheme and path, such as llm.example, or *";
+}
+
+// As browsers send it: scheme, host and perhaps a port, and no slash behind them.
+std::string check_origin(std::string& origin) {
+  const size_t at = origin.find("://");
+  const bool whole = at != std::string::npos && at > 0 && at + 3 < origin.size() &&
+                     origin.find_first_of("/ ", at + 3) == std::string::npos;
+  return whole || origin == "*"
+             ? ""
+             : as_found(origin) + "; expected a scheme and a host, such as https://chat.example, or *";
+}
+
 void add_network_flags(CLI::App& command, ServeOptions& options) {
   command.add_option("--host", options.http.host, "Address to listen on; 0.0.0.0 for every one of this machine's")
       ->type_name("H")
@@ -19,7 +40,7 @@ void add_network_flags(CLI::App& command, ServeOptions& options) {
       ->group(kNetworkGroup);
   command.add_option("--port", options.http.port, "Port to listen on (0: any free one)")
       ->type_name("P")
-      ->check(CLI::Range(0, 65535))
+      ->transform(whole(0, 65535))
       ->envname("ASHLAR_PORT")
       ->capture_default_str()
       ->group(kNetworkGroup);
@@ -36,13 +57,16 @@ void add_network_flags(CLI::App& command, ServeOptions& options) {
   key->needs(cert);
   command.add_option("--max-connections", options.http.max_connections, "Open connections")
       ->type_name("N")
-      ->check(CLI::Range(1, 65536))
+      ->transform(whole(1, 65536))
       ->capture_default_str()
       ->group(kNetworkGroup);
-  command.add_option("--max-body-bytes", options.http.max_body_bytes, "Largest body of a request")
-      ->type_name("N")
-      ->check(CLI::Range(1024, 1 << 30))
-      ->capture_default_str()
+  const auto set_body_bytes = [&options](const std::string& text) {
+    options.http.max_body_bytes = static_cast<size_t>(*parse_bytes(text));
+  };
+  command.add_option_function<std::string>("--max-body-bytes", set_body_bytes, "Largest body of a request, e.g. 32M")
+      ->type_name("SIZE")
+      ->check(size(1 << 10, 1 << 30))
+      ->default_str(std::to_string(options.http.max_body_bytes))
       ->group(kNetworkGroup);
 }
 
@@ -51,18 +75,12 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
       .add_option("--api-key", options.guard.api_keys,
                   "A key that clients must send (repeatable). Visible in the list of processes: a file is safer")
       ->type_name("KEY")
-      ->check(CLI::Validator(
-          [](std::string& key) {
-            // An empty one, of a variable that was not set, would let in everybody who sends an empty one.
-            const bool usable = !key.empty() && std::all_of(key.begin(), key.end(),
-                                                            [](unsigned char c) { return c > ' ' && c < 0x7F; });
-            return usable ? std::string() : std::string("an API key is one word of visible ASCII characters");
-          },
-          ""))
+      ->check(CLI::Validator([](std::string& key) { return problem_with_api_key(key); }, ""))
       ->envname("ASHLAR_API_KEY")
       ->allow_extra_args(false)
       ->group(kAccessGroup);
-  command.add_option("--api-key-file", options.api_key_file, "File of keys, one a line")
+  command
+      .add_option("--api-key-file", options.api_key_file, "File of keys, one a line; lines that begin with # are none")
       ->type_name("FILE")
       ->envname("ASHLAR_API_KEY_FILE")
       ->group(kAccessGroup);
@@ -70,12 +88,14 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
       .add_option("--allowed-host", options.guard.host_names,
                   "A name under which clients reach this server (repeatable; *: any)")
       ->type_name("NAME")
+      ->check(CLI::Validator(check_host, ""))
       ->allow_extra_args(false)
       ->group(kAccessGroup);
   command
       .add_option("--allowed-origin", options.guard.origins,
                   "A site whose pages may ask, such as https://chat.example (repeatable; *: any)")
       ->type_name("ORIGIN")
+      ->check(CLI::Validator(check_origin, ""))
       ->allow_extra_args(false)
       ->group(kAccessGroup);
 }
@@ -85,7 +105,7 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
       .add_option("--max-waiting", options.service.max_waiting_requests,
                   "Answers that may wait for a place; more are told 429")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20))
+      ->transform(whole(0, 1 << 20))
       ->envname("ASHLAR_MAX_WAITING")
       ->capture_default_str()
       ->group(kLoadGroup);
@@ -93,18 +113,18 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
       .add_option("--max-waiting-tokens", options.service.max_waiting_tokens,
                   "Prompt tokens of all answers under way; more are told 429")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->transform(whole(1, int64_t{1} << 40))
       ->capture_default_str()
       ->group(kLoadGroup);
   command.add_option("--timeout", options.timeout_s, "Seconds a request may take (0: any)")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 1e6))
+      ->transform(number(0.0, 1e6))
       ->envname("ASHLAR_TIMEOUT")
       ->capture_default_str()
       ->group(kLoadGroup);
   command.add_option("--drain", options.drain_s, "Seconds that answers under way may go on after SIGTERM")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 1e5))
+      ->transform(number(0.0, 1e5))
       ->envname("ASHLAR_DRAIN")
       ->capture_default_str()
       ->group(kLoadGroup);
@@ -113,13 +133,13 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
 void add_log_flags(CLI::App& command, ServeOptions& options) {
   command.add_option("--log-format", options.log.format, "text, or json: one object a line")
       ->type_name("text|json")
-      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->check(one_of({"text", "json"}))
       ->envname("ASHLAR_LOG_FORMAT")
       ->capture_default_str()
       ->group(kLogGroup);
-  command.add_option("--log-level", options.log.level, "debug, info, warn or error")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}).description(""))
+  command.add_option("--log-level", options.log.level, "What is logged: this and worse")
+      ->type_name("debug|info|warn|error")
+      ->check(one_of({"debug", "info", "warn", "error"}))
       ->envname("ASHLAR_LOG_LEVEL")
       ->capture_default_str()
       ->group(kLogGroup);
@@ -146,9 +166,11 @@ void add_serve_flags(CLI::App& command, ServeOptions& options) {
   options.http.port = 8080;
   command.add_option("--name", options.name, "The model's name in the API (default: its folder's)")
       ->type_name("NAME")
+      ->check(CLI::Validator(check_name, ""))
       ->envname("ASHLAR_MODEL_NAME");
   command.add_option("--alias", options.aliases, "Another name that requests may use (repeatable)")
       ->type_name("NAME")
+      ->check(CLI::Validator(check_name, ""))
       ->allow_extra_args(false);
   add_network_flags(command, options);
   add_access_flags(command, options);

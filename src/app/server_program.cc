@@ -1,9 +1,10 @@
 #include "app/server_program.h"
 
+#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
+#include "app/api_keys.h"
 #include "app/request_log.h"
 #include "base/error.h"
 #include "server/page/page.h"
@@ -11,18 +12,6 @@
 
 namespace ashlar {
 namespace {
-
-std::vector<std::string> read_keys(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error("serve", path + ": cannot be read; expected a file with one API key a line");
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) keys.push_back(line);
-  }
-  if (keys.empty()) throw Error("serve", path + ": has no key; expected one a line");
-  return keys;
-}
 
 // What the model's makers recommend for requests that do not say.
 server::SamplingDefaults read_defaults(const std::filesystem::path& folder) {
@@ -53,6 +42,9 @@ server::ServedModel served_model(const Session& session, const ServeOptions& opt
   return out;
 }
 
+// To microseconds: further digits of a log are noise.
+double rounded_s(double seconds) { return std::round(seconds * 1e6) / 1e6; }
+
 Json fields_of(const server::RequestRecord& r) {
   Json fields = {{"id", r.id},
                  {"api", r.api},
@@ -63,8 +55,8 @@ Json fields_of(const server::RequestRecord& r) {
                  {"tokens", r.usage.completion_tokens},
                  {"accepted", r.accepted},
                  {"drafted", r.drafted},
-                 {"first_token_s", r.first_token_s},
-                 {"total_s", r.total_s}};
+                 {"first_token_s", rounded_s(r.first_token_s)},
+                 {"total_s", rounded_s(r.total_s)}};
   if (!r.error.empty()) fields["error"] = r.error;
   return fields;
 }
@@ -74,7 +66,7 @@ Json fields_of(const server::RequestRecord& r) {
 struct ServerProgram::Impl {
   explicit Impl(const ServeOptions& given) : options(given), log(given.log) {
     if (!options.api_key_file.empty()) {
-      for (std::string& key : read_keys(options.api_key_file)) options.guard.api_keys.push_back(std::move(key));
+      for (std::string& key : read_api_keys(options.api_key_file)) options.guard.api_keys.push_back(std::move(key));
     }
     if (!options.request_log.empty()) {
       requests.emplace(options.request_log, options.log_texts,

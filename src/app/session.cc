@@ -29,6 +29,7 @@ Session::Session(const SessionOptions& options)
   tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
   template_ = ChatTemplate::from_folder(choice_.model);
   limit_memory(config);
+  note_what_is_moot(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
   if (choice_.drafter_was_found) {
     notes_.push_back("drafting with " + choice_.drafter->string() +
@@ -41,15 +42,28 @@ Session::~Session() = default;
 // Where nobody said how much, the cache takes at most half of the free memory, and the longest sequence fits in it.
 void Session::limit_memory(const ModelConfig& config) {
   const int64_t available = available_memory();
-  if (options_.engine.kv_bytes > 0 || options_.engine.kv_pages > 0 || available == 0) return;
+  const int64_t asked = options_.engine.kv_bytes;
+  if (options_.engine.kv_pages > 0) return;
+  if (asked > 0 && available > 0 && asked > available) {
+    throw Error("memory", "the KV cache is to take " + format_bytes(asked) + " (--kv-memory), and " +
+                              format_bytes(available) + " are free; ask for less, or for nothing: it then takes what " +
+                              "it needs, half of what is free at most");
+  }
+  if (asked == 0 && available == 0) return;
   std::optional<DflashConfig> drafter;
   if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
   const MemoryPlan plan =
       plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr,
                   drafter ? drafter_frames(*drafter, options_.dflash, options_.engine.max_sequences) : 0);
-  const int64_t budget = available / 2;
   const int64_t positions =
       options_.max_context > 0 ? std::min(options_.max_context, config.max_positions) : config.max_positions;
+  if (asked > 0) {
+    if (plan.bytes_of(positions) <= asked) return;
+    throw Error("memory", "the KV cache of one sequence of " + std::to_string(positions) + " tokens takes " +
+                              format_bytes(plan.bytes_of(positions)) + ", and " + format_bytes(asked) +
+                              " are given; raise --kv-memory or lower --max-context");
+  }
+  const int64_t budget = available / 2;
   const int64_t wanted = std::max(positions, options_.engine.max_sequences * ((positions + 3) / 4));
   if (plan.bytes_of(wanted) <= budget) return;
   options_.engine.kv_bytes = budget;
@@ -59,6 +73,17 @@ void Session::limit_memory(const ModelConfig& config) {
                    std::to_string(positions) + " tokens: the cache of a full one is " +
                    format_bytes(plan.bytes_of(positions)) + " and " + format_bytes(available) +
                    " are free (--max-context, --kv-memory)");
+}
+
+void Session::note_what_is_moot(const ModelConfig& config) {
+  const DflashOptions& asked = options_.dflash;
+  if (!choice_.drafter && (asked.width != 0 || asked.window != 0 || asked.passes != 1)) {
+    notes_.push_back("there is no drafter: --width, --draft-window and --passes change nothing");
+  }
+  if (options_.max_context > config.max_positions) {
+    notes_.push_back("the context is the model's, " + std::to_string(config.max_positions) +
+                     " tokens: --max-context asks for more");
+  }
 }
 
 Engine& Session::start(const DecoderSpec& spec) {

@@ -79,6 +79,7 @@ class Session {
 
  private:
   void limit_memory(const ModelConfig& config);
+  void note_what_is_moot(const ModelConfig& config);
 
   SessionOptions options_;
   ModelChoice choice_;

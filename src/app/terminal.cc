@@ -6,14 +6,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
+
+#include "app/output.h"
 
 namespace ashlar {
 namespace {
 
-void print_line(const char* style, const std::string& label, const std::string& text) {
+std::function<void(MessageKind, const std::string&)> redirection;
+
+void print_line(MessageKind kind, const char* style, const std::string& label, const std::string& text) {
+  if (redirection) return redirection(kind, text);
   const bool color = use_color(ColorMode::kAuto, STDERR_FILENO);
   const std::string line = (color ? style : "") + label + text + (color ? "\033[0m" : "") + "\n";
-  std::fflush(stdout);
+  flush_output();
   std::fputs(line.c_str(), stderr);
 }
 
@@ -34,8 +40,9 @@ bool use_color(ColorMode mode, int fd) {
   return is_terminal(fd) && term != nullptr && std::string_view(term) != "dumb";
 }
 
-void print_note(const std::string& text) { print_line("\033[2m", "", text); }
-void print_warning(const std::string& text) { print_line("\033[33m", "warning: ", text); }
-void print_error(const std::string& text) { print_line("\033[31m", "error: ", text); }
+void print_note(const std::string& text) { print_line(MessageKind::kNote, "\033[2m", "", text); }
+void print_warning(const std::string& text) { print_line(MessageKind::kWarning, "\033[33m", "warning: ", text); }
+void print_error(const std::string& text) { print_line(MessageKind::kError, "\033[31m", "error: ", text); }
+void redirect_messages(std::function<void(MessageKind, const std::string&)> to) { redirection = std::move(to); }
 
 }  // namespace ashlar

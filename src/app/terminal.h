@@ -1,6 +1,7 @@
 #pragma once
 // What the screen can do, and lines for people on stderr.
 
+#include <functional>
 #include <string>
 
 namespace ashlar {
@@ -19,5 +20,9 @@ void print_note(const std::string& text);
 void print_warning(const std::string& text);
 /// "error: ..." on stderr.
 void print_error(const std::string& text);
+
+enum class MessageKind { kNote, kWarning, kError };
+/// Where such lines go instead of stderr, for a program whose log machines read; null: stderr again.
+void redirect_messages(std::function<void(MessageKind, const std::string&)> to);
 
 }  // namespace ashlar

@@ -6,6 +6,7 @@ ashlar=$1
 root=$2
 export ASHLAR_MODELS=$root/models NO_COLOR=1 TERM=dumb
 unset ASHLAR_FORCE_ISA ASHLAR_THREADS ASHLAR_DRAFTER ASHLAR_MODEL ASHLAR_DEVICE ASHLAR_SEED ASHLAR_KV_MEMORY
+unset ASHLAR_PORT ASHLAR_CONFIG ASHLAR_API_KEY ASHLAR_LOG_FORMAT
 unset ASHLAR_DLLM_ALGORITHM ASHLAR_DLLM_ALGORITHM_CONFIG ASHLAR_DLLM_BLOCK_SIZE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -79,9 +80,91 @@ case_settings() {
   out_has "port = 1234    # environment"
   expect 0 "$ashlar" serve --config "$root/packaging/ashlar.toml" --port 99 --print-config
   out_has "port = 99    # command line"
+  cp "$work/out" "$work/printed.toml"
+  expect 0 "$ashlar" serve --config "$work/printed.toml" --print-config
+  out_has "port = 99    # file"
   printf 'port = "x"\n' > "$work/bad.toml"
   expect 1 "$ashlar" serve --config "$work/bad.toml"
   err_has "bad.toml:1: \"port\""
+  expect 1 "$ashlar" doctor --port 0 --drafter none --config "$work"
+  out_has "is a folder; expected a TOML file"
+  expect 1 "$ashlar" serve --config "$work"
+  err_has "is a folder; expected a TOML file"
+}
+
+case_full_disk() {
+  [ -w /dev/full ] || return 0
+  full() {
+    local code=0
+    "$@" > /dev/full 2> "$work/err" < /dev/null || code=$?
+    : > "$work/out"
+    [ "$code" = 1 ] || fail "exit code $code on a full disk: $*"
+    err_has "standard output: No space left on device"
+  }
+  full "$ashlar"
+  full "$ashlar" --help
+  full "$ashlar" --version
+  full "$ashlar" man
+  full "$ashlar" completion zsh
+  full "$ashlar" inspect --no-self-test
+  full "$ashlar" serve --print-config
+  full "$ashlar" run -p hi -n 5
+  full "$ashlar" run -p hi -n 5 --json
+  # A reader that has enough is no failure, and nothing is said of it.
+  { "$ashlar" man 2> "$work/err" || true; } | head -1 > "$work/out"
+  err_lines 0
+  local code=0
+  "$ashlar" man >&- 2> "$work/err" < /dev/null || code=$?
+  [ "$code" = 1 ] || fail "exit code $code without standard output"
+  err_has "standard output: "
+}
+
+case_words() {
+  expect 2 "$ashlar" run --promt x
+  err_has "--promt is no flag of ashlar run; did you mean --prompt?"
+  expect 2 "$ashlar" ru --prompt x
+  err_has "ashlar has no command ru; did you mean run?"
+  expect 2 "$ashlar" eval accept
+  err_has "did you mean acceptance?"
+  expect 2 "$ashlar" eval-dllm --help
+  err_has "did you mean eval dllm?"
+  expect 2 "$ashlar" eval
+  err_has "ashlar eval needs one of its commands: acceptance dllm"
+  expect 2 "$ashlar" run --schedule foo
+  err_has "error: --schedule is foo; expected cosine, linear or sqrt"
+  expect 2 "$ashlar" run --temperature nan
+  err_has "--temperature is nan; expected a number from 0 to 100"
+  expect 2 "$ashlar" run --top-p 0
+  err_has "--top-p is 0; expected a number above 0 and up to 1"
+  expect 2 "$ashlar" serve --drain -1
+  err_has "--drain is -1; expected a number from 0 to 100000"
+  expect 0 "$ashlar" help
+  out_has "  serve "
+  expect 0 "$ashlar" help eval dllm
+  out_has "--thresholds"
+  expect 0 "$ashlar" version
+  out_has "ashlar "
+  cp "$work/out" "$work/version"
+  expect 0 "$ashlar" -V
+  same "$work/version" "$work/out" "-V"
+}
+
+case_variables() {
+  ASHLAR_PORT=99999 ASHLAR_TLS_CERT=x expect 0 "$ashlar" run -p hi -n 4
+  ASHLAR_THREADS=abc expect 1 "$ashlar" health http://127.0.0.1:1
+  err_has "no connection"
+  ASHLAR_THREADS=abc expect 2 "$ashlar" run -p hi
+  err_has "ASHLAR_THREADS is abc; expected a whole number from 0 to 1024"
+  err_has "See: ashlar run --help"
+  ASHLAR_PORT=tcp://10.0.0.1:8080 expect 0 "$ashlar" serve --print-config
+  out_has "port = 8080    # default"
+  err_has "Kubernetes"
+  ASHLAR_PORT=tcp://10.0.0.1:8080 expect 0 "$ashlar" serve --print-config --log-format json
+  [ "$(grep -cv '^{"time":.*}$' "$work/err")" = 0 ] || fail "a line that is no JSON"
+  ASHLAR_PORT=tcp://10.0.0.1:8080 expect 1 "$ashlar" health --timeout 1
+  err_has "127.0.0.1:8080"
+  ASHLAR_PORT=99999 expect 0 "$ashlar" man
+  out_has "ASHLAR_PORT"
 }
 
 case_usage_errors() {
@@ -116,6 +199,29 @@ case_missing_things() {
   ASHLAR_FORCE_ISA=imaginary expect 1 "$ashlar" run --prompt hello
   err_has "imaginary"
   mkdir "$work/empty"
+  expect 1 "$ashlar" run --kv-memory 99999G --prompt hello
+  err_has "are free"
+  err_lines 1
+  expect 1 "$ashlar" run --kv-memory 1M --prompt hello
+  err_has "28.0 MiB"
+  err_has "raise --kv-memory or lower --max-context"
+  expect 2 "$ashlar" run hello
+  err_has "hello was taken as the model's name"
+  expect 2 "$ashlar" run --raw --system x --prompt hello
+  expect 2 "$ashlar" run --stop "" --prompt hello
+  # A path that exists nowhere is no name of the hub's, where its first part is a folder here.
+  mkdir "$work/models"
+  cd "$work" || exit 1
+  HF_ENDPOINT=http://127.0.0.1:1 expect 1 "$ashlar" serve models/mistyped --port 0
+  err_has "models/mistyped is not a folder"
+  # What can be known to be wrong is told before a model is fetched or loaded.
+  expect 1 "$ashlar" serve models/mistyped --port 0 --tls-cert nowhere.pem --tls-key nowhere.pem
+  err_has "nowhere.pem"
+  expect 2 "$ashlar" serve --allowed-origin foo
+  err_has "--allowed-origin is foo; expected a scheme and a host"
+  expect 2 "$ashlar" serve --allowed-host http://x
+  expect 1 "$ashlar" serve models/mistyped --port 0 --log-format json
+  [ "$(grep -cv '^{"time":.*}$' "$work/err")" = 0 ] || fail "a line that is no JSON"
   expect 1 "$ashlar" inspect "$work/empty"
   err_has "config.json"
 }
@@ -130,6 +236,10 @@ case_bench_serve() {
   err_lines 1
   expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/nowhere/a.json"
   err_has "$work/nowhere/a.json"
+  err_has "No such file or directory"
+  echo old > "$work/report.json"
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/report.json"
+  [ "$(cat "$work/report.json")" = old ] || fail "an earlier report is gone"
   expect 0 "$ashlar" bench serve --help
   out_has "--slo-ttft"
 }
@@ -231,6 +341,17 @@ case_many_prompts() {
   expect 0 "$ashlar" run --prompts "$work/prompts.jsonl" -n 8
   out_has "[1/2] What is a harbour?"
   out_has "[2/2] Count from 1 to 5."
+  input=$work/prompts.jsonl expect 0 "$ashlar" run --prompts - -n 8
+  out_has "[2/2] Count from 1 to 5."
+  cp "$work/prompts.jsonl" "$work/prompts.json"
+  expect 0 "$ashlar" run --prompts "$work/prompts.json" -n 8
+  out_has "[2/2] Count from 1 to 5."
+  expect 0 "$ashlar" run --prompts <(cat "$work/prompts.txt") -n 8
+  out_has "[3/3] What is a groundnut?"
+  expect 0 "$ashlar" eval dllm --prompts "$work/prompts.txt" -n 8 --algorithms low_confidence --thresholds 0.9
+  { echo "What is a harbour?"; printf 'word %.0s' $(seq 100); } > "$work/uneven.txt"
+  expect 1 "$ashlar" run --prompts "$work/uneven.txt" -n 4 --max-context 48
+  err_has "prompt 2: "
   expect 0 "$ashlar" run --prompt "What is a harbour?" --n 3 --temperature 1 -n 12
   out_has "(answer 3)"
   echo '{"nothing": 1}' > "$work/wrong.jsonl"

@@ -84,6 +84,10 @@ TEST_F(Completion, BashProposesValues) {
   EXPECT_EQ(proposals(script, "ashlar serve --tls-cert \"\""), Set{});  // bash itself then names files
   EXPECT_EQ(proposals(script, "ashlar doc"), Set{"doctor"});
   EXPECT_EQ(proposals(script, "ashlar completion z"), Set{"zsh"});
+  EXPECT_EQ(proposals(script, "ashlar run --device \"\""), (Set{"cpu", "ref"}));
+  EXPECT_EQ(proposals(script, "ashlar serve --log-level w"), Set{"warn"});
+  EXPECT_EQ(proposals(script, "ashlar run --dllm-algorithm low"), Set{"low_confidence"});
+  EXPECT_TRUE(proposals(script, "ashlar run --isa \"\"").contains("portable"));
 }
 
 TEST_F(Completion, OtherShellsReadTheirs) {
@@ -118,6 +122,9 @@ TEST_F(Completion, TheManualNamesEveryFlag) {
         EXPECT_THAT(page, HasSubstr(name + "\\fR"));
       }
     }
+  }
+  for (const char* variable : {"HF_TOKEN", "HF_ENDPOINT", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "ASHLAR_PORT"}) {
+    EXPECT_THAT(page, HasSubstr(std::string("\\fB") + variable + "\\fR"));
   }
   const std::string path = file("ashlar.1", page);
   if (has_program("groff")) {

@@ -63,7 +63,7 @@ TEST_F(ConfigFile, AFlagWinsOverAVariableOverTheFileOverTheDefault) {
   EXPECT_THAT(settings_, HasSubstr("port = 1001    # file"));
   ::setenv("ASHLAR_PORT", "1002", 1);
   EXPECT_EQ(parse({}).http.port, 1002);
-  EXPECT_THAT(settings_, HasSubstr("port = 1002    # environment"));
+  EXPECT_THAT(settings_, HasSubstr("port = 1002    # environment, ASHLAR_PORT"));
   for (const Args& args : {Args{"--port", "1003"}, Args{"--port=1003"}}) {
     EXPECT_EQ(parse(args).http.port, 1003);
     EXPECT_THAT(settings_, HasSubstr("port = 1003    # command line"));
@@ -91,7 +91,7 @@ TEST_F(ConfigFile, TheModelIsTheOneSettingWithoutAFlag) {
   // Values of flags are no models.
   EXPECT_EQ(parse({"--port", "1", "--config", path_}, false).session.model, "from file");
   EXPECT_EQ(parse({"--no-self-test", "typed"}).session.model, "typed");
-  EXPECT_THAT(settings_, HasSubstr("MODEL = typed    # command line"));
+  EXPECT_THAT(settings_, HasSubstr("model = \"typed\"    # command line"));
   EXPECT_EQ(parse({"--", "typed"}).session.model, "typed");
   ::setenv("ASHLAR_MODEL", "variable", 1);
   EXPECT_EQ(parse({}).session.model, "variable");
@@ -141,6 +141,52 @@ TEST_F(ConfigFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of("port = 1\nport = 2\n"), HasSubstr(path_ + ":2: "));
   std::filesystem::remove(path_);
   EXPECT_THROW(parse({}), Error);
+}
+
+TEST_F(ConfigFile, ATypeThatIsWrongIsNamed) {
+  EXPECT_THAT(error_of("port = \"8080\"\n"), HasSubstr("\"port\" is \"8080\", a text; expected a number"));
+  EXPECT_THAT(error_of("host = 127\n"), HasSubstr("\"host\" is 127; expected text in quotes"));
+  EXPECT_THAT(error_of("width = 16.5\n"), HasSubstr("\"width\" is 16.5; expected a whole number from 2 to 64"));
+  EXPECT_THAT(error_of("drain = nan\n"), HasSubstr("\"drain\" is nan; expected a number from 0 to 100000"));
+  EXPECT_THAT(error_of("kv-dtype = \"f8\"\n"), HasSubstr("\"kv-dtype\" is f8; expected bf16 or f32"));
+  EXPECT_THAT(error_of("prot = 1\n"), HasSubstr("did you mean port?"));
+  write("max-body-bytes = 1048576\nkv-memory = 67108864\n");  // sizes may be numbers
+  EXPECT_EQ(parse({}).http.max_body_bytes, size_t{1} << 20);
+}
+
+TEST_F(ConfigFile, NoKeyIsNotAnOpenServer) {
+  EXPECT_THAT(error_of("api-key = []\n"), HasSubstr("empty list"));
+  path_ = testing::TempDir();
+  try {
+    parse({});
+    ADD_FAILURE() << "a folder is no file of settings";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a folder; expected a TOML file"));
+  }
+  path_ += "no_such_file_to_remove";
+}
+
+TEST_F(ConfigFile, WhatIsPrintedIsAFileOfSettingsAgain) {
+  ::setenv("ASHLAR_THREADS", "3", 1);
+  const Args args = {"a \"model\"",    "--port=99",   "--alias", "x",         "--alias",        "y",
+                     "--kv-dtype=f32", "--drain=1.5", "--name",  "tab\there", "--no-self-test", "--kv-memory=64M"};
+  const ServeOptions first = parse(args, false);
+  const std::string printed = settings_;
+  EXPECT_THAT(printed, HasSubstr("alias = [\"x\", \"y\"]    # command line"));
+  EXPECT_THAT(printed, HasSubstr("threads = 3    # environment, ASHLAR_THREADS"));
+  EXPECT_THAT(printed, HasSubstr("# tls-cert = "));
+  ::unsetenv("ASHLAR_THREADS");
+  write(printed);
+  const ServeOptions second = parse({});
+  EXPECT_EQ(second.session.model, "a \"model\"");
+  EXPECT_EQ(second.http.port, 99);
+  EXPECT_EQ(second.aliases, first.aliases);
+  EXPECT_EQ(second.name, "tab\there");
+  EXPECT_EQ(second.drain_s, 1.5);
+  EXPECT_FALSE(second.session.self_test);
+  EXPECT_EQ(second.session.device_options.threads, 3);
+  EXPECT_EQ(second.session.device_options.kv_dtype, DType::kF32);
+  EXPECT_EQ(second.session.engine.kv_bytes, 64 << 20);
 }
 
 TEST_F(ConfigFile, AnEmptyKeyIsRefusedEverywhere) {

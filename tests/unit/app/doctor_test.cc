@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "app/http_probe.h"
@@ -84,6 +85,52 @@ TEST_F(Doctor, JudgesMemory) {
   EXPECT_EQ(check_memory(kGiB, 4 * kGiB, 4 * kGiB).verdict, doctor::Verdict::kWarning);
   EXPECT_EQ(check_memory(4 * kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, doctor::Verdict::kOk);
+}
+
+TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
+  EXPECT_EQ(check_access("127.0.0.1", {}, "").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_access("[::1]", {}, "").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_access("0.0.0.0", {}, "").verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_access("0.0.0.0", {"key"}, "").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_access("0.0.0.0", {}, file("keys", "# mine\nkey\n")).found, "1 key");
+  const Finding missing = check_access("127.0.0.1", {}, "/nosuch");
+  EXPECT_EQ(missing.verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(missing.found, HasSubstr("/nosuch"));
+}
+
+TEST_F(Doctor, JudgesTheRequestLog) {
+  EXPECT_EQ(check_request_log("").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_request_log((folder_ / "new.db").string()).verdict, doctor::Verdict::kOk);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
+  EXPECT_EQ(check_request_log("/nosuch/x.db").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log(folder_.string()).verdict, doctor::Verdict::kProblem);
+}
+
+TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
+  ::setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  SessionOptions options;
+  options.model = "harbour/pebble";
+  std::vector<Finding> findings = check_model(options);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
+  EXPECT_THAT(findings[0].advice, HasSubstr("ashlar pull harbour/pebble"));
+  ::setenv("HF_HUB_OFFLINE", "1", 1);
+  EXPECT_EQ(check_model(options).at(0).verdict, doctor::Verdict::kProblem);
+  ::unsetenv("HF_HUB_OFFLINE");
+  ::unsetenv("HF_HUB_CACHE");
+}
+
+TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
+  SessionOptions options;
+  options.model = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
+  options.engine.kv_bytes = int64_t{1} << 49;
+  Finding last = check_model(options).back();
+  EXPECT_EQ(last.verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(last.found, HasSubstr("--kv-memory"));
+  options.engine.kv_bytes = 1 << 20;
+  last = check_model(options).back();
+  EXPECT_EQ(last.verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(last.found, testing::AllOf(HasSubstr("28.0 MiB"), HasSubstr("--max-context")));
 }
 
 TEST_F(Doctor, JudgesTheMachine) {

@@ -32,6 +32,18 @@ Answer answer_of(std::vector<int32_t> lengths, int64_t decode_ns) {
   return answer;
 }
 
+TEST(AnswerTotals, TooLittleGivesNoRate) {
+  const Answer two = answer_of({0, 1}, 20'000);  // 50,000 tokens a second, if one wanted to believe it
+  EXPECT_EQ(two.decode_tokens_per_second(), 0);
+  EXPECT_EQ(stats_json(two)["tokens_per_second"], 0.0);
+  EXPECT_THAT(stats_line({two}, 0.001, StepKind::kVerify), testing::Not(HasSubstr("tokens/s")));
+  EXPECT_THAT(stats_line({two}, 0.001, StepKind::kForward), testing::Not(HasSubstr("tokens/s")));
+  Answer many = answer_of({0, 8}, 8'000'123);
+  many.stats.first_token_ns += 123;
+  EXPECT_EQ(stats_json(many)["tokens_per_second"], 1000.0);
+  EXPECT_EQ(stats_json(many)["first_token_seconds"], 0.002);  // whole microseconds
+}
+
 TEST(AnswerTotals, AddUpOverStepsNotOverAnswers) {
   AnswerTotals totals;
   totals.add(answer_of({0, 3, 1}, 10'000'000));        // 5 tokens in 4 steps

@@ -1,0 +1,57 @@
+#include "app/api_keys.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kBlank = " \t\r";
+
+std::string trimmed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(kBlank);
+  return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(kBlank) - begin + 1);
+}
+
+}  // namespace
+
+std::string problem_with_api_key(const std::string& key) {
+  const bool usable =
+      !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) { return c > ' ' && c < 0x7F; });
+  if (usable) return {};
+  return std::string(key.empty() ? "is empty" : "has a space or something invisible in it") +
+         "; an API key is one word of visible ASCII characters";
+}
+
+std::vector<std::string> read_api_keys(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error("keys", path + ": is a folder; expected a file with one API key a line");
+  }
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) {
+    throw Error("keys",
+                path + ": cannot be read (" + std::strerror(errno) + "); expected a file with one API key a line");
+  }
+  std::vector<std::string> keys;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const std::string key = trimmed(line);
+    if (key.empty() || key.starts_with('#')) continue;
+    if (const std::string why = problem_with_api_key(key); !why.empty()) {
+      throw Error("keys", path + ":" + std::to_string(number) + ": the line " + why);
+    }
+    keys.push_back(key);
+  }
+  if (keys.empty()) throw Error("keys", path + ": has no key; expected one a line");
+  return keys;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,56 @@
+#include "app/api_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+using testing::HasSubstr;
+
+class ApiKeys : public testing::Test {
+ protected:
+  ~ApiKeys() override { std::filesystem::remove(path_); }
+  std::vector<std::string> read(const std::string& text) {
+    std::ofstream(path_, std::ios::binary) << text;
+    return read_api_keys(path_);
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::string path_ = testing::TempDir() + "keys_" + std::to_string(::getpid());
+};
+
+TEST_F(ApiKeys, OneALineWithoutCommentsAndBlanks) {
+  EXPECT_EQ(read("# for the web site\n\n  one \r\n\t#two\nthree#3"), (std::vector<std::string>{"one", "three#3"}));
+}
+
+TEST_F(ApiKeys, SayWhichLineIsNone) {
+  EXPECT_THAT(error_of("one\ntwo words\n"), HasSubstr(path_ + ":2: "));
+  EXPECT_THAT(error_of("one\ntwo words\n"), testing::Not(HasSubstr("two words")));
+  EXPECT_THAT(error_of("schl\xC3\xBCssel\n"), HasSubstr(":1: "));
+  EXPECT_THAT(error_of("# nothing\n\n"), HasSubstr("has no key"));
+}
+
+TEST_F(ApiKeys, AFolderIsNoFile) {
+  EXPECT_THROW(read_api_keys(testing::TempDir()), Error);
+  try {
+    read_api_keys(testing::TempDir());
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a folder"));
+  }
+  EXPECT_THROW(read_api_keys("/no/such/file"), Error);
+}
+
+}  // namespace
+}  // namespace ashlar

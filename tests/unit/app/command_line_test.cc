@@ -1,0 +1,109 @@
+// Commands, their variables and what is said about words that nobody knows; on the program's own tree.
+#include "app/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+
+#include "app/program.h"
+#include "app/validators.h"
+
+namespace ashlar {
+namespace {
+
+using testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine() { build_program(app_); }
+  ~CommandLine() override {
+    for (const char* name : {"ASHLAR_PORT", "ASHLAR_THREADS"}) ::unsetenv(name);
+  }
+  std::string problem_of(const Args& args) { return choose_command(app_, args).problem; }
+  std::string variables_of(const Args& args) { return settle_variables(app_, choose_command(app_, args)); }
+
+  CLI::App app_{program_title(), "ashlar"};
+};
+
+TEST_F(CommandLine, FindsTheCommand) {
+  EXPECT_EQ(choose_command(app_, {}).path, "ashlar");
+  EXPECT_EQ(choose_command(app_, {"--help"}).path, "ashlar");
+  EXPECT_EQ(choose_command(app_, {"run", "serve", "-n", "3"}).path, "ashlar run");
+  EXPECT_EQ(choose_command(app_, {"run", "serve", "-n", "3"}).args, (Args{"serve", "-n", "3"}));
+  EXPECT_EQ(choose_command(app_, {"eval", "dllm", "x"}).path, "ashlar eval dllm");
+  EXPECT_EQ(choose_command(app_, {"bench", "folder"}).path, "ashlar bench");
+  EXPECT_EQ(choose_command(app_, {"bench", "--repeat", "5", "serve"}).path, "ashlar bench serve");
+}
+
+TEST_F(CommandLine, ProposesTheNearestName) {
+  EXPECT_EQ(problem_of({"ru", "--prompt", "x"}), "ashlar has no command ru; did you mean run?");
+  EXPECT_EQ(problem_of({"eval-dllm", "--help"}), "ashlar has no command eval-dllm; did you mean eval dllm?");
+  EXPECT_EQ(problem_of({"eval", "accept"}), "ashlar eval has no command accept; did you mean acceptance?");
+  EXPECT_THAT(problem_of({"quite-another-word"}), HasSubstr("expected one of run, chat"));
+  EXPECT_THAT(problem_of({"eval"}), HasSubstr("acceptance"));
+  EXPECT_EQ(problem_of({"eval", "--help"}), "");
+  EXPECT_EQ(nearest("--promt", {"--prompt", "--port", "--prompts"}), "--prompt");
+  EXPECT_EQ(nearest("--xyzzy", {"--prompt", "--port"}), "");
+}
+
+TEST_F(CommandLine, HelpAndVersionAreWordsToo) {
+  EXPECT_EQ(spelled_out({"help"}), Args{"--help"});
+  EXPECT_EQ(spelled_out({"help", "eval", "dllm"}), (Args{"eval", "dllm", "--help"}));
+  EXPECT_EQ(spelled_out({"version"}), Args{"--version"});
+  EXPECT_EQ(spelled_out({"run", "help"}), (Args{"run", "help"}));
+}
+
+TEST_F(CommandLine, OnlyTheCommandsOwnVariablesCount) {
+  ::setenv("ASHLAR_PORT", "99999", 1);
+  EXPECT_EQ(variables_of({"run", "-p", "hi"}), "");
+  EXPECT_EQ(variables_of({"man"}), "");
+}
+
+TEST_F(CommandLine, NamesTheVariable) {
+  ::setenv("ASHLAR_PORT", "99999", 1);
+  EXPECT_EQ(variables_of({"serve"}), "ASHLAR_PORT is 99999; expected a whole number from 0 to 65535");
+  EXPECT_EQ(variables_of({"serve", "--port", "1"}), "");  // a flag wins
+}
+
+TEST_F(CommandLine, OthersVariablesAreOutOfTheWay) {
+  ::setenv("ASHLAR_THREADS", "abc", 1);
+  EXPECT_EQ(variables_of({"bench", "serve", "--url", "x"}), "");
+  EXPECT_EQ(app_.get_subcommand("run")->get_option("--threads")->get_envname(), "");
+}
+
+TEST_F(CommandLine, AServiceLinkIsNoPort) {
+  ::setenv("ASHLAR_PORT", "tcp://10.0.0.1:8080", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(variables_of({"serve"}), "");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("Kubernetes"));
+  EXPECT_EQ(std::getenv("ASHLAR_PORT"), nullptr);
+}
+
+// A flag whose number nobody checks would take "nan", or cut what it does not understand.
+TEST_F(CommandLine, EveryFlagOfANumberRefusesWhatIsNone) {
+  int numbers = 0;
+  const std::function<void(CLI::App&)> walk = [&](CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+      const std::string type = option->get_type_name();
+      const bool is_number = type == "N" || type == "X" || type == "S" || type == "P" || type == "K" || type == "R" ||
+                             type == "T" || type == "MS" || type == "SIZE" || type == "N,..." || type == "R,..." ||
+                             type == "T,..." || type == "W,...";
+      if (!is_number) continue;
+      ++numbers;
+      for (const char* bad : {"nan", "inf", "-1e400", "1x"}) {
+        EXPECT_NE(problem_with_value(*option, bad), "") << app.get_name() << " " << option->get_name() << " " << bad;
+      }
+    }
+    for (CLI::App* below : app.get_subcommands(std::function<bool(CLI::App*)>())) walk(*below);
+  };
+  walk(app_);
+  EXPECT_GT(numbers, 50);
+}
+
+}  // namespace
+}  // namespace ashlar
