@@ -82,7 +82,8 @@ std::string unknown_words(const ChosenCommand& chosen) {
   }
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return for_message(text) + " belongs to no flag and is one value too many; a text with spaces stands between quotes";
+  return "\"" + for_message(text) + "\" belongs to no flag, and " + chosen.path +
+         " takes no further value; a text with spaces stands between quotes";
 }
 
 }  // namespace
@@ -146,7 +147,8 @@ std::string settle_variables(CLI::App& program, const ChosenCommand& chosen) {
 }
 
 std::string explain(const ChosenCommand& chosen, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unknown_words(chosen);
+  const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && chosen.app->remaining_size() > 0;
+  if (lacks || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unknown_words(chosen);
   // CLI11 puts a colon behind the flag's name, where our messages go on with "is".
   std::string text = error.what();
   if (const size_t at = text.find(": is "); at != std::string::npos && text.find(' ') > at) text.erase(at, 1);

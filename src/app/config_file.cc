@@ -92,8 +92,11 @@ std::string toml_value(CLI::Option& option) {
     values = option.results();
     if (option.count() == 0) values = {option.get_default_str()};
     if (option.count() == 0 && values[0].empty()) return {};
-    if (kind_of(option) != ValueKind::kNumber) {
-      for (std::string& value : values) value = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+    for (std::string& value : values) {
+      const bool digits = value.find_first_not_of("0123456789") == std::string::npos;
+      const ValueKind kind = kind_of(option);
+      const bool bare = kind == ValueKind::kNumber || (kind == ValueKind::kSize && digits);
+      if (!bare) value = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
     }
   }
   std::string text;

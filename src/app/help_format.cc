@@ -11,10 +11,7 @@ std::string HelpFormatter::make_option_name(const CLI::Option* option, bool posi
 
 std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
   if (option->get_type_size() == 0) return {};
-  std::string name = option->get_type_name();
-  if (const size_t colon = name.find(':'); colon != std::string::npos && name.find(" in ") != std::string::npos) {
-    name.erase(colon);  // the range a validator adds: an error message says it when it matters
-  }
+  const std::string name = option->get_type_name();
   return name.empty() || name == "TEXT" ? "" : " " + name;
 }
 

@@ -1,6 +1,7 @@
 #include "app/validators.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -57,7 +58,11 @@ CLI::Validator number_within(double low, double high, bool open) {
     const double value = std::strtod(text.c_str(), &end);
     const bool whole_text = !text.empty() && *end == '\0' && std::isspace(static_cast<unsigned char>(text[0])) == 0;
     // Written so that a NaN passes no comparison.
-    if (whole_text && (open ? value > low : value >= low) && value <= high) return {};
+    if (whole_text && (open ? value > low : value >= low) && value <= high) {
+      char shortest[32];
+      text = {shortest, std::to_chars(shortest, shortest + sizeof shortest, value).ptr};
+      return {};
+    }
     return found_and_expected(text) +
            (open ? "a number above " + shown(low) + " and up to " : "a number from " + shown(low) + " to ") +
            shown(high);

@@ -12,7 +12,7 @@ namespace ashlar {
 
 /// A whole number, decimal or 0x...; the text becomes decimal.
 CLI::Validator whole(int64_t low, uint64_t high);
-/// A finite number from `low` to `high`; `above`: more than `low`.
+/// A finite number from `low` to `high`; `above`: more than `low`. The text becomes its shortest form.
 CLI::Validator number(double low, double high);
 CLI::Validator number_above(double low, double high);
 /// Bytes, such as 512M or 4G.

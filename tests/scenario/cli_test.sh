@@ -128,6 +128,10 @@ case_words() {
   err_has "did you mean acceptance?"
   expect 2 "$ashlar" eval-dllm --help
   err_has "did you mean eval dllm?"
+  expect 2 "$ashlar" eval --foo
+  err_has "--foo is no flag of ashlar eval"
+  expect 2 "$ashlar" run what is a harbour
+  err_has '"is a harbour" belongs to no flag'
   expect 2 "$ashlar" eval
   err_has "ashlar eval needs one of its commands: acceptance dllm"
   expect 2 "$ashlar" run --schedule foo

@@ -175,6 +175,7 @@ TEST_F(ConfigFile, WhatIsPrintedIsAFileOfSettingsAgain) {
   EXPECT_THAT(printed, HasSubstr("alias = [\"x\", \"y\"]    # command line"));
   EXPECT_THAT(printed, HasSubstr("threads = 3    # environment, ASHLAR_THREADS"));
   EXPECT_THAT(printed, HasSubstr("# tls-cert = "));
+  EXPECT_THAT(printed, HasSubstr("max-body-bytes = 33554432    # default"));
   ::unsetenv("ASHLAR_THREADS");
   write(printed);
   const ServeOptions second = parse({});

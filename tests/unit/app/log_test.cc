@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "app/terminal.h"
+
 namespace ashlar {
 namespace {
 
@@ -93,6 +95,21 @@ TEST(Log, LevelsLeaveOutWhatIsBelow) {
   EXPECT_EQ(lines_of("text", "info", all).size(), 3U);
   EXPECT_EQ(lines_of("json", "warn", all).size(), 2U);
   EXPECT_EQ(lines_of("json", "error", all).size(), 1U);
+}
+
+TEST(LogMessages, NotesForPeopleBecomeObjects) {
+  LogOptions options;
+  options.format = "json";
+  testing::internal::CaptureStderr();
+  log_messages(options);
+  print_note("a note");
+  print_warning("two\nlines");
+  print_error("an error");
+  redirect_messages(nullptr);
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  std::vector<std::string> levels;
+  for (std::string line; std::getline(lines, line);) levels.push_back(Json::parse(line)["level"].get<std::string>());
+  EXPECT_EQ(levels, (std::vector<std::string>{"info", "warn", "error"}));
 }
 
 }  // namespace
