@@ -149,8 +149,11 @@ std::string settle_variables(CLI::App& program, const ChosenCommand& chosen) {
 std::string explain(const ChosenCommand& chosen, const CLI::ParseError& error) {
   const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && chosen.app->remaining_size() > 0;
   if (lacks || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unknown_words(chosen);
-  // CLI11 puts a colon behind the flag's name, where our messages go on with "is".
   std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing")) {
+    return text.substr(0, text.find(':')) + " needs a value";
+  }
+  // CLI11 puts a colon behind the flag's name, where our messages go on with "is".
   if (const size_t at = text.find(": is "); at != std::string::npos && text.find(' ') > at) text.erase(at, 1);
   return text;
 }

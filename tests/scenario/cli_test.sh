@@ -92,6 +92,23 @@ case_settings() {
   err_has "is a folder; expected a TOML file"
 }
 
+case_taken_port() {
+  "$ashlar" serve --port 0 --no-self-test 2> "$work/log" &
+  local pid=$! port=""
+  for _ in $(seq 100); do
+    port=$(sed -n 's/.*listening on http:[^ ]*:\([0-9]*\) .*/\1/p' "$work/log")
+    [ -n "$port" ] && break
+    sleep 0.1
+  done
+  local code=0
+  "$ashlar" serve --port "$port" > "$work/out" 2> "$work/err" || code=$?
+  kill "$pid"
+  wait "$pid" || fail "the server did not end well"
+  [ "$code" = 1 ] || fail "exit code $code"
+  err_has "port $port: Address already in use"
+  err_lines 1 # no model was loaded
+}
+
 case_full_disk() {
   [ -w /dev/full ] || return 0
   full() {
@@ -130,6 +147,8 @@ case_words() {
   err_has "did you mean eval dllm?"
   expect 2 "$ashlar" eval --foo
   err_has "--foo is no flag of ashlar eval"
+  expect 2 "$ashlar" run -n
+  err_has "--max-tokens needs a value"
   expect 2 "$ashlar" run what is a harbour
   err_has '"is a harbour" belongs to no flag'
   expect 2 "$ashlar" eval
