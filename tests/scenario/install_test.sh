@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# install_test.sh BUILD_FOLDER: what cmake --install puts in place works from there.
+set -eu
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+fail() { echo "FAILED: $1"; exit 1; }
+
+cmake --install "$1" --prefix "$prefix" > "$prefix/log" || { cat "$prefix/log"; fail "the installation"; }
+cd /
+unset ASHLAR_MODELS
+"$prefix/bin/ashlar" inspect --no-self-test --json > "$prefix/inspect" || fail "the program does not run"
+grep -qF "$prefix/share/ashlar/models/" "$prefix/inspect" || fail "the models are not those that were installed"
+grep -q "^.TH ASHLAR 1" "$prefix/share/man/man1/ashlar.1" || fail "no manual page"
+bash -n "$prefix/share/bash-completion/completions/ashlar" || fail "no completion for bash"
+[ -s "$prefix/share/zsh/site-functions/_ashlar" ] || fail "no completion for zsh"
+[ -s "$prefix/share/fish/vendor_completions.d/ashlar.fish" ] || fail "no completion for fish"
+grep -q "^ExecStart=/usr/local/bin/ashlar " "$prefix/lib/systemd/system/ashlar.service" || fail "no unit"
