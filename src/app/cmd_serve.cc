@@ -5,6 +5,7 @@
 #include <ctime>
 #include <memory>
 
+#include "app/api_keys.h"
 #include "app/commands.h"
 #include "app/doctor.h"
 #include "app/pulling.h"
@@ -59,11 +60,10 @@ int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
 
 // What can be known to be wrong before a model is fetched and loaded, which takes a while.
 void check_cheap_things(const ServeOptions& options) {
+  doctor::try_tls(options.http.tls_cert_file, options.http.tls_key_file);
+  if (!options.api_key_file.empty()) read_api_keys(options.api_key_file);
   for (const doctor::Finding& finding :
-       {doctor::check_port(options.http.host, options.http.port),
-        doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file),
-        doctor::check_access(options.http.host, options.guard.api_keys, options.api_key_file),
-        doctor::check_request_log(options.request_log)}) {
+       {doctor::check_port(options.http.host, options.http.port), doctor::check_request_log(options.request_log)}) {
     if (finding.verdict == doctor::Verdict::kProblem) throw Error("serve", finding.found + "; " + finding.advice);
   }
 }

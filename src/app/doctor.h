@@ -43,6 +43,8 @@ Finding check_port(const std::string& host, uint16_t port);
 Finding check_access(const std::string& host, const std::vector<std::string>& keys, const std::string& key_file);
 /// Whether the request log could be written; empty: not asked for. Nothing is created.
 Finding check_request_log(const std::string& file);
+/// Throws Error if certificate and key cannot be read or do not belong together; both empty: TLS is not asked for.
+void try_tls(const std::string& cert_file, const std::string& key_file);
 /// Both empty: TLS is not asked for. Readable, a pair, and of this time.
 Finding check_tls(const std::string& cert_file, const std::string& key_file);
 

@@ -116,12 +116,17 @@ Finding check_request_log(const std::string& file) {
   return {"request log", Verdict::kOk, file + " can be written", ""};
 }
 
+void try_tls(const std::string& cert_file, const std::string& key_file) {
+  if (cert_file.empty() && key_file.empty()) return;
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  if (context == nullptr) throw Error("tls", "OpenSSL cannot be set up; see its installation");
+  server::set_up_tls(context.get(), cert_file, key_file);
+}
+
 Finding check_tls(const std::string& cert_file, const std::string& key_file) {
   if (cert_file.empty() && key_file.empty()) return {"tls", Verdict::kOk, "not asked for: plain http", ""};
-  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
-  if (context == nullptr) return {"tls", Verdict::kProblem, "OpenSSL cannot be set up", "see its installation"};
   try {
-    server::set_up_tls(context.get(), cert_file, key_file);
+    try_tls(cert_file, key_file);
   } catch (const Error& error) {
     return {"tls", Verdict::kProblem, error.what(), "--tls-cert and --tls-key take PEM files that belong together"};
   }

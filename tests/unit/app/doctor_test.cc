@@ -171,6 +171,8 @@ TEST_F(Doctor, JudgesCertificates) {
   EXPECT_EQ(check_tls(good.second, good.first).verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_tls(soon.first, soon.second).verdict, doctor::Verdict::kWarning);
   EXPECT_EQ(check_tls(past.first, past.second).verdict, doctor::Verdict::kProblem);
+  EXPECT_NO_THROW(try_tls(past.first, past.second));  // a server takes it: whether clients do is theirs to say
+  EXPECT_THROW(try_tls(good.first, other.second), Error);
 }
 
 TEST_F(Doctor, ReportsForPeopleAndPrograms) {
