@@ -72,6 +72,11 @@ Finding check_hub(const std::string& name) {
 
 }  // namespace
 
+int64_t cache_bytes(const Json& memory, int64_t pages) {
+  const auto fact = [&](const char* name) { return memory[name].get<int64_t>(); };
+  return pages * fact("page_bytes") + std::min(fact("drafter_window_bytes"), pages * fact("drafter_page_bytes"));
+}
+
 Finding check_memory(int64_t weights, int64_t cache, int64_t available) {
   const std::string needs = format_bytes(weights) + " of weights, up to " + format_bytes(cache) +
                             " of cache for one longest sequence, " +
@@ -100,9 +105,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     const int64_t context = facts["context"].get<int64_t>();
     const int64_t positions = options.max_context > 0 ? std::min<int64_t>(options.max_context, context) : context;
     const int64_t pages = (positions + kPageTokens - 1) / kPageTokens;
-    const int64_t cache =
-        pages * facts["memory"]["page_bytes"].get<int64_t>() + facts["memory"]["drafter_window_bytes"].get<int64_t>();
-    out.push_back(check_memory(weights, cache, available_memory()));
+    out.push_back(check_memory(weights, cache_bytes(facts["memory"], pages), available_memory()));
     if (choice.drafter && !fits) {
       out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),
                      "name the drafter of this model with --drafter, or none"});

@@ -37,6 +37,7 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
                      growing_page / kPageTokens,
                      target_page + growing_page,
                      drafter_frames * drafter_page,
+                     drafter_page,
                      {}};
   plan.layout.add_plane("target", target_page);
   plan.layout.limit_pages(drafter_frames);

@@ -15,7 +15,8 @@ struct MemoryPlan {
   int64_t target_bytes_per_token = 0;   ///< KV of all layers of the target
   int64_t drafter_bytes_per_token = 0;  ///< and of the drafter; 0 if it has frames
   int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
-  int64_t drafter_frame_bytes = 0;      ///< of all of the drafter's frames, however long the context
+  int64_t drafter_frame_bytes = 0;      ///< of all of the drafter's frames; a cache of fewer pages has fewer
+  int64_t drafter_page_bytes = 0;       ///< of one of its pages or frames
   KvLayout layout;
   int64_t bytes_of(int64_t tokens) const;
 };

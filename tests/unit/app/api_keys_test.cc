@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "temp_folder.h"
 
 namespace ashlar {
 namespace {
@@ -14,7 +15,6 @@ using testing::HasSubstr;
 
 class ApiKeys : public testing::Test {
  protected:
-  ~ApiKeys() override { std::filesystem::remove(path_); }
   std::vector<std::string> read(const std::string& text) {
     std::ofstream(path_, std::ios::binary) << text;
     return read_api_keys(path_);
@@ -28,7 +28,8 @@ class ApiKeys : public testing::Test {
     return "no error";
   }
 
-  std::string path_ = testing::TempDir() + "keys_" + std::to_string(::getpid());
+  const TempFolder folder_;
+  const std::string path_ = (folder_ / "keys").string();
 };
 
 TEST_F(ApiKeys, OneALineWithoutCommentsAndBlanks) {
@@ -43,9 +44,9 @@ TEST_F(ApiKeys, SayWhichLineIsNone) {
 }
 
 TEST_F(ApiKeys, AFolderIsNoFile) {
-  EXPECT_THROW(read_api_keys(testing::TempDir()), Error);
+  EXPECT_THROW(read_api_keys(folder_.path()), Error);
   try {
-    read_api_keys(testing::TempDir());
+    read_api_keys(folder_.path());
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("is a folder"));
   }

@@ -156,14 +156,13 @@ TEST_F(ConfigFile, ATypeThatIsWrongIsNamed) {
 
 TEST_F(ConfigFile, NoKeyIsNotAnOpenServer) {
   EXPECT_THAT(error_of("api-key = []\n"), HasSubstr("empty list"));
-  path_ = testing::TempDir();
+  path_ = folder_.path();
   try {
     parse({});
     ADD_FAILURE() << "a folder is no file of settings";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("is a folder; expected a TOML file"));
   }
-  path_ += "no_such_file_to_remove";
 }
 
 TEST_F(ConfigFile, WhatIsPrintedIsAFileOfSettingsAgain) {

@@ -87,6 +87,14 @@ TEST_F(Doctor, JudgesMemory) {
   EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, doctor::Verdict::kOk);
 }
 
+TEST_F(Doctor, CountsNoMoreFramesThanPages) {
+  const Json memory = {{"page_bytes", 100}, {"drafter_window_bytes", 5000}, {"drafter_page_bytes", 10}};
+  EXPECT_EQ(cache_bytes(memory, 1000), 100'000 + 5000);
+  EXPECT_EQ(cache_bytes(memory, 20), 2000 + 200);
+  const Json without = {{"page_bytes", 110}, {"drafter_window_bytes", 0}, {"drafter_page_bytes", 10}};
+  EXPECT_EQ(cache_bytes(without, 20), 2200);
+}
+
 TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
   EXPECT_EQ(check_access("127.0.0.1", {}, "").verdict, doctor::Verdict::kOk);
   EXPECT_EQ(check_access("[::1]", {}, "").verdict, doctor::Verdict::kOk);
@@ -103,11 +111,11 @@ TEST_F(Doctor, JudgesTheRequestLog) {
   EXPECT_EQ(check_request_log((folder_ / "new.db").string()).verdict, doctor::Verdict::kOk);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
   EXPECT_EQ(check_request_log("/nosuch/x.db").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_request_log(folder_.string()).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log(folder_.path().string()).verdict, doctor::Verdict::kProblem);
 }
 
 TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
-  ::setenv("HF_HUB_CACHE", folder_.c_str(), 1);
+  ::setenv("HF_HUB_CACHE", folder_.path().c_str(), 1);
   SessionOptions options;
   options.model = "harbour/pebble";
   std::vector<Finding> findings = check_model(options);

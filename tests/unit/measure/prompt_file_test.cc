@@ -80,12 +80,7 @@ TEST(PromptFile, ErrorsNameFileAndLine) {
 
 class PromptFileOnDisk : public ::testing::Test {
  protected:
-  PromptFileOnDisk() { std::filesystem::create_directories(folder_); }
-  ~PromptFileOnDisk() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return folder_ / name;
-  }
+  std::filesystem::path write(const std::string& name, const std::string& text) { return folder_.write(name, text); }
   static std::string error_of(const std::filesystem::path& path) {
     try {
       read_prompt_file(path, 0);
@@ -95,8 +90,7 @@ class PromptFileOnDisk : public ::testing::Test {
     return "no error";
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) / ("prompts_" + std::to_string(::getpid()));
+  const TempFolder folder_;
 };
 
 TEST_F(PromptFileOnDisk, LinesOfTextAndOfJson) {

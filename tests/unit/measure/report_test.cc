@@ -167,8 +167,7 @@ TEST(ReportFile, WritesAndTellsAFullDisk) {
 }
 
 TEST(ReportFile, WhatLiesThereStaysUntilThereIsMore) {
-  const std::filesystem::path folder = ::testing::TempDir() + "report_" + std::to_string(::getpid());
-  std::filesystem::create_directories(folder);
+  const TempFolder folder;
   const auto content = [&] {
     std::stringstream text;
     text << std::ifstream(folder / "report.json").rdbuf();
@@ -181,10 +180,9 @@ TEST(ReportFile, WhatLiesThereStaysUntilThereIsMore) {
   file.write("new");
   EXPECT_EQ(content(), "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.json"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);  // nothing else is left
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // nothing else is left
   { const ReportFile unwritten(folder / "another.json"); }
   EXPECT_FALSE(std::filesystem::exists(folder / "another.json"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ReportFile, SaysWhyNot) {
@@ -197,7 +195,7 @@ TEST(ReportFile, SaysWhyNot) {
     return std::string("no error");
   };
   EXPECT_THAT(error_of("/no/such/folder/report.json"), HasSubstr("No such file or directory"));
-  EXPECT_THAT(error_of(::testing::TempDir()), HasSubstr("Is a directory"));
+  EXPECT_THAT(error_of(TempFolder().path()), HasSubstr("Is a directory"));
 }
 
 TEST(BuildInfo, NamesTheBuild) {
