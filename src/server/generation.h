@@ -101,17 +101,19 @@ struct ToolCallDelta {
   std::string arguments;  ///< JSON text to append
 };
 
-/// News of one answer. Parts may be empty.
+/// News of one answer, of one kind: deltas follow each other in the order of the answer. One without text belongs to
+/// the kind before it.
 struct AnswerDelta {
+  enum class Kind : uint8_t { kNone, kReasoning, kContent, kCall };
   int32_t index = 0;  ///< answer, counted over prompts x n
-  std::string reasoning;
-  std::string content;
-  std::vector<ToolCallDelta> tool_calls;
-  std::vector<TokenPiece> tokens;  ///< if log-probabilities were asked for
-  int32_t n_tokens = 0;            ///< tokens behind this delta
-  int32_t n_drafted = 0;           ///< of these, from accepted drafts
-  int32_t step = -1;               ///< pass over their block that settled the first of them; -1: no blocks
-  int32_t at = 0;                  ///< then: where in the block it stands
+  std::string reasoning = {};
+  std::string content = {};
+  std::vector<ToolCallDelta> tool_calls = {};
+  std::vector<TokenPiece> tokens = {};  ///< if log-probabilities were asked for
+  int32_t n_tokens = 0;                 ///< tokens behind this delta
+  int32_t n_drafted = 0;                ///< of these, from accepted drafts
+  int32_t step = -1;                    ///< pass over their block that settled the first of them; -1: no blocks
+  int32_t at = 0;                       ///< then: where in the block it stands
 };
 
 struct AnswerEnd {
@@ -120,6 +122,7 @@ struct AnswerEnd {
   Reason reason = Reason::kStop;
   std::string stop_string;  ///< the stop string that ended it, if one did
   std::string error;        ///< kError
+  int32_t tokens = 0;       ///< of the answer, the one that ended it included; the engine may have made more
   RequestStats stats;
 };
 
@@ -130,7 +133,7 @@ struct FinishedAnswer {
   std::string content;
   std::vector<ToolCallDelta> tool_calls;  ///< one for each call, complete
   std::vector<TokenPiece> tokens;
-  /// The same in the order it came, for APIs whose answers are lists of items. Empty: reasoning, content, calls.
+  /// The same in its order, for APIs whose answers are lists of items. Empty: reasoning, content, calls.
   std::vector<AnswerDelta> parts;
 };
 

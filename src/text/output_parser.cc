@@ -26,6 +26,19 @@ size_t undecided(std::string_view text, std::string_view tag) {
   return text.size() - space_begin(text, text.size() - length);
 }
 
+void append(OutputParser::Parts& parts, OutputParser::Part part) {
+  const bool continues = !parts.empty() && parts.back().kind == part.kind && parts.back().call == part.call;
+  if (continues) {
+    parts.back().text += part.text;
+  } else {
+    parts.push_back(std::move(part));
+  }
+}
+
+void append_some(OutputParser::Parts& parts, OutputParser::Kind kind, std::string text) {
+  if (!text.empty()) append(parts, {kind, std::move(text)});
+}
+
 }  // namespace
 
 OutputParser::OutputParser(Options options) : options_(options) {
@@ -84,11 +97,11 @@ bool OutputParser::step_reasoning(Parts& parts) {
   const size_t found = buffer_.find(kEndThink);
   if (found == std::string::npos) {
     const size_t sure = buffer_.size() - undecided(buffer_, kEndThink);
-    parts.reasoning.append(buffer_, 0, sure);
+    append_some(parts, Kind::kReasoning, buffer_.substr(0, sure));
     buffer_.erase(0, sure);
     return false;
   }
-  parts.reasoning.append(buffer_, 0, space_begin(buffer_, found));
+  append(parts, {Kind::kReasoning, buffer_.substr(0, space_begin(buffer_, found))});
   buffer_.erase(0, found + kEndThink.size());
   state_ = State::kContent;
   trimming_ = true;
@@ -100,12 +113,12 @@ bool OutputParser::step_content(Parts& parts) {
   const size_t found = options_.tool_calls ? buffer_.find(kCallTag) : std::string::npos;
   if (found == std::string::npos) {
     const size_t sure = buffer_.size() - (options_.tool_calls ? undecided(buffer_, kCallTag) : 0);
-    parts.content.append(buffer_, 0, sure);
+    append_some(parts, Kind::kContent, buffer_.substr(0, sure));
     buffer_.erase(0, sure);
     return false;
   }
   const size_t end = space_begin(buffer_, found);
-  parts.content.append(buffer_, 0, end);
+  append_some(parts, Kind::kContent, buffer_.substr(0, end));
   before_call_ = buffer_.substr(end, found - end);
   buffer_.erase(0, found + kCallTag.size());
   state_ = State::kCall;
@@ -116,12 +129,11 @@ bool OutputParser::step_content(Parts& parts) {
 void OutputParser::take_news(ToolCallReader::News& news, Parts& parts) {
   if (!news.name && news.arguments.empty()) return;
   if (news.name) ++calls_;
-  parts.calls.push_back({calls_ - 1, news.name.value_or(""), std::move(news.arguments)});
+  append(parts, {Kind::kCall, std::move(news.arguments), calls_ - 1, news.name.value_or("")});
 }
 
 void OutputParser::fail_call(Parts& parts) {
-  parts.content += before_call_;
-  parts.content += kCallTag;
+  append(parts, {Kind::kContent, before_call_ + std::string(kCallTag)});
   buffer_.insert(0, call_->body());
   call_.reset();
   state_ = State::kContent;
@@ -136,6 +148,7 @@ bool OutputParser::step_call(Parts& parts) {
   take_news(news, parts);
   if (status == ToolCallReader::Status::kFailed) fail_call(parts);
   if (status == ToolCallReader::Status::kClosed) {
+    append(parts, {Kind::kCall, "", calls_ - 1});
     call_.reset();
     state_ = State::kContent;
     trimming_ = true;
@@ -147,11 +160,14 @@ OutputParser::Parts OutputParser::finish() {
   Parts parts;
   if (state_ == State::kCall) {
     ToolCallReader::News news;
-    if (call_->finish(news) == ToolCallReader::Status::kFailed) fail_call(parts);
-    take_news(news, parts);
+    if (call_->finish(news) == ToolCallReader::Status::kFailed) {
+      fail_call(parts);
+    } else {
+      append(parts, {Kind::kCall, std::move(news.arguments), calls_ - 1});
+    }
   }
-  const bool reasoning = in_reasoning();
-  (reasoning ? parts.reasoning : parts.content) += std::exchange(buffer_, {});
+  const bool in_call = state_ == State::kCall;
+  if (!in_call) append(parts, {in_reasoning() ? Kind::kReasoning : Kind::kContent, std::exchange(buffer_, {})});
   return parts;
 }
 

@@ -12,10 +12,11 @@
 namespace ashlar::text {
 
 /// Splits <think>...</think> at the start of an answer and Hermes calls, <tool_call>{"name", "arguments"}</tool_call>,
-/// from its content. What comes out, put together, does not depend on how the text was cut into parts. White space
-/// around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call and is none stays
-/// content, unchanged. A call whose name and first bracket of the arguments have been read stays a call: its arguments
-/// are what the model wrote, JSON or not. Text between a call's object and its closing tag is dropped. Not thread-safe.
+/// from its content. What comes out, put together, does not depend on how the text was cut into parts, and neither does
+/// its order. White space around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call
+/// and is none stays content, unchanged. A call whose name and first bracket of the arguments have been read stays a
+/// call: its arguments are what the model wrote, JSON or not. Text between a call's object and its closing tag is
+/// dropped. Not thread-safe.
 class OutputParser {
  public:
   struct Options {
@@ -23,16 +24,16 @@ class OutputParser {
     bool starts_in_reasoning = false;  ///< the prompt ended with <think>
     bool tool_calls = true;            ///< look for <tool_call>
   };
-  struct CallPart {
-    int32_t index = 0;      ///< of the call within the answer
-    std::string name;       ///< in the call's first part only
-    std::string arguments;  ///< JSON text to append
+  enum class Kind : uint8_t { kReasoning, kContent, kCall };
+  /// The next piece of the answer. One without text says that what was read last belongs to its kind: reasoning and
+  /// calls end with a tag, and the answer in the middle of anything.
+  struct Part {
+    Kind kind = Kind::kContent;
+    std::string text;       ///< of a call: JSON text to append to its arguments
+    int32_t call = -1;      ///< which one of the answer
+    std::string name = {};  ///< of the call, in its first part only
   };
-  struct Parts {
-    std::string reasoning;
-    std::string content;
-    std::vector<CallPart> calls;
-  };
+  using Parts = std::vector<Part>;  ///< in the order of the answer; neighbours differ in kind or call
   static constexpr size_t kMaxSpace = 64;
 
   explicit OutputParser(Options options);
@@ -42,10 +43,6 @@ class OutputParser {
   /// The end of the text: what was held back. Nothing may be pushed afterwards.
   Parts finish();
 
-  /// True while text goes to the reasoning part.
-  bool in_reasoning() const {
-    return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning);
-  }
   int32_t calls() const { return calls_; }  ///< function calls begun so far
 
  private:
@@ -59,6 +56,9 @@ class OutputParser {
   void fail_call(Parts& parts);
   void take_news(ToolCallReader::News& news, Parts& parts);
   bool trim();
+  bool in_reasoning() const {
+    return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning);
+  }
 
   Options options_;
   State state_ = State::kStart;

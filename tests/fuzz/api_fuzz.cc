@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/api/formats.h"
 #include "server/api/parse.h"
@@ -24,13 +26,31 @@ void judge(const Parsed<T>& parsed) {
   if (!sound) std::abort();
 }
 
+// Parts as one text, neighbours of a kind together.
+class Order {
+ public:
+  void add(const text::OutputParser::Parts& parts) {
+    for (const text::OutputParser::Part& part : parts) {
+      if (part.text.empty()) continue;
+      const std::string head = std::to_string(static_cast<int>(part.kind)) + "," + std::to_string(part.call);
+      if (head != std::exchange(last_, head)) text_ += "\n" + head + ":";
+      text_ += part.text;
+    }
+  }
+  bool operator==(const Order&) const = default;
+
+ private:
+  std::string text_, last_;
+};
+
 void split(std::string_view bytes) {
   text::OutputParser whole({}), parts({});
-  std::string a = whole.push(bytes).content, b;
-  a += whole.finish().content;
-  for (const char& c : bytes) b += parts.push({&c, 1}).content;
-  b += parts.finish().content;
-  if (a != b) std::abort();
+  Order a, b;
+  a.add(whole.push(bytes));
+  a.add(whole.finish());
+  for (const char& c : bytes) b.add(parts.push({&c, 1}));
+  b.add(parts.finish());
+  if (!(a == b)) std::abort();
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ class ResponsesFormat : public Format {
       text_ += delta.reasoning;
       out += send_part("response.reasoning_text.delta", {{"delta", delta.reasoning}});
     }
-    if (!delta.content.empty() || !delta.tokens.empty()) out += content(delta);
+    // Tokens of reasoning and calls have no place in this API; those without text go with the text before them.
+    const bool more_tokens = kind_of(delta) == AnswerDelta::Kind::kNone && kind_ == "message" && !delta.tokens.empty();
+    if (!delta.content.empty() || more_tokens) out += content(delta);
     for (const ToolCallDelta& call : delta.tool_calls) out += call_part(call);
     return out;
   }
@@ -77,8 +79,6 @@ class ResponsesFormat : public Format {
   }
 
   std::string content(const AnswerDelta& delta) {
-    // Tokens of reasoning and calls have no place in this API.
-    if (delta.content.empty() && kind_ != "message") return {};
     std::string out = open("message");
     text_ += delta.content;
     Json entries = token_entries(delta.tokens);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "server/api/answer_parts.h"
 #include "server/api/format.h"
 
 namespace ashlar::server {
@@ -14,11 +15,6 @@ std::unique_ptr<Format> make_format(Api api, FormatContext context);
 
 /// The body of a response that refuses a request, in the API's own shape.
 std::string error_body(Api api, const ApiError& error);
-
-/// Puts a delta at the end of an answer that is not streamed.
-void append(FinishedAnswer& answer, const AnswerDelta& delta);
-/// The answer as deltas, in its order.
-std::vector<AnswerDelta> parts_of(const FinishedAnswer& answer);
 
 // One maker for each, for make_format.
 std::unique_ptr<Format> make_chat_format(FormatContext context);

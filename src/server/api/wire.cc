@@ -140,45 +140,6 @@ Json arguments_object(const std::string& text) {
   return {{"raw_arguments", text}};
 }
 
-namespace {
-
-// Neighbours that are only text become one part: an answer has as many parts as it changes its kind.
-void append_part(std::vector<AnswerDelta>& parts, const AnswerDelta& delta) {
-  const auto only_text = [](const AnswerDelta& part) { return part.reasoning.empty() && part.tool_calls.empty(); };
-  if (parts.empty() || !only_text(parts.back()) || !only_text(delta) ||
-      parts.back().content.empty() != delta.content.empty()) {
-    parts.push_back(delta);
-    return;
-  }
-  AnswerDelta& last = parts.back();
-  last.content += delta.content;
-  last.tokens.insert(last.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-}
-
-}  // namespace
-
-std::vector<AnswerDelta> parts_of(const FinishedAnswer& answer) {
-  if (!answer.parts.empty()) return answer.parts;
-  return {{0, answer.reasoning, answer.content, answer.tool_calls, answer.tokens, 0, 0}};
-}
-
-void append(FinishedAnswer& answer, const AnswerDelta& delta) {
-  append_part(answer.parts, delta);
-  answer.reasoning += delta.reasoning;
-  answer.content += delta.content;
-  answer.tokens.insert(answer.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-  for (const ToolCallDelta& part : delta.tool_calls) {
-    auto& calls = answer.tool_calls;
-    const auto same = [&](const ToolCallDelta& call) { return call.index == part.index; };
-    const auto call = std::find_if(calls.begin(), calls.end(), same);
-    if (call == calls.end()) {
-      calls.push_back(part);
-    } else {
-      call->arguments += part.arguments;
-    }
-  }
-}
-
 std::unique_ptr<Format> make_format(Api api, FormatContext context) {
   switch (api) {
     case Api::kChat:

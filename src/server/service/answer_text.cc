@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
+
+#include "server/api/answer_parts.h"
 
 namespace ashlar::server {
 namespace {
@@ -35,57 +38,62 @@ AnswerText::AnswerText(const ServedModel& model, const Generation& generation, i
 
 bool AnswerText::ends(int32_t id) const { return std::find(stop_ids_.begin(), stop_ids_.end(), id) != stop_ids_.end(); }
 
-AnswerDelta AnswerText::take(const TokenChunk& chunk) {
-  AnswerDelta delta;
-  delta.index = index_;
-  if (text_.stopped()) return delta;
-  size_t n = chunk.tokens.size();
+std::vector<AnswerDelta> AnswerText::take(const TokenChunk& chunk) {
+  std::vector<AnswerDelta> deltas;
   // A token that ends the answer is no part of its text.
-  const bool end = n > 0 && ends(chunk.tokens[n - 1]);
-  if (end) --n;
-  const OutputText::Delta text = text_.push({chunk.tokens.data(), n});
-  if (text.stop_string) stop_string_ = stops_[*text.stop_string];
-  const auto taken = static_cast<int32_t>(text.consumed);
-  const bool reasoning = parser_.in_reasoning();
-  add(parser_.push(text.text), delta);
-  if (reasoning) reasoning_tokens_ += taken;
-  for (int32_t i = 0; i < taken && !chunk.logprobs.empty(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    delta.tokens.push_back(piece(chunk.tokens[at], chunk.logprobs[at]));
-    if (!chunk.settled_in.empty()) delta.tokens.back().step = chunk.settled_in[at];
+  const bool end = !chunk.tokens.empty() && ends(chunk.tokens.back());
+  const size_t n = chunk.tokens.size() - (end ? 1 : 0);
+  for (size_t i = 0; i < n && !text_.stopped(); ++i) {
+    const OutputText::Delta text = text_.push({&chunk.tokens[i], 1});
+    if (text.stop_string) stop_string_ = stops_[*text.stop_string];
+    wait(chunk, i);
+    ++tokens_;
+    add(parser_.push(text.text), deltas);
   }
-  if (!chunk.settled_in.empty()) {
-    delta.step = chunk.settled_in.front();
-    delta.at = chunk.at;
-  }
-  delta.n_tokens = taken;
-  delta.n_drafted = std::min(chunk.n_drafted, taken);
-  tokens_ += taken + (end && !text_.stopped() ? 1 : 0);
-  return delta;
+  if (end && !text_.stopped()) ++tokens_;
+  return deltas;
 }
 
-AnswerDelta AnswerText::finish() {
-  AnswerDelta delta;
-  delta.index = index_;
+std::vector<AnswerDelta> AnswerText::finish() {
+  std::vector<AnswerDelta> deltas;
   const OutputText::Delta text = text_.flush();
   if (text.stop_string) stop_string_ = stops_[*text.stop_string];
-  add(parser_.push(text.text), delta);
-  add(parser_.finish(), delta);
-  return delta;
+  add(parser_.push(text.text), deltas);
+  add(parser_.finish(), deltas);
+  return deltas;
 }
 
-void AnswerText::add(text::OutputParser::Parts parts, AnswerDelta& delta) {
-  delta.reasoning += parts.reasoning;
-  delta.content += parts.content;
-  for (text::OutputParser::CallPart& part : parts.calls) {
-    if (part.index >= max_calls_) continue;
-    ToolCallDelta call;
-    call.index = part.index;
-    if (!part.name.empty()) call.id = random_call_id();
-    call.name = std::move(part.name);
-    call.arguments = std::move(part.arguments);
-    delta.tool_calls.push_back(std::move(call));
+void AnswerText::wait(const TokenChunk& chunk, size_t at) {
+  if (waiting_.n_tokens == 0 && !chunk.settled_in.empty()) {
+    waiting_.step = chunk.settled_in[at];
+    waiting_.at = chunk.at + static_cast<int32_t>(at);
   }
+  ++waiting_.n_tokens;
+  if (static_cast<int32_t>(at) < chunk.n_drafted) ++waiting_.n_drafted;
+  if (chunk.logprobs.empty()) return;
+  waiting_.tokens.push_back(piece(chunk.tokens[at], chunk.logprobs[at]));
+  if (!chunk.settled_in.empty()) waiting_.tokens.back().step = chunk.settled_in[at];
+}
+
+void AnswerText::add(text::OutputParser::Parts parts, std::vector<AnswerDelta>& deltas) {
+  for (text::OutputParser::Part& part : parts) add(std::move(part), deltas);
+}
+
+void AnswerText::add(text::OutputParser::Part part, std::vector<AnswerDelta>& deltas) {
+  using Kind = text::OutputParser::Kind;
+  AnswerDelta delta = std::exchange(waiting_, {});
+  delta.index = index_;
+  if (part.kind == Kind::kReasoning) {
+    reasoning_tokens_ += delta.n_tokens;
+    delta.reasoning = std::move(part.text);
+  } else if (part.kind == Kind::kContent) {
+    delta.content = std::move(part.text);
+  } else if (part.call < max_calls_ && !(part.text.empty() && part.name.empty())) {
+    std::string id = part.name.empty() ? "" : random_call_id();
+    delta.tool_calls.push_back({part.call, std::move(id), std::move(part.name), std::move(part.text)});
+  }
+  const bool nothing = delta.n_tokens == 0 && kind_of(delta) == AnswerDelta::Kind::kNone;
+  if (!nothing && (deltas.empty() || !join(deltas.back(), delta))) deltas.push_back(std::move(delta));
 }
 
 TokenPiece AnswerText::piece(int32_t id, const TokenLogprobs& logprobs) const {

@@ -19,10 +19,12 @@ class AnswerText {
   AnswerText(const ServedModel& model, const Generation& generation, int32_t index, bool starts_in_reasoning,
              bool calls);
 
-  /// The next tokens. After a stop string nothing is taken.
-  AnswerDelta take(const TokenChunk& chunk);
+  /// The next tokens, as deltas in the order of the answer, each of one kind. After a stop string nothing is taken.
+  /// Which kind a token belongs to, and where it stands between texts, does not depend on how tokens are grouped: one
+  /// whose text is held back waits for the text that follows.
+  std::vector<AnswerDelta> take(const TokenChunk& chunk);
   /// The end: what was held back.
-  AnswerDelta finish();
+  std::vector<AnswerDelta> finish();
 
   bool stopped() const { return text_.stopped(); }
   const std::string& stop_string() const { return stop_string_; }
@@ -31,7 +33,9 @@ class AnswerText {
   bool called() const { return parser_.calls() > 0; }
 
  private:
-  void add(text::OutputParser::Parts parts, AnswerDelta& delta);
+  void wait(const TokenChunk& chunk, size_t at);
+  void add(text::OutputParser::Parts parts, std::vector<AnswerDelta>& deltas);
+  void add(text::OutputParser::Part part, std::vector<AnswerDelta>& deltas);
   TokenPiece piece(int32_t id, const TokenLogprobs& logprobs) const;
   bool ends(int32_t id) const;
 
@@ -42,6 +46,7 @@ class AnswerText {
   const int32_t max_calls_;
   OutputText text_;
   text::OutputParser parser_;
+  AnswerDelta waiting_;  // tokens that no delta has told of
   std::string stop_string_;
   int32_t tokens_ = 0;
   int32_t reasoning_tokens_ = 0;

@@ -176,12 +176,11 @@ void Job::take(State& state, const TokenChunk& chunk) {
   if (state.text.stopped()) stop_answer(state);
 }
 
-void Job::emit(State& state, const AnswerDelta& delta) {
-  const bool nothing =
-      delta.content.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.tokens.empty();
-  if (nothing) return;
-  if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
-  if (generation_.stream) outbox_ += format_->delta(delta);
+void Job::emit(State& state, const std::vector<AnswerDelta>& deltas) {
+  for (const AnswerDelta& delta : deltas) {
+    if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
+    if (generation_.stream) outbox_ += format_->delta(delta);
+  }
 }
 
 AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
@@ -189,6 +188,7 @@ AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
   out.index = static_cast<int32_t>(&state - states_.data());
   out.stats = end.stats;
   out.error = end.error;
+  out.tokens = state.text.tokens();
   out.stop_string = state.text.stop_string();
   if (state.text.stopped()) {
     out.reason = AnswerEnd::Reason::kStop;

@@ -72,7 +72,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   };
   void submit(size_t index);
   void take(State& state, const TokenChunk& chunk);
-  void emit(State& state, const AnswerDelta& delta);
+  void emit(State& state, const std::vector<AnswerDelta>& deltas);
   void stop_answer(State& state);
   AnswerEnd describe(const State& state, const EndEvent& end) const;
   void finish();

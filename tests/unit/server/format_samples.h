@@ -67,12 +67,21 @@ inline FinishedAnswer random_answer(Api api, int32_t index, bool logprobs, std::
     const Json arguments = {{"text", words(random, 9)}, {"n", i}};
     answer.tool_calls.push_back({i, "call_" + std::to_string(i), "f" + std::to_string(i), arguments.dump()});
   }
+  answer.end.tokens = 9;
   answer.end.reason = calls > 0           ? AnswerEnd::Reason::kToolCalls
                       : random() % 3 == 0 ? AnswerEnd::Reason::kLength
                                           : AnswerEnd::Reason::kStop;
   if (calls == 0 && answer.end.reason == AnswerEnd::Reason::kStop && random() % 2 == 0) answer.end.stop_string = "STOP";
   if (logprobs && !answer.content.empty()) {
     for (int n = 1 + static_cast<int>(random() % 5); n > 0; --n) answer.tokens.push_back(random_token(random));
+  }
+  answer.parts = parts_of(answer);
+  // A model may write on after a call, and call again.
+  const bool more = calls > 0 && random() % 2 == 0;
+  for (int call = calls; more && call < calls + 2; ++call) {
+    append(answer, {.index = index, .content = words(random, 5)});
+    if (random() % 3 == 0) break;
+    append(answer, {.index = index, .tool_calls = {{call, "call_" + std::to_string(call), "g", R"({"a": 1})"}}});
   }
   return answer;
 }
@@ -97,19 +106,21 @@ inline std::vector<AnswerDelta> deltas_of(const FinishedAnswer& answer, std::mt1
     deltas.back().n_tokens = 1;
     return deltas.back();
   };
-  for (const std::string& piece : cut(answer.reasoning, random)) add().reasoning = piece;
-  size_t token = 0;
-  for (const std::string& piece : cut(answer.content, random)) {
-    AnswerDelta& delta = add();
-    delta.content = piece;
-    if (token < answer.tokens.size()) delta.tokens.push_back(answer.tokens[token++]);
-  }
-  if (token < answer.tokens.size())
-    add().tokens.assign(answer.tokens.begin() + static_cast<std::ptrdiff_t>(token), answer.tokens.end());
-  for (const ToolCallDelta& call : answer.tool_calls) {
-    add().tool_calls.push_back({call.index, call.id, call.name, ""});
-    for (const std::string& piece : cut(call.arguments, random))
-      add().tool_calls.push_back({call.index, "", "", piece});
+  for (const AnswerDelta& part : answer.parts) {
+    for (const std::string& piece : cut(part.reasoning, random)) add().reasoning = piece;
+    size_t token = 0;
+    for (const std::string& piece : cut(part.content, random)) {
+      AnswerDelta& delta = add();
+      delta.content = piece;
+      if (token < part.tokens.size()) delta.tokens.push_back(part.tokens[token++]);
+    }
+    if (token < part.tokens.size())
+      add().tokens.assign(part.tokens.begin() + static_cast<std::ptrdiff_t>(token), part.tokens.end());
+    for (const ToolCallDelta& call : part.tool_calls) {
+      add().tool_calls.push_back({call.index, call.id, call.name, ""});
+      for (const std::string& piece : cut(call.arguments, random))
+        add().tool_calls.push_back({call.index, "", "", piece});
+    }
   }
   return deltas;
 }

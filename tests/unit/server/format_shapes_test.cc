@@ -130,6 +130,31 @@ TEST(FormatShapes, WriteSamples) {
   }
 }
 
+TEST(FormatShapes, OnlyTokensOfTheMessageStandBesideIt) {
+  FormatContext context = context_with_logprobs();
+  const auto with_token = [](int32_t id, AnswerDelta delta) {
+    delta.tokens.push_back({id, std::to_string(id), {}, {}});
+    return delta;
+  };
+  const ToolCallDelta call{0, "call_1", "f", "{}"};
+  const std::vector<AnswerDelta> deltas = {
+      with_token(1, {}), with_token(2, {.reasoning = "hm"}),    with_token(3, {}), with_token(4, {.content = "a"}),
+      with_token(5, {}), with_token(6, {.tool_calls = {call}}), with_token(7, {}), with_token(8, {.content = "b"})};
+  FinishedAnswer answer;
+  for (const AnswerDelta& delta : deltas) append(answer, delta);
+  const Json output = Json::parse(make_format(Api::kResponses, context)->body({answer}, {}))["output"];
+  ASSERT_EQ(output.size(), 4U);
+  const auto tokens = [](const Json& item) {
+    std::string out;
+    for (const Json& entry : item["content"][0]["logprobs"]) out += entry["token"].get<std::string>();
+    return out;
+  };
+  EXPECT_EQ(tokens(output[1]), "45");
+  EXPECT_EQ(tokens(output[3]), "8");
+  const Json chat = Json::parse(make_format(Api::kChat, context)->body({answer}, {}));
+  EXPECT_EQ(chat["choices"][0]["logprobs"]["content"].size(), deltas.size());
+}
+
 // A body lists its items in the order in which a stream tells of them, whatever that was.
 TEST(FormatShapes, ItemsKeepTheOrderOfTheAnswer) {
   const ToolCallDelta call{0, "call_1", "f", "{}"};

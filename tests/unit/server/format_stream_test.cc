@@ -252,12 +252,17 @@ TEST(FormatStream, Responses) {
     EXPECT_EQ(Json::diff(events.back().data["response"], body).dump(), "[]");
     EXPECT_EQ(events.front().name, "response.created");
     const FinishedAnswer& answer = sample.answers[0];
-    size_t at = 0;
-    for (const std::string& text : {answer.reasoning, answer.content}) {
-      if (text.empty()) continue;
-      EXPECT_EQ(body["output"][at++]["content"][0]["text"], text);
+    ASSERT_EQ(body["output"].size(), answer.parts.size());
+    for (size_t i = 0; i < answer.parts.size(); ++i) {
+      const AnswerDelta& part = answer.parts[i];
+      const Json& item = body["output"][i];
+      if (part.tool_calls.empty()) {
+        EXPECT_EQ(item["content"][0]["text"], part.reasoning + part.content);
+      } else {
+        EXPECT_EQ(item["name"], part.tool_calls[0].name);
+        EXPECT_EQ(item["arguments"], part.tool_calls[0].arguments);
+      }
     }
-    for (const ToolCallDelta& call : answer.tool_calls) EXPECT_EQ(body["output"][at++]["arguments"], call.arguments);
     EXPECT_EQ(body["status"], answer.end.reason == AnswerEnd::Reason::kLength ? "incomplete" : "completed");
   });
 }
@@ -267,9 +272,17 @@ TEST(FormatStream, Messages) {
     EXPECT_EQ(Json::diff(assemble_messages(events), body).dump(), "[]");
     EXPECT_EQ(body["usage"]["input_tokens"], 7);
     EXPECT_EQ(body["usage"]["cache_read_input_tokens"], 4);
-    EXPECT_EQ(body["content"].size(), size_t{!sample.answers[0].reasoning.empty()} +
-                                          size_t{!sample.answers[0].content.empty()} +
-                                          sample.answers[0].tool_calls.size());
+    const std::vector<AnswerDelta>& parts = sample.answers[0].parts;
+    ASSERT_EQ(body["content"].size(), parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Json& block = body["content"][i];
+      if (!parts[i].tool_calls.empty()) {
+        EXPECT_EQ(block["id"], parts[i].tool_calls[0].id);
+      }
+      if (!parts[i].content.empty()) {
+        EXPECT_EQ(block["text"], parts[i].content);
+      }
+    }
   });
 }
 

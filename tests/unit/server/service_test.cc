@@ -47,10 +47,11 @@ class ServiceText : public ::testing::Test {
       const size_t n = std::min(ids.size() - at, size_t{1} + random() % 5);
       TokenChunk chunk;
       chunk.tokens.assign(ids.begin() + static_cast<int64_t>(at), ids.begin() + static_cast<int64_t>(at + n));
-      out += text.take(chunk).content;
+      for (const AnswerDelta& delta : text.take(chunk)) out += delta.content;
       at += n;
     }
-    return out + text.finish().content;
+    for (const AnswerDelta& delta : text.finish()) out += delta.content;
+    return out;
   }
 
   std::filesystem::path folder_;
@@ -123,7 +124,9 @@ TEST_F(ServiceText, CountsTokensUpToTheStop) {
   const auto n = static_cast<int32_t>(chunk.tokens.size());
   chunk.tokens.push_back(model_.stop_ids[0]);
   chunk.n_drafted = n;
-  const AnswerDelta delta = text.take(chunk);
+  const std::vector<AnswerDelta> deltas = text.take(chunk);
+  ASSERT_EQ(deltas.size(), 1U);
+  const AnswerDelta& delta = deltas[0];
   EXPECT_EQ(delta.content, "hello there");
   EXPECT_EQ(delta.n_tokens, n);
   EXPECT_EQ(delta.n_drafted, n);
@@ -138,14 +141,16 @@ TEST_F(ServiceText, TokensOfABlockKeepTheirPass) {
   chunk.settled_in = {4, 1, 0};
   chunk.settled_in.resize(chunk.tokens.size());
   chunk.at = 5;
-  const AnswerDelta delta = text.take(chunk);
+  const std::vector<AnswerDelta> deltas = text.take(chunk);
+  ASSERT_EQ(deltas.size(), 1U);
+  const AnswerDelta& delta = deltas[0];
   EXPECT_EQ(delta.step, 4);
   EXPECT_EQ(delta.at, 5);
   ASSERT_GE(delta.tokens.size(), 2U);
   EXPECT_EQ(delta.tokens[0].step, 4);
   EXPECT_EQ(delta.tokens[1].step, 1);
   chunk.settled_in.clear();
-  EXPECT_EQ(text.take(chunk).step, -1);
+  EXPECT_EQ(text.take(chunk).at(0).step, -1);
 }
 
 TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {

@@ -20,25 +20,62 @@ void PrintTo(const Split& split, std::ostream* out) {
   for (const auto& [name, arguments] : split.calls) *out << " call " << name << " <" << arguments << ">";
 }
 
-void take(const OutputParser::Parts& parts, Split& split) {
-  split.reasoning += parts.reasoning;
-  split.content += parts.content;
-  for (const auto& part : parts.calls) {
+using Kind = OutputParser::Kind;
+using Parts = OutputParser::Parts;
+
+void take(const Parts& parts, Split& split) {
+  for (const OutputParser::Part& part : parts) {
+    if (part.kind == Kind::kReasoning) split.reasoning += part.text;
+    if (part.kind == Kind::kContent) split.content += part.text;
+    if (part.kind != Kind::kCall) continue;
     if (!part.name.empty()) {
-      EXPECT_EQ(part.index, static_cast<int32_t>(split.calls.size()));
+      EXPECT_EQ(part.call, static_cast<int32_t>(split.calls.size()));
       split.calls.emplace_back(part.name, "");
     }
-    ASSERT_EQ(part.index + 1, static_cast<int32_t>(split.calls.size()));
-    split.calls.back().second += part.arguments;
+    ASSERT_EQ(part.call + 1, static_cast<int32_t>(split.calls.size()));
+    split.calls.back().second += part.text;
   }
 }
 
-Split parse(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
+Parts parts_of(const std::vector<std::string>& pieces, OutputParser::Options options) {
   OutputParser parser(options);
+  Parts all;
+  for (const std::string& piece : pieces) {
+    for (auto& part : parser.push(piece)) all.push_back(part);
+  }
+  for (auto& part : parser.finish()) all.push_back(part);
+  return all;
+}
+
+Split parse(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
   Split split;
-  for (const std::string& piece : pieces) take(parser.push(piece), split);
-  take(parser.finish(), split);
+  take(parts_of(pieces, options), split);
   return split;
+}
+
+/// The parts in their order, a line each.
+std::string order_of(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
+  std::string out;
+  std::string last;
+  for (const OutputParser::Part& part : parts_of(pieces, options)) {
+    if (part.text.empty()) continue;
+    const std::string head = part.kind == Kind::kReasoning ? "reasoning: "
+                             : part.kind == Kind::kContent ? "content: "
+                                                           : "call " + std::to_string(part.call) + ": ";
+    if (head != last) out += (out.empty() ? "" : "\n") + head;
+    last = head;
+    out += part.text;
+  }
+  return out;
+}
+
+/// The text of one kind.
+std::string only(Kind kind, const Parts& parts) {
+  std::string text;
+  for (const OutputParser::Part& part : parts) {
+    if (part.kind == kind) text += part.text;
+  }
+  return text;
 }
 
 constexpr OutputParser::Options kOpened{true, true, true};
@@ -96,20 +133,54 @@ TEST(OutputParser, ArgumentsThatBreakAreHandedOnAsWritten) {
 
 TEST(OutputParser, StreamsWithoutDelay) {
   OutputParser parser({});
-  EXPECT_EQ(parser.push("<think>").reasoning, "");
-  EXPECT_TRUE(parser.in_reasoning());
-  EXPECT_EQ(parser.push("one two").reasoning, "one two");
-  EXPECT_EQ(parser.push(" </thin").reasoning, "");
-  EXPECT_EQ(parser.push("k>").reasoning, "");
-  EXPECT_EQ(parser.push("text <").content, "text");
-  EXPECT_EQ(parser.push("b").content, " <b");
-  auto parts = parser.push("<tool_call>{\"name\":\"f\",\"arguments\":{\"k\":");
-  ASSERT_EQ(parts.calls.size(), 1u);
-  EXPECT_EQ(parts.calls[0].name, "f");
-  EXPECT_EQ(parts.calls[0].arguments, "{\"k\":");
+  EXPECT_EQ(only(Kind::kReasoning, parser.push("<think>")), "");
+  EXPECT_EQ(only(Kind::kReasoning, parser.push("one two")), "one two");
+  EXPECT_EQ(only(Kind::kReasoning, parser.push(" </thin")), "");
+  EXPECT_EQ(only(Kind::kReasoning, parser.push("k>")), "");
+  EXPECT_EQ(only(Kind::kContent, parser.push("text <")), "text");
+  EXPECT_EQ(only(Kind::kContent, parser.push("b")), " <b");
+  Parts parts = parser.push("<tool_call>{\"name\":\"f\",\"arguments\":{\"k\":");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].name, "f");
+  EXPECT_EQ(parts[0].text, "{\"k\":");
   parts = parser.push("\"v");
-  ASSERT_EQ(parts.calls.size(), 1u);
-  EXPECT_EQ(parts.calls[0].arguments, "\"v");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].text, "\"v");
+}
+
+TEST(OutputParser, PartsComeInTheOrderOfTheText) {
+  const std::string first = R"(<think>hm</think>One.
+<tool_call>{"name":"f","arguments":{"a")";
+  const std::string rest = R"(:1}}</tool_call>
+Two.<tool_call>{"name":"g","arguments":{}}</tool_call><tool_call>{"name":"h","arguments":{}}</tool_call><tool_call>no)";
+  const std::string order = R"(reasoning: hm
+content: One.
+call 0: {"a":1}
+content: Two.
+call 1: {}
+call 2: {}
+content: <tool_call>no)";
+  EXPECT_EQ(order_of({first + rest}), order);
+  EXPECT_EQ(order_of({first, rest}), order);
+}
+
+// Who counts tokens needs to know whose they are.
+TEST(OutputParser, TagsBelongToWhatTheyEnd) {
+  OutputParser parser({});
+  EXPECT_EQ(only(Kind::kReasoning, parser.push("<think>hm")), "hm");
+  EXPECT_TRUE(parser.push("</thi").empty());
+  Parts parts = parser.push("nk>");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].kind, Kind::kReasoning);
+  EXPECT_EQ(parts[0].text, "");
+  parser.push("<tool_call>{\"name\":\"f\",\"arguments\":{}}");
+  parts = parser.push("</tool_call>");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].kind, Kind::kCall);
+  EXPECT_EQ(parts[0].call, 0);
+  parts = parser.finish();
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].kind, Kind::kContent);
 }
 
 std::string random_text(std::mt19937& random) {
@@ -155,6 +226,7 @@ TEST(OutputParser, CutsDoNotMatter) {
       at += n;
     }
     ASSERT_EQ(parse(pieces, options), parse({text}, options)) << text;
+    ASSERT_EQ(order_of(pieces, options), order_of({text}, options)) << text;
   }
 }
 
