@@ -4,6 +4,8 @@
 #include <cctype>
 #include <utility>
 
+#include "server/api/wire.h"
+
 namespace ashlar::server {
 namespace {
 
@@ -190,15 +192,8 @@ std::string content_text(const Json& content, const std::string& path, Reading& 
 Json call_arguments(const Json& arguments, const std::string& path, Reading& reading) {
   if (arguments.is_object()) return arguments;
   if (arguments.is_null()) return Json::object();
-  if (arguments.is_string()) {
-    const auto& text = arguments.get_ref<const std::string&>();
-    if (text.empty()) return Json::object();
-    try {
-      Json value = parse_json(text, "arguments");
-      if (value.is_object()) return value;
-    } catch (const std::exception&) {  // said below
-    }
-  }
+  // Answers hand on what the model wrote, so it is taken back too: a call that was cut off must not end the session.
+  if (arguments.is_string()) return arguments_object(arguments.get_ref<const std::string&>());
   reading.fail(path, "expected a JSON object, or the text of one, found " + found(arguments));
   return {};
 }

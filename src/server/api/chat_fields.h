@@ -11,7 +11,7 @@ std::string content_text(const Json& content, const std::string& path, Reading& 
                          std::initializer_list<std::string_view> types,
                          std::initializer_list<std::string_view> dropped = {});
 
-/// Arguments of a call as an object; text is parsed.
+/// Arguments of a call as an object; text is parsed, and becomes {"raw_arguments": text} if it is no object.
 Json call_arguments(const Json& arguments, const std::string& path, Reading& reading);
 /// {"id", "type": "function", "function": {"name", "arguments"}}
 Json call_message(const std::string& id, const std::string& name, Json arguments);

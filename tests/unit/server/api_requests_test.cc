@@ -103,6 +103,22 @@ TEST(ApiRequests, ChatConversation) {
   EXPECT_EQ(prompt.template_kwargs, Json::parse(R"({"enable_thinking":false})"));
 }
 
+// Answers hand on what the model wrote; a client that sends it back goes on.
+TEST(ApiRequests, TakesBackArgumentsThatAreCutOff) {
+  const Json arguments = {{"raw_arguments", "{\"x\": [1, "}};
+  const std::string text = Json(arguments["raw_arguments"]).dump();
+  const Generation generations[] = {
+      chat(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"",
+           "tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":)" +
+           text + R"(}}]},{"role":"tool","tool_call_id":"c","content":"?"}])"),
+      responses(R"("input":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c","name":"f",
+           "arguments":)" +
+                text + R"(},{"type":"function_call_output","call_id":"c","output":"?"}])")};
+  for (const Generation& generation : generations) {
+    EXPECT_EQ(prompt_of(generation).messages[1]["tool_calls"][0]["function"]["arguments"], arguments);
+  }
+}
+
 TEST(ApiRequests, ReasoningAndTools) {
   EXPECT_EQ(prompt_of(chat(R"("reasoning_effort":"none")")).template_kwargs,
             Json::parse(R"({"enable_thinking":false,"thinking":false})"));
