@@ -25,13 +25,28 @@ std::vector<grammar::ToolSpec> callable(const Generation& generation) {
   return tools;
 }
 
-std::optional<grammar::Grammar> compile_grammar(const Generation& generation, const grammar::CompileOptions& options) {
+grammar::ToolCallOptions call_options(const Generation& generation, bool several) {
+  grammar::ToolCallOptions calls;
+  calls.max_calls = several && generation.parallel_tool_calls ? kMaxCalls : 1;
+  return calls;
+}
+
+// Tools that may be called as well, where an answer of another shape is wanted. What the model may do anyhow without
+// that shape holds for arguments: they are any object.
+void allow_calls(const Generation& generation, grammar::CompileOptions& options) {
+  if (generation.tool_choice != ToolChoice::kAuto) return;
+  options.or_tools = callable(generation);
+  for (grammar::ToolSpec& tool : options.or_tools) tool.parameters = nullptr;
+  options.or_calls = call_options(generation, true);
+}
+
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, grammar::CompileOptions options) {
   const Constraint& wanted = generation.constraint;
   if (generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed) {
-    grammar::ToolCallOptions calls;
-    calls.max_calls = generation.parallel_tool_calls && generation.tool_choice == ToolChoice::kRequired ? kMaxCalls : 1;
-    return grammar::compile_tool_calls(callable(generation), calls, options);
+    const bool several = generation.tool_choice == ToolChoice::kRequired;
+    return grammar::compile_tool_calls(callable(generation), call_options(generation, several), options);
   }
+  allow_calls(generation, options);
   switch (wanted.kind) {
     case Constraint::Kind::kNone:
       break;

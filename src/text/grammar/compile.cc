@@ -13,7 +13,34 @@
 namespace ashlar::grammar {
 namespace {
 
+Expr tool_calls(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
+  JsonValues values(builder);
+  size_t bytes = 0;
+  for (const ToolSpec& tool : tools) bytes += tool.name.size() + json_text(tool.parameters).size();
+  builder.check_input(bytes);
+  std::vector<Expr> ways;
+  for (const ToolSpec& tool : tools) {
+    Expr arguments = values.object();
+    if (!tool.parameters.is_null()) {
+      try {
+        arguments = SchemaCompiler(builder, values, tool.parameters).run();
+      } catch (const Error& error) {
+        throw Error("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
+      }
+    }
+    ways.push_back(builder.sequence(
+        {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
+  }
+  const Expr call = builder.rule(
+      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "),
+                                     builder.alternatives(std::move(ways)), builder.literal("}" + calls.end)}));
+  const Expr more = builder.sequence({builder.literal("\n"), call});
+  return builder.sequence({call, builder.repeat(more, 0, std::max(calls.max_calls, 1) - 1)});
+}
+
 Grammar finish(Builder& builder, Expr root, const CompileOptions& options) {
+  if (!options.or_tools.empty())
+    root = builder.alternatives({root, tool_calls(builder, options.or_tools, options.or_calls)});
   if (options.leading_newlines) root = builder.sequence({builder.repeat(builder.literal("\n"), 0, 2), root});
   return builder.finish(root);
 }
@@ -66,29 +93,7 @@ Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOpt
                            const CompileOptions& options) {
   if (tools.empty()) throw Error("grammar", "there are no tools to call");
   Builder builder(options.limits);
-  JsonValues values(builder);
-  size_t bytes = 0;
-  for (const ToolSpec& tool : tools) bytes += tool.name.size() + json_text(tool.parameters).size();
-  builder.check_input(bytes);
-  std::vector<Expr> ways;
-  for (const ToolSpec& tool : tools) {
-    Expr arguments = values.object();
-    if (!tool.parameters.is_null()) {
-      try {
-        arguments = SchemaCompiler(builder, values, tool.parameters).run();
-      } catch (const Error& error) {
-        throw Error("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
-      }
-    }
-    ways.push_back(builder.sequence(
-        {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
-  }
-  const Expr call = builder.rule(
-      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "),
-                                     builder.alternatives(std::move(ways)), builder.literal("}" + calls.end)}));
-  const Expr more = builder.sequence({builder.literal("\n"), call});
-  const int32_t others = std::max(calls.max_calls, 1) - 1;
-  return finish(builder, builder.sequence({call, builder.repeat(more, 0, others)}), options);
+  return finish(builder, tool_calls(builder, tools, calls), options);
 }
 
 }  // namespace ashlar::grammar

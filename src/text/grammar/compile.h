@@ -12,10 +12,24 @@
 
 namespace ashlar::grammar {
 
+/// A function that may be called; `parameters` is the schema of its arguments, null: any object.
+struct ToolSpec {
+  std::string name;
+  Json parameters;
+};
+struct ToolCallOptions {
+  std::string begin = "<tool_call>\n";
+  std::string end = "\n</tool_call>";
+  int32_t max_calls = 1;  ///< with a line break between two
+};
+
 struct CompileOptions {
   Limits limits;
   /// Up to two line breaks may precede the answer, as models write them after their thinking.
   bool leading_newlines = false;
+  /// Calls of these may stand in the place of the answer.
+  std::vector<ToolSpec> or_tools = {};
+  ToolCallOptions or_calls = {};
 };
 
 /// A JSON text that satisfies the schema. See grammar/schema_compiler.h for what is understood.
@@ -29,16 +43,6 @@ Grammar compile_ebnf(std::string_view text, const CompileOptions& options = {});
 /// One of the texts, which must not be empty.
 Grammar compile_choice(const std::vector<std::string>& choices, const CompileOptions& options = {});
 
-/// A function that may be called; `parameters` is the schema of its arguments, null: any object.
-struct ToolSpec {
-  std::string name;
-  Json parameters;
-};
-struct ToolCallOptions {
-  std::string begin = "<tool_call>\n";
-  std::string end = "\n</tool_call>";
-  int32_t max_calls = 1;  ///< with a line break between two
-};
 /// begin {"name": <one of the tools>, "arguments": <what its schema says>} end, once or several times.
 Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                            const CompileOptions& options = {});

@@ -177,6 +177,47 @@ TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
   EXPECT_EQ(ConstraintMaker::compile(model_, generation).error().status, 400);
 }
 
+TEST_F(ServiceText, AnAnswerOfGivenShapeMayBeCallsWhereToolsMayBeCalled) {
+  model_.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
+  Generation generation;
+  ChatPrompt prompt = std::get<ChatPrompt>(chat("x"));
+  // Nothing is demanded of arguments: not even a schema that no grammar could hold.
+  const Json schema = {{"type", "object"}, {"contentEncoding", "base64"}};
+  prompt.tools = Json::array({{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", schema}}}}});
+  generation.prompts.push_back(prompt);
+  generation.constraint.kind = Constraint::Kind::kJsonSchema;
+  generation.constraint.schema = Json::parse(R"({"type":"object","properties":{"a":{"type":"integer"}}})");
+  const auto follows = [&](const std::string& text) {
+    const Parsed<ConstraintMaker> maker = ConstraintMaker::compile(model_, generation);
+    if (!maker.ok()) {
+      ADD_FAILURE() << maker.error().message;
+      return false;
+    }
+    const auto constraint = maker.value().make(false);
+    std::vector<int32_t> ids = tokenizer_.encode(text, {.parse_special = false});
+    ids.push_back(model_.stop_ids[0]);
+    std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
+    for (const int32_t id : ids) {
+      if (constraint->mask(mask) && (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) == 0) return false;
+      constraint->advance(id);
+    }
+    return true;
+  };
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": true}}\n</tool_call>";
+  generation.tool_choice = ToolChoice::kAuto;
+  EXPECT_TRUE(follows(R"({"a": 1})"));
+  EXPECT_TRUE(follows(call));
+  EXPECT_TRUE(follows(call + "\n" + call));
+  EXPECT_FALSE(follows("words"));
+  EXPECT_FALSE(follows(R"({"b": 1})"));
+  generation.parallel_tool_calls = false;
+  EXPECT_TRUE(follows(call));
+  EXPECT_FALSE(follows(call + "\n" + call));
+  generation.tool_choice = ToolChoice::kNone;
+  EXPECT_TRUE(follows(R"({"a": 1})"));
+  EXPECT_FALSE(follows(call));
+}
+
 TEST_F(ServiceText, OnlyModelsOfThinkingTemplatesMayOpenIt) {
   const auto may = [&](const char* source, const Json& kwargs) {
     const ChatTemplate made = ChatTemplate::from_source(source, "test");
