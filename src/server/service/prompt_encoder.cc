@@ -64,13 +64,26 @@ std::string PromptEncoder::mark(const std::string& text) const {
   return out;
 }
 
+// Names of members, too: templates write those of schemas and arguments.
 Json PromptEncoder::mark_strings(const Json& value) const {
   if (value.is_string()) return mark(value.get_ref<const std::string&>());
   if (!value.is_structured()) return value;
-  Json out = value;
-  for (auto& item : out.items()) {
-    // A role is no text of the user's, and templates compare it.
-    if (item.key() != "role") item.value() = mark_strings(item.value());
+  Json out = value.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, member] : value.items()) {
+    if (value.is_array()) {
+      out.push_back(mark_strings(member));
+    } else {
+      out[mark(key)] = mark_strings(member);
+    }
+  }
+  return out;
+}
+
+// A message's role is one of a few words, which templates compare.
+Json PromptEncoder::mark_messages(const Json& messages) const {
+  Json out = mark_strings(messages);
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (messages[i].contains("role")) out[i]["role"] = messages[i]["role"];
   }
   return out;
 }
@@ -104,8 +117,8 @@ std::vector<int32_t> PromptEncoder::encode_marked(const std::string& marked) con
 }
 
 std::string PromptEncoder::render_marked(const ChatPrompt& prompt) const {
-  return model_.chat_template->render(mark_strings(prompt.messages), mark_strings(prompt.tools),
-                                      prompt.add_generation_prompt, prompt.template_kwargs);
+  return model_.chat_template->render(mark_messages(prompt.messages), mark_strings(prompt.tools),
+                                      prompt.add_generation_prompt, mark_strings(prompt.template_kwargs));
 }
 
 // The text behind a marked one.

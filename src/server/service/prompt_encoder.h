@@ -1,6 +1,6 @@
 #pragma once
-// Prompts to token ids. What a user wrote stays text: the spelling of a special token inside a message does not become
-// that token.
+// Prompts to token ids. What a user wrote stays text: the spelling of a special token inside a message, a tool or a
+// variable of the template does not become that token.
 
 #include <cstdint>
 #include <optional>
@@ -40,6 +40,7 @@ class PromptEncoder {
   std::string render_marked(const ChatPrompt& prompt) const;
   std::string mark(const std::string& text) const;
   Json mark_strings(const Json& value) const;
+  Json mark_messages(const Json& messages) const;
   std::vector<int32_t> encode_marked(const std::string& marked) const;
 
   const ServedModel& model_;
