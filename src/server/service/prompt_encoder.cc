@@ -192,6 +192,7 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
   try {
     if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
       out.ids = tokens->ids;
+      out.text = model_.tokenizer->decode(out.ids, /*skip_special_tokens=*/false);
     } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
       if (std::optional<ApiError> error = must_fit ? too_long(text->text) : std::nullopt) return *error;
       out.text = text->text;

@@ -14,7 +14,7 @@ namespace ashlar::server {
 
 struct EncodedPrompt {
   std::vector<int32_t> ids;
-  std::string text;                  ///< empty if the prompt came as ids
+  std::string text;                  ///< of a prompt that came as ids, theirs
   bool starts_in_reasoning = false;  ///< the template opened <think>
   bool may_reason = false;           ///< the model may open it by itself
 };

@@ -129,6 +129,13 @@ TEST_F(ServiceText, OrdinaryTextIsEncodedAsTheTokenizerDoes) {
   }
 }
 
+TEST_F(ServiceText, PromptsOfIdsHaveATextToEcho) {
+  const std::string text = "<|im_start|>caf\u00e9 at the harbour";
+  const Parsed<EncodedPrompt> found = PromptEncoder(model_).encode(TokenPrompt{tokenizer_.encode(text)});
+  EXPECT_EQ(found.value().ids, tokenizer_.encode(text));
+  EXPECT_EQ(found.value().text, text);
+}
+
 TEST_F(ServiceText, RefusesWhatCannotBeAPrompt) {
   const PromptEncoder encoder(model_);
   EXPECT_TRUE(encoder.encode(TextPrompt{""}).value().ids.empty());  // it is the service that wants a token
