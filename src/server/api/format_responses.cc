@@ -39,8 +39,8 @@ class ResponsesFormat : public Format {
   }
 
   std::string end(const AnswerEnd& end) override {
-    std::string out = close();
     end_ = end;
+    std::string out = close(is_whole() ? "completed" : "incomplete");
     add_stats(stats_, end.stats);
     return out;
   }
@@ -52,7 +52,7 @@ class ResponsesFormat : public Format {
   }
 
   std::string failed(const ApiError& error) override {
-    std::string out = close();
+    std::string out = close("incomplete");
     Json data = response("failed");
     data["error"] = {{"code", "server_error"}, {"message", error.message}};
     return out += send("response.failed", {{"response", std::move(data)}});
@@ -133,7 +133,11 @@ class ResponsesFormat : public Format {
     return out;
   }
 
-  std::string close() {
+  bool is_whole() const {
+    return end_.reason == AnswerEnd::Reason::kStop || end_.reason == AnswerEnd::Reason::kToolCalls;
+  }
+
+  std::string close(const char* status = "completed") {
     if (kind_.empty()) return {};
     std::string out;
     if (kind_ == "function_call") {
@@ -145,7 +149,7 @@ class ResponsesFormat : public Format {
       out = send_part(message ? "response.output_text.done" : "response.reasoning_text.done", std::move(fields));
       out += send_part("response.content_part.done", {{"part", part()}});
     }
-    Json done = item("completed", true);
+    Json done = item(status, true);
     out += send("response.output_item.done", {{"output_index", output_.size()}, {"item", done}});
     output_.push_back(std::move(done));
     kind_.clear();
@@ -192,7 +196,7 @@ class ResponsesFormat : public Format {
   }
 
   Json finished(const Usage& usage) const {
-    const bool whole = end_.reason == AnswerEnd::Reason::kStop || end_.reason == AnswerEnd::Reason::kToolCalls;
+    const bool whole = is_whole();
     const bool broken = end_.reason == AnswerEnd::Reason::kError;
     Json data = response(whole ? "completed" : broken ? "failed" : "incomplete");
     if (broken) data["error"] = {{"code", "server_error"}, {"message", end_.error}};

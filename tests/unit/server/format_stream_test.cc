@@ -128,6 +128,7 @@ Json assemble_completions(const std::vector<Event>& events) {
 /// Responses: items built from deltas only.
 Json assemble_responses(const std::vector<Event>& events) {
   Json output = Json::array();
+  const bool whole = events.back().name == "response.completed";
   for (size_t i = 0; i < events.size(); ++i) {
     const Json& data = events[i].data;
     EXPECT_EQ(data["sequence_number"], i);
@@ -151,7 +152,8 @@ Json assemble_responses(const std::vector<Event>& events) {
     if (type == "response.function_call_arguments.delta")
       item["arguments"].get_ref<std::string&>() += data["delta"].get<std::string>();
     if (type == "response.output_item.done") {
-      item["status"] = "completed";
+      const bool last = data["output_index"] == events.back().data["response"]["output"].size() - 1;
+      item["status"] = last && !whole ? "incomplete" : "completed";
       EXPECT_EQ(item, data["item"]);
     }
   }
