@@ -26,9 +26,11 @@ class Format {
   virtual std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) = 0;
 
   // A stream, as bytes of text/event-stream ready to send ("data: ...\n\n", or "event: ...\ndata: ...\n\n"); any of
-  // them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed.
+  // them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed. After deltas, pause:
+  // what a format has held back because a later delta might have made it needless.
   virtual std::string begin(const Usage& prompt_usage) = 0;
   virtual std::string delta(const AnswerDelta& delta) = 0;
+  virtual std::string pause() { return {}; }
   virtual std::string end(const AnswerEnd& end) = 0;
   virtual std::string finish(const Usage& usage) = 0;
   /// Something broke after the stream had begun.

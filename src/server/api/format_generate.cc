@@ -8,19 +8,32 @@
 namespace ashlar::server {
 namespace {
 
+/// What a client has been told of an answer, as JSON that only grows: every event of a stream repeats all of it.
+struct Told {
+  std::string text;                 // without its quotes
+  std::string tokens, tops, steps;  // members of lists
+  int32_t n_tokens = 0;
+  bool news = false;  // that no event has told of
+};
+
+void add_item(std::string& list, const std::string& item) {
+  if (!list.empty()) list += ',';
+  list += item;
+}
+
 class GenerateFormat : public Format {
  public:
   explicit GenerateFormat(FormatContext context)
-      : context_(std::move(context)),
-        answers_(context_.generation.prompts.size() * context_.generation.n),
-        counts_(answers_.size()) {
-    for (size_t i = 0; i < answers_.size(); ++i) answers_[i].end.index = static_cast<int32_t>(i);
-  }
+      : context_(std::move(context)), told_(context_.generation.prompts.size() * context_.generation.n) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage&) override {
-    Json list = Json::array();
-    for (const FinishedAnswer& answer : answers) list.push_back(object(answer, true));
-    return to_line(is_list() ? list : list.at(0));
+    std::string list;
+    for (const FinishedAnswer& answer : answers) {
+      Told told;
+      add(answer.reasoning + answer.content, answer.tokens, told);
+      add_item(list, object(told, answer.end.index, &answer.end) + "}");
+    }
+    return is_list() ? "[" + list + "]" : list;
   }
 
   std::string begin(const Usage& prompt_usage) override {
@@ -28,29 +41,29 @@ class GenerateFormat : public Format {
     return {};
   }
 
+  // An event supersedes those before it, so one that another follows at once need not be written.
   std::string delta(const AnswerDelta& delta) override {
-    FinishedAnswer& answer = answers_[delta.index];
-    append(answer, delta);
-    counts_[delta.index] += delta.n_tokens;
-    return event(indexed(object(answer, false), delta.index));
+    Told& told = told_[delta.index];
+    add(delta.reasoning + delta.content, delta.tokens, told);
+    told.n_tokens += delta.n_tokens;
+    told.news = true;
+    return {};
   }
 
-  std::string end(const AnswerEnd& end) override {
-    FinishedAnswer& answer = answers_[end.index];
-    answer.end = end;
-    return event(indexed(object(answer, true), end.index));
+  std::string pause() override {
+    std::string out;
+    for (size_t i = 0; i < told_.size(); ++i) {
+      if (told_[i].news) out += event_of(static_cast<int32_t>(i), nullptr);
+    }
+    return out;
   }
 
+  std::string end(const AnswerEnd& end) override { return event_of(end.index, &end); }
   std::string finish(const Usage&) override { return kDone; }
   std::string failed(const ApiError& error) override { return event(openai_error(error)) + kDone; }
 
  private:
-  bool is_list() const { return context_.generation.batched || answers_.size() > 1; }
-
-  Json indexed(Json object, int32_t index) const {
-    if (is_list()) object["index"] = index;
-    return object;
-  }
+  bool is_list() const { return context_.generation.batched || told_.size() > 1; }
 
   std::string id(int32_t index) const {
     const auto prompt = static_cast<size_t>(index / context_.generation.n);
@@ -67,7 +80,7 @@ class GenerateFormat : public Format {
         return stop;
       }
       case AnswerEnd::Reason::kLength:
-        return {{"type", "length"}, {"length", end.stats.generated_tokens}};
+        return {{"type", "length"}, {"length", end.tokens}};
       default:
         return {{"type", "abort"}, {"message", end.error.empty() ? "cancelled" : end.error}};
     }
@@ -80,22 +93,20 @@ class GenerateFormat : public Format {
     return Json::array({value, id, text});
   }
 
-  void add_logprobs(const FinishedAnswer& answer, Json& meta) const {
-    Json tokens = Json::array(), tops = Json::array(), steps = Json::array();
-    for (const TokenPiece& piece : answer.tokens) {
-      tokens.push_back(triple(finite_logprob(piece.logprobs.token), piece.id, piece.bytes));
+  void add(const std::string& text, const std::vector<TokenPiece>& tokens, Told& told) const {
+    const std::string quoted = to_line(text);
+    told.text.append(quoted, 1, quoted.size() - 2);
+    for (const TokenPiece& piece : tokens) {
+      add_item(told.tokens, to_line(triple(finite_logprob(piece.logprobs.token), piece.id, piece.bytes)));
       Json list = Json::array();
       const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
       for (size_t i = 0; i < n; ++i) {
         list.push_back(
             triple(finite_logprob(piece.logprobs.top_values[i]), piece.logprobs.top_ids[i], piece.top_bytes[i]));
       }
-      tops.push_back(std::move(list));
-      if (piece.step >= 0) steps.push_back(piece.step);
+      add_item(told.tops, to_line(list));
+      if (piece.step >= 0) add_item(told.steps, std::to_string(piece.step));
     }
-    if (!steps.empty()) meta["output_token_steps"] = std::move(steps);
-    meta["output_token_logprobs"] = std::move(tokens);
-    if (context_.generation.sampling.top_logprobs > 0) meta["output_top_logprobs"] = std::move(tops);
   }
 
   static void add_speculation(const RequestStats& stats, Json& meta) {
@@ -106,28 +117,49 @@ class GenerateFormat : public Format {
     meta["spec_accept_length"] = stats.verify_steps > 0 ? stats.mean_length() : 0.0;
   }
 
-  Json object(const FinishedAnswer& answer, bool ended) const {
-    const int32_t index = answer.end.index;
-    const RequestStats& stats = answer.end.stats;
-    Json meta = {{"id", id(index)}, {"finish_reason", ended ? reason(answer.end) : Json()}};
-    if (ended) {
-      meta["prompt_tokens"] = stats.prompt_tokens;
-      meta["completion_tokens"] = stats.generated_tokens;
-      meta["cached_tokens"] = stats.cached_tokens;
-      meta["e2e_latency"] = static_cast<double>(stats.finished_ns - stats.submitted_ns) * 1e-9;
-      if (!tells_blocks(stats)) add_speculation(stats, meta);
-      meta["metrics"] = metrics(stats);
-    } else {
-      if (answers_.size() == 1) meta["prompt_tokens"] = prompt_usage_.prompt_tokens;
-      meta["completion_tokens"] = counts_[index];
+  /// meta_info without what grows; `end` is null before it.
+  Json figures(const Told& told, int32_t index, const AnswerEnd* end) const {
+    Json meta = {{"id", id(index)}, {"finish_reason", end != nullptr ? reason(*end) : Json()}};
+    if (end == nullptr) {
+      if (told_.size() == 1) meta["prompt_tokens"] = prompt_usage_.prompt_tokens;
+      meta["completion_tokens"] = told.n_tokens;
+      return meta;
     }
-    if (context_.generation.sampling.wants_logprobs()) add_logprobs(answer, meta);
-    return {{"text", answer.reasoning + answer.content}, {"meta_info", std::move(meta)}};
+    const RequestStats& stats = end->stats;
+    meta["prompt_tokens"] = stats.prompt_tokens;
+    meta["completion_tokens"] = end->tokens;
+    meta["cached_tokens"] = stats.cached_tokens;
+    meta["e2e_latency"] = static_cast<double>(stats.finished_ns - stats.submitted_ns) * 1e-9;
+    if (!tells_blocks(stats)) add_speculation(stats, meta);
+    meta["metrics"] = metrics(stats);
+    return meta;
+  }
+
+  /// The object of an answer, up to its closing bracket.
+  std::string object(const Told& told, int32_t index, const AnswerEnd* end) const {
+    std::string out = "{\"text\":\"" + told.text + "\",\"meta_info\":" + to_line(figures(told, index, end));
+    if (context_.generation.sampling.wants_logprobs()) {
+      out.pop_back();
+      const auto list = [&out](const char* name, const std::string& members) {
+        out.append(",\"").append(name).append("\":[").append(members).append("]");
+      };
+      if (!told.steps.empty()) list("output_token_steps", told.steps);
+      list("output_token_logprobs", told.tokens);
+      if (context_.generation.sampling.top_logprobs > 0) list("output_top_logprobs", told.tops);
+      out += '}';
+    }
+    return out;
+  }
+
+  std::string event_of(int32_t index, const AnswerEnd* end) {
+    Told& told = told_[index];
+    told.news = false;
+    const std::string name = is_list() ? ",\"index\":" + std::to_string(index) : "";
+    return "data: " + object(told, index, end) + name + "}\n\n";
   }
 
   FormatContext context_;
-  std::vector<FinishedAnswer> answers_;  // so far
-  std::vector<int32_t> counts_;
+  std::vector<Told> told_;  // one an answer
   Usage prompt_usage_;
 };
 

@@ -148,6 +148,11 @@ void Job::stop_answer(State& state) {
   context_.engine->cancel(state.id);
 }
 
+void Job::on_pause() {
+  if (generation_.stream) outbox_ += format_->pause();
+  flush();
+}
+
 void Job::flush() {
   if (!outbox_.empty() && !exchange_->send(std::exchange(outbox_, {}))) cancel();
 }

@@ -60,7 +60,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
 
   void on_tokens(int32_t answer, const TokenChunk& chunk) override;
   void on_end(int32_t answer, const EndEvent& end) override;
-  void on_pause() override { flush(); }
+  void on_pause() override;
 
  private:
   struct State {

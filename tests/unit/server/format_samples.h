@@ -158,6 +158,7 @@ inline Sample make_sample(Api api, std::mt19937& random) {
     const size_t i = random() % queues.size();
     if (at[i] < queues[i].size()) {
       sample.stream += format->delta(queues[i][at[i]++]);
+      if (random() % 3 == 0) sample.stream += format->pause();
     } else if (at[i]++ == queues[i].size()) {
       sample.stream += format->end(sample.answers[i].end);
       ++ended;

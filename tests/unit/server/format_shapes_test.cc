@@ -79,6 +79,48 @@ TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
             std::string::npos);
 }
 
+// Every event repeats the answer so far: one for each token would be quadratic work for what none but the newest tells.
+TEST(FormatShapes, GenerateWritesTheNewestEventOnly) {
+  FormatContext context = context_with_logprobs();
+  context.generation.n = 2;
+  const auto format = make_format(Api::kGenerate, context);
+  const auto delta = [&](int32_t index, const char* text) {
+    AnswerDelta out{.index = index, .content = text, .n_tokens = 1};
+    out.tokens.push_back({7, text, {}, {}});
+    EXPECT_EQ(format->delta(out), "");
+  };
+  delta(0, "a\"");
+  delta(1, "x");
+  delta(0, "\xC3\xA9");
+  const std::string first = format->pause();
+  const auto json = [](const std::string& stream, size_t from) {
+    return Json::parse(stream.substr(from + 6, stream.find("\n\n", from) - from - 6));
+  };
+  const size_t second = first.find("data: ", 1);
+  EXPECT_EQ(first.find("data: ", second + 1), std::string::npos);
+  EXPECT_EQ(json(first, 0)["text"], "a\"\xC3\xA9");
+  EXPECT_EQ(json(first, 0)["meta_info"]["completion_tokens"], 2);
+  EXPECT_EQ(json(first, 0)["meta_info"]["output_token_logprobs"].size(), 2U);
+  EXPECT_EQ(json(first, second)["index"], 1);
+  EXPECT_EQ(format->pause(), "");
+  delta(1, "y");
+  AnswerEnd end;
+  end.index = 1;
+  end.tokens = 2;
+  EXPECT_EQ(json(format->end(end), 0)["text"], "xy");
+  EXPECT_EQ(format->pause(), "");
+}
+
+TEST(FormatShapes, GenerateCountsWhatTheClientGot) {
+  FinishedAnswer answer;
+  answer.content = "up to the stop";
+  answer.end.stop_string = "STOP";
+  answer.end.tokens = 4;
+  answer.end.stats.generated_tokens = 9;  // what the engine made before it heard of the stop
+  const auto format = make_format(Api::kGenerate, context_with_logprobs());
+  EXPECT_EQ(Json::parse(format->body({answer}, {}))["meta_info"]["completion_tokens"], 4);
+}
+
 TEST(FormatShapes, FirstDeltaOfACallHasItsName) {
   const auto format = make_format(Api::kChat, context_with_logprobs());
   AnswerDelta delta;
