@@ -1,6 +1,7 @@
 #include "server/service/delivery.h"
 
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <utility>
 
@@ -47,6 +48,19 @@ class Sink final : public EventSink {
   Clock::time_point last_;  // when the answer's last tokens came
 };
 
+// A receiver that breaks must not end the others: they share this thread.
+template <class Task>
+void safely(EventReceiver& receiver, const Task& task) {
+  try {
+    try {
+      task();
+    } catch (const std::exception& error) {
+      receiver.on_failure(error.what());
+    }
+  } catch (const std::exception&) {  // nothing is left to do for it
+  }
+}
+
 }  // namespace
 
 Delivery::Delivery(std::function<void()> tick) : tick_(std::move(tick)) {}
@@ -89,6 +103,14 @@ void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Even
   ready_.notify_one();
 }
 
+void Delivery::hand_on(const Item& item) {
+  if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
+    item.receiver->on_tokens(item.answer, *chunk);
+  } else {
+    item.receiver->on_end(item.answer, std::get<EndEvent>(item.event));
+  }
+}
+
 void Delivery::run() {
   constexpr auto kTick = std::chrono::milliseconds(50);
   constexpr auto kUsualPace = std::chrono::milliseconds(2);
@@ -110,19 +132,18 @@ void Delivery::run() {
       all_quick = std::exchange(all_quick_, true);
     }
     if (!items.empty()) next_group = Clock::now() + (all_quick ? kQuickPace : kUsualPace);
-    for (const Item& item : items) {
-      if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
-        item.receiver->on_tokens(item.answer, *chunk);
-      } else {
-        item.receiver->on_end(item.answer, std::get<EndEvent>(item.event));
-      }
-    }
+    for (const Item& item : items) safely(*item.receiver, [&] { hand_on(item); });
     for (size_t i = 0; i < items.size(); ++i) {
-      if (i + 1 == items.size() || items[i].receiver != items[i + 1].receiver) items[i].receiver->on_pause();
+      EventReceiver& receiver = *items[i].receiver;
+      const bool last = i + 1 == items.size() || items[i].receiver != items[i + 1].receiver;
+      if (last) safely(receiver, [&] { receiver.on_pause(); });
     }
     items.clear();
     if (Clock::now() < next_tick) continue;
-    tick_();
+    try {
+      tick_();
+    } catch (const std::exception&) {  // out of memory: the next tick does what this one could not
+    }
     next_tick = Clock::now() + kTick;
   }
 }

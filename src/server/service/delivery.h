@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,8 @@ class EventReceiver {
   virtual void on_end(int32_t answer, const EndEvent& end) = 0;
   /// Nothing more comes for a while: what events made may be sent on, all at once.
   virtual void on_pause() {}
+  /// One of the above threw this, memory having run out for instance. Further events come all the same.
+  virtual void on_failure(const std::string& /*what*/) {}
 };
 
 /// A queue and its thread. What it holds is bounded by what the requests under way may generate.
@@ -54,6 +57,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     Event event;
   };
   void run();
+  static void hand_on(const Item& item);
 
   std::function<void()> tick_;
   std::mutex mutex_;

@@ -36,6 +36,18 @@ TokenChunk part_of(const TokenChunk& chunk, size_t from, size_t n) {
   return part;
 }
 
+// An answer for a log, calls included.
+std::string whole_text(const FinishedAnswer& answer) {
+  std::string out;
+  for (const AnswerDelta& part : parts_of(answer)) {
+    out += part.reasoning + part.content;
+    for (const ToolCallDelta& call : part.tool_calls) {
+      out += "<tool_call>{\"name\": " + to_line(call.name) + ", \"arguments\": " + call.arguments + "}</tool_call>";
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 const char* name_of(AnswerEnd::Reason reason) {
@@ -145,11 +157,24 @@ void Job::stop_answer(State& state) {
   if (state.stopping) return;
   state.stopping = true;
   const std::lock_guard lock(mutex_);
-  context_.engine->cancel(state.id);
+  if (state.id != 0) context_.engine->cancel(state.id);
+}
+
+void Job::on_failure(const std::string& what) {
+  set_broken(what.c_str());
+  cancel();
+}
+
+void Job::set_broken(const char* what) noexcept {
+  broken_ = true;
+  try {
+    failure_ = for_message(what);
+  } catch (const std::exception&) {  // then without saying why
+  }
 }
 
 void Job::on_pause() {
-  if (generation_.stream) outbox_ += format_->pause();
+  if (generation_.stream && !broken_) outbox_ += format_->pause();
   flush();
 }
 
@@ -158,6 +183,7 @@ void Job::flush() {
 }
 
 void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
+  if (broken_) return;
   State& state = states_[static_cast<size_t>(answer)];
   const int64_t now = now_ns();
   const auto n = static_cast<int64_t>(chunk.tokens.size());
@@ -217,9 +243,19 @@ AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
   return out;
 }
 
+// Whatever happens, the request ends once all its answers have.
 void Job::on_end(int32_t answer, const EndEvent& end) {
+  try {
+    conclude(answer, end);
+  } catch (const std::exception& error) {
+    set_broken(error.what());
+  }
+  if (++ended_ == static_cast<int32_t>(states_.size())) finish();
+}
+
+void Job::conclude(int32_t answer, const EndEvent& end) {
   State& state = states_[static_cast<size_t>(answer)];
-  emit(state, state.text.finish());
+  if (!broken_) emit(state, state.text.finish());
   state.finished.end = describe(state, end);
   const RequestStats& stats = end.stats;
   context_.metrics->answer_ended(stats, name_of(state.finished.end.reason));
@@ -233,50 +269,64 @@ void Job::on_end(int32_t answer, const EndEvent& end) {
       answer == 0 || plans_[static_cast<size_t>(answer)].prompt != plans_[static_cast<size_t>(answer) - 1].prompt;
   if (first_of_prompt) usage_.cached_tokens += stats.cached_tokens;
   add_stats(total_, stats);
-  if (generation_.stream) outbox_ += format_->end(state.finished.end);
-  if (++ended_ == static_cast<int32_t>(states_.size())) finish();
+  if (generation_.stream && !broken_) outbox_ += format_->end(state.finished.end);
 }
 
-void Job::finish() {
-  bool timed_out = false;
-  {
-    const std::lock_guard lock(mutex_);
-    timed_out = timed_out_;
+// Why the request fails, if it does.
+std::optional<ApiError> Job::trouble() {
+  if (broken_) return ApiError{500, "server_error", "the server failed on this request: " + failure_, "", "", 0};
+  for (const State& state : states_) {
+    if (state.finished.end.reason != AnswerEnd::Reason::kError) continue;
+    return ApiError{500, "server_error", state.finished.end.error, "", "", 0};
   }
-  const auto failed = std::find_if(states_.begin(), states_.end(), [](const State& state) {
-    return state.finished.end.reason == AnswerEnd::Reason::kError;
-  });
-  ApiError error;
-  if (timed_out) error = {504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
-  if (failed != states_.end()) error = {500, "server_error", failed->finished.end.error, "", "", 0};
-  const bool wrong = timed_out || failed != states_.end();
+  const std::lock_guard lock(mutex_);
+  if (!timed_out_) return std::nullopt;
+  return ApiError{504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+}
+
+void Job::respond(const std::optional<ApiError>& error) {
   if (generation_.stream) {
-    outbox_ += wrong ? format_->failed(error) : format_->finish(usage_);
+    outbox_ += error ? format_->failed(*error) : format_->finish(usage_);
     flush();
     exchange_->finish();
-  } else if (wrong) {
-    exchange_->respond(error_answer(api_, error));
+  } else if (error) {
+    exchange_->respond(error_answer(api_, *error));
   } else {
     std::vector<FinishedAnswer> answers;
     for (State& state : states_) answers.push_back(std::move(state.finished));
     exchange_->respond({200, "application/json", format_->body(answers, usage_), {}});
     for (size_t i = 0; i < answers.size(); ++i) states_[i].finished = std::move(answers[i]);
   }
-  context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));
-  context_.on_end(record(wrong ? error.status : 200));
 }
 
-RequestRecord Job::record(int status) const {
+void Job::finish() {
+  RequestRecord ended;
+  try {
+    const std::optional<ApiError> error = trouble();
+    respond(error);
+    ended = record(error);
+  } catch (const std::exception&) {  // the exchange, once let go, tells the client
+    ended.status = 500;
+  }
+  context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));
+  context_.on_end(ended);
+}
+
+RequestRecord Job::record(const std::optional<ApiError>& error) const {
   RequestRecord out;
   out.id = exchange_->request().id;
   out.api = name_of(api_);
   out.model = context_.model->name;
   out.peer = exchange_->request().peer;
-  out.status = status;
+  out.status = error ? error->status : 200;
   out.stream = generation_.stream;
   out.answers = static_cast<int32_t>(states_.size());
-  out.finish = name_of(states_.front().finished.end.reason);
-  out.error = states_.front().finished.end.error;
+  // Of several answers the first that went wrong.
+  const auto failed = std::find_if(states_.begin(), states_.end(), [](const State& state) {
+    return state.finished.end.reason == AnswerEnd::Reason::kError;
+  });
+  out.finish = name_of((failed != states_.end() ? *failed : states_.front()).finished.end.reason);
+  if (error) out.error = error->message;
   out.usage = usage_;
   out.drafted = total_.drafted;
   out.accepted = total_.accepted;
@@ -286,7 +336,7 @@ RequestRecord Job::record(int status) const {
   out.total_s = seconds(now_ns() - arrived_ns_);
   if (context_.keep_texts) {
     out.prompts = described_.prompt_texts;
-    for (const State& state : states_) out.texts.push_back(state.finished.reasoning + state.finished.content);
+    for (const State& state : states_) out.texts.push_back(whole_text(state.finished));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void on_tokens(int32_t answer, const TokenChunk& chunk) override;
   void on_end(int32_t answer, const EndEvent& end) override;
   void on_pause() override;
+  void on_failure(const std::string& what) override;
 
  private:
   struct State {
@@ -75,9 +77,13 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void emit(State& state, const std::vector<AnswerDelta>& deltas);
   void stop_answer(State& state);
   AnswerEnd describe(const State& state, const EndEvent& end) const;
+  void conclude(int32_t answer, const EndEvent& end);
+  void set_broken(const char* what) noexcept;
+  std::optional<ApiError> trouble();
   void finish();
+  void respond(const std::optional<ApiError>& error);
   void flush();
-  RequestRecord record(int status) const;
+  RequestRecord record(const std::optional<ApiError>& error) const;
 
   const Context context_;
   const std::shared_ptr<Exchange> exchange_;
@@ -98,6 +104,8 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   Usage usage_;
   RequestStats total_;
   int32_t ended_ = 0;
+  bool broken_ = false;  // something threw: the client gets an error in the place of what is left
+  std::string failure_;  // what
   int64_t queue_ns_ = 0, first_token_ns_ = 0;
 };
 

@@ -303,7 +303,10 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
 }
 
 void Service::ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record) {
-  if (options_.on_record) options_.on_record(record);
+  try {
+    if (options_.on_record) options_.on_record(record);
+  } catch (const std::exception&) {  // a line of a log is lost; what follows must not be
+  }
   const std::lock_guard lock(mutex_);
   jobs_.erase(job);
   answers_ -= answers;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
+#include <new>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -76,6 +79,33 @@ TEST_F(DeliveryTest, KeepsAnswersApart) {
   EXPECT_EQ(recorder_->await_end().size(), 2);
   ASSERT_EQ(other->await_end().size(), 2);
   EXPECT_EQ(other->await_end()[1].tokens, std::vector<int32_t>{3});
+}
+
+class Breaking final : public EventReceiver {
+ public:
+  void on_tokens(int32_t, const TokenChunk&) override { throw std::runtime_error("tokens"); }
+  void on_end(int32_t, const EndEvent&) override { throw std::bad_alloc(); }
+  void on_pause() override { throw std::runtime_error("pause"); }
+  void on_failure(const std::string& what) override {
+    failures.push_back(what);
+    if (what == "pause") throw std::runtime_error("again");
+  }
+  std::vector<std::string> failures;
+};
+
+TEST_F(DeliveryTest, AReceiverThatBreaksLeavesTheOthersAlone) {
+  const auto broken = std::make_shared<Breaking>();
+  const auto broken_sink = delivery_->sink(broken, 0);
+  put(*broken_sink, {1});
+  put(*sink_, {2});
+  broken_sink->on_end({});
+  sink_->on_end({});
+  delivery_->start();
+  EXPECT_EQ(recorder_->await_end().size(), 1U);
+  delivery_->stop();
+  ASSERT_GE(broken->failures.size(), 3U);
+  EXPECT_EQ(broken->failures[0], "tokens");
+  EXPECT_EQ(std::count(broken->failures.begin(), broken->failures.end(), std::bad_alloc().what()), 1);
 }
 
 TEST_F(DeliveryTest, LosesNothingAtAnyPace) {

@@ -1,0 +1,158 @@
+// A request from its events to its body and its record, without an engine.
+
+#include "server/service/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "server/http/exchange_core.h"
+
+namespace ashlar::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class JobTest : public ::testing::Test {
+ protected:
+  JobTest()
+      : tokenizer_(
+            Tokenizer::from_file(std::filesystem::path(ASHLAR_SOURCE_DIR) / "models/pebble-11m/tokenizer.json")) {
+    model_.name = "m";
+    model_.tokenizer = &tokenizer_;
+    format_.generation.prompts = {TextPrompt{"p"}};
+    format_.prompt_texts = {"p"};
+  }
+
+  std::shared_ptr<Job> begin(Api api) {
+    core_ = std::make_shared<ExchangeCore>(HttpRequest{}, size_t{1} << 20, [] {});
+    auto exchange = std::make_shared<Exchange>(core_);
+    if (format_.generation.stream) exchange->begin_stream(200, "text/event-stream");
+    const Job::Context context{nullptr,   &model_, nullptr,
+                               &metrics_, true,    [this](const RequestRecord& record) {
+                                 record_ = record; }};
+    std::vector<AnswerPlan> plans(static_cast<size_t>(format_.generation.n));
+    return std::make_shared<Job>(context, std::move(exchange), api, format_, std::move(plans), 0);
+  }
+
+  std::vector<int32_t> ids(const std::string& text) const { return tokenizer_.encode(text, {.parse_special = false}); }
+
+  /// The events of one answer, its tokens in chunks of 1 to `most`.
+  static void run(Job& job, int32_t answer, const std::vector<int32_t>& ids, size_t most, std::mt19937& random,
+                  const EndEvent& end) {
+    for (size_t at = 0; at < ids.size();) {
+      const size_t n = std::min(ids.size() - at, 1 + random() % most);
+      TokenChunk chunk;
+      chunk.tokens.assign(ids.begin() + static_cast<int64_t>(at), ids.begin() + static_cast<int64_t>(at + n));
+      job.on_tokens(answer, chunk);
+      if (random() % 2 == 0) job.on_pause();
+      at += n;
+    }
+    job.on_end(answer, end);
+    job.on_pause();
+  }
+
+  /// What the client has been sent since the last call, without its head.
+  std::string sent() {
+    const std::string bytes = core_->take(true).bytes;
+    const size_t body = bytes.find("\r\n\r\n");
+    return body == std::string::npos ? bytes : bytes.substr(body + 4);
+  }
+
+  Tokenizer tokenizer_;
+  ServedModel model_;
+  ServiceMetrics metrics_;
+  FormatContext format_;
+  std::shared_ptr<ExchangeCore> core_;
+  RequestRecord record_;
+};
+
+TEST_F(JobTest, TokensBehindAStopStringAreNobodys) {
+  std::mt19937 random(2);
+  format_.generation.stop = {"STOP"};
+  format_.generation.split_reasoning = false;
+  const std::vector<int32_t> tokens = ids("One, two STOP and three and four");
+  std::vector<Json> counts;
+  for (const size_t most : {1, 2, 3, 20}) {
+    const auto job = begin(Api::kGenerate);
+    RequestStats stats;
+    stats.generated_tokens = 70 + static_cast<int32_t>(most);  // until the engine heard of the stop
+    run(*job, 0, tokens, most, random, {FinishReason::kCancelled, "", stats});
+    const Json body = Json::parse(sent());
+    EXPECT_EQ(body["text"], "One, two ");
+    EXPECT_EQ(body["meta_info"]["finish_reason"]["type"], "stop");
+    EXPECT_EQ(body["meta_info"]["completion_tokens"], record_.usage.completion_tokens);
+    counts.push_back(body["meta_info"]["completion_tokens"]);
+  }
+  EXPECT_THAT(counts, ::testing::Each(counts.front()));
+  EXPECT_LT(counts.front().get<size_t>(), tokens.size());
+}
+
+TEST_F(JobTest, EventsOfAStreamCountAllTokens) {
+  std::mt19937 random(3);
+  format_.generation.stream = true;
+  format_.generation.stream_blocks = true;
+  const std::vector<int32_t> tokens = ids("<think>Hm: \U0001F30A.</think>\n\nYes, \u4f60\u597d.\n\n");
+  for (int round = 0; round < 20; ++round) {
+    const auto job = begin(Api::kChat);
+    run(*job, 0, tokens, 9, random, {FinishReason::kStop, "", {}});
+    const std::string stream = sent();
+    size_t sum = 0;
+    for (size_t at = stream.find("\"block\":"); at != std::string::npos; at = stream.find("\"block\":", at + 1)) {
+      sum += Json::parse(stream.substr(at + 8, stream.find('}', at) - at - 7))["tokens"].get<size_t>();
+    }
+    EXPECT_EQ(sum, tokens.size()) << stream;
+    EXPECT_EQ(record_.usage.completion_tokens, static_cast<int32_t>(tokens.size()));
+  }
+}
+
+TEST_F(JobTest, RecordsTellOfTheAnswerThatFailed) {
+  std::mt19937 random(4);
+  format_.generation.n = 3;
+  const auto job = begin(Api::kChat);
+  run(*job, 0, ids("good"), 3, random, {FinishReason::kStop, "", {}});
+  run(*job, 1, ids("bad"), 3, random, {FinishReason::kError, "no memory left", {}});
+  run(*job, 2, ids("good"), 3, random, {FinishReason::kStop, "", {}});
+  EXPECT_THAT(sent(), HasSubstr("no memory left"));
+  EXPECT_EQ(record_.status, 500);
+  EXPECT_EQ(record_.finish, "error");
+  EXPECT_EQ(record_.error, "no memory left");
+}
+
+TEST_F(JobTest, RecordsTellOfTimeouts) {
+  std::mt19937 random(5);
+  const auto job = begin(Api::kChat);
+  job->time_out();
+  run(*job, 0, ids("too"), 3, random, {FinishReason::kCancelled, "", {}});
+  EXPECT_EQ(record_.status, 504);
+  EXPECT_THAT(record_.error, HasSubstr("longer than this server allows"));
+}
+
+TEST_F(JobTest, RecordsHoldCalls) {
+  std::mt19937 random(6);
+  format_.generation.tool_choice = ToolChoice::kAuto;
+  const std::string text = R"(Look: <tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> Done.)";
+  const auto job = begin(Api::kChat);
+  run(*job, 0, ids(text), 3, random, {FinishReason::kStop, "", {}});
+  EXPECT_THAT(record_.texts, ElementsAre(R"(Look:<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>Done.)"));
+}
+
+TEST_F(JobTest, WhatBreaksEndsWithAnError) {
+  std::mt19937 random(7);
+  for (const bool stream : {false, true}) {
+    format_.generation.stream = stream;
+    const auto job = begin(Api::kChat);
+    job->on_failure("std::bad_alloc");
+    run(*job, 0, ids("lost"), 3, random, {FinishReason::kCancelled, "", {}});
+    const std::string told = sent();
+    EXPECT_THAT(told, HasSubstr("std::bad_alloc"));
+    EXPECT_THAT(told, ::testing::Not(HasSubstr("lost")));
+    EXPECT_EQ(record_.status, 500);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::server
