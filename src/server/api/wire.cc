@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "server/api/formats.h"
+#include "server/error_shape.h"
 #include "text/utf8.h"
 
 namespace ashlar::server {
@@ -23,29 +24,6 @@ Json one_token(const std::string& bytes, float logprob) {
 void add_each(std::vector<int32_t>& sum, const std::vector<int32_t>& values) {
   if (sum.size() < values.size()) sum.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
-}
-
-/// The name of an error in the messages API.
-const char* messages_type(int status) {
-  switch (status) {
-    case 400:
-      return "invalid_request_error";
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 404:
-      return "not_found_error";
-    case 413:
-      return "request_too_large";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-    case 529:
-      return "overloaded_error";
-    default:
-      return status < 500 ? "invalid_request_error" : "api_error";
-  }
 }
 
 }  // namespace
@@ -158,7 +136,7 @@ std::unique_ptr<Format> make_format(Api api, FormatContext context) {
 
 std::string error_body(Api api, const ApiError& error) {
   if (api != Api::kMessages) return to_line(openai_error(error));
-  return to_line({{"type", "error"}, {"error", {{"type", messages_type(error.status)}, {"message", error.message}}}});
+  return to_line(messages_error(error.status, error.message));
 }
 
 }  // namespace ashlar::server

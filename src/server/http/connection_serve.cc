@@ -16,8 +16,9 @@ namespace {
 
 constexpr auto kNever = Connection::Clock::time_point::max();
 
-HttpResponse timed_out(std::string_view part) {
-  return error_response(408, "timeout_error", "The " + std::string(part) + " of the request took too long to arrive.");
+HttpResponse timed_out(std::string_view path, std::string_view part) {
+  return error_response(path, 408, "timeout_error",
+                        "The " + std::string(part) + " of the request took too long to arrive.");
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
   }
   asio::co_spawn(socket_.get_executor(), pump(self), [self](std::exception_ptr) { self->input_ended(); });
   if (refuse_) {
-    HttpResponse response = error_response(503, "server_error", "Too many connections are open; try again later.");
+    HttpResponse response = error_response({}, 503, "server_error", "Too many connections are open; try again later.");
     response.headers.push_back({"Retry-After", "1"});
     co_await refuse(response, {});
   } else {
@@ -90,7 +91,7 @@ Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
       co_return false;
     }
     if (late) {
-      co_await refuse(timed_out("head"), {});
+      co_await refuse(timed_out({}, "head"), {});
       co_return false;
     }
     co_await wait_until(deadline);
@@ -112,8 +113,8 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       consume(parser.feed(input_));
       offered = input_.size();
       if (reserve_body(parser.body_bytes())) continue;
-      HttpResponse busy =
-          error_response(503, "server_error", "Too many large requests are being served; try again later.");
+      HttpResponse busy = error_response(parser.request().path, 503, "server_error",
+                                         "Too many large requests are being served; try again later.");
       busy.headers.push_back({"Retry-After", "1"});
       co_await refuse(busy, parser.request().header("X-Request-Id"));
       co_return false;
@@ -126,7 +127,7 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       co_return false;
     }
     if (Clock::now() >= deadline) {
-      co_await refuse(timed_out("body"), parser.request().header("X-Request-Id"));
+      co_await refuse(timed_out(parser.request().path, "body"), parser.request().header("X-Request-Id"));
       co_return false;
     }
     co_await wait_until(deadline);

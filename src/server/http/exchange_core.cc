@@ -99,7 +99,7 @@ bool ExchangeCore::gone() const {
 }
 
 void ExchangeCore::abandon() {
-  if (respond(error_response(500, "server_error", "The server failed to answer this request."))) return;
+  if (respond(error_response(request_.path, 500, "server_error", "The server failed to answer this request."))) return;
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   dropped.swap(on_gone_);

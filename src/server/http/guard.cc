@@ -42,8 +42,8 @@ bool header_names(std::string_view list) {
          });
 }
 
-HttpResponse refusal(int status, std::string_view code, std::string_view message) {
-  return error_response(status, status == 401 ? "authentication_error" : "permission_error", message, {}, code);
+HttpResponse refusal(std::string_view path, int status, std::string_view code, std::string_view message) {
+  return error_response(path, status, status == 401 ? "authentication_error" : "permission_error", message, {}, code);
 }
 
 HttpResponse preflight_answer(const HttpRequest& request) {
@@ -122,7 +122,7 @@ Verdict Guard::check(const HttpRequest& request) const {
 Verdict Guard::judge(const HttpRequest& request) const {
   Verdict verdict;
   if (!host_allowed(request.host)) {
-    verdict.answer = refusal(403, "host_not_allowed",
+    verdict.answer = refusal(request.path, 403, "host_not_allowed",
                              "This server does not go by the name in the Host header; use localhost or a name it is "
                              "configured to answer to.");
     return verdict;
@@ -131,7 +131,8 @@ Verdict Guard::judge(const HttpRequest& request) const {
   const Header* origin = find_header(request.headers, "Origin");
   const bool configured = origin && origin_allowed(origin->value);
   if (origin && !configured && !same_origin(origin->value, request.host)) {
-    verdict.answer = refusal(403, "origin_not_allowed", "Pages of this origin are not allowed to use this server.");
+    verdict.answer =
+        refusal(request.path, 403, "origin_not_allowed", "Pages of this origin are not allowed to use this server.");
     return verdict;
   }
   if (configured) {
@@ -145,7 +146,7 @@ Verdict Guard::judge(const HttpRequest& request) const {
   const auto& open = options_.open_paths;
   const bool is_open = std::find(open.begin(), open.end(), request.path) != open.end();
   if (keys_.empty() || is_open || has_key(request)) return verdict;
-  verdict.answer = refusal(401, "invalid_api_key",
+  verdict.answer = refusal(request.path, 401, "invalid_api_key",
                            "A valid API key is needed, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\".");
   verdict.headers.push_back({"WWW-Authenticate", "Bearer"});
   return verdict;

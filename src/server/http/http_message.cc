@@ -5,6 +5,7 @@
 #include <random>
 
 #include "io/json.h"
+#include "server/error_shape.h"
 #include "server/http/target.h"
 
 namespace ashlar::server {
@@ -47,11 +48,12 @@ std::optional<std::string> HttpRequest::query_value(std::string_view key) const 
   return std::nullopt;
 }
 
-HttpResponse error_response(int status, std::string_view type, std::string_view message, std::string_view param,
-                            std::string_view code) {
+HttpResponse error_response(std::string_view path, int status, std::string_view type, std::string_view message,
+                            std::string_view param, std::string_view code) {
   const auto text_or_null = [](std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); };
-  const Json body = {
+  Json body = {
       {"error", {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}}}};
+  if (speaks_messages(path)) body = messages_error(status, message);
   HttpResponse response;
   response.status = status;
   // A message may quote what a client sent, which need not be UTF-8.

@@ -51,9 +51,10 @@ struct HttpResponse {
   Headers headers;
 };
 
-/// A refusal in OpenAI's shape: {"error": {"message", "type", "param", "code"}}; empty `param` and `code` become null.
-HttpResponse error_response(int status, std::string_view type, std::string_view message, std::string_view param = {},
-                            std::string_view code = {});
+/// A refusal of a request for `path`. In OpenAI's shape, {"error": {"message", "type", "param", "code"}}, where empty
+/// `param` and `code` become null; below /v1/messages in Anthropic's, {"type": "error", "error": {"type", "message"}}.
+HttpResponse error_response(std::string_view path, int status, std::string_view type, std::string_view message,
+                            std::string_view param = {}, std::string_view code = {});
 
 /// "Not Found" for 404; a general phrase of the class for the rare ones.
 std::string_view reason_phrase(int status);

@@ -90,8 +90,9 @@ struct RequestParser::Impl {
 
   void fail(int status, std::string_view message) {
     state = State::kFailed;
-    failure = error_response(status, "invalid_request_error", message);
+    failure = error_response(path(), status, "invalid_request_error", message);
   }
+  std::string path() const;
   void fail(const error_code& error);
   size_t feed_head(std::string_view bytes);
   size_t feed_body(std::string_view bytes);
@@ -108,6 +109,13 @@ struct RequestParser::Impl {
   HttpRequest request;
   HttpResponse failure;
 };
+
+// As far as it is known: a refusal may come before all of the head was looked at.
+std::string RequestParser::Impl::path() const {
+  if (!request.path.empty()) return request.path;
+  const Result<Target> target = parse_target(std::string(parser.get().method_string()), parser.get().target());
+  return target ? target.value().path : "";
+}
 
 void RequestParser::Impl::fail(const error_code& error) {
   if (error == http::error::body_limit) {

@@ -109,10 +109,10 @@ void Router::handle(const std::shared_ptr<Exchange>& exchange) const {
     response.status = 204;
     response.content_type = "";
   } else if (found.allowed.empty()) {
-    response = error_response(404, "invalid_request_error", "There is no " + for_message(request.path) + " here.", {},
-                              "not_found");
+    response = error_response(request.path, 404, "invalid_request_error",
+                              "There is no " + for_message(request.path) + " here.", {}, "not_found");
   } else {
-    response = error_response(405, "invalid_request_error",
+    response = error_response(request.path, 405, "invalid_request_error",
                               for_message(request.path) + " does not take " + for_message(request.method) +
                                   "; it takes " + join(found.allowed) + ".",
                               {}, "method_not_allowed");

@@ -14,24 +14,21 @@ HttpResponse json(const Json& value, int status = 200) {
   return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", {}};
 }
 
-HttpResponse refusal(const ApiError& error) {
-  return error_response(error.status, error.type, error.message, error.param, error.code);
-}
+HttpResponse refusal(const ApiError& error) { return error_answer(Api::kChat, error); }
 
 Json model_entry(const ServedModel& model) {
   return {{"id", model.name},     {"object", "model"},  {"created", 0},
           {"owned_by", "ashlar"}, {"root", model.name}, {"max_model_len", model.max_positions}};
 }
 
-HttpResponse refusal_of_messages(const ApiError& error) { return error_answer(Api::kMessages, error); }
-
-// Routes about prompts: parse on a worker, answer with what `respond` makes of it, or with `refuse` of an error.
+// Routes about prompts: parse on a worker, answer with what `respond` makes of it, or an error in the shape of `api`.
 template <class T>
 void add_work(Router& router, Service& service, const char* path, Parsed<T> (*parse)(const Json&, const ApiLimits&),
-              HttpResponse (*respond)(Service&, const T&), HttpResponse (*refuse)(const ApiError&) = refusal) {
+              HttpResponse (*respond)(Service&, const T&), Api api = Api::kChat) {
   router.add("POST", path,
-             [&service, parse, respond, refuse](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-               service.work(exchange, [&service, exchange, parse, respond, refuse]() -> HttpResponse {
+             [&service, parse, respond, api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+               service.work(exchange, api, [&service, exchange, parse, respond, api]() -> HttpResponse {
+                 const auto refuse = [api](const ApiError& error) { return error_answer(api, error); };
                  const Parsed<Json> body = parse_body(exchange->request().body);
                  if (!body) return refuse(body.error());
                  const Parsed<T> parsed = parse(body.value(), service.limits());
@@ -48,7 +45,7 @@ void add_work(Router& router, Service& service, const char* path, Parsed<T> (*pa
 
 HttpResponse count_tokens(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, true, false);
-  if (!encoded) return refusal_of_messages(encoded.error());
+  if (!encoded) return error_answer(Api::kMessages, encoded.error());
   return json({{"input_tokens", encoded.value().ids.size()}});
 }
 
@@ -133,7 +130,7 @@ void add_routes(Router& router, RouteContext& context) {
   add_answers(router, service);
   add_models(router, service);
   add_work<PromptRequest>(router, service, "/v1/messages/count_tokens", parse_count_tokens, count_tokens,
-                          refusal_of_messages);
+                          Api::kMessages);
   add_work<PromptRequest>(router, service, "/tokenize", parse_tokenize, tokenize);
   add_work<DetokenizeRequest>(router, service, "/detokenize", parse_detokenize, detokenize);
   add_work<PromptRequest>(router, service, "/apply-template", parse_apply_template, apply_template);

@@ -116,16 +116,22 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
   refuse(exchange, api, full);
 }
 
-void Service::work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task) {
-  const auto safely = [exchange, task = std::move(task)] {
+void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task) {
+  const auto safely = [this, exchange, api, task = std::move(task)] {
     try {
       exchange->respond(task());
     } catch (const std::exception& error) {
-      exchange->respond(error_response(500, "server_error", for_message(error.what())));
+      refuse(exchange, api, {500, "server_error", for_message(error.what()), "", "", 0});
     }
   };
   const bool queued = workers_.post(safely, is_long(*exchange));
-  if (!queued) exchange->respond(error_response(429, "rate_limit_error", "too many requests wait; try again later"));
+  if (queued) return;
+  ApiError full;
+  {
+    const std::lock_guard lock(mutex_);
+    full = busy("too many requests wait to be read; try again later");
+  }
+  refuse(exchange, api, full);
 }
 
 Parsed<Generation> Service::parse(const HttpRequest& request, Api api) const {

@@ -39,8 +39,8 @@ class Service {
 
   /// Takes a request for answers; on an I/O thread, returns at once.
   void answer(std::shared_ptr<Exchange> exchange, Api api);
-  /// Runs something that takes a while and answers with what it returns.
-  void work(std::shared_ptr<Exchange> exchange, std::function<HttpResponse()> task);
+  /// Runs something that takes a while and answers with what it returns; errors in the shape of `api`.
+  void work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task);
 
   /// New requests are told 503 from here on.
   void begin_drain() { draining_ = true; }

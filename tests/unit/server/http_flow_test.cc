@@ -218,7 +218,7 @@ TEST(HttpFlow, CutsAStreamThatIsLetGo) {
 TEST(HttpFlow, LetsTheHeadBeJudgedBeforeTheBody) {
   HttpOptions options;
   options.check_head = [](const HttpRequest& head) -> std::optional<HttpResponse> {
-    if (head.path == "/closed") return error_response(401, "authentication_error", "No.");
+    if (head.path == "/closed") return error_response(head.path, 401, "authentication_error", "No.");
     return std::nullopt;
   };
   TestServer server(options);

@@ -26,6 +26,18 @@ std::string header(const Verdict& verdict, std::string_view name) {
   return found ? found->value : "";
 }
 
+TEST(HttpGuard, RefusalsHaveTheShapeOfTheApiThatWasAsked) {
+  GuardOptions options;
+  options.api_keys = {"first"};
+  const Guard guard(options);
+  const auto body = [&](const HttpRequest& asked) { return guard.check(asked).answer.value().body; };
+  EXPECT_EQ(body(request("/v1/messages")).rfind(R"({"type":"error","error":{"type":"authentication_error",)", 0), 0U);
+  EXPECT_EQ(body(request("/v1/messages/count_tokens", {}, "POST", "evil.example"))
+                .rfind(R"({"type":"error","error":{"type":"permission_error",)", 0),
+            0U);
+  EXPECT_EQ(body(request("/v1/chat/completions")).rfind(R"({"error":{"message":)", 0), 0U);
+}
+
 TEST(HttpGuard, AsksForAKeyEverywhereButOnTheOpenPaths) {
   GuardOptions options;
   options.api_keys = {"first", "second"};

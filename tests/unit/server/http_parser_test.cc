@@ -166,6 +166,22 @@ TEST(HttpParser, RefusalsQuoteNothingAndAreJson) {
   EXPECT_EQ(parser.failure().body.rfind("{\"error\":{\"message\":", 0), 0u);
 }
 
+TEST(HttpParser, RefusalsHaveTheShapeOfTheApiThatWasAsked) {
+  for (const std::string framing : {"Content-Length: 5001\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nffff\r\n"}) {
+    for (const std::string path : {"/v1/messages", "/v1/messages/count_tokens?beta=true", "/v1/chat/completions"}) {
+      RequestParser parser({2000, 5000});
+      std::string bytes = "POST " + path + " HTTP/1.1\r\n" + kHost + framing;
+      for (size_t taken = 1; taken > 0 && !bytes.empty(); bytes.erase(0, taken)) taken = parser.feed(bytes);
+      ASSERT_EQ(parser.state(), State::kFailed) << path << framing;
+      EXPECT_EQ(parser.failure().status, 413);
+      const bool messages = path.starts_with("/v1/messages");
+      const char* beginning =
+          messages ? R"({"type":"error","error":{"type":"request_too_large","message":)" : R"({"error":{"message":)";
+      EXPECT_EQ(parser.failure().body.rfind(beginning, 0), 0u) << parser.failure().body;
+    }
+  }
+}
+
 TEST(HttpTarget, Forms) {
   const auto path = [](std::string_view method, std::string_view target) {
     const Result<Target> result = parse_target(method, target);

@@ -67,6 +67,12 @@ TEST_F(HttpRouter, KnowsNoOtherPaths) {
   }
 }
 
+TEST_F(HttpRouter, ErrorsHaveTheShapeOfTheApiThatWasAsked) {
+  EXPECT_THAT(ask("GET", "/v1/messages/nothing"),
+              HasSubstr(R"({"type":"error","error":{"type":"not_found_error","message":)"));
+  EXPECT_THAT(ask("GET", "/v1/messages2"), HasSubstr(R"({"error":{"message":)"));
+}
+
 TEST_F(HttpRouter, NamesTheMethodsOfAPath) {
   const std::string answer = ask("PUT", "/v1/models/a");
   EXPECT_THAT(answer, HasSubstr("HTTP/1.1 405 "));
