@@ -29,7 +29,7 @@ server::SamplingDefaults read_defaults(const std::filesystem::path& folder) {
   return out;
 }
 
-server::ServedModel served_model(const Session& session, const ServeOptions& options) {
+server::ServedModel served_model(Session& session, const ServeOptions& options) {
   server::ServedModel out;
   out.name = options.name.empty() ? folder_name(session.choice().model) : options.name;
   out.aliases = options.aliases;
@@ -37,7 +37,7 @@ server::ServedModel served_model(const Session& session, const ServeOptions& opt
   out.chat_template = session.chat_template();
   out.stop_ids = session.config().stop_ids;
   out.defaults = read_defaults(session.choice().model);
-  out.max_positions = session.model().max_positions();
+  out.max_positions = session.engine().max_positions();  // of whole blocks, where the model fills such
   out.trie = std::make_shared<const grammar::TokenTrie>(session.tokenizer());
   return out;
 }

@@ -165,3 +165,17 @@ def test_the_other_apis(http):
     events = stream(http, "/v1/chat/completions", {**chat(ASK, **GREEDY), "stream_options": {"include_blocks": True}})
     marks = [event["block"] for event in events if event.get("block")]
     assert all({"tokens", "drafted", "step", "at"} == set(mark) and 0 <= mark["at"] < 8 for mark in marks)
+
+
+def test_a_context_that_is_cut_to_whole_blocks_is_the_one_told_of():
+    server = Server.start("--max-context", "100", model="pebble-11m-sdar")  # blocks of 8: the engine holds 96
+    try:
+        told = server.stats()["context"]
+        assert told == 96
+        for n, status in ((told - 1, 200), (told, 400), (told + 1, 400)):
+            answer = server.client.post("/v1/completions", json={"prompt": [7] * n, "max_tokens": 1}, timeout=60)
+            assert answer.status_code == status, (n, answer.text)
+            if status == 400:
+                assert answer.json()["error"]["code"] == "context_length_exceeded"
+    finally:
+        server.kill()
