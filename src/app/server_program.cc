@@ -110,10 +110,13 @@ struct ServerProgram::Impl {
       router.handle(exchange);
     });
     context.http = &*http;
+    http->listen();
     server::GuardOptions guard_options = options.guard;
     // The page asks for the key itself; its files hold no secret.
     for (const server::PageFile& file : server::page_files()) guard_options.open_paths.emplace_back(file.path);
-    guard_options.loopback = is_loopback(options.http.host);
+    guard_options.loopback = http->loopback();
+    // Who was told to listen by that name is asked by it.
+    if (guard_options.loopback) guard_options.host_names.push_back(host_in_urls());
     if (!guard_options.loopback && guard_options.api_keys.empty()) {
       log.write(LogLevel::kWarn, "no API key is set: everybody who reaches this address may use the server");
     }
@@ -121,8 +124,10 @@ struct ServerProgram::Impl {
     http->start();
   }
 
-  static bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+  std::string host_in_urls() const {
+    const std::string& host = options.http.host;
+    const bool v6 = host.find(':') != std::string::npos && !host.starts_with("[");
+    return v6 ? "[" + host + "]" : host;
   }
 
   ServeOptions options;
@@ -144,10 +149,8 @@ Log& ServerProgram::log() { return impl_->log; }
 std::string ServerProgram::trouble() const { return impl_->service->trouble(); }
 
 std::string ServerProgram::address() const {
-  const std::string& host = impl_->options.http.host;
-  const bool v6 = host.find(':') != std::string::npos && !host.starts_with("[");
-  return std::string(impl_->options.http.tls_cert_file.empty() ? "http://" : "https://") +
-         (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+  return std::string(impl_->options.http.tls_cert_file.empty() ? "http://" : "https://") + impl_->host_in_urls() + ":" +
+         std::to_string(port());
 }
 
 bool ServerProgram::drain(const std::function<bool()>& hurry) {
@@ -162,7 +165,15 @@ bool ServerProgram::drain(const std::function<bool()>& hurry) {
   }
   const bool clean = service.wait_idle(steady_clock::now());
   while (!service.wait_idle(steady_clock::now() + std::chrono::milliseconds(100))) service.cancel_all();
-  impl_->http->drain(steady_clock::now() + std::chrono::seconds(2));
+  // What was made is still on its way to clients that read slowly.
+  const auto least = steady_clock::now() + std::chrono::seconds(2);
+  const auto most = std::max(least, deadline);
+  const auto over = [&] {
+    const auto now = steady_clock::now();
+    return now >= most || (now >= least && hurry());
+  };
+  while (!impl_->http->drain(std::min(most, steady_clock::now() + std::chrono::milliseconds(100))) && !over()) {
+  }
   return clean;
 }
 

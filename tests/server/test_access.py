@@ -3,6 +3,7 @@
 import tempfile
 
 import anthropic
+import httpx
 import openai
 import pytest
 
@@ -67,6 +68,27 @@ def test_only_this_machines_names_are_answered_to(http, host, status):
     assert answer.status_code == status
     if status == 403:
         assert answer.json()["error"]["code"] == "host_not_allowed"
+
+
+@pytest.mark.parametrize("flag", ["127.0.0.2", "LOCALHOST"])
+def test_loopback_goes_by_the_address_not_by_its_spelling(flag):
+    server = Server.start("--host", flag)
+    try:
+        for host, status in ((flag, 200), ("localhost", 200), ("evil.example", 403)):
+            assert httpx.get(server.url + "/v1/models", headers={"Host": host}, verify=False).status_code == status
+    finally:
+        server.kill()
+
+
+def test_errors_have_the_shape_of_the_api(http, guarded):
+    asked = [httpx.post(guarded.url + "/v1/messages/count_tokens", json={}, verify=False), http.get("/v1/messages"),
+             http.post("/v1/messages/nothing"), http.get("/v1/messages", headers={"Host": "evil.example"}),
+             http.post("/v1/messages/count_tokens", json={}), http.post("/v1/messages", json={})]
+    assert [(answer.status_code, answer.json()["error"]["type"]) for answer in asked] == [
+        (401, "authentication_error"), (405, "invalid_request_error"), (404, "not_found_error"),
+        (403, "permission_error"), (400, "invalid_request_error"), (400, "invalid_request_error")]
+    assert all(answer.json()["type"] == "error" and set(answer.json()["error"]) == {"type", "message"} for answer in asked)
+    assert set(http.get("/v1/nothing").json()["error"]) == {"message", "type", "param", "code"}
 
 
 def test_pages_of_other_sites_may_not_ask(http):

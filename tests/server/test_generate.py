@@ -21,6 +21,27 @@ def test_ids_and_text_are_the_same_prompt(http):
     assert texts[0] == texts[1]
 
 
+def test_echo_repeats_a_prompt_of_ids(http):
+    text = "The sea is"
+    body = {"max_tokens": 5, "temperature": 0, "echo": True}
+    prompts = (text, http.post("/tokenize", json={"prompt": text}).json()["tokens"])
+    answers = [http.post("/v1/completions", json={**body, "prompt": prompt}).json()["choices"][0]["text"] for prompt in prompts]
+    assert answers[0] == answers[1] and answers[0].startswith(text)
+    told = stream(http, "/v1/completions", {**body, "prompt": prompts[1]})
+    assert "".join(choice["text"] for chunk in told for choice in chunk["choices"]) == answers[0]
+
+
+def test_a_stop_string_ends_the_count(http):
+    body = {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 60, "temperature": 0}}
+    whole = http.post("/generate", json=body).json()["text"]
+    stop = whole[len(whole) // 2:len(whole) // 2 + 3]
+    body["sampling_params"]["stop"] = stop
+    plain = http.post("/generate", json=body).json()
+    counts = {http.post("/generate", json={**body, "speculative": fast}).json()["meta_info"]["completion_tokens"] for fast in (True, False)}
+    counts.add(stream(http, "/generate", body)[-1]["meta_info"]["completion_tokens"])
+    assert plain["text"] == whole[:whole.index(stop)] and counts == {plain["meta_info"]["completion_tokens"]}
+
+
 def test_batch_answers_each_as_alone(http):
     prompts = ["The sea is", "Once upon a time", "import os"]
     batch = http.post("/generate", json={"text": prompts, "sampling_params": GREEDY}).json()

@@ -1,5 +1,7 @@
 """A server of one's own: its bounded queue, its time limit, its end."""
 
+import json
+import re
 import signal
 import socket
 import threading
@@ -112,6 +114,26 @@ def test_the_drains_time_is_bounded(start):
     assert server.wait(15) == 0 and time.monotonic() - began < 5
     reader.join(10)
     assert reader.error is None and reader.reason() == "length"
+
+
+def test_the_drain_waits_for_slow_readers(start):
+    server = start()
+    body = json.dumps({"prompt": "one two three four " * 100_000, "return_token_strs": True}).encode()
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        slow.settimeout(30)
+        slow.connect((server.host, server.port))
+        slow.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        answer = slow.recv(4096)
+        server.terminate()
+        time.sleep(3.5)
+        assert server.process.poll() is None
+        while piece := slow.recv(1 << 16):
+            answer += piece
+    head, _, text = answer.partition(b"\r\n\r\n")
+    assert len(text) == int(re.search(rb"Content-Length: (\d+)", head)[1])
+    assert len(json.loads(text)["tokens"]) > 300_000
+    assert server.wait(10) == 0
 
 
 def test_an_idle_server_ends_at_once(start):

@@ -148,7 +148,7 @@ HttpServer::~HttpServer() {
   for (std::thread& thread : impl_->threads) thread.join();
 }
 
-void HttpServer::start() {
+void HttpServer::listen() {
   Impl& impl = *impl_;
   const HttpOptions& options = impl.shared.options();
   if (!options.tls_cert_file.empty() || !options.tls_key_file.empty()) {
@@ -156,15 +156,24 @@ void HttpServer::start() {
     set_up_tls(impl.tls->native_handle(), options.tls_cert_file, options.tls_key_file);
   }
   impl.listen();
+}
+
+void HttpServer::start() {
+  Impl& impl = *impl_;
+  if (!impl.acceptor.is_open()) listen();
   impl.work.emplace(impl.context.get_executor());
   asio::co_spawn(impl.acceptor.get_executor(), impl.accept_loop(), asio::detached);
-  for (int i = 0; i < std::max(1, options.io_threads); ++i) {
+  for (int i = 0; i < std::max(1, impl.shared.options().io_threads); ++i) {
     impl.threads.emplace_back([&impl] { impl.run_thread(); });
   }
 }
 
 uint16_t HttpServer::port() const { return impl_->local.port(); }
-bool HttpServer::loopback() const { return impl_->local.address().is_loopback(); }
+bool HttpServer::loopback() const {
+  const asio::ip::address address = impl_->local.address();
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.is_loopback();
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+}
 HttpCounters HttpServer::counters() const { return impl_->shared.counters(); }
 
 void HttpServer::stop_accepting() {

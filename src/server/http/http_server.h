@@ -59,9 +59,12 @@ class HttpServer {
   /// Cuts what is still open, which makes its clients gone, and joins the I/O threads. Not on an I/O thread.
   ~HttpServer();
 
-  /// Binds and serves. Throws Error("http") if the host, the port or the certificate cannot be used.
+  /// Takes the port: clients that connect wait. Throws Error("http") if the host, the port or the certificate cannot be
+  /// used.
+  void listen();
+  /// Serves; listens first if it does not yet.
   void start();
-  /// Where it listens, after start().
+  /// Where it listens, after listen().
   uint16_t port() const;
   bool loopback() const;  ///< only this machine can reach it
 

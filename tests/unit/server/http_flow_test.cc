@@ -258,6 +258,50 @@ std::string error_of(HttpOptions options) {
   return "no error";
 }
 
+// Whoever decides who may ask needs to know this before anybody does.
+TEST(HttpFlow, KnowsWhereItListensBeforeItServes) {
+  const auto loopback = [](const char* host) {
+    HttpOptions options;
+    options.host = host;
+    HttpServer server(options, [](const std::shared_ptr<Exchange>&) {});
+    server.listen();
+    EXPECT_NE(server.port(), 0);
+    return server.loopback();
+  };
+  EXPECT_TRUE(loopback("127.0.0.1"));
+  EXPECT_TRUE(loopback("127.8.9.10"));
+  EXPECT_TRUE(loopback("localhost"));
+  EXPECT_FALSE(loopback("0.0.0.0"));
+
+  std::atomic<int> asked{0};
+  HttpServer server({}, [&asked](const std::shared_ptr<Exchange>& exchange) {
+    ++asked;
+    exchange->respond({});
+  });
+  server.listen();
+  TestClient client(server.port());
+  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(asked, 0);
+  server.start();
+  EXPECT_EQ(client.read().status, 200);
+}
+
+// A server that is ending asks now and then whether it should wait longer.
+TEST(HttpFlow, DrainsUntilASlowReaderHasAll) {
+  TestServer server;
+  TestClient client(server.port());
+  client.send("GET /open HTTP/1.1\r\nHost: x\r\n\r\n");
+  const auto exchange = server.kept();
+  ASSERT_NE(exchange, nullptr);
+  const std::string much(size_t{32} << 20, 'x');
+  EXPECT_TRUE(exchange->send(much));
+  exchange->finish();
+  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::milliseconds(20); };
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(server->drain(soon()));
+  EXPECT_EQ(client.read().body.size(), much.size());
+  EXPECT_TRUE(server->drain(std::chrono::steady_clock::now() + std::chrono::seconds(10)));
+}
+
 TEST(HttpFlow, SaysWhyItCannotListen) {
   TestServer first;
   HttpOptions taken;
