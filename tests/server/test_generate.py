@@ -42,6 +42,15 @@ def test_a_stop_string_ends_the_count(http):
     assert plain["text"] == whole[:whole.index(stop)] and counts == {plain["meta_info"]["completion_tokens"]}
 
 
+def test_what_sglangs_own_client_sends(http):
+    assert http.get("/get_model_info").json()["is_generation"] is True
+    params = {"skip_special_tokens": True, "spaces_between_special_tokens": True, "max_new_tokens": 4, "min_new_tokens": 0, "n": 1,
+              "stop": [], "stop_token_ids": [], "stop_regex": [], "temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0,
+              "frequency_penalty": 0.0, "presence_penalty": 0.0, "ignore_eos": False, "regex": None, "json_schema": None}
+    answer = http.post("/generate", json={"text": "The sea is", "sampling_params": params})
+    assert answer.status_code == 200, answer.text
+
+
 def test_batch_answers_each_as_alone(http):
     prompts = ["The sea is", "Once upon a time", "import os"]
     batch = http.post("/generate", json={"text": prompts, "sampling_params": GREEDY}).json()

@@ -113,6 +113,11 @@ void add_models(Router& router, Service& service) {
   router.add("GET", "/v1/models", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     exchange->respond(json({{"object", "list"}, {"data", Json::array({model_entry(service.model())})}}));
   });
+  // What SGLang's client asks first.
+  router.add("GET", "/get_model_info", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    const std::string& name = service.model().name;
+    exchange->respond(json({{"model_path", name}, {"tokenizer_path", name}, {"is_generation", true}}));
+  });
   router.add("GET", "/v1/models/{id...}",
              [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
                const std::string& id = parameters["id"];
