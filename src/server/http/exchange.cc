@@ -16,6 +16,7 @@ bool Exchange::begin_stream(int status, std::string content_type, Headers header
   return core_->begin_stream(status, std::move(content_type), std::move(headers));
 }
 bool Exchange::send(std::string chunk) { return core_->send(std::move(chunk)); }
+size_t Exchange::backlog() const { return core_->backlog(); }
 void Exchange::finish() { core_->finish(); }
 void Exchange::on_gone(std::function<void()> callback) { core_->on_gone(std::move(callback)); }
 bool Exchange::gone() const { return core_->gone(); }

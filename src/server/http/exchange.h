@@ -40,6 +40,9 @@ class Exchange {
   /// gone), or if no stream is open.
   bool send(std::string chunk);
 
+  /// Bytes of a stream that the client has not taken yet.
+  size_t backlog() const;
+
   /// Ends a stream. What is queued is still sent.
   void finish();
 

@@ -73,6 +73,11 @@ bool ExchangeCore::send(std::string chunk) {
   return true;
 }
 
+size_t ExchangeCore::backlog() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size() + in_flight_;
+}
+
 void ExchangeCore::finish() {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);

@@ -22,6 +22,7 @@ class ExchangeCore {
   bool respond(HttpResponse response);
   bool begin_stream(int status, std::string content_type, Headers headers);
   bool send(std::string chunk);
+  size_t backlog() const;
   void finish();
   void on_gone(std::function<void()> callback);
   bool gone() const;

@@ -173,8 +173,10 @@ void Job::set_broken(const char* what) noexcept {
   }
 }
 
+// Events that a later one makes needless wait for a client that has not read the ones before.
 void Job::on_pause() {
-  if (generation_.stream && !broken_) outbox_ += format_->pause();
+  constexpr size_t kEnough = size_t{256} << 10;
+  if (generation_.stream && !broken_ && exchange_->backlog() < kEnough) outbox_ += format_->pause();
   flush();
 }
 

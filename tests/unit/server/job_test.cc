@@ -109,6 +109,33 @@ TEST_F(JobTest, EventsOfAStreamCountAllTokens) {
   }
 }
 
+// All events of such a stream would be a hundred times what its client may leave unread.
+TEST_F(JobTest, EventsThatRepeatTheAnswerDoNotPileUp) {
+  format_.generation.stream = true;
+  format_.generation.split_reasoning = false;
+  format_.generation.sampling.top_logprobs = 0;
+  const auto job = begin(Api::kGenerate);
+  constexpr int kTokens = 4000;
+  TokenChunk chunk;
+  chunk.tokens = {ids("a").front()};
+  chunk.logprobs.resize(1);
+  size_t most = 0;
+  for (int i = 0; i < kTokens; ++i) {
+    job->on_tokens(0, chunk);
+    job->on_pause();
+    most = std::max(most, core_->backlog());
+  }
+  EXPECT_LT(most, size_t{600} << 10);
+  job->on_end(0, {FinishReason::kLength, "", {}});
+  const std::string stream = sent();
+  const size_t last = stream.rfind("data: {");
+  ASSERT_NE(last, std::string::npos);
+  const Json event = Json::parse(stream.substr(last + 6, stream.find("\n\n", last) - last - 6));
+  EXPECT_EQ(event["text"], std::string(kTokens, 'a'));
+  EXPECT_EQ(event["meta_info"]["output_token_logprobs"].size(), static_cast<size_t>(kTokens));
+  EXPECT_EQ(record_.status, 200);
+}
+
 TEST_F(JobTest, RecordsTellOfTheAnswerThatFailed) {
   std::mt19937 random(4);
   format_.generation.n = 3;
