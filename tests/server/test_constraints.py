@@ -102,3 +102,30 @@ def test_json_schema_of_generate_and_of_completions(http):
     jsonschema.validate(json.loads(generated["text"]), wanted)
     completed = http.post("/v1/completions", json={"prompt": "b?", "guided_json": wanted, "max_tokens": 64}).json()
     jsonschema.validate(json.loads(completed["choices"][0]["text"]), wanted)
+
+
+TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}}
+
+
+def test_a_shape_beside_tools_that_may_be_called(http):
+    form = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}
+    body = chat("Fill in the form.", tools=[TOOL], response_format=form, temperature=0, max_tokens=60)
+    for more in ({}, {"speculative": False}, {"parallel_tool_calls": False}):
+        message = http.post("/v1/chat/completions", json={**body, **more}).json()["choices"][0]["message"]
+        assert message.get("tool_calls") or set(json.loads(message["content"])) == {"a"}
+    # The bracket that only a call begins with.
+    bias = {str(i): 100 for i in http.post("/tokenize", json={"prompt": "<"}).json()["tokens"]}
+    told = http.post("/v1/chat/completions", json={**body, "logit_bias": bias, "max_tokens": 200}).json()["choices"][0]
+    assert told["message"]["tool_calls"][0]["function"]["name"] == "look_up"
+
+
+def test_a_call_that_was_cut_off_may_be_sent_back(http):
+    body = chat("Look up a word.", tools=[TOOL], tool_choice="required", temperature=0, max_tokens=40)
+    told = http.post("/v1/chat/completions", json=body).json()["choices"][0]
+    assert told["finish_reason"] == "length"
+    message = told["message"]
+    calls = message["tool_calls"]
+    with pytest.raises(ValueError):
+        json.loads(calls[0]["function"]["arguments"])
+    body["messages"] += [message, {"role": "tool", "tool_call_id": calls[0]["id"], "content": "?"}]
+    assert http.post("/v1/chat/completions", json=body).status_code == 200
