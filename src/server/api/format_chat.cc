@@ -43,8 +43,8 @@ class ChatFormat : public Format {
     if (!delta.reasoning.empty()) part("reasoning_content", delta.reasoning);
     if (!delta.content.empty()) part("content", delta.content);
     for (const ToolCallDelta& call : delta.tool_calls) part("tool_calls", Json::array({call_delta(call)}));
-    const bool told = context_.generation.stream_blocks ? delta.n_tokens == 0 : delta.tokens.empty();
-    if (out.empty() && !told) part("content", "");
+    const bool counts = context_.generation.stream_blocks ? delta.n_tokens > 0 : !delta.tokens.empty();
+    if (out.empty() && counts) part("content", "");
     return out;
   }
 
