@@ -10,6 +10,7 @@ namespace ashlar::grammar {
 namespace {
 
 constexpr Expr kUndefined = UINT32_MAX;
+constexpr int32_t kDeepest = 4000;  // expressions inside each other: what compile() has stack for
 
 [[noreturn]] void too_many(const char* what, int64_t limit) {
   throw Error("grammar", std::string("it needs more than ") + std::to_string(limit) + " " + what +
@@ -44,8 +45,15 @@ void Builder::check_nesting(int32_t depth, std::string_view what) const {
 
 Expr Builder::add(Node node) {
   step();
+  if (node.depth > kDeepest) too_many("expressions inside each other", kDeepest);
   exprs_.push_back(node);
   return static_cast<Expr>(exprs_.size() - 1);
+}
+
+int32_t Builder::depth_around(std::span<const Expr> parts) const {
+  int32_t deepest = 0;
+  for (const Expr part : parts) deepest = std::max(deepest, exprs_[part].depth);
+  return deepest + 1;
 }
 
 Expr Builder::add_list(Kind kind, const std::vector<Expr>& parts) {
@@ -53,7 +61,8 @@ Expr Builder::add_list(Kind kind, const std::vector<Expr>& parts) {
   steps_ += static_cast<int64_t>(parts.size());
   const auto first = static_cast<uint32_t>(children_.size());
   children_.insert(children_.end(), parts.begin(), parts.end());
-  return add({kind, first, static_cast<uint32_t>(parts.size())});
+  return add(
+      {.kind = kind, .first = first, .count = static_cast<uint32_t>(parts.size()), .depth = depth_around(parts)});
 }
 
 uint32_t Builder::class_of(const ByteSet& set) {
@@ -86,7 +95,11 @@ Expr Builder::repeat(Expr part, int64_t min, int64_t max) {
   if (max >= 0 && max < min) return never();
   const Kind kind = exprs_[part].kind;
   if (most > 1 && kind != Kind::kBytes && kind != Kind::kCall) part = rule({}, part);
-  return add({Kind::kRepeat, part, 0, static_cast<int32_t>(min), static_cast<int32_t>(max)});
+  return add({.kind = Kind::kRepeat,
+              .first = part,
+              .min = static_cast<int32_t>(min),
+              .max = static_cast<int32_t>(max),
+              .depth = depth_around({&part, 1})});
 }
 
 Expr Builder::strings(std::vector<std::string> texts) {

@@ -63,8 +63,10 @@ class Builder {
     uint32_t first = 0;  // class, start of the literal or of the children, the repeated part, the rule
     uint32_t count = 0;
     int32_t min = 0, max = 0;
+    int32_t depth = 1;  // expressions inside each other, this one included; those of a rule it calls are not
   };
   Expr add(Node node);
+  int32_t depth_around(std::span<const Expr> parts) const;
   Expr add_list(Kind kind, const std::vector<Expr>& parts);
   Expr shared_tree(std::span<const std::string> texts, size_t from);
   uint32_t class_of(const ByteSet& set);

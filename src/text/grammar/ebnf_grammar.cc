@@ -95,7 +95,7 @@ class EbnfParser {
 
   Expr quantified(int32_t depth) {
     Expr expr = atom(depth);
-    for (;;) {
+    for (int32_t quantifiers = 0;; ++quantifiers) {
       int64_t min = 1;
       int64_t max = 1;
       if (in_.take("*")) {
@@ -109,6 +109,7 @@ class EbnfParser {
       } else {
         return expr;
       }
+      builder_.check_nesting(depth + quantifiers, kWhat);
       expr = builder_.repeat(expr, min, max);
     }
   }

@@ -10,7 +10,8 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr size_t kMostDifferent = 10;  // values of items that differ: each set of those already used is a state
+constexpr int64_t kPlacesOfARule = 64;  // so that a long list of places nests no deeper
+constexpr size_t kMostDifferent = 10;   // values of items that differ: each set of those already used is a state
 
 }  // namespace
 
@@ -178,6 +179,7 @@ Expr SchemaCompiler::array_of(const std::vector<Expr>& prefix, Expr rest, int64_
     const Expr item = i == 0 ? prefix[i] : builder_.sequence({values_.comma(), prefix[i]});
     tail = builder_.sequence({item, tail});
     if (i > 0 && i >= min) tail = builder_.alternatives({tail, end});
+    if (i > 0 && i % kPlacesOfARule == 0) tail = builder_.rule({}, tail);
   }
   std::vector<Expr> ways = {tail};
   if (min == 0) ways.push_back(builder_.literal("]"));

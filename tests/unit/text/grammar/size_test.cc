@@ -1,0 +1,71 @@
+// Inputs that are large, deep or ambiguous: a grammar or an error, soon, with a stack of the usual size; never a text
+// lost without a word.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "text/grammar/builder.h"
+#include "text/grammar/state_graph.h"
+#include "text/utf8.h"
+#include "unit/text/grammar/support.h"
+
+namespace ashlar::grammar::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class Compile>
+std::string error_of(Compile compile) {
+  try {
+    compile();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+template <class Work>
+double seconds(Work work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST(GrammarSize, AChainOfQuantifiersIsRefused) {
+  for (const char* chain : {"?", "*", "+", "?*", "{0,1}"}) {
+    std::string text = "root ::= \"a\"";
+    while (text.size() < 60000) text += chain;
+    EXPECT_THAT(error_of([&] { compile_ebnf(text); }), HasSubstr("64 levels")) << chain;
+  }
+  EXPECT_TRUE(accepts(compile_ebnf("root ::= \"a\"?*+{0,2}"), "aaaaa"));
+}
+
+TEST(GrammarSize, ExpressionsNestOnlySoDeep) {
+  Builder builder;
+  Expr deep = builder.literal("a");
+  EXPECT_THAT(error_of([&] {
+                for (int32_t i = 0; i < 100000; ++i) deep = builder.sequence({deep, builder.empty()});
+              }),
+              HasSubstr("inside each other"));
+}
+
+TEST(GrammarSize, ALongListOfPlacesNestsNoDeeper) {
+  Json schema = {{"type", "array"}, {"prefixItems", Json::array()}};
+  for (int32_t i = 0; i < 15000; ++i) schema["prefixItems"].push_back(Json{{"type", "null"}});
+  const auto shared = over_tokens(compile_json_schema(schema));
+  EXPECT_TRUE(accepts(shared, "[]"));
+  EXPECT_TRUE(accepts(shared, "[null, null]"));
+  std::string all = "[null";
+  for (int32_t i = 1; i < 15000; ++i) all += ",null";
+  EXPECT_TRUE(accepts(shared, all + "]"));
+  EXPECT_FALSE(accepts(shared, all + ",null]"));
+}
+
+}  // namespace
+}  // namespace ashlar::grammar::testing
