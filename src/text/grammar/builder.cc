@@ -132,6 +132,7 @@ Expr Builder::shared_tree(std::span<const std::string> texts, size_t from) {
 }
 
 Expr Builder::chars(const CodePointSet& set) {
+  step(static_cast<int64_t>(set.ranges().size()));
   const bool ascii = set.empty() || set.ranges().back().second < 0x80;
   if (ascii) {
     ByteSet single;
@@ -141,22 +142,34 @@ Expr Builder::chars(const CodePointSet& set) {
   }
   const auto known = char_rules_.find(set);
   if (known != char_rules_.end()) return call(known->second);
-  ByteSet single;
-  std::vector<Expr> ways;
-  for (const ByteRanges& bytes_of : utf8_ranges(set)) {
-    if (bytes_of.n == 1) {
-      single |= byte_range(bytes_of.low[0], bytes_of.high[0]);
-      continue;
-    }
-    std::vector<Expr> parts;
-    for (int32_t i = 0; i < bytes_of.n; ++i) parts.push_back(bytes(byte_range(bytes_of.low[i], bytes_of.high[i])));
-    ways.push_back(sequence(std::move(parts)));
-  }
-  if (single.any()) ways.push_back(bytes(single));
   const Rule made = declare({});
-  define(made, alternatives(std::move(ways)));
+  define(made, utf8_tree(utf8_ranges(set), 0));
   char_rules_.emplace(set, made);
   return call(made);
+}
+
+// Sequences that agree before byte `at`, in order. What they share is read once, so that a set of many characters is no
+// more ambiguous than one of a few.
+Expr Builder::utf8_tree(std::span<const ByteRanges> sequences, int32_t at) {
+  ByteSet last;
+  std::vector<Expr> ways;
+  for (size_t i = 0; i < sequences.size();) {
+    const ByteRanges& first = sequences[i];
+    size_t end = i + 1;
+    if (first.n == at + 1) {
+      last |= byte_range(first.low[at], first.high[at]);
+    } else {
+      while (end < sequences.size() && sequences[end].n == first.n && sequences[end].low[at] == first.low[at] &&
+             sequences[end].high[at] == first.high[at]) {
+        ++end;
+      }
+      ways.push_back(sequence(
+          {bytes(byte_range(first.low[at], first.high[at])), utf8_tree(sequences.subspan(i, end - i), at + 1)}));
+    }
+    i = end;
+  }
+  if (last.any()) ways.push_back(bytes(last));
+  return alternatives(std::move(ways));
 }
 
 Rule Builder::declare(std::string name) {

@@ -69,6 +69,7 @@ class Builder {
   int32_t depth_around(std::span<const Expr> parts) const;
   Expr add_list(Kind kind, const std::vector<Expr>& parts);
   Expr shared_tree(std::span<const std::string> texts, size_t from);
+  Expr utf8_tree(std::span<const ByteRanges> sequences, int32_t at);
   uint32_t class_of(const ByteSet& set);
   uint32_t emit(Grammar::Kind kind, uint32_t a, uint32_t b);
   uint32_t compile(Expr expr, uint32_t next);

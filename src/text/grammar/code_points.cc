@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "text/utf8.h"
 
@@ -44,10 +45,7 @@ void split(uint32_t first, uint32_t last, std::vector<ByteRanges>& out) {
 
 CodePointSet::CodePointSet(std::initializer_list<Range> ranges) : ranges_(ranges) { normalise(); }
 
-void CodePointSet::add(uint32_t first, uint32_t last) {
-  ranges_.emplace_back(first, last);
-  normalise();
-}
+CodePointSet::CodePointSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) { normalise(); }
 
 void CodePointSet::add(const CodePointSet& other) {
   ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());

@@ -16,9 +16,9 @@ class CodePointSet {
 
   CodePointSet() = default;
   CodePointSet(std::initializer_list<Range> ranges);
+  explicit CodePointSet(std::vector<Range> ranges);
   static CodePointSet all() { return {{0, kMax}}; }
 
-  void add(uint32_t first, uint32_t last);
   void add(const CodePointSet& other);
   CodePointSet complement() const;
   CodePointSet without(const CodePointSet& other) const;

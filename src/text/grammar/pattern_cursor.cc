@@ -1,6 +1,8 @@
 #include "text/grammar/pattern_cursor.h"
 
 #include <cctype>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "io/json.h"
@@ -137,7 +139,7 @@ CodePointSet PatternCursor::escape(bool in_class) {
 
 CodePointSet PatternCursor::char_class() {
   const bool negated = take("^");
-  CodePointSet set;
+  std::vector<CodePointSet::Range> ranges;
   const auto member = [this] {
     if (take("\\")) return escape(true);
     const uint32_t c = code_point();
@@ -148,7 +150,7 @@ CodePointSet PatternCursor::char_class() {
     const CodePointSet first = member();
     const bool range = peek() == '-' && !next_is("-]");
     if (!range) {
-      set.add(first);
+      ranges.insert(ranges.end(), first.ranges().begin(), first.ranges().end());
       continue;
     }
     expect("-");
@@ -157,8 +159,9 @@ CodePointSet PatternCursor::char_class() {
     const uint32_t low = first.ranges()[0].first;
     const uint32_t high = last.ranges()[0].first;
     if (low > high) fail("a range in a class is the wrong way round");
-    set.add(low, high);
+    ranges.emplace_back(low, high);
   }
+  const CodePointSet set(std::move(ranges));
   if (set.empty()) fail("a class is empty; escape the ']' if it belongs to the class");
   return negated ? set.complement() : set;
 }

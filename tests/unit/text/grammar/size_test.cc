@@ -67,5 +67,11 @@ TEST(GrammarSize, ALongListOfPlacesNestsNoDeeper) {
   EXPECT_FALSE(accepts(shared, all + ",null]"));
 }
 
+TEST(GrammarSize, AClassOfManyCharactersIsReadSoon) {
+  std::string members;
+  for (uint32_t c = 0x3400; members.size() < 60000; c += 2) text::append_utf8(c, members);
+  EXPECT_LT(seconds([&] { EXPECT_TRUE(accepts(compile_regex("[" + members + "]{2}"), "一丂")); }), 2.0);
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
