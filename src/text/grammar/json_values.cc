@@ -10,7 +10,8 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr int32_t kIndent = 40;  // spaces; tabs a quarter of it
+constexpr int32_t kIndent = 40;       // spaces; tabs a quarter of it
+constexpr size_t kCharsOfARule = 64;  // of a name, so that a long one nests no deeper
 constexpr std::pair<char, char> kShortEscapes[] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                                    {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
 
@@ -111,32 +112,49 @@ Expr JsonValues::string_except(std::vector<std::string> names) {
   wide.erase(std::unique(wide.begin(), wide.end()), wide.end());
   const Expr any = builder_.repeat(char_of(CodePointSet::all()), 0, -1);
   if (wide.empty()) return builder_.sequence({builder_.literal("\""), any, builder_.literal("\"")});
-  return builder_.sequence({builder_.literal("\""), different_from(wide, 0, wide.size(), 0)});
+  Differing differing = {std::move(wide), any, {}};
+  const size_t count = differing.sorted.size();
+  return builder_.sequence({builder_.literal("\""), different_from(differing, 0, count, 0)});
 }
 
-// What may follow the first `at` characters, which names[from .. to) share, so that none of these names results.
-Expr JsonValues::different_from(const std::vector<std::u32string>& names, size_t from, size_t to, size_t at) {
-  const Expr quote = builder_.literal("\"");
+// What may follow the first `at` characters, which names[from .. to) share, so that none of these names results. Goes
+// deeper only where they part.
+Expr JsonValues::different_from(Differing& names, size_t from, size_t to, size_t at) {
+  const std::u32string& low = names.sorted[from];
+  const std::u32string& high = names.sorted[to - 1];
+  size_t same = at;
+  while (same < low.size() && same < high.size() && low[same] == high[same]) ++same;
   std::vector<Expr> ways;
-  CodePointSet expected;
-  bool is_name = false;
-  for (size_t i = from; i < to;) {
-    if (names[i].size() == at) {
-      is_name = true;
-      ++i;
-      continue;
-    }
-    const char32_t next = names[i][at];
+  std::vector<CodePointSet::Range> expected;
+  const bool is_name = low.size() == same;
+  for (size_t i = from + (is_name ? 1 : 0); i < to;) {
+    const char32_t next = names.sorted[i][same];
     size_t end = i + 1;
-    while (end < to && names[end][at] == next) ++end;
-    expected.add(next, next);
-    ways.push_back(builder_.sequence({char_of({{next, next}}), different_from(names, i, end, at + 1)}));
+    while (end < to && names.sorted[end][same] == next) ++end;
+    expected.emplace_back(next, next);
+    ways.push_back(builder_.sequence({char_of({{next, next}}), different_from(names, i, end, same + 1)}));
     i = end;
   }
-  if (!is_name) ways.push_back(quote);
-  const Expr any = builder_.repeat(char_of(CodePointSet::all()), 0, -1);
-  ways.push_back(builder_.sequence({char_of(expected.complement()), any, quote}));
-  return builder_.alternatives(std::move(ways));
+  if (!is_name) ways.push_back(builder_.literal("\""));
+  ways.push_back(other_than(names, CodePointSet(std::move(expected))));
+  Expr rest = builder_.alternatives(std::move(ways));
+  for (size_t i = same; i-- > at;) {
+    if (i % kCharsOfARule == 0) rest = builder_.rule({}, rest);
+    const CodePointSet next = {{low[i], low[i]}};
+    rest = builder_.alternatives(
+        {builder_.sequence({char_of(next), rest}), builder_.literal("\""), other_than(names, next)});
+  }
+  return rest;
+}
+
+// A character that is none of these, and whatever may follow.
+Expr JsonValues::other_than(Differing& names, const CodePointSet& expected) {
+  const auto known = names.others.find(expected);
+  if (known != names.others.end()) return builder_.call(known->second);
+  const Rule made = builder_.declare({});
+  builder_.define(made, builder_.sequence({char_of(expected.complement()), names.any, builder_.literal("\"")}));
+  names.others.emplace(expected, made);
+  return builder_.call(made);
 }
 
 Expr JsonValues::constant(const Json& value) {

@@ -3,6 +3,7 @@
 // '}', ']' at most one space, or a line break with an indent; after ':' at most one space. A model that likes white
 // space must get on with it.
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,7 +48,13 @@ class JsonValues {
   Expr make_object();
   Expr make_array();
   Expr make_value();
-  Expr different_from(const std::vector<std::u32string>& names, size_t from, size_t to, size_t at);
+  struct Differing {
+    std::vector<std::u32string> sorted;  // all different
+    Expr any;                            // any characters
+    std::map<CodePointSet, Rule> others;
+  };
+  Expr different_from(Differing& names, size_t from, size_t to, size_t at);
+  Expr other_than(Differing& names, const CodePointSet& expected);
 
   enum : int32_t { kSpace, kChar, kNumber, kObject, kArray, kValue, kThings };
   Builder& builder_;

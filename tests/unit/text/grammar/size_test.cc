@@ -67,6 +67,39 @@ TEST(GrammarSize, ALongListOfPlacesNestsNoDeeper) {
   EXPECT_FALSE(accepts(shared, all + ",null]"));
 }
 
+TEST(GrammarSize, ALongNameInAnOpenObject) {
+  const std::string name(30000, 'a');
+  const Json schema = {{"type", "object"},
+                       {"properties", {{name, {{"type", "null"}}}}},
+                       {"additionalProperties", {{"type", "integer"}}}};
+  const auto shared = over_tokens(compile_json_schema(schema));
+  EXPECT_TRUE(accepts(shared, "{\"" + name + "\": null}"));
+  EXPECT_FALSE(accepts(shared, "{\"" + name + "\": 1}"));
+  EXPECT_TRUE(accepts(shared, "{\"" + name + "a\": 1}"));
+  EXPECT_TRUE(accepts(shared, "{\"" + name.substr(1) + "\": 1}"));
+  EXPECT_TRUE(accepts(shared, "{\"" + name.substr(64) + "b\": 1}"));
+}
+
+// Against the list of names itself, some of which begin others.
+TEST(GrammarSize, OtherNamesAreAllButThese) {
+  std::mt19937_64 random(11);
+  const auto word = [&](size_t most) {
+    std::string text;
+    for (size_t n = random() % (most + 1); n > 0; --n) text += static_cast<char>('a' + random() % 2);
+    return text;
+  };
+  for (int32_t round = 0; round < 20; ++round) {
+    Json properties = Json::object();
+    for (int32_t i = 0; i < 6; ++i) properties[word(5)] = {{"type", "null"}};
+    const auto shared = over_tokens(compile_json_schema(
+        Json{{"type", "object"}, {"properties", properties}, {"additionalProperties", {{"type", "integer"}}}}));
+    for (int32_t i = 0; i < 60; ++i) {
+      const std::string name = word(6);
+      ASSERT_EQ(accepts(shared, "{\"" + name + "\": 1}"), !properties.contains(name)) << name << properties.dump();
+    }
+  }
+}
+
 TEST(GrammarSize, AClassOfManyCharactersIsReadSoon) {
   std::string members;
   for (uint32_t c = 0x3400; members.size() < 60000; c += 2) text::append_utf8(c, members);
