@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace ashlar {
 
@@ -25,6 +26,9 @@ class TokenConstraint {
     static_cast<void>(out);
     return 0;
   }
+  /// Why a mask that ended the sequence allowed nothing, where that is the constraint's own trouble; else empty. Asked
+  /// once the sequence has ended, on the engine's thread.
+  virtual std::string problem() const { return {}; }
 };
 
 }  // namespace ashlar

@@ -314,9 +314,12 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
   if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
   if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});
   if (span.end == SpanEnd::kError) {
+    const TokenConstraint* constraint = sequence.request.constraint.get();
+    const std::string problem = constraint != nullptr ? constraint->problem() : std::string();
     end(sequence, FinishReason::kError,
-        "no token of the vocabulary satisfies the request's constraint here, nor may the answer end; loosen the "
-        "constraint");
+        !problem.empty() ? problem
+                         : "no token of the vocabulary satisfies the request's constraint here, nor may the answer "
+                           "end; loosen the constraint");
   }
 }
 

@@ -2,6 +2,7 @@
 // A grammar over text as the limit on the tokens of one request.
 
 #include <memory>
+#include <string>
 
 #include "engine/request.h"
 #include "text/grammar/matcher.h"
@@ -18,6 +19,7 @@ class GrammarConstraint final : public TokenConstraint {
   bool mask(std::span<uint32_t> allowed) override;
   void advance(int32_t token) override;
   int32_t forced(std::span<int32_t> out) override;
+  std::string problem() const override { return matcher_.problem(); }
 
   /// Where the answer stands. Only while no engine works on the request.
   const grammar::GrammarMatcher& matcher() const { return matcher_; }

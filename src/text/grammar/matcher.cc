@@ -1,6 +1,7 @@
 #include "text/grammar/matcher.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@ namespace ashlar::grammar {
 namespace {
 
 constexpr size_t kMaxGraphBytes = size_t{32} << 20;
+constexpr uint64_t kMaxWork = uint64_t{1} << 32;  // configurations visited for one answer: about two minutes
 constexpr size_t kMaxWakeText = 256;
 constexpr size_t kLineBreaks = 2;  // that models write after their thinking
 
@@ -22,12 +24,7 @@ TokenGrammar::TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> tri
     : grammar_(std::move(grammar)),
       trie_(std::move(trie)),
       eos_ids_(std::move(eos_ids)),
-      graph_(std::make_shared<Graph>(grammar_)) {
-  if (graph_->states.start() == StateGraph::kDead) {
-    throw Error("grammar", "it can begin in more than " + std::to_string(StateGraph::kMaxConfigs) +
-                               " ways at once; share the beginnings of its alternatives");
-  }
-}
+      graph_(std::make_shared<Graph>(grammar_)) {}
 
 bool TokenGrammar::is_eos(int32_t token) const {
   return std::find(eos_ids_.begin(), eos_ids_.end(), token) != eos_ids_.end();
@@ -63,19 +60,44 @@ void GrammarMatcher::make_room() {
   state_ = full->states.carry_to(state_, fresh->states);
 }
 
+// Does something with the states. What it costs is charged to this answer, also what others profit from.
+template <class Ask>
+void GrammarMatcher::ask(Ask ask_states) {
+  try {
+    make_room();
+    const std::lock_guard lock(graph_->mutex);
+    StateGraph& states = graph_->states;
+    const uint64_t before = states.work();
+    ask_states(states);
+    work_ += states.work() - before;
+    if (work_ > kMaxWork) {
+      throw StateGraph::TooAmbiguous("grammar",
+                                     "following the answer takes too long, because it can be read in so many ways; let "
+                                     "the alternatives begin differently, or repeat less");
+    }
+  } catch (const StateGraph::TooAmbiguous& error) {
+    problem_ = "the grammar is too ambiguous behind " + std::to_string(bytes_read_) +
+               " bytes of the answer: " + std::string(error.message());
+  }
+}
+
 void GrammarMatcher::allowed(std::span<uint32_t> mask) {
-  if (asleep_) {
+  if (asleep_ && problem_.empty()) {
     std::fill(mask.begin(), mask.end(), ~0U);
     return;
   }
   std::fill(mask.begin(), mask.end(), 0U);
   bool can_stop = ended_;
   if (!ended_) {
-    if (!off_grammar_) {
-      make_room();
-      const std::lock_guard lock(graph_->mutex);
-      graph_->states.mask(state_, grammar_->trie(), mask);
-      can_stop = graph_->states.accepting(state_);
+    if (!off_grammar_ && problem_.empty()) {
+      ask([&](StateGraph& states) {
+        states.mask(state_, grammar_->trie(), mask);
+        can_stop = states.accepting(state_);
+      });
+    }
+    if (!problem_.empty()) {
+      std::fill(mask.begin(), mask.end(), 0U);
+      return;
     }
     allow_before(mask);
   }
@@ -101,6 +123,7 @@ void GrammarMatcher::allow_before(std::span<uint32_t> mask) const {
 }
 
 bool GrammarMatcher::accept(int32_t token) {
+  if (!problem_.empty()) return false;
   if (asleep_) return accept_asleep(token);
   if (grammar_->is_eos(token)) {
     if (!can_end()) return false;
@@ -136,6 +159,7 @@ bool GrammarMatcher::read(std::string_view bytes) {
 }
 
 bool GrammarMatcher::accept_bytes(std::string_view bytes) {
+  if (!problem_.empty()) return false;
   if (ended_) return bytes.empty();
   if (asleep_) return wake_.text.empty() || read(bytes);
   return may_open_ ? accept_first(bytes) : accept_awake(bytes);
@@ -164,12 +188,17 @@ bool GrammarMatcher::accept_first(std::string_view bytes) {
 }
 
 bool GrammarMatcher::accept_awake(std::string_view bytes) {
-  make_room();
-  const std::lock_guard lock(graph_->mutex);
+  bool accepted = false;
+  ask([&](StateGraph& states) { accepted = follow(states, bytes); });
+  if (accepted) bytes_read_ += bytes.size();
+  return accepted && problem_.empty();
+}
+
+bool GrammarMatcher::follow(StateGraph& states, std::string_view bytes) {
   StateGraph::State state = state_;
   size_t breaks = line_breaks_;
   for (const char c : bytes) {
-    const StateGraph::State next = graph_->states.step(state, static_cast<uint8_t>(c));
+    const StateGraph::State next = states.step(state, static_cast<uint8_t>(c));
     if (next != StateGraph::kDead) {
       state = next;
       breaks = 0;
@@ -185,6 +214,7 @@ bool GrammarMatcher::accept_awake(std::string_view bytes) {
 }
 
 bool GrammarMatcher::can_end() const {
+  if (!problem_.empty()) return false;
   if (asleep_ || ended_) return true;
   if (off_grammar_) return false;
   const std::lock_guard lock(graph_->mutex);
@@ -193,7 +223,7 @@ bool GrammarMatcher::can_end() const {
 
 bool GrammarMatcher::finished() const {
   if (ended_) return true;
-  if (asleep_ || may_open_ || line_breaks_ > 0) return false;
+  if (!problem_.empty() || asleep_ || may_open_ || line_breaks_ > 0) return false;
   const std::lock_guard lock(graph_->mutex);
   return graph_->states.accepting(state_) && graph_->states.next_bytes(state_).none();
 }
@@ -207,14 +237,18 @@ bool GrammarMatcher::dead() {
 
 std::string GrammarMatcher::forced(size_t limit) const {
   std::string bytes;
-  if (asleep_ || ended_ || may_open_ || line_breaks_ > 0) return bytes;
+  if (!problem_.empty() || asleep_ || ended_ || may_open_ || line_breaks_ > 0) return bytes;
   const std::lock_guard lock(graph_->mutex);
   StateGraph& states = graph_->states;
   for (StateGraph::State state = state_; bytes.size() < limit && !states.accepting(state);) {
     const ByteSet next = states.next_bytes(state);
     if (next.count() != 1) break;
     const auto byte = static_cast<uint8_t>(next._Find_first());
-    state = states.step(state, byte);
+    try {
+      state = states.step(state, byte);
+    } catch (const StateGraph::TooAmbiguous&) {  // the mask will say so
+      break;
+    }
     if (state == StateGraph::kDead) break;
     bytes += static_cast<char>(byte);
   }

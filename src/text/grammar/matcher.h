@@ -70,12 +70,18 @@ class GrammarMatcher {
   /// Nothing but the end is possible, or it has come.
   bool finished() const;
   /// Neither the end nor any token is possible: only if the vocabulary lacks single bytes that the grammar needs, or
-  /// the grammar is too ambiguous (StateGraph::kMaxConfigs).
+  /// there is a problem().
   bool dead();
   /// The bytes that must come next, at most `limit`.
   std::string forced(size_t limit) const;
+  /// Why the answer cannot go on although the grammar may allow it: it is too ambiguous to be followed. Then nothing is
+  /// allowed any more, so that no text is lost without a word. Empty: all is well.
+  const std::string& problem() const { return problem_; }
 
  private:
+  template <class Ask>
+  void ask(Ask ask_states);
+  bool follow(StateGraph& states, std::string_view bytes);
   void make_room();
   bool accept_asleep(int32_t token);
   bool accept_first(std::string_view bytes);
@@ -94,6 +100,9 @@ class GrammarMatcher {
   size_t line_breaks_ = 0;    // that may come before the grammar's first byte
   WakeAfter wake_;
   std::string tail_;  // of the text while asleep
+  size_t bytes_read_ = 0;
+  uint64_t work_ = 0;
+  std::string problem_;
 };
 
 }  // namespace ashlar::grammar

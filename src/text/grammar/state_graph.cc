@@ -25,8 +25,8 @@ StateGraph::StateGraph(const Grammar& grammar)
   frames_.push_back({Grammar::kReturnNode, 0, 0});
   ++stamp_;
   visit(grammar_.start(), 0);
-  bool accepting = false;
-  if (close(accepting)) start_ = intern(closed_, accepting);
+  const bool accepting = close();
+  start_ = intern(closed_, accepting);
 }
 
 uint32_t StateGraph::push(uint32_t node, uint32_t parent) {
@@ -75,9 +75,10 @@ bool StateGraph::expand(Config config, bool& accepting) {
   return visited_ <= kMarks / 2 && closed_.size() <= kMaxConfigs;
 }
 
-// From work_ to closed_: all configurations that wait for a byte. False if they are too many.
-bool StateGraph::close(bool& accepting) {
+// From work_ to closed_: all configurations that wait for a byte. Whether the text may end instead.
+bool StateGraph::close() {
   closed_.clear();
+  bool accepting = false;
   bool fits = true;
   while (!work_.empty() && fits) {
     const Config config = work_.back();
@@ -85,9 +86,20 @@ bool StateGraph::close(bool& accepting) {
     fits = expand(config, accepting);
   }
   work_.clear();
+  spent_ += visited_;
   visited_ = 0;
+  if (!fits) {
+    throw TooAmbiguous("grammar", "a text can be read in more than " + std::to_string(kMaxConfigs) +
+                                      " ways at once; let the alternatives begin differently, or share what they "
+                                      "begin with");
+  }
+  if (spent_ > may_spend_ || bytes_ > kMaxBytes) {
+    throw TooAmbiguous("grammar",
+                       "finding out what may come next takes too long, because a text can be read in so many ways; let "
+                       "the alternatives begin differently, or repeat less");
+  }
   std::sort(closed_.begin(), closed_.end());
-  return fits;
+  return accepting;
 }
 
 StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting) {
@@ -110,22 +122,23 @@ StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting
   return id;
 }
 
-StateGraph::State StateGraph::find_step(State state, int32_t group) {
-  const uint8_t byte = grammar_.group_byte(group);
+// To closed_: what waits for a byte after this one. Whether the text may end there.
+bool StateGraph::close_after(std::span<const Config> configs, uint8_t byte) {
   if (++stamp_ == 0) {
     std::fill(marks_.begin(), marks_.end(), Mark{});
     stamp_ = 1;
   }
-  for (const Config& config : states_[state].configs) {
+  for (const Config& config : configs) {
     const Grammar::Node& node = grammar_.node(config.node);
     if (grammar_.byte_class(node.a).test(byte)) visit(node.b, config.frame);
   }
-  bool accepting = false;
-  const bool fits = close(accepting);
-  const State found = fits ? intern(closed_, accepting) : kDead;
-  overflowed_ = overflowed_ || !fits;
-  next(state, group) = found;
-  return found;
+  spent_ += configs.size() / 8;
+  return close();
+}
+
+StateGraph::State StateGraph::find_step(State state, int32_t group) {
+  const bool accepting = close_after(states_[state].configs, grammar_.group_byte(group));
+  return next(state, group) = intern(closed_, accepting);
 }
 
 StateGraph::State StateGraph::step(State state, uint8_t byte) {
@@ -148,28 +161,43 @@ bool StateGraph::loops_on_plain(State state) {
   return true;
 }
 
+// As step, but where there is little room left nothing new is kept: a mask may meet as many states as the vocabulary
+// has beginnings of tokens, and each may be large.
+void StateGraph::step_to(const Place& from, uint8_t byte, Place& to) {
+  const bool kept = from.state != kUnknown;
+  const uint8_t group = grammar_.group(byte);
+  if (kept && next(from.state, group) != kUnknown) {
+    to.state = next(from.state, group);
+  } else if (kept && bytes_ < kRoomy) {
+    to.state = find_step(from.state, group);
+  } else {
+    const bool accepting = close_after(kept ? states_[from.state].configs : from.configs, byte);
+    to.state = closed_.empty() && !accepting ? kDead : kUnknown;
+    to.configs.assign(closed_.begin(), closed_.end());
+  }
+}
+
 void StateGraph::fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask) {
   const std::span<const TokenTrie::Node> nodes = trie.nodes();
   const std::span<const int32_t> tokens = trie.tokens();
-  path_.assign(trie.max_depth() + 1, kDead);
-  path_[0] = state;
+  path_.resize(trie.max_depth() + 1);
+  path_[0].state = state;
   const bool skips = loops_on_plain(state);
   if (skips) std::copy(trie.plain_tokens().begin(), trie.plain_tokens().end(), mask.begin());
   for (uint32_t i = 0; i < nodes.size();) {
     const TokenTrie::Node& node = nodes[i];
-    if (skips && node.all_plain && path_[node.depth - 1] == state) {
+    if (skips && node.all_plain && path_[node.depth - 1].state == state) {
       i = node.end;
       // What came before need not be plain. At the root it is nothing, and the tokens are there already.
       const size_t last = i < nodes.size() ? nodes[i].first_token : tokens.size();
       if (node.depth > 1) set_bits(mask, tokens.subspan(node.first_token, last - node.first_token));
       continue;
     }
-    const State next = step(path_[node.depth - 1], node.byte);
-    if (next == kDead) {
+    step_to(path_[node.depth - 1], node.byte, path_[node.depth]);
+    if (path_[node.depth].state == kDead) {
       i = node.end;
       continue;
     }
-    path_[node.depth] = next;
     set_bits(mask, tokens.subspan(node.first_token, node.n_tokens));
     ++i;
   }
@@ -180,7 +208,14 @@ void StateGraph::mask(State state, const TokenTrie& trie, std::span<uint32_t> ma
   if (states_[state].mask.empty()) {
     if (mask_bytes_ + words * sizeof(uint32_t) > kMaxMaskBytes) forget_masks();
     std::vector<uint32_t> found(words);
-    fill_mask(state, trie, found);
+    may_spend_ = spent_ + kMaxMaskWork;
+    try {
+      fill_mask(state, trie, found);
+    } catch (...) {
+      may_spend_ = UINT64_MAX;
+      throw;
+    }
+    may_spend_ = UINT64_MAX;
     states_[state].mask = std::move(found);
     mask_bytes_ += words * sizeof(uint32_t);
   }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/token_trie.h"
 
@@ -19,25 +20,34 @@ class StateGraph {
  public:
   using State = int32_t;
   static constexpr State kDead = -1;  ///< no text from here satisfies the grammar
-  /// Most (node, stack) pairs of a state and of what leads to it; a grammar so ambiguous loses those texts.
+  /// Most (node, stack) pairs of a state; of those that lead to one without a byte, twice as many.
   static constexpr size_t kMaxConfigs = 4096;
+  /// Most of them that finding one mask may visit: about a second.
+  static constexpr uint64_t kMaxMaskWork = uint64_t{1} << 25;
+  /// A text that is asked about can be read in so many ways that the limits above are exceeded. Nothing is known of it
+  /// then; what is known of others stays.
+  struct TooAmbiguous : Error {
+    using Error::Error;
+  };
 
+  /// Throws TooAmbiguous if the beginning is.
   explicit StateGraph(const Grammar& grammar);
 
   State start() const { return start_; }
-  /// The state after one more byte.
+  /// The state after one more byte. Throws TooAmbiguous.
   State step(State state, uint8_t byte);
   /// Whether the text so far is complete.
   bool accepting(State state) const { return states_[state].accepting; }
   /// Bytes that may follow.
   ByteSet next_bytes(State state) const;
-  /// Sets the bits of the trie's tokens that may follow, clears all others; those beyond the mask are left out.
+  /// Sets the bits of the trie's tokens that may follow, clears all others; those beyond the mask are left out. Throws
+  /// TooAmbiguous.
   void mask(State state, const TokenTrie& trie, std::span<uint32_t> mask);
 
   /// Places of the automaton that a text leading here may be in.
   size_t width(State state) const { return states_[state].configs.size(); }
-  /// Whether texts were lost to kMaxConfigs so far.
-  bool overflowed() const { return overflowed_; }
+  /// Configurations visited so far: what everything has cost.
+  uint64_t work() const { return spent_; }
 
   /// Memory in use, in bytes, roughly. Its owner starts afresh when it is too much.
   size_t bytes() const { return bytes_; }
@@ -61,14 +71,23 @@ class StateGraph {
   };
   static constexpr State kUnknown = -2;
   static constexpr size_t kMaxMaskBytes = size_t{16} << 20;
+  static constexpr size_t kRoomy = size_t{64} << 20;  // bytes(), below which a mask leaves behind the states it finds
+  static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   void visit(uint32_t node, uint32_t frame);
-  bool close(bool& accepting);
+  bool close();
   bool expand(Config config, bool& accepting);
   uint32_t push(uint32_t node, uint32_t parent);
   State intern(std::vector<Config> configs, bool accepting);
   State& next(State state, int32_t group) { return next_[static_cast<size_t>(state) * groups_ + group]; }
+  // Where one token's bytes lead while a mask is found: a state, or configurations that are not kept as one.
+  struct Place {
+    State state = kDead;
+    std::vector<Config> configs;  // if state is kUnknown
+  };
+  bool close_after(std::span<const Config> configs, uint8_t byte);
   State find_step(State state, int32_t group);
+  void step_to(const Place& from, uint8_t byte, Place& to);
   bool loops_on_plain(State state);
   void fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask);
   void forget_masks();
@@ -82,7 +101,8 @@ class StateGraph {
   std::vector<Frame> frames_;  // 0: the empty stack
   std::unordered_map<uint64_t, uint32_t> frame_ids_;
   State start_ = kDead;
-  bool overflowed_ = false;
+  uint64_t spent_ = 0;
+  uint64_t may_spend_ = UINT64_MAX;
   size_t bytes_ = 0;
   size_t mask_bytes_ = 0;
   uint64_t clock_ = 0;
@@ -96,7 +116,7 @@ class StateGraph {
   uint32_t stamp_ = 0;
   std::vector<Config> work_, closed_;
   size_t visited_ = 0;
-  std::vector<State> path_;
+  std::vector<Place> path_;
 };
 
 }  // namespace ashlar::grammar

@@ -37,7 +37,6 @@ TextSet TextSet::of(Builder& charge, const std::function<Expr(Builder&)>& make) 
   outside.set(0xFF);
   const Grammar grammar = builder.finish(builder.alternatives({wanted, builder.bytes(outside)}));
   StateGraph graph(grammar);
-  if (graph.start() == StateGraph::kDead) throw Error("grammar", "a pattern can begin in too many ways at once");
   std::vector<State> states(1);
   std::unordered_map<StateGraph::State, int32_t> ids = {{graph.start(), 0}};
   std::vector<StateGraph::State> order = {graph.start()};
@@ -56,7 +55,6 @@ TextSet TextSet::of(Builder& charge, const std::function<Expr(Builder&)>& make) 
       states[i].next[static_cast<size_t>(byte)] = at->second;
     }
   }
-  if (graph.overflowed()) throw Error("grammar", "a pattern is too ambiguous to be combined with other rules");
   return TextSet(std::move(states));
 }
 

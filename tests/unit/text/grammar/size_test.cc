@@ -106,5 +106,49 @@ TEST(GrammarSize, AClassOfManyCharactersIsReadSoon) {
   EXPECT_LT(seconds([&] { EXPECT_TRUE(accepts(compile_regex("[" + members + "]{2}"), "一丂")); }), 2.0);
 }
 
+// 1,500 characters that may each have begun one of 26 long tails: a state for each beginning of a token would take
+// hundreds of MiB.
+TEST(GrammarSize, AMaskOfWideStatesTakesLittleMemory) {
+  std::string pattern = "[ -~]*(?:";
+  for (char c = 'a'; c <= 'z'; ++c) pattern += (c == 'a' ? "" : "|") + std::string(1, c) + "[ -~]{3000}";
+  const Grammar grammar = compile_regex(pattern + ")");
+  StateGraph graph(grammar);
+  StateGraph::State state = graph.start();
+  for (int32_t i = 0; i < 1500; ++i) state = graph.step(state, static_cast<uint8_t>('a' + i % 26));
+  EXPECT_GT(graph.width(state), 1000U);
+  std::vector<uint32_t> mask((trie()->vocab() + 31) / 32);
+  graph.mask(state, *trie(), mask);
+  EXPECT_LT(graph.bytes(), size_t{96} << 20);
+  for (int32_t id = 0; id < trie()->vocab(); ++id) {
+    const std::string_view bytes = trie()->bytes_of(id);
+    const bool printable =
+        !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= ' ' && c <= '~'; });
+    ASSERT_EQ((mask[id / 32] >> (id % 32) & 1) != 0, printable) << id;
+  }
+}
+
+// Whatever cannot be followed ends the answer and says why; a text is never refused in silence.
+TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
+  GrammarMatcher matcher(over_tokens(compile_regex("[ab]*a[ab]{9000}")));
+  for (int32_t i = 0; i < 6000 && matcher.problem().empty(); ++i) {
+    const bool accepted = matcher.accept_bytes("a");
+    ASSERT_EQ(accepted, matcher.problem().empty());
+  }
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 4094 bytes"));
+  EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
+  EXPECT_FALSE(matcher.can_end());
+  EXPECT_FALSE(matcher.finished());
+  EXPECT_EQ(matcher.forced(8), "");
+  EXPECT_FALSE(matcher.accept(eos()));
+}
+
+TEST(GrammarSize, AmbiguityOfOneAnswerIsNoneOfAnothers) {
+  const auto shared = over_tokens(compile_regex("[ab]*a[ab]{9000}|c"));
+  GrammarMatcher first(shared);
+  first.accept_bytes(std::string(5000, 'a'));
+  EXPECT_FALSE(first.problem().empty());
+  EXPECT_TRUE(accepts(shared, "c"));
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
