@@ -76,6 +76,8 @@ std::string TokenDecoder::piece_of(std::string_view spelling) const {
   return piece;
 }
 
+int TokenDecoder::fallback_byte(std::string_view piece) const { return byte_fallback_ ? byte_of_token(piece) : -1; }
+
 TokenDecoder::State TokenDecoder::start() const {
   State state;
   state.left_to_strip = strip_start_;
@@ -92,13 +94,11 @@ void TokenDecoder::push(std::string_view piece, State& state, std::string& out) 
       out += piece;
       return;
     case Kind::kChain:
-      if (byte_fallback_) {
-        if (const int byte = byte_of_token(piece); byte >= 0) {
-          state.byte_run.push_back(static_cast<char>(byte));
-          return;
-        }
-        end_byte_run(state, out);
+      if (const int byte = fallback_byte(piece); byte >= 0) {
+        state.byte_run.push_back(static_cast<char>(byte));
+        return;
       }
+      end_byte_run(state, out);
       return emit(piece, state, out);
   }
 }

@@ -31,6 +31,8 @@ class TokenDecoder {
 
   /// What one token stands for, by its spelling in the file. ByteLevel: bytes, not always valid UTF-8.
   std::string piece_of(std::string_view spelling) const;
+  /// The byte that the token of `piece` (from piece_of) adds to the text, -1 if it adds the piece itself.
+  int fallback_byte(std::string_view piece) const;
 
   State start() const;
   /// Appends to `out` the text that is settled once the token of `piece` (from piece_of) has arrived.

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <array>
 #include <fstream>
 #include <system_error>
 
@@ -31,6 +32,16 @@ std::string read_file(const std::filesystem::path& path) {
     throw Error(kTag, path.string() + ": cannot be read");
   }
   return content;
+}
+
+// What the pieces of byte tokens point into.
+const std::array<char, 256>& every_byte() {
+  static const std::array<char, 256> bytes = [] {
+    std::array<char, 256> all{};
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i);
+    return all;
+  }();
+  return bytes;
 }
 
 }  // namespace
@@ -145,7 +156,10 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_to
 }
 
 std::string_view Tokenizer::piece_bytes(int32_t id) const {
-  return parts_->known(id) ? std::string_view(parts_->tokens[static_cast<size_t>(id)].piece) : std::string_view();
+  if (!parts_->known(id)) return {};
+  const Parts::Token& token = parts_->tokens[static_cast<size_t>(id)];
+  const int byte = parts_->decoder.fallback_byte(token.piece);
+  return byte < 0 ? std::string_view(token.piece) : std::string_view(&every_byte()[static_cast<size_t>(byte)], 1);
 }
 
 std::string_view Tokenizer::token_content(int32_t id) const {

@@ -40,8 +40,8 @@ class Tokenizer {
   /// Text of `ids`, valid UTF-8. Ids that the vocabulary lacks stand for nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
-  /// What a token adds to the text: for a byte-level vocabulary the bytes themselves, which need not be whole
-  /// characters. Empty for an unknown id. The view lives as long as the tokenizer.
+  /// What a token adds to the text: for a byte-level vocabulary, and for a token that stands for a byte, the bytes
+  /// themselves, which need not be whole characters. Empty for an unknown id. The view lives as long as the tokenizer.
   std::string_view piece_bytes(int32_t id) const;
 
   /// Id of the token with this spelling in the file, added tokens included.

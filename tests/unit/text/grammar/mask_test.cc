@@ -115,5 +115,41 @@ TEST(GrammarMask, AVocabularyWithoutTheBytesNeededIsDead) {
   EXPECT_TRUE(matcher.dead());
 }
 
+// <0x22> stands for a quote, not for six characters.
+TEST(GrammarMask, ByteTokensAreTheBytesThatTheyStandFor) {
+  const Tokenizer fallback =
+      Tokenizer::from_file(std::filesystem::path(ASHLAR_TEST_DATA) / "tokenizer" / "byte_fallback.json");
+  const auto bytes = std::make_shared<const TokenTrie>(fallback);
+  const auto id_of = [&](const char* content) { return *fallback.token_id(content); };
+  EXPECT_EQ(fallback.piece_bytes(id_of("<0x22>")), "\"");
+  EXPECT_EQ(fallback.piece_bytes(id_of("<0xF0>")), "\xF0");
+  EXPECT_EQ(fallback.piece_bytes(id_of("<0x00>")), std::string_view("\0", 1));
+  const auto shared = std::make_shared<TokenGrammar>(compile_json_schema(Json{{"type", "string"}}), bytes,
+                                                     std::vector<int32_t>{fallback.vocab_size()});
+  GrammarMatcher matcher(shared);
+  ASSERT_TRUE(matcher.accept_bytes("\""));
+  const auto allows = [&](const char* content) {
+    GrammarMatcher copy = matcher;
+    std::vector<uint32_t> mask((bytes->vocab() + 31) / 32);
+    copy.allowed(mask);
+    const int32_t id = id_of(content);
+    return (mask[id / 32] >> (id % 32) & 1) != 0;
+  };
+  EXPECT_FALSE(allows("<0x0A>"));
+  EXPECT_TRUE(allows("<0xF0>"));
+  EXPECT_FALSE(allows("<0x80>"));
+  std::vector<int32_t> ids;
+  for (const char* token : {"<0xF0>", "<0x9F>", "<0x98>", "<0x80>"}) {
+    ASSERT_TRUE(allows(token)) << token;
+    EXPECT_FALSE(allows("<0x22>") && ids.size() % 4 != 0);
+    ids.push_back(id_of(token));
+    ASSERT_TRUE(matcher.accept(ids.back()));
+  }
+  ids.push_back(id_of("<0x22>"));
+  ASSERT_TRUE(matcher.accept(ids.back()));
+  EXPECT_TRUE(matcher.finished());
+  EXPECT_EQ(fallback.decode(ids, true), "😀\"");
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
