@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -175,6 +178,61 @@ Json merge_keyword(const std::string& key, const Json& a, const Json& b, const s
   schema_error(pointer, "two different \"" + key + "\" hold at once, which is not supported");
 }
 
+// What a list holds place by place, and behind these places. Before draft 2020, a list under `items` meant what is
+// prefixItems now, and additionalItems what is items.
+struct Places {
+  std::vector<Json> prefix;
+  std::optional<Json> rest;
+  Json at(size_t i) const { return i < prefix.size() ? prefix[i] : rest.value_or(Json(true)); }
+};
+
+bool has_places(const Json& schema) {
+  return schema.contains("prefixItems") || (schema.contains("items") && schema["items"].is_array());
+}
+
+Places places_of(const Json& schema, const std::string& pointer) {
+  const bool old = schema.contains("items") && schema["items"].is_array();
+  const char* prefix_key = old ? "items" : "prefixItems";
+  const char* rest_key = old ? "additionalItems" : "items";
+  Places places;
+  if (schema.contains(prefix_key)) {
+    const Json& prefix = schema[prefix_key];
+    if (!prefix.is_array()) schema_error(pointer_to(pointer, prefix_key), "expected a list of schemas");
+    places.prefix.assign(prefix.begin(), prefix.end());
+  }
+  if (schema.contains(rest_key)) places.rest = schema[rest_key];
+  return places;
+}
+
+// What one schema says behind its places holds at the other's.
+void merge_places(const Json& a, const Json& b, const std::string& pointer, Json& result) {
+  const Places left = places_of(a, pointer);
+  const Places right = places_of(b, pointer);
+  for (const char* key : {"prefixItems", "items", "additionalItems"}) result.erase(key);
+  Json prefix = Json::array();
+  for (size_t i = 0; i < std::max(left.prefix.size(), right.prefix.size()); ++i) {
+    prefix.push_back(both(left.at(i), right.at(i)));
+  }
+  result["prefixItems"] = std::move(prefix);
+  if (left.rest || right.rest) result["items"] = both(left.rest.value_or(true), right.rest.value_or(true));
+}
+
+// minContains and maxContains belong to the `contains` beside them; without a number it is at least one.
+void merge_contains(const Json& a, const Json& b, Json& result) {
+  for (const char* key : {"minContains", "maxContains"}) {
+    std::optional<Json> found;
+    for (const Json* side : {&a, &b}) {
+      if (!side->contains("contains")) continue;
+      const bool least = key[1] == 'i';
+      const Json value = side->value(key, least ? Json(1) : Json());
+      if (value.is_null()) continue;
+      if (!found || (least ? value > *found : value < *found)) found = value;
+    }
+    result.erase(key);
+    if (found && (a.contains(key) || b.contains(key))) result[key] = *found;
+  }
+}
+
 // Where a second pattern or multiple goes.
 const char* list_of(const std::string& key) {
   return key == "pattern" ? kPatterns : key == "multipleOf" ? kMultiples : nullptr;
@@ -342,9 +400,12 @@ Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
   if (b.is_boolean()) return b.get<bool>() ? a : b;
   if (!a.is_object() || !b.is_object()) schema_error(pointer, "expected an object or a boolean as schema");
   Json result = a;
+  const bool by_place = has_places(a) || has_places(b);
   for (const auto& [key, value] : b.items()) {
     const bool alternatives = key == "anyOf" || key == kExclusive;
     if (key == "properties" || is_annotation(key) || key == "$defs" || key == "definitions") continue;
+    if (by_place && (key == "prefixItems" || key == "items" || key == "additionalItems")) continue;
+    if (key == "minContains" || key == "maxContains") continue;
     if (!result.contains(key)) {
       result[key] = value;
     } else if (alternatives && result[key] != value) {
@@ -367,6 +428,8 @@ Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {
       result[key] = merge_keyword(key, result[key], value, pointer);
     }
   }
+  if (by_place) merge_places(a, b, pointer, result);
+  if (result.contains("contains")) merge_contains(a, b, result);
   check_name_patterns(a, b, pointer);
   check_name_patterns(b, a, pointer);
   if (a.contains("properties") || b.contains("properties")) result["properties"] = merge_properties(a, b, pointer);
