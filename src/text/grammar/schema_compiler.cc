@@ -142,14 +142,14 @@ Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, i
   if (schema.contains("$ref")) {
     if (!schema["$ref"].is_string()) schema_error(pointer_to(pointer, "$ref"), "expected a string");
     const auto ref = schema["$ref"].get<std::string>();
-    result = merged(result, flattened(follow_ref(root_, ref, pointer), ref, depth + 1), pointer);
+    result = merged(result, member(follow_ref(root_, ref, pointer), ref, depth + 1), pointer);
   }
   if (schema.contains("allOf")) {
     const Json& parts = schema["allOf"];
     const std::string place = pointer_to(pointer, "allOf");
     if (!parts.is_array()) schema_error(place, "expected a list of schemas");
     for (size_t i = 0; i < parts.size(); ++i) {
-      result = merged(result, flattened(parts[i], pointer_to(place, std::to_string(i)), depth + 1), place);
+      result = merged(result, member(parts[i], pointer_to(place, std::to_string(i)), depth + 1), place);
     }
   }
   if (schema.contains("oneOf")) {
@@ -158,7 +158,11 @@ Json SchemaCompiler::flattened(const Json& schema, const std::string& pointer, i
     result = merged(result, {{kExclusive, exact}}, pointer);
   }
   const Json more = conditions(schema, pointer, depth);
-  return more == Json(true) ? result : merged(result, flattened(more, pointer, depth + 1), pointer);
+  return more == Json(true) ? result : merged(result, member(more, pointer, depth + 1), pointer);
+}
+
+Json SchemaCompiler::member(const Json& schema, const std::string& pointer, int32_t depth) {
+  return closed_in_itself(flattened(schema, pointer, depth), pointer);
 }
 
 Json SchemaCompiler::merged(const Json& a, const Json& b, const std::string& pointer) {
@@ -192,7 +196,7 @@ Expr SchemaCompiler::choices(const Json& schema, const char* key, const std::str
       ways.push_back(value(branches[i], branch));
     } else {
       const Deeper inside(merged_branches_);
-      ways.push_back(value(merged(rest, flattened(branches[i], branch, 0), branch), branch));
+      ways.push_back(value(merged(rest, member(branches[i], branch, 0), branch), branch));
     }
   }
   return builder_.alternatives(std::move(ways));

@@ -53,6 +53,7 @@ class SchemaCompiler {
   Expr remembered(const Json& schema, const std::string& pointer);
   Expr reference(const std::string& ref, const std::string& pointer);
   Json flattened(const Json& schema, const std::string& pointer, int32_t depth);
+  Json member(const Json& schema, const std::string& pointer, int32_t depth);
   Json merged(const Json& a, const Json& b, const std::string& pointer);
   Expr choices(const Json& schema, const char* key, const std::string& pointer);
   Json negated(const Json& schema, const std::string& pointer, int32_t depth);

@@ -265,6 +265,17 @@ void check_name_patterns(const Json& a, const Json& b, const std::string& pointe
   }
 }
 
+// Whether an alternative may say something about a property by name: keywords that cannot are listed.
+bool may_list_properties(const Json& schema) {
+  if (!schema.is_object()) return false;
+  for (const auto& [key, value] : schema.items()) {
+    const bool cannot = key == "type" || key == "required" || key == "minProperties" || key == "maxProperties" ||
+                        key == "const" || key == "enum" || key == "propertyNames" || is_annotation(key);
+    if (!cannot) return true;
+  }
+  return false;
+}
+
 // A const that the rest of its schema rules out, or a property that must and cannot be there: nothing satisfies it.
 bool contradicts_itself(const Json& schema) {
   if (schema.contains("const")) {
@@ -393,6 +404,22 @@ bool has_type(const Json& value, const Json& type) {
 bool has_type_of(const Json& value, const Json& schema) {
   if (value.is_null() && schema.value("nullable", Json(false)) == Json(true)) return true;
   return !schema.contains("type") || has_type(value, schema["type"]);
+}
+
+Json closed_in_itself(Json schema, const std::string& pointer) {
+  if (!schema.is_object() || !schema.contains("unevaluatedProperties")) return schema;
+  const Json others = schema["unevaluatedProperties"];
+  schema.erase("unevaluatedProperties");
+  if (schema.contains("additionalProperties") || others == Json(true)) return schema;
+  for (const char* key : {"anyOf", kExclusive}) {
+    if (!schema.contains(key) || !schema[key].is_array()) continue;
+    if (std::none_of(schema[key].begin(), schema[key].end(), may_list_properties)) continue;
+    schema_error(pointer_to(pointer, "unevaluatedProperties"),
+                 "\"unevaluatedProperties\" beside alternatives that list properties is not supported in a schema that "
+                 "holds together with others");
+  }
+  schema["additionalProperties"] = others;
+  return schema;
 }
 
 Json merge_schemas(const Json& a, const Json& b, const std::string& pointer) {

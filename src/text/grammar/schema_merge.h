@@ -50,6 +50,10 @@ const Json& follow_ref(const Json& root, const std::string& ref, const std::stri
 /// Both are objects or booleans; properties and items that both have become allOf.
 Json merge_schemas(const Json& a, const Json& b, const std::string& pointer);
 
+/// A flattened schema as one that may be merged with others: its unevaluatedProperties, which knows nothing of them,
+/// becomes additionalProperties. Throws where it depends on alternatives.
+Json closed_in_itself(Json schema, const std::string& pointer);
+
 /// Whether the schema says anything about values besides `key`.
 bool has_more_than(const Json& schema, std::string_view key);
 

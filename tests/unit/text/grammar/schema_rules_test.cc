@@ -54,5 +54,25 @@ TEST(GrammarSchemaRules, ContainsCountsWhereItStands) {
          {"[1]", "[1, 1]"}, {"[]", "[1, 1, 1]"});
 }
 
+TEST(GrammarSchemaRules, UnevaluatedPropertiesKnowOnlyTheirOwnSchema) {
+  const char* base = R"({"$defs": {"B": {"type": "object", "properties": {"id": {"type": "integer"}},
+      "required": ["id"], "unevaluatedProperties": false}}, "$ref": "#/$defs/B", "properties": {"x": {"type": "string"}}})";
+  judges(base, {R"({"id": 1})"}, {R"({"id": 1, "x": "s"})", "{}"});
+  judges(R"({"type": "object", "properties": {"b": {"type": "null"}},
+             "anyOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"], "unevaluatedProperties": false},
+                       {"properties": {"c": {"type": "null"}}, "required": ["c"]}]})",
+         {R"({"a": null})", R"({"b": null, "c": null})"}, {R"({"b": null, "a": null})", R"({"a": null, "b": null})"});
+  judges(R"({"type": "object", "allOf": [{"properties": {"a": {"type": "null"}},
+             "unevaluatedProperties": {"type": "integer"}}], "properties": {"b": {"minimum": 3}}})",
+         {R"({"b": 3})", R"({"b": 4, "a": null})"}, {R"({"b": 2})", R"({"b": 3.5})"});
+  // At the top it sees what is merged in.
+  judges(R"({"type": "object", "allOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}],
+             "properties": {"b": {"type": "null"}}, "unevaluatedProperties": false})",
+         {R"({"b": null, "a": null})"}, {R"({"a": null, "c": 1})"});
+  EXPECT_THAT(error_of(R"({"type": "object", "properties": {"b": {}}, "allOf": [{"unevaluatedProperties": false,
+                           "anyOf": [{"properties": {"a": {}}}, {"properties": {"c": {}}}]}]})"),
+              HasSubstr("unevaluatedProperties"));
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
