@@ -11,41 +11,14 @@
 namespace ashlar::grammar {
 namespace {
 
-const CodePointSet& digits() {
-  static const CodePointSet set = {{'0', '9'}};
-  return set;
-}
-const CodePointSet& word() {
-  static const CodePointSet set = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-  return set;
-}
-const CodePointSet& ascii_space() {
-  static const CodePointSet set = {{'\t', '\r'}, {' ', ' '}};
-  return set;
-}
-const CodePointSet& not_space() {
-  static const CodePointSet set = CodePointSet({{'\t', '\r'},
-                                                {0x1C, 0x20},
-                                                {0x85, 0x85},
-                                                {0xA0, 0xA0},
-                                                {0x1680, 0x1680},
-                                                {0x2000, 0x200A},
-                                                {0x2028, 0x2029},
-                                                {0x202F, 0x202F},
-                                                {0x205F, 0x205F},
-                                                {0x3000, 0x3000},
-                                                {0xFEFF, 0xFEFF}})
-                                      .complement();
-  return set;
-}
-
 bool single(const CodePointSet& set) {
   return set.ranges().size() == 1 && set.ranges()[0].first == set.ranges()[0].second;
 }
 
 }  // namespace
 
-PatternCursor::PatternCursor(std::string_view text, std::string_view what) : text_(text), what_(what) {
+PatternCursor::PatternCursor(std::string_view text, std::string_view what, Reading reading)
+    : text_(text), what_(what), reading_(reading) {
   if (!text::is_valid_utf8(text)) throw Error("grammar", std::string(what) + " is not valid UTF-8");
 }
 
@@ -94,22 +67,28 @@ uint32_t PatternCursor::unicode_escape() {
   fail("half of a surrogate pair stands alone");
 }
 
-CodePointSet PatternCursor::escape(bool in_class) {
+// What is left out of a set is read the other way. But in what is written \d, \w and their opposites are of ASCII.
+CodePointSet PatternCursor::kind(const CharKind& chars, bool left_out) const {
+  if (reading_ == Reading::kNarrow && chars.ascii_written) return chars.narrow;
+  return chars.as(left_out ? opposite(reading_) : reading_);
+}
+
+CodePointSet PatternCursor::escape(bool in_class, bool left_out) {
   const uint32_t c = code_point();
   const auto one = [](uint32_t code_point) { return CodePointSet({{code_point, code_point}}); };
   switch (c) {
     case 'd':
-      return digits();
+      return kind(digits(), left_out);
     case 'D':
-      return digits().complement();
+      return kind(digits(), !left_out).complement();
     case 'w':
-      return word();
+      return kind(word_chars(), left_out);
     case 'W':
-      return word().complement();
+      return kind(word_chars(), !left_out).complement();
     case 's':
-      return ascii_space();
+      return kind(white_space(), left_out);
     case 'S':
-      return not_space();
+      return kind(white_space(), !left_out).complement();
     case 'n':
       return one('\n');
     case 't':
@@ -140,8 +119,8 @@ CodePointSet PatternCursor::escape(bool in_class) {
 CodePointSet PatternCursor::char_class() {
   const bool negated = take("^");
   std::vector<CodePointSet::Range> ranges;
-  const auto member = [this] {
-    if (take("\\")) return escape(true);
+  const auto member = [&] {
+    if (take("\\")) return escape(true, negated);
     const uint32_t c = code_point();
     return CodePointSet({{c, c}});
   };

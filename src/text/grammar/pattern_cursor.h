@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/grammar/char_kinds.h"
 #include "text/grammar/code_points.h"
 
 namespace ashlar::grammar {
@@ -12,7 +13,7 @@ namespace ashlar::grammar {
 class PatternCursor {
  public:
   /// Throws Error("grammar") if `text` is not UTF-8. `what` names it in errors; both must outlive this.
-  PatternCursor(std::string_view text, std::string_view what);
+  PatternCursor(std::string_view text, std::string_view what, Reading reading = Reading::kNarrow);
 
   bool at_end() const { return at_ >= text_.size(); }
   /// The byte here, 0 at the end.
@@ -26,9 +27,8 @@ class PatternCursor {
 
   /// One code point as it stands.
   uint32_t code_point();
-  /// What follows a backslash: one character, or \d \D \w \W \s \S (of ASCII; \S leaves out all white space of
-  /// Unicode).
-  CodePointSet escape(bool in_class);
+  /// What follows a backslash: one character, or \d \D \w \W \s \S.
+  CodePointSet escape(bool in_class) { return escape(in_class, false); }
   /// A class, after its '['.
   CodePointSet char_class();
   /// A decimal number of at most 9 digits; there must be one.
@@ -39,10 +39,13 @@ class PatternCursor {
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
+  CodePointSet kind(const CharKind& chars, bool left_out) const;
+  CodePointSet escape(bool in_class, bool left_out);
   uint32_t hex(int32_t digits);
   uint32_t unicode_escape();
 
   std::string_view text_, what_;
+  Reading reading_;
   size_t at_ = 0;
 };
 

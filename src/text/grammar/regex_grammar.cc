@@ -10,7 +10,7 @@ namespace {
 class RegexParser {
  public:
   RegexParser(Builder& builder, std::string_view pattern, const CharWriter& write, const RegexOptions& options)
-      : builder_(builder), in_(pattern, options.what), write_(write), options_(options) {}
+      : builder_(builder), in_(pattern, options.what, options.reading), write_(write), options_(options) {}
 
   Expr run() {
     const Expr expr = alternatives(0);
@@ -43,6 +43,8 @@ class RegexParser {
       }
       parts.push_back(quantified(depth));
     }
+    // Python's '$' also stands before a line break at the end.
+    if (to_end && options_.reading == Reading::kWide) parts.push_back(builder_.optional(write_({{'\n', '\n'}})));
     if (depth == 0 && options_.search) {
       if (!from_start) parts.insert(parts.begin(), anything());
       if (!to_end) parts.push_back(anything());
@@ -75,9 +77,7 @@ class RegexParser {
     if (in_.take("(")) return group(depth);
     if (in_.take("[")) return write_(in_.char_class());
     if (in_.take("\\")) return write_(in_.escape(false));
-    if (in_.take(".")) {
-      return write_(CodePointSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}).complement());
-    }
+    if (in_.take(".")) return write_(any_char().as(options_.reading));
     const char c = in_.peek();
     if (c == '^' || c == '$') in_.fail("'^' and '$' stand only at the ends of the pattern");
     if (c == '*' || c == '+' || c == '?' || c == '{')

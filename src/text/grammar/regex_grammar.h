@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "text/grammar/builder.h"
+#include "text/grammar/char_kinds.h"
 
 namespace ashlar::grammar {
 
@@ -17,6 +18,7 @@ struct RegexOptions {
   /// True: as JSON schema has it, the pattern may match anywhere unless ^ and $ say otherwise. False: it matches the
   /// whole text. ^ and $ stand only at the ends of the pattern or of its outermost alternatives.
   bool search = false;
+  Reading reading = Reading::kNarrow;
 };
 
 /// Throws Error("grammar") that names what is not understood and where.

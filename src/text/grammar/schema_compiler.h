@@ -13,6 +13,7 @@
 
 #include "io/json.h"
 #include "text/grammar/builder.h"
+#include "text/grammar/char_kinds.h"
 #include "text/grammar/json_values.h"
 #include "text/grammar/text_set.h"
 
@@ -69,8 +70,8 @@ class SchemaCompiler {
   Expr of_type(const std::string& type, const Json& schema, const std::string& pointer);
 
   Expr string(const Json& schema, const std::string& pointer);
-  TextSet string_set(const Json& schema, const std::string& pointer);
-  TextSet pattern_set(const std::string& pattern, const std::string& pointer);
+  TextSet string_set(const Json& schema, const std::string& pointer, Reading reading = Reading::kNarrow);
+  TextSet pattern_set(const std::string& pattern, const std::string& pointer, Reading reading = Reading::kNarrow);
   Expr quoted(Expr inside);
   Expr integer(const Json& schema, const std::string& pointer);
   Expr number(const Json& schema, const std::string& pointer);
@@ -88,7 +89,7 @@ class SchemaCompiler {
   };
   Expr object(const Json& schema, const std::string& pointer);
   struct NamePattern {
-    TextSet set;
+    TextSet sure, possible;  // names that match it whoever reads it, and that may
     Json value;
     std::string pointer;
   };

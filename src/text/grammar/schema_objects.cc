@@ -41,7 +41,8 @@ std::vector<SchemaCompiler::NamePattern> SchemaCompiler::name_patterns(const Jso
   const std::string place = pointer_to(pointer, "patternProperties");
   if (!schema["patternProperties"].is_object()) schema_error(place, "expected an object");
   for (const auto& [pattern, of] : schema["patternProperties"].items()) {
-    patterns.push_back({pattern_set(pattern, pointer_to(place, pattern)), of, pointer_to(place, pattern)});
+    const std::string at = pointer_to(place, pattern);
+    patterns.push_back({pattern_set(pattern, at), pattern_set(pattern, at, Reading::kWide), of, at});
   }
   if (patterns.size() > kMostPatterns) {
     schema_error(place, "\"patternProperties\" has more than " + std::to_string(kMostPatterns) + " patterns");
@@ -55,11 +56,13 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const Json& sch
   std::map<std::string, size_t> by_name;
   const auto add = [&](const std::string& name, std::optional<Json> of, const std::string& place, bool required) {
     std::vector<Json> all;
+    bool additionally = !of;
     if (of) all.push_back(std::move(*of));
     for (const NamePattern& pattern : names.patterns) {
-      if (pattern.set.contains(name)) all.push_back(pattern.value);
+      if (pattern.possible.contains(name)) all.push_back(pattern.value);
+      if (pattern.sure.contains(name)) additionally = false;
     }
-    if (all.empty()) all.push_back(additional);
+    if (all.empty() || (additionally && additional != Json(true))) all.push_back(additional);
     if (names.all && !names.all->contains(name)) all = {false};
     by_name[name] = list.size();
     list.push_back({name, value(all_of(all), place), required});
@@ -81,7 +84,7 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties(const Json& sch
       continue;
     }
     const bool matched = std::any_of(names.patterns.begin(), names.patterns.end(),
-                                     [&](const NamePattern& pattern) { return pattern.set.contains(name); });
+                                     [&](const NamePattern& pattern) { return pattern.sure.contains(name); });
     if (additional == Json(false) && !matched && merged_branches_ == 0) {
       schema_error(place, "\"" + for_message(name) + "\" is required but not allowed");
     }
@@ -158,7 +161,7 @@ Expr SchemaCompiler::extra_member(const std::vector<Property>& list, const Json&
     std::vector<Json> of;
     for (size_t i = 0; i < names.patterns.size(); ++i) {
       const bool matches = (chosen >> i & 1) != 0;
-      set = matches ? set.with(builder_, names.patterns[i].set) : set.without(builder_, names.patterns[i].set);
+      set = matches ? set.with(builder_, names.patterns[i].sure) : set.without(builder_, names.patterns[i].possible);
       if (matches) of.push_back(names.patterns[i].value);
     }
     if (set.empty()) continue;

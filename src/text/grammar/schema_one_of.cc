@@ -175,7 +175,7 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
         schema.erase("format");
       }
       schema.erase(kNotPatterns);  // of a format these are wider than what must not be
-      return string_set(schema, pointer);
+      return string_set(schema, pointer, Reading::kWide);
     };
     try {
       return texts(a).with(builder_, texts(b)).empty();

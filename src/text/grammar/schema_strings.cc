@@ -129,27 +129,27 @@ Expr SchemaCompiler::pattern(const std::string& pattern, const std::string& poin
   const std::string what = "the pattern at " + for_message(pointer);
   if (begins_with_lookahead(pattern)) return quoted(pattern_set(pattern, pointer).write_escaped(builder_));
   const CharWriter write = [this](const CodePointSet& set) { return values_.char_of(set); };
-  return quoted(regex_expression(builder_, pattern, write, {what, true}));
+  return quoted(regex_expression(builder_, pattern, write, {what, true, Reading::kNarrow}));
 }
 
 // What a pattern matches, as JSON schema has it: anywhere in the text.
-TextSet SchemaCompiler::pattern_set(const std::string& pattern, const std::string& pointer) {
+TextSet SchemaCompiler::pattern_set(const std::string& pattern, const std::string& pointer, Reading reading) {
   const std::string what = "the pattern at " + for_message(pointer);
-  const auto matched = [&](const std::string& of) {
+  const auto matched = [&](const std::string& of, Reading as) {
     return TextSet::of(builder_, [&](Builder& builder) {
       const CharWriter write = [&builder](const CodePointSet& set) { return builder.chars(set); };
-      return regex_expression(builder, of, write, {what, true});
+      return regex_expression(builder, of, write, {what, true, as});
     });
   };
   const LookaheadPattern parts = split_lookaheads(pattern);
-  TextSet set = matched(parts.rest);
-  for (const std::string& ahead : parts.required) set = set.with(builder_, matched(ahead));
-  for (const std::string& ahead : parts.forbidden) set = set.without(builder_, matched(ahead));
+  TextSet set = matched(parts.rest, reading);
+  for (const std::string& ahead : parts.required) set = set.with(builder_, matched(ahead, reading));
+  for (const std::string& ahead : parts.forbidden) set = set.without(builder_, matched(ahead, opposite(reading)));
   return set;
 }
 
 // The strings that a flat schema allows.
-TextSet SchemaCompiler::string_set(const Json& schema, const std::string& pointer) {
+TextSet SchemaCompiler::string_set(const Json& schema, const std::string& pointer, Reading reading) {
   if (schema.contains("enum") || schema.contains("const")) {
     std::vector<std::string> texts;
     for (const Json& value : allowed_constants(schema, pointer)) {
@@ -161,7 +161,7 @@ TextSet SchemaCompiler::string_set(const Json& schema, const std::string& pointe
   const auto narrow = [&](TextSet by) { set = set ? set->with(builder_, by) : std::move(by); };
   for (const char* key : {"pattern", kPatterns}) {
     for (const std::string& text : texts_of(schema, key, pointer)) {
-      narrow(pattern_set(text, pointer_to(pointer, "pattern")));
+      narrow(pattern_set(text, pointer_to(pointer, "pattern"), reading));
     }
   }
   for (const std::string& text : texts_of(schema, "format", pointer)) {
@@ -169,7 +169,7 @@ TextSet SchemaCompiler::string_set(const Json& schema, const std::string& pointe
   }
   if (!set) set = TextSet::any_string(builder_);
   for (const std::string& text : texts_of(schema, kNotPatterns, pointer)) {
-    set = set->without(builder_, pattern_set(text, pointer_to(pointer, "not")));
+    set = set->without(builder_, pattern_set(text, pointer_to(pointer, "not"), opposite(reading)));
   }
   const int64_t min = count(schema, "minLength", 0, pointer);
   const int64_t max = count(schema, "maxLength", -1, pointer);

@@ -74,5 +74,36 @@ TEST(GrammarSchemaRules, UnevaluatedPropertiesKnowOnlyTheirOwnSchema) {
               HasSubstr("unevaluatedProperties"));
 }
 
+// Readers of patterns do not agree on \s, \w, \d. What is written matches for all of them, what must not match does so
+// for none.
+TEST(GrammarSchemaRules, WhiteSpaceThatMustNotBeIsThatOfUnicode) {
+  judges(R"({"type": "string", "pattern": "^[^\\s@]+@[^\\s@]+$"})", {R"("a@b")", R"("é@b")"},
+         {"\"a\u00a0@b\"", "\"a@\u2003b\"", "\"a b@c\""});
+  judges(R"({"type": "string", "pattern": "^(?!.*\\s).{8,}$"})", {R"("abcdefgh")"},
+         {"\"abcd\u00a0efgh\"", "\"abcd efgh\"", "\"abc\""});
+  judges(R"({"type": "string", "not": {"pattern": "\\s"}})", {R"("abc")"}, {"\"a\u00a0c\"", R"("a c")"});
+  judges(R"({"type": "string", "not": {"pattern": "^\\d$"}})", {R"("a")", R"("12")"}, {"\"\u0663\"", R"("1")"});
+  judges(R"({"type": "string", "not": {"pattern": "\\W"}})", {R"("ab")"}, {"\"a\u00e9\"", R"("a-")"});
+  judges(R"({"type": "string", "pattern": "^[\\s]$"})", {R"(" ")"}, {"\"\u00a0\""});
+  // \d and \w of what is written, and what is none of them, are of ASCII.
+  judges(R"({"type": "string", "pattern": "^\\W[^\\w]\\D$"})", {R"("-éx")"}, {R"("ax-")", R"("-x-")", R"("--1")"});
+}
+
+TEST(GrammarSchemaRules, NamesThatMayMatchAPatternSatisfyBothRules) {
+  judges(R"({"type": "object", "properties": {}, "patternProperties": {"^\\w$": {"type": "integer"}},
+             "additionalProperties": {"type": "null"}})",
+         {R"({"a": 1})", R"({"-": null})"}, {R"({"a": null})", "{\"\u00e9\": 1}", "{\"\u00e9\": null}", R"({"-": 1})"});
+  judges(R"({"type": "object", "required": ["é"], "patternProperties": {"^\\w$": {"minimum": 3}},
+             "additionalProperties": {"type": "integer"}})",
+         {"{\"é\": 3}"}, {"{\"é\": 2}", "{\"é\": 3.5}"});
+}
+
+TEST(GrammarSchemaRules, AlternativesThatMayBothMatchAreNotApart) {
+  judges(
+      "{\"oneOf\": [{\"type\": \"string\", \"pattern\": \"^\\\\s$\"}, {\"type\": \"string\", \"pattern\": "
+      "\"^[\u00a0x]$\"}]}",
+      {R"(" ")", R"("x")"}, {"\"\u00a0\""});
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
