@@ -27,7 +27,10 @@ ByteSet byte_range(uint8_t low, uint8_t high) {
 
 Builder::Builder(const Limits& limits) : limits_(limits) { emit(Grammar::Kind::kReturn, 0, 0); }
 
+Builder::Builder(Builder* payer) : Builder(payer->limits_) { payer_ = payer; }
+
 void Builder::step(int64_t n) {
+  if (payer_ != nullptr) return payer_->step(n);
   steps_ += n;
   if (steps_ > limits_.steps) too_many("steps to compile", limits_.steps);
 }
@@ -58,7 +61,7 @@ int32_t Builder::depth_around(std::span<const Expr> parts) const {
 
 Expr Builder::add_list(Kind kind, const std::vector<Expr>& parts) {
   if (parts.size() == 1) return parts[0];
-  steps_ += static_cast<int64_t>(parts.size());
+  step(static_cast<int64_t>(parts.size()));
   const auto first = static_cast<uint32_t>(children_.size());
   children_.insert(children_.end(), parts.begin(), parts.end());
   return add(
@@ -76,7 +79,7 @@ Expr Builder::bytes(const ByteSet& set) { return add({Kind::kBytes, class_of(set
 Expr Builder::literal(std::string_view text) {
   const auto first = static_cast<uint32_t>(text_.size());
   text_ += text;
-  steps_ += static_cast<int64_t>(text.size());
+  step(static_cast<int64_t>(text.size()));
   return add({Kind::kLiteral, first, static_cast<uint32_t>(text.size())});
 }
 
@@ -254,6 +257,7 @@ Grammar Builder::finish(Expr root) {
     out_.rule_starts[rule] = compile(bodies_[rule], Grammar::kReturnNode);
   }
   out_.start = compile(root, Grammar::kReturnNode);
+  if (payer_ != nullptr) step(static_cast<int64_t>(out_.nodes.size() / 4));
   return Grammar(std::move(out_));
 }
 

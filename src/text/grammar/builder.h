@@ -22,6 +22,8 @@ using Rule = uint32_t;
 class Builder {
  public:
   explicit Builder(const Limits& limits = {});
+  /// For a grammar that is needed on the way to the one of `payer`, which outlives this: its steps count there.
+  explicit Builder(Builder* payer);
 
   Expr empty() { return sequence({}); }
   /// Matches nothing at all: what contains it falls away.
@@ -77,6 +79,7 @@ class Builder {
   uint32_t compile_repeat(const Node& node, uint32_t next);
 
   Limits limits_;
+  Builder* payer_ = nullptr;
   int64_t steps_ = 0;
   std::vector<Node> exprs_;
   std::vector<Expr> children_;

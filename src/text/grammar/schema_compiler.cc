@@ -1,4 +1,4 @@
-// What stands around the types of a schema: references, merging, alternatives, constants.
+// What stands around the types of a schema: references, merging, alternatives.
 
 #include "text/grammar/schema_compiler.h"
 
@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "text/grammar/schema_merge.h"
-#include "text/grammar/state_graph.h"
 
 namespace ashlar::grammar {
 namespace {
@@ -49,15 +48,6 @@ bool has_keyword_of(const Json& schema, const TypeKeywords& of) {
                      [&schema](const char* key) { return key != nullptr && schema.contains(key); });
 }
 
-const char* type_name(const Json& value) {
-  if (value.is_null()) return "null";
-  if (value.is_boolean()) return "boolean";
-  if (value.is_string()) return "string";
-  if (value.is_object()) return "object";
-  if (value.is_array()) return "array";
-  return value.is_number_float() ? "number" : "integer";
-}
-
 }  // namespace
 
 bool has_more_than(const Json& schema, std::string_view key) {
@@ -65,6 +55,12 @@ bool has_more_than(const Json& schema, std::string_view key) {
   return std::any_of(std::begin(kStructure), std::end(kStructure), other) ||
          std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
                      [&schema](const TypeKeywords& of) { return has_keyword_of(schema, of); });
+}
+
+bool restricts(const Json& schema, const Json& value) {
+  const std::string_view type = value.is_number() ? "number" : value.type_name();
+  return std::any_of(std::begin(kTypeKeywords), std::end(kTypeKeywords),
+                     [&](const TypeKeywords& of) { return of.type == type && has_keyword_of(schema, of); });
 }
 
 int64_t weight(const Json& value) {
@@ -172,6 +168,13 @@ Json SchemaCompiler::merged(const Json& a, const Json& b, const std::string& poi
     return schema.is_object() && schema.contains("properties") ? static_cast<int64_t>(schema["properties"].size()) : 0;
   };
   builder_.step(members(a) * members(b) / 16);
+  // So is looking for a value in a list.
+  const auto values = [](const Json& schema, const char* key) {
+    return schema.is_object() && schema.contains(key) ? static_cast<int64_t>(schema[key].size()) : 0;
+  };
+  for (const char* key : {"enum", "required", kExcluded, kPatterns, kNotPatterns, kMultiples, kNotMultiples}) {
+    builder_.step(values(a, key) * values(b, key) / 4);
+  }
   return merge_schemas(a, b, pointer);
 }
 
@@ -200,74 +203,6 @@ Expr SchemaCompiler::choices(const Json& schema, const char* key, const std::str
     }
   }
   return builder_.alternatives(std::move(ways));
-}
-
-// Those of enum and const that the other keywords allow.
-std::vector<Json> SchemaCompiler::allowed_constants(const Json& schema, const std::string& pointer) {
-  Json values = Json::array();
-  if (schema.contains("const")) values.push_back(schema["const"]);
-  if (schema.contains("enum")) {
-    const Json& listed = schema["enum"];
-    if (!listed.is_array() || listed.empty()) schema_error(pointer_to(pointer, "enum"), "expected a list of values");
-    if (values.empty()) {
-      values = listed;
-    } else if (std::none_of(listed.begin(), listed.end(), [&](const Json& one) { return equal(one, values[0]); })) {
-      return {};
-    }
-  }
-  Json rest = schema;
-  for (const char* key : kStructure) rest.erase(key);
-  const bool more = has_more_than(rest, "");
-  const Json& excluded = excluded_values(schema);
-  std::vector<Json> allowed;
-  for (const Json& value : values) {
-    builder_.step(static_cast<int64_t>(excluded.size()));
-    if (std::any_of(excluded.begin(), excluded.end(), [&](const Json& one) { return equal(one, value); })) continue;
-    if (!has_type_of(value, schema)) continue;
-    if (!more || constant_fits(value, rest, pointer)) allowed.push_back(value);
-  }
-  if (allowed.empty() && excluded.empty() && merged_branches_ == 0)
-    schema_error(pointer, "none of the constants fits the other keywords");
-  return allowed;
-}
-
-Expr SchemaCompiler::constants(const Json& schema, const std::string& pointer) {
-  std::vector<std::string> texts;
-  std::vector<Expr> ways;
-  for (const Json& value : allowed_constants(schema, pointer)) {
-    if (value.is_structured()) {
-      ways.push_back(values_.constant(value));
-    } else {
-      texts.push_back(json_text(value));
-      builder_.step(static_cast<int64_t>(texts.back().size()));
-    }
-  }
-  if (!texts.empty()) ways.push_back(builder_.strings(std::move(texts)));
-  return builder_.alternatives(std::move(ways));
-}
-
-// Asks the grammar of the other keywords, which knows one spelling of a scalar.
-bool SchemaCompiler::constant_fits(const Json& value, const Json& rest, const std::string& pointer) {
-  if (value.is_structured()) {
-    const TypeKeywords& of = kTypeKeywords[value.is_array() ? 1 : 0];
-    if (!has_keyword_of(rest, of)) return true;
-    schema_error(pointer, "constants that are objects or lists do not go with other keywords");
-  }
-  builder_.step(1000);
-  Json typed = rest;
-  typed["type"] = type_name(value);
-  Builder builder(builder_.limits());
-  JsonValues values(builder);
-  SchemaCompiler compiler(builder, values, root_);
-  const Grammar grammar = builder.finish(
-      builder.alternatives({compiler.run_on(typed, pointer), builder.literal("\n")}));  // never nothing at all
-  StateGraph states(grammar);
-  StateGraph::State state = states.start();
-  for (const char c : json_text(value)) {
-    if (state == StateGraph::kDead) return false;
-    state = states.step(state, static_cast<uint8_t>(c));
-  }
-  return state != StateGraph::kDead && states.accepting(state);
 }
 
 Expr SchemaCompiler::of_types(const Json& schema, const std::string& pointer) {

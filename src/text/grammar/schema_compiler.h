@@ -65,7 +65,8 @@ class SchemaCompiler {
   Json conditions(const Json& schema, const std::string& pointer, int32_t depth);
   std::vector<Json> allowed_constants(const Json& schema, const std::string& pointer);
   Expr constants(const Json& schema, const std::string& pointer);
-  bool constant_fits(const Json& value, const Json& rest, const std::string& pointer);
+  struct StringRules;
+  StringRules string_rules(const Json& schema, const std::string& pointer);
   Expr of_types(const Json& schema, const std::string& pointer);
   Expr of_type(const std::string& type, const Json& schema, const std::string& pointer);
 

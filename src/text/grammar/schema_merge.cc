@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -392,8 +393,7 @@ bool has_type(const Json& value, const Json& type) {
   return std::any_of(types.begin(), types.end(), [&value](const Json& name) {
     if (name == "integer") {
       return value.is_number_integer() ||
-             (value.is_number_float() && value.get<double>() == static_cast<double>(static_cast<int64_t>(
-                                                                    std::clamp(value.get<double>(), -9e15, 9e15))));
+             (value.is_number_float() && std::floor(value.get<double>()) == value.get<double>());
     }
     return (name == "null" && value.is_null()) || (name == "boolean" && value.is_boolean()) ||
            (name == "string" && value.is_string()) || (name == "number" && value.is_number()) ||

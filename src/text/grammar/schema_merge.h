@@ -57,6 +57,12 @@ Json closed_in_itself(Json schema, const std::string& pointer);
 /// Whether the schema says anything about values besides `key`.
 bool has_more_than(const Json& schema, std::string_view key);
 
+/// Whether one of its keywords restricts values of this one's type.
+bool restricts(const Json& schema, const Json& value);
+
+/// The texts under a key, one or a list, that have to be strings.
+std::vector<std::string> texts_of(const Json& schema, const char* key, const std::string& pointer);
+
 /// The list under kExcluded, or an empty one.
 const Json& excluded_values(const Json& schema);
 

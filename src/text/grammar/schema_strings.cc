@@ -52,18 +52,6 @@ const std::map<std::string, std::string>& formats() {
 
 constexpr int64_t kShortest = 32;  // characters that a pattern with maxLength allows, at least
 
-// The texts under a key, one or a list, that have to be strings.
-std::vector<std::string> texts_of(const Json& schema, const char* key, const std::string& pointer) {
-  std::vector<std::string> texts;
-  if (!schema.contains(key)) return texts;
-  const Json& value = schema[key];
-  for (const Json& text : value.is_array() && key[0] == kInternal ? value : Json::array({value})) {
-    if (!text.is_string()) schema_error(pointer_to(pointer, key), "expected a string");
-    texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
-
 // Of UTF-8 that something else checks: a character is a byte that continues none.
 TextSet lengths(int64_t min, int64_t max) {
   const int64_t last = max < 0 ? min : max;
@@ -92,6 +80,17 @@ TextSet sized(Builder& charge, const TextSet& set, int64_t min, int64_t max) {
 }
 
 }  // namespace
+
+std::vector<std::string> texts_of(const Json& schema, const char* key, const std::string& pointer) {
+  std::vector<std::string> texts;
+  if (!schema.contains(key)) return texts;
+  const Json& value = schema[key];
+  for (const Json& text : value.is_array() && key[0] == kInternal ? value : Json::array({value})) {
+    if (!text.is_string()) schema_error(pointer_to(pointer, key), "expected a string");
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
 
 const std::string& format_pattern(const std::string& format, const std::string& pointer) {
   const auto known = formats().find(format);

@@ -30,7 +30,7 @@ std::string json_byte(uint8_t byte) {
 }
 
 TextSet TextSet::of(Builder& charge, const std::function<Expr(Builder&)>& make) {
-  Builder builder(charge.limits());
+  Builder builder(&charge);
   const Expr wanted = make(builder);
   // A first byte that is no UTF-8 stands for nothing at all, which a grammar cannot be.
   ByteSet outside;

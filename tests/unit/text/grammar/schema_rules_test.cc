@@ -105,5 +105,46 @@ TEST(GrammarSchemaRules, AlternativesThatMayBothMatchAreNotApart) {
       {R"(" ")", R"("x")"}, {"\"\u00a0\""});
 }
 
+TEST(GrammarSchemaRules, ConstantsAreJudgedAsValues) {
+  judges(R"({"type": "number", "minimum": 0, "enum": [0.00000025, 1, -1]})", {"2.5e-07", "1"}, {"-1"});
+  judges(R"({"type": "string", "format": "uuid", "enum": ["ABCDEF01-ABCD-4BCD-ABCD-ABCDABCDABCD", "no"]})",
+         {R"("ABCDEF01-ABCD-4BCD-ABCD-ABCDABCDABCD")"}, {R"("no")"});
+  judges(R"({"type": "integer", "enum": [1e16, 1.5, 1.0]})", {"1e+16", "1.0"}, {"1.5"});
+  judges(R"({"exclusiveMinimum": 2, "maximum": 5, "enum": [2, 2.0000001, 5, 5.1, "a", null, 9]})",
+         {"2.0000001", "5", "\"a\"", "null"}, {"2", "5.1", "9"});
+  judges(R"({"minimum": 2, "exclusiveMinimum": true, "enum": [2, 3]})", {"3"}, {"2"});
+  judges(R"({"multipleOf": 0.3, "enum": [0.9, 1, -1.2, 30000000000000000000, 0, 0.00000003]})",
+         {"0.9", "-1.2", "3e+19", "0"}, {"1", "3e-08"});
+  judges(R"({"multipleOf": 1000, "enum": [1e16, 500, 0.5, -3000]})", {"1e+16", "-3000"}, {"500", "0.5"});
+  judges(R"({"enum": ["a", "abc", "abcd", "xbcd", "éé", 7], "minLength": 2, "maxLength": 3, "not": {"pattern": "^x"}})",
+         {R"("abc")", R"("éé")"}, {R"("a")", R"("abcd")", R"("xbcd")"});
+  judges(R"({"enum": ["ab", "ba", "bab"], "pattern": "^(?!.*aa)b", "allOf": [{"pattern": "b$"}]})", {R"("bab")"},
+         {R"("ab")", R"("ba")"});
+  EXPECT_THAT(error_of(R"({"enum": [[1], {}], "minItems": 2})"), HasSubstr("do not go with other keywords"));
+}
+
+// Each text is held against a pattern that was compiled once.
+TEST(GrammarSchemaRules, ManyConstantsBesideAPatternTakeOneCompilation) {
+  Json schema = {{"type", "string"}, {"pattern", "^[ -~]{0,8000}$"}, {"maxLength", 8000}, {"enum", Json::array()}};
+  for (int32_t i = 0; i < 2000; ++i) schema["enum"].push_back("text " + std::to_string(i));
+  schema["enum"].push_back("é");
+  const auto shared = over_tokens(compile_json_schema(schema));
+  EXPECT_TRUE(accepts(shared, "\"text 1999\""));
+  EXPECT_FALSE(accepts(shared, "\"é\""));
+}
+
+TEST(GrammarSchemaRules, TextsOnTheWayCountAsSteps) {
+  Json schema = {{"anyOf", Json::array()}};
+  for (int32_t i = 0; i < 500; ++i) {
+    schema["anyOf"].push_back({{"pattern", "^[ -~]{0,10000}" + std::to_string(i) + "$"}, {"enum", {"a", i}}});
+  }
+  try {
+    compile_json_schema(schema);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("steps to compile"));
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::grammar::testing
