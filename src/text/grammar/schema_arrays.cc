@@ -161,6 +161,7 @@ Expr SchemaCompiler::containing(const Json& schema, int64_t min, int64_t max, co
 
 // From the last place to the first: after i items, the list may end if there are enough of them, or go on.
 Expr SchemaCompiler::array_of(const std::vector<Expr>& prefix, Expr rest, int64_t min, int64_t max) {
+  if (max >= 0 && min > max) return builder_.never();
   const auto fixed = static_cast<int64_t>(prefix.size());
   const Expr end = builder_.sequence({values_.space(), builder_.literal("]")});
   const Expr next = builder_.sequence({values_.comma(), rest});

@@ -18,6 +18,18 @@ struct Limit {
   bool exclusive = false;
 };
 
+// Above 2^53 a double cannot say which integer is meant.
+constexpr double kExact = 9007199254740992.0;
+
+// An integer that a double would round is moved to one that is certainly beyond kExact.
+double bound_of(const Json& number) {
+  const auto value = number.get<double>();
+  if (!number.is_number_integer() || std::abs(value) != kExact) return value;
+  const bool rounded = number.is_number_unsigned() ? number.get<uint64_t>() != static_cast<uint64_t>(kExact)
+                                                   : number.get<int64_t>() != static_cast<int64_t>(value);
+  return rounded ? value * 2 : value;
+}
+
 // The tighter of minimum and exclusiveMinimum (a number, or as in draft 4 true beside minimum); `sign` 1 for lower
 // bounds, -1 for upper ones.
 std::optional<Limit> limit_of(const Json& schema, const char* key, const char* exclusive_key, int32_t sign,
@@ -25,7 +37,7 @@ std::optional<Limit> limit_of(const Json& schema, const char* key, const char* e
   std::optional<Limit> limit;
   if (schema.contains(key)) {
     if (!schema[key].is_number()) schema_error(pointer_to(pointer, key), "expected a number");
-    limit = Limit{schema[key].get<double>(), false};
+    limit = Limit{bound_of(schema[key]), false};
   }
   if (!schema.contains(exclusive_key)) return limit;
   const Json& exclusive = schema[exclusive_key];
@@ -34,13 +46,10 @@ std::optional<Limit> limit_of(const Json& schema, const char* key, const char* e
     return limit;
   }
   if (!exclusive.is_number()) schema_error(pointer_to(pointer, exclusive_key), "expected a number");
-  const double value = exclusive.get<double>();
+  const double value = bound_of(exclusive);
   if (!limit || sign * value >= sign * limit->value) limit = Limit{value, true};
   return limit;
 }
-
-// Above 2^53 a double cannot say which integer is meant.
-constexpr double kExact = 9007199254740992.0;
 
 int64_t whole_bound(const std::optional<Limit>& limit, int32_t sign, const std::string& pointer) {
   if (!limit) return -sign * kLargestInteger;

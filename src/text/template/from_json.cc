@@ -20,8 +20,9 @@ Value convert(Budget& budget, const nlohmann::ordered_json& json, int depth) {
       return Value(json.get<std::int64_t>());
     case Type::number_unsigned: {
       const auto value = json.get<std::uint64_t>();
+      // As the parser reads larger ones: nearly the same number is better than no chat with the tool that states it.
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        fail("the integer " + std::to_string(value) + " among the variables does not fit 64 bits");
+        return Value(static_cast<double>(value));
       return Value(static_cast<std::int64_t>(value));
     }
     case Type::number_float:

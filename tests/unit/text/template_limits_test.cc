@@ -44,6 +44,12 @@ void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; 
 
 class TemplateLimits : public testing::TestWithParam<Hostile> {};
 
+TEST(TemplateNumbers, ThoseBeyondSixtyThreeBitsAreFloats) {
+  const Json variables = Json::parse(R"({"n": 18446744073709551615, "m": 9223372036854775807})");
+  EXPECT_EQ(Template::parse("{{ n }} {{ {'maximum': n} | tojson }} {{ m }}", "numbers").render(variables, {}),
+            "1.8446744073709552e+19 {\"maximum\": 1.8446744073709552e+19} 9223372036854775807");
+}
+
 TEST_P(TemplateLimits, EndsInAClearErrorSoon) {
   const auto start = std::chrono::steady_clock::now();
   const std::string message = limit_error_of(GetParam().source);
@@ -231,7 +237,6 @@ TEST(TemplateLimits, DeepAndOddVariablesAreRefused) {
   Json deep = 1;
   for (int i = 0; i < 300; ++i) deep = Json::array({deep});
   EXPECT_THAT(limit_error_of("x", {}, {{"deep", deep}}), HasSubstr("nested values"));
-  EXPECT_THAT(limit_error_of("x", {}, {{"big", 18446744073709551615u}}), HasSubstr("64 bits"));
   EXPECT_THAT(limit_error_of("x", {}, Json::array()), HasSubstr("must be an object"));
   EXPECT_THAT(limit_error_of("x", {}, {{"raw", Json::binary({1, 2})}}), HasSubstr("JSON text"));
 }

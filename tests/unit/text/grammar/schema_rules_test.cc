@@ -54,6 +54,14 @@ TEST(GrammarSchemaRules, ContainsCountsWhereItStands) {
          {"[1]", "[1, 1]"}, {"[]", "[1, 1, 1]"});
 }
 
+TEST(GrammarSchemaRules, FewerItemsThanNeededAreNone) {
+  EXPECT_THAT(error_of(R"({"type": "array", "prefixItems": [{}, {}, {}, {}], "minItems": 3, "maxItems": 2})"),
+              HasSubstr("no text satisfies it"));
+  judges(R"({"anyOf": [{"type": "array", "prefixItems": [{}, {}, {}, {}], "minItems": 3, "maxItems": 2},
+                       {"type": "null"}]})",
+         {"null"}, {"[1, 2]", "[]", "[1, 2, 3]"});
+}
+
 TEST(GrammarSchemaRules, UnevaluatedPropertiesKnowOnlyTheirOwnSchema) {
   const char* base = R"({"$defs": {"B": {"type": "object", "properties": {"id": {"type": "integer"}},
       "required": ["id"], "unevaluatedProperties": false}}, "$ref": "#/$defs/B", "properties": {"x": {"type": "string"}}})";
@@ -144,6 +152,17 @@ TEST(GrammarSchemaRules, TextsOnTheWayCountAsSteps) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("steps to compile"));
   }
+}
+
+TEST(GrammarSchemaRules, BoundsThatADoubleRoundsAreRefused) {
+  for (const char* bound : {"9007199254740993", "-9007199254740993"}) {
+    for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+      const std::string schema = R"({"type": "integer", ")" + std::string(key) + "\": " + bound + "}";
+      EXPECT_THAT(error_of(schema.c_str()), HasSubstr("2^53")) << schema;
+    }
+  }
+  judges(R"({"type": "integer", "minimum": 9007199254740992})", {"9007199254740992", "9007199254740993"},
+         {"9007199254740991"});
 }
 
 }  // namespace
