@@ -48,7 +48,13 @@ Grammar::Grammar(Parts parts) : parts_(std::move(parts)) {
   const Reverse reverse(parts_);
   find_need(reverse);
   if (need_[parts_.start] > kMaxFrames) throw Error("grammar", "no text satisfies it");
-  refuse_left_recursion(find_nullable(reverse));
+  const std::vector<bool> nullable = find_nullable(reverse);
+  std::vector<uint32_t> mark(parts_.nodes.size());
+  for (uint32_t rule = 0; rule < rules(); ++rule) {
+    starts_.push_back(find_starts(rule, nullable, mark));
+    nullable_.push_back(nullable[parts_.rule_starts[rule]]);
+  }
+  rank_rules();
   group_bytes();
 }
 
@@ -99,11 +105,10 @@ std::vector<bool> Grammar::find_nullable(const Reverse& reverse) const {
   return nullable;
 }
 
-// The rules that may be called before the rule has read a byte. mark: scratch, [nodes], holding rule + 1 of the last
-// visit.
-std::vector<uint32_t> Grammar::left_calls(uint32_t rule, const std::vector<bool>& nullable,
-                                          std::vector<uint32_t>& mark) const {
-  std::vector<uint32_t> calls;
+// mark: scratch, [nodes], holding rule + 1 of the last visit.
+Grammar::Starts Grammar::find_starts(uint32_t rule, const std::vector<bool>& nullable,
+                                     std::vector<uint32_t>& mark) const {
+  Starts found;
   std::vector<uint32_t> work = {parts_.rule_starts[rule]};
   while (!work.empty()) {
     const uint32_t id = work.back();
@@ -111,39 +116,41 @@ std::vector<uint32_t> Grammar::left_calls(uint32_t rule, const std::vector<bool>
     if (mark[id] == rule + 1 || need_[id] > kMaxFrames) continue;
     mark[id] = rule + 1;
     const Node& node = parts_.nodes[id];
-    if (node.kind == Kind::kSplit) {
+    if (node.kind == Kind::kBytes) {
+      found.bytes.push_back(id);
+    } else if (node.kind == Kind::kSplit) {
       for (uint32_t i = 0; i < node.b; ++i) work.push_back(parts_.alternatives[node.a + i]);
     } else if (node.kind == Kind::kCall) {
-      calls.push_back(node.a);
+      found.calls.push_back({node.a, node.b});
       if (nullable[parts_.rule_starts[node.a]]) work.push_back(node.b);
     }
   }
-  std::sort(calls.begin(), calls.end());
-  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
-  return calls;
+  return found;
 }
 
-// A depth-first search for a cycle, with its own stack.
-void Grammar::refuse_left_recursion(const std::vector<bool>& nullable) const {
-  const size_t rules = parts_.rule_starts.size();
-  std::vector<std::vector<uint32_t>> calls(rules);
-  std::vector<uint32_t> mark(parts_.nodes.size());
-  for (uint32_t rule = 0; rule < rules; ++rule) calls[rule] = left_calls(rule, nullable, mark);
+// A depth-first search with its own stack: a rule is ranked from the end once all that it may begin with are. A cycle
+// is refused.
+void Grammar::rank_rules() {
   enum : uint8_t { kNew, kOpen, kDone };
-  std::vector<uint8_t> colour(rules, kNew);
+  std::vector<uint8_t> colour(rules(), kNew);
   std::vector<std::pair<uint32_t, size_t>> path;
-  for (uint32_t root = 0; root < rules; ++root) {
+  rank_.assign(rules(), 0);
+  rule_of_rank_.assign(rules(), 0);
+  uint32_t left = rules();
+  for (uint32_t root = 0; root < rules(); ++root) {
     if (colour[root] != kNew) continue;
     path.assign(1, {root, 0});
     colour[root] = kOpen;
     while (!path.empty()) {
       auto& [rule, next] = path.back();
-      if (next == calls[rule].size()) {
+      if (next == starts_[rule].calls.size()) {
         colour[rule] = kDone;
+        rank_[rule] = --left;
+        rule_of_rank_[left] = rule;
         path.pop_back();
         continue;
       }
-      const uint32_t callee = calls[rule][next++];
+      const uint32_t callee = starts_[rule].calls[next++].rule;
       if (colour[callee] == kOpen) {
         const std::string& name = parts_.rule_names[callee];
         throw Error("grammar", (name.empty() ? "a rule" : "\"" + name + "\"") +

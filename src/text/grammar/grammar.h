@@ -6,6 +6,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,21 @@ class Grammar {
   /// that keeps only nodes whose need fits can always be completed.
   uint32_t need(uint32_t id) const { return need_[id]; }
 
+  /// What a rule may begin with, found without reading a byte: nodes at kBytes, and calls of other rules. Where one of
+  /// these may be empty, what stands behind it is here too.
+  struct LeftCall {
+    uint32_t rule;
+    uint32_t next;  ///< where it returns
+  };
+  std::span<const uint32_t> first_bytes(uint32_t rule) const { return std::span(starts_[rule].bytes); }
+  std::span<const LeftCall> left_calls(uint32_t rule) const { return std::span(starts_[rule].calls); }
+  /// Whether the rule may be empty.
+  bool nullable(uint32_t rule) const { return nullable_[rule]; }
+  /// An order of the rules in which each comes behind all that may begin with it.
+  uint32_t rank(uint32_t rule) const { return rank_[rule]; }
+  uint32_t rule_of_rank(uint32_t rank) const { return rule_of_rank_[rank]; }
+  uint32_t rules() const { return static_cast<uint32_t>(parts_.rule_starts.size()); }
+
   /// Bytes that no class tells apart form a group.
   uint8_t group(uint8_t byte) const { return group_of_[byte]; }
   int32_t groups() const { return static_cast<int32_t>(group_bytes_.size()); }
@@ -60,12 +76,20 @@ class Grammar {
   struct Reverse;
   void find_need(const Reverse& reverse);
   std::vector<bool> find_nullable(const Reverse& reverse) const;
-  void refuse_left_recursion(const std::vector<bool>& nullable) const;
-  std::vector<uint32_t> left_calls(uint32_t rule, const std::vector<bool>& nullable, std::vector<uint32_t>& mark) const;
+  struct Starts {
+    std::vector<uint32_t> bytes;
+    std::vector<LeftCall> calls;
+  };
+  Starts find_starts(uint32_t rule, const std::vector<bool>& nullable, std::vector<uint32_t>& mark) const;
+  void rank_rules();
   void group_bytes();
 
   Parts parts_;
   std::vector<uint16_t> need_;
+  std::vector<Starts> starts_;  // by rule, as the next two
+  std::vector<bool> nullable_;
+  std::vector<uint32_t> rank_;
+  std::vector<uint32_t> rule_of_rank_;
   std::array<uint8_t, 256> group_of_{};
   std::vector<uint8_t> group_bytes_;
 };

@@ -1,12 +1,14 @@
 #include "text/grammar/state_graph.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace ashlar::grammar {
 namespace {
 
 constexpr size_t kMarks = 4 * StateGraph::kMaxConfigs;  // a power of two, twice the most configurations visited
+constexpr size_t kBytesOfStack = 64;                    // with its place in the table
 
 uint64_t mixed(uint64_t x) {
   x ^= x >> 31;
@@ -21,28 +23,42 @@ void set_bits(std::vector<uint32_t>& mask, std::span<const int32_t> ids) {
 }  // namespace
 
 StateGraph::StateGraph(const Grammar& grammar)
-    : grammar_(grammar), groups_(static_cast<size_t>(grammar.groups())), marks_(kMarks) {
-  frames_.push_back({Grammar::kReturnNode, 0, 0});
+    : grammar_(grammar), groups_(static_cast<size_t>(grammar.groups())), marks_(kMarks), called_(grammar.rules()) {
+  const Link end = {Grammar::kReturnNode, 0};
+  intern_stack({&end, 1});
   ++stamp_;
   visit(grammar_.start(), 0);
   const bool accepting = close();
   start_ = intern(closed_, accepting);
 }
 
-uint32_t StateGraph::push(uint32_t node, uint32_t parent) {
-  const auto [at, fresh] = frame_ids_.emplace((uint64_t{node} << 32) | parent, static_cast<uint32_t>(frames_.size()));
-  if (fresh) {
-    frames_.push_back({node, parent, frames_[parent].depth + 1});
-    bytes_ += sizeof(Frame) + 48;
+// links: sorted, all different.
+uint32_t StateGraph::intern_stack(std::span<const Link> links) {
+  uint64_t hash = 0;
+  for (const Link& link : links) hash = mixed(hash ^ ((uint64_t{link.node} << 32) | link.stack)) + 1;
+  const auto [begin, end] = stack_ids_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    const std::span<const Link> known = this->links(it->second);
+    if (std::equal(known.begin(), known.end(), links.begin(), links.end())) return it->second;
   }
-  return at->second;
+  Stack stack = {static_cast<uint32_t>(links_.size()), static_cast<uint32_t>(links.size()), Grammar::kMaxFrames};
+  for (const Link& link : links) {
+    stack.depth = link.node == Grammar::kReturnNode ? 0 : std::min(stack.depth, stacks_[link.stack].depth + 1);
+    if (stack.depth == 0) break;
+  }
+  links_.insert(links_.end(), links.begin(), links.end());
+  bytes_ += kBytesOfStack + links.size() * sizeof(Link);
+  const auto id = static_cast<uint32_t>(stacks_.size());
+  stacks_.push_back(stack);
+  stack_ids_.emplace(hash, id);
+  return id;
 }
 
 // Puts a configuration on the list of those to expand, once, if it can be completed within the depth.
-void StateGraph::visit(uint32_t node, uint32_t frame) {
-  if (visited_ > kMarks / 2 || frames_[frame].depth + grammar_.need(node) > Grammar::kMaxFrames) return;
-  const Config config = {node, frame};
-  size_t at = mixed((uint64_t{node} << 32) | frame) % kMarks;
+void StateGraph::visit(uint32_t node, uint32_t stack) {
+  if (visited_ > kMarks / 2 || !fits(node, stack)) return;
+  const Config config = {node, stack};
+  size_t at = mixed((uint64_t{node} << 32) | stack) % kMarks;
   while (marks_[at].stamp == stamp_) {
     if (marks_[at].config == config) return;
     at = (at + 1) % kMarks;
@@ -52,39 +68,79 @@ void StateGraph::visit(uint32_t node, uint32_t frame) {
   work_.push_back(config);
 }
 
-bool StateGraph::expand(Config config, bool& accepting) {
+// A call at the end of its rule returns where its caller does.
+void StateGraph::call(uint32_t rule, uint32_t next, uint32_t stack) {
+  std::vector<Link>& callers = called_[rule];
+  if (callers.empty()) {
+    due_.push_back(grammar_.rank(rule));
+    std::push_heap(due_.begin(), due_.end(), std::greater<>());
+  }
+  if (next != Grammar::kReturnNode) {
+    callers.push_back({next, stack});
+  } else {
+    const std::span<const Link> further = links(stack);
+    callers.insert(callers.end(), further.begin(), further.end());
+    visited_ += further.size() / 8;
+  }
+}
+
+// False: the text may end here.
+bool StateGraph::expand(Config config) {
   const Grammar::Node node = grammar_.node(config.node);
   switch (node.kind) {
     case Grammar::Kind::kBytes:
       closed_.push_back(config);
       break;
     case Grammar::Kind::kSplit:
-      for (uint32_t i = 0; i < node.b; ++i) visit(grammar_.alternative(node.a + i), config.frame);
+      for (uint32_t i = 0; i < node.b; ++i) visit(grammar_.alternative(node.a + i), config.stack);
       break;
     case Grammar::Kind::kCall:
-      // A call at the end of its rule returns where its caller does.
-      visit(grammar_.rule_start(node.a), node.b == Grammar::kReturnNode ? config.frame : push(node.b, config.frame));
+      call(node.a, node.b, config.stack);
+      if (grammar_.nullable(node.a)) visit(node.b, config.stack);
       break;
     case Grammar::Kind::kReturn:
-      if (config.frame == 0) {
-        accepting = true;
-      } else {
-        visit(frames_[config.frame].node, frames_[config.frame].parent);
-      }
+      if (config.stack == 0) return false;
+      for (const Link& link : links(config.stack)) visit(link.node, link.stack);
   }
-  return visited_ <= kMarks / 2 && closed_.size() <= kMaxConfigs;
+  return true;
 }
 
-// From work_ to closed_: all configurations that wait for a byte. Whether the text may end instead.
+// The beginning of a rule for all who have called it. Where it is empty its callers went on themselves.
+void StateGraph::begin(uint32_t rule) {
+  std::vector<Link>& callers = called_[rule];
+  std::sort(callers.begin(), callers.end());
+  callers.erase(std::unique(callers.begin(), callers.end()), callers.end());
+  const uint32_t stack = intern_stack(callers);
+  visited_ += 1 + callers.size() / 8;
+  callers.clear();
+  for (const uint32_t node : grammar_.first_bytes(rule)) {
+    if (fits(node, stack)) closed_.push_back({node, stack});
+  }
+  for (const Grammar::LeftCall& left : grammar_.left_calls(rule)) {
+    if (fits(left.next, stack)) call(left.rule, left.next, stack);
+  }
+  visited_ += grammar_.first_bytes(rule).size() + grammar_.left_calls(rule).size();
+}
+
+// From work_ to closed_: all configurations that wait for a byte. Whether the text may end instead. First what follows
+// from rules that ended, then the rules that were called, each behind all that may call it.
 bool StateGraph::close() {
   closed_.clear();
   bool accepting = false;
-  bool fits = true;
-  while (!work_.empty() && fits) {
+  while (!work_.empty() && in_limits()) {
     const Config config = work_.back();
     work_.pop_back();
-    fits = expand(config, accepting);
+    accepting = !expand(config) || accepting;
   }
+  while (!due_.empty() && in_limits()) {
+    std::pop_heap(due_.begin(), due_.end(), std::greater<>());
+    const uint32_t rank = due_.back();
+    due_.pop_back();
+    begin(grammar_.rule_of_rank(rank));
+  }
+  const bool fits = in_limits();
+  for (const uint32_t rank : due_) called_[grammar_.rule_of_rank(rank)].clear();
+  due_.clear();
   work_.clear();
   spent_ += visited_;
   visited_ = 0;
@@ -99,13 +155,14 @@ bool StateGraph::close() {
                        "the alternatives begin differently, or repeat less");
   }
   std::sort(closed_.begin(), closed_.end());
+  closed_.erase(std::unique(closed_.begin(), closed_.end()), closed_.end());
   return accepting;
 }
 
 StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting) {
   if (configs.empty() && !accepting) return kDead;
   uint64_t hash = accepting ? 1 : 0;
-  for (const Config& config : configs) hash = mixed(hash ^ ((uint64_t{config.node} << 32) | config.frame)) + 1;
+  for (const Config& config : configs) hash = mixed(hash ^ ((uint64_t{config.node} << 32) | config.stack)) + 1;
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     const Entry& entry = states_[it->second];
@@ -130,7 +187,7 @@ bool StateGraph::close_after(std::span<const Config> configs, uint8_t byte) {
   }
   for (const Config& config : configs) {
     const Grammar::Node& node = grammar_.node(config.node);
-    if (grammar_.byte_class(node.a).test(byte)) visit(node.b, config.frame);
+    if (grammar_.byte_class(node.a).test(byte)) visit(node.b, config.stack);
   }
   spent_ += configs.size() / 8;
   return close();
@@ -241,17 +298,33 @@ void StateGraph::forget_masks() {
   }
 }
 
-uint32_t StateGraph::carry_frame(uint32_t frame, StateGraph& other) const {
-  std::vector<uint32_t> nodes;
-  for (; frame != 0; frame = frames_[frame].parent) nodes.push_back(frames_[frame].node);
-  uint32_t carried = 0;
-  for (size_t i = nodes.size(); i-- > 0;) carried = other.push(nodes[i], carried);
+// Stacks by their id here, those that the configurations lead to. Each comes behind those that its links lead to.
+std::unordered_map<uint32_t, uint32_t> StateGraph::carry_stacks(std::span<const Config> configs,
+                                                                StateGraph& other) const {
+  std::unordered_map<uint32_t, uint32_t> carried = {{0, 0}};
+  std::vector<uint32_t> order;
+  const auto add = [&](uint32_t stack) {
+    if (carried.emplace(stack, 0).second) order.push_back(stack);
+  };
+  for (const Config& config : configs) add(config.stack);
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (const Link& link : links(order[i])) add(link.stack);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Link> moved;
+  for (const uint32_t stack : order) {
+    moved.clear();
+    for (const Link& link : links(stack)) moved.push_back({link.node, carried[link.stack]});
+    std::sort(moved.begin(), moved.end());
+    carried[stack] = other.intern_stack(moved);
+  }
   return carried;
 }
 
 StateGraph::State StateGraph::carry_to(State state, StateGraph& other) const {
   std::vector<Config> configs = states_[state].configs;
-  for (Config& config : configs) config.frame = carry_frame(config.frame, other);
+  std::unordered_map<uint32_t, uint32_t> carried = carry_stacks(configs, other);
+  for (Config& config : configs) config.stack = carried[config.stack];
   std::sort(configs.begin(), configs.end());
   return other.intern(std::move(configs), states_[state].accepting);
 }

@@ -1,6 +1,11 @@
 #pragma once
-// The automaton at work: states, each a set of (node, stack) with shared stacks, found on demand and remembered with
-// their transitions and their token masks. States repeat a lot, so that most steps are a look into a table.
+// The automaton at work: states, each a set of (node, stack), found on demand and remembered with their transitions and
+// their token masks. States repeat a lot, so that most steps are a look into a table.
+//
+// A stack stands for all ways back at once: it is a set of links, each a return node and the stack to go on with there.
+// All calls of a rule at one place of the text share a stack, since what the rule reads does not depend on who called
+// it (a graph-structured stack, Tomita 1985; rules that may be empty as in Aycock and Horspool 2002). So a state stays
+// narrow where alternatives begin alike, however deep they nest.
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +26,7 @@ class StateGraph {
   using State = int32_t;
   static constexpr State kDead = -1;  ///< no text from here satisfies the grammar
   /// Most (node, stack) pairs of a state; of those that lead to one without a byte, twice as many.
-  static constexpr size_t kMaxConfigs = 4096;
+  static constexpr size_t kMaxConfigs = 8192;
   /// Most of them that finding one mask may visit: about a second.
   static constexpr uint64_t kMaxMaskWork = uint64_t{1} << 25;
   /// A text that is asked about can be read in so many ways that the limits above are exceeded. Nothing is known of it
@@ -56,12 +61,14 @@ class StateGraph {
 
  private:
   struct Config {
-    uint32_t node, frame;
+    uint32_t node, stack;
     bool operator==(const Config&) const = default;
     auto operator<=>(const Config&) const = default;
   };
-  struct Frame {
-    uint32_t node, parent, depth;  // depth: frames below and with this one
+  using Link = Config;  // where a call returns, and the stack that holds there; kReturnNode: the whole text ends
+  struct Stack {
+    uint32_t first, count;  // of links_, sorted
+    uint32_t depth;         // calls that are open at least
   };
   struct Entry {
     std::vector<Config> configs;  // sorted; all at kBytes
@@ -74,10 +81,19 @@ class StateGraph {
   static constexpr size_t kRoomy = size_t{64} << 20;  // bytes(), below which a mask leaves behind the states it finds
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
-  void visit(uint32_t node, uint32_t frame);
+  bool fits(uint32_t node, uint32_t stack) const {
+    return stacks_[stack].depth + grammar_.need(node) <= Grammar::kMaxFrames;
+  }
+  std::span<const Link> links(uint32_t stack) const {
+    return std::span(links_).subspan(stacks_[stack].first, stacks_[stack].count);
+  }
+  void visit(uint32_t node, uint32_t stack);
+  void call(uint32_t rule, uint32_t next, uint32_t stack);
   bool close();
-  bool expand(Config config, bool& accepting);
-  uint32_t push(uint32_t node, uint32_t parent);
+  bool expand(Config config);
+  void begin(uint32_t rule);
+  bool in_limits() const { return visited_ <= 2 * kMaxConfigs && closed_.size() <= kMaxConfigs; }
+  uint32_t intern_stack(std::span<const Link> links);
   State intern(std::vector<Config> configs, bool accepting);
   State& next(State state, int32_t group) { return next_[static_cast<size_t>(state) * groups_ + group]; }
   // Where one token's bytes lead while a mask is found: a state, or configurations that are not kept as one.
@@ -91,15 +107,16 @@ class StateGraph {
   bool loops_on_plain(State state);
   void fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask);
   void forget_masks();
-  uint32_t carry_frame(uint32_t frame, StateGraph& other) const;
+  std::unordered_map<uint32_t, uint32_t> carry_stacks(std::span<const Config> configs, StateGraph& other) const;
 
   const Grammar& grammar_;
   const size_t groups_;
   std::vector<Entry> states_;
   std::vector<State> next_;  // [states, groups]
   std::unordered_multimap<uint64_t, State> by_hash_;
-  std::vector<Frame> frames_;  // 0: the empty stack
-  std::unordered_map<uint64_t, uint32_t> frame_ids_;
+  std::vector<Stack> stacks_;  // 0: no call is open. A stack comes behind those that its links lead to
+  std::vector<Link> links_;
+  std::unordered_multimap<uint64_t, uint32_t> stack_ids_;
   State start_ = kDead;
   uint64_t spent_ = 0;
   uint64_t may_spend_ = UINT64_MAX;
@@ -115,6 +132,8 @@ class StateGraph {
   std::vector<Mark> marks_;
   uint32_t stamp_ = 0;
   std::vector<Config> work_, closed_;
+  std::vector<std::vector<Link>> called_;  // by rule: links to those who have called it and wait for its beginning
+  std::vector<uint32_t> due_;              // ranks of these rules, a heap
   size_t visited_ = 0;
   std::vector<Place> path_;
 };

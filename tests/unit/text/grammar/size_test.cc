@@ -129,12 +129,12 @@ TEST(GrammarSize, AMaskOfWideStatesTakesLittleMemory) {
 
 // Whatever cannot be followed ends the answer and says why; a text is never refused in silence.
 TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
-  GrammarMatcher matcher(over_tokens(compile_regex("[ab]*a[ab]{9000}")));
-  for (int32_t i = 0; i < 6000 && matcher.problem().empty(); ++i) {
+  GrammarMatcher matcher(over_tokens(compile_regex("[ab]*a[ab]{10000}")));
+  for (int32_t i = 0; i < 9000 && matcher.problem().empty(); ++i) {
     const bool accepted = matcher.accept_bytes("a");
     ASSERT_EQ(accepted, matcher.problem().empty());
   }
-  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 4094 bytes"));
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 8190 bytes"));
   EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
   EXPECT_FALSE(matcher.can_end());
   EXPECT_FALSE(matcher.finished());
@@ -143,9 +143,9 @@ TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
 }
 
 TEST(GrammarSize, AmbiguityOfOneAnswerIsNoneOfAnothers) {
-  const auto shared = over_tokens(compile_regex("[ab]*a[ab]{9000}|c"));
+  const auto shared = over_tokens(compile_regex("[ab]*a[ab]{10000}|c"));
   GrammarMatcher first(shared);
-  first.accept_bytes(std::string(5000, 'a'));
+  first.accept_bytes(std::string(9000, 'a'));
   EXPECT_FALSE(first.problem().empty());
   EXPECT_TRUE(accepts(shared, "c"));
 }
