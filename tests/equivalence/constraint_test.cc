@@ -162,5 +162,28 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
   EXPECT_NE(answers[0].end.reason, FinishReason::kError);
 }
 
+TEST(ConstrainedEquivalence, AConstraintsOwnTroubleIsTheErrorOfTheAnswer) {
+  const World world;
+  std::string pattern;  // after so many letters that each may have been the one, no token's beginning is like another's
+  std::string text;
+  for (char c = 'a'; c <= 'z'; ++c) pattern += std::string(c == 'a' ? "" : "|") + c + "[ -~]{4000}";
+  for (int32_t i = 0; i < 3500; ++i) text += static_cast<char>('a' + i % 26);
+  grammar::GrammarMatcher matcher(std::make_shared<grammar::TokenGrammar>(
+      grammar::compile_regex("[ -~]*(?:" + pattern + ")"), world.trie, world.stop_ids()));
+  ASSERT_TRUE(matcher.accept_bytes(text));
+  for (const int32_t depth : {1, 2}) {
+    Road road;
+    road.depth = depth;
+    const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+    std::vector<Request> all = requests(world, {});
+    all[1].constraint = std::make_shared<server::GrammarConstraint>(matcher);
+    const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
+    EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
+    EXPECT_NE(answers[1].end.error.find("the grammar is too ambiguous behind 3500 bytes"), std::string::npos)
+        << answers[1].end.error;
+    EXPECT_NE(answers[0].end.reason, FinishReason::kError);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing
