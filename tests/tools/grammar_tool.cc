@@ -26,7 +26,7 @@ Grammar compile(const Json& task) {
 }
 
 // Prefers short tokens late, so that texts end.
-bool walk(GrammarMatcher matcher, const TokenTrie& trie, int32_t eos, std::mt19937_64& random, std::string& text) {
+bool walk(GrammarMatcher& matcher, const TokenTrie& trie, int32_t eos, std::mt19937_64& random, std::string& text) {
   std::vector<uint32_t> mask((trie.vocab() + 31) / 32);
   for (int step = 0; step < 400; ++step) {
     matcher.allowed(mask);
@@ -60,7 +60,10 @@ Json answer(const Json& task, const std::shared_ptr<const TokenTrie>& trie, int3
   std::mt19937_64 random(task.value("seed", 1));
   for (int i = 0; i < task.value("walks", 0); ++i) {
     std::string text;
-    if (!walk(GrammarMatcher(grammar), *trie, eos, random, text)) return {{"error", "a walk came to a dead end"}};
+    GrammarMatcher matcher(grammar);
+    if (!walk(matcher, *trie, eos, random, text)) {
+      return {{"error", matcher.problem().empty() ? "a walk came to a dead end" : matcher.problem()}};
+    }
     if (!ashlar::text::is_valid_utf8(text)) return {{"error", "a walk is not UTF-8"}};
     if (!text.empty()) result["walks"].push_back(text);
   }
