@@ -10,7 +10,7 @@ namespace ashlar::grammar {
 namespace {
 
 constexpr Expr kUndefined = UINT32_MAX;
-constexpr int32_t kDeepest = 4000;  // expressions inside each other: what compile() has stack for
+constexpr int32_t kDeepest = 2000;  // expressions inside each other: what compile() has stack for
 
 [[noreturn]] void too_many(const char* what, int64_t limit) {
   throw Error("grammar", std::string("it needs more than ") + std::to_string(limit) + " " + what +
