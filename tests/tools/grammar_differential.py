@@ -22,7 +22,8 @@ def leaf():
     return rng.choice([
         {"type": "integer", "minimum": bound}, {"type": "integer", "maximum": bound}, {"type": "number", "exclusiveMinimum": bound},
         {"enum": rng.sample([0, 1, 2, "x", "y", None, True, 1.5], rng.randrange(1, 5))}, {"const": rng.choice([0, 1, "x", "y", None])},
-        {"type": "string", "maxLength": rng.randrange(4)}, {"type": "string", "pattern": rng.choice(["^a", "b$", "^[ab]*$", "c"])},
+        {"type": "string", "maxLength": rng.randrange(4)},
+        {"type": "string", "pattern": rng.choice(["^a", "b$", "^[ab]*$", "c", "\\s", "^[^\\s]*$", "^(?!.*\\s)", "\\d$"])},
         {"type": rng.choice(["boolean", "null", "string", "integer", "number"])}, {"type": ["integer", "null"], "multipleOf": rng.choice([2, 3])},
     ])
 
@@ -38,9 +39,24 @@ def of_object(depth):
     others = rng.random()
     if others < 0.36:
         schema["additionalProperties"] = False if others < 0.25 else leaf() if others < 0.32 else True
+    if others > 0.92:
+        schema["unevaluatedProperties"] = leaf() if others > 0.97 else False
     if rng.random() < 0.1:
         schema["maxProperties"] = rng.randrange(1, 3)
     return schema
+
+
+def of_array(depth):
+    schema = {"type": "array"} if rng.random() < 0.8 else {}
+    if rng.random() < 0.5:
+        schema["prefixItems"] = [any_schema(depth - 1) for _ in range(rng.randrange(3))]
+    if rng.random() < 0.6:
+        schema["items"] = any_schema(depth - 1)
+    elif "prefixItems" not in schema and rng.random() < 0.5:
+        schema["contains"] = leaf()
+        if rng.random() < 0.5:
+            schema["minContains"] = rng.randrange(3)
+    return schema | ({"maxItems": rng.randrange(4)} if rng.random() < 0.7 else {})
 
 
 def any_schema(depth):
@@ -50,11 +66,13 @@ def any_schema(depth):
     if kind < 0.55:
         return of_object(depth)
     if kind < 0.62:
-        return {"type": "array", "items": any_schema(depth - 1), "maxItems": rng.randrange(3)}
+        return {"allOf": [of_array(depth), of_array(depth)]} if rng.random() < 0.3 else of_array(depth)
     if kind < 0.82:
         schema = {"oneOf": [any_schema(depth - 1) for _ in range(rng.randrange(1, 4))]}
         return schema | (of_object(depth - 1) if rng.random() < 0.3 else {})
     if kind < 0.93:
+        if kind > 0.91:
+            return of_object(depth) | {"$ref": "#/$defs/p"}
         return {"anyOf" if kind < 0.88 else "allOf": [any_schema(depth - 1) for _ in range(2)]}
     return {"not": leaf(), "type": rng.choice(["integer", "string"])} if kind < 0.96 else {"$ref": "#/$defs/" + rng.choice("pq")}
 
