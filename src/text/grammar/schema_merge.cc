@@ -277,19 +277,23 @@ bool may_list_properties(const Json& schema) {
   return false;
 }
 
-// A const that the rest of its schema rules out, or a property that must and cannot be there: nothing satisfies it.
+// Constants that the rest of their schema rules out, or a property that must and cannot be there: nothing satisfies it.
 bool contradicts_itself(const Json& schema) {
   if (schema.contains("const")) {
     const Json& value = schema["const"];
     const auto is_value = [&](const Json& other) { return equal(value, other); };
     const Json& excluded = excluded_values(schema);
-    if (std::any_of(excluded.begin(), excluded.end(), is_value)) return true;
+    if (std::any_of(excluded.begin(), excluded.end(), is_value) || !has_type_of(value, schema)) return true;
     if (schema.contains("enum") && schema["enum"].is_array() &&
         std::none_of(schema["enum"].begin(), schema["enum"].end(), is_value)) {
       return true;
     }
   }
-  if (schema.contains("enum") && schema["enum"].is_array() && schema["enum"].empty()) return true;
+  if (schema.contains("enum") && schema["enum"].is_array() &&
+      std::none_of(schema["enum"].begin(), schema["enum"].end(),
+                   [&](const Json& value) { return has_type_of(value, schema); })) {
+    return true;
+  }
   if (schema.contains("type") && schema["type"].is_array() && schema["type"].empty()) return true;
   // What an object needs says nothing about other values, which a schema merged in later may yet demand.
   if (!schema.contains("type") || type_list(schema["type"]) != Json{"object"}) return false;

@@ -39,6 +39,9 @@ TEST(GrammarSchemaRules, ItemsOfOneSchemaHoldAtThePlacesOfAnother) {
   judges(R"({"type": "array", "allOf": [{"prefixItems": [{"minimum": 0}, {"maximum": 9}], "items": {"type": "integer"}},
                        {"prefixItems": [{"type": "integer"}], "items": {"type": "number", "maximum": 7}}]})",
          {"[8, 7]", "[1, 2, 3]", "[8, -1, 7]"}, {"[-1]", "[1, 8]", "[1, 2, 8]", "[1, 2, 0.5]"});
+  judges(
+      R"({"type": "array", "allOf": [{"prefixItems": [{"const": 0}, {"enum": [1, 2]}]}, {"items": {"type": "object"}}]})",
+      {"[]"}, {"[0]", "[0, 1]"});
   // Before draft 2020.
   judges(R"({"type": "array", "allOf": [{"items": [{"type": "string"}], "additionalItems": {"type": "integer"}},
                        {"items": {"minLength": 2}}]})",
