@@ -10,7 +10,7 @@ namespace ashlar::grammar {
 namespace {
 
 constexpr size_t kMaxGraphBytes = size_t{32} << 20;
-constexpr uint64_t kMaxWork = uint64_t{1} << 32;  // configurations visited for one answer: about two minutes
+constexpr uint64_t kMaxWork = uint64_t{1} << 31;  // configurations visited for one answer: about a minute
 constexpr size_t kMaxWakeText = 256;
 constexpr size_t kLineBreaks = 2;  // that models write after their thinking
 

@@ -7,8 +7,8 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr size_t kMarks = 4 * StateGraph::kMaxConfigs;  // a power of two, twice the most configurations visited
-constexpr size_t kBytesOfStack = 64;                    // with its place in the table
+constexpr size_t kFewMarks = 1024;
+constexpr size_t kBytesOfStack = 64;  // with its place in the table
 
 uint64_t mixed(uint64_t x) {
   x ^= x >> 31;
@@ -23,7 +23,7 @@ void set_bits(std::vector<uint32_t>& mask, std::span<const int32_t> ids) {
 }  // namespace
 
 StateGraph::StateGraph(const Grammar& grammar)
-    : grammar_(grammar), groups_(static_cast<size_t>(grammar.groups())), marks_(kMarks), called_(grammar.rules()) {
+    : grammar_(grammar), groups_(static_cast<size_t>(grammar.groups())), marks_(kFewMarks), called_(grammar.rules()) {
   const Link end = {Grammar::kReturnNode, 0};
   intern_stack({&end, 1});
   ++stamp_;
@@ -54,16 +54,28 @@ uint32_t StateGraph::intern_stack(std::span<const Link> links) {
   return id;
 }
 
+// Where the configuration is among those of this closure, or would be.
+size_t StateGraph::place_of(Config config) const {
+  size_t at = mixed((uint64_t{config.node} << 32) | config.stack) & (marks_.size() - 1);
+  while (marks_[at].stamp == stamp_ && marks_[at].config != config) at = (at + 1) & (marks_.size() - 1);
+  return at;
+}
+
+void StateGraph::grow_marks() {
+  const std::vector<Mark> before = std::exchange(marks_, std::vector<Mark>(2 * marks_.size()));
+  for (const Mark& mark : before) {
+    if (mark.stamp == stamp_) marks_[place_of(mark.config)] = mark;
+  }
+}
+
 // Puts a configuration on the list of those to expand, once, if it can be completed within the depth.
 void StateGraph::visit(uint32_t node, uint32_t stack) {
-  if (visited_ > kMarks / 2 || !fits(node, stack)) return;
+  if (visited_ > 2 * kMaxConfigs || !fits(node, stack)) return;
   const Config config = {node, stack};
-  size_t at = mixed((uint64_t{node} << 32) | stack) % kMarks;
-  while (marks_[at].stamp == stamp_) {
-    if (marks_[at].config == config) return;
-    at = (at + 1) % kMarks;
-  }
-  marks_[at] = {config, stamp_};
+  if (2 * visited_ >= marks_.size()) grow_marks();
+  Mark& mark = marks_[place_of(config)];
+  if (mark.stamp == stamp_) return;
+  mark = {config, stamp_};
   ++visited_;
   work_.push_back(config);
 }

@@ -26,7 +26,7 @@ class StateGraph {
   using State = int32_t;
   static constexpr State kDead = -1;  ///< no text from here satisfies the grammar
   /// Most (node, stack) pairs of a state; of those that lead to one without a byte, twice as many.
-  static constexpr size_t kMaxConfigs = 8192;
+  static constexpr size_t kMaxConfigs = 32768;
   /// Most of them that finding one mask may visit: about a second.
   static constexpr uint64_t kMaxMaskWork = uint64_t{1} << 25;
   /// A text that is asked about can be read in so many ways that the limits above are exceeded. Nothing is known of it
@@ -88,6 +88,8 @@ class StateGraph {
     return std::span(links_).subspan(stacks_[stack].first, stacks_[stack].count);
   }
   void visit(uint32_t node, uint32_t stack);
+  size_t place_of(Config config) const;
+  void grow_marks();
   void call(uint32_t rule, uint32_t next, uint32_t stack);
   bool close();
   bool expand(Config config);
@@ -124,7 +126,7 @@ class StateGraph {
   size_t mask_bytes_ = 0;
   uint64_t clock_ = 0;
 
-  // Scratch of a closure: open addressing by stamp.
+  // Scratch of a closure: open addressing by stamp, a power of two that grows to what is needed.
   struct Mark {
     Config config;
     uint32_t stamp;

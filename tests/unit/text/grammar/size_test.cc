@@ -127,27 +127,55 @@ TEST(GrammarSize, AMaskOfWideStatesTakesLittleMemory) {
   }
 }
 
+// 33,000 alternatives that begin alike.
+std::string many_alternatives() {
+  std::string pattern;
+  for (int32_t i = 0; i < 33000; ++i) pattern += (i == 0 ? "" : "|") + std::string("a") + std::to_string(10000 + i);
+  return "(?:" + pattern + ")";
+}
+
 // Whatever cannot be followed ends the answer and says why; a text is never refused in silence.
 TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
-  GrammarMatcher matcher(over_tokens(compile_regex("[ab]*a[ab]{10000}")));
-  for (int32_t i = 0; i < 9000 && matcher.problem().empty(); ++i) {
-    const bool accepted = matcher.accept_bytes("a");
-    ASSERT_EQ(accepted, matcher.problem().empty());
-  }
-  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 8190 bytes"));
+  EXPECT_THAT(error_of([&] { over_tokens(compile_regex(many_alternatives())); }), HasSubstr("more than 32768 ways"));
+  GrammarMatcher matcher(over_tokens(compile_regex("yyx" + many_alternatives())));
+  ASSERT_TRUE(matcher.accept_bytes("yy"));
+  EXPECT_EQ(matcher.forced(8), "");
+  EXPECT_EQ(matcher.problem(), "");
+  EXPECT_FALSE(matcher.accept_bytes("x"));
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 2 bytes of the answer: a text can be read in more"));
   EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
   EXPECT_FALSE(matcher.can_end());
   EXPECT_FALSE(matcher.finished());
-  EXPECT_EQ(matcher.forced(8), "");
   EXPECT_FALSE(matcher.accept(eos()));
 }
 
+// The mask has to know what follows the tokens that it allows.
+TEST(GrammarSize, AMaskThatCannotBeFoundIsAProblem) {
+  GrammarMatcher matcher(over_tokens(compile_regex("(?:b|x" + many_alternatives() + ")")));
+  EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 0 bytes"));
+}
+
 TEST(GrammarSize, AmbiguityOfOneAnswerIsNoneOfAnothers) {
-  const auto shared = over_tokens(compile_regex("[ab]*a[ab]{10000}|c"));
+  const auto shared = over_tokens(compile_regex("c|x" + many_alternatives()));
   GrammarMatcher first(shared);
-  first.accept_bytes(std::string(9000, 'a'));
+  first.accept_bytes("x");
   EXPECT_FALSE(first.problem().empty());
   EXPECT_TRUE(accepts(shared, "c"));
+}
+
+TEST(GrammarSize, ManyNamesInAnOpenObject) {
+  Json schema = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", {{"type", "integer"}}}};
+  for (uint32_t c = 0x4E00; schema["properties"].size() < 5000; c += 2) {
+    std::string name;
+    text::append_utf8(c, name);
+    schema["properties"][name] = {{"type", "null"}};
+  }
+  GrammarMatcher matcher(over_tokens(compile_json_schema(schema)));
+  EXPECT_FALSE(ids_of(mask_of(matcher)).empty());
+  EXPECT_TRUE(matcher.accept_bytes(R"({"一": null, "丁": 1})"));
+  EXPECT_EQ(matcher.problem(), "");
+  EXPECT_TRUE(matcher.finished());
 }
 
 }  // namespace
