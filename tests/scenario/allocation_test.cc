@@ -16,6 +16,10 @@
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 #include "scenario/fake_decoder.h"
+#include "text/grammar/compile.h"
+#include "text/grammar/state_graph.h"
+#include "text/grammar/token_trie.h"
+#include "text/tokenizer.h"
 
 namespace {
 
@@ -291,6 +295,43 @@ TEST(OutOfMemory, InALongPromptEndsTheRequest) {
         },
         std::getenv("ASHLAR_LONG_TESTS") != nullptr ? 1 : 5);
     EXPECT_GT(total, 20) << method;
+  }
+}
+
+// What is known of a grammar is shared by the requests that have it, and outlives one whose memory ran out.
+TEST(OutOfMemory, InAGrammarLosesNoText) {
+  const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
+  const grammar::TokenTrie trie(tokenizer);
+  const grammar::Grammar rules = grammar::compile_ebnf(
+      "root ::= term | term \"+\" root | term \"-\" root\n"
+      "term ::= [0-9]+ | \"(\" root \")\" | \"f\" \"(\" root (\",\" root)? \")\"");
+  const std::string text = "((1+2)-f(3,(4)))";
+  using Mask = std::vector<uint32_t>;
+  // With allocation `failing` of it, if any, and again what that interrupted.
+  const auto walk = [&](grammar::StateGraph& graph, int64_t failing) {
+    std::vector<Mask> masks(text.size() + 1, Mask((trie.vocab() + 31) / 32));
+    if (failing >= 0) fail_at.store(allocations.load() + failing);
+    grammar::StateGraph::State state = graph.start();
+    for (size_t i = 0; i <= text.size();) {
+      try {
+        graph.mask(state, trie, masks[i]);
+        if (i < text.size()) state = graph.step(state, static_cast<uint8_t>(text[i]));
+        ++i;
+      } catch (const std::bad_alloc&) {
+        fail_at.store(-1);
+      }
+    }
+    fail_at.store(-1);
+    return masks;
+  };
+  grammar::StateGraph undisturbed(rules);
+  const int64_t before = allocations.load();
+  const std::vector<Mask> expected = walk(undisturbed, -1);
+  const int64_t total = allocations.load() - before;
+  ASSERT_GT(total, 100);
+  for (int64_t n = 0; n < total; n += 3) {
+    grammar::StateGraph graph(rules);
+    ASSERT_EQ(walk(graph, n), expected) << "allocation " << n << " of " << total;
   }
 }
 

@@ -134,6 +134,13 @@ void StateGraph::begin(uint32_t rule) {
   visited_ += grammar_.first_bytes(rule).size() + grammar_.left_calls(rule).size();
 }
 
+void StateGraph::clear_scratch() {
+  for (const uint32_t rank : due_) called_[grammar_.rule_of_rank(rank)].clear();
+  due_.clear();
+  work_.clear();
+  visited_ = 0;
+}
+
 // From work_ to closed_: all configurations that wait for a byte. Whether the text may end instead. First what follows
 // from rules that ended, then the rules that were called, each behind all that may call it.
 bool StateGraph::close() {
@@ -145,17 +152,13 @@ bool StateGraph::close() {
     accepting = !expand(config) || accepting;
   }
   while (!due_.empty() && in_limits()) {
+    begin(grammar_.rule_of_rank(due_.front()));  // it calls rules of higher ranks only
     std::pop_heap(due_.begin(), due_.end(), std::greater<>());
-    const uint32_t rank = due_.back();
     due_.pop_back();
-    begin(grammar_.rule_of_rank(rank));
   }
   const bool fits = in_limits();
-  for (const uint32_t rank : due_) called_[grammar_.rule_of_rank(rank)].clear();
-  due_.clear();
-  work_.clear();
   spent_ += visited_;
-  visited_ = 0;
+  clear_scratch();
   if (!fits) {
     throw TooAmbiguous("grammar", "a text can be read in more than " + std::to_string(kMaxConfigs) +
                                       " ways at once; let the alternatives begin differently, or share what they "
@@ -183,7 +186,7 @@ StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting
   Entry entry;
   entry.configs = std::move(configs);
   entry.accepting = accepting;
-  next_.insert(next_.end(), groups_, kUnknown);
+  next_.resize((states_.size() + 1) * groups_, kUnknown);  // if what follows throws, the next state finds it so
   bytes_ += sizeof(Entry) + 48 + entry.configs.size() * sizeof(Config) + groups_ * sizeof(State);
   states_.push_back(std::move(entry));
   const auto id = static_cast<State>(states_.size() - 1);
@@ -193,6 +196,7 @@ StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting
 
 // To closed_: what waits for a byte after this one. Whether the text may end there.
 bool StateGraph::close_after(std::span<const Config> configs, uint8_t byte) {
+  clear_scratch();  // of a closure in whose midst memory ran out
   if (++stamp_ == 0) {
     std::fill(marks_.begin(), marks_.end(), Mark{});
     stamp_ = 1;

@@ -91,6 +91,7 @@ class StateGraph {
   size_t place_of(Config config) const;
   void grow_marks();
   void call(uint32_t rule, uint32_t next, uint32_t stack);
+  void clear_scratch();
   bool close();
   bool expand(Config config);
   void begin(uint32_t rule);
