@@ -16,7 +16,7 @@ struct Draw {
 /// the temperature. The same on every machine.
 int32_t gumbel_max(const float* logits, int32_t vocab, double inverse, Draw draw);
 
-/// The same token by token, for machines without AVX2, and to hold the other against.
+/// The same token by token, for logits beyond what others are scanned for, and to hold the other against.
 int32_t gumbel_max_scalar(const float* logits, int32_t vocab, double inverse, Draw draw);
 
 /// The same where entry i stands for token id_map[i].
