@@ -19,6 +19,7 @@ import sys
 
 import jsonschema
 
+from golden_lines import golden_lines
 from grammar_keyword_cases import CASES
 
 rng = random.Random(20)
@@ -350,7 +351,7 @@ def main():
             goldens = json.load(kept)
         goldens["keywords"] = keyword_goldens(tool)
         with open(sys.argv[3], "w", encoding="utf-8") as out:
-            json.dump(goldens, out, ensure_ascii=False, indent=0)
+            out.write(golden_lines(goldens))
         return
     problems, schemas, walks = [], [], 0
     for schema, make in recursive_schemas() + [any_schema(rng.choice([0, 1, 2, 4])) for _ in range(330)]:
@@ -363,7 +364,8 @@ def main():
         print("PROBLEM", problem)
     print(f"{len(schemas)} schemas, {walks} walks valid, {len(regexes)} patterns, {len(problems)} problems")
     with open(sys.argv[3], "w", encoding="utf-8") as out:
-        json.dump({"schemas": schemas, "regexes": [golden for golden in regexes if golden], "keywords": keyword_goldens(tool)}, out, ensure_ascii=False, indent=0)
+        goldens = {"schemas": schemas, "regexes": [golden for golden in regexes if golden]}
+        out.write(golden_lines({**goldens, "keywords": keyword_goldens(tool)}))
 
 
 main()

@@ -125,7 +125,7 @@ def philox_vectors():
 
 
 def dump(path, rows):
-    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    path.write_text("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
 
 
 def main():

@@ -14,6 +14,7 @@ from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from golden_lines import golden_lines
 from template_features import FEATURES
 
 NOW = datetime(2025, 3, 4, 9, 5, 7)
@@ -174,7 +175,7 @@ def main():
             sys.exit(f"{name}: expected {'an error' if name.startswith('err_') else 'output'}, got {output!r}")
         cases.append({"feature": name, "input": "features", "output": output})
     goldens = {"jinja2": jinja2.__version__, "features": FEATURES, "inputs": inputs, "cases": cases}
-    (folder / "goldens.json").write_text(json.dumps(goldens, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    (folder / "goldens.json").write_text(golden_lines(goldens), encoding="utf-8")
     errors = sum(case["output"] is None for case in cases)
     print(f"{len(cases)} cases, {errors} of them errors")
 
