@@ -246,7 +246,9 @@ TEST(HttpLimits, NeitherDescriptorsNorMemoryGrow) {
   const size_t descriptors = open_descriptors();
   const size_t pages = resident_pages();
   round(1000);
-  EXPECT_EQ(open_descriptors(), descriptors);
+  // What its client closed before it was accepted may be open for another moment. A leak would stay, in each round.
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= descriptors; }))
+      << open_descriptors() << " for " << descriptors;
 #ifndef __SANITIZE_ADDRESS__  // keeps what was freed
 #ifndef __SANITIZE_THREAD__
   EXPECT_LT(resident_pages(), pages + 512) << "two megabytes more after a thousand rounds";
