@@ -76,6 +76,16 @@ std::string list_of(const std::vector<std::string>& words) {
   return text;
 }
 
+// CLI11 tells their end by an exception.
+std::vector<CLI::Validator*> validators_of(CLI::Option& option) {
+  std::vector<CLI::Validator*> out;
+  try {
+    for (int i = 0;; ++i) out.push_back(option.get_validator(i));
+  } catch (const CLI::OptionNotFound&) {
+    return out;
+  }
+}
+
 }  // namespace
 
 CLI::Validator whole(int64_t low, uint64_t high) {
@@ -112,27 +122,18 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 ValueKind kind_of(CLI::Option& option) {
-  for (int i = 0;; ++i) {
-    try {
-      const std::string& name = option.get_validator(i)->get_name();
-      if (name == kNumberName) return ValueKind::kNumber;
-      if (name == kSizeName) return ValueKind::kSize;
-    } catch (const CLI::OptionNotFound&) {  // there are no more
-      return ValueKind::kText;
-    }
+  for (const CLI::Validator* validator : validators_of(option)) {
+    if (validator->get_name() == kNumberName) return ValueKind::kNumber;
+    if (validator->get_name() == kSizeName) return ValueKind::kSize;
   }
+  return ValueKind::kText;
 }
 
 std::string problem_with_value(CLI::Option& option, std::string text) {
-  for (int i = 0;; ++i) {
-    CLI::Validator* validator = nullptr;
-    try {
-      validator = option.get_validator(i);
-    } catch (const CLI::OptionNotFound&) {
-      return {};
-    }
+  for (const CLI::Validator* validator : validators_of(option)) {
     if (std::string why = (*validator)(text); !why.empty()) return why;
   }
+  return {};
 }
 
 }  // namespace ashlar

@@ -11,8 +11,8 @@ inline constexpr int32_t kScanned = 64;         ///< tokens at a time
 inline constexpr double kMostScanned = 0x1p20;  ///< of tempered logits that come near the bar, and of `inverse`
 
 /// words[i] becomes word i % 4 of philox4x32() at `counter`, whose first word goes up by one every four tokens. Returns
-/// bit i where logits[i] * inverse - log(-log((words[i] + 0.5) / 2^32)) might be above `bar`; it errs in favour, by
-/// two log 2 at most.
+/// bit i where logits[i] * inverse - log(-log((words[i] + 0.5) / 2^32)) might be above `bar`: by a bound that is
+/// two log 2 too high at most or, on machines without AVX2, for all.
 uint64_t scan_gumbel(const float* logits, PhiloxBlock counter, uint64_t key, float inverse, float bar, uint32_t* words);
 
 }  // namespace ashlar

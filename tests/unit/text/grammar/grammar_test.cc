@@ -15,18 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-template <class Compile>
-std::string error_of(Compile compile) {
-  try {
-    compile();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-std::string schema_error_of(const char* schema) {
-  return error_of([&] { compile_json_schema(parse_json(schema, "schema")); });
-}
 bool schema_accepts(const char* schema, std::string_view text) {
   return accepts(compile_json_schema(parse_json(schema, "schema")), text);
 }

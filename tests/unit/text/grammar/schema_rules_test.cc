@@ -15,15 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string error_of(const char* schema) {
-  try {
-    compile_json_schema(parse_json(schema, "schema"));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 void judges(const char* schema, const std::vector<const char*>& valid, const std::vector<const char*>& invalid) {
   const auto shared = over_tokens(compile_json_schema(parse_json(schema, "schema")));
   for (const char* text : valid) EXPECT_TRUE(accepts(shared, text)) << text << " of " << schema;
@@ -58,7 +49,7 @@ TEST(GrammarSchemaRules, ContainsCountsWhereItStands) {
 }
 
 TEST(GrammarSchemaRules, FewerItemsThanNeededAreNone) {
-  EXPECT_THAT(error_of(R"({"type": "array", "prefixItems": [{}, {}, {}, {}], "minItems": 3, "maxItems": 2})"),
+  EXPECT_THAT(schema_error_of(R"({"type": "array", "prefixItems": [{}, {}, {}, {}], "minItems": 3, "maxItems": 2})"),
               HasSubstr("no text satisfies it"));
   judges(R"({"anyOf": [{"type": "array", "prefixItems": [{}, {}, {}, {}], "minItems": 3, "maxItems": 2},
                        {"type": "null"}]})",
@@ -80,7 +71,7 @@ TEST(GrammarSchemaRules, UnevaluatedPropertiesKnowOnlyTheirOwnSchema) {
   judges(R"({"type": "object", "allOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}],
              "properties": {"b": {"type": "null"}}, "unevaluatedProperties": false})",
          {R"({"b": null, "a": null})"}, {R"({"a": null, "c": 1})"});
-  EXPECT_THAT(error_of(R"({"type": "object", "properties": {"b": {}}, "allOf": [{"unevaluatedProperties": false,
+  EXPECT_THAT(schema_error_of(R"({"type": "object", "properties": {"b": {}}, "allOf": [{"unevaluatedProperties": false,
                            "anyOf": [{"properties": {"a": {}}}, {"properties": {"c": {}}}]}]})"),
               HasSubstr("unevaluatedProperties"));
 }
@@ -131,7 +122,7 @@ TEST(GrammarSchemaRules, ConstantsAreJudgedAsValues) {
          {R"("abc")", R"("éé")"}, {R"("a")", R"("abcd")", R"("xbcd")"});
   judges(R"({"enum": ["ab", "ba", "bab"], "pattern": "^(?!.*aa)b", "allOf": [{"pattern": "b$"}]})", {R"("bab")"},
          {R"("ab")", R"("ba")"});
-  EXPECT_THAT(error_of(R"({"enum": [[1], {}], "minItems": 2})"), HasSubstr("do not go with other keywords"));
+  EXPECT_THAT(schema_error_of(R"({"enum": [[1], {}], "minItems": 2})"), HasSubstr("do not go with other keywords"));
 }
 
 // Each text is held against a pattern that was compiled once.
@@ -161,7 +152,7 @@ TEST(GrammarSchemaRules, BoundsThatADoubleRoundsAreRefused) {
   for (const char* bound : {"9007199254740993", "-9007199254740993"}) {
     for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
       const std::string schema = R"({"type": "integer", ")" + std::string(key) + "\": " + bound + "}";
-      EXPECT_THAT(error_of(schema.c_str()), HasSubstr("2^53")) << schema;
+      EXPECT_THAT(schema_error_of(schema.c_str()), HasSubstr("2^53")) << schema;
     }
   }
   judges(R"({"type": "integer", "minimum": 9007199254740992})", {"9007199254740992", "9007199254740993"},

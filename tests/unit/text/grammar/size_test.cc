@@ -20,16 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <class Compile>
-std::string error_of(Compile compile) {
-  try {
-    compile();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 template <class Work>
 double seconds(Work work) {
   const auto begin = std::chrono::steady_clock::now();

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "io/json.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/matcher.h"
 #include "text/tokenizer.h"
@@ -32,6 +34,20 @@ inline bool accepts(const std::shared_ptr<TokenGrammar>& grammar, std::string_vi
   return matcher.accept_bytes(text) && matcher.can_end();
 }
 inline bool accepts(Grammar grammar, std::string_view text) { return accepts(over_tokens(std::move(grammar)), text); }
+
+/// What compiling says, or "no error".
+template <class Compile>
+std::string error_of(Compile compile) {
+  try {
+    compile();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+inline std::string schema_error_of(const char* schema) {
+  return error_of([&] { compile_json_schema(parse_json(schema, "schema")); });
+}
 
 inline std::vector<uint32_t> mask_of(GrammarMatcher& matcher) {
   std::vector<uint32_t> mask((trie()->vocab() + 31) / 32);
