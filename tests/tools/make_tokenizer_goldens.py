@@ -267,6 +267,16 @@ def broken_utf8():
     return [[case.hex(), case.decode("utf-8", "replace").encode().hex()] for case in cases]
 
 
+def repetition_of(text):
+    """[part, count] of a long text that repeats a short part, else the text."""
+    if len(text) < 1000:
+        return text
+    for period in range(1, 8):
+        if len(text) % period == 0 and text[:period] * (len(text) // period) == text:
+            return [text[:period], len(text) // period]
+    return text
+
+
 def main():
     folder, model = Path(sys.argv[1]), Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -314,7 +324,8 @@ def main():
           "added {'single_word': True} False"]])
     goldens["sweep_blocks"] = SWEEP_BLOCKS
     (folder / "utf8.json").write_text(json.dumps(broken_utf8(), separators=(",", ":")) + "\n")
-    (folder / "strings.json").write_text(json.dumps(strings, ensure_ascii=False, separators=(",", ":")) + "\n")
+    entries = [repetition_of(s) for s in strings]
+    (folder / "strings.json").write_text(json.dumps(entries, ensure_ascii=False, separators=(",", ":")) + "\n")
     (folder / "goldens.json").write_text(json.dumps(goldens, ensure_ascii=False, separators=(",", ":")) + "\n")
     print(len(strings), "strings,", len(tokenizers), "tokenizers,", len(goldens["variants"]), "variants")
     for path in sorted(folder.iterdir()):

@@ -31,8 +31,18 @@ inline const nlohmann::json& goldens() {
   return instance;
 }
 
+/// A string, or [part, count] for one that repeats a part.
 inline const std::vector<std::string>& golden_strings() {
-  static const auto instance = read_json(data_path("strings.json")).get<std::vector<std::string>>();
+  static const auto instance = [] {
+    std::vector<std::string> strings;
+    for (const nlohmann::json& entry : read_json(data_path("strings.json"))) {
+      std::string& text = strings.emplace_back();
+      const auto part = (entry.is_array() ? entry[0] : entry).get<std::string>();
+      const int count = entry.is_array() ? entry[1].get<int>() : 1;
+      for (int i = 0; i < count; ++i) text += part;
+    }
+    return strings;
+  }();
   return instance;
 }
 
