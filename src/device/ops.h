@@ -118,9 +118,13 @@ class Ops {
   /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
   /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
   /// is not null: [head_dim]) and rotated; q and k stay in place in qkv; k and v go to the row's position in `plane`,
-  /// those of rows that stand apart nowhere.
+  /// those of rows that stand apart nowhere, those of rows with a cell there.
   virtual void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
                         const RopeTable& rope, const Rows& rows, KvPlane plane) = 0;
+
+  /// Copies K and V from the cells of an overlay to its positions in the pages.
+  virtual void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+                         KvPlane plane) = 0;
 
   /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads).
   /// q: [rows, n_heads * head_dim] (its first columns; with rows that stand apart, the qkv tensor as store_kv left it),

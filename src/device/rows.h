@@ -11,6 +11,21 @@ namespace ashlar {
 /// Tokens in one page of the KV cache. Also the unit of prefix sharing.
 inline constexpr int32_t kPageTokens = 16;
 
+/// Cells in one page that no page table has. Cell s, in page s / kPageCells, holds K and V of one token as floats.
+inline constexpr int32_t kPageCells = 8;
+/// Most positions of an overlay.
+inline constexpr int32_t kMostOverlaid = 64;
+
+/// Keys and values of a branch of drafts, which stand at positions where another branch has its own in the pages: those
+/// of position first + i are in cell cells[i].
+struct Overlay {
+  int32_t first = 0;
+  int32_t n = 0;
+  const int32_t* cells = nullptr;
+
+  int32_t end() const { return first + n; }
+};
+
 /// Rows of one forward, as parallel arrays of length n. A row is one token of one sequence.
 /// Rows of a sequence are consecutive and ascend in position; rows of different sequences are independent.
 struct Rows {
@@ -22,7 +37,12 @@ struct Rows {
   /// Rows that stand apart (null: none): their K and V stay out of the cache, and only the row itself sees them, as one
   /// more key behind its visible range.
   const uint8_t* apart = nullptr;
+  /// Rows whose K and V go to a cell instead of their position (null: none); -1: to the position.
+  const int32_t* cells = nullptr;
+  const Overlay* overlays = nullptr;  ///< by table, of which several may be the same; null: none
 
+  int32_t cell(int32_t row) const { return cells != nullptr ? cells[row] : -1; }
+  Overlay overlay(int32_t row) const { return overlays != nullptr ? overlays[tables[row]] : Overlay{}; }
   bool is_apart(int32_t row) const { return apart != nullptr && apart[row] != 0; }
 };
 

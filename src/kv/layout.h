@@ -21,12 +21,19 @@ class KvLayout {
   /// is in which frame (kv/page_frames.h). 0: a page for every page id again.
   void limit_pages(int64_t most) { most_pages_ = most; }
 
+  /// Planes that are added from now on have so many pages more, whose ids follow the others: room for what lasts a
+  /// pass.
+  void add_spare_pages(int64_t n) { spare_pages_ = n; }
+
   struct Plane {
     std::string name;
     int64_t bytes_per_page;
-    int64_t most_pages;  ///< 0: no limit
+    int64_t most_pages;   ///< 0: no limit
+    int64_t spare_pages;  ///< beyond that
     /// Where there are so many page ids.
-    int64_t pages_of(int64_t pages) const { return most_pages > 0 ? std::min(pages, most_pages) : pages; }
+    int64_t pages_of(int64_t pages) const {
+      return (most_pages > 0 ? std::min(pages, most_pages) : pages) + spare_pages;
+    }
   };
   const std::vector<Plane>& planes() const { return planes_; }
   /// All planes together, for so many page ids.
@@ -37,6 +44,7 @@ class KvLayout {
  private:
   std::vector<Plane> planes_;
   int64_t most_pages_ = 0;
+  int64_t spare_pages_ = 0;
 };
 
 /// The planes of one set of pages, as ops see them.
@@ -46,7 +54,7 @@ class KvMemory {
   KvMemory(Ops& ops, const KvLayout& layout, int32_t pages);
 
   KvPlane plane(int32_t index) const { return planes_[index]; }
-  int32_t pages() const { return pages_; }  ///< page ids
+  int32_t pages() const { return pages_; }  ///< page ids, without spare ones
   int64_t bytes() const;
 
  private:

@@ -83,6 +83,12 @@ void LayerStack::register_planes(KvLayout& layout, const std::string& name, Ops&
   }
 }
 
+void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const {
+  for (int32_t i = 0; i < config_.n_layers; ++i) {
+    ops.settle_kv(config_.attention, overlay, pages, kv.plane(first_plane_ + i));
+  }
+}
+
 void LayerStack::attend(Ops& ops, const Layer& layer, int32_t index, const RowBatch& batch, const Rope& rope,
                         const KvMemory& kv, StackWorkspace& workspace) const {
   const int32_t n = batch.n();

@@ -49,6 +49,9 @@ class LayerStack {
   /// One plane per layer, named NAME.i.
   void register_planes(KvLayout& layout, const std::string& name, Ops& ops);
 
+  /// Copies K and V of an overlay to the pages, in every plane.
+  void settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const;
+
   /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache.
   void forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
                const TapRequest& taps) const;

@@ -20,6 +20,11 @@ class Model {
   int32_t max_positions() const { return rope_.table().max_position; }
   void register_planes(KvLayout& layout) { stack_.register_planes(layout, "target", ops_); }
 
+  /// Makes a branch's rows that were verified part of its sequence: copies K and V of an overlay to the pages.
+  void settle(const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const {
+    stack_.settle(ops_, kv, overlay, pages);
+  }
+
   /// Makes the activations for batches of up to `max_rows` rows.
   void reserve(int32_t max_rows);
 

@@ -6,22 +6,26 @@
 
 namespace ashlar {
 
-RowBatch::RowBatch(int32_t max_rows, int32_t max_sequences)
+RowBatch::RowBatch(int32_t max_rows, int32_t max_sequences, int32_t max_branches)
     : ids_(max_rows),
       positions_(max_rows),
       tables_(max_rows),
       block_ends_(max_rows),
       outputs_(max_rows),
       apart_(max_rows),
-      first_(max_sequences),
-      pages_(max_sequences) {}
+      first_(max_sequences + max_branches),
+      pages_(max_sequences + max_branches),
+      overlays_(max_sequences + max_branches),
+      cells_(max_rows),
+      overlaid_(static_cast<size_t>(max_branches) * kMostOverlaid) {}
 
-void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_apart_ = 0; }
+void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_apart_ = n_overlaid_ = 0; }
 
 void RowBatch::begin_sequence(const int32_t* pages, int32_t first) {
   ASHLAR_CHECK_LT(n_sequences_, static_cast<int32_t>(pages_.size()));
   pages_[n_sequences_] = pages;
   first_[n_sequences_] = first;
+  overlays_[n_sequences_] = {};
   ++n_sequences_;
 }
 
@@ -32,6 +36,7 @@ void RowBatch::add_row(int32_t id, int32_t position, int32_t block_end) {
   tables_[n_] = n_sequences_ - 1;
   block_ends_[n_] = block_end;
   apart_[n_] = 0;
+  cells_[n_] = -1;
   ++n_;
 }
 
@@ -41,13 +46,38 @@ void RowBatch::add_apart(int32_t id, int32_t position) {
   ++n_apart_;
 }
 
+void RowBatch::begin_branch(int32_t first) {
+  begin_sequence(pages_[n_sequences_ - 1], first_[n_sequences_ - 1]);
+  overlays_[n_sequences_ - 1] = {first, 0, overlaid_.data() + n_overlaid_};
+}
+
+void RowBatch::add_overlaid(int32_t cell) {
+  Overlay& overlay = overlays_[n_sequences_ - 1];
+  ASHLAR_CHECK(n_overlaid_ < static_cast<int32_t>(overlaid_.size()) && overlay.n < kMostOverlaid);
+  overlaid_[n_overlaid_++] = cell;
+  ++overlay.n;
+}
+
+void RowBatch::add_in_cell(int32_t id, int32_t position, int32_t cell) {
+  add_row(id, position, position + 1);
+  cells_[n_ - 1] = cell;
+}
+
 int32_t RowBatch::want_output() {
   outputs_[n_outputs_] = n_ - 1;
   return n_outputs_++;
 }
 
 Rows RowBatch::rows() const {
-  return {n_, ids_.data(), positions_.data(), tables_.data(), pages_.data(), n_apart_ > 0 ? apart_.data() : nullptr};
+  const bool branches = n_overlaid_ > 0;
+  return {n_,
+          ids_.data(),
+          positions_.data(),
+          tables_.data(),
+          pages_.data(),
+          n_apart_ > 0 ? apart_.data() : nullptr,
+          branches ? cells_.data() : nullptr,
+          branches ? overlays_.data() : nullptr};
 }
 
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {

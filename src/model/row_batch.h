@@ -12,7 +12,7 @@ namespace ashlar {
 /// What one call of a model's forward computes. Capacity is fixed at construction; add_* never allocate.
 class RowBatch {
  public:
-  RowBatch(int32_t max_rows, int32_t max_sequences);
+  RowBatch(int32_t max_rows, int32_t max_sequences, int32_t max_branches = 0);
 
   void clear();
   /// Starts the rows of one sequence: `pages[position / kPageTokens]` are its pages; rows see keys from `first` on
@@ -22,6 +22,14 @@ class RowBatch {
   void add_row(int32_t id, int32_t position, int32_t block_end);
   /// Adds a row that stands apart: it sees all before `position` and itself, in every layer, and nothing sees it.
   void add_apart(int32_t id, int32_t position);
+  /// Starts rows of the same sequence that see other keys from position `first` on: those in the cells that
+  /// add_overlaid() names, one after another.
+  void begin_branch(int32_t first);
+  void add_overlaid(int32_t cell);
+  /// The newest branch's overlay, until clear().
+  const Overlay& overlay() const { return overlays_[n_sequences_ - 1]; }
+  /// Adds a row whose K and V go to `cell`. It sees all up to `position`.
+  void add_in_cell(int32_t id, int32_t position, int32_t cell);
   /// Asks for the final hidden state of the row added last; returns its index among the outputs.
   int32_t want_output();
 
@@ -41,10 +49,14 @@ class RowBatch {
   int32_t n_sequences_ = 0;
   int32_t n_outputs_ = 0;
   int32_t n_apart_ = 0;
+  int32_t n_overlaid_ = 0;
   std::vector<int32_t> ids_, positions_, tables_, block_ends_, outputs_;
   std::vector<uint8_t> apart_;
   std::vector<int32_t> first_;         // per sequence
   std::vector<const int32_t*> pages_;  // per sequence
+  std::vector<Overlay> overlays_;      // per sequence
+  std::vector<int32_t> cells_;         // per row
+  std::vector<int32_t> overlaid_;      // what overlays point to
 };
 
 }  // namespace ashlar

@@ -7,6 +7,7 @@
 #include "device/cpu/tile_config.h"
 #include "quantised.h"
 #include "support.h"
+#include "tree.h"
 
 namespace ashlar::cpu::amx_emulated {
 
@@ -20,7 +21,7 @@ struct Tiles {
   TileConfig config;
   bool live = false;
 };
-Tiles tiles;
+thread_local Tiles tiles;
 
 inline void tile_configure(const TileConfig& config) {
   tiles.config = config;
@@ -283,6 +284,21 @@ TEST(AmxEmulated, AttentionMatchesReference) {
       std::copy_n(q.row(r), shape.q_width(), one.row(0));
       on_tiles.attend(one, RowList({rows[static_cast<size_t>(r)]}), alone);
       ASSERT_TRUE(same_bits(alone.row(0), got.row(r), shape.q_width())) << r;
+    }
+  }
+}
+
+// The same with blocks of rows that differ in their overlays.
+TEST(AmxEmulated, RowsOfTreesSeeTheirOwnPathBitForBit) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.pack_queries = emulated::pack_query_tiles;
+  kernels.attend = emulated::attend_tiles;
+  kernels.joins_branches = emulated::fits_tiles;
+  std::mt19937 random(19);
+  for (int32_t threads : {1, 3}) {
+    cpu::CpuOps ops(kernels, threads, DType::kBF16);
+    for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {3, 3, 96, 0.1F}}) {
+      for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(ops, shape, tree, random);
     }
   }
 }

@@ -24,7 +24,8 @@ void find_segments(const Visibility& visible, QueryBlock& block, int64_t& work) 
 
 }  // namespace
 
-void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads) {
+void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads,
+                          bool join) {
   blocks.clear();
   items.clear();
   states = 0;
@@ -32,9 +33,13 @@ void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const V
   const int32_t group = shape.n_heads / shape.n_kv_heads;
   const int32_t heads = std::min(group, kMaxQueries);
   const int32_t most_rows = std::max(1, kMaxQueries / heads);
+  const auto belong_together = [&](int32_t a, int32_t b) {
+    if (rows.tables[a] == rows.tables[b]) return true;
+    return join && rows.overlays != nullptr && rows.page_tables[rows.tables[a]] == rows.page_tables[rows.tables[b]];
+  };
   for (int32_t row = 0; row < rows.n;) {
     int32_t end = row + 1;
-    while (end < rows.n && end - row < most_rows && rows.tables[end] == rows.tables[row]) ++end;
+    while (end < rows.n && end - row < most_rows && belong_together(row, end)) ++end;
     for (int32_t head = 0; head < shape.n_heads; ++head) {
       const int32_t in_group = head % group;
       if (in_group % heads != 0) continue;

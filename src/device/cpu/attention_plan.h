@@ -9,7 +9,7 @@
 
 namespace ashlar::cpu {
 
-/// Consecutive rows of one sequence times consecutive heads of one group.
+/// Consecutive rows of one page table times consecutive heads of one group.
 struct QueryBlock {
   int32_t row;
   int32_t rows;
@@ -32,7 +32,8 @@ struct AttentionPlan {
   bool split = false;
   int32_t states = 0;  ///< states to keep if split
 
-  void build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads);
+  /// `join`: rows that differ in their overlays only may be in one block.
+  void build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads, bool join);
 };
 
 }  // namespace ashlar::cpu

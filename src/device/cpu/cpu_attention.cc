@@ -18,10 +18,28 @@ int64_t head_elements(const AttentionShape& shape) {
 constexpr int64_t block_start(int32_t d) { return int64_t{d / kBlockColumns} * kBlockColumns * kPageTokens; }
 
 /// Writes one token of one head: `token` is its index in the page.
-void write_cell(float* head, const float* k, const float* v, int32_t head_dim, int32_t token) {
+void write_floats(float* head, const float* k, const float* v, int32_t head_dim, int32_t token) {
   float* values = head + int64_t{head_dim} * kPageTokens;
   for (int32_t d = 0; d < head_dim; ++d) head[int64_t{d} * kPageTokens + token] = k[d];
   for (int32_t d = 0; d < head_dim; ++d) values[block_start(d) + token * kBlockColumns + d % kBlockColumns] = v[d];
+}
+
+/// K of one head in a cell; V is kv_width() floats behind.
+float* cell_of(const AttentionShape& shape, KvPlane plane, int32_t cell, int32_t kv_head) {
+  return reinterpret_cast<float*>(plane.base + cell / kPageCells * plane.page_stride) +
+         int64_t{cell % kPageCells} * 2 * shape.kv_width() + int64_t{kv_head} * shape.head_dim;
+}
+
+/// Writes K and V of one head of the token at `position` to its page.
+void write_token(const Kernels& kernels, const AttentionShape& shape, DType kv_dtype, KvPlane plane,
+                 const int32_t* pages, int32_t position, int32_t kv_head, const float* k, const float* v) {
+  const int64_t page = pages[position / kPageTokens];
+  std::byte* head =
+      plane.base + page * plane.page_stride + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
+  const int32_t token = position % kPageTokens;
+  if (kv_dtype == DType::kF32) return write_floats(reinterpret_cast<float*>(head), k, v, shape.head_dim, token);
+  kernels.store_key(k, shape.head_dim, token, reinterpret_cast<uint16_t*>(head));
+  kernels.store_value(v, shape.head_dim, token, reinterpret_cast<uint16_t*>(head) + key_elements(shape));
 }
 
 /// What store_kv does for some rows and one key/value head with its query heads.
@@ -55,13 +73,12 @@ void StoreRun::store(int32_t r, int32_t kv_head) const {
   const float* v = k + shape.kv_width();
   finish(k, k_norm);
   if (rows.is_apart(r)) return;
-  const int64_t page = rows.page_tables[rows.tables[r]][position / kPageTokens];
-  std::byte* head =
-      plane.base + page * plane.page_stride + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
-  const int32_t token = position % kPageTokens;
-  if (kv_dtype == DType::kF32) return write_cell(reinterpret_cast<float*>(head), k, v, d, token);
-  kernels.store_key(k, d, token, reinterpret_cast<uint16_t*>(head));
-  kernels.store_value(v, d, token, reinterpret_cast<uint16_t*>(head) + key_elements(shape));
+  if (rows.cell(r) < 0) {
+    return write_token(kernels, shape, kv_dtype, plane, rows.page_tables[rows.tables[r]], position, kv_head, k, v);
+  }
+  float* cell = cell_of(shape, plane, rows.cell(r), kv_head);
+  std::copy_n(k, d, cell);
+  std::copy_n(v, d, cell + shape.kv_width());
 }
 
 /// One attention call in pieces that may run on any worker, in any order within a phase.
@@ -109,6 +126,12 @@ AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
   call.begin = visible.begin + block.row;
   call.end = visible.end + block.row;
   call.page_table = rows.page_tables[rows.tables[block.row]];
+  if (rows.overlays != nullptr) {
+    call.tables = rows.tables + block.row;
+    call.overlays = rows.overlays;
+    call.cells = cell_of(shape, plane, 0, kv_head);
+    call.cell_floats = 2 * shape.kv_width();
+  }
   call.base = plane.base + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
   call.page_stride = plane.page_stride;
   call.dtype = kv_dtype;
@@ -206,11 +229,21 @@ void CpuOps::store_kv(Tensor qkv, const AttentionShape& shape, const float* q_no
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }
 
+void CpuOps::settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table, KvPlane plane) {
+  for (int32_t i = 0; i < overlay.n; ++i) {
+    for (int32_t head = 0; head < shape.n_kv_heads; ++head) {
+      const float* k = cell_of(shape, plane, overlay.cells[i], head);
+      write_token(kernels_, shape, kv_dtype_, plane, page_table, overlay.first + i, head, k, k + shape.kv_width());
+    }
+  }
+}
+
 void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                        Tensor out) {
   ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
   ASHLAR_CHECK_LE(shape.q_width() + (rows.apart != nullptr ? 2 * shape.kv_width() : 0), q.cols);
-  plan_.build(shape, rows, visible, pool_.size());
+  const bool join = kernels_.joins_branches != nullptr && kernels_.joins_branches(shape.head_dim, kv_dtype_);
+  plan_.build(shape, rows, visible, pool_.size(), join);
   float* scratch = attention_scratch_.floats(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
   float* states = states_.floats(int64_t{plan_.states} * state_floats(shape.head_dim));
   const AttentionRun run{kernels_, plan_, q, shape, rows, visible, plane, kv_dtype_, out, scratch, states};

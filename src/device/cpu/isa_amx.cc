@@ -22,12 +22,12 @@ namespace amx {
 // clang-format on
 
 inline void pack_queries(const AttentionBlock& block, float* scratch) {
-  if (fits_tiles(block)) return pack_query_tiles(block, scratch);
+  if (fits_tiles(block.head_dim, block.dtype)) return pack_query_tiles(block, scratch);
   avx512_kernels().pack_queries(block, scratch);
 }
 
 inline void attend(const AttentionBlock& block, int32_t segment, float* scratch, float* states) {
-  if (fits_tiles(block)) return attend_tiles(block, segment, scratch, states);
+  if (fits_tiles(block.head_dim, block.dtype)) return attend_tiles(block, segment, scratch, states);
   avx512_kernels().attend(block, segment, scratch, states);
 }
 
@@ -59,6 +59,7 @@ const Kernels& amx_kernels() {
     out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;
+    out.joins_branches = amx::fits_tiles;
     return out;
   }();
   return kernels;

@@ -10,12 +10,19 @@ namespace ashlar::ref {
 namespace {
 
 // Page layout of the reference device: K then V, each [n_kv_heads, kPageTokens, head_dim] floats.
-float* cell(const Rows& rows, const AttentionShape& shape, KvPlane plane, int32_t table, int32_t position, int32_t head,
-            bool value) {
-  const int32_t page = rows.page_tables[table][position / kPageTokens];
+float* place(const int32_t* pages, const AttentionShape& shape, KvPlane plane, int32_t position, int32_t head,
+             bool value) {
+  const int32_t page = pages[position / kPageTokens];
   auto* base = reinterpret_cast<float*>(plane.base + page * plane.page_stride);
   const int64_t half = value ? int64_t{kPageTokens} * shape.kv_width() : 0;
   return base + half + (int64_t{head} * kPageTokens + position % kPageTokens) * shape.head_dim;
+}
+
+// Of one head in a cell.
+float* cell(const AttentionShape& shape, KvPlane plane, int32_t cell, int32_t head, bool value) {
+  auto* page = reinterpret_cast<float*>(plane.base + cell / kPageCells * plane.page_stride);
+  return page + int64_t{cell % kPageCells} * 2 * shape.kv_width() + (value ? shape.kv_width() : 0) +
+         int64_t{head} * shape.head_dim;
 }
 
 void rotate(float* head, const RopeTable& rope, int32_t position) {
@@ -63,9 +70,23 @@ void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, cons
       rotate(head, rope, rows.positions[r]);
     }
     for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_apart(r); ++h) {
-      const int32_t table = rows.tables[r];
-      std::memcpy(cell(rows, shape, plane, table, rows.positions[r], h, false), k + int64_t{h} * d, sizeof(float) * d);
-      std::memcpy(cell(rows, shape, plane, table, rows.positions[r], h, true), v + int64_t{h} * d, sizeof(float) * d);
+      const int32_t* pages = rows.page_tables[rows.tables[r]];
+      for (const bool value : {false, true}) {
+        float* to = rows.cell(r) >= 0 ? cell(shape, plane, rows.cell(r), h, value)
+                                      : place(pages, shape, plane, rows.positions[r], h, value);
+        std::memcpy(to, (value ? v : k) + int64_t{h} * d, sizeof(float) * d);
+      }
+    }
+  }
+}
+
+void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* pages, KvPlane plane) {
+  for (int32_t i = 0; i < overlay.n; ++i) {
+    for (int32_t h = 0; h < shape.n_kv_heads; ++h) {
+      for (const bool value : {false, true}) {
+        std::memcpy(place(pages, shape, plane, overlay.first + i, h, value),
+                    cell(shape, plane, overlay.cells[i], h, value), sizeof(float) * shape.head_dim);
+      }
     }
   }
 }
@@ -79,13 +100,19 @@ void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibili
   for (int32_t r = 0; r < rows.n; ++r) {
     const int32_t begin = visible.begin[r];
     const int32_t end = visible.end[r];
+    const int32_t* pages = rows.page_tables[rows.tables[r]];
+    const Overlay overlay = rows.overlay(r);
     for (int32_t h = 0; h < shape.n_heads; ++h) {
       const float* query = q.row(r) + int64_t{h} * d;
       keys.clear();
       values.clear();
       for (int32_t p = begin; p < end; ++p) {
-        keys.push_back(cell(rows, shape, plane, rows.tables[r], p, h / group, false));
-        values.push_back(cell(rows, shape, plane, rows.tables[r], p, h / group, true));
+        const bool overlaid = p >= overlay.first && p < overlay.end();
+        for (const bool value : {false, true}) {
+          const float* at = overlaid ? cell(shape, plane, overlay.cells[p - overlay.first], h / group, value)
+                                     : place(pages, shape, plane, p, h / group, value);
+          (value ? values : keys).push_back(at);
+        }
       }
       if (rows.is_apart(r)) {
         keys.push_back(q.row(r) + int64_t{shape.n_heads + h / group} * d);

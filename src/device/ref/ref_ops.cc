@@ -198,6 +198,11 @@ class RefOps final : public Ops {
     ref::store_kv(qkv, shape, q_norm, k_norm, eps, rope, rows, plane);
   }
 
+  void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+                 KvPlane plane) override {
+    ref::settle_kv(shape, overlay, page_table, plane);
+  }
+
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override {
     ref::attention(q, shape, rows, visible, plane, out);

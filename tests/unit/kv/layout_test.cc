@@ -36,6 +36,22 @@ TEST(KvLayout, LimitedPlanesStopGrowing) {
   }
 }
 
+TEST(KvLayout, SparePagesComeOnTop) {
+  KvLayout layout;
+  layout.add_spare_pages(2);
+  layout.add_plane("target", 1000);
+  layout.add_spare_pages(0);
+  layout.add_plane("drafter", 10);
+  EXPECT_EQ(layout.bytes_of(0), 2000);
+  EXPECT_EQ(layout.bytes_of(3), 5030);
+  EXPECT_EQ(layout.pages_within(5029), 2);
+  EXPECT_EQ(layout.pages_within(1999), 0);
+  const std::unique_ptr<Ops> ops = make_device("ref", {});
+  const KvMemory memory(*ops, layout, 3);
+  EXPECT_EQ(memory.pages(), 3);
+  EXPECT_EQ(memory.bytes(), 5030);
+}
+
 TEST(KvMemory, LimitedPlanesHaveOnlyTheirFrames) {
   const std::unique_ptr<Ops> ops = make_device("ref", {});
   KvLayout layout;

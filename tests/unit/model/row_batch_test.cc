@@ -89,5 +89,40 @@ TEST(RowBatchDeath, FullBatchesAbort) {
   EXPECT_DEATH(batch.begin_sequence(pages), "check failed");
 }
 
+TEST(RowBatch, BranchesSeeTheirOwnCells) {
+  RowBatch batch(8, 2, 2);
+  const int32_t pages[] = {4, 5};
+  for (int round = 0; round < 2; ++round) {
+    batch.clear();
+    batch.begin_sequence(pages, 3);
+    batch.add_row(70, 16, 17);
+    EXPECT_EQ(batch.rows().cells, nullptr);
+    EXPECT_EQ(batch.rows().overlays, nullptr);
+    batch.begin_branch(17);
+    batch.add_overlaid(40);
+    batch.add_in_cell(71, 17, 40);
+    batch.begin_branch(17);
+    batch.add_overlaid(40);
+    batch.add_overlaid(41);
+    batch.add_in_cell(72, 18, 41);
+    batch.begin_sequence(pages);
+    batch.add_row(73, 0, 1);
+    const Rows rows = batch.rows();
+    ASSERT_EQ(rows.n, 4);
+    EXPECT_EQ(std::vector<int32_t>(rows.cells, rows.cells + 4), (std::vector<int32_t>{-1, 40, 41, -1}));
+    EXPECT_EQ(std::vector<int32_t>(rows.tables, rows.tables + 4), (std::vector<int32_t>{0, 1, 2, 3}));
+    for (int32_t t = 0; t < 4; ++t) EXPECT_EQ(rows.page_tables[t], pages);
+    EXPECT_EQ(rows.overlay(0).n, 0);
+    EXPECT_EQ(rows.overlay(1).end(), 18);
+    ASSERT_EQ(rows.overlay(2).n, 2);
+    EXPECT_EQ(rows.overlay(2).cells[1], 41);
+    EXPECT_EQ(rows.overlay(3).n, 0);
+    int32_t begin[4], end[4];
+    batch.visibility({0, true}, begin, end);
+    EXPECT_EQ(std::vector<int32_t>(begin, begin + 4), (std::vector<int32_t>{3, 3, 3, 0}));
+    EXPECT_EQ(std::vector<int32_t>(end, end + 4), (std::vector<int32_t>{17, 18, 19, 1}));
+  }
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -1,0 +1,36 @@
+// Branches of drafts: rows in cells, overlays over the pages.
+
+#include "tree.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr AttentionShape kShapes[] = {
+    {4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {6, 6, 80, 0.11F}, {4, 4, 128, 0.09F}, {3, 1, 10, 0.3F}, {40, 1, 16, 0.25F},
+};
+
+class Tree : public OnIsa {};
+
+TEST_P(Tree, RowsSeeTheirOwnPathBitForBit) {
+  for (DType kv : {DType::kBF16, DType::kF32}) {
+    for (int32_t threads : {1, 3}) {
+      const auto ops = make(threads, kv);
+      for (const AttentionShape& shape : kShapes) {
+        for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(*ops, shape, tree, random_);
+      }
+    }
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(Tree);
+
+TEST(TreeOnRef, RowsSeeTheirOwnPath) {
+  const auto ops = make_ref_ops();
+  std::mt19937 random(3);
+  for (const AttentionShape& shape : kShapes) {
+    for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(*ops, shape, tree, random);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::conformance
