@@ -108,6 +108,7 @@ LlmOptions options_of(const std::string& model, const std::string& drafter, cons
   session.dflash.width = number<int32_t>(in["width"], "width", 0, kMaxWidth);
   if (session.dflash.width == 1) throw Error("options", "width is 1; expected 0 (chosen pass by pass) or 2 and more");
   session.dflash.window = number<int32_t>(in["draft_window"], "draft_window", 0, 1 << 24);
+  session.dflash.branches = number<int32_t>(in["branches"], "branches", 0, kMaxWidth - 1);
   session.dflash.passes = number<int32_t>(in["passes"], "passes", 1, kMaxWidth);
   const std::string schedule = as<std::string>(in["schedule"], "schedule", "cosine, linear or sqrt");
   const auto parsed = parse_denoise_schedule(schedule);

@@ -60,6 +60,7 @@ std::vector<DenoiseCell> run_denoise_study(Session& session, const AcceptanceStu
     for (DenoiseCell& cell : cells) {
       DecoderSpec spec = whole_block(session, reference.options().widths.front());
       spec.dflash.passes = cell.passes;
+      spec.dflash.branches = 0;  // more passes make chains
       if (cell.passes > 1) spec.dflash.schedule = *parse_denoise_schedule(cell.schedule);
       AcceptanceStudy study = reference;
       study.run_drafted(session.start(spec), [&](int64_t finished) { progress.update(done + finished - each); });
@@ -109,6 +110,7 @@ void evaluate(EvalOptions& options) {
   Json json = describe_subject(*session, options);
   json.update(acceptance_json(study));
   json["options"]["passes"] = options.session.dflash.passes;
+  json["options"]["branches"] = options.session.dflash.branches;
   json["options"]["draft_window"] = options.session.dflash.window;
   if (options.denoise_study) identical = study_passes(*session, options, prompts, json) && identical;
   if (json_file.wanted()) json_file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");

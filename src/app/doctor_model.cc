@@ -74,7 +74,8 @@ Finding check_hub(const std::string& name) {
 
 int64_t cache_bytes(const Json& memory, int64_t pages) {
   const auto fact = [&](const char* name) { return memory[name].get<int64_t>(); };
-  return pages * fact("page_bytes") + std::min(fact("drafter_window_bytes"), pages * fact("drafter_page_bytes"));
+  return fact("branch_bytes") + pages * fact("page_bytes") +
+         std::min(fact("drafter_window_bytes"), pages * fact("drafter_page_bytes"));
 }
 
 Finding check_memory(int64_t weights, int64_t cache, int64_t available) {

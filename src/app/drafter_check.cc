@@ -44,6 +44,7 @@ DrafterCheck check_drafter(Session& session) {
   // The whole block in every step: a width chosen by speed may well be one, and then nothing is drafted.
   DecoderSpec spec = session.spec();
   if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kMaxWidth);
+  spec.dflash.branches = 0;  // the record is of chains
   Engine& engine = session.start(spec);
   AnswerListener nobody;
   const int64_t begin = now_ns();

@@ -32,6 +32,13 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->transform(whole(0, 1 << 24))
       ->capture_default_str()
       ->group(kDrafterGroup);
+  command
+      .add_option("--branches", options.dflash.branches,
+                  "Drafts are a tree with up to N branches beside its first (0: a chain)")
+      ->type_name("N")
+      ->transform(whole(0, kMaxWidth - 1))
+      ->capture_default_str()
+      ->group(kDrafterGroup);
   CLI::Option* passes = command.add_option("--passes", options.dflash.passes,
                                            "Drafter passes a block; 1 is plain DFlash and mostly fastest");
   passes->type_name("N")->transform(whole(1, kMaxWidth))->capture_default_str()->group(kDrafterGroup);

@@ -160,17 +160,19 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
     }
   }
   const MemoryPlan plan = plan_memory(ops, config.stack, fitting ? &fitting->stack : nullptr,
-                                      fitting ? drafter_frames(*fitting, drafting, sequences) : 0);
+                                      fitting ? drafter_frames(*fitting, drafting, sequences) : 0,
+                                      fitting ? drafter_spare_pages(*fitting, drafting, sequences) : 0);
   report["memory"] = {{"device", ops.name()},
                       {"instruction_set", ops.isa()},
                       {"kv_bytes_per_token", plan.target_bytes_per_token},
                       {"drafter_kv_bytes_per_token", plan.drafter_bytes_per_token},
                       {"drafter_window_bytes", plan.drafter_frame_bytes},
                       {"drafter_page_bytes", plan.drafter_page_bytes},
+                      {"branch_bytes", plan.spare_bytes},
                       {"page_tokens", kPageTokens},
                       {"page_bytes", plan.bytes_per_page},
                       {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},
-                      {"full_context_bytes", plan.bytes_of(config.max_positions)},
+                      {"full_context_bytes", plan.bytes_of(config.max_positions) - plan.spare_bytes},
                       {"available_bytes", available_memory()}};
   return report;
 }

@@ -108,6 +108,7 @@ std::string memory_rows(const Json& report) {
                                      : "";
   text += row("KV cache", grouped(memory["kv_bytes_per_token"]) + " bytes a token" + of_drafter);
   text += row("", whole(memory["page_tokens"]) + " tokens a page of " + format_bytes(memory["page_bytes"]));
+  if (memory["branch_bytes"] != 0) text += row("", format_bytes(memory["branch_bytes"]) + " for branches of drafts");
   text += row("full context", whole(report["context"]) + " tokens: " + whole(memory["full_context_pages"]) +
                                   " pages, " + format_bytes(memory["full_context_bytes"]));
   return text + row("free now", format_bytes(memory["available_bytes"]));

@@ -17,13 +17,15 @@ struct MemoryPlan {
   int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
   int64_t drafter_frame_bytes = 0;      ///< of all of the drafter's frames; a cache of fewer pages has fewer
   int64_t drafter_page_bytes = 0;       ///< of one of its pages or frames
+  int64_t spare_bytes = 0;              ///< of pages of the target that branches of drafts take for a step
   KvLayout layout;
   int64_t bytes_of(int64_t tokens) const;
 };
 
 /// `drafter_frames`: pages that the drafter has where it looks at a window only; 0: as many as the target.
+/// `spare_pages`: of the target, for branches of drafts.
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_frames = 0);
+                       int64_t drafter_frames = 0, int64_t spare_pages = 0);
 
 /// Memory that can be had without swapping, in bytes; 0 if unknown.
 int64_t available_memory();

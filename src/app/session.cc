@@ -54,7 +54,8 @@ void Session::limit_memory(const ModelConfig& config) {
   if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
   const MemoryPlan plan =
       plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr,
-                  drafter ? drafter_frames(*drafter, options_.dflash, options_.engine.max_sequences) : 0);
+                  drafter ? drafter_frames(*drafter, options_.dflash, options_.engine.max_sequences) : 0,
+                  drafter ? drafter_spare_pages(*drafter, options_.dflash, options_.engine.max_sequences) : 0);
   const int64_t positions =
       options_.max_context > 0 ? std::min(options_.max_context, config.max_positions) : config.max_positions;
   if (asked > 0) {
@@ -77,8 +78,9 @@ void Session::limit_memory(const ModelConfig& config) {
 
 void Session::note_what_is_moot(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
-  if (!choice_.drafter && (asked.width != 0 || asked.window != 0 || asked.passes != 1)) {
-    notes_.push_back("there is no drafter: --width, --draft-window and --passes change nothing");
+  if (!choice_.drafter && (asked.width != 0 || asked.window != 0 || asked.passes != 1 ||
+                           asked.branches != DflashOptions::kDefaultBranches)) {
+    notes_.push_back("there is no drafter: --width, --branches, --draft-window and --passes change nothing");
   }
   if (options_.max_context > config.max_positions) {
     notes_.push_back("the context is the model's, " + std::to_string(config.max_positions) +

@@ -63,6 +63,36 @@ __attribute__((always_inline)) inline void offer(LaneBest& best, const float* va
 
 }  // namespace
 
+// A block of values is looked at one by one only if its largest one beats the worst of those found so far.
+ASHLAR_CLONES int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* indices) {
+  constexpr int32_t kBlock = 8 * kLanes;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  float bar = lowest;
+  int32_t found = 0;
+  const auto insert = [&](int32_t i) {
+    if (!(values[i] > bar)) return;
+    int32_t at = found < k ? found++ : k - 1;
+    for (; at > 0 && values[indices[at - 1]] < values[i]; --at) indices[at] = indices[at - 1];
+    indices[at] = i;
+    if (found == k) bar = values[indices[k - 1]];
+  };
+  int32_t first = 0;
+  for (; first + kBlock <= n; first += kBlock) {
+    Ints higher{};
+    for (int32_t i = 0; i < kBlock; i += kLanes) {
+      Floats x;
+      load(x, values + first + i);
+      higher |= x > bar;
+    }
+    int32_t any = 0;
+    for (int32_t lane = 0; lane < kLanes; ++lane) any |= higher[lane];
+    if (any == 0) continue;
+    for (int32_t i = first; i < first + kBlock; ++i) insert(i);
+  }
+  for (; first < n; ++first) insert(first);
+  return found;
+}
+
 ASHLAR_CLONES int32_t argmax(const float* values, int32_t n) {
   const float lowest = -std::numeric_limits<float>::infinity();
   LaneBest even = {lowest - Floats{}, Ints{}};

@@ -8,6 +8,10 @@ namespace ashlar {
 /// Index of the largest value, the lowest on a tie; values that are not numbers never win (0 if nothing else is there).
 int32_t argmax(const float* values, int32_t n);
 
+/// Indices of the k largest values, best first, the lowest index of equals; values that are not numbers and minus
+/// infinity never win. Returns how many there are: at most k.
+int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* indices);
+
 /// Sum over i of exp((values[i] - highest) * inverse_temperature), relative error about 1e-6; `highest` is the largest
 /// value.
 double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature);

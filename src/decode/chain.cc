@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "decode/draft_tree.h"
 #include "decode/verify.h"
 
 namespace ashlar {
@@ -15,22 +16,30 @@ ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer)
 std::string ChainDecoder::name() const { return proposer_ ? proposer_->name() : "autoregressive"; }
 
 void ChainDecoder::register_planes(KvLayout& layout, const StepLimits& limits) {
+  layout.add_spare_pages(spare_pages(limits.max_slots));
   model_.register_planes(layout);
+  layout.add_spare_pages(0);
   if (!proposer_) return;
   layout.limit_pages(DraftContext::frames(proposer_->window(), max_width(), limits.max_slots));
   proposer_->register_planes(layout);
   layout.limit_pages(0);
 }
 
+int32_t ChainDecoder::spare_pages(int32_t max_slots) const {
+  return proposer_ ? branch_pages(proposer_->max_branches(), max_width(), max_slots) : 0;
+}
+
 void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   Ops& ops = model_.ops();
   kv_ = &kv;
   model_.reserve(limits.max_rows);
-  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans);
+  const int32_t branches = proposer_ ? proposer_->max_branches() * limits.max_spans : 0;
+  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
   choices_.resize(kLogitRows);
   chains_.reserve(limits.max_spans);
   widths_.reserve(limits.max_spans);
+  chances_.reserve(static_cast<size_t>(limits.max_spans) * kMaxWidth);
   work_.reserve(limits.max_spans);
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
@@ -106,6 +115,9 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     ChainSpan& span = chains_.emplace_back();
     span.slot = s;
     span.width = rows * (s + 1) / sequences - rows * s / sequences;
+    span.branches = proposer_->max_branches();
+    span.make_chain();
+    span.most = span.draft_rows = span.width;
     span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
   }
   const int64_t begin = now_ns();
@@ -142,8 +154,10 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   collect_chains(plan, slots);
   if (proposer_) {
     context_->begin_step();
+    share_branches();
     catch_up();
     proposer_->propose(chains_, slots);
+    trim_trees();
     force_drafts(plan, slots);
   }
   const int64_t drafted = now_ns();
@@ -169,6 +183,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times.sample_ns =
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
   if (proposer_) {
+    settle_branches(plan);
     absorb(plan);
     result.times.absorb_ns = now_ns() - sampled;
     learn(plan, result);
@@ -192,14 +207,47 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
       chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
       chain.pages = span.pages;
       chain.ids[0] = slot.anchor;
+      chain.make_chain();
     }
     work_.push_back(work);
   }
   if (!policy_) return;
   widths_.clear();
   for (const ChainSpan& chain : chains_) widths_.push_back({chain.slot, chain.width});
-  policy_->choose(widths_);
-  for (size_t i = 0; i < chains_.size(); ++i) chains_[i].width = widths_[i].width;
+  const bool whole_blocks = policy_->choose(widths_);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    chains_[i].most = widths_[i].width > 1 ? chains_[i].width : 1;
+    chains_[i].draft_rows = whole_blocks ? chains_[i].most : widths_[i].width;
+    chains_[i].width = widths_[i].width;
+  }
+}
+
+// Now that the proposer has said what it thinks of its drafts.
+void ChainDecoder::trim_trees() {
+  widths_.clear();
+  chances_.clear();
+  for (const ChainSpan& chain : chains_) {
+    const size_t first = chances_.size();
+    for (int32_t k = 1; k <= chain.n_chances; ++k) {
+      if (chain.order[k] > 0) chances_.push_back(chain.chances[k]);
+    }
+    const std::span<const float> chances(chances_.data() + first, chances_.size() - first);
+    widths_.push_back({chain.slot, chain.width, chain.most, chances});
+  }
+  policy_->trim(widths_);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    if (chains_[i].n_chances > 0) chains_[i].keep_likeliest(widths_[i].width);
+  }
+}
+
+// Where more sequences draft than there is room for rows in branches, the first ones get some.
+void ChainDecoder::share_branches() {
+  int32_t room = spare_pages(static_cast<int32_t>(scratch_.size())) * kPageCells;
+  for (ChainSpan& chain : chains_) {
+    if (chain.width < 2 || chain.most < 3 || room < chain.most) continue;
+    chain.branches = proposer_->max_branches();
+    room -= chain.most;
+  }
 }
 
 // Where a constraint knows what comes next, that is a better draft than any, and a run of it is worth a wider span than
@@ -215,25 +263,21 @@ void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots) {
     int32_t forced[kMaxWidth];
     work_[i].forced = slot.constraint->forced(std::span(forced, most));
     std::copy_n(forced, work_[i].forced, chain.ids + 1);
+    chain.make_chain();
     chain.width = std::max(chain.width, work_[i].forced + 1);
   }
 }
 
 void ChainDecoder::fill_batch(const StepPlan& plan) {
   batch_->clear();
+  free_cell_ = kv_->pages() * kPageCells;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const Span& span = plan.spans[i];
     Work& work = work_[i];
     work.first_row = batch_->n();
     work.first_output = batch_->n_outputs();
     if (work.chain >= 0) {
-      const ChainSpan& chain = chains_[work.chain];
-      work.n_rows = work.n_outputs = chain.width;
-      batch_->begin_sequence(span.pages);
-      for (int32_t r = 0; r < chain.width; ++r) {
-        batch_->add_row(chain.ids[r], chain.start + r, chain.start + chain.width);
-        batch_->want_output();
-      }
+      add_tree(span, work);
     } else if (!work.ended) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
@@ -242,6 +286,61 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
         batch_->add_row(span.prompt[r], span.start + r, span.start + span.n_rows);
       if (span.samples) batch_->want_output();
     }
+  }
+}
+
+// The first branch is a chain like any other. The rows of others stand at positions that it has too, so their K and V
+// go to cells, and a branch looks at those of its own path.
+void ChainDecoder::add_tree(const Span& span, Work& work) {
+  const ChainSpan& chain = chains_[work.chain];
+  work.n_rows = work.n_outputs = chain.width;
+  int32_t depth[kMaxWidth] = {};
+  int32_t cell[kMaxWidth];
+  batch_->begin_sequence(span.pages);
+  for (int32_t r = 0; r < chain.width; ++r) {
+    const int32_t parent = chain.parents[r];
+    depth[r] = r > 0 ? depth[parent] + 1 : 0;
+    if (r > 0 && parent != r - 1) {
+      work.has_branches = true;
+      begin_branch(chain, parent, depth, cell);
+    }
+    const int32_t position = chain.start + depth[r];
+    if (work.has_branches) {
+      cell[r] = free_cell_++;
+      batch_->add_overlaid(cell[r]);
+      batch_->add_in_cell(chain.ids[r], position, cell[r]);
+    } else {
+      cell[r] = -1;
+      batch_->add_row(chain.ids[r], position, position + 1);
+    }
+    batch_->want_output();
+  }
+}
+
+// Behind row `parent`, whose path leaves the first branch where the first cell is.
+void ChainDecoder::begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* cell) {
+  int32_t path[kMaxWidth];
+  int32_t n = 0;
+  for (int32_t r = parent; r > 0 && cell[r] >= 0; r = chain.parents[r]) path[n++] = cell[r];
+  batch_->begin_branch(chain.start + depth[parent] + 1 - n);
+  while (n > 0) batch_->add_overlaid(path[--n]);
+}
+
+// What was right in a branch becomes the sequence's own.
+void ChainDecoder::settle_branches(const StepPlan& plan) {
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const Work& work = work_[i];
+    if (!work.has_branches) continue;
+    const Rows rows = batch_->rows();
+    int32_t cells[kMaxWidth];
+    Overlay overlay = {0, 0, cells};
+    for (int32_t t = 0; t < work.committed; ++t) {
+      const int32_t row = work.first_row + work.path[t];
+      if (rows.cell(row) < 0) continue;
+      if (overlay.n == 0) overlay.first = rows.positions[row];
+      cells[overlay.n++] = rows.cell(row);
+    }
+    if (overlay.n > 0) model_.settle(*kv_, overlay, plan.spans[i].pages);
   }
 }
 
@@ -309,7 +408,11 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     input.n = work.n_outputs;
     input.vocab = vocab();
     input.start = chain ? chains_[work.chain].start : span.start + span.n_rows - 1;
-    input.drafts = chain ? chains_[work.chain].ids + 1 : nullptr;
+    if (chain) {
+      input.drafts = chains_[work.chain].ids + 1;
+      input.parents = chains_[work.chain].parents;
+      input.path = work.path;
+    }
     input.context = &context;
     input.draft_q = [](const void* c, int32_t j) {
       const auto* of = static_cast<const Context*>(c);
@@ -317,7 +420,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     };
     verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0));
   }
-  // Row j of a chain is certain once token j was chosen: the anchor, then each draft that its predecessor confirmed.
+  // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
   slot.length = (chain ? slot.length : span.start) + work.committed;
   outcome.computed = slot.length;
@@ -331,7 +434,8 @@ void ChainDecoder::catch_up() {
     context_->catch_up(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
     // From here on the proposer's; the target's forward takes its table from the plan.
-    chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin, chain.start + chain.width);
+    chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin,
+                                  chain.start + std::max(chain.width, chain.draft_rows));
   }
   context_->flush();
 }
@@ -351,7 +455,8 @@ void ChainDecoder::absorb(const StepPlan& plan) {
     const bool drafts = work.chain < 0 || chains_[work.chain].width > 1;
     if (drafts) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
-      context_->absorb(span.slot, span.pages, work.first_row, position, work.committed);
+      context_->absorb(span.slot, span.pages, work.first_row, position, work.committed,
+                       work.chain >= 0 ? work.path : nullptr);
     } else if (policy_->hopeful()) {
       context_->keep(span.slot, span.pages, work.first_row, position);
     } else {
@@ -368,11 +473,17 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
     const Work& work = work_[i];
     decoding_only = decoding_only && plan.spans[i].prompt == nullptr;
     if (work.chain < 0) continue;
-    if (work.n_rows > 1) drafted_rows += work.n_rows;
+    if (chains_[work.chain].most > 1) drafted_rows += std::max(chains_[work.chain].draft_rows, work.n_rows);
     const SpanResult& span = result.spans[i];
     // Forced drafts say nothing about the proposer.
-    if (work.forced == 0 && span.end == SpanEnd::kRunning)
+    if (work.forced > 0 || span.end != SpanEnd::kRunning) continue;
+    const ChainSpan& chain = chains_[work.chain];
+    if (chain.n_chances == 0) {
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
+    } else {
+      policy_->observe_tree(plan.spans[i].slot, {chain.chances + 1, static_cast<size_t>(chain.n_chances)},
+                            chain.expected(), span.n_accepted);
+    }
   }
   if (!decoding_only) return;
   const StepTimes& times = result.times;

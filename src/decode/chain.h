@@ -1,6 +1,6 @@
 #pragma once
-// Chain decoding: per sequence the anchor and a chain of drafts are verified in one causal pass. Without proposer this
-// is plain autoregressive decoding; the forward, the sampling and the commit are the same.
+// Chain decoding: per sequence the anchor and a chain of drafts, or a tree of them, are verified in one causal pass.
+// Without proposer this is plain autoregressive decoding; the forward, the sampling and the commit are the same.
 
 #include <memory>
 #include <vector>
@@ -40,15 +40,23 @@ class ChainDecoder final : public Decoder {
     int32_t n_outputs = 0;
     int32_t committed = 0;  // rows that stay in the cache
     int32_t forced = 0;     // drafts that the request's constraint dictated; the first ones
+    bool has_branches = false;
+    int32_t path[kMaxWidth] = {};  // of a chain: rows whose tokens are certain, from first_row
   };
 
   void calibrate(int32_t max_slots);
   int32_t sequences_of(int32_t drafted_rows) const { return (drafted_rows + max_width() - 1) / max_width(); }
+  int32_t spare_pages(int32_t max_slots) const;
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
   void force_drafts(const StepPlan& plan, SlotTable& slots);
+  void share_branches();
+  void trim_trees();
   void fill_batch(const StepPlan& plan);
+  void add_tree(const Span& span, Work& work);
+  void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* cell);
+  void settle_branches(const StepPlan& plan);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
                    StepResult& result);
@@ -65,9 +73,11 @@ class ChainDecoder final : public Decoder {
   std::vector<int32_t> choices_;  // of rows whose logits nobody else needs
   // Null without proposer:
   std::unique_ptr<DraftContext> context_;
+  int32_t free_cell_ = 0;  // of a row in a branch, in the spare pages
   std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_
+  std::vector<float> chances_;       // of drafts that have rows
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span
 };

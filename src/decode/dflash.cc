@@ -13,13 +13,22 @@ namespace ashlar {
 namespace {
 
 int32_t widest_block(const DflashConfig& config) { return std::min(config.max_width(), kMaxWidth); }
+int32_t width_of(const DflashConfig& config, const DflashOptions& options) {
+  return options.width == 0 ? widest_block(config) : options.width;
+}
+int32_t branches_of(const DflashOptions& options) { return options.passes == 1 ? options.branches : 0; }
 
 }  // namespace
 
 int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
-  const int32_t width = options.width == 0 ? widest_block(config) : options.width;
-  return DraftContext::frames(options.window, width, sequences);
+  return DraftContext::frames(options.window, width_of(config, options), sequences);
 }
+
+int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
+  return branch_pages(branches_of(options), width_of(config, options), sequences);
+}
+
+int32_t DflashProposer::max_branches() const { return branches_of(options_); }
 
 DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options)
     : drafter_(std::move(drafter)), ops_(ops), options_(options), adapts_(options.width == 0) {
@@ -34,6 +43,9 @@ DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops,
   if (options_.passes < 1 || options_.passes > kMaxWidth) {
     fail(std::to_string(options_.passes) + " denoising passes asked for; expected 1 to " + std::to_string(kMaxWidth));
   }
+  if (options_.branches < 0 || options_.branches >= kMaxWidth) {
+    fail(std::to_string(options_.branches) + " branches asked for; expected 0 to " + std::to_string(kMaxWidth - 1));
+  }
   if (options_.window != 0 && options_.window < options_.width) {
     fail("draft window " + std::to_string(options_.window) + " asked for; expected at least the block width, " +
          std::to_string(options_.width) + ", or 0 for none");
@@ -47,7 +59,9 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   batch_ = std::make_unique<RowBatch>(rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
   entries_.resize(kLogitRows);
+  candidates_.resize(kLogitRows);
   blocks_.reserve(limits.max_slots);
+  builders_.resize(limits.max_slots);
   scratch_.resize(limits.max_slots);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(drafter_->config().draft_vocab);
   distributions_.resize(limits.max_slots);
@@ -65,8 +79,13 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
   int32_t passes = 1;
   for (ChainSpan& span : spans) {
     if (span.width < 2) continue;
-    blocks_.emplace_back().span = &span;
-    for (int32_t k = 1; k < span.width; ++k) span.ids[k] = drafter_->config().mask_id;
+    span.draft_rows = options_.passes > 1 ? span.width : std::max(span.draft_rows, span.width);
+    for (int32_t k = 1; k < span.draft_rows; ++k) span.ids[k] = drafter_->config().mask_id;
+    Block& block = blocks_.emplace_back();
+    block.span = &span;
+    const Slot& slot = slots[span.slot];
+    block.tree = span.branches > 0 && distributions_[span.slot].empty() && slot.constraint == nullptr;
+    if (block.tree) span.width = span.most;
     passes = std::max(passes, std::min(options_.passes, span.width - 1));
   }
   for (int32_t pass = 0; pass < passes && !blocks_.empty(); ++pass) {
@@ -87,10 +106,12 @@ void DflashProposer::fill_batch() {
     if (block.reveal == 0) continue;
     const ChainSpan& span = *block.span;
     batch_->begin_sequence(span.pages, span.context_begin);
-    const int32_t rows = from_anchor ? span.width - 1 : span.width;
+    const int32_t rows = from_anchor ? span.draft_rows - 1 : span.draft_rows;
+    const int32_t looked_at = block.tree ? span.draft_rows : span.width;
+    const int32_t last = from_anchor ? looked_at - 1 : looked_at;
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(span.ids[r], span.start + r, span.start + rows);
-      if (from_anchor || r > 0) {
+      if (r < last && (from_anchor || r > 0)) {
         batch_->want_output();
         ++block.n_outputs;
       }
@@ -126,12 +147,18 @@ void DflashProposer::run_pass(SlotTable& slots) {
         drafter_->head(outputs, chunk.logits);
       }
     }
+    if (last == first + 1 && blocks_[first].tree) {
+      grow_tree(first, 0, slots, chunk.logits, true);
+      first = last;
+      continue;
+    }
     ops_.for_each(
         static_cast<int32_t>(last - first),
         [](void* context, int32_t i) {
           const auto* c = static_cast<const Chunk*>(context);
           Block& block = c->self->blocks_[c->first + i];
           const int32_t row = block.first_output - c->self->blocks_[c->first].first_output;
+          if (block.tree) return c->self->grow_tree(c->first + i, row, *c->slots, c->logits, false);
           if (c->choices) return c->self->choose_block(block, c->self->entries_.data() + row);
           c->self->sample_block(block, (*c->slots)[block.span->slot], c->logits.row(row),
                                 c->self->scratch_[c->first + i]);
@@ -141,9 +168,56 @@ void DflashProposer::run_pass(SlotTable& slots) {
   }
 }
 
+// Candidates of a block's rows, found when the tree gets there.
+class DflashProposer::RowCandidates final : public CandidateSource {
+ public:
+  RowCandidates(DflashProposer& self, const Block& block, const Slot& slot, Tensor logits, int32_t first_row,
+                SamplerScratch& scratch)
+      : self_(self), block_(block), slot_(slot), logits_(logits), first_row_(first_row), scratch_(scratch) {}
+
+  const DraftCandidates& at(int32_t depth) override {
+    if (!found_[depth]) find(depth);
+    return self_.candidates_[static_cast<size_t>(first_row_ + depth - 1)];
+  }
+  // Calls for different depths may run side by side if the slot is greedy.
+  void find(int32_t depth) {
+    const int32_t row = first_row_ + depth - 1;
+    const int32_t vocab = self_.drafter_->config().draft_vocab;
+    const int32_t* id_map = self_.drafter_->id_map();
+    adjust_logits(logits_.row(row), vocab, slot_.params, &slot_.counts, id_map);
+    find_candidates(logits_.row(row), vocab, slot_.params, block_.span->start + depth, id_map, scratch_,
+                    self_.candidates_[static_cast<size_t>(row)]);
+    found_[depth] = true;
+  }
+
+ private:
+  DflashProposer& self_;
+  const Block& block_;
+  const Slot& slot_;
+  Tensor logits_;
+  int32_t first_row_;
+  SamplerScratch& scratch_;
+  bool found_[kMaxWidth] = {};
+};
+
+// first_row: of `logits`. A tree that is `alone` has all workers for the rows that nearly every tree reaches.
+void DflashProposer::grow_tree(size_t index, int32_t first_row, SlotTable& slots, Tensor logits, bool alone) {
+  constexpr int32_t kMostlyReached = 6;
+  const Block& block = blocks_[index];
+  const Slot& slot = slots[block.span->slot];
+  RowCandidates candidates(*this, block, slot, logits, first_row, scratch_[index]);
+  if (alone && slot.params.greedy() && ops_.threads() > 1) {
+    ops_.for_each(
+        std::min(block.n_outputs, kMostlyReached),
+        [](void* context, int32_t i) { static_cast<RowCandidates*>(context)->find(i + 1); }, &candidates);
+  }
+  builders_[index].build(candidates, block.n_outputs, options_.width - 1, *block.span);
+}
+
 // False if the highest logit of every row is the draft: the last pass over a block whose slot takes_highest().
 bool DflashProposer::needs_logits(const Block& block, const Slot& slot) const {
   if (block.reveal == 0) return false;
+  if (block.tree) return true;
   return !slot.params.takes_highest() || block.revealed + block.reveal < block.span->width - 1;
 }
 

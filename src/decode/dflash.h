@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "decode/denoise_schedule.h"
+#include "decode/draft_candidates.h"
+#include "decode/draft_tree.h"
 #include "decode/logits.h"
 #include "decode/proposer.h"
 #include "model/drafters/dflash.h"
@@ -13,14 +15,20 @@
 namespace ashlar {
 
 struct DflashOptions {
+  static constexpr int32_t kDefaultBranches = 3;  ///< more win little (docs/kernels.md)
+
   int32_t width = 0;  ///< rows of a verify span, anchor included; 0: chosen pass by pass, up to the drafter's own block
   int32_t window = 0;  ///< the drafter sees the newest `window` tokens only (whole pages); 0: all
   int32_t passes = 1;  ///< drafter passes per block; 1 is plain DFlash
   DenoiseSchedule schedule = DenoiseSchedule::kCosine;
+  int32_t branches = kDefaultBranches;  ///< of a draft tree beside its first, with one pass; 0: drafts are a chain
 };
 
 /// Frames of such a drafter's planes while so many sequences run; 0: as many as the cache has pages.
 int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
+
+/// Spare pages of the target's planes for the trees of so many sequences.
+int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
 
 class DflashProposer final : public Proposer {
  public:
@@ -29,6 +37,7 @@ class DflashProposer final : public Proposer {
 
   std::string name() const override { return "dflash"; }
   int32_t max_width() const override { return options_.width; }
+  int32_t max_branches() const override;
   bool adapts_width() const override { return adapts_; }
   std::span<const Tap> taps() const override { return drafter_->taps(); }
   int32_t tap_width() const override { return drafter_->tap_width(); }
@@ -44,6 +53,7 @@ class DflashProposer final : public Proposer {
   // One block being filled.
   struct Block {
     ChainSpan* span = nullptr;
+    bool tree = false;
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t revealed = 0;               // drafts fixed so far
@@ -56,6 +66,8 @@ class DflashProposer final : public Proposer {
   void run_pass(SlotTable& slots);
   void fill_batch();
   bool needs_logits(const Block& block, const Slot& slot) const;
+  class RowCandidates;
+  void grow_tree(size_t index, int32_t first_row, SlotTable& slots, Tensor logits, bool alone);
   void choose_block(Block& block, const int32_t* entries);
   void sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch);
   void reveal(Block& block);
@@ -69,7 +81,9 @@ class DflashProposer final : public Proposer {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::vector<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nobody needs
+  std::vector<int32_t> entries_;             // of the draft vocabulary, for rows whose logits nobody needs
+  std::vector<DraftCandidates> candidates_;  // of rows that become trees
+  std::vector<DraftTreeBuilder> builders_;   // per block
   std::vector<Block> blocks_;
   std::vector<SamplerScratch> scratch_;
   std::vector<std::vector<float>> distributions_;  // per slot: [width, vocab], only where a slot samples by rejection

@@ -59,10 +59,12 @@ const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t b
   return table;
 }
 
-void DraftContext::absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n) {
+void DraftContext::absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
+                          const int32_t* path) {
+  int32_t done = 0;
   if (const int32_t out = window_begin(position + n) - position; out > 0) {
     forget(pages, position, out);
-    row += out;
+    done = out;
     position += out;
     n -= out;
   }
@@ -73,14 +75,14 @@ void DraftContext::absorb(int32_t slot, const int32_t* pages, int32_t row, int32
     batch_.begin_sequence(translated);
     for (int32_t r = 0; r < now; ++r) {
       batch_.add_row(0, position + r, 0);
-      sources_.push_back(row + r);
+      sources_.push_back(row + (path != nullptr ? path[done + r] : done + r));
       const int32_t offset = (position + r) % kPageTokens;
       uint8_t& known = known_[static_cast<size_t>(pages[(position + r) / kPageTokens])];
       // Rows come in ascending order; one that does not continue what is known leaves a hole.
       if (offset == 0) known = 0;
       if (known == offset) ++known;
     }
-    row += now;
+    done += now;
     position += now;
     n -= now;
   }

@@ -38,9 +38,11 @@ class DraftContext {
   /// Forgets the slot's last sequence.
   void admit(int32_t slot) { backlogs_[slot] = {}; }
 
-  /// Has `n` rows of taps(), from `row`, absorbed with the next flush. They stand at `position`, `position` + 1, ...
-  /// Those that lie outside of the window from now on are left out: only a prefix hit could have a use for them.
-  void absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n);
+  /// Has `n` rows of taps(), from `row` or those of the path behind it (row + path[0], row + path[1], ...), absorbed
+  /// with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window from now
+  /// on are left out: only a prefix hit could have a use for them.
+  void absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
+              const int32_t* path = nullptr);
   /// Puts one row into the slot's backlog.
   void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position);
   /// Leaves `n` positions out for good, with the slot's backlog.

@@ -12,15 +12,40 @@
 
 namespace ashlar {
 
-/// A decode span inside a launch: the sequence's state and the rows that will be verified.
+/// A decode span inside a launch: the sequence's state and the rows that will be verified. Drafts are a chain, or a
+/// tree whose rows stand depth first: a row that does not follow its parent begins a branch.
 struct ChainSpan {
   int32_t slot = 0;
   int32_t start = 0;  ///< position of the anchor
   int32_t width = 1;  ///< rows to verify: the anchor and width - 1 drafts
+  int32_t most = 1;   ///< rows that a tree may have: the least likely ones may be left out after
   /// pages[position / kPageTokens], of the proposer's planes; from context_begin to the last row's position.
   const int32_t* pages = nullptr;
-  int32_t context_begin = 0;    ///< the proposer looks from here on: it has absorbed every position up to `start`
+  int32_t context_begin = 0;  ///< the proposer looks from here on: it has absorbed every position up to `start`
+  /// Rows of the proposer's block, where that is more: it may do better on whole blocks.
+  int32_t draft_rows = 0;
+  int32_t branches = 0;         ///< most branches beside the first
   int32_t ids[kMaxWidth] = {};  ///< ids[0] is the anchor; a proposer fills ids[1..width), or lowers width
+  int32_t parents[kMaxWidth] =
+      {};  ///< parents[r] < r: the row whose token comes before that of row r; r - 1 in a chain
+  /// What the proposer thinks of its drafts: chances[k], k from 1 to n_chances, is that of the k-th likeliest path of
+  /// all, whose last token is in row order[k]; 0: it has no row. None where the proposer does not say.
+  int32_t n_chances = 0;
+  float chances[kMaxWidth] = {};
+  int32_t order[kMaxWidth] = {};
+
+  /// Leaves a tree its `n` - 1 likeliest drafts.
+  void keep_likeliest(int32_t n);
+  void make_chain() {
+    n_chances = 0;
+    for (int32_t r = 1; r < kMaxWidth; ++r) parents[r] = r - 1;
+  }
+  /// Drafts that the proposer thinks will be accepted, of those that have a row.
+  double expected() const {
+    double sum = 0;
+    for (int32_t k = 1; k <= n_chances; ++k) sum += order[k] > 0 ? chances[k] : 0.0;
+    return sum;
+  }
 };
 
 /// Rows of the target's forward whose tokens are now certain, and the tap rows they left.
@@ -35,6 +60,8 @@ class Proposer {
   virtual std::string name() const = 0;
   /// Most rows a verify span may have with this proposer's drafts.
   virtual int32_t max_width() const = 0;
+  /// Most branches of a draft tree beside its first; 0: it proposes chains.
+  virtual int32_t max_branches() const { return 0; }
   /// Whether the width may be chosen pass by pass, or is fixed by the user.
   virtual bool adapts_width() const = 0;
   virtual std::span<const Tap> taps() const = 0;

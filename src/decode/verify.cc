@@ -39,6 +39,15 @@ int32_t sample_by_rejection(const float* logits, int32_t vocab, const Slot& slot
   return pick_candidate(kept, total, uniform_at(slot, position, noise::Domain::kResample));
 }
 
+// The row whose token is `token` behind that of `row`, or -1. Rows of a tree stand depth first, so that it comes later.
+int32_t next_row(const VerifyInput& input, int32_t row, int32_t token) {
+  if (input.parents == nullptr) return row + 1 < input.n && input.drafts[row] == token ? row + 1 : -1;
+  for (int32_t r = row + 1; r < input.n; ++r) {
+    if (input.parents[r] == row && input.drafts[r - 1] == token) return r;
+  }
+  return -1;
+}
+
 void fail(Slot& slot, SpanResult& result) {
   result.end = SpanEnd::kError;
   slot.done = true;
@@ -55,10 +64,10 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
                  TokenLogprobs* logprobs) {
   const SamplingParams& params = slot.params;
   const bool rejection = params.scheme == SamplingScheme::kRejection && !params.greedy();
-  for (int32_t j = 0; j < input.n; ++j) {
-    float* logits = input.choices != nullptr ? nullptr : input.logits + int64_t{j} * input.vocab;
-    const int32_t position = input.start + j + 1;
-    const int32_t draft = j + 1 < input.n ? input.drafts[j] : -1;
+  int32_t position = input.start;
+  for (int32_t row = 0; row >= 0;) {
+    ++position;
+    float* logits = input.choices != nullptr ? nullptr : input.logits + int64_t{row} * input.vocab;
     LogNormaliser normaliser{};
     TokenLogprobs* logprob = params.wants_logprobs() ? logprobs + result.n_tokens : nullptr;
     if (logprob != nullptr) {
@@ -72,20 +81,23 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
     const Masked masked = constrain(logits, input.vocab, slot, scratch);
     if (masked == Masked::kAll) return fail(slot, result);
     adjust_logits(logits, input.vocab, params, &slot.counts, nullptr);
-    const int32_t token = input.choices != nullptr ? input.choices[j]
+    const int32_t draft = rejection && row + 1 < input.n ? input.drafts[row] : -1;
+    const int32_t token = input.choices != nullptr ? input.choices[row]
                           : rejection
                               ? sample_by_rejection(logits, input.vocab, slot, position, draft,
-                                                    draft >= 0 ? input.draft_q(input.context, j) : nullptr, scratch)
+                                                    draft >= 0 ? input.draft_q(input.context, row) : nullptr, scratch)
                               : sample_token(logits, input.vocab, params, position, nullptr, scratch);
     // Logits that are not numbers can leave nothing to choose from.
     if (masked == Masked::kSome && !is_allowed(scratch.allowed, token)) return fail(slot, result);
     if (logprob != nullptr) logprob->token = normaliser.logprob(adjusts ? scratch.raw[token] : logits[token]);
 
+    if (input.path != nullptr) input.path[result.n_tokens] = row;
     result.tokens[result.n_tokens++] = token;
     slot.anchor = token;
     if (slot.constraint != nullptr) slot.constraint->advance(token);
     if (params.has_penalties()) slot.counts.add_answer(token);
-    if (token == draft) ++result.n_accepted;
+    row = next_row(input, row, token);
+    if (row >= 0) ++result.n_accepted;
     if (std::find(slot.stop_ids.begin(), slot.stop_ids.end(), token) != slot.stop_ids.end()) {
       result.end = SpanEnd::kStop;
     } else if (position + 1 >= slot.limit) {
@@ -95,7 +107,6 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
       slot.done = true;
       return;
     }
-    if (token != draft) return;
   }
 }
 

@@ -18,6 +18,7 @@ constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept info
 constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
 constexpr double kExcessRate = 0.05;   // a step's share in what is known of its like: about twenty steps
+constexpr double kFewPasses = 16;      // of a width, before half of what is believed of it is its own
 constexpr int32_t kSettled = 8;        // steps without drafts until caches hold what such steps read
 constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for them: it lasts milliseconds
 constexpr int32_t kTrialSteps = 2 * kSettled;
@@ -25,7 +26,14 @@ constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to t
 constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
 constexpr double kMostShare = 3.0;      // a pass that lost its core to something else says nothing
 constexpr double kLeastChance = 0.02;   // of drafts worth a thought
+constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that see all of their block
+constexpr double kLeastTrust = 0.25;          // times a proposer's chances, what is believed of them
+constexpr double kMostTrust = 1.5;
 constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
+
+double trust_of(double accepted, double expected) {
+  return expected > 0 ? std::clamp(accepted / expected, kLeastTrust, kMostTrust) : 1.0;
+}
 
 }  // namespace
 
@@ -45,8 +53,8 @@ double RowCost::at(double rows) const {
 
 WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_width), slots_(max_slots) {
   double chance = 1.0;
-  for (double& survival : prior_.survival) {
-    survival = chance;
+  for (size_t k = 0; k < prior_.survival.size(); ++k) {
+    prior_.survival[k] = prior_.chance[k] = chance;
     chance *= kFirstGuess;
   }
   drafts_.reserve(static_cast<size_t>(max_slots) * max_width);
@@ -73,32 +81,66 @@ size_t WidthPolicy::size_class(int32_t n) {
   return std::min<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)), kSizes - 1);
 }
 
+size_t WidthPolicy::row_class(double rows) {
+  const auto whole = static_cast<uint32_t>(std::max(rows, 1.0));
+  if (whole <= 16) return whole - 1;
+  return std::min<size_t>(static_cast<size_t>(std::bit_width(whole - 1)) + 11, kRowClasses - 1);
+}
+
+double WidthPolicy::most_rows(size_t row_class) {
+  return row_class < 16 ? static_cast<double>(row_class + 1) : static_cast<double>(1U << (row_class - 11));
+}
+
 // A crowd in which nobody drafted yet is judged by its passes without drafts.
-double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
+double WidthPolicy::verify_time(int32_t n, double rows) const {
   const bool only_plain = !verify_excess_.knows(n) && settled_excess_.knows(n);
-  return (only_plain ? settled_excess_ : verify_excess_).of(n, verify_.at(rows)) +
-         draft_excess_.of(n, draft_.at(drafted_rows));
+  return (only_plain ? settled_excess_ : verify_excess_).of(n, rows, verify_);
+}
+
+double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
+  return verify_time(n, rows) + draft_excess_.of(n, drafted_rows, draft_);
 }
 
 double WidthPolicy::plain_time(int32_t n) const {
-  if (!settled_excess_.knows(n) && verify_excess_.knows(n)) return settled_ * verify_excess_.of(n, verify_.at(n));
-  return settled_excess_.of(n, verify_.at(n));
+  const Excess& known = !settled_excess_.knows(n) && verify_excess_.knows(n) ? verify_excess_ : settled_excess_;
+  return (&known == &verify_excess_ ? settled_ : 1.0) * known.on_the_whole(n, verify_.at(n));
 }
 
-void WidthPolicy::Excess::learn(int32_t n, double cost, double measured) {
+void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double measured) {
   measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
   const size_t own = size_class(n);
-  const double rate = std::max(kExcessRate, 1.0 / (1.0 + seen[own]));
-  if (seen[own] < INT32_MAX) ++seen[own];
+  const auto rate_of = [](int32_t& passes) {
+    const double rate = std::max(kExcessRate, 1.0 / (1.0 + passes));
+    if (passes < INT32_MAX) ++passes;
+    return rate;
+  };
+  const double rate = rate_of(seen[own]);
   for (size_t size = 0; size < kSizes; ++size) {
     if (size != own && seen[size] > 0) continue;
     time[size] += rate * (std::max(measured - cost, 0.0) - time[size]);
     share[size] += rate * (std::min(measured / cost, 1.0) - share[size]);
   }
+  const size_t width = row_class(rows);
+  double& of_rows = ratio[own][width];
+  of_rows += rate_of(seen_rows[own][width]) * (measured / cost - of_rows);
 }
 
-double WidthPolicy::Excess::of(int32_t n, double cost) const {
+double WidthPolicy::Excess::on_the_whole(int32_t n, double cost) const {
   return cost * share[size_class(n)] + time[size_class(n)];
+}
+
+// More rows never take less.
+double WidthPolicy::Excess::of(int32_t n, double rows, const RowCost& costs) const {
+  const auto& ratios = ratio[size_class(n)];
+  const auto& passes = seen_rows[size_class(n)];
+  const size_t own = row_class(rows);
+  double least = 0;
+  for (size_t fewer = 0; fewer < own; ++fewer) {
+    if (passes[fewer] >= kFewPasses) least = std::max(least, ratios[fewer] * costs.at(most_rows(fewer)));
+  }
+  const double all = on_the_whole(n, costs.at(rows));
+  const double belief = passes[own] / (passes[own] + kFewPasses);
+  return std::max(least, all + belief * (costs.at(rows) * ratios[own] - all));
 }
 
 // Passes with and without drafts are held against the same costs, so that what many sequences or long contexts add to
@@ -107,8 +149,8 @@ void WidthPolicy::observe_step(int32_t n, int32_t rows, int32_t drafted_rows, do
   if (verify_.empty() || n == 0) return;
   plain_steps_ = drafted_rows > 0 ? 0 : std::min(plain_steps_ + 1, kSettled + 1);
   Excess& excess = plain_steps_ > kSettled ? settled_excess_ : verify_excess_;
-  excess.learn(n, verify_.at(rows), verify);
-  if (drafted_rows > 0) draft_excess_.learn(n, draft_.at(drafted_rows), draft);
+  excess.learn(n, rows, verify_.at(rows), verify);
+  if (drafted_rows > 0) draft_excess_.learn(n, drafted_rows, draft_.at(drafted_rows), draft);
 }
 
 bool WidthPolicy::good_drafts_would_pay(int32_t n) const {
@@ -125,21 +167,42 @@ bool WidthPolicy::good_drafts_would_pay(int32_t n) const {
   return false;
 }
 
-void WidthPolicy::choose(std::span<WidthChoice> sequences) {
-  for (WidthChoice& sequence : sequences) sequence.width = std::min(sequence.width, max_width_);
-  if (verify_.empty() || sequences.empty()) return;
+bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
+  for (WidthChoice& sequence : sequences) sequence.most = sequence.width = std::min(sequence.width, max_width_);
+  if (verify_.empty() || sequences.empty()) return false;
   const auto n = static_cast<int32_t>(sequences.size());
   hopeless_steps_ = good_drafts_would_pay(n) ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
   probe_credit_ += kProbeShare * plain_time(n);
   if (trial_steps_ > 0) {
     --trial_steps_;
     for (WidthChoice& sequence : sequences) sequence.width = 1;
-    return;
+    return false;
   }
   Trial& trial = trials_[size_class(n)];
-  if (!choose_best(sequences) || --trial.left > 0) return;
-  trial_steps_ = kTrialSteps;
-  trial.left = trial.interval = std::min(2 * trial.interval, kRarestTrial);
+  if (choose_best(sequences) && --trial.left <= 0) {
+    trial_steps_ = kTrialSteps;
+    trial.left = trial.interval = std::min(2 * trial.interval, kRarestTrial);
+  }
+  return whole_blocks_are_cheap(sequences);
+}
+
+bool WidthPolicy::whole_blocks_are_cheap(std::span<const WidthChoice> sequences) const {
+  const auto n = static_cast<int32_t>(sequences.size());
+  double rows = 0;
+  double drafted = 0;
+  double whole = 0;
+  for (const WidthChoice& sequence : sequences) {
+    rows += sequence.width;
+    drafted += sequence.width > 1 ? sequence.width : 0;
+    whole += sequence.width > 1 ? sequence.most : 0;
+  }
+  return whole > drafted && draft_.at(whole) - draft_.at(drafted) < kWorthOfWholeBlocks * time(n, rows, drafted);
+}
+
+void WidthPolicy::sort_drafts() {
+  std::sort(drafts_.begin(), drafts_.end(), [](const Draft& a, const Draft& b) {
+    return std::tie(b.chance, a.index, a.sequence) < std::tie(a.chance, b.index, b.sequence);
+  });
 }
 
 // Of all drafts that may be verified the likeliest go first: m of them cost what m rows cost, whoever's they are. A
@@ -152,9 +215,7 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
       drafts_.push_back({estimate.survival[k], static_cast<int32_t>(i), k});
     }
   }
-  std::sort(drafts_.begin(), drafts_.end(), [](const Draft& a, const Draft& b) {
-    return std::tie(b.chance, a.index, a.sequence) < std::tie(a.chance, b.index, b.sequence);
-  });
+  sort_drafts();
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;
   double best_rate = kWorthwhile * n / plain_time(n);
@@ -170,6 +231,7 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
       best = m;
     }
   }
+  pace_ = best_rate;
   for (size_t m = 0; m < best; ++m) slots_[sequences[drafts_[m].sequence].slot].drafts = drafts_[m].index;
   for (WidthChoice& sequence : sequences) {
     Estimate& estimate = slots_[sequence.slot];
@@ -190,10 +252,14 @@ int32_t WidthPolicy::try_again(Estimate& estimate, bool is_new, int32_t most, in
   // others, the common estimate learns of it.
   if (hopeless_steps_ > 0 && !is_new) return 1;
   // Perhaps it was bad luck: of a run of refused drafts, or of one passage.
-  for (int32_t k = 1; k < max_width_; ++k)
+  for (int32_t k = 1; k < max_width_; ++k) {
     estimate.survival[k] += kForgiveness * (prior_.survival[k] - estimate.survival[k]);
+    estimate.chance[k] += kForgiveness * (prior_.chance[k] - estimate.chance[k]);
+  }
+  estimate.accepted += kForgiveness * (prior_.accepted - estimate.accepted);
+  estimate.expected += kForgiveness * (prior_.expected - estimate.expected);
   const int32_t probe = std::min(kProbeWidth, most);
-  const double unsettled = std::max(verify_excess_.of(n, verify_.at(n)) - plain_time(n), 0.0);
+  const double unsettled = std::max(verify_excess_.on_the_whole(n, verify_.at(n)) - plain_time(n), 0.0);
   const double price = verify_.at(n + probe - 1) - verify_.at(n) + draft_.at(probe) + kSettled * unsettled;
   if (probe_credit_ < price) return 1;
   probe_credit_ = 0;
@@ -206,6 +272,57 @@ void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, d
   for (int32_t k = 1; k <= drafted; ++k) survival[k] += rate * ((accepted >= k ? 1.0 : 0.0) - survival[k]);
   const double ratio = std::min(survival[drafted] / std::max(survival[drafted - 1], 1e-6), kMostOptimistic);
   for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
+}
+
+// A proposer knows which of its drafts are better than others, and by how much; how good they are on the whole shows in
+// what became of them.
+void WidthPolicy::learn(Estimate& estimate, std::span<const float> chances, double expected, double accepted,
+                        double rate) const {
+  estimate.expected += rate * (expected - estimate.expected);
+  estimate.accepted += rate * (accepted - estimate.accepted);
+  const double trust = trust_of(estimate.accepted, estimate.expected);
+  for (int32_t k = 1; k < max_width_; ++k) {
+    const auto at = static_cast<size_t>(k) - 1;
+    estimate.chance[k] += rate * ((at < chances.size() ? chances[at] : 0.0) - estimate.chance[k]);
+    estimate.survival[k] = std::min(trust * estimate.chance[k], 1.0);
+  }
+}
+
+void WidthPolicy::observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted) {
+  learn(estimate_of(slot), chances, expected, accepted, kSlotRate);
+  learn(prior_, chances, expected, accepted, kPriorRate);
+}
+
+// The drafter's pass is over, so every row must earn its own time, at the pace at which tokens come.
+void WidthPolicy::trim(std::span<WidthChoice> sequences) {
+  if (verify_.empty()) return;
+  const double trust = trust_of(prior_.accepted, prior_.expected);
+  double rows = 0;
+  drafts_.clear();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    WidthChoice& sequence = sequences[i];
+    rows += sequence.chances.empty() ? sequence.width : 1;
+    if (sequence.chances.empty()) continue;
+    for (int32_t k = 1; k < sequence.width; ++k) {
+      const double chance = trust * sequence.chances[static_cast<size_t>(k) - 1];
+      drafts_.push_back({std::min(chance, 1.0), static_cast<int32_t>(i), k});
+    }
+    sequence.width = 1;
+  }
+  sort_drafts();
+  const auto n = static_cast<int32_t>(sequences.size());
+  double tokens = 0;
+  double best_profit = -pace_ * verify_time(n, rows);
+  size_t best = 0;
+  for (size_t m = 1; m <= drafts_.size(); ++m) {
+    tokens += drafts_[m - 1].chance;
+    const double profit = tokens - pace_ * verify_time(n, rows + static_cast<double>(m));
+    if (profit > best_profit) {
+      best_profit = profit;
+      best = m;
+    }
+  }
+  for (size_t m = 0; m < best; ++m) ++sequences[static_cast<size_t>(drafts_[m].sequence)].width;
 }
 
 void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {

@@ -32,6 +32,8 @@ class RowCost {
 struct WidthChoice {
   int32_t slot = 0;
   int32_t width = 1;  ///< in: the most; out: the choice
+  int32_t most = 0;
+  std::span<const float> chances = {};  ///< of the drafts, best first, where the proposer says
 };
 
 class WidthPolicy {
@@ -45,20 +47,28 @@ class WidthPolicy {
 
   /// Forgets what the slot's last sequence was like. The one call that may come while others work on other slots.
   void admit(int32_t slot) { slots_[slot].admitted = true; }
-  /// Chooses the widths of all sequences that decode in this step, each at most what it may have.
-  void choose(std::span<WidthChoice> sequences);
+  /// Chooses the widths of all sequences that decode in this step, each at most what it may have. True if the proposer
+  /// shall fill blocks as wide as they may be all the same, since that costs next to nothing.
+  bool choose(std::span<WidthChoice> sequences);
+  /// Chooses how many of the drafts to verify, once they are there and their proposer has said what it thinks of them.
+  /// Others stay as wide as they are.
+  void trim(std::span<WidthChoice> sequences);
   /// False while so many sequences decode together, and have for a while, that not even drafts much better than the
   /// common ones would pay: then keeping the drafter informed is not worth its price.
   bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }
   /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
   void observe(int32_t slot, int32_t drafted, int32_t accepted);
 
+  /// The same of a tree of drafts: chances[k] is what its proposer gives the k + 1st likeliest draft, `expected` the
+  /// sum over those that were judged.
+  void observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted);
+
   /// Takes in the times of a step of `n` sequences that all decode: `rows` in all, `drafted_rows` of them in spans with
   /// drafts. verify: of the target's pass with sampling; draft: of the proposer's, its context included. What the
   /// measured costs leave out (attention over long contexts, many sequences) shows here.
   void observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft);
 
-  /// Estimated probability that at least k drafts are accepted, k from 0.
+  /// Estimated probability that the k-th draft is accepted, k from 0: of a chain, that at least k are.
   double survival(int32_t slot, int32_t k) const { return (slots_[slot].admitted ? prior_ : slots_[slot]).survival[k]; }
 
  private:
@@ -67,6 +77,9 @@ class WidthPolicy {
 
   struct Estimate {
     std::array<double, kMaxWidth> survival{};
+    // Of trees: what the proposer gives its k-th draft, the drafts it expects to be accepted and those that are.
+    std::array<double, kMaxWidth> chance{};
+    double expected = 1.0, accepted = 1.0;
     bool admitted = true;  // and nothing else is known: the common estimate counts
     bool is_new = false;   // its first width is being chosen
     int32_t drafts = 0;    // of this step
@@ -78,17 +91,23 @@ class WidthPolicy {
   };
   static constexpr size_t kSizes = 10;  // of crowds: [i] has 2^(i-1) + 1 to 2^i sequences
 
+  static constexpr size_t kRowClasses = 20;  // of passes: [i] has i + 1 rows up to 16, then 32, 64, 128, and all beyond
+
   // What passes take beyond their costs, slowly moving, by the size of the crowd. More is mostly the same for wide
-  // passes and for narrow ones; less means that something slowed the calibration down.
+  // passes and for narrow ones; less means that something slowed the calibration down. Where passes of so many rows
+  // were seen often, theirs counts: a few milliseconds of calibration may have met a noisy neighbour at one size only.
   struct Excess {
-    std::array<double, kSizes> time{};   // added
-    std::array<double, kSizes> share{};  // of the cost
-    std::array<int32_t, kSizes> seen{};  // passes; 0: as with other sizes
+    std::array<double, kSizes> time{};                            // added
+    std::array<double, kSizes> share{};                           // of the cost
+    std::array<int32_t, kSizes> seen{};                           // passes; 0: as with other sizes
+    std::array<std::array<double, kRowClasses>, kSizes> ratio{};  // of the whole, by rows
+    std::array<std::array<int32_t, kRowClasses>, kSizes> seen_rows{};
 
     Excess() { share.fill(1.0); }
-    void learn(int32_t n, double cost, double measured);
+    void learn(int32_t n, double rows, double cost, double measured);
     bool knows(int32_t n) const { return seen[size_class(n)] > 0; }
-    double of(int32_t n, double cost) const;
+    double of(int32_t n, double rows, const RowCost& costs) const;
+    double on_the_whole(int32_t n, double cost) const;
   };
 
   // When to find out again what passes without drafts take in a row.
@@ -98,6 +117,8 @@ class WidthPolicy {
   };
 
   static size_t size_class(int32_t n);
+  static size_t row_class(double rows);
+  static double most_rows(size_t row_class);
   /// Of a step of n sequences with drafts.
   double time(int32_t n, double rows, double drafted_rows) const;
   /// Of one without, after others without.
@@ -105,10 +126,14 @@ class WidthPolicy {
   bool good_drafts_would_pay(int32_t n) const;
   /// The slot's estimate, which begins with the common one.
   Estimate& estimate_of(int32_t slot);
+  bool whole_blocks_are_cheap(std::span<const WidthChoice> sequences) const;
   /// Whether there are drafts, those of sequences that are tried again left out.
   bool choose_best(std::span<WidthChoice> sequences);
   int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
+  void learn(Estimate& estimate, std::span<const float> chances, double expected, double accepted, double rate) const;
+  double verify_time(int32_t n, double rows) const;
+  void sort_drafts();
 
   int32_t max_width_;
   RowCost verify_, draft_;
@@ -121,6 +146,7 @@ class WidthPolicy {
   int32_t plain_steps_ = 0;  // in a row
   int32_t trial_steps_ = 0;  // left of a trial
   std::array<Trial, kSizes> trials_;
+  double pace_ = 0;          // expected tokens per time of the step
   double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
   Estimate prior_;           // of all sequences, slowly moving
   std::vector<Estimate> slots_;

@@ -52,6 +52,12 @@ std::vector<Road> roads() {
     road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine}};
     decoders.push_back(road);
   }
+  for (const auto& [width, branches] : {std::pair{16, 0}, {8, 0}, {16, 15}}) {
+    Road road;
+    road.name = "dflash/" + std::to_string(width) + (branches == 0 ? " in a chain" : " all branches");
+    road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
+    decoders.push_back(road);
+  }
   for (const int32_t passes : {2, 4}) {
     Road road;
     road.name = "denoise/" + std::to_string(passes);

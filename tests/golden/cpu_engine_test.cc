@@ -33,9 +33,9 @@ TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 320);
   const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
   const auto drafter = models_folder() / "pebble-11m-dflash";
-  for (const int32_t width : {1, 16}) {
+  for (const auto& [width, branches] : {std::pair{1, 0}, {16, 0}, {16, 3}}) {
     Road road;
-    if (width > 1) road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine}};
+    if (width > 1) road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
     const auto engine = open_road(*ops, *model, road, 320);
     int64_t steps = 0;
     int64_t accepted = 0;
@@ -64,7 +64,11 @@ TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
     if (width == 1) continue;
     const double mean = static_cast<double>(accepted) / static_cast<double>(steps);
     const double expected_mean = static_cast<double>(expected_accepted) / static_cast<double>(expected_steps);
-    EXPECT_NEAR(mean / expected_mean, 1.0, 0.02);
+    if (branches == 0) {
+      EXPECT_NEAR(mean / expected_mean, 1.0, 0.02);
+    } else {
+      EXPECT_GT(mean / expected_mean, 1.15);  // the goldens are chains; of a tree more is accepted
+    }
   }
 }
 

@@ -226,7 +226,7 @@ case_missing_things() {
   err_has "are free"
   err_lines 1
   expect 1 "$ashlar" run --kv-memory 1M --prompt hello
-  err_has "28.0 MiB"
+  err_has "31.0 MiB"
   err_has "raise --kv-memory or lower --max-context"
   expect 2 "$ashlar" run hello
   err_has "hello was taken as the model's name"
@@ -449,6 +449,7 @@ case_inspect() {
   out_has '"kv_bytes_per_token": 6144'
   out_has '"drafter_kv_bytes_per_token": 1024'
   out_has '"full_context_bytes": 29360128'
+  out_has '"branch_bytes": 3145728'  # 16 trees of 16 rows, 8 in a page of 96 KiB
   # 12 frames of 16 KiB for the drafter instead of 256 pages.
   expect 0 "$ashlar" inspect pebble-11m --json --no-self-test --draft-window 64 --max-sequences 1
   out_has '"drafter_kv_bytes_per_token": 0'

@@ -88,10 +88,12 @@ TEST_F(Doctor, JudgesMemory) {
 }
 
 TEST_F(Doctor, CountsNoMoreFramesThanPages) {
-  const Json memory = {{"page_bytes", 100}, {"drafter_window_bytes", 5000}, {"drafter_page_bytes", 10}};
-  EXPECT_EQ(cache_bytes(memory, 1000), 100'000 + 5000);
-  EXPECT_EQ(cache_bytes(memory, 20), 2000 + 200);
-  const Json without = {{"page_bytes", 110}, {"drafter_window_bytes", 0}, {"drafter_page_bytes", 10}};
+  const Json memory = {
+      {"page_bytes", 100}, {"drafter_window_bytes", 5000}, {"drafter_page_bytes", 10}, {"branch_bytes", 7}};
+  EXPECT_EQ(cache_bytes(memory, 1000), 100'000 + 5000 + 7);
+  EXPECT_EQ(cache_bytes(memory, 20), 2000 + 200 + 7);
+  const Json without = {
+      {"page_bytes", 110}, {"drafter_window_bytes", 0}, {"drafter_page_bytes", 10}, {"branch_bytes", 0}};
   EXPECT_EQ(cache_bytes(without, 20), 2200);
 }
 
@@ -138,7 +140,7 @@ TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
   options.engine.kv_bytes = 1 << 20;
   last = check_model(options).back();
   EXPECT_EQ(last.verdict, doctor::Verdict::kProblem);
-  EXPECT_THAT(last.found, testing::AllOf(HasSubstr("28.0 MiB"), HasSubstr("--max-context")));
+  EXPECT_THAT(last.found, testing::AllOf(HasSubstr("31.0 MiB"), HasSubstr("--max-context")));
 }
 
 TEST_F(Doctor, JudgesTheMachine) {

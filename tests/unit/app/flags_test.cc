@@ -27,6 +27,7 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
   EXPECT_EQ(parsed.session.engine.depth, EngineOptions{}.depth);
   EXPECT_EQ(parsed.session.engine.kv_bytes, 0);
   EXPECT_EQ(parsed.session.dflash.passes, 1);
+  EXPECT_EQ(parsed.session.dflash.branches, DflashOptions::kDefaultBranches);
   EXPECT_FALSE(parsed.session.dllm.given());
   EXPECT_TRUE(parsed.session.self_test);
   EXPECT_TRUE(parsed.session.engine.prefix_cache);
@@ -35,7 +36,8 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
 
 TEST(Flags, ReachWhereTheyBelong) {
   const Parsed parsed = parse(
-      "folder --drafter none --width 8 --draft-window 128 --passes 2 --schedule linear --no-self-test --device ref "
+      "folder --drafter none --width 8 --branches 5 --draft-window 128 --passes 2 --schedule linear --no-self-test "
+      "--device ref "
       "--threads 3 --isa avx2 "
       "--dllm-algorithm JointThreshold --dllm-algorithm-config file.yaml --dllm-block-size 4 "
       "--max-context 100 --kv-memory 64M --kv-dtype f32 --max-sequences 5 --prefill-chunk 7 --no-prefix-cache --depth "
@@ -47,6 +49,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.drafter, "none");
   EXPECT_EQ(parsed.session.dflash.width, 8);
   EXPECT_EQ(parsed.session.dflash.window, 128);
+  EXPECT_EQ(parsed.session.dflash.branches, 5);
   EXPECT_EQ(parsed.session.dflash.passes, 2);
   EXPECT_EQ(parsed.session.dflash.schedule, DenoiseSchedule::kLinear);
   EXPECT_FALSE(parsed.session.self_test);

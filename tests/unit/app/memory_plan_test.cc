@@ -52,6 +52,15 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(plan.drafter_frame_bytes, 0);
 }
 
+TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheTarget) {
+  const auto ops = make_device("ref", {});
+  const StackConfig target = stack(12);
+  const StackConfig drafter = stack(2);
+  const MemoryPlan plan = plan_memory(*ops, target, &drafter, 0, 6);
+  EXPECT_EQ(plan.spare_bytes, 6 * kPageTokens * plan.target_bytes_per_token);
+  EXPECT_EQ(plan.bytes_of(17), plan.spare_bytes + 2 * plan.bytes_per_page);
+}
+
 TEST(MemoryPlan, ADrafterWithFramesStopsGrowing) {
   const auto ops = make_device("ref", {});
   const StackConfig target = stack(12);

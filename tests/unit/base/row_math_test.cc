@@ -47,6 +47,27 @@ TEST(Argmax, AgreesWithAScanOfRowsWithTiesAndHoles) {
   }
 }
 
+TEST(TopK, AgreesWithASortOfRowsWithTiesAndHoles) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<float> values(1 + random() % (round % 2 == 0 ? 40 : 400));
+    for (float& value : values) {
+      const uint32_t kind = random() % 12;
+      value = kind == 0 ? std::nanf("") : kind == 1 ? -INFINITY : static_cast<float>(random() % 50) - 25.0F;
+    }
+    std::vector<int32_t> expected;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] > -INFINITY) expected.push_back(static_cast<int32_t>(i));
+    }
+    std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) { return values[a] > values[b]; });
+    const int32_t k = 1 + round % 16;
+    expected.resize(std::min<size_t>(expected.size(), static_cast<size_t>(k)));
+    std::vector<int32_t> found(static_cast<size_t>(k));
+    found.resize(static_cast<size_t>(top_k(values.data(), static_cast<int32_t>(values.size()), k, found.data())));
+    ASSERT_EQ(found, expected) << round;
+  }
+}
+
 TEST(ExpSum, AgreesWithTheLibrary) {
   std::mt19937 random(1);
   for (const float spread : {0.1F, 2.0F, 30.0F, 500.0F}) {

@@ -235,5 +235,57 @@ TEST(Penalties, SeeTheTokensOfTheSameBlock) {
   EXPECT_EQ(verified.result.n_accepted, 3);
 }
 
+// Where a tree leads: from each row to the row of the token chosen there, however branches lie between them.
+TEST(Verify, FollowsATreeAsFarAsItGoes) {
+  // best[t]: what the greedy target says after t.
+  int32_t best[kVocab];
+  for (int32_t t = 0; t < kVocab; ++t) best[t] = argmax(target_logits(t).data(), kVocab);
+  const int32_t a = best[0];
+  const int32_t b = best[a];
+  const int32_t c = best[b];
+  const int32_t wrong = (a + 1) % kVocab;
+  const int32_t not_b = (b + 1) % kVocab;
+  struct Case {
+    std::vector<int32_t> drafts, parents;  // parents: of rows 1, 2, ...
+    std::vector<int32_t> path;
+  };
+  const std::vector<Case> cases = {
+      {{a, b, c}, {0, 1, 2}, {0, 1, 2, 3}},                      // a chain
+      {{wrong, b, a, b}, {0, 1, 0, 3}, {0, 3, 4}},               // in the second branch
+      {{a, not_b, c, b}, {0, 1, 2, 1}, {0, 1, 4}},               // behind a shared row
+      {{a, not_b, b, c, wrong}, {0, 1, 1, 3, 0}, {0, 1, 3, 4}},  // in the middle one of three
+      {{wrong, b, not_b}, {0, 0, 0}, b == a ? std::vector<int32_t>{0, 2} : std::vector<int32_t>{0}},
+      {{wrong, a, b}, {0, 1, 2}, {0}},  // the right tokens below a wrong one
+  };
+  for (const Case& tree : cases) {
+    Slot slot = make_slot(SamplingScheme::kCoupled, 0, 0);
+    std::vector<float> logits;
+    std::vector<int32_t> parents = {0};
+    parents.insert(parents.end(), tree.parents.begin(), tree.parents.end());
+    std::vector<int32_t> tokens = {0};
+    tokens.insert(tokens.end(), tree.drafts.begin(), tree.drafts.end());
+    for (const int32_t t : tokens) {
+      const std::vector<float> row = target_logits(t);
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    int32_t path[kMaxWidth];
+    VerifyInput input;
+    input.logits = logits.data();
+    input.n = static_cast<int32_t>(tokens.size());
+    input.vocab = kVocab;
+    input.drafts = tree.drafts.data();
+    input.parents = parents.data();
+    input.path = path;
+    SamplerScratch scratch;
+    SpanResult result;
+    verify_span(input, slot, scratch, result, nullptr);
+    ASSERT_EQ(std::vector<int32_t>(path, path + result.n_tokens), tree.path);
+    EXPECT_EQ(result.n_accepted, result.n_tokens - 1);
+    int32_t t = 0;
+    for (int32_t i = 0; i < result.n_tokens; ++i) EXPECT_EQ(result.tokens[i], t = best[t]);
+    EXPECT_EQ(slot.anchor, t);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing

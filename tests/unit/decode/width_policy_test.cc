@@ -306,5 +306,98 @@ TEST(WidthPolicy, ForgetsTheSlotsLastSequence) {
   EXPECT_NEAR(policy.survival(0, 3), fresh, 0.1 * fresh);
 }
 
+// A proposer that knows its chances is believed as far as it was right.
+TEST(WidthPolicy, LearnsFromTheChancesOfTrees) {
+  for (const double truth : {1.0, 0.5}) {
+    WidthPolicy policy(8, 2);
+    std::mt19937 random(4);
+    std::uniform_real_distribution<double> uniform;
+    const float chances[] = {0.8F, 0.6F, 0.4F, 0.3F, 0.2F, 0.1F, 0.05F};
+    double expected = 0;
+    for (const float chance : chances) expected += chance;
+    for (int pass = 0; pass < 3000; ++pass) {
+      int32_t accepted = 0;
+      for (const float chance : chances) accepted += uniform(random) < truth * chance ? 1 : 0;
+      policy.observe_tree(0, chances, expected, accepted);
+    }
+    for (int32_t k = 1; k < 8; ++k) {  // of a sequence that nothing is known of yet
+      EXPECT_NEAR(policy.survival(1, k), truth * chances[k - 1], 0.15 * truth * chances[k - 1]) << truth << " " << k;
+    }
+    EXPECT_EQ(policy.survival(0, 0), 1.0);
+    // What is not foreseen is not expected.
+    for (int pass = 0; pass < 100; ++pass) policy.observe_tree(0, std::span(chances, 2), 1.4, 1);
+    EXPECT_LT(policy.survival(0, 3), 1e-6);
+  }
+}
+
+// A calibration that met a noisy neighbour at eight rows is corrected by what passes of eight rows take.
+TEST(WidthPolicy, LearnsWhatPassesOfEachWidthTake) {
+  WidthPolicy policy(8, 1);
+  RowCost verify, draft;
+  verify.add(1, 1.0);
+  verify.add(4, 1.2);
+  verify.add(8, 3.0);  // in truth 1.3
+  draft.add(2, 0.1);
+  draft.add(8, 0.1);
+  policy.set_costs(verify, draft);
+  std::mt19937 random(6);
+  std::uniform_real_distribution<double> uniform;
+  double early = 0, late = 0;
+  for (int pass = 0; pass < 2000; ++pass) {
+    const int32_t width = choose(policy, 1)[0];
+    (pass < 20 ? early : late) += pass < 20 || pass >= 1800 ? width / (pass < 20 ? 20.0 : 200.0) : 0;
+    // Now and then it is tried all the same: a request that was promised width, a constraint that knows what comes.
+    const int32_t rows = pass % 10 == 0 ? 8 : width;
+    policy.observe_step(1, rows, width > 1 ? width : 0, 1.0 + 0.04 * rows, width > 1 ? 0.1 : 0.0);
+    int32_t accepted = 0;
+    while (accepted < width - 1 && uniform(random) < 0.9) ++accepted;
+    policy.observe(0, width - 1, accepted);
+  }
+  EXPECT_LT(early, 5.0);
+  EXPECT_GT(late, 7.0);
+}
+
+TEST(WidthPolicy, TrimsTreesToWhatEarnsItsTime) {
+  WidthPolicy policy(16, 4);
+  RowCost verify, draft;
+  for (const int32_t rows : {1, 2, 4, 8, 16, 64}) {
+    verify.add(rows, 0.8 + 0.2 * rows);
+    draft.add(rows, 0.1 + 0.01 * rows);
+  }
+  policy.set_costs(verify, draft);
+  std::vector<WidthChoice> first = {{0, 16}, {1, 16}};
+  policy.choose(first);
+  const std::vector<float> sure(15, 0.95F);
+  std::vector<float> poor(15, 0.02F);
+  std::vector<WidthChoice> built = {{0, 16, 16, sure}, {1, 16, 16, poor}, {2, 5, 5, {}}};
+  policy.trim(built);
+  EXPECT_EQ(built[0].width, 16);
+  EXPECT_EQ(built[1].width, 1);
+  EXPECT_EQ(built[2].width, 5);  // its proposer does not say
+  poor[0] = 0.9F;
+  built = {{0, 16, 16, poor}};
+  policy.trim(built);
+  EXPECT_EQ(built[0].width, 2);
+  WidthPolicy fixed(16, 1);  // costs are not known: all rows stay
+  built = {{0, 16, 16, poor}};
+  fixed.trim(built);
+  EXPECT_EQ(built[0].width, 16);
+}
+
+TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
+  for (const double price : {0.001, 0.2}) {  // of a row of the proposer
+    WidthPolicy policy(16, 1);
+    RowCost verify, draft;
+    for (const int32_t rows : {1, 4, 16}) verify.add(rows, 1.0 + 0.05 * rows);
+    for (const int32_t rows : {2, 4, 16}) draft.add(rows, 0.2 + price * rows);
+    policy.set_costs(verify, draft);
+    std::vector<WidthChoice> one = {{0, 16}};
+    const bool whole = policy.choose(one);
+    if (one[0].width == 1) continue;
+    ASSERT_LT(one[0].width, 16);
+    EXPECT_EQ(whole, price < 0.01);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing

@@ -1,0 +1,69 @@
+#include "decode/draft_candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "decode/noise.h"
+
+namespace ashlar {
+namespace {
+
+struct Scored {
+  int32_t id;
+  double score;  // logit, with noise
+};
+
+bool better(const Scored& a, const Scored& b) { return a.score != b.score ? a.score > b.score : a.id < b.id; }
+
+}  // namespace
+
+void find_candidates(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
+                     const int32_t* id_map, SamplerScratch& scratch, DraftCandidates& out) {
+  constexpr int32_t kWithNoise = 2 * DraftCandidates::kMost;  // of which noise chooses
+  const auto id_of = [id_map](int32_t i) { return id_map != nullptr ? id_map[i] : i; };
+  int32_t best[kWithNoise];
+  const int32_t n = top_k(logits, vocab, params.greedy() ? DraftCandidates::kMost : kWithNoise, best);
+  out.n = 0;
+  if (n == 0) return;
+  const double highest = logits[best[0]];
+  const double all = exp_sum(logits, vocab, logits[best[0]], 1.0F);
+  if (params.greedy()) {
+    const double log_all = std::log(all);
+    for (; out.n < n; ++out.n) {
+      const auto at = static_cast<size_t>(out.n);
+      out.ids[at] = id_of(best[out.n]);
+      out.log_chance[at] = static_cast<float>(logits[best[out.n]] - highest - log_all);
+    }
+    return;
+  }
+  Scored scored[kWithNoise + 1];
+  double rest = all;
+  double top = -std::numeric_limits<double>::infinity();
+  for (int32_t i = 0; i < n; ++i) {
+    const double logit = logits[best[i]] - highest;
+    rest -= std::exp(logit);
+    const int32_t id = id_of(best[i]);
+    const uint32_t word = noise::word(params.seed, position, id, noise::Domain::kGumbel);
+    scored[i] = {id, logit + params.temperature * noise::gumbel(word)};
+    top = std::max(top, scored[i].score);
+  }
+  // Filters and noise may choose one that is not among them, and with filters not the one with the highest score.
+  int32_t count = n;
+  const int32_t chosen = sample_token(logits, vocab, params, position, id_map, scratch);
+  auto* found = std::find_if(scored, scored + n, [chosen](const Scored& s) { return s.id == chosen; });
+  if (found == scored + n) ++count;
+  *found = {chosen, top};
+  std::swap(*found, scored[0]);
+  std::sort(scored + 1, scored + count, better);
+  double sum = std::max(rest, 0.0);
+  for (int32_t i = 0; i < count; ++i) sum += std::exp(scored[i].score);
+  const double log_sum = std::log(sum);
+  for (; out.n < std::min(count, DraftCandidates::kMost); ++out.n) {
+    const auto at = static_cast<size_t>(out.n);
+    out.ids[at] = scored[out.n].id;
+    out.log_chance[at] = static_cast<float>(scored[out.n].score - log_sum);
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,18 @@
+#pragma once
+// From one row of a drafter's logits to the tokens worth a place in a tree.
+
+#include "decode/draft_tree.h"
+#include "decode/sampler.h"
+
+namespace ashlar {
+
+/// The likeliest tokens of index `position` in a request's sequence, from adjusted logits [vocab]; entry i stands for
+/// token id_map[i] where there is a map. Who samples gets the tokens that the noise of the position favours: the first
+/// one is what sample_token() chooses.
+///
+/// Chances: a drafter's logits are the target's up to an error, and its softmax says how likely each token is to be the
+/// target's best. The noise is the same for both, so with it the softmax is taken of logits + temperature * noise.
+void find_candidates(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
+                     const int32_t* id_map, SamplerScratch& scratch, DraftCandidates& out);
+
+}  // namespace ashlar

@@ -1,0 +1,62 @@
+#pragma once
+// A tree of drafts from the distributions of a block's positions. The tokens of a block are proposed independently of
+// each other, so a path's chance is the product of its tokens' chances, and of all trees of so many nodes the one made
+// of the likeliest paths is the one of which most tokens are accepted. Source: DDTree (arXiv 2604.12989).
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decode/proposer.h"
+
+namespace ashlar {
+
+/// The likeliest tokens of one position, best first.
+struct DraftCandidates {
+  static constexpr int32_t kMost = 8;
+  int32_t n = 0;
+  std::array<int32_t, kMost> ids{};
+  std::array<float, kMost> log_chance{};
+};
+
+/// Spare pages (KvLayout) for the rows of trees that do not stand in the first branch, of up to so many sequences.
+int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
+
+/// Where a tree's tokens come from.
+class CandidateSource {
+ public:
+  virtual ~CandidateSource() = default;
+  /// Of the position that stands `depth` behind the anchor, from 1. Asked for only where a tree may reach.
+  virtual const DraftCandidates& at(int32_t depth) = 0;
+};
+
+class DraftTreeBuilder {
+ public:
+  DraftTreeBuilder();
+  /// Fills rows 1 .. span.width - 1 of the span with the likeliest paths, at most span.branches of them beside the
+  /// first; fewer where there are no more candidates. `deepest`: the last position that has some. Foresees the chances
+  /// of up to `most` drafts, as if positions beyond the last were like it.
+  void build(CandidateSource& candidates, int32_t deepest, int32_t most, ChainSpan& span);
+
+ private:
+  struct Path {
+    float log_chance;  // of the whole path
+    int32_t parent;    // node
+    int32_t depth;     // of the new node, from 1
+    int32_t rank;      // among the candidates there
+  };
+  static bool less(const Path& a, const Path& b);
+  struct Node {
+    int32_t id, parent, depth;
+    int32_t first_child, last_child, next;  // 0: none
+  };
+  void expand(CandidateSource& candidates, int32_t deepest, const Path& path, int32_t node, bool may_branch);
+  void write_rows(int32_t n, ChainSpan& span);
+
+  std::vector<Path> open_;   // a heap
+  std::vector<Node> nodes_;  // best first; 0 is the anchor
+  std::vector<int32_t> stack_, row_of_;
+};
+
+}  // namespace ashlar
