@@ -33,6 +33,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   Ops& ops = model_.ops();
   kv_ = &kv;
   model_.reserve(limits.max_rows);
+  cells_ = spare_pages(limits.max_slots) * kPageCells;
   const int32_t branches = proposer_ ? proposer_->max_branches() * limits.max_spans : 0;
   batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
@@ -242,7 +243,7 @@ void ChainDecoder::trim_trees() {
 
 // Where more sequences draft than there is room for rows in branches, the first ones get some.
 void ChainDecoder::share_branches() {
-  int32_t room = spare_pages(static_cast<int32_t>(scratch_.size())) * kPageCells;
+  int32_t room = cells_;
   for (ChainSpan& chain : chains_) {
     if (chain.width < 2 || chain.most < 3 || room < chain.most) continue;
     chain.branches = proposer_->max_branches();

@@ -73,6 +73,7 @@ class ChainDecoder final : public Decoder {
   std::vector<int32_t> choices_;  // of rows whose logits nobody else needs
   // Null without proposer:
   std::unique_ptr<DraftContext> context_;
+  int32_t cells_ = 0;      // in the spare pages
   int32_t free_cell_ = 0;  // of a row in a branch, in the spare pages
   std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
