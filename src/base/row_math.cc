@@ -69,6 +69,7 @@ ASHLAR_CLONES int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* 
   const float lowest = -std::numeric_limits<float>::infinity();
   float bar = lowest;
   int32_t found = 0;
+  if (k <= 0) return 0;
   const auto insert = [&](int32_t i) {
     if (!(values[i] > bar)) return;
     int32_t at = found < k ? found++ : k - 1;

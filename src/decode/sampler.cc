@@ -168,17 +168,7 @@ LogNormaliser normalise(const float* logits, int32_t vocab) {
 
 void top_logprobs(const float* logits, int32_t vocab, const LogNormaliser& normaliser, int32_t tops,
                   TokenLogprobs& out) {
-  out.n_top = 0;
-  for (int32_t i = 0; i < vocab; ++i) {  // insertion into a short sorted list
-    if (out.n_top == tops && (tops == 0 || logits[i] <= logits[out.top_ids[tops - 1]])) continue;
-    int32_t at = std::min(out.n_top, tops - 1);
-    while (at > 0 && logits[out.top_ids[at - 1]] < logits[i]) {
-      out.top_ids[at] = out.top_ids[at - 1];
-      --at;
-    }
-    out.top_ids[at] = i;
-    out.n_top = std::min(out.n_top + 1, tops);
-  }
+  out.n_top = top_k(logits, vocab, tops, out.top_ids);
   for (int32_t i = 0; i < out.n_top; ++i) out.top_values[i] = normaliser.logprob(logits[out.top_ids[i]]);
 }
 

@@ -26,8 +26,6 @@ class RowBatch {
   /// add_overlaid() names, one after another.
   void begin_branch(int32_t first);
   void add_overlaid(int32_t cell);
-  /// The newest branch's overlay, until clear().
-  const Overlay& overlay() const { return overlays_[n_sequences_ - 1]; }
   /// Adds a row whose K and V go to `cell`. It sees all up to `position`.
   void add_in_cell(int32_t id, int32_t position, int32_t cell);
   /// Asks for the final hidden state of the row added last; returns its index among the outputs.
