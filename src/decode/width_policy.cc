@@ -8,9 +8,10 @@
 namespace ashlar {
 namespace {
 
-constexpr double kFirstGuess = 0.7;  // chance of each draft, given the ones before, before anything was seen
-constexpr double kSlotRate = 0.2;    // a sequence's estimate forgets over about five passes
-constexpr double kPriorRate = 0.02;  // the common estimate over about fifty
+constexpr double kFirstGuess = 0.7;   // chance of each draft, given the ones before, before anything was seen
+constexpr double kSlotRate = 0.05;    // a sequence's estimate forgets over about twenty passes: fewer say little
+constexpr double kPriorRate = 0.005;  // the common estimate over about two hundred
+constexpr double kGuessedPasses = 8;  // what the first guess counts for in it
 constexpr double kMostOptimistic = 0.97;
 constexpr double kBetterHalf = 0.5;   // drafts better than most so far: as far from the common chance to certainty
 constexpr double kWorthwhile = 1.03;  // gain below which plain passes are preferred: drafts cost more than is modelled
@@ -24,8 +25,9 @@ constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for
 constexpr int32_t kTrialSteps = 2 * kSettled;
 constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
 constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
-constexpr double kMostShare = 3.0;      // a pass that lost its core to something else says nothing
-constexpr double kLeastChance = 0.02;   // of drafts worth a thought
+constexpr double kMostShare = 3.0;
+constexpr double kMostSurprise = 1.5;  // times what is believed: a pass that lost its core says nothing beyond that
+constexpr double kLeastChance = 0.02;  // of drafts worth a thought
 constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that see all of their block
 constexpr double kLeastTrust = 0.25;          // times a proposer's chances, what is believed of them
 constexpr double kMostTrust = 1.5;
@@ -87,10 +89,6 @@ size_t WidthPolicy::row_class(double rows) {
   return std::min<size_t>(static_cast<size_t>(std::bit_width(whole - 1)) + 11, kRowClasses - 1);
 }
 
-double WidthPolicy::most_rows(size_t row_class) {
-  return row_class < 16 ? static_cast<double>(row_class + 1) : static_cast<double>(1U << (row_class - 11));
-}
-
 // A crowd in which nobody drafted yet is judged by its passes without drafts.
 double WidthPolicy::verify_time(int32_t n, double rows) const {
   const bool only_plain = !verify_excess_.knows(n) && settled_excess_.knows(n);
@@ -109,6 +107,7 @@ double WidthPolicy::plain_time(int32_t n) const {
 void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double measured) {
   measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
   const size_t own = size_class(n);
+  if (seen[own] >= kFewPasses) measured = std::min(measured, kMostSurprise * on_the_whole(n, cost));
   const auto rate_of = [](int32_t& passes) {
     const double rate = std::max(kExcessRate, 1.0 / (1.0 + passes));
     if (passes < INT32_MAX) ++passes;
@@ -129,18 +128,15 @@ double WidthPolicy::Excess::on_the_whole(int32_t n, double cost) const {
   return cost * share[size_class(n)] + time[size_class(n)];
 }
 
-// More rows never take less.
+// Nothing here may favour one side: a bound from below by what fewer rows took, right as it sounds, is the largest of
+// many noisy figures, and on a busy machine made passes with drafts a tenth dearer than they are.
 double WidthPolicy::Excess::of(int32_t n, double rows, const RowCost& costs) const {
   const auto& ratios = ratio[size_class(n)];
   const auto& passes = seen_rows[size_class(n)];
   const size_t own = row_class(rows);
-  double least = 0;
-  for (size_t fewer = 0; fewer < own; ++fewer) {
-    if (passes[fewer] >= kFewPasses) least = std::max(least, ratios[fewer] * costs.at(most_rows(fewer)));
-  }
   const double all = on_the_whole(n, costs.at(rows));
   const double belief = passes[own] / (passes[own] + kFewPasses);
-  return std::max(least, all + belief * (costs.at(rows) * ratios[own] - all));
+  return all + belief * (costs.at(rows) * ratios[own] - all);
 }
 
 // Passes with and without drafts are held against the same costs, so that what many sequences or long contexts add to
@@ -274,6 +270,8 @@ void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, d
   for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
 }
 
+double WidthPolicy::prior_rate() { return std::max(kPriorRate, 1.0 / (kGuessedPasses + ++judged_)); }
+
 // A proposer knows which of its drafts are better than others, and by how much; how good they are on the whole shows in
 // what became of them.
 void WidthPolicy::learn(Estimate& estimate, std::span<const float> chances, double expected, double accepted,
@@ -290,7 +288,7 @@ void WidthPolicy::learn(Estimate& estimate, std::span<const float> chances, doub
 
 void WidthPolicy::observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted) {
   learn(estimate_of(slot), chances, expected, accepted, kSlotRate);
-  learn(prior_, chances, expected, accepted, kPriorRate);
+  learn(prior_, chances, expected, accepted, prior_rate());
 }
 
 // The drafter's pass is over, so every row must earn its own time, at the pace at which tokens come.
@@ -328,7 +326,7 @@ void WidthPolicy::trim(std::span<WidthChoice> sequences) {
 void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {
   if (drafted == 0) return;
   learn(estimate_of(slot), drafted, accepted, kSlotRate);
-  learn(prior_, drafted, accepted, kPriorRate);
+  learn(prior_, drafted, accepted, prior_rate());
 }
 
 }  // namespace ashlar

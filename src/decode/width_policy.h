@@ -118,7 +118,6 @@ class WidthPolicy {
 
   static size_t size_class(int32_t n);
   static size_t row_class(double rows);
-  static double most_rows(size_t row_class);
   /// Of a step of n sequences with drafts.
   double time(int32_t n, double rows, double drafted_rows) const;
   /// Of one without, after others without.
@@ -133,6 +132,7 @@ class WidthPolicy {
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
   void learn(Estimate& estimate, std::span<const float> chances, double expected, double accepted, double rate) const;
   double verify_time(int32_t n, double rows) const;
+  double prior_rate();
   void sort_drafts();
 
   int32_t max_width_;
@@ -149,6 +149,7 @@ class WidthPolicy {
   double pace_ = 0;          // expected tokens per time of the step
   double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
   Estimate prior_;           // of all sequences, slowly moving
+  double judged_ = 0;        // passes that moved it
   std::vector<Estimate> slots_;
   std::vector<Draft> drafts_;  // of the step
 };
