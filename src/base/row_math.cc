@@ -1,5 +1,6 @@
 #include "base/row_math.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -61,11 +62,29 @@ __attribute__((always_inline)) inline void offer(LaneBest& best, const float* va
   best.at = higher ? first - Ints{} : best.at;
 }
 
+// Minus infinity where there are fewer.
+float kth_largest(const float* values, int32_t n, int32_t k) {
+  constexpr int32_t kMost = 16;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  if (k > kMost || n < k) return lowest;
+  float best[kMost];
+  int32_t found = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    if (found == k && !(values[i] > best[k - 1])) continue;
+    int32_t at = found < k ? found++ : k - 1;
+    for (; at > 0 && best[at - 1] < values[i]; --at) best[at] = best[at - 1];
+    best[at] = values[i];
+  }
+  return best[k - 1];
+}
+
 }  // namespace
 
-// A block of values is looked at one by one only if its largest one beats the worst of those found so far.
+// Values are looked at one by one only where a block's largest one beats the worst of those found so far. That one is
+// known to be no less than the k-th largest of all blocks' largest ones, so few blocks are.
 ASHLAR_CLONES int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* indices) {
   constexpr int32_t kBlock = 8 * kLanes;
+  constexpr int32_t kMostBlocks = 1024;  // at a time
   const float lowest = -std::numeric_limits<float>::infinity();
   float bar = lowest;
   int32_t found = 0;
@@ -77,18 +96,28 @@ ASHLAR_CLONES int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* 
     indices[at] = i;
     if (found == k) bar = values[indices[k - 1]];
   };
+  float highest[kMostBlocks];
   int32_t first = 0;
-  for (; first + kBlock <= n; first += kBlock) {
-    Ints higher{};
-    for (int32_t i = 0; i < kBlock; i += kLanes) {
-      Floats x;
-      load(x, values + first + i);
-      higher |= x > bar;
+  while (first + kBlock <= n) {
+    const int32_t blocks = std::min((n - first) / kBlock, kMostBlocks);
+    for (int32_t b = 0; b < blocks; ++b) {
+      Floats most = lowest - Floats{};
+      for (int32_t i = 0; i < kBlock; i += kLanes) {
+        Floats x;
+        load(x, values + first + b * kBlock + i);
+        most = x > most ? x : most;
+      }
+      highest[b] = lowest;
+      for (int32_t lane = 0; lane < kLanes; ++lane) highest[b] = most[lane] > highest[b] ? most[lane] : highest[b];
     }
-    int32_t any = 0;
-    for (int32_t lane = 0; lane < kLanes; ++lane) any |= higher[lane];
-    if (any == 0) continue;
-    for (int32_t i = first; i < first + kBlock; ++i) insert(i);
+    const float least = found < k ? kth_largest(highest, blocks, k) : lowest;
+    for (int32_t b = 0; b < blocks; ++b) {
+      if (!(highest[b] > bar) || highest[b] < least) continue;
+      for (int32_t i = first + b * kBlock; i < first + (b + 1) * kBlock; ++i) {
+        if (values[i] >= least) insert(i);
+      }
+    }
+    first += blocks * kBlock;
   }
   for (; first < n; ++first) insert(first);
   return found;
@@ -143,6 +172,34 @@ ASHLAR_CLONES double exp_sum(const float* values, int32_t n, float highest, floa
   double total = 0;
   for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
   return total;
+}
+
+// 2^t = 2^whole * (1 + part): 0 to 6 % too much, 4 % on the whole, nothing where t is whole. Read off the bits of a
+// sum.
+ASHLAR_CLONES double rough_exp_sum(const float* values, int32_t n, float highest) {
+  constexpr float kOne = 8388608.0F;  // of an exponent, in bits
+  constexpr double kTooMuch = 1.04;
+  Floats sums = {};
+  const auto add = [&](Floats & x) __attribute__((always_inline)) {
+    x = (x - highest) * (1.44269504F * kOne) + 127.0F * kOne;
+    x = x > 0.0F ? x : Floats{};
+    const Ints bits = __builtin_convertvector(x, Ints);
+    std::memcpy(&x, &bits, sizeof(x));
+    sums += x;
+  };
+  Floats x;
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    load(x, values + i);
+    add(x);
+  }
+  if (i < n) {
+    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
+    add(x);
+  }
+  double total = 0;
+  for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
+  return 1.0 + std::max(total - 1.0, 0.0) / kTooMuch;
 }
 
 ASHLAR_CLONES ExpMoments exp_moments(const float* values, int32_t n, float highest) {

@@ -16,6 +16,10 @@ int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* indices);
 /// value.
 double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature);
 
+/// The same with inverse temperature 1 for who only wants to know about how much: what the largest value has is exact,
+/// the rest within 4 %, a quarter of the time.
+double rough_exp_sum(const float* values, int32_t n, float highest);
+
 /// Sums over i of e = exp(values[i] - highest), and of e * (values[i] - highest), as exact as exp_sum.
 struct ExpMoments {
   double sum = 0;

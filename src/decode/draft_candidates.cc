@@ -27,9 +27,8 @@ void find_candidates(const float* logits, int32_t vocab, const SamplingParams& p
   out.n = 0;
   if (n == 0) return;
   const double highest = logits[best[0]];
-  const double all = exp_sum(logits, vocab, logits[best[0]], 1.0F);
   if (params.greedy()) {
-    const double log_all = std::log(all);
+    const double log_all = std::log(rough_exp_sum(logits, vocab, logits[best[0]]));
     for (; out.n < n; ++out.n) {
       const auto at = static_cast<size_t>(out.n);
       out.ids[at] = id_of(best[out.n]);
@@ -38,7 +37,7 @@ void find_candidates(const float* logits, int32_t vocab, const SamplingParams& p
     return;
   }
   Scored scored[kWithNoise + 1];
-  double rest = all;
+  double rest = exp_sum(logits, vocab, logits[best[0]], 1.0F);
   double top = -std::numeric_limits<double>::infinity();
   for (int32_t i = 0; i < n; ++i) {
     const double logit = logits[best[i]] - highest;
