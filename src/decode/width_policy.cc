@@ -26,8 +26,8 @@ constexpr int32_t kTrialSteps = 2 * kSettled;
 constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
 constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
 constexpr double kMostShare = 3.0;
-constexpr double kMostSurprise = 1.5;  // times what is believed: a pass that lost its core says nothing beyond that
-constexpr double kLeastChance = 0.02;  // of drafts worth a thought
+constexpr double kMostSurprise = 1.1;         // times what is believed: neighbours come for twenty passes and go again
+constexpr double kLeastChance = 0.02;         // of drafts worth a thought
 constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that see all of their block
 constexpr double kLeastTrust = 0.25;          // times a proposer's chances, what is believed of them
 constexpr double kMostTrust = 1.5;
@@ -35,6 +35,11 @@ constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's es
 
 double trust_of(double accepted, double expected) {
   return expected > 0 ? std::clamp(accepted / expected, kLeastTrust, kMostTrust) : 1.0;
+}
+
+// What is believed moves a little with every pass, however far off that was: a middle rather than a mean.
+double tempered(double measured, double believed, int32_t passes) {
+  return passes < kFewPasses ? measured : std::clamp(measured, believed / kMostSurprise, believed * kMostSurprise);
 }
 
 }  // namespace
@@ -107,7 +112,7 @@ double WidthPolicy::plain_time(int32_t n) const {
 void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double measured) {
   measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
   const size_t own = size_class(n);
-  if (seen[own] >= kFewPasses) measured = std::min(measured, kMostSurprise * on_the_whole(n, cost));
+  const double whole = tempered(measured, on_the_whole(n, cost), seen[own]);
   const auto rate_of = [](int32_t& passes) {
     const double rate = std::max(kExcessRate, 1.0 / (1.0 + passes));
     if (passes < INT32_MAX) ++passes;
@@ -116,12 +121,13 @@ void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double meas
   const double rate = rate_of(seen[own]);
   for (size_t size = 0; size < kSizes; ++size) {
     if (size != own && seen[size] > 0) continue;
-    time[size] += rate * (std::max(measured - cost, 0.0) - time[size]);
-    share[size] += rate * (std::min(measured / cost, 1.0) - share[size]);
+    time[size] += rate * (std::max(whole - cost, 0.0) - time[size]);
+    share[size] += rate * (std::min(whole / cost, 1.0) - share[size]);
   }
   const size_t width = row_class(rows);
   double& of_rows = ratio[own][width];
-  of_rows += rate_of(seen_rows[own][width]) * (measured / cost - of_rows);
+  const double ratio_now = tempered(measured / cost, of_rows, seen_rows[own][width]);
+  of_rows += rate_of(seen_rows[own][width]) * (ratio_now - of_rows);
 }
 
 double WidthPolicy::Excess::on_the_whole(int32_t n, double cost) const {
