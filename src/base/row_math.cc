@@ -62,20 +62,24 @@ __attribute__((always_inline)) inline void offer(LaneBest& best, const float* va
   best.at = higher ? first - Ints{} : best.at;
 }
 
-// Minus infinity where there are fewer.
-float kth_largest(const float* values, int32_t n, int32_t k) {
-  constexpr int32_t kMost = 16;
-  const float lowest = -std::numeric_limits<float>::infinity();
-  if (k > kMost || n < k) return lowest;
-  float best[kMost];
-  int32_t found = 0;
-  for (int32_t i = 0; i < n; ++i) {
-    if (found == k && !(values[i] > best[k - 1])) continue;
-    int32_t at = found < k ? found++ : k - 1;
-    for (; at > 0 && best[at - 1] < values[i]; --at) best[at] = best[at - 1];
-    best[at] = values[i];
+// Hands the values over in vectors, the last one filled up with minus infinity.
+template <class Add>
+__attribute__((always_inline)) inline void for_vectors(const float* values, int32_t n, const Add& add) {
+  Floats x;
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    load(x, values + i);
+    add(x);
   }
-  return best[k - 1];
+  if (i == n) return;
+  load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
+  add(x);
+}
+
+__attribute__((always_inline)) inline double sum_of(const Floats& sums) {
+  double total = 0;
+  for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
+  return total;
 }
 
 }  // namespace
@@ -110,7 +114,8 @@ ASHLAR_CLONES int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* 
       highest[b] = lowest;
       for (int32_t lane = 0; lane < kLanes; ++lane) highest[b] = most[lane] > highest[b] ? most[lane] : highest[b];
     }
-    const float least = found < k ? kth_largest(highest, blocks, k) : lowest;
+    const bool bounded = found == 0 && top_k(highest, blocks, k, indices) == k;
+    const float least = bounded ? highest[indices[k - 1]] : lowest;
     for (int32_t b = 0; b < blocks; ++b) {
       if (!(highest[b] > bar) || highest[b] < least) continue;
       for (int32_t i = first + b * kBlock; i < first + (b + 1) * kBlock; ++i) {
@@ -155,23 +160,13 @@ ASHLAR_CLONES int32_t argmax(const float* values, int32_t n) {
 ASHLAR_CLONES double exp_sum(const float* values, int32_t n, float highest, float inverse_temperature) {
   const float scale = inverse_temperature * 1.44269504F;
   Floats sums = {};
-  Floats x;
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    load(x, values + i);
-    x = (x - highest) * scale;
-    exp2_of(x);
-    sums += x;
-  }
-  if (i < n) {
-    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
-    x = (x - highest) * scale;
-    exp2_of(x);
-    sums += x;
-  }
-  double total = 0;
-  for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
-  return total;
+  for_vectors(
+      values, n, [&](Floats & x) __attribute__((always_inline)) {
+        x = (x - highest) * scale;
+        exp2_of(x);
+        sums += x;
+      });
+  return sum_of(sums);
 }
 
 // 2^t = 2^whole * (1 + part): 0 to 6 % too much, 4 % on the whole, nothing where t is whole. Read off the bits of a
@@ -180,55 +175,30 @@ ASHLAR_CLONES double rough_exp_sum(const float* values, int32_t n, float highest
   constexpr float kOne = 8388608.0F;  // of an exponent, in bits
   constexpr double kTooMuch = 1.04;
   Floats sums = {};
-  const auto add = [&](Floats & x) __attribute__((always_inline)) {
-    x = (x - highest) * (1.44269504F * kOne) + 127.0F * kOne;
-    x = x > 0.0F ? x : Floats{};
-    const Ints bits = __builtin_convertvector(x, Ints);
-    std::memcpy(&x, &bits, sizeof(x));
-    sums += x;
-  };
-  Floats x;
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    load(x, values + i);
-    add(x);
-  }
-  if (i < n) {
-    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
-    add(x);
-  }
-  double total = 0;
-  for (int32_t lane = 0; lane < kLanes; ++lane) total += sums[lane];
-  return 1.0 + std::max(total - 1.0, 0.0) / kTooMuch;
+  for_vectors(
+      values, n, [&](Floats & x) __attribute__((always_inline)) {
+        x = (x - highest) * (1.44269504F * kOne) + 127.0F * kOne;
+        x = x > 0.0F ? x : Floats{};
+        const Ints bits = __builtin_convertvector(x, Ints);
+        std::memcpy(&x, &bits, sizeof(x));
+        sums += x;
+      });
+  return 1.0 + std::max(sum_of(sums) - 1.0, 0.0) / kTooMuch;
 }
 
 ASHLAR_CLONES ExpMoments exp_moments(const float* values, int32_t n, float highest) {
   Floats sums = {};
   Floats weighted = {};
-  const auto add = [&](Floats & x) __attribute__((always_inline)) {
-    x = x - highest;
-    const Floats below = x > -80.0F ? x : -80.0F - Floats{};  // minus infinity times nothing is nothing
-    x = below * 1.44269504F;
-    exp2_of(x);
-    sums += x;
-    weighted += x * below;
-  };
-  Floats x;
-  int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    load(x, values + i);
-    add(x);
-  }
-  if (i < n) {
-    load_tail(x, values + i, n - i, -std::numeric_limits<float>::infinity());
-    add(x);
-  }
-  ExpMoments moments;
-  for (int32_t lane = 0; lane < kLanes; ++lane) {
-    moments.sum += sums[lane];
-    moments.weighted += weighted[lane];
-  }
-  return moments;
+  for_vectors(
+      values, n, [&](Floats & x) __attribute__((always_inline)) {
+        x = x - highest;
+        const Floats below = x > -80.0F ? x : -80.0F - Floats{};  // minus infinity times nothing is nothing
+        x = below * 1.44269504F;
+        exp2_of(x);
+        sums += x;
+        weighted += x * below;
+      });
+  return {sum_of(sums), sum_of(weighted)};
 }
 
 }  // namespace ashlar

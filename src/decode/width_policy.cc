@@ -25,9 +25,9 @@ constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for
 constexpr int32_t kTrialSteps = 2 * kSettled;
 constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
 constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
-constexpr double kMostShare = 3.0;
-constexpr double kMostSurprise = 1.1;         // times what is believed: neighbours come for twenty passes and go again
-constexpr double kLeastChance = 0.02;         // of drafts worth a thought
+constexpr double kMostShare = 3.0;      // and at most
+constexpr double kMostSurprise = 1.1;   // times what is believed: neighbours come for twenty passes and go again
+constexpr double kLeastChance = 0.02;   // of drafts worth a thought
 constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that see all of their block
 constexpr double kLeastTrust = 0.25;          // times a proposer's chances, what is believed of them
 constexpr double kMostTrust = 1.5;
@@ -276,7 +276,7 @@ void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, d
   for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
 }
 
-double WidthPolicy::prior_rate() { return std::max(kPriorRate, 1.0 / (kGuessedPasses + ++judged_)); }
+double WidthPolicy::next_prior_rate() { return std::max(kPriorRate, 1.0 / (kGuessedPasses + ++judged_)); }
 
 // A proposer knows which of its drafts are better than others, and by how much; how good they are on the whole shows in
 // what became of them.
@@ -294,7 +294,7 @@ void WidthPolicy::learn(Estimate& estimate, std::span<const float> chances, doub
 
 void WidthPolicy::observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted) {
   learn(estimate_of(slot), chances, expected, accepted, kSlotRate);
-  learn(prior_, chances, expected, accepted, prior_rate());
+  learn(prior_, chances, expected, accepted, next_prior_rate());
 }
 
 // The drafter's pass is over, so every row must earn its own time, at the pace at which tokens come.
@@ -332,7 +332,7 @@ void WidthPolicy::trim(std::span<WidthChoice> sequences) {
 void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {
   if (drafted == 0) return;
   learn(estimate_of(slot), drafted, accepted, kSlotRate);
-  learn(prior_, drafted, accepted, prior_rate());
+  learn(prior_, drafted, accepted, next_prior_rate());
 }
 
 }  // namespace ashlar

@@ -132,7 +132,7 @@ class WidthPolicy {
   void learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const;
   void learn(Estimate& estimate, std::span<const float> chances, double expected, double accepted, double rate) const;
   double verify_time(int32_t n, double rows) const;
-  double prior_rate();
+  double next_prior_rate();
   void sort_drafts();
 
   int32_t max_width_;
