@@ -15,6 +15,7 @@ constexpr int kWarmup = 3;
 constexpr int kPrefillEvery = 5;  // they take long
 constexpr int32_t kStepRows = 512;
 constexpr int32_t kConcurrentTokens = 64;
+constexpr int32_t kCrowdWaves = 6;  // answers for each sequence of a crowd
 
 bool has_drafter(const BenchSubject& subject) { return !subject.drafted.drafter.empty(); }
 
@@ -135,12 +136,17 @@ std::vector<int32_t> answer(Engine& engine, Request request, AnswerSpeed& speed)
   return std::move(done.tokens);
 }
 
-double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequences, int32_t round, bool plain) {
+// All prompts, more than once if there are few of them beside so many sequences: `sequences` at a time, a new one as
+// soon as another ends, so that only the last of many answers run in smaller company.
+double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequences, bool plain) {
   std::vector<Request> requests;
-  for (int32_t i = 0; i < sequences; ++i) {
-    requests.push_back(make_request(subject, static_cast<size_t>(round + i), kConcurrentTokens, false));
-    if (plain) requests.back().width = 1;
-  }
+  const auto enough = static_cast<size_t>(sequences) * kCrowdWaves;
+  do {
+    for (size_t i = 0; i < subject.prompts.size(); ++i) {
+      requests.push_back(make_request(subject, i, kConcurrentTokens, true));
+      if (plain) requests.back().width = 1;
+    }
+  } while (requests.size() < enough);
   const int64_t begin = now_ns();
   int64_t tokens = 0;
   for (const Completion& done : complete(engine, std::move(requests), sequences)) tokens += done.stats.generated_tokens;
@@ -199,8 +205,8 @@ void measure_company(const BenchSubject& subject, const Engines& engines, int32_
   for (const int32_t sequences : result.options.concurrency) {
     std::vector<double> plain, drafted;
     for (int32_t round = 0; round < rounds; ++round, tick()) {
-      plain.push_back(crowd_speed(subject, *engines.plain, sequences, round, true));
-      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, sequences, round, false));
+      plain.push_back(crowd_speed(subject, *engines.plain, sequences, true));
+      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, sequences, false));
     }
     result.concurrency.push_back({sequences, median(plain), median(drafted)});
   }

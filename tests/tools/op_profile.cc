@@ -72,6 +72,10 @@ class TimedOps final : public Ops {
                 const RopeTable& rope, const Rows& rows, KvPlane plane) override {
     timed("store_kv", [&] { ops_.store_kv(qkv, shape, q_norm, k_norm, eps, rope, rows, plane); });
   }
+  void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+                 KvPlane plane) override {
+    timed("settle_kv", [&] { ops_.settle_kv(shape, overlay, page_table, plane); });
+  }
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override {
     timed("attention", [&] { ops_.attention(q, shape, rows, visible, plane, out); });
