@@ -34,6 +34,7 @@ class Engine:
         width: int = 0,
         draft_window: int = 0,
         branches: int = 3,
+        recall: str = "auto",
         passes: int = 1,
         schedule: str = "cosine",
         algorithm: Optional[str] = None,
@@ -45,14 +46,14 @@ class Engine:
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
         drafter: its folder; None: the folder <model>-dflash beside the model if there is one; "none": plain decoding.
         threads: 0: one a core. kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
-        width, draft_window, branches, passes, schedule: of drafting, as the flags of ``ashlar run``.
+        width, draft_window, branches, recall, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance
         ``algorithm="low_confidence", algorithm_options={"threshold": 0.8}``.
         """
         options = dict(
             device=device, threads=threads, isa=isa, kv_dtype=kv_dtype, kv_memory=kv_memory, max_context=max_context,
             max_sequences=max_sequences, prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth,
-            width=width, draft_window=draft_window, branches=branches, passes=passes, schedule=schedule,
+            width=width, draft_window=draft_window, branches=branches, recall=recall, passes=passes, schedule=schedule,
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,
         )
         self._core = _ashlar.Core(os.fspath(model or ""), os.fspath(drafter or ""), options)

@@ -59,6 +59,7 @@ class Metrics:
     lengths: list[int]  #: lengths[n]: forwards that settled n tokens
     drafted: int
     accepted: int  #: of the drafted
+    recalled: int  #: of the accepted, those that followed when the same tokens came before
     preemptions: int
     queue_seconds: float  #: until the first step
     first_token_seconds: float  #: until the first token, queue included

@@ -113,6 +113,7 @@ Json stats_json(const Answer& answer) {
       {"verify_steps", stats.verify_steps},
       {"drafted", stats.drafted},
       {"accepted", stats.accepted},
+      {"recalled", stats.recalled},
       {"mean_acceptance_length", stats.mean_length()},
       {"preemptions", stats.preemptions}};
 }

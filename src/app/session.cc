@@ -25,6 +25,7 @@ Session::Session(const SessionOptions& options)
     spec_.method = method_of_drafter(*choice_.drafter);
     spec_.drafter = *choice_.drafter;
     spec_.dflash = options_.dflash;
+    spec_.recall = options_.recall;
   }
   tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
   template_ = ChatTemplate::from_folder(choice_.model);
@@ -78,9 +79,10 @@ void Session::limit_memory(const ModelConfig& config) {
 
 void Session::note_what_is_moot(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
-  if (!choice_.drafter && (asked.width != 0 || asked.window != 0 || asked.passes != 1 ||
-                           asked.branches != DflashOptions::kDefaultBranches)) {
-    notes_.push_back("there is no drafter: --width, --branches, --draft-window and --passes change nothing");
+  if (!choice_.drafter &&
+      (asked.width != 0 || asked.window != 0 || asked.passes != 1 ||
+       asked.branches != DflashOptions::kDefaultBranches || options_.recall != RecallUse::kWherePaying)) {
+    notes_.push_back("there is no drafter: --width, --branches, --draft-window, --recall and --passes change nothing");
   }
   if (options_.max_context > config.max_positions) {
     notes_.push_back("the context is the model's, " + std::to_string(config.max_positions) +

@@ -26,6 +26,7 @@ struct SessionOptions {
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
   EngineOptions engine;
   DflashOptions dflash;
+  RecallUse recall = RecallUse::kWherePaying;
   DllmOptions dllm;
   std::optional<BlockOptions> block;  ///< for programs: instead of dllm, which is what flags and a file say
   bool self_test = true;              ///< drafts and verifies a short text before the first request

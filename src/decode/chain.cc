@@ -10,8 +10,10 @@
 
 namespace ashlar {
 
-ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer)
-    : model_(model), proposer_(std::move(proposer)) {}
+ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall)
+    : model_(model), proposer_(std::move(proposer)), recall_(recall) {
+  if (!proposer_ || (recall == RecallUse::kWherePaying && !proposer_->adapts_width())) recall_ = RecallUse::kNever;
+}
 
 std::string ChainDecoder::name() const { return proposer_ ? proposer_->name() : "autoregressive"; }
 
@@ -48,92 +50,12 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
   proposer_->start(limits, kv);
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
+  if (recall_ != RecallUse::kNever) {
+    recalled_.resize(limits.max_slots);
+    recall_ids_.resize(static_cast<size_t>(limits.max_spans) * kMaxWidth);
+    recall_chances_.resize(recall_ids_.size());
+  }
   if (proposer_->adapts_width()) calibrate(limits.max_slots);
-}
-
-// Measures what rows cost here. The cache is still empty, so its first pages are free to write on. Sizes take turns, so
-// that a disturbance does not hit one of them alone. A row more than a power of two may cost a block of rows more:
-// where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear. The
-// largest sizes of all are measured too: a line through two sizes next to each other says nothing of what lies beyond.
-void ChainDecoder::calibrate(int32_t max_slots) {
-  constexpr int32_t kMostRows = 64;
-  constexpr int kRepeats = 8;
-  constexpr int64_t kEnough = 200'000'000;        // ns for all repeats
-  constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
-  constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
-  const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
-  const int32_t most_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
-  const int32_t most_drafted = std::min(most, max_width() * most_sequences);
-  struct Size {
-    int32_t rows;
-    int64_t verify, draft;
-  };
-  std::vector<Size> sizes;
-  std::vector<int32_t> pages(kv_->pages());
-  std::iota(pages.begin(), pages.end(), 0);
-  const auto taken = [&](int32_t rows, bool draft) { return time_pass(pages.data(), rows, draft); };
-  context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
-  context_->flush();
-  const int64_t begin = now_ns();
-  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
-    if (rows < 1 || rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
-    if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
-    taken(rows, false);  // the first of its size finds cold memory
-    const bool drafts = rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor alone drafts nothing
-    sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
-  }
-  std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
-  for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
-    for (Size& size : sizes) {
-      size.verify = std::min(size.verify, taken(size.rows, false));
-      if (size.draft > 0) size.draft = std::min(size.draft, taken(size.rows, true));
-    }
-  }
-  RowCost verify;
-  RowCost draft;
-  for (const Size& size : sizes) {
-    verify.add(size.rows, static_cast<double>(size.verify));
-    if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
-  }
-  if (draft.empty()) return;
-  int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
-  const int64_t settling = now_ns();
-  for (int i = -kRepeats; i < kRepeats && now_ns() - settling < kEnoughSettled; ++i) {
-    const int64_t time = taken(1, false);
-    if (i >= 0) settled = std::min(settled, time);
-  }
-  policy_->set_costs(std::move(verify), std::move(draft),
-                     static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
-}
-
-// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages
-// of its own.
-int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
-  const int32_t sequences = draft ? sequences_of(rows) : 0;
-  SlotTable slots(std::max(sequences, 1));
-  chains_.clear();
-  for (int32_t s = 0; s < sequences; ++s) {
-    ChainSpan& span = chains_.emplace_back();
-    span.slot = s;
-    span.width = rows * (s + 1) / sequences - rows * s / sequences;
-    span.branches = proposer_->max_branches();
-    span.make_chain();
-    span.most = span.draft_rows = span.width;
-    span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
-  }
-  const int64_t begin = now_ns();
-  if (draft) {
-    proposer_->propose(chains_, slots);
-  } else {
-    batch_->clear();
-    batch_->begin_sequence(pages);
-    for (int32_t r = 0; r < rows; ++r) {
-      batch_->add_row(0, r, rows);
-      batch_->want_output();
-    }
-    model_.head_argmax(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), choices_.data());
-  }
-  return now_ns() - begin;
 }
 
 StepShape ChainDecoder::shape(int32_t width) const {
@@ -143,8 +65,9 @@ StepShape ChainDecoder::shape(int32_t width) const {
   return shape;
 }
 
-void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t>) {
+void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
   if (!proposer_) return;
+  if (recall_ != RecallUse::kNever) recalled_[slot].begin(tokens, state.limit);
   proposer_->admit(slot, state);
   context_->admit(slot);
   policy_->admit(slot);
@@ -165,7 +88,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   fill_batch(plan);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_accepted = 0;
+    span.n_tokens = span.n_settled = span.n_accepted = span.n_recalled = 0;
     span.settled_in[0] = -1;
     span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
     span.end = SpanEnd::kRunning;
@@ -186,6 +109,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   if (proposer_) {
     settle_branches(plan);
     absorb(plan);
+    remember(plan, result);
     result.times.absorb_ns = now_ns() - sampled;
     learn(plan, result);
   }
@@ -214,12 +138,40 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
   }
   if (!policy_) return;
   widths_.clear();
-  for (const ChainSpan& chain : chains_) widths_.push_back({chain.slot, chain.width});
+  for (const ChainSpan& chain : chains_) widths_.push_back({chain.slot, chain.width, 0, {}, recall_drafts(chain)});
   const bool whole_blocks = policy_->choose(widths_);
   for (size_t i = 0; i < chains_.size(); ++i) {
-    chains_[i].most = widths_[i].width > 1 ? chains_[i].width : 1;
-    chains_[i].draft_rows = whole_blocks ? chains_[i].most : widths_[i].width;
-    chains_[i].width = widths_[i].width;
+    ChainSpan& chain = chains_[i];
+    if (recall_ == RecallUse::kAlways && !widths_[i].at_hand.empty()) {
+      widths_[i].width = chain.width;
+      widths_[i].takes_at_hand = true;
+    }
+    chain.most = widths_[i].width > 1 ? chain.width : 1;
+    chain.draft_rows = whole_blocks ? chain.most : widths_[i].width;
+    chain.width = widths_[i].width;
+    chain.proposes = chain.width > 1 && !widths_[i].takes_at_hand;
+    if (!widths_[i].takes_at_hand) continue;
+    chain.most = chain.width;
+    std::copy_n(recall_ids_.begin() + static_cast<std::ptrdiff_t>(i) * kMaxWidth, chain.width - 1, chain.ids + 1);
+  }
+}
+
+// The chances of what a sequence recalls; its ids are in recall_ids_.
+std::span<const float> ChainDecoder::recall_drafts(const ChainSpan& chain) {
+  if (recall_ == RecallUse::kNever || chain.width < 2 || recalled_[chain.slot].match() == 0) return {};
+  const auto room = static_cast<size_t>(&chain - chains_.data()) * kMaxWidth;
+  const auto n = static_cast<size_t>(chain.width) - 1;
+  const std::span<float> chances(recall_chances_.data() + room, n);
+  recalled_[chain.slot].drafts({recall_ids_.data() + room, n}, chances, recall_odds_);
+  return chances;
+}
+
+void ChainDecoder::remember(const StepPlan& plan, const StepResult& result) {
+  if (recall_ == RecallUse::kNever) return;
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const SpanResult& span = result.spans[i];
+    if (span.n_tokens == 0) continue;
+    recalled_[plan.spans[i].slot].append({span.tokens, static_cast<size_t>(span.n_tokens)}, recall_odds_);
   }
 }
 
@@ -245,7 +197,7 @@ void ChainDecoder::trim_trees() {
 void ChainDecoder::share_branches() {
   int32_t room = cells_;
   for (ChainSpan& chain : chains_) {
-    if (chain.width < 2 || chain.most < 3 || room < chain.most) continue;
+    if (!chain.proposes || chain.most < 3 || room < chain.most) continue;
     chain.branches = proposer_->max_branches();
     room -= chain.most;
   }
@@ -401,8 +353,9 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
   if (work.n_outputs > 0) {
     struct Context {
       const Proposer* proposer;
-      int32_t slot, forced;
+      int32_t slot, certain;
     } context = {proposer_.get(), span.slot, work.forced};
+    if (chain && !chains_[work.chain].proposes) context.certain = kMaxWidth;
     VerifyInput input;
     input.logits = logits;
     input.choices = choices;
@@ -417,10 +370,11 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     input.context = &context;
     input.draft_q = [](const void* c, int32_t j) {
       const auto* of = static_cast<const Context*>(c);
-      return j < of->forced ? nullptr : of->proposer->draft_distribution(of->slot, j + 1);
+      return j < of->certain ? nullptr : of->proposer->draft_distribution(of->slot, j + 1);
     };
     verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0));
   }
+  if (chain && !chains_[work.chain].proposes) outcome.n_recalled = std::max(outcome.n_accepted - work.forced, 0);
   // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
   slot.length = (chain ? slot.length : span.start) + work.committed;
@@ -431,7 +385,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
 // Sequences that are about to draft need the whole of their context, or know where it begins.
 void ChainDecoder::catch_up() {
   for (ChainSpan& chain : chains_) {
-    if (chain.width < 2) continue;
+    if (!chain.proposes) continue;
     context_->catch_up(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
     // From here on the proposer's; the target's forward takes its table from the plan.
@@ -453,13 +407,16 @@ void ChainDecoder::absorb(const StepPlan& plan) {
     if (work.committed == 0) continue;
     const Span& span = plan.spans[i];
     const int32_t position = batch_->position(work.first_row);
-    const bool drafts = work.chain < 0 || chains_[work.chain].width > 1;
-    if (drafts) {
+    const bool drafts = work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
+    const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
+    if (drafts || (fills_page && policy_->hopeful())) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->absorb(span.slot, span.pages, work.first_row, position, work.committed,
                        work.chain >= 0 ? work.path : nullptr);
     } else if (policy_->hopeful()) {
-      context_->keep(span.slot, span.pages, work.first_row, position);
+      for (int32_t t = 0; t < work.committed; ++t) {
+        context_->keep(span.slot, span.pages, work.first_row + t, position + t);
+      }
     } else {
       context_->skip(span.slot, span.pages, position, work.committed);
     }
@@ -474,11 +431,11 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
     const Work& work = work_[i];
     decoding_only = decoding_only && plan.spans[i].prompt == nullptr;
     if (work.chain < 0) continue;
-    if (chains_[work.chain].most > 1) drafted_rows += std::max(chains_[work.chain].draft_rows, work.n_rows);
-    const SpanResult& span = result.spans[i];
-    // Forced drafts say nothing about the proposer.
-    if (work.forced > 0 || span.end != SpanEnd::kRunning) continue;
     const ChainSpan& chain = chains_[work.chain];
+    if (chain.proposes) drafted_rows += std::max(chain.draft_rows, work.n_rows);
+    const SpanResult& span = result.spans[i];
+    // Drafts that were forced or recalled say nothing about the proposer.
+    if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning) continue;
     if (chain.n_chances == 0) {
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
     } else {

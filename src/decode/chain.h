@@ -9,6 +9,7 @@
 #include "decode/draft_context.h"
 #include "decode/logits.h"
 #include "decode/proposer.h"
+#include "decode/recall.h"
 #include "decode/width_policy.h"
 #include "model/model.h"
 
@@ -16,8 +17,8 @@ namespace ashlar {
 
 class ChainDecoder final : public Decoder {
  public:
-  /// `proposer` may be null. `model` outlives this.
-  ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer);
+  /// `proposer` may be null; then nothing is recalled either. `model` outlives this.
+  ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall);
 
   std::string name() const override;
   StepShape shape(int32_t width) const override;
@@ -50,6 +51,8 @@ class ChainDecoder final : public Decoder {
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
+  std::span<const float> recall_drafts(const ChainSpan& chain);
+  void remember(const StepPlan& plan, const StepResult& result);
   void force_drafts(const StepPlan& plan, SlotTable& slots);
   void share_branches();
   void trim_trees();
@@ -67,6 +70,7 @@ class ChainDecoder final : public Decoder {
 
   Model& model_;
   std::unique_ptr<Proposer> proposer_;
+  RecallUse recall_;
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
@@ -78,7 +82,11 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_
-  std::vector<float> chances_;       // of drafts that have rows
+  std::vector<Recall> recalled_;     // per slot
+  RecallOdds recall_odds_;           // of all sequences
+  std::vector<int32_t> recall_ids_;  // kMaxWidth for each chain
+  std::vector<float> recall_chances_;
+  std::vector<float> chances_;  // of drafts that have rows
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span
 };

@@ -78,7 +78,7 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
   blocks_.clear();
   int32_t passes = 1;
   for (ChainSpan& span : spans) {
-    if (span.width < 2) continue;
+    if (span.width < 2 || !span.proposes) continue;
     span.draft_rows = options_.passes > 1 ? span.width : std::max(span.draft_rows, span.width);
     for (int32_t k = 1; k < span.draft_rows; ++k) span.ids[k] = drafter_->config().mask_id;
     Block& block = blocks_.emplace_back();

@@ -22,6 +22,7 @@ struct ChainSpan {
   /// pages[position / kPageTokens], of the proposer's planes; from context_begin to the last row's position.
   const int32_t* pages = nullptr;
   int32_t context_begin = 0;  ///< the proposer looks from here on: it has absorbed every position up to `start`
+  bool proposes = true;       ///< false: the drafts are there already, or there are none
   /// Rows of the proposer's block, where that is more: it may do better on whole blocks.
   int32_t draft_rows = 0;
   int32_t branches = 0;         ///< most branches beside the first

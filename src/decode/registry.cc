@@ -20,14 +20,14 @@ struct Method {
 
 std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
   check_autoregressive(model);
-  return std::make_unique<ChainDecoder>(model, nullptr);
+  return std::make_unique<ChainDecoder>(model, nullptr, RecallUse::kNever);
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
   auto drafter = DflashDrafter::load(model, spec.drafter);
-  return std::make_unique<ChainDecoder>(model,
-                                        std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash));
+  return std::make_unique<ChainDecoder>(
+      model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.recall);
 }
 
 std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {

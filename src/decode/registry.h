@@ -10,6 +10,7 @@
 #include "decode/block/block_decoder.h"
 #include "decode/decoder.h"
 #include "decode/dflash.h"
+#include "decode/recall.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -20,6 +21,7 @@ struct DecoderSpec {
   std::filesystem::path drafter;  ///< its folder, for methods that have one
   DflashOptions dflash;
   BlockOptions block = {};
+  RecallUse recall = RecallUse::kWherePaying;  ///< for methods with a drafter
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

@@ -44,6 +44,7 @@ struct SpanResult {
   int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;  ///< drafts among the tokens
+  int32_t n_recalled = 0;  ///< of them, those that were recalled (decode/recall.h)
   SpanEnd end = SpanEnd::kRunning;
   bool active = false;  ///< false: the sequence had ended before the step ran
   int32_t tokens[kMaxWidth] = {};

@@ -19,6 +19,7 @@ constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept info
 constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
 constexpr double kExcessRate = 0.05;   // a step's share in what is known of its like: about twenty steps
+constexpr double kPaceRate = 0.05;     // what time is worth in the long run, not in a step of many tokens
 constexpr double kFewPasses = 16;      // of a width, before half of what is believed of it is its own
 constexpr int32_t kSettled = 8;        // steps without drafts until caches hold what such steps read
 constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for them: it lasts milliseconds
@@ -100,8 +101,10 @@ double WidthPolicy::verify_time(int32_t n, double rows) const {
   return (only_plain ? settled_excess_ : verify_excess_).of(n, rows, verify_);
 }
 
+// Without the proposer's pass caches hold what they held after the last step.
 double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
-  return verify_time(n, rows) + draft_excess_.of(n, drafted_rows, draft_);
+  if (drafted_rows > 0) return verify_time(n, rows) + draft_excess_.of(n, drafted_rows, draft_);
+  return plain_steps_ > kSettled ? settled_excess_.of(n, rows, verify_) : verify_time(n, rows);
 }
 
 double WidthPolicy::plain_time(int32_t n) const {
@@ -194,9 +197,10 @@ bool WidthPolicy::whole_blocks_are_cheap(std::span<const WidthChoice> sequences)
   double drafted = 0;
   double whole = 0;
   for (const WidthChoice& sequence : sequences) {
+    const bool proposes = sequence.width > 1 && !sequence.takes_at_hand;
     rows += sequence.width;
-    drafted += sequence.width > 1 ? sequence.width : 0;
-    whole += sequence.width > 1 ? sequence.most : 0;
+    drafted += proposes ? sequence.width : 0;
+    whole += proposes ? sequence.most : 0;
   }
   return whole > drafted && draft_.at(whole) - draft_.at(drafted) < kWorthOfWholeBlocks * time(n, rows, drafted);
 }
@@ -207,38 +211,68 @@ void WidthPolicy::sort_drafts() {
   });
 }
 
+// Which drafts yield more at the pace of tokens, if all sequences of the step drafted as this one does.
+bool WidthPolicy::prefers_at_hand(const WidthChoice& sequence, const Estimate& estimate, int32_t n) const {
+  if (sequence.at_hand.empty()) return false;
+  const double last = paces_[size_class(n)];
+  const double pace = last > 0 ? last : n / plain_time(n);
+  const auto profit = [&](bool proposes) {
+    const int32_t most =
+        proposes ? sequence.width - 1 : std::min(sequence.width - 1, static_cast<int32_t>(sequence.at_hand.size()));
+    double best = 0;
+    double tokens = 0;
+    for (int32_t k = 1; k <= most; ++k) {
+      tokens += n * (proposes ? estimate.survival[k] : double{sequence.at_hand[static_cast<size_t>(k) - 1]});
+      const double rows = n * (k + 1.0);
+      best = std::max(best, tokens - pace * (time(n, rows, proposes ? rows : 0) - time(n, n, 0)));
+    }
+    return best;
+  };
+  return profit(false) > profit(true);
+}
+
 // Of all drafts that may be verified the likeliest go first: m of them cost what m rows cost, whoever's they are. A
 // sequence that drafts at all also has a row for its anchor in the drafter's pass.
 bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
   drafts_.clear();
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const Estimate& estimate = estimate_of(sequences[i].slot);
-    for (int32_t k = 1; k < sequences[i].width && estimate.survival[k] > kLeastChance; ++k) {
-      drafts_.push_back({estimate.survival[k], static_cast<int32_t>(i), k});
+    WidthChoice& sequence = sequences[i];
+    const Estimate& estimate = estimate_of(sequence.slot);
+    sequence.takes_at_hand = prefers_at_hand(sequence, estimate, static_cast<int32_t>(sequences.size()));
+    const std::span<const float> at_hand = sequence.at_hand;
+    const int32_t end =
+        sequence.takes_at_hand ? std::min(sequence.width, static_cast<int32_t>(at_hand.size()) + 1) : sequence.width;
+    for (int32_t k = 1; k < end; ++k) {
+      const double chance = sequence.takes_at_hand ? at_hand[static_cast<size_t>(k) - 1] : estimate.survival[k];
+      if (chance <= kLeastChance) break;
+      drafts_.push_back({chance, static_cast<int32_t>(i), k});
     }
   }
   sort_drafts();
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;
   double best_rate = kWorthwhile * n / plain_time(n);
-  double anchors = 0;
+  double drafted = 0;
   size_t best = 0;
   for (size_t m = 1; m <= drafts_.size(); ++m) {
-    tokens += drafts_[m - 1].chance;
-    if (drafts_[m - 1].index == 1) ++anchors;
-    const auto added = static_cast<double>(m);
-    const double rate = tokens / time(n, n + added, anchors + added);
+    const Draft& draft = drafts_[m - 1];
+    tokens += draft.chance;
+    if (!sequences[static_cast<size_t>(draft.sequence)].takes_at_hand) drafted += draft.index == 1 ? 2 : 1;
+    const double rate = tokens / time(n, n + static_cast<double>(m), drafted);
     if (rate > best_rate) {
       best_rate = rate;
       best = m;
     }
   }
-  pace_ = best_rate;
+  double& pace = paces_[size_class(n)];
+  pace += (pace > 0 ? kPaceRate : 1.0) * (best_rate - pace);
+  pace_ = pace;
   for (size_t m = 0; m < best; ++m) slots_[sequences[drafts_[m].sequence].slot].drafts = drafts_[m].index;
   for (WidthChoice& sequence : sequences) {
     Estimate& estimate = slots_[sequence.slot];
     const int32_t drafts = std::exchange(estimate.drafts, 0);
     const bool is_new = std::exchange(estimate.is_new, false);
+    sequence.takes_at_hand = sequence.takes_at_hand && drafts > 0;
     if (drafts > 0 || sequence.width < 2) {
       sequence.width = 1 + drafts;
     } else {

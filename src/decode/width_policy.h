@@ -34,6 +34,9 @@ struct WidthChoice {
   int32_t width = 1;  ///< in: the most; out: the choice
   int32_t most = 0;
   std::span<const float> chances = {};  ///< of the drafts, best first, where the proposer says
+  /// Drafts that need no proposer, where there are some: chances that the first 1, 2, ... of them are all accepted.
+  std::span<const float> at_hand = {};
+  bool takes_at_hand = false;  ///< out: these instead of the proposer's
 };
 
 class WidthPolicy {
@@ -118,7 +121,7 @@ class WidthPolicy {
 
   static size_t size_class(int32_t n);
   static size_t row_class(double rows);
-  /// Of a step of n sequences with drafts.
+  /// Of a step of n sequences with drafts, `drafted_rows` of them in spans of the proposer's.
   double time(int32_t n, double rows, double drafted_rows) const;
   /// Of one without, after others without.
   double plain_time(int32_t n) const;
@@ -126,6 +129,7 @@ class WidthPolicy {
   /// The slot's estimate, which begins with the common one.
   Estimate& estimate_of(int32_t slot);
   bool whole_blocks_are_cheap(std::span<const WidthChoice> sequences) const;
+  bool prefers_at_hand(const WidthChoice& sequence, const Estimate& estimate, int32_t n) const;
   /// Whether there are drafts, those of sequences that are tried again left out.
   bool choose_best(std::span<WidthChoice> sequences);
   int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);
@@ -146,10 +150,11 @@ class WidthPolicy {
   int32_t plain_steps_ = 0;  // in a row
   int32_t trial_steps_ = 0;  // left of a trial
   std::array<Trial, kSizes> trials_;
-  double pace_ = 0;          // expected tokens per time of the step
-  double probe_credit_ = 0;  // time that may be spent on finding out whether drafts have become better
-  Estimate prior_;           // of all sequences, slowly moving
-  double judged_ = 0;        // passes that moved it
+  std::array<double, kSizes> paces_{};  // expected tokens per time, slowly moving; 0: not known
+  double pace_ = 0;                     // that of this step's crowd
+  double probe_credit_ = 0;             // time that may be spent on finding out whether drafts have become better
+  Estimate prior_;                      // of all sequences, slowly moving
+  double judged_ = 0;                   // passes that moved it
   std::vector<Estimate> slots_;
   std::vector<Draft> drafts_;  // of the step
 };

@@ -69,6 +69,11 @@ std::vector<Road> roads() {
   adaptive.name = "dflash, width chosen";
   adaptive.decoder = {"dflash", drafter, {}};
   decoders.push_back(adaptive);
+  Road recalling;
+  recalling.name = "dflash, recalled where anything is";
+  recalling.decoder = {"dflash", drafter, {}};
+  recalling.decoder.recall = RecallUse::kAlways;
+  decoders.push_back(recalling);
   for (const int32_t width : {16, 4}) {  // with few frames for the drafter: 64 and 48, of 96 pages
     Road window;
     window.name = "dflash/" + std::to_string(width) + " window " + std::to_string(2 * width);
@@ -165,6 +170,7 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
   uint64_t preemptions = 0;
   uint64_t cached = 0;
   uint64_t accepted = 0;
+  uint64_t recalled = 0;
   for (const int32_t threads : {1, 2}) {
     Machine machine(threads);
     const std::vector<Road> all_roads = roads();
@@ -196,16 +202,20 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
       preemptions += counters.preemptions;
       cached += counters.cached_tokens;
       accepted += counters.accepted;
+      recalled += counters.recalled;
     }
   }
-  std::printf("%lld comparisons, %lld mismatches; %llu preemptions, %llu cached prompt tokens, %llu accepted drafts\n",
-              static_cast<long long>(comparison.comparisons()), static_cast<long long>(comparison.mismatches()),
-              static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached),
-              static_cast<unsigned long long>(accepted));
+  std::printf(
+      "%lld comparisons, %lld mismatches; %llu preemptions, %llu cached prompt tokens, %llu accepted drafts, %llu "
+      "recalled\n",
+      static_cast<long long>(comparison.comparisons()), static_cast<long long>(comparison.mismatches()),
+      static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached),
+      static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(recalled));
   EXPECT_GE(comparison.comparisons(), 2000);
   // Not on every road: the answers of one sampling may happen to fit.
   EXPECT_GT(preemptions, 36U);
-  EXPECT_GT(accepted, 0U);
+  EXPECT_GT(accepted, recalled);
+  EXPECT_GT(recalled, 0U);
 }
 
 }  // namespace

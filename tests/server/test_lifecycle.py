@@ -159,11 +159,12 @@ def test_names_of_the_model(start):
 
 
 def test_a_client_that_never_reads_is_dropped_and_stalls_nobody(start):
-    """It wants far more than its socket and the backlog of 8 MiB hold; all of it would be 20 MB."""
+    """It wants far more than its socket and the backlog of 8 MiB hold; all of it would be 40 MB, and no
+    answer alone reaches its end before that."""
     server = start("--max-sequences", "32")
     post(server, chat("hi", max_tokens=1))
     before = server.resident_bytes()
-    body = chat("Count for ever.", n=4, max_tokens=2000, ignore_eos=True, temperature=1, seed=1, stream=True, logprobs=True, top_logprobs=20)
+    body = chat("Count for ever.", n=4, max_tokens=4000, ignore_eos=True, temperature=1, seed=1, stream=True, logprobs=True, top_logprobs=20)
     stuck = socket.socket()
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     stuck.connect((server.host, server.port))

@@ -144,7 +144,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   fill_batch(plan, slots);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = 0;
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
     span.end = SpanEnd::kRunning;
     span.active = work_[i].n_rows > 0;
   }

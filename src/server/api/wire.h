@@ -35,8 +35,9 @@ Json token_entries(const std::vector<TokenPiece>& pieces);
 void add_stats(RequestStats& sum, const RequestStats& stats);
 /// Whether these are figures of a model that fills blocks.
 inline bool tells_blocks(const RequestStats& stats) { return !stats.settled_in.empty(); }
-/// {speculative_decoding: {drafted, accepted, verify_steps, mean_length, drafted_per_position, accepted_per_position}},
-/// for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks, settled_per_forward, settled_in_pass}}
+/// {speculative_decoding: {drafted, accepted, recalled, verify_steps, mean_length, drafted_per_position,
+/// accepted_per_position}}, for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks,
+/// settled_per_forward, settled_in_pass}}
 Json metrics(const RequestStats& sum);
 
 /// Arguments as an object; what is none becomes {"raw_arguments": text}.

@@ -28,6 +28,7 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
   EXPECT_EQ(parsed.session.engine.kv_bytes, 0);
   EXPECT_EQ(parsed.session.dflash.passes, 1);
   EXPECT_EQ(parsed.session.dflash.branches, DflashOptions::kDefaultBranches);
+  EXPECT_EQ(parsed.session.recall, DecoderSpec{}.recall);
   EXPECT_FALSE(parsed.session.dllm.given());
   EXPECT_TRUE(parsed.session.self_test);
   EXPECT_TRUE(parsed.session.engine.prefix_cache);
@@ -36,7 +37,8 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
 
 TEST(Flags, ReachWhereTheyBelong) {
   const Parsed parsed = parse(
-      "folder --drafter none --width 8 --branches 5 --draft-window 128 --passes 2 --schedule linear --no-self-test "
+      "folder --drafter none --width 8 --branches 5 --draft-window 128 --recall always --passes 2 --schedule linear "
+      "--no-self-test "
       "--device ref "
       "--threads 3 --isa avx2 "
       "--dllm-algorithm JointThreshold --dllm-algorithm-config file.yaml --dllm-block-size 4 "
@@ -50,6 +52,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.dflash.width, 8);
   EXPECT_EQ(parsed.session.dflash.window, 128);
   EXPECT_EQ(parsed.session.dflash.branches, 5);
+  EXPECT_EQ(parsed.session.recall, RecallUse::kAlways);
   EXPECT_EQ(parsed.session.dflash.passes, 2);
   EXPECT_EQ(parsed.session.dflash.schedule, DenoiseSchedule::kLinear);
   EXPECT_FALSE(parsed.session.self_test);

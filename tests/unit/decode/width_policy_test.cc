@@ -431,6 +431,43 @@ TEST(WidthPolicy, TrimsTreesToWhatEarnsItsTime) {
   EXPECT_EQ(built[0].width, 16);
 }
 
+// One sequence that has drafts at hand with these chances; the proposer's survive with 0.7 each.
+WidthChoice choose_with(const std::vector<float>& at_hand, const RowCost& verify, const RowCost& draft) {
+  WidthPolicy policy(16, 1);
+  policy.set_costs(verify, draft);
+  std::vector<WidthChoice> one = {{0, 16, 0, {}, at_hand}};
+  for (int pass = 0; pass < 50; ++pass) {
+    one[0].width = 16;
+    policy.choose(one);
+  }
+  return one[0];
+}
+
+TEST(WidthPolicy, TakesDraftsAtHandWhereTheyYieldMore) {
+  const std::vector<float> sure(15, 0.9F);
+  const WidthChoice taken = choose_with(sure, line(1.0, 0.01), line(0.2, 0.01));
+  EXPECT_TRUE(taken.takes_at_hand);
+  EXPECT_EQ(taken.width, 16);
+  const std::vector<float> few = {0.9F, 0.85F};
+  const WidthChoice shorter = choose_with(few, line(1.0, 0.01), line(2.0, 0.01));
+  EXPECT_TRUE(shorter.takes_at_hand);  // the proposer is too slow
+  EXPECT_EQ(shorter.width, 3);
+  const std::vector<float> poor = {0.1F, 0.01F, 0.001F};
+  const WidthChoice proposed = choose_with(poor, line(1.0, 0.01), line(0.2, 0.01));
+  EXPECT_FALSE(proposed.takes_at_hand);
+  EXPECT_GT(proposed.width, 1);
+  const WidthChoice neither = choose_with(poor, line(0.1, 1.0), line(2.0, 0.01));
+  EXPECT_FALSE(neither.takes_at_hand);
+  EXPECT_LE(neither.width, 4);  // 1, or a trial of the proposer's
+}
+
+// Drafts at hand cost rows of the target, but no pass of the proposer.
+TEST(WidthPolicy, DraftsAtHandPayWhereTheProposerDoesNot) {
+  const std::vector<float> fair = {0.6F, 0.4F, 0.25F};
+  EXPECT_TRUE(choose_with(fair, line(1.0, 0.05), line(0.8, 0.01)).takes_at_hand);
+  EXPECT_FALSE(choose_with(fair, line(1.0, 0.05), line(0.05, 0.001)).takes_at_hand);
+}
+
 TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
   for (const double price : {0.001, 0.2}) {  // of a row of the proposer
     WidthPolicy policy(16, 1);

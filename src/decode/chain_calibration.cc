@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+#include "decode/chain.h"
+
+namespace ashlar {
+
+// Measures what rows cost here. The cache is still empty, so its first pages are free to write on. Sizes take turns, so
+// that a disturbance does not hit one of them alone. A row more than a power of two may cost a block of rows more:
+// where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear. The
+// largest sizes of all are measured too: a line through two sizes next to each other says nothing of what lies beyond.
+void ChainDecoder::calibrate(int32_t max_slots) {
+  constexpr int32_t kMostRows = 64;
+  constexpr int kRepeats = 8;
+  constexpr int64_t kEnough = 200'000'000;        // ns for all repeats
+  constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
+  constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
+  const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
+  const int32_t most_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
+  const int32_t most_drafted = std::min(most, max_width() * most_sequences);
+  struct Size {
+    int32_t rows;
+    int64_t verify, draft;
+  };
+  std::vector<Size> sizes;
+  std::vector<int32_t> pages(kv_->pages());
+  std::iota(pages.begin(), pages.end(), 0);
+  const auto taken = [&](int32_t rows, bool draft) { return time_pass(pages.data(), rows, draft); };
+  context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
+  context_->flush();
+  const int64_t begin = now_ns();
+  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
+    if (rows < 1 || rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
+    if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
+    taken(rows, false);  // the first of its size finds cold memory
+    const bool drafts = rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor alone drafts nothing
+    sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
+  }
+  std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
+  for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
+    for (Size& size : sizes) {
+      size.verify = std::min(size.verify, taken(size.rows, false));
+      if (size.draft > 0) size.draft = std::min(size.draft, taken(size.rows, true));
+    }
+  }
+  RowCost verify;
+  RowCost draft;
+  for (const Size& size : sizes) {
+    verify.add(size.rows, static_cast<double>(size.verify));
+    if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
+  }
+  if (draft.empty()) return;
+  int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
+  const int64_t settling = now_ns();
+  for (int i = -kRepeats; i < kRepeats && now_ns() - settling < kEnoughSettled; ++i) {
+    const int64_t time = taken(1, false);
+    if (i >= 0) settled = std::min(settled, time);
+  }
+  policy_->set_costs(std::move(verify), std::move(draft),
+                     static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
+}
+
+// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages
+// of its own.
+int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
+  const int32_t sequences = draft ? sequences_of(rows) : 0;
+  SlotTable slots(std::max(sequences, 1));
+  chains_.clear();
+  for (int32_t s = 0; s < sequences; ++s) {
+    ChainSpan& span = chains_.emplace_back();
+    span.slot = s;
+    span.width = rows * (s + 1) / sequences - rows * s / sequences;
+    span.branches = proposer_->max_branches();
+    span.make_chain();
+    span.most = span.draft_rows = span.width;
+    span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
+  }
+  const int64_t begin = now_ns();
+  if (draft) {
+    proposer_->propose(chains_, slots);
+  } else {
+    batch_->clear();
+    batch_->begin_sequence(pages);
+    for (int32_t r = 0; r < rows; ++r) {
+      batch_->add_row(0, r, rows);
+      batch_->want_output();
+    }
+    model_.head_argmax(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), choices_.data());
+  }
+  return now_ns() - begin;
+}
+
+}  // namespace ashlar

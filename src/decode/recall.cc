@@ -1,0 +1,98 @@
+#include "decode/recall.h"
+
+#include <algorithm>
+
+namespace ashlar {
+namespace {
+
+constexpr int32_t kLongestMatch = 24;  // longer ones are no better
+constexpr int32_t kMostPlaces = 64;    // that are looked at, newest first
+constexpr double kSequenceRate = 0.1;  // text of one kind: about ten drafts of a class decide
+constexpr double kCommonRate = 0.01;
+
+}  // namespace
+
+// First guesses; a hundred tokens later they are forgotten.
+RecallOdds::RecallOdds() : odds_{0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95} {}
+
+size_t RecallOdds::class_of(int32_t match) {
+  constexpr std::array<int32_t, kClasses - 1> kMost = {2, 3, 4, 6, 8, 12, 16};
+  return static_cast<size_t>(std::lower_bound(kMost.begin(), kMost.end(), match) - kMost.begin());
+}
+
+void RecallOdds::learn(int32_t match, bool came, double rate) {
+  constexpr int32_t kGuess = 4;  // what the first guess counts for
+  const size_t own = class_of(match);
+  int32_t& seen = seen_[own];
+  odds_[own] += std::max(rate, 1.0 / (kGuess + ++seen)) * ((came ? 1.0 : 0.0) - odds_[own]);
+  seen = std::min(seen, 1 << 20);
+}
+
+uint32_t Recall::hash(int32_t a, int32_t b) {
+  return (static_cast<uint32_t>(a) * 0x9E3779B1U + static_cast<uint32_t>(b)) * 0x85EBCA77U >> 22;
+}
+
+void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
+  const size_t room = std::max(static_cast<size_t>(std::max(limit, 0)), tokens.size());
+  tokens_.clear();
+  tokens_.reserve(room);
+  older_.clear();
+  older_.reserve(room);
+  heads_.assign(kHeads, -1);
+  has_odds_ = false;
+  for (const int32_t token : tokens) push(token);
+  find();
+}
+
+void Recall::push(int32_t token) {
+  tokens_.push_back(token);
+  const int32_t at = size() - 1;
+  if (at == 0) return older_.push_back(-1);
+  int32_t& head = heads_[hash(tokens_[static_cast<size_t>(at) - 1], token)];
+  older_.push_back(head);
+  head = at;
+}
+
+void Recall::append(std::span<const int32_t> tokens, RecallOdds& common) {
+  if (!has_odds_) odds_ = common;
+  has_odds_ = true;
+  bool foretold = match_ > 0;
+  for (int32_t k = 0; foretold && k < static_cast<int32_t>(tokens.size()); ++k) {
+    foretold = draft(k) == tokens[static_cast<size_t>(k)];
+    odds_.learn(match_ + k, foretold, kSequenceRate);
+    common.learn(match_ + k, foretold, kCommonRate);
+  }
+  for (const int32_t token : tokens) push(token);
+  find();
+}
+
+// The longest match, of equals the newest.
+void Recall::find() {
+  match_ = 0;
+  const int32_t last = size() - 1;
+  if (last < kLeastMatch) return;
+  int32_t at = older_[static_cast<size_t>(last)];
+  for (int32_t place = 0; at > 0 && place < kMostPlaces && match_ < kLongestMatch;
+       ++place, at = older_[static_cast<size_t>(at)]) {
+    int32_t match = 0;
+    while (match < kLongestMatch && match <= at &&
+           tokens_[static_cast<size_t>(at - match)] == tokens_[static_cast<size_t>(last - match)]) {
+      ++match;
+    }
+    if (match < kLeastMatch || match <= match_) continue;
+    match_ = match;
+    from_ = at + 1;
+  }
+}
+
+void Recall::drafts(std::span<int32_t> ids, std::span<float> chances, const RecallOdds& common) const {
+  const RecallOdds& odds = has_odds_ ? odds_ : common;
+  double chance = 1.0;
+  for (int32_t k = 0; k < static_cast<int32_t>(ids.size()); ++k) {
+    chance *= odds.of(match_ + k);
+    ids[static_cast<size_t>(k)] = draft(k);
+    chances[static_cast<size_t>(k)] = static_cast<float>(chance);
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,68 @@
+#pragma once
+// Drafts that cost nothing: what came the last time a sequence's newest tokens stood where they stand now (prompt
+// lookup). Copies, lists and code repeat themselves; a drafter's pass is saved wherever they do.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ashlar {
+
+/// When a sequence's drafts are recalled instead of proposed.
+enum class RecallUse : uint8_t {
+  kNever,
+  kWherePaying,  ///< where they yield more for their time; only where the width is chosen pass by pass
+  kAlways,       ///< whenever there are some, as wide as may be
+};
+
+/// How often a token that is foretold by a match of so many tokens is the one that comes.
+class RecallOdds {
+ public:
+  RecallOdds();
+  double of(int32_t match) const { return odds_[class_of(match)]; }
+  /// Moves towards what happened; `rate` is its share once much was seen.
+  void learn(int32_t match, bool came, double rate);
+
+ private:
+  static constexpr size_t kClasses = 8;  // matches of 2, 3, 4, 5 and 6, up to 8, 12, 16, and more
+  static size_t class_of(int32_t match);
+
+  std::array<double, kClasses> odds_;
+  std::array<int32_t, kClasses> seen_{};
+};
+
+/// The tokens of one sequence, and where its newest ones stood before.
+class Recall {
+ public:
+  static constexpr int32_t kLeastMatch = 2;  ///< tokens; one alone foretells little
+
+  /// Begins with `tokens`; `limit`: most tokens there will ever be. Allocates; nothing else does.
+  void begin(std::span<const int32_t> tokens, int32_t limit);
+  /// Takes in the tokens that came, and learns how good its drafts were, whether anybody used them or not.
+  void append(std::span<const int32_t> tokens, RecallOdds& common);
+
+  /// Tokens that agree, up to some bound; 0: nothing is recalled.
+  int32_t match() const { return match_; }
+  /// What came then, and the chances that the first 1, 2, ... of it are all right. Runs on into the drafts themselves
+  /// where the sequence goes in circles. A sequence begins with the `common` odds.
+  void drafts(std::span<int32_t> ids, std::span<float> chances, const RecallOdds& common) const;
+
+ private:
+  static constexpr uint32_t kHeads = 1024;
+  static uint32_t hash(int32_t a, int32_t b);
+  int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
+  int32_t draft(int32_t k) const { return tokens_[static_cast<size_t>(from_ + k % (size() - from_))]; }
+  void push(int32_t token);
+  void find();
+
+  std::vector<int32_t> tokens_;
+  // By hash of a pair of tokens, the position of its newest second token, and from each the one before it; -1: none.
+  std::vector<int32_t> heads_, older_;
+  int32_t match_ = 0;
+  int32_t from_ = 0;       // position of the first draft
+  bool has_odds_ = false;  // of its own
+  RecallOdds odds_;
+};
+
+}  // namespace ashlar
