@@ -88,7 +88,6 @@ std::optional<BlockOptions> block_options_of(const py::dict& in) {
   return out;
 }
 
-// `in` has every key of Engine's keyword arguments.
 RecallUse recall_of(const std::string& name) {
   if (name == "auto") return RecallUse::kWherePaying;
   if (name == "always") return RecallUse::kAlways;
@@ -96,6 +95,7 @@ RecallUse recall_of(const std::string& name) {
   throw Error("options", "recall is '" + name + "'; expected auto, always or never");
 }
 
+// `in` has every key of Engine's keyword arguments.
 LlmOptions options_of(const std::string& model, const std::string& drafter, const py::dict& in) {
   LlmOptions session;
   session.model = model;

@@ -98,7 +98,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
   TapRequest taps;
-  if (proposer_ && wants_taps(plan)) taps = {proposer_->taps(), context_->taps()};
+  if (proposer_ && wants_taps()) taps = {proposer_->taps(), context_->taps()};
   const Tensor hidden = model_.forward(*batch_, *kv_, taps);
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
@@ -395,10 +395,15 @@ void ChainDecoder::catch_up() {
   context_->flush();
 }
 
-bool ChainDecoder::wants_taps(const StepPlan& plan) const {
-  if (policy_->hopeful()) return true;
-  return std::any_of(plan.spans.begin(), plan.spans.end(), [](const Span& span) { return span.prompt != nullptr; }) ||
-         std::any_of(chains_.begin(), chains_.end(), [](const ChainSpan& chain) { return chain.width > 1; });
+// Whether the drafter's context takes in what the span commits in this step, whatever is hoped of drafts.
+bool ChainDecoder::absorbs(const Work& work) const {
+  if (work.ended) return false;
+  return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
+}
+
+bool ChainDecoder::wants_taps() const {
+  return policy_->hopeful() ||
+         std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return absorbs(work); });
 }
 
 void ChainDecoder::absorb(const StepPlan& plan) {
@@ -407,9 +412,8 @@ void ChainDecoder::absorb(const StepPlan& plan) {
     if (work.committed == 0) continue;
     const Span& span = plan.spans[i];
     const int32_t position = batch_->position(work.first_row);
-    const bool drafts = work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
     const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
-    if (drafts || (fills_page && policy_->hopeful())) {
+    if (absorbs(work) || (fills_page && policy_->hopeful())) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->absorb(span.slot, span.pages, work.first_row, position, work.committed,
                        work.chain >= 0 ? work.path : nullptr);

@@ -64,7 +64,8 @@ class ChainDecoder final : public Decoder {
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
                    StepResult& result);
   void catch_up();
-  bool wants_taps(const StepPlan& plan) const;
+  bool absorbs(const Work& work) const;
+  bool wants_taps() const;
   void absorb(const StepPlan& plan);
   void learn(const StepPlan& plan, const StepResult& result);
 

@@ -1,10 +1,10 @@
 #pragma once
 // Keeps a drafter's context in step with what the target has committed, as late as it can afford.
 //
-// Rows that a wide pass or a prompt committed are absorbed at once. A sequence that decodes without drafts keeps its
-// tap rows in a backlog instead: they are absorbed together when it drafts again or when a page is full, so that whole
-// pages always hold the drafter's part too. Where nobody expects to draft, rows may be skipped; the drafter then sees
-// only what lies behind the last page that lacks some.
+// Rows that a pass with proposed drafts or a prompt committed are absorbed at once. A sequence that decodes without
+// these keeps its tap rows in a backlog instead: they are absorbed together when it drafts again or when a page is
+// full, so that whole pages always hold the drafter's part too. Where nobody expects to draft, rows may be skipped; the
+// drafter then sees only what lies behind the last page that lacks some.
 //
 // A proposer with a window has planes of fewer pages than the cache: frames, which go to the pages that drafts looked
 // at or rows were absorbed into most recently. A page that loses its frame lacks all of its rows.

@@ -74,7 +74,7 @@ class Proposer {
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
   virtual void admit(int32_t slot, const Slot& state) = 0;
 
-  /// Fills the drafts of all spans, in one pass over the drafter where the method allows.
+  /// Fills the drafts of all spans that have `proposes`, in one pass over the drafter where the method allows.
   virtual void propose(std::span<ChainSpan> spans, SlotTable& slots) = 0;
   /// The distribution that draft ids[index] of this span was drawn from, as probabilities by target id [vocab], or null
   /// if the draft was certain. Only for slots that sample by rejection; valid until the next propose.

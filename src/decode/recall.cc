@@ -1,11 +1,14 @@
 #include "decode/recall.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace ashlar {
 namespace {
 
 constexpr int32_t kLongestMatch = 24;  // longer ones are no better
+constexpr size_t kFewestHeads = 1024;  // powers of two
+constexpr size_t kMostHeads = 65536;
 constexpr int32_t kMostPlaces = 64;    // that are looked at, newest first
 constexpr double kSequenceRate = 0.1;  // text of one kind: about ten drafts of a class decide
 constexpr double kCommonRate = 0.01;
@@ -28,8 +31,9 @@ void RecallOdds::learn(int32_t match, bool came, double rate) {
   seen = std::min(seen, 1 << 20);
 }
 
-uint32_t Recall::hash(int32_t a, int32_t b) {
-  return (static_cast<uint32_t>(a) * 0x9E3779B1U + static_cast<uint32_t>(b)) * 0x85EBCA77U >> 22;
+uint32_t Recall::head_of(int32_t a, int32_t b) const {
+  const uint32_t mixed = (static_cast<uint32_t>(a) * 0x9E3779B1U + static_cast<uint32_t>(b)) * 0x85EBCA77U;
+  return (mixed >> 16 ^ mixed) & (static_cast<uint32_t>(heads_.size()) - 1);
 }
 
 void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
@@ -38,7 +42,7 @@ void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
   tokens_.reserve(room);
   older_.clear();
   older_.reserve(room);
-  heads_.assign(kHeads, -1);
+  heads_.assign(std::bit_ceil(std::clamp<size_t>(room, kFewestHeads, kMostHeads)), -1);
   has_odds_ = false;
   for (const int32_t token : tokens) push(token);
   find();
@@ -48,7 +52,7 @@ void Recall::push(int32_t token) {
   tokens_.push_back(token);
   const int32_t at = size() - 1;
   if (at == 0) return older_.push_back(-1);
-  int32_t& head = heads_[hash(tokens_[static_cast<size_t>(at) - 1], token)];
+  int32_t& head = heads_[head_of(tokens_[static_cast<size_t>(at) - 1], token)];
   older_.push_back(head);
   head = at;
 }

@@ -49,8 +49,7 @@ class Recall {
   void drafts(std::span<int32_t> ids, std::span<float> chances, const RecallOdds& common) const;
 
  private:
-  static constexpr uint32_t kHeads = 1024;
-  static uint32_t hash(int32_t a, int32_t b);
+  uint32_t head_of(int32_t a, int32_t b) const;
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t draft(int32_t k) const { return tokens_[static_cast<size_t>(from_ + k % (size() - from_))]; }
   void push(int32_t token);

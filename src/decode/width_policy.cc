@@ -104,23 +104,24 @@ double WidthPolicy::verify_time(int32_t n, double rows) const {
 // Without the proposer's pass caches hold what they held after the last step.
 double WidthPolicy::time(int32_t n, double rows, double drafted_rows) const {
   if (drafted_rows > 0) return verify_time(n, rows) + draft_excess_.of(n, drafted_rows, draft_);
-  return plain_steps_ > kSettled ? settled_excess_.of(n, rows, verify_) : verify_time(n, rows);
+  return steps_without_ > kSettled ? settled_excess_.of(n, rows, verify_) : verify_time(n, rows);
 }
 
 double WidthPolicy::plain_time(int32_t n) const {
   const Excess& known = !settled_excess_.knows(n) && verify_excess_.knows(n) ? verify_excess_ : settled_excess_;
-  return (&known == &verify_excess_ ? settled_ : 1.0) * known.on_the_whole(n, verify_.at(n));
+  // By rows: wide passes with drafts at hand are among those that are known.
+  return (&known == &verify_excess_ ? settled_ : 1.0) * known.of(n, n, verify_);
 }
 
 void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double measured) {
   measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
   const size_t own = size_class(n);
-  const double whole = tempered(measured, on_the_whole(n, cost), seen[own]);
   const auto rate_of = [](int32_t& passes) {
     const double rate = std::max(kExcessRate, 1.0 / (1.0 + passes));
     if (passes < INT32_MAX) ++passes;
     return rate;
   };
+  const double whole = tempered(measured, on_the_whole(n, cost), seen[own]);
   const double rate = rate_of(seen[own]);
   for (size_t size = 0; size < kSizes; ++size) {
     if (size != own && seen[size] > 0) continue;
@@ -152,9 +153,8 @@ double WidthPolicy::Excess::of(int32_t n, double rows, const RowCost& costs) con
 // both is never taken for the price of drafts.
 void WidthPolicy::observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft) {
   if (verify_.empty() || n == 0) return;
-  plain_steps_ = drafted_rows > 0 ? 0 : std::min(plain_steps_ + 1, kSettled + 1);
-  Excess& excess = plain_steps_ > kSettled ? settled_excess_ : verify_excess_;
-  excess.learn(n, rows, verify_.at(rows), verify);
+  steps_without_ = drafted_rows > 0 ? 0 : std::min(steps_without_ + 1, kSettled + 1);
+  (steps_without_ > kSettled ? settled_excess_ : verify_excess_).learn(n, rows, verify_.at(rows), verify);
   if (drafted_rows > 0) draft_excess_.learn(n, drafted_rows, draft_.at(drafted_rows), draft);
 }
 
@@ -216,30 +216,34 @@ bool WidthPolicy::prefers_at_hand(const WidthChoice& sequence, const Estimate& e
   if (sequence.at_hand.empty()) return false;
   const double last = paces_[size_class(n)];
   const double pace = last > 0 ? last : n / plain_time(n);
+  const double plain = time(n, n, 0);
   const auto profit = [&](bool proposes) {
     const int32_t most =
         proposes ? sequence.width - 1 : std::min(sequence.width - 1, static_cast<int32_t>(sequence.at_hand.size()));
     double best = 0;
     double tokens = 0;
     for (int32_t k = 1; k <= most; ++k) {
-      tokens += n * (proposes ? estimate.survival[k] : double{sequence.at_hand[static_cast<size_t>(k) - 1]});
+      const double chance = proposes ? estimate.survival[k] : sequence.at_hand[static_cast<size_t>(k) - 1];
+      if (chance <= kLeastChance) break;
+      tokens += n * chance;
       const double rows = n * (k + 1.0);
-      best = std::max(best, tokens - pace * (time(n, rows, proposes ? rows : 0) - time(n, n, 0)));
+      best = std::max(best, tokens - pace * (time(n, rows, proposes ? rows : 0) - plain));
     }
     return best;
   };
   return profit(false) > profit(true);
 }
 
-// Of all drafts that may be verified the likeliest go first: m of them cost what m rows cost, whoever's they are. A
-// sequence that drafts at all also has a row for its anchor in the drafter's pass.
-bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
+// Lists the drafts that may be verified, the likeliest first; without the proposer those at hand alone.
+void WidthPolicy::list_drafts(std::span<WidthChoice> sequences, bool proposes) {
   drafts_.clear();
   for (size_t i = 0; i < sequences.size(); ++i) {
     WidthChoice& sequence = sequences[i];
-    const Estimate& estimate = estimate_of(sequence.slot);
-    sequence.takes_at_hand = prefers_at_hand(sequence, estimate, static_cast<int32_t>(sequences.size()));
+    const Estimate& estimate = slots_[sequence.slot];
     const std::span<const float> at_hand = sequence.at_hand;
+    sequence.takes_at_hand =
+        proposes ? prefers_at_hand(sequence, estimate, static_cast<int32_t>(sequences.size())) : !at_hand.empty();
+    if (!proposes && at_hand.empty()) continue;
     const int32_t end =
         sequence.takes_at_hand ? std::min(sequence.width, static_cast<int32_t>(at_hand.size()) + 1) : sequence.width;
     for (int32_t k = 1; k < end; ++k) {
@@ -249,24 +253,51 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
     }
   }
   sort_drafts();
+}
+
+// How many of the drafts yield most tokens for their time, if that is more than `rate`: m of them cost what m rows
+// cost, whoever's they are. A sequence that has drafts proposed has a row for its anchor in the drafter's pass too.
+size_t WidthPolicy::best_number(std::span<const WidthChoice> sequences, double& rate) const {
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;
-  double best_rate = kWorthwhile * n / plain_time(n);
   double drafted = 0;
   size_t best = 0;
   for (size_t m = 1; m <= drafts_.size(); ++m) {
     const Draft& draft = drafts_[m - 1];
     tokens += draft.chance;
     if (!sequences[static_cast<size_t>(draft.sequence)].takes_at_hand) drafted += draft.index == 1 ? 2 : 1;
-    const double rate = tokens / time(n, n + static_cast<double>(m), drafted);
-    if (rate > best_rate) {
-      best_rate = rate;
-      best = m;
-    }
+    const double of_these = tokens / time(n, n + static_cast<double>(m), drafted);
+    if (of_these <= rate) continue;
+    rate = of_these;
+    best = m;
+  }
+  return best;
+}
+
+bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
+  const auto n = static_cast<int32_t>(sequences.size());
+  bool at_hand = false;
+  for (const WidthChoice& sequence : sequences) {
+    estimate_of(sequence.slot);
+    at_hand = at_hand || !sequence.at_hand.empty();
+  }
+  double best_rate = kWorthwhile * n / plain_time(n);
+  size_t best = 0;
+  if (at_hand) {
+    list_drafts(sequences, false);
+    best = best_number(sequences, best_rate);
+  }
+  const double without_proposer = best_rate;
+  list_drafts(sequences, true);
+  const size_t best_proposed = best_number(sequences, best_rate);
+  if (best_rate > without_proposer) {
+    best = best_proposed;
+  } else {
+    list_drafts(sequences, false);
   }
   double& pace = paces_[size_class(n)];
   pace += (pace > 0 ? kPaceRate : 1.0) * (best_rate - pace);
-  pace_ = pace;
+  pace_ = best_rate;
   for (size_t m = 0; m < best; ++m) slots_[sequences[drafts_[m].sequence].slot].drafts = drafts_[m].index;
   for (WidthChoice& sequence : sequences) {
     Estimate& estimate = slots_[sequence.slot];

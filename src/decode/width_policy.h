@@ -67,8 +67,8 @@ class WidthPolicy {
   void observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted);
 
   /// Takes in the times of a step of `n` sequences that all decode: `rows` in all, `drafted_rows` of them in spans with
-  /// drafts. verify: of the target's pass with sampling; draft: of the proposer's, its context included. What the
-  /// measured costs leave out (attention over long contexts, many sequences) shows here.
+  /// drafts of the proposer's. verify: of the target's pass with sampling; draft: of the proposer's, its context
+  /// included. What the measured costs leave out (attention over long contexts, many sequences) shows here.
   void observe_step(int32_t n, int32_t rows, int32_t drafted_rows, double verify, double draft);
 
   /// Estimated probability that the k-th draft is accepted, k from 0: of a chain, that at least k are.
@@ -130,6 +130,8 @@ class WidthPolicy {
   Estimate& estimate_of(int32_t slot);
   bool whole_blocks_are_cheap(std::span<const WidthChoice> sequences) const;
   bool prefers_at_hand(const WidthChoice& sequence, const Estimate& estimate, int32_t n) const;
+  void list_drafts(std::span<WidthChoice> sequences, bool proposes);
+  size_t best_number(std::span<const WidthChoice> sequences, double& rate) const;
   /// Whether there are drafts, those of sequences that are tried again left out.
   bool choose_best(std::span<WidthChoice> sequences);
   int32_t try_again(Estimate& estimate, bool is_new, int32_t most, int32_t n);
@@ -147,8 +149,8 @@ class WidthPolicy {
   // weights out of caches that would hold them, and where that is much, plain decoding must be known as it is by
   // itself.
   Excess settled_excess_, verify_excess_, draft_excess_;
-  int32_t plain_steps_ = 0;  // in a row
-  int32_t trial_steps_ = 0;  // left of a trial
+  int32_t steps_without_ = 0;  // the proposer, in a row
+  int32_t trial_steps_ = 0;    // left of a trial
   std::array<Trial, kSizes> trials_;
   std::array<double, kSizes> paces_{};  // expected tokens per time, slowly moving; 0: not known
   double pace_ = 0;                     // that of this step's crowd

@@ -468,6 +468,22 @@ TEST(WidthPolicy, DraftsAtHandPayWhereTheProposerDoesNot) {
   EXPECT_FALSE(choose_with(fair, line(1.0, 0.05), line(0.05, 0.001)).takes_at_hand);
 }
 
+// What one sequence has at hand is verified even if the drafts of the others are likelier, but not worth a pass of the
+// proposer.
+TEST(WidthPolicy, DraftsAtHandNeedNoOthers) {
+  WidthPolicy policy(16, 4);
+  policy.set_costs(line(1.0, 0.1), line(20.0, 0.01));
+  const std::vector<float> fair = {0.5F, 0.3F};
+  std::vector<WidthChoice> crowd;
+  for (int pass = 0; pass < 50; ++pass) {
+    crowd = {{0, 16, 0, {}, fair}, {1, 16}, {2, 16}, {3, 16}};
+    policy.choose(crowd);
+  }
+  EXPECT_TRUE(crowd[0].takes_at_hand);
+  EXPECT_EQ(crowd[0].width, 3);
+  for (size_t i = 1; i < crowd.size(); ++i) EXPECT_FALSE(crowd[i].takes_at_hand);
+}
+
 TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
   for (const double price : {0.001, 0.2}) {  // of a row of the proposer
     WidthPolicy policy(16, 1);
