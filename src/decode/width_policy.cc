@@ -48,9 +48,15 @@ double tempered(double measured, double believed, int32_t passes) {
 void RowCost::add(int32_t rows, double time) {
   for (Point& point : points_) point.time = std::min(point.time, time);
   points_.push_back({static_cast<double>(rows), time});
+  for (size_t whole = 0; whole < table_.size(); ++whole) table_[whole] = between_points(static_cast<double>(whole));
 }
 
 double RowCost::at(double rows) const {
+  const auto whole = static_cast<size_t>(rows);
+  return whole < table_.size() && static_cast<double>(whole) == rows ? table_[whole] : between_points(rows);
+}
+
+double RowCost::between_points(double rows) const {
   if (points_.size() == 1) return points_[0].time;
   size_t i = 1;
   while (i + 1 < points_.size() && points_[i].rows < rows) ++i;

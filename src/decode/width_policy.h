@@ -25,7 +25,10 @@ class RowCost {
   struct Point {
     double rows, time;
   };
+  double between_points(double rows) const;
+
   std::vector<Point> points_;
+  std::array<double, 257> table_{};  // of whole rows, which are looked up a thousand times a step of a crowd
 };
 
 /// How wide a sequence's pass may be and shall be.
