@@ -29,6 +29,7 @@ void AnswerTotals::add(const Answer& answer) {
   verify_steps += stats.verify_steps;
   drafted += stats.drafted;
   accepted += stats.accepted;
+  recalled += stats.recalled;
   lengths.resize(std::max(lengths.size(), stats.lengths.size()));
   for (size_t n = 0; n < stats.lengths.size(); ++n) {
     lengths[n] += stats.lengths[n];

@@ -19,6 +19,7 @@ struct AnswerTotals {
   int64_t verified_tokens = 0;  ///< tokens that verify steps appended
   int64_t drafted = 0;
   int64_t accepted = 0;
+  int64_t recalled = 0;          ///< of the accepted
   std::vector<int64_t> lengths;  ///< lengths[n]: steps that appended n tokens
   double decode_seconds = 0;     ///< from each answer's first token to its end, added up
 
