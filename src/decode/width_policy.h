@@ -156,7 +156,7 @@ class WidthPolicy {
   int32_t trial_steps_ = 0;    // left of a trial
   std::array<Trial, kSizes> trials_;
   std::array<double, kSizes> paces_{};  // expected tokens per time, slowly moving; 0: not known
-  double pace_ = 0;                     // that of this step's crowd
+  double pace_ = 0;                     // that of this step
   double probe_credit_ = 0;             // time that may be spent on finding out whether drafts have become better
   Estimate prior_;                      // of all sequences, slowly moving
   double judged_ = 0;                   // passes that moved it

@@ -107,11 +107,11 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
   for (size_t i = 0; i < options.prefills.size(); ++i) result.prefill.push_back(*next++);
 }
 
-Request make_request(const BenchSubject& subject, size_t prompt, int32_t max_tokens, bool stops) {
+Request make_request(const BenchSubject& subject, size_t prompt, int32_t max_tokens) {
   Request request;
   request.prompt = subject.prompts[prompt % subject.prompts.size()];
   request.max_tokens = max_tokens;
-  if (stops) request.stop_ids = subject.model->config().stop_ids;
+  request.stop_ids = subject.model->config().stop_ids;
   return request;
 }
 
@@ -144,7 +144,7 @@ double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequence
   const auto enough = static_cast<size_t>(sequences) * kCrowdWaves;
   do {
     for (size_t i = 0; i < subject.prompts.size(); ++i) {
-      requests.push_back(make_request(subject, i, kConcurrentTokens, true));
+      requests.push_back(make_request(subject, i, kConcurrentTokens));
       if (plain) requests.back().width = 1;
     }
   } while (requests.size() < enough);
@@ -189,7 +189,7 @@ void measure_answers(const BenchSubject& subject, const Engines& engines, int32_
                      const std::function<void()>& tick, BenchResult& result) {
   const auto prompts = static_cast<int32_t>(subject.prompts.size());
   for (int32_t i = 0; i < rounds * prompts; ++i, tick()) {
-    const Request request = make_request(subject, i % prompts, result.options.max_tokens, true);
+    const Request request = make_request(subject, i % prompts, result.options.max_tokens);
     const std::vector<int32_t> expected = answer(*engines.plain, one_at_a_time(request), result.plain_answers);
     const auto compare = [&](const std::unique_ptr<Engine>& engine, AnswerSpeed& speed) {
       if (!engine) return;
