@@ -2,38 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/row_math.h"
 
 namespace ashlar {
-namespace {
-
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
-// The largest logit but the one at `skip`, the first of equals; -1 if there is no other.
-int32_t second_of(const float* logits, int32_t n, int32_t skip) {
-  int32_t second = -1;
-  const auto search = [&](int32_t first, int32_t last) {
-    if (first >= last) return;
-    const int32_t at = first + argmax(logits + first, last - first);
-    if (logits[at] > (second < 0 ? kNothing : logits[second])) second = at;
-  };
-  search(0, skip);
-  search(skip + 1, n);
-  return second;
-}
-
-}  // namespace
 
 RowFold::RowFold(const float* logits, int32_t first, int32_t n) {
-  const int32_t best = argmax(logits, n);
-  if (!(logits[best] > kNothing)) return;
-  best_ = first + best;
-  best_logit_ = logits[best];
-  if (const int32_t second = second_of(logits, n, best); second >= 0) {
-    second_ = first + second;
-    second_logit_ = logits[second];
+  const TopTwo top = top_two(logits, n);
+  if (top.best < 0) return;
+  best_ = first + top.best;
+  best_logit_ = logits[top.best];
+  if (top.second >= 0) {
+    second_ = first + top.second;
+    second_logit_ = logits[top.second];
   }
   const ExpMoments moments = exp_moments(logits, n, best_logit_);
   sum_ = moments.sum;

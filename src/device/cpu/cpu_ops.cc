@@ -330,11 +330,12 @@ void CpuOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, 
         }
       },
       kPanels);
-  for (int32_t row = 0; row < x.rows; ++row) {
+  constexpr int64_t kMerge = 25;  // nanoseconds
+  for_rows(x.rows, kMerge * tiles, [=](int32_t row) {
     RowFold fold;
     for (int32_t tile = 0; tile < tiles; ++tile) fold.add(folds[int64_t{row} * tiles + tile]);
     out[row] = fold.finish();
-  }
+  });
 }
 
 void CpuOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {

@@ -47,6 +47,56 @@ TEST(Argmax, AgreesWithAScanOfRowsWithTiesAndHoles) {
   }
 }
 
+TEST(TopTwo, AgreesWithASortOfRowsWithTiesAndHoles) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 6000; ++round) {
+    std::vector<float> values(1 + random() % (round % 2 == 0 ? 40 : 600));
+    const uint32_t kinds = round % 3 == 0 ? 2 : round % 3 == 1 ? 3 : 12;  // often hardly a number
+    for (float& value : values) {
+      const uint32_t kind = random() % kinds;
+      value = kind == 0 ? std::nanf("") : kind == 1 ? -INFINITY : static_cast<float>(random() % 9) - 4.0F;
+    }
+    std::vector<int32_t> expected;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] > -INFINITY) expected.push_back(static_cast<int32_t>(i));
+    }
+    std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) { return values[a] > values[b]; });
+    expected.resize(std::max<size_t>(2, expected.size()), -1);
+    for (const RowMath& passes : row_maths()) {
+      const TopTwo found = passes.top_two(values.data(), static_cast<int32_t>(values.size()));
+      ASSERT_EQ(found.best, expected[0]) << round;
+      ASSERT_EQ(found.second, expected[1]) << round;
+    }
+  }
+}
+
+TEST(RowMath, EveryInstructionSetGivesTheSameBits) {
+  const std::vector<RowMath> all = row_maths();
+  std::mt19937 random(9);
+  for (int round = 0; round < 2000; ++round) {
+    const auto n = static_cast<int32_t>(1 + random() % (round % 10 == 0 ? 9000 : 100));
+    std::normal_distribution<float> normal(1.0F, round % 2 == 0 ? 3.0F : 40.0F);
+    std::vector<float> values(static_cast<size_t>(n));
+    for (float& value : values) value = random() % 8 == 0 ? -INFINITY : normal(random);
+    const RowMath& first = all.front();
+    const int32_t at = first.argmax(values.data(), n);
+    const float highest = values[static_cast<size_t>(at)] > -INFINITY ? values[static_cast<size_t>(at)] : 0.0F;
+    std::vector<int32_t> likeliest(6);
+    likeliest.resize(static_cast<size_t>(first.top_k(values.data(), n, 6, likeliest.data())));
+    for (const RowMath& passes : all) {
+      ASSERT_EQ(passes.argmax(values.data(), n), at);
+      std::vector<int32_t> found(6);
+      found.resize(static_cast<size_t>(passes.top_k(values.data(), n, 6, found.data())));
+      ASSERT_EQ(found, likeliest);
+      ASSERT_EQ(passes.exp_sum(values.data(), n, highest, 1.3F), first.exp_sum(values.data(), n, highest, 1.3F));
+      ASSERT_EQ(passes.rough_exp_sum(values.data(), n, highest), first.rough_exp_sum(values.data(), n, highest));
+      const ExpMoments moments = passes.exp_moments(values.data(), n, highest);
+      ASSERT_EQ(moments.sum, first.exp_moments(values.data(), n, highest).sum);
+      ASSERT_EQ(moments.weighted, first.exp_moments(values.data(), n, highest).weighted);
+    }
+  }
+}
+
 TEST(TopK, AgreesWithASortOfRowsWithTiesAndHoles) {
   std::mt19937 random(6);
   const uint32_t most[] = {40, 400, 3000, 150000};
