@@ -20,7 +20,7 @@ bool GrammarConstraint::mask(std::span<uint32_t> allowed) {
     std::fill(allowed.begin(), allowed.end(), 0U);  // ends the request with an error
     return true;
   }
-  if (matcher_.asleep()) return false;
+  if (matcher_.anything_goes()) return false;
   matcher_.allowed(allowed);
   return true;
 }

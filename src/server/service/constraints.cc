@@ -92,7 +92,10 @@ std::shared_ptr<TokenConstraint> ConstraintMaker::make(bool starts_in_reasoning,
   if (starts_in_reasoning || may_reason) {
     wake.text = "</think>";
     wake.token = model_->tokenizer->token_id("</think>").value_or(-1);  // it may be special, and no text
-    if (!starts_in_reasoning) wake.opening = "<think>";
+    if (!starts_in_reasoning) {
+      wake.opening = "<think>";
+      wake.opening_token = model_->tokenizer->token_id("<think>").value_or(-1);
+    }
   }
   return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(grammar_, wake), model_->tokenizer);
 }

@@ -14,6 +14,12 @@ constexpr uint64_t kMaxWork = uint64_t{1} << 31;  // configurations visited for 
 constexpr size_t kMaxWakeText = 256;
 constexpr size_t kLineBreaks = 2;  // that models write after their thinking
 
+void set_bit(std::span<uint32_t> mask, int32_t id, bool value) {
+  if (id < 0 || static_cast<size_t>(id) / 32 >= mask.size()) return;
+  const uint32_t bit = 1U << (id % 32);
+  mask[id / 32] = value ? mask[id / 32] | bit : mask[id / 32] & ~bit;
+}
+
 bool any_bit(std::span<const uint32_t> mask) {
   return std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; });
 }
@@ -84,6 +90,7 @@ void GrammarMatcher::ask(Ask ask_states) {
 void GrammarMatcher::allowed(std::span<uint32_t> mask) {
   if (asleep_ && problem_.empty()) {
     std::fill(mask.begin(), mask.end(), ~0U);
+    for (const int32_t id : grammar_->eos_ids_) set_bit(mask, id, false);
     return;
   }
   std::fill(mask.begin(), mask.end(), 0U);
@@ -101,15 +108,7 @@ void GrammarMatcher::allowed(std::span<uint32_t> mask) {
     }
     allow_before(mask);
   }
-  for (const int32_t id : grammar_->eos_ids_) {
-    if (id < 0 || static_cast<size_t>(id) / 32 >= mask.size()) continue;
-    const uint32_t bit = 1U << (id % 32);
-    if (can_stop) {
-      mask[id / 32] |= bit;
-    } else {
-      mask[id / 32] &= ~bit;
-    }
-  }
+  for (const int32_t id : grammar_->eos_ids_) set_bit(mask, id, can_stop);
 }
 
 // What may come before the grammar: the opening, or line breaks after the thinking.
@@ -117,17 +116,20 @@ void GrammarMatcher::allow_before(std::span<uint32_t> mask) const {
   std::vector<int32_t> ids;
   if (may_open_) grammar_->trie().tokens_along(std::string_view(wake_.opening).substr(opened_), true, ids);
   if (line_breaks_ > 0) grammar_->trie().tokens_along(std::string(line_breaks_, '\n'), false, ids);
-  for (const int32_t id : ids) {
-    if (static_cast<size_t>(id) / 32 < mask.size()) mask[id / 32] |= 1U << (id % 32);
-  }
+  for (const int32_t id : ids) set_bit(mask, id, true);
+  if (may_open_ && opened_ == 0) set_bit(mask, wake_.opening_token, true);
 }
 
 bool GrammarMatcher::accept(int32_t token) {
   if (!problem_.empty()) return false;
-  if (asleep_) return accept_asleep(token);
   if (grammar_->is_eos(token)) {
     if (!can_end()) return false;
     ended_ = true;
+    return true;
+  }
+  if (asleep_) return accept_asleep(token);
+  if (may_open_ && opened_ == 0 && token >= 0 && token == wake_.opening_token) {
+    fall_asleep();
     return true;
   }
   const std::string_view bytes = grammar_->trie().bytes_of(token);
@@ -135,7 +137,6 @@ bool GrammarMatcher::accept(int32_t token) {
 }
 
 bool GrammarMatcher::accept_asleep(int32_t token) {
-  if (grammar_->is_eos(token)) ended_ = true;
   if (wake_.token >= 0 && token == wake_.token) {
     asleep_ = false;
     line_breaks_ = kLineBreaks;
@@ -169,12 +170,7 @@ bool GrammarMatcher::accept_bytes(std::string_view bytes) {
 bool GrammarMatcher::accept_first(std::string_view bytes) {
   const std::string_view rest = std::string_view(wake_.opening).substr(opened_);
   if (bytes.starts_with(rest)) {
-    may_open_ = off_grammar_ = false;
-    asleep_ = true;
-    {
-      const std::lock_guard lock(graph_->mutex);
-      state_ = graph_->states.start();
-    }
+    fall_asleep();
     return read(bytes.substr(rest.size()));
   }
   if (rest.starts_with(bytes)) {
@@ -185,6 +181,13 @@ bool GrammarMatcher::accept_first(std::string_view bytes) {
   if (off_grammar_ || !accept_awake(bytes)) return false;
   may_open_ = false;
   return true;
+}
+
+void GrammarMatcher::fall_asleep() {
+  may_open_ = off_grammar_ = false;
+  asleep_ = true;
+  const std::lock_guard lock(graph_->mutex);
+  state_ = graph_->states.start();
 }
 
 bool GrammarMatcher::accept_awake(std::string_view bytes) {
@@ -215,8 +218,8 @@ bool GrammarMatcher::follow(StateGraph& states, std::string_view bytes) {
 
 bool GrammarMatcher::can_end() const {
   if (!problem_.empty()) return false;
-  if (asleep_ || ended_) return true;
-  if (off_grammar_) return false;
+  if (ended_) return true;
+  if (asleep_ || off_grammar_) return false;
   const std::lock_guard lock(graph_->mutex);
   return graph_->states.accepting(state_);
 }

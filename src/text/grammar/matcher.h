@@ -43,12 +43,13 @@ class TokenGrammar {
 };
 
 /// What must come before the grammar takes hold: a token, or a text of at most 256 bytes; of both, whichever comes
-/// first. Neither: nothing. With an `opening` the answer either begins with that, and then has to wake, or with the
-/// grammar. After waking up to two line breaks may come first.
+/// first. Neither: nothing. With an `opening` the answer either begins with that, as text or as its token, and then has
+/// to wake, or with the grammar. After waking up to two line breaks may come first.
 struct WakeAfter {
   int32_t token = -1;
   std::string text;
   std::string opening = {};
+  int32_t opening_token = -1;  ///< the same as a token that is no text
 };
 
 /// One answer on its way. Cheap to copy; not thread-safe itself.
@@ -56,8 +57,10 @@ class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter wake = {});
 
-  /// Everything goes until the thinking has ended.
+  /// Everything goes until the thinking has ended, but the end: the answer that is held to the grammar follows.
   bool asleep() const { return asleep_; }
+  /// allowed() would allow everything.
+  bool anything_goes() const { return asleep_ && problem_.empty() && grammar_->eos_ids_.empty(); }
   /// Sets the bit of every token that may come next and clears the others. mask: bit (id % 32) of word id / 32; a
   /// token beyond it is left out.
   void allowed(std::span<uint32_t> mask);
@@ -88,6 +91,7 @@ class GrammarMatcher {
   bool accept_awake(std::string_view bytes);
   bool read(std::string_view bytes);
   void allow_before(std::span<uint32_t> mask) const;
+  void fall_asleep();
 
   std::shared_ptr<TokenGrammar> grammar_;
   std::shared_ptr<TokenGrammar::Graph> graph_;

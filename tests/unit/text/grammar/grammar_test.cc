@@ -237,6 +237,11 @@ TEST(GrammarMatcher, SleepsUntilTheThinkingEnds) {
   EXPECT_TRUE(matcher.asleep());
   for (const int32_t id : tokenizer().encode("anything {goes}")) ASSERT_TRUE(matcher.accept(id));
   EXPECT_TRUE(matcher.asleep());
+  // Everything but the end: an answer that ends here would not be what the grammar asks for.
+  EXPECT_FALSE(matcher.can_end());
+  EXPECT_FALSE(matcher.accept(eos()));
+  EXPECT_THAT(ids_of(mask_of(matcher)), ::testing::Not(::testing::Contains(eos())));
+  EXPECT_GE(ids_of(mask_of(matcher)).size(), static_cast<size_t>(tokenizer().vocab_size()) - 1);
   ASSERT_TRUE(matcher.accept(end_of_thinking));
   EXPECT_FALSE(matcher.asleep());
   EXPECT_FALSE(GrammarMatcher(matcher).accept_bytes("no"));
@@ -287,6 +292,17 @@ TEST(GrammarMatcher, AnAnswerMayOpenItsThinkingItself) {
   EXPECT_FALSE(matcher.asleep());
   ASSERT_TRUE(matcher.accept_bytes("\nyes"));
   EXPECT_TRUE(matcher.finished());
+  // The opening as a token of its own that is no text, at the beginning only.
+  WakeAfter tokens = wake;
+  tokens.opening_token = *tokenizer().token_id("<think>");
+  GrammarMatcher special(over_tokens(compile_choice({"yes"})), tokens);
+  GrammarMatcher begun = special;
+  EXPECT_THAT(ids_of(mask_of(special)), ::testing::Contains(tokens.opening_token));
+  ASSERT_TRUE(special.accept(tokens.opening_token));
+  EXPECT_TRUE(special.asleep());
+  EXPECT_FALSE(special.can_end());
+  ASSERT_TRUE(begun.accept_bytes("y"));
+  EXPECT_FALSE(begun.accept(tokens.opening_token));
 }
 
 TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
