@@ -92,7 +92,16 @@ struct ServerProgram::Impl {
       if (requests) requests->add(record);
       log.write(record.status == 200 ? LogLevel::kInfo : LogLevel::kWarn, "request", fields_of(record));
     };
+    service_options.on_refusal = [this](const server::Refusal& refusal) { tell(refusal); };
     service.emplace(session->engine(), model, limits, std::move(service_options));
+  }
+
+  // Not the message, which may quote what a user wrote.
+  void tell(const server::Refusal& refusal) {
+    const server::HttpRequest& request = refusal.request;
+    Json fields = {{"id", request.id}, {"peer", request.peer}, {"path", request.path}, {"status", refusal.status}};
+    if (!refusal.param.empty()) fields["param"] = refusal.param;
+    log.write(LogLevel::kWarn, "refused", fields);
   }
 
   void start_http() {
@@ -102,7 +111,11 @@ struct ServerProgram::Impl {
     server::add_routes(router, context);
     // The guard needs to know where the server listens, and the server the guard: a first guard would let nobody in.
     server::HttpOptions http_options = options.http;
-    http_options.check_head = [this](const server::HttpRequest& request) { return guard->check(request).answer; };
+    http_options.check_head = [this](const server::HttpRequest& request) {
+      std::optional<server::HttpResponse> answer = guard->check(request).answer;
+      if (answer && answer->status >= 400) tell({request, answer->status, ""});
+      return answer;
+    };
     http.emplace(http_options, [this](const std::shared_ptr<server::Exchange>& exchange) {
       for (const server::Header& header : guard->check(exchange->request()).headers) {
         exchange->add_header(header.name, header.value);

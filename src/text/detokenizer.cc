@@ -16,12 +16,12 @@ Detokenizer::Detokenizer(Detokenizer&&) noexcept = default;
 Detokenizer& Detokenizer::operator=(Detokenizer&&) noexcept = default;
 Detokenizer::~Detokenizer() = default;
 
-std::string Detokenizer::push(int32_t id) {
+std::string Detokenizer::push(int32_t id, bool keep) {
   const Tokenizer::Parts& parts = *tokenizer_->parts_;
   std::string text;
   if (!parts.known(id)) return text;
   const Tokenizer::Parts::Token& token = parts.tokens[static_cast<size_t>(id)];
-  if (skip_special_tokens_ && token.special) return text;
+  if (skip_special_tokens_ && token.special && !keep) return text;
   parts.decoder.push(token.piece, state_->decoder, text);
   return text;
 }

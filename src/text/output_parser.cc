@@ -6,9 +6,9 @@
 namespace ashlar::text {
 namespace {
 
-constexpr std::string_view kThink = "<think>";
-constexpr std::string_view kEndThink = "</think>";
-constexpr std::string_view kCallTag = "<tool_call>";
+constexpr std::string_view kThink = OutputParser::kTags[0];
+constexpr std::string_view kEndThink = OutputParser::kTags[1];
+constexpr std::string_view kCallTag = OutputParser::kTags[2];
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -43,6 +43,13 @@ void append_some(OutputParser::Parts& parts, OutputParser::Kind kind, std::strin
 
 OutputParser::OutputParser(Options options) : options_(options) {
   if (!options_.reasoning) state_ = State::kContent;
+}
+
+bool OutputParser::expects(std::string_view tag) const {
+  if (tag == kThink) return state_ == State::kStart;
+  if (tag == kEndThink) return state_ == State::kStart || state_ == State::kReasoning;
+  if (tag == kCallTag) return options_.tool_calls && !in_reasoning() && state_ != State::kCall;
+  return state_ == State::kCall;
 }
 
 OutputParser::Parts OutputParser::push(std::string_view text) {
@@ -163,6 +170,7 @@ OutputParser::Parts OutputParser::finish() {
     if (call_->finish(news) == ToolCallReader::Status::kFailed) {
       fail_call(parts);
     } else {
+      cut_call_ = !call_->complete();
       append(parts, {Kind::kCall, std::move(news.arguments), calls_ - 1});
     }
   }

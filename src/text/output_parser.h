@@ -43,7 +43,14 @@ class OutputParser {
   /// The end of the text: what was held back. Nothing may be pushed afterwards.
   Parts finish();
 
-  int32_t calls() const { return calls_; }  ///< function calls begun so far
+  int32_t calls() const { return calls_; }     ///< function calls begun so far
+  bool cut_call() const { return cut_call_; }  ///< after finish(): the last call ended in the midst of its arguments
+
+  /// The tags that it looks for.
+  static constexpr std::string_view kTags[] = {"<think>", "</think>", "<tool_call>", "</tool_call>"};
+  /// Whether `tag`, if it came next, would be taken for a tag. For models whose tags are special tokens, which are no
+  /// text elsewhere.
+  bool expects(std::string_view tag) const;
 
  private:
   enum class State { kStart, kReasoning, kContent, kCall };
@@ -67,6 +74,7 @@ class OutputParser {
   std::string before_call_;  // white space before the open call
   std::optional<ToolCallReader> call_;
   int32_t calls_ = 0;
+  bool cut_call_ = false;
 };
 
 }  // namespace ashlar::text

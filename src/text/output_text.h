@@ -24,8 +24,9 @@ class OutputText {
   /// The tokenizer must outlive the object.
   OutputText(const Tokenizer& tokenizer, bool skip_special_tokens, const std::vector<std::string>& stop_strings);
 
-  /// Takes the next tokens. After a stop nothing is taken: no text, consumed == 0.
-  Delta push(std::span<const int32_t> ids);
+  /// Takes the next tokens. After a stop nothing is taken: no text, consumed == 0. `keep`: special tokens among them
+  /// are text, too.
+  Delta push(std::span<const int32_t> ids, bool keep = false);
   /// The end of the tokens: the text held back. May itself complete a stop string (consumed is 0).
   Delta flush();
 

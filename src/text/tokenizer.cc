@@ -121,7 +121,13 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::string normalized;
   std::vector<text::Segment> outer;
   std::vector<text::Segment> inner;
-  parts_->raw_matcher.split(text, options.parse_special, outer);
+  const auto cut = [&](const text::AddedTokenMatcher& matcher, std::string_view plain,
+                       std::vector<text::Segment>& segments) {
+    segments.clear();
+    if (options.parse_added) return matcher.split(plain, options.parse_special, segments);
+    if (!plain.empty()) segments.push_back({-1, plain});
+  };
+  cut(parts_->raw_matcher, text, outer);
   for (const text::Segment& segment : outer) {
     if (segment.id >= 0) {
       ids.push_back(segment.id);
@@ -132,8 +138,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
       normalized = parts_->normalizer.normalize(plain);
       plain = normalized;
     }
-    inner.clear();
-    parts_->normalized_matcher.split(plain, options.parse_special, inner);
+    cut(parts_->normalized_matcher, plain, inner);
     for (const text::Segment& part : inner) {
       if (part.id >= 0) {
         ids.push_back(part.id);
@@ -171,6 +176,10 @@ std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
   const text::StringToId& vocabulary = parts_->bpe.vocabulary();
   if (const auto found = vocabulary.find(content); found != vocabulary.end()) return found->second;
   return std::nullopt;
+}
+
+bool Tokenizer::is_added(int32_t id) const {
+  return parts_->known(id) && parts_->added_ids.contains(parts_->tokens[static_cast<size_t>(id)].content);
 }
 
 bool Tokenizer::is_special(int32_t id) const {

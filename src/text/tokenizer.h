@@ -15,6 +15,7 @@ namespace ashlar {
 struct EncodeOptions {
   bool add_special_tokens = false;  // what the post-processor puts around a text, such as a beginning-of-text token
   bool parse_special = true;        // false: the spelling of a special token in the text is text like any other
+  bool parse_added = true;          // false: that of any added token is
 };
 
 /// Byte-level or character BPE. Ids are those of the Python package `tokenizers` for the same file; `truncation` and
@@ -51,6 +52,8 @@ class Tokenizer {
 
   /// True for added tokens marked special: those that decode leaves out on request.
   bool is_special(int32_t id) const;
+  /// True for added tokens: those that are cut out of a text before everything else.
+  bool is_added(int32_t id) const;
   /// Highest id + 1.
   int32_t vocab_size() const;
 

@@ -40,6 +40,8 @@ class ToolCallReader {
   /// The text ends. kFailed as above; kClosed: a call, complete or cut off.
   Status finish(News& news);
   const std::string& body() const { return body_; }
+  /// The call's object has ended: only its closing tag may be missing.
+  bool complete() const { return mode_ == Mode::kTail; }
 
  private:
   enum class Mode { kHead, kArguments, kRaw, kTail };

@@ -34,10 +34,10 @@ class Server:
         return Server(url, pid)
 
     @staticmethod
-    def start(*flags, model=MODEL):
+    def start(*flags, model=MODEL, folder=None):
         log = tempfile.TemporaryFile("w+")
         root = os.environ["ASHLAR_TEST_ROOT"]
-        command = [os.environ["ASHLAR_TEST_PROGRAM"], "serve", root + "/models/" + model]
+        command = [os.environ["ASHLAR_TEST_PROGRAM"], "serve", folder or root + "/models/" + model]
         command += ["--port", "0", "--log-format", "json", "--no-self-test", *flags]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + 30

@@ -1,5 +1,6 @@
 """Who may ask: API keys, the Host header, other sites' pages."""
 
+import json
 import tempfile
 
 import anthropic
@@ -33,6 +34,18 @@ def test_health_is_open_and_all_else_is_not(guarded):
         assert answer.json()["error"]["type"] == "authentication_error"
     for path in ("/v1/chat/completions", "/generate", "/v1/messages", "/tokenize"):
         assert guarded.client.post(path, json=chat("hi", max_tokens=1)).status_code == 401
+
+
+def test_refusals_are_logged_without_keys_or_texts(guarded):
+    guarded.client.post("/v1/chat/completions", json=chat("very private"), headers={"Authorization": "Bearer secret-guess", "X-Request-Id": "who-1"})
+    guarded.client.post("/v1/chat/completions", json=chat("very private", temperature="very private"),
+                        headers={"Authorization": "Bearer first-key", "X-Request-Id": "what-2"})
+    guarded.log.seek(0)
+    lines = [json.loads(line) for line in guarded.log.read().splitlines() if '"refused"' in line]
+    found = {line["id"]: line for line in lines}
+    assert found["who-1"]["status"] == 401 and found["who-1"]["peer"].startswith("127.0.0.1:")
+    assert found["what-2"]["status"] == 400 and found["what-2"]["param"] == "temperature"
+    assert "secret-guess" not in str(lines) and "private" not in str(lines)
 
 
 @pytest.mark.parametrize("key", ["first-key", "second-key", "third-key"])

@@ -1,6 +1,7 @@
 """Constrained answers: what ends by itself validates with the packages jsonschema and re; drafting changes nothing."""
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,7 @@ import jsonschema
 import pytest
 
 from schemas import schema
-from support import chat
+from support import MODEL, Server, chat
 
 
 def answers(http, bodies, threads=8):
@@ -41,6 +42,35 @@ def test_schemas(http, long, temperature):
         else:
             assert reason == "length"
     assert ended >= 0.6 * len(schemas), ended  # greedy lists may go on for ever
+
+
+@pytest.fixture(scope="module")
+def thinking(tmp_path_factory):
+    """The model behind a template that opens its thinking; </think> is its special token 5."""
+    root = os.environ["ASHLAR_TEST_ROOT"] + "/models/"
+    folder = tmp_path_factory.mktemp("thinking")
+    for name in os.listdir(root + MODEL):
+        if name != "chat_template.jinja":
+            os.symlink(f"{root}{MODEL}/{name}", folder / name)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n<think>\n")
+    server = Server.start("--drafter", f"{root}{MODEL}-dflash", folder=str(folder))
+    yield server
+    server.kill()
+
+
+def test_thinking_ends_before_the_answer_does(thinking):
+    form = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["a"],
+            "additionalProperties": False}
+    bodies = [chat("Tell me of the sea.", seed=seed, temperature=1, max_tokens=300, logit_bias={"5": 16},
+                   response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": form}}) for seed in range(24)]
+    told = answers(thinking.client, bodies)
+    assert told == answers(thinking.client, [{**body, "speculative": False} for body in bodies])
+    ended = [text for text, reason in told if reason == "stop"]
+    assert len(ended) > 8, told
+    for text in ended:
+        jsonschema.validate(json.loads(text), form)
 
 
 REGEXES = [r"[a-c]{3,9}", r"(yes|no)( please)?", r"\d{4}-\d\d-\d\d", r"[A-Z][a-z]+ is [0-9]{1,3} years old\.",

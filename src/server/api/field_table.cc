@@ -176,7 +176,7 @@ constexpr FieldSpec kFields[] = {
     {"context_management", M | K, kTolerated, kObject, "{}", "Not used: a prompt is never cut."},
     {"inference_geo", M, kTolerated, kString, R"("us")", "Not used."},
     {"mm_processor_kwargs", C, kTolerated, kObject, "{}", "Not used."},
-    {"include_reasoning", C, kTolerated, kBool, "true", "Reasoning is always its own part."},
+    {"include_reasoning", C, kActs, kBool, "false", "false: reasoning is left out of the answer; its tokens count."},
     {"separate_reasoning", C, kActs, kBool, "false", "false: <think> stays in the content."},
     {"lora_path", G, kRefused, kAny, R"("x")", "adapters are not available; leave it out"},
     {"image_data", G, kRefused, kAny, R"("x")", "this server takes text only; leave images out"},

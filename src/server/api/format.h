@@ -31,6 +31,7 @@ class Format {
   virtual std::string begin(const Usage& prompt_usage) = 0;
   virtual std::string delta(const AnswerDelta& delta) = 0;
   virtual std::string pause() { return {}; }
+  /// Not of an answer that failed or was cut off: there `failed` follows.
   virtual std::string end(const AnswerEnd& end) = 0;
   virtual std::string finish(const Usage& usage) = 0;
   /// Something broke after the stream had begun.

@@ -40,7 +40,7 @@ class ChatFormat : public Format {
       }
       out += event(data);
     };
-    if (!delta.reasoning.empty()) part("reasoning_content", delta.reasoning);
+    if (!delta.reasoning.empty() && shows_reasoning()) part("reasoning_content", delta.reasoning);
     if (!delta.content.empty()) part("content", delta.content);
     for (const ToolCallDelta& call : delta.tool_calls) part("tool_calls", Json::array({call_delta(call)}));
     const bool counts = context_.generation.stream_blocks ? delta.n_tokens > 0 : !delta.tokens.empty();
@@ -53,9 +53,7 @@ class ChatFormat : public Format {
     ++ended_;
     Json data = chunk_of(end.index, Json::object(), nullptr, openai_reason(end.reason));
     if (ended_ == context_.generation.n && !context_.generation.include_usage) data["metrics"] = metrics(stats_);
-    std::string out;
-    if (end.reason == AnswerEnd::Reason::kError) out = event(openai_error({500, "server_error", end.error, "", "", 0}));
-    return out + event(data);
+    return event(data);
   }
 
   std::string finish(const Usage& usage) override {
@@ -69,6 +67,8 @@ class ChatFormat : public Format {
   std::string failed(const ApiError& error) override { return event(openai_error(error)) + kDone; }
 
  private:
+  bool shows_reasoning() const { return context_.generation.show_reasoning; }
+
   Json head(const char* object) const {
     return {{"id", "chatcmpl-" + context_.id},
             {"object", object},
@@ -84,7 +84,7 @@ class ChatFormat : public Format {
 
   Json choice(const FinishedAnswer& answer) const {
     Json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
-    if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
+    if (!answer.reasoning.empty() && shows_reasoning()) message["reasoning_content"] = answer.reasoning;
     if (!answer.tool_calls.empty()) {
       if (answer.content.empty()) message["content"] = nullptr;
       for (const ToolCallDelta& call : answer.tool_calls) message["tool_calls"].push_back(openai_call(call));

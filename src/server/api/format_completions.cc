@@ -54,9 +54,7 @@ class CompletionsFormat : public Format {
     ++ended_;
     Json data = chunk(choice(end.index, "", nullptr, reason(end)));
     if (ended_ == answers_ && !context_.generation.include_usage) data["metrics"] = metrics(stats_);
-    std::string out;
-    if (end.reason == AnswerEnd::Reason::kError) out = event(openai_error({500, "server_error", end.error, "", "", 0}));
-    return out + event(data);
+    return event(data);
   }
 
   std::string finish(const Usage& usage) override {

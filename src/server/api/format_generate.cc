@@ -60,7 +60,7 @@ class GenerateFormat : public Format {
 
   std::string end(const AnswerEnd& end) override { return event_of(end.index, &end); }
   std::string finish(const Usage&) override { return kDone; }
-  std::string failed(const ApiError& error) override { return event(openai_error(error)) + kDone; }
+  std::string failed(const ApiError& error) override { return pause() + event(openai_error(error)) + kDone; }
 
  private:
   bool is_list() const { return context_.generation.batched || told_.size() > 1; }

@@ -48,7 +48,6 @@ class MessagesFormat : public Format {
     std::string out = close();
     end_ = end;
     add_stats(stats_, end.stats);
-    if (end.reason == AnswerEnd::Reason::kError) out += error_event({500, "", end.error, "", "", 0});
     return out;
   }
 

@@ -197,10 +197,8 @@ class ResponsesFormat : public Format {
 
   Json finished(const Usage& usage) const {
     const bool whole = is_whole();
-    const bool broken = end_.reason == AnswerEnd::Reason::kError;
-    Json data = response(whole ? "completed" : broken ? "failed" : "incomplete");
-    if (broken) data["error"] = {{"code", "server_error"}, {"message", end_.error}};
-    if (!whole && !broken) data["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    Json data = response(whole ? "completed" : "incomplete");
+    if (!whole) data["incomplete_details"] = {{"reason", "max_output_tokens"}};
     data["usage"] = {{"input_tokens", usage.prompt_tokens},
                      {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
                      {"output_tokens", usage.completion_tokens},

@@ -95,6 +95,10 @@ Parsed<Generation> parse_chat(const Json& body, const ApiLimits& limits) {
   read_constraint(fields, reading, out);
   read_chat_logprobs(fields, out, limits.top_logprobs);
   out.split_reasoning = fields.boolean("separate_reasoning").value_or(true);
+  out.show_reasoning = fields.boolean("include_reasoning").value_or(true);
+  if (!out.split_reasoning && !out.show_reasoning) {
+    fields.fail("include_reasoning", "false needs separate_reasoning: what stays in the content cannot be left out");
+  }
   if (const Json* modalities = fields.array("modalities", 8); modalities != nullptr && *modalities != Json{"text"}) {
     fields.fail("modalities", "expected [\"text\"]: this server answers in text only");
   }

@@ -79,8 +79,8 @@ void set_schema(const Json& schema, const std::string& path, Reading& reading, C
   if (schema.is_string()) {
     try {
       value = parse_json(schema.get_ref<const std::string&>(), "the schema");
-    } catch (const std::exception& error) {
-      return reading.fail(path, for_message(error.what()));
+    } catch (const Error& error) {
+      return reading.fail(path, for_message(std::string(error.message())));
     }
   }
   if (!value.is_object()) return reading.fail(path, "expected a JSON schema, found " + found(value));

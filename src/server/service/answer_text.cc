@@ -1,6 +1,7 @@
 #include "server/service/answer_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -44,7 +45,7 @@ std::vector<AnswerDelta> AnswerText::take(const TokenChunk& chunk) {
   const bool end = !chunk.tokens.empty() && ends(chunk.tokens.back());
   const size_t n = chunk.tokens.size() - (end ? 1 : 0);
   for (size_t i = 0; i < n && !text_.stopped(); ++i) {
-    const OutputText::Delta text = text_.push({&chunk.tokens[i], 1});
+    const OutputText::Delta text = text_.push({&chunk.tokens[i], 1}, is_tag(chunk.tokens[i]));
     if (text.stop_string) stop_string_ = stops_[*text.stop_string];
     wait(chunk, i);
     ++tokens_;
@@ -61,6 +62,14 @@ std::vector<AnswerDelta> AnswerText::finish() {
   add(parser_.push(text.text), deltas);
   add(parser_.finish(), deltas);
   return deltas;
+}
+
+// Models whose tags are special tokens mean the same by them as others by text.
+bool AnswerText::is_tag(int32_t id) const {
+  if (!model_.tokenizer->is_special(id)) return false;
+  const std::string_view content = model_.tokenizer->token_content(id);
+  const auto& tags = text::OutputParser::kTags;
+  return std::find(std::begin(tags), std::end(tags), content) != std::end(tags) && parser_.expects(content);
 }
 
 void AnswerText::wait(const TokenChunk& chunk, size_t at) {

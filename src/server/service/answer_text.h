@@ -30,9 +30,11 @@ class AnswerText {
   const std::string& stop_string() const { return stop_string_; }
   int32_t tokens() const { return tokens_; }  ///< taken, the stop token included
   int32_t reasoning_tokens() const { return reasoning_tokens_; }
-  bool called() const { return parser_.calls() > 0; }
+  /// At the end: there are function calls, all of them whole.
+  bool called() const { return parser_.calls() > 0 && !parser_.cut_call(); }
 
  private:
+  bool is_tag(int32_t id) const;
   void wait(const TokenChunk& chunk, size_t at);
   void add(text::OutputParser::Parts parts, std::vector<AnswerDelta>& deltas);
   void add(text::OutputParser::Part part, std::vector<AnswerDelta>& deltas);

@@ -153,6 +153,14 @@ void Job::time_out() {
   cancel();
 }
 
+void Job::shut_down() {
+  {
+    const std::lock_guard lock(mutex_);
+    shut_down_ = true;
+  }
+  cancel();
+}
+
 void Job::stop_answer(State& state) {
   if (state.stopping) return;
   state.stopping = true;
@@ -271,7 +279,10 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
       answer == 0 || plans_[static_cast<size_t>(answer)].prompt != plans_[static_cast<size_t>(answer) - 1].prompt;
   if (first_of_prompt) usage_.cached_tokens += stats.cached_tokens;
   add_stats(total_, stats);
-  if (generation_.stream && !broken_) outbox_ += format_->end(state.finished.end);
+  // An answer that failed or was cut off has no end of its own: the request fails.
+  using Reason = AnswerEnd::Reason;
+  const bool whole = state.finished.end.reason != Reason::kError && state.finished.end.reason != Reason::kCancelled;
+  if (generation_.stream && !broken_ && whole) outbox_ += format_->end(state.finished.end);
 }
 
 // Why the request fails, if it does.
@@ -282,8 +293,13 @@ std::optional<ApiError> Job::trouble() {
     return ApiError{500, "server_error", state.finished.end.error, "", "", 0};
   }
   const std::lock_guard lock(mutex_);
-  if (!timed_out_) return std::nullopt;
-  return ApiError{504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+  if (timed_out_)
+    return ApiError{504, "timeout_error", "the answer took longer than this server allows", "", "timeout", 0};
+  const bool cut = std::any_of(states_.begin(), states_.end(), [](const State& state) {
+    return state.finished.end.reason == AnswerEnd::Reason::kCancelled;
+  });
+  if (!cut || !shut_down_) return std::nullopt;
+  return ApiError{503, "server_error", "the server is shutting down; the answer is not whole", "", "shutting_down", 10};
 }
 
 void Job::respond(const std::optional<ApiError>& error) {

@@ -57,6 +57,8 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void cancel();
   /// Cancels because it took too long.
   void time_out();
+  /// Cancels because the server ends.
+  void shut_down();
   int64_t arrived_ns() const { return arrived_ns_; }
 
   void on_tokens(int32_t answer, const TokenChunk& chunk) override;
@@ -99,6 +101,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   std::mutex mutex_;  // guards ids of states and what follows
   bool cancelled_ = false;
   bool timed_out_ = false;
+  bool shut_down_ = false;
 
   std::vector<State> states_;
   Usage usage_;

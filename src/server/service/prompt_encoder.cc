@@ -23,6 +23,8 @@ std::string random_marker() {
 
 constexpr size_t kSampled = 16;  // bytes for each token of the context: enough of any text that is not all one token
 
+bool is_tag(std::string_view content) { return content.size() > 2 && content.front() == '<' && content.back() == '>'; }
+
 bool ends_with_tag(std::string_view text, std::string_view tag) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   return text.ends_with(tag);
@@ -43,47 +45,53 @@ ApiError refused(const std::string& message, const std::string& param) {
 PromptEncoder::PromptEncoder(const ServedModel& model) : model_(model), marker_(random_marker()) {
   for (int32_t id = 0; id < model.tokenizer->vocab_size(); ++id) {
     longest_token_ = std::max(longest_token_, model.tokenizer->token_content(id).size());
-    if (!model.tokenizer->is_special(id)) continue;
     const std::string_view content = model.tokenizer->token_content(id);
-    if (!content.empty()) specials_.emplace_back(content);
+    const bool special = model.tokenizer->is_special(id);
+    if (special ? !content.empty() : model.tokenizer->is_added(id) && is_tag(content)) {
+      spellings_.push_back({std::string(content), special});
+    }
   }
-  std::sort(specials_.begin(), specials_.end(),
-            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  std::sort(spellings_.begin(), spellings_.end(),
+            [](const Spelling& a, const Spelling& b) { return a.text.size() > b.text.size(); });
 }
 
-std::string PromptEncoder::mark(const std::string& text) const {
+std::string PromptEncoder::mark(const std::string& text, bool tags) const {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size(); ++at) {
     out += text[at];
     const std::string_view rest = std::string_view(text).substr(at);
-    const bool special = std::any_of(specials_.begin(), specials_.end(),
-                                     [rest](const std::string& spelling) { return rest.starts_with(spelling); });
-    if (special) out += marker_;
+    const bool found = std::any_of(spellings_.begin(), spellings_.end(), [&](const Spelling& spelling) {
+      return (spelling.special || tags) && rest.starts_with(spelling.text);
+    });
+    if (found) out += marker_;
   }
   return out;
 }
 
 // Names of members, too: templates write those of schemas and arguments.
-Json PromptEncoder::mark_strings(const Json& value) const {
-  if (value.is_string()) return mark(value.get_ref<const std::string&>());
+Json PromptEncoder::mark_strings(const Json& value, bool tags) const {
+  if (value.is_string()) return mark(value.get_ref<const std::string&>(), tags);
   if (!value.is_structured()) return value;
   Json out = value.is_array() ? Json::array() : Json::object();
   for (const auto& [key, member] : value.items()) {
     if (value.is_array()) {
-      out.push_back(mark_strings(member));
+      out.push_back(mark_strings(member, tags));
     } else {
-      out[mark(key)] = mark_strings(member);
+      out[mark(key, tags)] = mark_strings(member, tags);
     }
   }
   return out;
 }
 
-// A message's role is one of a few words, which templates compare.
+// A message's role is one of a few words, which templates compare. Tags are the caller's own to write in a system
+// prompt or in what an assistant has said, where templates look for them.
 Json PromptEncoder::mark_messages(const Json& messages) const {
-  Json out = mark_strings(messages);
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (messages[i].contains("role")) out[i]["role"] = messages[i]["role"];
+  Json out = Json::array();
+  for (const Json& message : messages) {
+    const std::string role = message.value("role", "user");
+    out.push_back(mark_strings(message, role == "user" || role == "tool"));
+    if (message.contains("role")) out.back()["role"] = message["role"];
   }
   return out;
 }
@@ -91,10 +99,9 @@ Json PromptEncoder::mark_messages(const Json& messages) const {
 // Parts with a marker are encoded apart, as text; the rest as the template wrote it.
 std::vector<int32_t> PromptEncoder::encode_marked(const std::string& marked) const {
   std::vector<int32_t> ids;
-  const auto add = [&](std::string_view text, bool parse_special) {
+  const auto add = [&](std::string_view text, bool parse) {
     if (text.empty()) return;
-    const std::vector<int32_t> more =
-        model_.tokenizer->encode(text, {.add_special_tokens = false, .parse_special = parse_special});
+    const std::vector<int32_t> more = model_.tokenizer->encode(text, {.parse_special = parse, .parse_added = parse});
     ids.insert(ids.end(), more.begin(), more.end());
   };
   size_t from = 0;
@@ -104,10 +111,10 @@ std::vector<int32_t> PromptEncoder::encode_marked(const std::string& marked) con
       from = behind;
       continue;
     }
-    std::string spelling = marked[at - 1] + marked.substr(behind, specials_.front().size());
-    const auto found = std::find_if(specials_.begin(), specials_.end(),
-                                    [&](const std::string& special) { return spelling.starts_with(special); });
-    const size_t length = found == specials_.end() ? 1 : found->size();
+    std::string spelling = marked[at - 1] + marked.substr(behind, spellings_.front().text.size());
+    const auto found = std::find_if(spellings_.begin(), spellings_.end(),
+                                    [&](const Spelling& known) { return spelling.starts_with(known.text); });
+    const size_t length = found == spellings_.end() ? 1 : found->text.size();
     add(std::string_view(marked).substr(from, at - 1 - from), true);
     add(std::string_view(spelling).substr(0, length), false);
     from = behind + length - 1;

@@ -1,6 +1,7 @@
 #pragma once
 // Prompts to token ids. What a user wrote stays text: the spelling of a special token inside a message, a tool or a
-// variable of the template does not become that token.
+// variable of the template does not become that token, and in what users and tools say neither does that of a tag, such
+// as <think>, that the vocabulary has a token for.
 
 #include <cstdint>
 #include <optional>
@@ -38,15 +39,20 @@ class PromptEncoder {
   std::optional<ApiError> too_long(const ChatPrompt& prompt) const;
   std::string unmarked(const std::string& marked) const;
   std::string render_marked(const ChatPrompt& prompt) const;
-  std::string mark(const std::string& text) const;
-  Json mark_strings(const Json& value) const;
+  /// `tags`: those too.
+  std::string mark(const std::string& text, bool tags = false) const;
+  Json mark_strings(const Json& value, bool tags = false) const;
   Json mark_messages(const Json& messages) const;
   std::vector<int32_t> encode_marked(const std::string& marked) const;
 
   const ServedModel& model_;
-  size_t longest_token_ = 1;           ///< bytes, as the vocabulary spells them: at least those of its text
-  std::string marker_;                 ///< put behind the first byte of a special token's spelling in a user's text
-  std::vector<std::string> specials_;  ///< spellings, longest first
+  size_t longest_token_ = 1;  ///< bytes, as the vocabulary spells them: at least those of its text
+  std::string marker_;        ///< put behind the first byte of a special token's spelling in a user's text
+  struct Spelling {
+    std::string text;
+    bool special;  ///< a special token; else a tag
+  };
+  std::vector<Spelling> spellings_;  ///< longest first
 };
 
 }  // namespace ashlar::server

@@ -87,7 +87,15 @@ ApiError Service::busy(const std::string& message) const {
 
 void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error) {
   metrics_.refused(error.status);
+  tell_refusal(*exchange, error.status, error.param);
   exchange->respond(error_answer(api, error));
+}
+
+void Service::tell_refusal(const Exchange& exchange, int status, const std::string& param) const {
+  try {
+    if (options_.on_refusal) options_.on_refusal({exchange.request(), status, param});
+  } catch (const std::exception&) {  // a line of a log is lost; the client still gets its answer
+  }
 }
 
 void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
@@ -119,7 +127,9 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
 void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task) {
   const auto safely = [this, exchange, api, task = std::move(task)] {
     try {
-      exchange->respond(task());
+      HttpResponse response = task();
+      if (response.status >= 400) tell_refusal(*exchange, response.status, "");
+      exchange->respond(std::move(response));
     } catch (const std::exception& error) {
       refuse(exchange, api, {500, "server_error", for_message(error.what()), "", "", 0});
     }
@@ -332,7 +342,7 @@ void Service::cancel_all() {
     const std::lock_guard lock(mutex_);
     jobs.assign(jobs_.begin(), jobs_.end());
   }
-  for (const auto& job : jobs) job->cancel();
+  for (const auto& job : jobs) job->shut_down();
 }
 
 void Service::check_deadlines() {

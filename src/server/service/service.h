@@ -19,6 +19,13 @@
 
 namespace ashlar::server {
 
+/// A request that was told no before it began.
+struct Refusal {
+  const HttpRequest& request;
+  int status;
+  std::string param;  ///< the field at fault, if one is
+};
+
 struct ServiceOptions {
   int workers = 2;                                      ///< threads that read and prepare requests
   int32_t max_sequences = 16;                           ///< the engine's, for estimates
@@ -28,6 +35,7 @@ struct ServiceOptions {
   bool isolate_keys = false;                            ///< clients with different API keys share no cached prompts
   bool keep_texts = false;                              ///< records carry prompts and answers
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
+  std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread
 };
 
 class Service {
@@ -71,6 +79,7 @@ class Service {
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
   ApiError busy(const std::string& message) const;
   void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
+  void tell_refusal(const Exchange& exchange, int status, const std::string& param) const;
   void check_deadlines();
 
   Engine& engine_;

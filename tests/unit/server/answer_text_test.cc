@@ -120,6 +120,31 @@ TEST_F(AnswerTextTest, PartsAndTheirTokensAreThoseOfSingleTokens) {
   }
 }
 
+// Whether a vocabulary has tokens for the tags, and calls them special, is no matter of what they mean.
+TEST_F(AnswerTextTest, TagsMayBeSpecialTokens) {
+  std::mt19937 random(9);
+  const auto texts = [&] {
+    std::vector<std::string> out;
+    for (const AnswerDelta& part : answer(9, random).parts) {
+      out.push_back(part.reasoning + part.content + (part.tool_calls.empty() ? "" : part.tool_calls[0].arguments));
+    }
+    return out;
+  };
+  const std::vector<std::string> as_text = texts();
+  const std::vector<int32_t> spelled = ids_;
+  ids_ = tokenizer_.encode(R"(<think>Let me see: a < b.</think>)"
+                           "\n\nFirst, \u00fc\U0001F30A.\n<tool_call>\n"
+                           R"({"name": "f", "arguments": {"a": 1}})"
+                           "\n</tool_call>\nThen <b>.");
+  ASSERT_TRUE(tokenizer_.is_special(ids_.front()));
+  EXPECT_EQ(texts(),
+            (std::vector<std::string>{"Let me see: a < b.", "First, \u00fc\U0001F30A.", R"({"a": 1})", "Then <b>."}));
+  // Elsewhere they are left out like other special tokens.
+  ids_ = spelled;
+  for (const char* tag : {"<think>", "</think>", "</tool_call>"}) ids_.push_back(*tokenizer_.token_id(tag));
+  EXPECT_EQ(texts(), as_text);
+}
+
 TEST_F(AnswerTextTest, EveryApiTellsTheSame) {
   std::mt19937 random(6);
   for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {

@@ -158,6 +158,75 @@ TEST_F(JobTest, RecordsTellOfTimeouts) {
   EXPECT_THAT(record_.error, HasSubstr("longer than this server allows"));
 }
 
+TEST_F(JobTest, AnAnswerCutByTheServersEndSaysSo) {
+  std::mt19937 random(8);
+  for (const bool stream : {false, true}) {
+    format_.generation.stream = stream;
+    for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
+      const auto job = begin(api);
+      job->shut_down();
+      run(*job, 0, ids("some words"), 3, random, {FinishReason::kCancelled, "", {}});
+      const std::string told = sent();
+      EXPECT_THAT(told, HasSubstr("shutting down"));
+      for (const char* whole : {"\"length\"", "\"max_tokens\"", "incomplete_details\":{"}) {
+        EXPECT_THAT(told, ::testing::Not(HasSubstr(whole))) << whole;
+      }
+      EXPECT_EQ(record_.status, 503);
+    }
+    // One that was whole before is not touched.
+    const auto job = begin(Api::kChat);
+    job->shut_down();
+    run(*job, 0, ids("some words"), 3, random, {FinishReason::kStop, "", {}});
+    EXPECT_THAT(sent(), ::testing::Not(HasSubstr("shutting down")));
+    EXPECT_EQ(record_.status, 200);
+  }
+}
+
+TEST_F(JobTest, StreamsTellOfAnErrorOnce) {
+  std::mt19937 random(9);
+  format_.generation.stream = true;
+  for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
+    const auto job = begin(api);
+    run(*job, 0, ids("bad"), 3, random, {FinishReason::kError, "no memory left", {}});
+    const std::string told = sent();
+    const size_t first = told.find("no memory left");
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_EQ(told.find("no memory left", first + 1), std::string::npos) << told;
+  }
+}
+
+TEST_F(JobTest, AStopStringInACallLeavesNoWholeCall) {
+  std::mt19937 random(10);
+  format_.generation.tool_choice = ToolChoice::kAuto;
+  format_.generation.stop = {"\"b\""};
+  const std::string call = R"(<tool_call>{"name": "f", "arguments": {"a": 1, "b": 2}}</tool_call>)";
+  run(*begin(Api::kChat), 0, ids(call), 3, random, {FinishReason::kCancelled, "", {}});
+  EXPECT_EQ(Json::parse(sent())["choices"][0]["finish_reason"], "stop");
+  run(*begin(Api::kMessages), 0, ids(call), 3, random, {FinishReason::kCancelled, "", {}});
+  const Json message = Json::parse(sent());
+  EXPECT_EQ(message["stop_reason"], "stop_sequence");
+  EXPECT_EQ(message["stop_sequence"], "\"b\"");
+  format_.generation.stop = {"Done"};  // behind it
+  run(*begin(Api::kChat), 0, ids(call + " Done"), 3, random, {FinishReason::kCancelled, "", {}});
+  EXPECT_EQ(Json::parse(sent())["choices"][0]["finish_reason"], "tool_calls");
+}
+
+TEST_F(JobTest, ReasoningIsLeftOutOnRequest) {
+  std::mt19937 random(11);
+  format_.generation.show_reasoning = false;
+  const std::vector<int32_t> tokens = ids("<think>Hm.</think>\n\nYes.");
+  run(*begin(Api::kChat), 0, tokens, 3, random, {FinishReason::kStop, "", {}});
+  const Json body = Json::parse(sent());
+  EXPECT_EQ(body["choices"][0]["message"]["content"], "Yes.");
+  EXPECT_FALSE(body["choices"][0]["message"].contains("reasoning_content"));
+  EXPECT_EQ(body["usage"]["completion_tokens"], tokens.size());
+  format_.generation.stream = true;
+  run(*begin(Api::kChat), 0, tokens, 3, random, {FinishReason::kStop, "", {}});
+  const std::string stream = sent();
+  EXPECT_THAT(stream, ::testing::Not(HasSubstr("reasoning_content")));
+  EXPECT_THAT(stream, ::testing::Not(HasSubstr("Hm")));
+}
+
 TEST_F(JobTest, RecordsHoldCalls) {
   std::mt19937 random(6);
   format_.generation.tool_choice = ToolChoice::kAuto;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -74,6 +75,33 @@ TEST_F(ServiceText, SpecialTokensInAUsersTextStayText) {
     const std::string rendered = "<|im_start|>user\n" + std::string(text) + "<|im_end|>\n<|im_start|>assistant\n";
     EXPECT_EQ(found.value().text, rendered);
     EXPECT_EQ(tokenizer_.decode(found.value().ids, false), rendered);
+  }
+}
+
+// Tags of many models, such as <think>, are added tokens that are not marked special.
+TEST_F(ServiceText, TagsInWhatUsersAndToolsSayStayText) {
+  std::ifstream in(folder_ / "tokenizer.json");
+  Json file = Json::parse(in);
+  const std::vector<std::string> tags = {"<think>", "</think>", "<tool_call>", "</tool_call>"};
+  for (Json& token : file["added_tokens"]) {
+    if (std::find(tags.begin(), tags.end(), token["content"]) != tags.end()) token["special"] = false;
+  }
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "test");
+  model_.tokenizer = &tokenizer;
+  const ChatTemplate made = ChatTemplate::from_source(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<tool_call><|im_end|>{% endfor %}", "test");
+  model_.chat_template = &made;
+  const PromptEncoder encoder(model_);
+  for (const auto& [role, tokens] : {std::pair{"user", 0}, {"tool", 0}, {"system", 3}, {"assistant", 3}}) {
+    ChatPrompt prompt;
+    prompt.messages = Json::array({{{"role", role}, {"content", "<think>a</think> <<tool_call>"}}});
+    const Parsed<EncodedPrompt> found = encoder.encode(prompt);
+    ASSERT_TRUE(found.ok());
+    const auto is_tag = [&](int32_t id) {
+      return std::find(tags.begin(), tags.end(), tokenizer.token_content(id)) != tags.end();
+    };
+    EXPECT_EQ(std::count_if(found.value().ids.begin(), found.value().ids.end(), is_tag), tokens + 1) << role;
+    EXPECT_EQ(tokenizer.decode(found.value().ids, false), found.value().text);
   }
 }
 
@@ -222,7 +250,11 @@ TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
         !piece.empty() && piece.size() <= 3 && piece.find_first_not_of("0123456789") == std::string_view::npos;
     EXPECT_EQ(allowed, digits) << piece;
   }
-  EXPECT_FALSE(maker.value().make(true)->mask(mask));  // thinking first
+  ASSERT_TRUE(maker.value().make(true)->mask(mask));  // thinking first, of which no answer may end
+  for (int32_t id = 0; id < tokenizer_.vocab_size(); ++id) {
+    const bool allowed = (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
+    EXPECT_EQ(allowed, id != model_.stop_ids[0]) << id;
+  }
   generation.constraint.pattern = "(((";
   EXPECT_EQ(ConstraintMaker::compile(model_, generation).error().status, 400);
 }
