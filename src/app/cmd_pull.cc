@@ -3,6 +3,7 @@
 
 #include "app/commands.h"
 #include "app/interrupt.h"
+#include "app/model_locator.h"
 #include "app/progress.h"
 #include "app/pulling.h"
 #include "app/terminal.h"
@@ -34,6 +35,7 @@ void pull(const PullCommand& command) {
   }
   hub::PullOptions options;
   options.settings = hub::settings_from_environment();
+  options.role = role_of(*ref, hub::Role::kModel);  // only what is here can say
   options.all_files = command.all;
   options.stopped = InterruptScope::requested;
   const InterruptScope interrupts;
@@ -47,6 +49,8 @@ void pull(const PullCommand& command) {
     throw CLI::RuntimeError(kInterruptedExit);
   }
   if (!options.settings.offline) print_note(summary(result, static_cast<double>(now_ns() - start) * 1e-9));
+  const std::string complaint = complaint_about_pulled(*ref, hub::Role::kModel);
+  if (!complaint.empty()) print_warning(complaint);
   std::printf("%s\n", result.snapshot.c_str());
 }
 

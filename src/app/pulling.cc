@@ -9,6 +9,7 @@
 #include "app/model_locator.h"
 #include "app/progress.h"
 #include "app/terminal.h"
+#include "base/error.h"
 
 namespace ashlar {
 namespace {
@@ -29,10 +30,12 @@ class PullBar {
   std::unique_ptr<Progress> bar_;
 };
 
-bool is_missing(const std::string& name) {
-  if (name.empty() || name == "none" || std::filesystem::exists(name)) return false;
+void add_if_missing(const std::string& name, hub::Role role, std::vector<MissingModel>& out) {
+  if (name.empty() || name == "none" || std::filesystem::exists(name)) return;
   const auto ref = hub_name(name);
-  return ref && !hub::find_cached(*ref, hub::settings_from_environment());
+  if (!ref) return;
+  const hub::CachedSnapshot here = find_pulled(*ref, role);
+  if (!here.whole()) out.push_back({*ref, role, here});
 }
 
 }  // namespace
@@ -49,22 +52,32 @@ hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options)
   return hub::pull(ref, options);
 }
 
-std::vector<std::string> missing_models(const SessionOptions& options) {
-  std::vector<std::string> out;
-  for (const std::string& name : {options.model, options.drafter}) {
-    if (is_missing(name)) out.push_back(name);
-  }
+std::vector<MissingModel> missing_models(const SessionOptions& options) {
+  std::vector<MissingModel> out;
+  add_if_missing(options.model, hub::Role::kModel, out);
+  add_if_missing(options.drafter, hub::Role::kDrafter, out);
   return out;
 }
 
 void pull_missing(const SessionOptions& session) {
-  for (const std::string& name : missing_models(session)) {
+  for (const MissingModel& model : missing_models(session)) {
     hub::PullOptions options;
     options.settings = hub::settings_from_environment();
+    options.role = model.role;
     options.stopped = InterruptScope::requested;
     const InterruptScope interrupts;
-    pull_with_bar(*hub_name(name), options);
+    pull_with_bar(model.ref, options);
+    const std::string complaint = complaint_about_pulled(model.ref, model.role);
+    if (!complaint.empty()) throw Error("hub", complaint);
   }
+}
+
+std::string complaint_about_pulled(const hub::RepoRef& ref, hub::Role role) {
+  const hub::CachedSnapshot here = find_pulled(ref, role);
+  if (here.missing.empty()) return {};
+  return hub::name_of(ref) + " holds no " + hub::list_of_missing(here.missing) +
+         ", without which it cannot be loaded; expected config.json, tokenizer.json and model.safetensors or its "
+         "shards with their index";
 }
 
 }  // namespace ashlar

@@ -283,6 +283,14 @@ case_pull() {
   expect 0 "$ashlar" pull harbour/pebble
   out_has "$repo/snapshots/$commit"
   expect 0 "$ashlar" run harbour/pebble --prompt hello -n 4
+  # Half of a model, as an interrupted download leaves it.
+  chmod -R u+w "$repo" && rm "$repo/snapshots/$commit/tokenizer.json"
+  for command in "serve harbour/pebble --port 0" "pull harbour/pebble" "run harbour/pebble --prompt hello"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 1 "$ashlar" $command
+    err_has "it lacks tokenizer.json"
+    err_has "ashlar pull harbour/pebble"
+  done
   HF_HUB_OFFLINE=0 HF_ENDPOINT=http://127.0.0.1:1 HF_HUB_CACHE=$work/file/x expect 1 "$ashlar" inspect other/model
   err_has "ashlar pull other/model"
 }

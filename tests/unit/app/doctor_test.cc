@@ -124,6 +124,18 @@ TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
   EXPECT_THAT(findings[0].advice, HasSubstr("ashlar pull harbour/pebble"));
+  // Half of it is there.
+  const std::string commit(40, 'a');
+  const auto repo = folder_ / "models--harbour--pebble";
+  std::filesystem::create_directories(repo / "refs");
+  std::filesystem::create_directories(repo / "snapshots" / commit);
+  std::ofstream(repo / "refs" / "main") << commit;
+  std::ofstream(repo / "snapshots" / commit / "config.json") << R"({"model_type": "qwen3"})";
+  std::ofstream(repo / "snapshots" / commit / "model.safetensors") << "x";
+  findings = check_model(options);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
+  EXPECT_THAT(findings[0].found, HasSubstr("it lacks tokenizer.json"));
   ::setenv("HF_HUB_OFFLINE", "1", 1);
   EXPECT_EQ(check_model(options).at(0).verdict, doctor::Verdict::kProblem);
   ::unsetenv("HF_HUB_OFFLINE");
