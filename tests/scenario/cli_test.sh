@@ -84,11 +84,21 @@ case_settings() {
   expect 0 "$ashlar" serve --config "$work/printed.toml" --print-config
   out_has "port = 99    # file"
   printf 'port = "x"\n' > "$work/bad.toml"
-  expect 1 "$ashlar" serve --config "$work/bad.toml"
+  # A service manager does not try again what ends with 2 (packaging/ashlar.service).
+  expect 2 "$ashlar" serve --config "$work/bad.toml"
   err_has "bad.toml:1: \"port\""
+  err_has "See: ashlar serve --help"
+  for wrong in 'prot = 1' 'port = ' 'port = 1\nport = 2'; do
+    printf '%b\n' "$wrong" > "$work/bad.toml"
+    expect 2 "$ashlar" serve --config "$work/bad.toml"
+    err_has "bad.toml:"
+  done
+  expect 2 "$ashlar" serve --config "$work/nosuch.toml"
+  err_has "nosuch.toml"
+  ASHLAR_CONFIG=$work/nosuch.toml expect 2 "$ashlar" serve --print-config
   expect 1 "$ashlar" doctor --port 0 --drafter none --config "$work"
   out_has "is a folder; expected a TOML file"
-  expect 1 "$ashlar" serve --config "$work"
+  expect 2 "$ashlar" serve --config "$work"
   err_has "is a folder; expected a TOML file"
 }
 
