@@ -114,6 +114,12 @@ TEST_F(Doctor, JudgesTheRequestLog) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
   EXPECT_EQ(check_request_log("/nosuch/x.db").verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_request_log(folder_.path().string()).verdict, doctor::Verdict::kProblem);
+  const Finding text = check_request_log(file("notes.txt", std::string(4096, 'x')));
+  EXPECT_EQ(text.verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(text.found, HasSubstr("not a database"));
+  EXPECT_EQ(check_request_log(file("short.txt", "a note\n")).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log("/dev/full").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log(file("empty.db", "")).verdict, doctor::Verdict::kOk);
 }
 
 TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
