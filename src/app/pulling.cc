@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 
 #include "app/interrupt.h"
 #include "app/model_locator.h"
@@ -14,18 +15,26 @@
 namespace ashlar {
 namespace {
 
-// The bar appears when all lengths are known.
+// The bar appears when all lengths are known. Several threads fetch, and each may have something to say.
 class PullBar {
  public:
   explicit PullBar(std::string label) : label_(std::move(label)) {}
   void update(const hub::PullProgress& progress) {
+    const std::lock_guard lock(mutex_);
     if (!bar_ && progress.bytes_total > 0) {
       bar_ = std::make_unique<Progress>(label_, progress.bytes_total, ProgressUnit::kBytes, progress.bytes_done);
     }
     if (bar_) bar_->update(progress.bytes_done);
   }
+  // A line of its own, not behind the bar.
+  void note(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (bar_) bar_->hide();
+    print_note(text);
+  }
 
  private:
+  std::mutex mutex_;
   std::string label_;
   std::unique_ptr<Progress> bar_;
 };
@@ -43,10 +52,10 @@ void add_if_missing(const std::string& name, hub::Role role, std::vector<Missing
 hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options) {
   PullBar bar(ref.repo);
   options.progress = [&](const hub::PullProgress& progress) { bar.update(progress); };
-  options.retry.on_wait = [](double seconds, const std::string& why) {
+  options.retry.on_wait = [&bar](double seconds, const std::string& why) {
     char time[32];
     std::snprintf(time, sizeof time, "%.0f s", std::ceil(seconds));
-    print_note(why + "; trying again in " + time);
+    bar.note(why + "; trying again in " + time);
   };
   if (!options.settings.offline) print_note("fetching " + ref.repo + " from " + options.settings.endpoint);
   return hub::pull(ref, options);
