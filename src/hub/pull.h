@@ -41,10 +41,10 @@ struct PullResult {
   int64_t fetched = 0;  ///< of them over the network
 };
 
-/// Brings the files of a revision into the cache; what is there already is not fetched again, and what an interrupted
-/// pull left is gone on with. Several processes may pull the same at once. Offline it answers from the cache. The
-/// revision's name points at the commit only after all files are there. Throws Error("hub", ...), offline with the
-/// names of the files that are missing.
+/// Brings the files of a revision into the cache, each checked by its hash; what is there already by name and length is
+/// neither fetched nor read again, and what an interrupted pull left is gone on with. Several processes may pull the
+/// same at once. Offline it answers from the cache. The revision's name points at the commit only after all files are
+/// there. Throws Error("hub", ...), offline with the names of the files that are missing.
 PullResult pull(const RepoRef& ref, const PullOptions& options);
 
 /// A revision in the cache.

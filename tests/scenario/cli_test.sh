@@ -279,6 +279,8 @@ case_bench_serve() {
 
 case_pull() {
   export HF_HUB_CACHE=$work/hub HF_HUB_OFFLINE=1
+  expect 0 "$ashlar" pull --help
+  out_has "What is fetched is checked by its hash; of a file that is there already only the length"
   expect 2 "$ashlar" pull pebble
   err_has "expected ORG/MODEL"
   expect 1 "$ashlar" pull harbour/pebble

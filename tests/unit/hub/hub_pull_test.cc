@@ -36,6 +36,19 @@ TEST_F(HubPull, FetchesNothingTwice) {
   EXPECT_EQ(hub_.seen().size(), asked) << "ensure asks the network for what is there";
 }
 
+// Reading 60 GB at each pull would be worse than what it could find.
+TEST_F(HubPull, WhatIsThereIsTakenByItsLength) {
+  pull({"org/model", "main"}, options_);
+  std::string altered = hub_.files["model.safetensors"].content;
+  altered[7] ^= 1;
+  write(blob_of("model.safetensors"), altered);
+  EXPECT_EQ(pull({"org/model", "main"}, options_).fetched, 0);
+  fs::remove(blob_of("model.safetensors"));  // as the help of pull says
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+  EXPECT_EQ(hub_.gets("model.safetensors"), 2);
+}
+
 TEST_F(HubPull, AllFilesOnRequest) {
   hub_.files["sub/folder/deep.txt"] = {"deep", false};
   options_.all_files = true;
