@@ -3,6 +3,7 @@
 
 #include "app/commands.h"
 #include "app/interrupt.h"
+#include "app/model_locator.h"
 #include "app/progress.h"
 #include "app/pulling.h"
 #include "app/terminal.h"
@@ -34,6 +35,7 @@ void pull(const PullCommand& command) {
   }
   hub::PullOptions options;
   options.settings = hub::settings_from_environment();
+  options.role = role_of(*ref, hub::Role::kModel);  // only what is here can say
   options.all_files = command.all;
   options.stopped = InterruptScope::requested;
   const InterruptScope interrupts;
@@ -47,6 +49,8 @@ void pull(const PullCommand& command) {
     throw CLI::RuntimeError(kInterruptedExit);
   }
   if (!options.settings.offline) print_note(summary(result, static_cast<double>(now_ns() - start) * 1e-9));
+  const std::string complaint = complaint_about_pulled(*ref, hub::Role::kModel);
+  if (!complaint.empty()) print_warning(complaint);
   std::printf("%s\n", result.snapshot.c_str());
 }
 
@@ -60,12 +64,15 @@ CLI::App* add_pull_command(CLI::App& app) {
       ->type_name("");
   command->add_flag("--all", options->all, "Fetch every file, not only what is needed to run the model");
   command->footer(
-      "Files go to the cache of the hub's own tools (HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub) and are "
-      "checked\n"
-      "by their hashes; an interrupted pull goes on where it ended. HF_TOKEN opens private and gated models, "
-      "HF_ENDPOINT\n"
-      "names another hub, HF_HUB_OFFLINE=1 forbids the network. Prints the model's folder; other commands then take "
-      "ORG/MODEL.\n"
+      "Files go to the cache of the hub's own tools (HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub); an "
+      "interrupted\n"
+      "pull goes on where it ended. What is fetched is checked by its hash; of a file that is there already only the "
+      "length\n"
+      "is compared: to have it fetched and checked again, remove what it links to. HF_TOKEN opens private and gated "
+      "models,\n"
+      "HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 forbids the network. Prints the model's folder; other commands "
+      "then\n"
+      "take ORG/MODEL.\n"
       "Examples:\n"
       "  ashlar pull Qwen/Qwen3-0.6B\n"
       "  ashlar run Qwen/Qwen3-0.6B --prompt \"What is a harbour?\"");

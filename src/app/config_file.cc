@@ -22,6 +22,17 @@ std::string main_name(const CLI::Option& option) {
 
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
+// Flags that say something about the file or the help, and are no settings of a server.
+bool is_for_command_line(const std::string& name) {
+  return name == "config" || name == "help" || name == "print-config";
+}
+
+std::vector<std::string> setting_names(const CLI::App& command) {
+  std::vector<std::string> names = flag_names(command);
+  std::erase_if(names, [](const std::string& name) { return is_for_command_line(name.substr(2)); });
+  return names;
+}
+
 // What a switch's name says: of --no-x, which CLI11 keeps as "x is false", whether it was given.
 std::string switch_value(const CLI::Option& option, const std::string& result) {
   const bool negative = option.check_fname(main_name(option));
@@ -131,9 +142,12 @@ std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::st
       if (!has_positional(command, args) && !is_set("ASHLAR_MODEL")) out.push_back(model);
       continue;
     }
+    if (is_for_command_line(key)) {
+      fail(path, node, "\"" + key + "\" cannot stand in a file of settings: it is for the command line; remove it");
+    }
     CLI::Option* option = command.get_option_no_throw("--" + key);
-    if (option == nullptr || key == "config" || key == "help" || key == "print-config") {
-      const std::string near = nearest("--" + key, flag_names(command));
+    if (option == nullptr) {
+      const std::string near = nearest("--" + key, setting_names(command));
       fail(path, node,
            "\"" + for_message(key) + "\" is no setting" +
                (near.empty() ? "" : ", did you mean " + near.substr(2) + "?") + "; ashlar " + command.get_name() +

@@ -41,7 +41,8 @@ int32_t usable_cores();
 Finding check_port(const std::string& host, uint16_t port);
 /// Whether the file of keys can be read, and whether an address that others reach is left without any.
 Finding check_access(const std::string& host, const std::vector<std::string>& keys, const std::string& key_file);
-/// Whether the request log could be written; empty: not asked for. Nothing is created.
+/// Whether the request log could be written, and is none of another program; empty: not asked for. Nothing is created
+/// or changed.
 Finding check_request_log(const std::string& file);
 /// Throws Error if certificate and key cannot be read or do not belong together; both empty: TLS is not asked for.
 void try_tls(const std::string& cert_file, const std::string& key_file);

@@ -58,15 +58,14 @@ Finding check_drafting(Session& session) {
 }
 
 // Of a model that a server would fetch first.
-Finding check_hub(const std::string& name) {
+Finding check_hub(const MissingModel& model) {
   const hub::Settings settings = hub::settings_from_environment();
+  const std::string name = hub::name_of(model.ref), found = model.here.complaint(model.ref, settings);
   if (settings.offline) {
-    return {"model", Verdict::kProblem,
-            name + " is not in " + settings.cache.string() + ", and HF_HUB_OFFLINE forbids to fetch it",
+    return {"model", Verdict::kProblem, found + ", and HF_HUB_OFFLINE forbids to fetch it",
             "ashlar pull " + name + " without HF_HUB_OFFLINE"};
   }
-  return {"model", Verdict::kWarning,
-          name + " is not here yet: a server fetches it from " + settings.endpoint + " when it starts",
+  return {"model", Verdict::kWarning, found + "; a server fetches it from " + settings.endpoint + " when it starts",
           "ashlar pull " + name + " fetches it now; then run ashlar doctor again"};
 }
 
@@ -95,7 +94,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
   SessionOptions options = given;
   options.quiet = true;
   try {
-    for (const std::string& name : missing_models(options)) out.push_back(check_hub(name));
+    for (const MissingModel& model : missing_models(options)) out.push_back(check_hub(model));
     if (!out.empty()) return out;
     const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);

@@ -13,6 +13,7 @@
 
 #include "app/api_keys.h"
 #include "app/doctor.h"
+#include "app/request_log.h"
 #include "base/error.h"
 #include "server/http/tls.h"
 
@@ -113,6 +114,11 @@ Finding check_request_log(const std::string& file) {
   // SQLite keeps files of its own beside it.
   if (access(parent.c_str(), W_OK | X_OK) != 0) return problem(errno);
   if (access(file.c_str(), F_OK) == 0 && access(file.c_str(), R_OK | W_OK) != 0) return problem(errno);
+  try {
+    check_request_log_file(file);
+  } catch (const Error& error) {
+    return {"request log", Verdict::kProblem, std::string(error.message()), "name another file with --request-log"};
+  }
   return {"request log", Verdict::kOk, file + " can be written", ""};
 }
 

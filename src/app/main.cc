@@ -49,7 +49,7 @@ int usage_error(const std::string& message, const std::string& command) {
   return 2;
 }
 
-// Usage errors end with 2, as in most programs; help and version with 0.
+// Usage errors end with 2, as in most programs; help and version with 0. A service manager need not try those again.
 int finish(const CLI::App& app, const ashlar::ChosenCommand& chosen, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::Success*>(&error) != nullptr) {
     std::ostringstream out, complaints;
@@ -63,7 +63,7 @@ int finish(const CLI::App& app, const ashlar::ChosenCommand& chosen, const CLI::
 
 bool is_server(const ashlar::ChosenCommand& chosen) { return chosen.path == "ashlar serve"; }
 
-// Only the server has a file of settings.
+// Only the server has a file of settings. Throws Error if that is wrong, which is a usage error as a wrong flag is.
 std::vector<std::string> with_settings(const ashlar::ChosenCommand& chosen) {
   if (!is_server(chosen)) return chosen.args;
   const std::vector<std::string> args = ashlar::with_config_file(*chosen.app, chosen.args);
@@ -75,7 +75,12 @@ int run(CLI::App& app, const ashlar::ChosenCommand& chosen, std::vector<std::str
   if (!chosen.problem.empty()) return usage_error(chosen.problem, chosen.path);
   if (is_server(chosen)) settle_log(*chosen.app, chosen.args);
   const std::string problem = ashlar::settle_variables(app, chosen);
-  const std::vector<std::string> own = with_settings(chosen);
+  std::vector<std::string> own;
+  try {
+    own = with_settings(chosen);
+  } catch (const ashlar::Error& error) {
+    return usage_error(error.what(), chosen.path);
+  }
   if (!problem.empty()) return usage_error(problem, chosen.path);
   args.resize(args.size() - chosen.args.size());
   args.insert(args.end(), own.begin(), own.end());

@@ -122,7 +122,8 @@ std::string man_page(const std::vector<CommandFacts>& commands, const std::strin
   return out +
          ".SH \"EXIT STATUS\"\n.TP\n0\nDone.\n.TP\n1\nSomething given from outside is wrong or missing; the message "
          "says "
-         "what.\n.TP\n2\nThe command line or a variable is wrong.\n.TP\n130\nEnded by Ctrl\\-C.\n";
+         "what.\n.TP\n2\nThe command line, a variable or the file of settings is wrong.\n.TP\n130\nEnded by "
+         "Ctrl\\-C.\n";
 }
 
 }  // namespace ashlar

@@ -4,7 +4,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "hub/pull.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {
@@ -21,13 +20,16 @@ bool is_folder(const fs::path& path) {
 }
 
 // A path as it was typed, or else a name under one of the roots, or else a model of the hub that was pulled.
-std::optional<fs::path> find_folder(const std::string& name, const std::vector<fs::path>& roots) {
+std::optional<fs::path> find_folder(const std::string& name, const std::vector<fs::path>& roots, hub::Role role) {
   if (is_folder(name)) return fs::path(name);
   for (const fs::path& root : roots) {
     if (is_folder(root / name)) return root / name;
   }
-  if (const auto ref = hub::parse_repo_ref(name)) return hub::find_cached(*ref, hub::settings_from_environment());
-  return std::nullopt;
+  const auto ref = hub::parse_repo_ref(name);
+  if (!ref) return std::nullopt;
+  const hub::CachedSnapshot found = find_pulled(*ref, role);
+  if (!found.whole()) return std::nullopt;
+  return found.folder;
 }
 
 // "ORG/MODEL" of ".../models--ORG--MODEL/snapshots/COMMIT"; empty for any other folder.
@@ -47,15 +49,21 @@ std::string list_of(const std::vector<fs::path>& roots) {
 }
 
 // What to do about a name that was not found and may be one of the hub's.
-void offer_pull(const char* tag, const std::string& name) {
-  if (!hub_name(name)) return;
-  throw Error(tag, name + " is not a folder, and not, or not wholly, among the models pulled to " +
-                       hub::settings_from_environment().cache.string() + "; to fetch it: ashlar pull " + name);
+void offer_pull(const char* tag, const std::string& name, hub::Role role) {
+  const auto ref = hub_name(name);
+  if (!ref) return;
+  const hub::Settings settings = hub::settings_from_environment();
+  const hub::CachedSnapshot found = find_pulled(*ref, role);
+  if (!found.folder.empty()) {
+    throw Error(tag, found.complaint(*ref, settings) + "; to fetch what is missing: ashlar pull " + name);
+  }
+  throw Error(tag, name + " is not a folder, and not among the models pulled to " + settings.cache.string() +
+                       "; to fetch it: ashlar pull " + name);
 }
 
 fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
   const std::string wanted = name.empty() ? kBundledModel : name;
-  const auto folder = find_folder(wanted, roots);
+  const auto folder = find_folder(wanted, roots, hub::Role::kModel);
   if (!folder && name.empty()) {
     throw Error("model", std::string("the bundled model ") + kBundledModel + " is not in " + list_of(roots) +
                              "; name a model folder, or set ASHLAR_MODELS to the folder that holds the bundled models");
@@ -65,7 +73,7 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
                 "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
   }
   if (!folder) {
-    offer_pull("model", wanted);
+    offer_pull("model", wanted, hub::Role::kModel);
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
                              "; expected a Hugging Face model folder, or nothing for the bundled model");
   }
@@ -82,6 +90,19 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
 std::optional<hub::RepoRef> hub_name(const std::string& name) {
   const auto ref = hub::parse_repo_ref(name);
   return ref && is_folder(ref->repo.substr(0, ref->repo.find('/'))) ? std::nullopt : ref;
+}
+
+hub::Role role_of(const hub::RepoRef& ref, hub::Role wanted) {
+  const fs::path folder = hub::look_up(ref, hub::settings_from_environment(), wanted).folder;
+  try {
+    return !folder.empty() && is_dflash_folder(folder) ? hub::Role::kDrafter : wanted;
+  } catch (const Error&) {  // no JSON: the loader says so, and a pull may mend it
+    return wanted;
+  }
+}
+
+hub::CachedSnapshot find_pulled(const hub::RepoRef& ref, hub::Role role) {
+  return hub::look_up(ref, hub::settings_from_environment(), role_of(ref, role));
 }
 
 std::vector<fs::path> model_roots() {
@@ -115,9 +136,9 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   choice.model = find_model(model, roots);
   if (drafter == "none") return choice;
   if (!drafter.empty()) {
-    choice.drafter = find_folder(drafter, roots);
+    choice.drafter = find_folder(drafter, roots, hub::Role::kDrafter);
     if (!choice.drafter) {
-      offer_pull("drafter", drafter);
+      offer_pull("drafter", drafter, hub::Role::kDrafter);
       throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
                                  "; expected a DFlash drafter folder, or none for plain decoding");
     }

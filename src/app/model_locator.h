@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "hub/names.h"
+#include "hub/pull.h"
 
 namespace ashlar {
 
@@ -34,6 +34,12 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter,
 /// `name` as one of the hub's; nothing if it cannot be one, or if its first part is a folder here: then a path is
 /// meant.
 std::optional<hub::RepoRef> hub_name(const std::string& name);
+
+/// What of a repository is in the hub's cache, as one wanted for `role`. One whose configuration says that it is a
+/// drafter's counts as that, whatever it was named as.
+hub::CachedSnapshot find_pulled(const hub::RepoRef& ref, hub::Role role);
+/// The role that find_pulled takes it for.
+hub::Role role_of(const hub::RepoRef& ref, hub::Role wanted);
 
 /// Name of a folder for people: its last part that is one; ORG/MODEL for what was pulled.
 std::string folder_name(const std::filesystem::path& folder);

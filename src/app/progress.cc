@@ -92,9 +92,12 @@ void Progress::update(int64_t done) {
   std::fflush(stderr);
 }
 
-Progress::~Progress() {
+void Progress::hide() {
   if (shown_ns_ != 0) erase_line();
+  shown_ns_ = 0;
 }
+
+Progress::~Progress() { hide(); }
 
 Activity::Activity(std::string label) : label_(std::move(label)) {
   if (is_terminal(STDERR_FILENO)) thread_ = std::thread([this] { show(); });

@@ -24,6 +24,8 @@ class Progress {
 
   /// `done` of the total are done; less than before counts as no change.
   void update(int64_t done);
+  /// Erases the line, for another one to be printed there; the next update shows it again.
+  void hide();
 
  private:
   std::string label_;

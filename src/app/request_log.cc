@@ -6,6 +6,8 @@
 
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -32,11 +34,75 @@ constexpr const char* kInsert =
     " completion_tokens, drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
     " answers_text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
+[[noreturn]] void fail(const std::string& file, const std::string& why) {
+  throw Error("request-log", file + ": " + why + "; expected a file that can be written, or none yet");
+}
+
+// The only number of a query's result; -1 if there is none.
+int64_t number_of(sqlite3* database, const char* query) {
+  sqlite3_stmt* statement = nullptr;
+  int64_t out = -1;
+  if (sqlite3_prepare_v2(database, query, -1, &statement, nullptr) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW) {
+    out = sqlite3_column_int64(statement, 0);
+  }
+  sqlite3_finalize(statement);
+  return out;
+}
+
+void refuse_foreign(sqlite3* database, const std::string& file) {
+  const int64_t owner = number_of(database, "PRAGMA application_id");
+  const bool foreign = owner > 0
+                           ? owner != kApplicationId
+                           : number_of(database, "SELECT count(*) FROM sqlite_master WHERE name <> 'requests'") > 0;
+  if (!foreign) return;
+  throw Error("request-log", file + ": is a database of another program; expected one of ashlar's, or none yet");
+}
+
+// SQLite's name for a file that is only looked at: without locks, and without the files that it else makes beside it.
+std::string uri_to_look_at(const std::string& file) {
+  std::string uri = "file:";
+  for (const char c : std::filesystem::absolute(file).string()) {
+    constexpr char kDigits[] = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#') {
+      uri += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?mode=ro&immutable=1";
+}
+
 std::string list(const std::vector<std::string>& texts) {
   return Json(texts).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
+
+void check_request_log_file(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::file_status status = fs::status(file, failed);
+  if (!fs::exists(status)) return;
+  if (!fs::is_regular_file(status)) fail(file, "is no regular file");
+  if (fs::file_size(file, failed) == 0) return;
+  sqlite3* opened = nullptr;
+  const int code =
+      sqlite3_open_v2(uri_to_look_at(file).c_str(), &opened, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
+  const std::unique_ptr<sqlite3, int (*)(sqlite3*)> database(opened, sqlite3_close);
+  const auto check = [&](int result) {
+    if (result != SQLITE_OK) fail(file, opened == nullptr ? "out of memory" : sqlite3_errmsg(opened));
+  };
+  check(code);
+  check(sqlite3_exec(opened, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr));
+  refuse_foreign(opened, file);
+  if (number_of(opened, "SELECT count(*) FROM sqlite_master WHERE name = 'requests'") < 1) return;
+  sqlite3_stmt* insert = nullptr;
+  const int fits = sqlite3_prepare_v2(opened, kInsert, -1, &insert, nullptr);
+  sqlite3_finalize(insert);
+  check(fits);
+}
 
 struct RequestLog::Impl {
   Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> tell)
@@ -47,16 +113,15 @@ struct RequestLog::Impl {
       if (code == SQLITE_OK) return;
       const std::string why = database == nullptr ? "out of memory" : sqlite3_errmsg(database);
       close();
-      throw Error("request-log", file + ": " + why + "; expected a file that can be written, or none yet");
+      fail(file, why);
     };
     check(sqlite3_open(file.c_str(), &database));
     sqlite3_busy_timeout(database, 5000);
-    const int64_t owner = number_of("PRAGMA application_id");
-    const bool foreign = owner > 0 ? owner != kApplicationId
-                                   : number_of("SELECT count(*) FROM sqlite_master WHERE name <> 'requests'") > 0;
-    if (foreign) {
+    try {
+      refuse_foreign(database, file);
+    } catch (const Error&) {
       close();
-      throw Error("request-log", file + ": is a database of another program; expected one of ashlar's, or none yet");
+      throw;
     }
     check(sqlite3_exec(database, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", nullptr, nullptr, nullptr));
     check(sqlite3_exec(database, kSchema, nullptr, nullptr, nullptr));
@@ -74,18 +139,6 @@ struct RequestLog::Impl {
     ready.notify_all();
     if (thread.joinable()) thread.join();
     close();
-  }
-
-  // The only number of a query's result; -1 if there is none.
-  int64_t number_of(const char* query) {
-    sqlite3_stmt* statement = nullptr;
-    int64_t out = -1;
-    if (sqlite3_prepare_v2(database, query, -1, &statement, nullptr) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW) {
-      out = sqlite3_column_int64(statement, 0);
-    }
-    sqlite3_finalize(statement);
-    return out;
   }
 
   void close() {

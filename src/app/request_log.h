@@ -9,6 +9,11 @@
 
 namespace ashlar {
 
+/// Throws Error("request-log") if what is there by that name cannot be a log: no file, no database, one of another
+/// program. Nothing is written, and no file made beside it; what only a database's write-ahead log says is not seen.
+/// A file that is empty or not there yet is fine.
+void check_request_log_file(const std::string& file);
+
 class RequestLog {
  public:
   /// Opens or makes the file, which its owner alone may read if it is new. Throws Error("request-log") if it cannot be

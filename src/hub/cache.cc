@@ -5,11 +5,9 @@
 #include <atomic>
 #include <cerrno>
 #include <fstream>
-#include <set>
 #include <system_error>
 
 #include "base/error.h"
-#include "io/json.h"
 #include "io/mapped_file.h"
 
 namespace ashlar::hub {
@@ -116,29 +114,6 @@ void RepoCache::link(const std::string& commit, const std::string& file, const E
   fs::create_symlink(target, made, failed);
   if (failed) throw_system_error(path, "cannot be linked to its content", failed.value());
   put_in_place(made, path);
-}
-
-bool is_complete_model(const fs::path& snapshot) {
-  if (!file_exists(snapshot / "config.json")) return false;
-  const fs::path index = snapshot / "model.safetensors.index.json";
-  if (file_exists(index)) {
-    const Json json = read_json_file(index);
-    if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return false;
-    std::set<std::string> shards;
-    for (const auto& [tensor, shard] : json["weight_map"].items()) {
-      if (!shard.is_string()) return false;
-      shards.insert(shard.get<std::string>());
-    }
-    for (const std::string& shard : shards) {
-      if (!is_safe_path(shard) || !file_exists(snapshot / shard)) return false;
-    }
-    return !shards.empty();
-  }
-  std::error_code failed;
-  for (fs::directory_iterator at(snapshot, failed), end; !failed && at != end; at.increment(failed)) {
-    if (at->path().extension() == ".safetensors" && file_exists(at->path())) return true;
-  }
-  return false;
 }
 
 }  // namespace ashlar::hub

@@ -41,7 +41,4 @@ class RepoCache {
   std::filesystem::path folder_, locks_;
 };
 
-/// Whether a snapshot holds config.json and all weights that its index names, or weights without index.
-bool is_complete_model(const std::filesystem::path& snapshot);
-
 }  // namespace ashlar::hub

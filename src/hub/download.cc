@@ -80,7 +80,10 @@ class Download {
         partial_.restart();
         return false;
       }
-      if (reply.status != 206 && partial_.have() > 0) partial_.restart();  // it ignores ranges: all of it comes
+      if (reply.status != 206 && partial_.have() > 0) {  // it ignores ranges: all of it comes
+        ignores_ranges_ = true;
+        partial_.restart();
+      }
     }
     if (static_cast<int64_t>(bytes.size()) > file_.size - partial_.have()) {
       problem_ = "the server sends more than the " + std::to_string(file_.size) + " bytes that it announced";
@@ -111,21 +114,24 @@ class Download {
     Exchange exchange = transfer_.run(request);
     if (thrown) std::rethrow_exception(thrown);
     if (!problem_.empty()) exchange.problem = problem_;
+    if (exchange.problem.empty() && exchange.reply.status / 100 == 2 && partial_.have() < file_.size) {
+      exchange.problem = "the server ended it after " + std::to_string(partial_.have()) + " of " +
+                         std::to_string(file_.size) + " bytes";
+    }
     if (exchange.stopped && context_.stopped && context_.stopped()) throw Stopped();
     if (exchange.reply.status == 416) partial_.restart();
     const bool refused = exchange.problem.empty() ? exchange.reply.status / 100 != 2 && exchange.reply.status != 416 &&
                                                         !is_passing(exchange.reply.status)
                                                   : exchange.fatal;
-    if (refused) throw_refused(exchange, name(), *context_.settings);
+    if (refused) give_up(exchange);
     return exchange;
   }
 
-  [[noreturn]] void give_up(Exchange exchange) const {
-    if (exchange.problem.empty() && exchange.reply.status / 100 == 2) {
-      exchange.problem = "the server ended it after " + std::to_string(partial_.have()) + " of " +
-                         std::to_string(file_.size) + " bytes";
-    }
-    throw_refused(exchange, name(), *context_.settings);
+  [[noreturn]] void give_up(const Exchange& exchange) const {
+    throw_refused(exchange, name(), *context_.settings,
+                  partial_.have() == 0 ? "nothing of this file is kept, the next pull begins it anew"
+                  : ignores_ranges_    ? "the server sends files only as a whole, so the next pull begins it anew"
+                                       : "what was fetched is kept, pull again to go on");
   }
 
   Transfer& transfer_;
@@ -133,6 +139,7 @@ class Download {
   const DownloadContext& context_;
   PartialFile partial_;
   std::string problem_;
+  bool ignores_ranges_ = false;  // of the server: what is kept is of no use
   int64_t fetched_ = 0;
   int64_t furthest_ = 0;  // bytes that were ever there: the same ones again are no progress
 };

@@ -56,6 +56,8 @@ std::optional<RepoRef> parse_repo_ref(std::string_view text) {
   return ref;
 }
 
+std::string name_of(const RepoRef& ref) { return ref.revision == "main" ? ref.repo : ref.repo + "@" + ref.revision; }
+
 bool is_safe_revision(std::string_view revision) {
   return revision.size() <= kMaxRevision && is_safe_path(revision) &&
          std::all_of(revision.begin(), revision.end(),

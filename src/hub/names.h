@@ -18,6 +18,9 @@ struct RepoRef {
 /// characters A-Z a-z 0-9 . _ -, neither "--" nor "..", and does not begin or end with '.' or '-'.
 std::optional<RepoRef> parse_repo_ref(std::string_view text);
 
+/// The text that is read as `ref`: "ORG/MODEL" of the main branch.
+std::string name_of(const RepoRef& ref);
+
 /// Whether a branch, tag or commit may be asked for and stand in a path.
 bool is_safe_revision(std::string_view revision);
 

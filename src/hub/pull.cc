@@ -141,23 +141,37 @@ class Pull {
 
 }  // namespace
 
-std::optional<fs::path> find_cached(const RepoRef& ref, const Settings& settings) {
+std::string CachedSnapshot::complaint(const RepoRef& ref, const Settings& settings) const {
+  const std::string name = name_of(ref), cache = settings.cache.string();
+  if (folder.empty()) return name + " is not in " + cache;
+  return name + " is not wholly in " + cache + ": it lacks " + list_of_missing(missing);
+}
+
+CachedSnapshot look_up(const RepoRef& ref, const Settings& settings, Role role) {
   const RepoCache cache(settings.cache, ref.repo);
   const auto commit = cache.commit_of(ref.revision);
-  if (!commit || !is_complete_model(cache.snapshot(*commit))) return std::nullopt;
-  return cache.snapshot(*commit);
+  std::error_code failed;
+  if (!commit || !fs::is_directory(cache.snapshot(*commit), failed)) return {};
+  return {cache.snapshot(*commit), missing_files(cache.snapshot(*commit), role)};
+}
+
+std::optional<fs::path> find_cached(const RepoRef& ref, const Settings& settings, Role role) {
+  const CachedSnapshot found = look_up(ref, settings, role);
+  if (!found.whole()) return std::nullopt;
+  return found.folder;
 }
 
 PullResult pull(const RepoRef& ref, const PullOptions& options) {
   if (options.settings.offline) {
-    const auto snapshot = find_cached(ref, options.settings);
-    if (!snapshot) {
-      throw Error("hub", ref.repo + "@" + ref.revision + " is not, or not wholly, in " +
-                             options.settings.cache.string() + ", and HF_HUB_OFFLINE forbids to fetch it");
+    const CachedSnapshot found = look_up(ref, options.settings, options.role);
+    if (!found.whole()) {
+      throw Error("hub", found.complaint(ref, options.settings) +
+                             ", and HF_HUB_OFFLINE forbids to fetch it; without that variable: ashlar pull " +
+                             name_of(ref));
     }
     PullResult result;
-    result.snapshot = *snapshot;
-    result.commit = snapshot->filename().string();
+    result.snapshot = found.folder;
+    result.commit = found.folder.filename().string();
     return result;
   }
   try {
@@ -168,7 +182,7 @@ PullResult pull(const RepoRef& ref, const PullOptions& options) {
 }
 
 fs::path ensure(const RepoRef& ref, const PullOptions& options) {
-  if (const auto snapshot = find_cached(ref, options.settings)) return *snapshot;
+  if (const auto snapshot = find_cached(ref, options.settings, options.role)) return *snapshot;
   return pull(ref, options).snapshot;
 }
 

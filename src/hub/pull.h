@@ -6,10 +6,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hub/names.h"
 #include "hub/remote.h"
 #include "hub/settings.h"
+#include "hub/snapshot.h"
 
 namespace ashlar::hub {
 
@@ -23,8 +25,9 @@ struct PullProgress {
 
 struct PullOptions {
   Settings settings;
-  bool all_files = false;  ///< not only what an engine needs
-  int parallel = 4;        ///< files at a time
+  Role role = Role::kModel;  ///< offline: what has to be there
+  bool all_files = false;    ///< not only what an engine needs
+  int parallel = 4;          ///< files at a time
   RetryPolicy retry;
   std::function<bool()> stopped;                      ///< asked from several threads; true ends the pull
   std::function<void(const PullProgress&)> progress;  ///< called from several threads, one at a time
@@ -38,15 +41,27 @@ struct PullResult {
   int64_t fetched = 0;  ///< of them over the network
 };
 
-/// Brings the files of a revision into the cache; what is there already is not fetched again, and what an interrupted
-/// pull left is gone on with. Several processes may pull the same at once. Offline it answers from the cache. The
-/// revision's name points at the commit only after all files are there. Throws Error("hub", ...).
+/// Brings the files of a revision into the cache, each checked by its hash; what is there already by name and length is
+/// neither fetched nor read again, and what an interrupted pull left is gone on with. Several processes may pull the
+/// same at once. Offline it answers from the cache. The revision's name points at the commit only after all files are
+/// there. Throws Error("hub", ...), offline with the names of the files that are missing.
 PullResult pull(const RepoRef& ref, const PullOptions& options);
 
-/// The snapshot of a revision in the cache if it is a whole model; asks no network.
-std::optional<std::filesystem::path> find_cached(const RepoRef& ref, const Settings& settings);
+/// A revision in the cache.
+struct CachedSnapshot {
+  std::filesystem::path folder;      ///< empty: the revision is not known here
+  std::vector<std::string> missing;  ///< what it lacks to be loaded (missing_files)
+  bool whole() const { return !folder.empty() && missing.empty(); }
+  /// "org/model is not in CACHE", or what it lacks there.
+  std::string complaint(const RepoRef& ref, const Settings& settings) const;
+};
 
-/// The folder of a model: from the cache if it is there, else pulled. Throws Error("hub", ...).
+/// What of a revision is in the cache, whole or not; asks no network.
+CachedSnapshot look_up(const RepoRef& ref, const Settings& settings, Role role);
+/// The snapshot of a revision in the cache if it is whole; asks no network.
+std::optional<std::filesystem::path> find_cached(const RepoRef& ref, const Settings& settings, Role role);
+
+/// The folder of a model: from the cache if it is there whole, else pulled. Throws Error("hub", ...).
 std::filesystem::path ensure(const RepoRef& ref, const PullOptions& options);
 
 }  // namespace ashlar::hub

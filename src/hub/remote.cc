@@ -34,10 +34,9 @@ std::string why_again(const Exchange& exchange) {
   return "the hub answers " + std::to_string(exchange.reply.status);
 }
 
-void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings) {
-  if (!exchange.problem.empty()) {
-    throw Error("hub", what + ": " + exchange.problem + "; what was fetched is kept, pull again to go on");
-  }
+void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings,
+                   const std::string& advice) {
+  if (!exchange.problem.empty()) throw Error("hub", what + ": " + exchange.problem + "; " + advice);
   const long status = exchange.reply.status;
   const std::string message = exchange.reply.header("x-error-message");
   std::string text = what + ": the hub at " + settings.endpoint + " answers " + std::to_string(status);
@@ -73,7 +72,7 @@ Exchange Remote::ask(const TransferRequest& request, const std::string& what, co
     const bool good = exchange.problem.empty() && (status / 100 == 2 || status / 100 == 3);
     if (good) return exchange;
     if (!passing || !retries.again(exchange.reply.number("retry-after", 0), what + ": " + why_again(exchange))) {
-      throw_refused(exchange, what, settings_);
+      throw_refused(exchange, what, settings_, "what was fetched is kept, pull again to go on");
     }
   }
 }

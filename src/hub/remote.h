@@ -51,8 +51,10 @@ struct RemoteFile {
 bool is_passing(long status);
 /// What went wrong with an exchange that is worth another try, in words.
 std::string why_again(const Exchange& exchange);
-/// Throws Error("hub", ...) that says what `exchange` means for `what`: who refused it and what to do.
-[[noreturn]] void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings);
+/// Throws Error("hub", ...) that says what `exchange` means for `what`: who refused it and what to do. `advice`: what
+/// to do about an exchange that was not whole.
+[[noreturn]] void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings,
+                                const std::string& advice);
 
 class Remote {
  public:

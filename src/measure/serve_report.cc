@@ -55,6 +55,7 @@ std::string error_lines(const ServeReport& report) {
 }
 
 Json spread_json(const Spread& spread) {
+  if (spread.count == 0) return {{"count", 0}, {"mean", nullptr}, {"p50", nullptr}, {"p90", nullptr}, {"p99", nullptr}};
   return {
       {"count", spread.count}, {"mean", spread.mean}, {"p50", spread.p50}, {"p90", spread.p90}, {"p99", spread.p99}};
 }

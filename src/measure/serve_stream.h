@@ -30,7 +30,9 @@ struct RequestRecord {
   bool ok() const { return error.empty(); }
   double ttft_s() const { return static_cast<double>(first_ns - start_ns) * 1e-9; }
   double whole_s() const { return static_cast<double>(end_ns - start_ns) * 1e-9; }
-  /// Time a token after the first chunk; only of answers of at least two tokens.
+  /// Whether itl_s() was measured: what comes in one chunk, as one token does, has no time between tokens.
+  bool has_itl() const { return tokens > 1 && chunks > 1; }
+  /// Time a token after the first chunk.
   double itl_s() const { return static_cast<double>(last_ns - first_ns) * 1e-9 / static_cast<double>(tokens - 1); }
 };
 

@@ -16,10 +16,10 @@ Spread spread_ms(std::vector<double> seconds) {
   return spread;
 }
 
-// An answer of one token has no time between tokens, and keeps every goal for it.
+// An answer without a time between tokens keeps every goal for it.
 bool keeps(const RequestRecord& record, const LatencyGoals& goals) {
   if (goals.ttft_ms > 0 && record.ttft_s() * 1e3 > goals.ttft_ms) return false;
-  return goals.itl_ms <= 0 || record.tokens < 2 || record.itl_s() * 1e3 <= goals.itl_ms;
+  return goals.itl_ms <= 0 || !record.has_itl() || record.itl_s() * 1e3 <= goals.itl_ms;
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ LevelSummary summarize(const LevelRun& run, const LatencyGoals& goals) {
     ++summary.completed;
     ttft.push_back(record.ttft_s());
     whole.push_back(record.whole_s());
-    if (record.tokens > 1) itl.push_back(record.itl_s());
+    if (record.has_itl()) itl.push_back(record.itl_s());
     gaps.insert(gaps.end(), record.gaps_s.begin(), record.gaps_s.end());
     summary.prompt_tokens += record.prompt_tokens;
     summary.tokens += record.tokens;

@@ -29,7 +29,7 @@ struct LevelSummary {
   std::map<std::string, int64_t> errors;        ///< by kind
   std::map<std::string, std::string> examples;  ///< a detail for each kind
   Spread ttft;                                  ///< to the first chunk with text
-  Spread itl;    ///< (last - first chunk) / (tokens - 1) of each request of two tokens or more
+  Spread itl;    ///< (last - first chunk) / (tokens - 1) of each request of two tokens and two chunks or more
   Spread gap;    ///< between neighbouring chunks, whatever they carry
   Spread whole;  ///< to the end of the stream
   int64_t prompt_tokens = 0, tokens = 0, chunks = 0;

@@ -84,11 +84,21 @@ case_settings() {
   expect 0 "$ashlar" serve --config "$work/printed.toml" --print-config
   out_has "port = 99    # file"
   printf 'port = "x"\n' > "$work/bad.toml"
-  expect 1 "$ashlar" serve --config "$work/bad.toml"
+  # A service manager does not try again what ends with 2 (packaging/ashlar.service).
+  expect 2 "$ashlar" serve --config "$work/bad.toml"
   err_has "bad.toml:1: \"port\""
+  err_has "See: ashlar serve --help"
+  for wrong in 'prot = 1' 'port = ' 'port = 1\nport = 2'; do
+    printf '%b\n' "$wrong" > "$work/bad.toml"
+    expect 2 "$ashlar" serve --config "$work/bad.toml"
+    err_has "bad.toml:"
+  done
+  expect 2 "$ashlar" serve --config "$work/nosuch.toml"
+  err_has "nosuch.toml"
+  ASHLAR_CONFIG=$work/nosuch.toml expect 2 "$ashlar" serve --print-config
   expect 1 "$ashlar" doctor --port 0 --drafter none --config "$work"
   out_has "is a folder; expected a TOML file"
-  expect 1 "$ashlar" serve --config "$work"
+  expect 2 "$ashlar" serve --config "$work"
   err_has "is a folder; expected a TOML file"
 }
 
@@ -269,6 +279,8 @@ case_bench_serve() {
 
 case_pull() {
   export HF_HUB_CACHE=$work/hub HF_HUB_OFFLINE=1
+  expect 0 "$ashlar" pull --help
+  out_has "What is fetched is checked by its hash; of a file that is there already only the length"
   expect 2 "$ashlar" pull pebble
   err_has "expected ORG/MODEL"
   expect 1 "$ashlar" pull harbour/pebble
@@ -283,6 +295,14 @@ case_pull() {
   expect 0 "$ashlar" pull harbour/pebble
   out_has "$repo/snapshots/$commit"
   expect 0 "$ashlar" run harbour/pebble --prompt hello -n 4
+  # Half of a model, as an interrupted download leaves it.
+  chmod -R u+w "$repo" && rm "$repo/snapshots/$commit/tokenizer.json"
+  for command in "serve harbour/pebble --port 0" "pull harbour/pebble" "run harbour/pebble --prompt hello"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 1 "$ashlar" $command
+    err_has "it lacks tokenizer.json"
+    err_has "ashlar pull harbour/pebble"
+  done
   HF_HUB_OFFLINE=0 HF_ENDPOINT=http://127.0.0.1:1 HF_HUB_CACHE=$work/file/x expect 1 "$ashlar" inspect other/model
   err_has "ashlar pull other/model"
 }

@@ -136,7 +136,11 @@ TEST_F(ConfigFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of("api-key = \"\"\n"), HasSubstr("visible"));
   EXPECT_THAT(error_of("model = 5\n"), HasSubstr("\"model\""));
   EXPECT_THAT(error_of("[server]\nport = 1\n"), HasSubstr("\"server\" is no setting"));
-  EXPECT_THAT(error_of("config = \"x\"\n"), HasSubstr("is no setting"));
+  for (const char* key : {"config", "help", "print-config"}) {
+    EXPECT_THAT(error_of(std::string(key) + " = \"x\"\n"),
+                HasSubstr(path_ + ":1: \"" + key + "\" cannot stand in a file of settings"));
+  }
+  EXPECT_THAT(error_of("confg = \"x\"\n"), testing::Not(HasSubstr("did you mean config")));
   EXPECT_THAT(error_of("port = \n"), HasSubstr(path_ + ":1: "));
   EXPECT_THAT(error_of("port = 1\nport = 2\n"), HasSubstr(path_ + ":2: "));
   std::filesystem::remove(path_);

@@ -114,6 +114,12 @@ TEST_F(Doctor, JudgesTheRequestLog) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
   EXPECT_EQ(check_request_log("/nosuch/x.db").verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_request_log(folder_.path().string()).verdict, doctor::Verdict::kProblem);
+  const Finding text = check_request_log(file("notes.txt", std::string(4096, 'x')));
+  EXPECT_EQ(text.verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(text.found, HasSubstr("not a database"));
+  EXPECT_EQ(check_request_log(file("short.txt", "a note\n")).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log("/dev/full").verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log(file("empty.db", "")).verdict, doctor::Verdict::kOk);
 }
 
 TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
@@ -124,6 +130,18 @@ TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
   EXPECT_THAT(findings[0].advice, HasSubstr("ashlar pull harbour/pebble"));
+  // Half of it is there.
+  const std::string commit(40, 'a');
+  const auto repo = folder_ / "models--harbour--pebble";
+  std::filesystem::create_directories(repo / "refs");
+  std::filesystem::create_directories(repo / "snapshots" / commit);
+  std::ofstream(repo / "refs" / "main") << commit;
+  std::ofstream(repo / "snapshots" / commit / "config.json") << R"({"model_type": "qwen3"})";
+  std::ofstream(repo / "snapshots" / commit / "model.safetensors") << "x";
+  findings = check_model(options);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
+  EXPECT_THAT(findings[0].found, HasSubstr("it lacks tokenizer.json"));
   ::setenv("HF_HUB_OFFLINE", "1", 1);
   EXPECT_EQ(check_model(options).at(0).verdict, doctor::Verdict::kProblem);
   ::unsetenv("HF_HUB_OFFLINE");

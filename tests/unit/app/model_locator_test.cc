@@ -110,10 +110,17 @@ TEST_F(ModelLocator, TakesWhatWasPulled) {
   std::ofstream(repo / "snapshots" / commit / "config.json") << R"({"model_type": "qwen3"})";
   EXPECT_THAT(error_of("org/model", ""), HasSubstr("ashlar pull org/model"));  // weights are missing
   std::ofstream(repo / "snapshots" / commit / "model.safetensors") << "x";
+  EXPECT_THAT(error_of("org/model", ""), HasSubstr("it lacks tokenizer.json; to fetch what is missing: ashlar pull"));
+  EXPECT_EQ(locate_models("", "org/model", {root_}).drafter, repo / "snapshots" / commit);  // which needs none
+  std::ofstream(repo / "snapshots" / commit / "tokenizer.json") << "{}";
   EXPECT_EQ(locate_models("org/model", "", {root_}).model, repo / "snapshots" / commit);
   EXPECT_EQ(locate_models("org/model@" + commit, "", {root_}).model, repo / "snapshots" / commit);
   EXPECT_EQ(locate_models("", "org/model", {root_}).drafter, repo / "snapshots" / commit);
   EXPECT_EQ(folder_name(repo / "snapshots" / commit), "org/model");
+  // A drafter where a model is expected is called one: no pull would bring it a tokenizer.
+  fs::remove(repo / "snapshots" / commit / "tokenizer.json");
+  std::ofstream(repo / "snapshots" / commit / "config.json") << R"({"dflash_config": {}})";
+  EXPECT_THAT(error_of("org/model", ""), HasSubstr("is a drafter"));
   unsetenv("HF_HUB_CACHE");
 }
 

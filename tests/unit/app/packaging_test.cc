@@ -134,6 +134,10 @@ TEST(Packaging, TheImageIsBuiltFromWhatABuildNeeds) {
 TEST(Packaging, TheUnitHandsOverWhatOnlyRootMayRead) {
   const std::string unit = read(kPackaging / "ashlar.service");
   EXPECT_THAT(unit, testing::HasSubstr("\nRestartPreventExitStatus=2\n"));
+  // Read in [Unit] only. With the usual limit of 5 starts in 10 s and a pause of 2 s it would never be met.
+  const std::string head = between(unit, "[Unit]\n", "\n[Service]\n");
+  EXPECT_THAT(head, testing::HasSubstr("\nStartLimitIntervalSec=1h\n"));
+  EXPECT_THAT(head, testing::HasSubstr("\nStartLimitBurst=20"));
   EXPECT_THAT(unit, testing::HasSubstr("\nEnvironment=HF_HUB_CACHE=%S/ashlar/hub\n"));
   // Each credential under a variable that the server knows, in the unit as in the page for those who run it.
   const std::string page = read(std::filesystem::path(ASHLAR_SOURCE_DIR) / "docs" / "serving.md");

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <map>
 
 #include "base/error.h"
 #include "temp_folder.h"
@@ -60,13 +61,33 @@ class RequestLogTest : public testing::Test {
     r.texts = {"one", "two\xFF"};
     return r;
   }
+  // Why a server would not log there, which its check, that changes nothing, has to foresee.
   std::string error() {
+    std::string foreseen;
+    const auto before = files();
+    try {
+      check_request_log_file(file_);
+    } catch (const Error& error) {
+      foreseen = error.what();
+    }
+    EXPECT_EQ(files(), before);
     try {
       const RequestLog log(file_, false);
     } catch (const Error& error) {
+      EXPECT_NE(foreseen, "") << error.what();
       return error.what();
     }
+    EXPECT_EQ(foreseen, "");
     return "no error";
+  }
+  // Every file of the folder with its content.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      out[entry.path()] = {std::istreambuf_iterator<char>(file), {}};
+    }
+    return out;
   }
 
   const TempFolder folder_;
@@ -123,10 +144,26 @@ TEST_F(RequestLogTest, RefusesWhatIsNoLogOfItsOwn) {
   fs::remove(file_);
   query("CREATE TABLE requests (x)");
   EXPECT_THAT(error(), HasSubstr(file_));
-  file_ = (folder_ / "missing" / "log.db").string();
-  EXPECT_THAT(error(), HasSubstr("unable to open"));
+  fs::remove(file_);
+  query("CREATE TABLE requests (x); PRAGMA application_id=77");
+  EXPECT_THAT(error(), HasSubstr("another program"));
   file_ = folder_.path().string();
   EXPECT_THAT(error(), HasSubstr("unable to open"));
+  file_ = (folder_ / "missing" / "log.db").string();  // whether a folder is there is the doctor's to look at
+  EXPECT_THROW(RequestLog(file_, false), Error);
+}
+
+TEST_F(RequestLogTest, TakesWhatCanBecomeOne) {
+  EXPECT_EQ(error(), "no error");
+  EXPECT_EQ(error(), "no error");  // its own
+  fs::remove(file_);
+  std::ofstream(file_) << "";
+  EXPECT_EQ(error(), "no error");
+  file_ = (folder_ / "100%41?x=#1.db").string();  // no address with parameters
+  EXPECT_EQ(error(), "no error");
+  EXPECT_EQ(error(), "no error");
+  const RequestLog open(file_, false);
+  EXPECT_EQ(error(), "no error");  // a server writes to it
 }
 
 TEST_F(RequestLogTest, TellsOfRowsThatAreLost) {

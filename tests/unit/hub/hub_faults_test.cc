@@ -55,7 +55,7 @@ TEST_F(HubPull, GivesUpOnAConnectionThatAlwaysDropsAndKeepsWhatCame) {
     client.drop();
     return true;
   };
-  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("model.safetensors"), HasSubstr("pull again")));
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("model.safetensors"), HasSubstr("is kept, pull again to go on")));
   EXPECT_EQ(hub_.gets("model.safetensors"), 4);
   EXPECT_EQ(fs::file_size(blob_of("model.safetensors").string() + ".incomplete"), 1000u);
   EXPECT_FALSE(fs::exists(repo() / "refs" / "main")) << "a half pull must not look whole";
@@ -97,11 +97,30 @@ TEST_F(HubPull, AnUnsatisfiableRangeBeginsAnew) {
   expect_all_there();
 }
 
+TEST_F(HubPull, WhatASendingAnewWouldThrowAwayIsNotCalledKept) {
+  hub_.mischief = [&](const std::string& file, int, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors") return false;
+    client.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + hub_.files[file].content.substr(0, 123'456));
+    client.drop();
+    return true;
+  };
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("sends files only as a whole"), Not(HasSubstr("is kept"))));
+}
+
 TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  options_.retry.on_wait = [&](double, const std::string& why) {
+    const std::lock_guard lock(mutex);
+    told.push_back(why);
+  };
   hub_.announced["model.safetensors"] = 400'000;  // the server ends each answer properly, but too early
   EXPECT_THAT(error_of_pull(), HasSubstr("model.safetensors"));
+  ASSERT_FALSE(told.empty());
+  for (const std::string& why : told) EXPECT_THAT(why, HasSubstr("ended it after 300000 of 400000 bytes"));
   hub_.announced["model.safetensors"] = 200'000;
-  EXPECT_THAT(error_of_pull(), HasSubstr("sends more than the 200000 bytes"));
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("sends more than the 200000 bytes"),
+                                     HasSubstr("nothing of this file is kept"), Not(HasSubstr("go on"))));
   hub_.announced["model.safetensors"] = int64_t{1} << 52;
   EXPECT_THAT(error_of_pull(), HasSubstr("are free"));
   EXPECT_FALSE(fs::exists(snapshot() / "model.safetensors"));

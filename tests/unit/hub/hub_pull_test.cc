@@ -8,6 +8,8 @@ namespace ashlar::hub {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST_F(HubPull, MakesTheLayoutOfTheHubsOwnTools) {
@@ -32,6 +34,19 @@ TEST_F(HubPull, FetchesNothingTwice) {
   const size_t asked = hub_.seen().size();
   EXPECT_EQ(ensure({"org/model", "main"}, options_), snapshot());
   EXPECT_EQ(hub_.seen().size(), asked) << "ensure asks the network for what is there";
+}
+
+// Reading 60 GB at each pull would be worse than what it could find.
+TEST_F(HubPull, WhatIsThereIsTakenByItsLength) {
+  pull({"org/model", "main"}, options_);
+  std::string altered = hub_.files["model.safetensors"].content;
+  altered[7] ^= 1;
+  write(blob_of("model.safetensors"), altered);
+  EXPECT_EQ(pull({"org/model", "main"}, options_).fetched, 0);
+  fs::remove(blob_of("model.safetensors"));  // as the help of pull says
+  pull({"org/model", "main"}, options_);
+  expect_all_there();
+  EXPECT_EQ(hub_.gets("model.safetensors"), 2);
 }
 
 TEST_F(HubPull, AllFilesOnRequest) {
@@ -119,18 +134,61 @@ TEST_F(HubPull, OfflineAnswersFromTheCacheAlone) {
   EXPECT_EQ(pull({"org/model", "main"}, options_).snapshot, snapshot());
   EXPECT_EQ(pull({"org/model", FakeHub::kCommit}, options_).snapshot, snapshot());
   EXPECT_EQ(hub_.seen().size(), asked);
-  EXPECT_FALSE(find_cached({"org/model", "other"}, options_.settings));
-  EXPECT_FALSE(find_cached({"org/other", "main"}, options_.settings));
+  EXPECT_FALSE(find_cached({"org/model", "other"}, options_.settings, Role::kModel));
+  EXPECT_FALSE(find_cached({"org/other", "main"}, options_.settings, Role::kModel));
 }
 
 TEST_F(HubPull, AHalfModelIsNotCached) {
   pull({"org/model", "main"}, options_);
   fs::remove(blob_of("model.safetensors"));
-  EXPECT_FALSE(find_cached({"org/model", "main"}, options_.settings)) << "its link leads nowhere";
+  EXPECT_FALSE(find_cached({"org/model", "main"}, options_.settings, Role::kModel)) << "its link leads nowhere";
   EXPECT_EQ(ensure({"org/model", "main"}, options_), snapshot());
   write(repo() / "snapshots" / FakeHub::kCommit / "model.safetensors.index.json",
         R"({"weight_map":{"a":"model.safetensors","b":"model-2.safetensors"}})");
-  EXPECT_FALSE(find_cached({"org/model", "main"}, options_.settings)) << "the index names a file that is not there";
+  EXPECT_FALSE(find_cached({"org/model", "main"}, options_.settings, Role::kModel))
+      << "the index names a file that is not there";
+}
+
+// The hub's own tools write refs/main first, and then one file after the other.
+TEST_F(HubPull, AModelWithoutItsTokenizerIsFetchedToTheEnd) {
+  pull({"org/model", "main"}, options_);
+  fs::remove(snapshot() / "tokenizer.json");
+  fs::remove(blob_of("tokenizer.json"));
+  options_.settings.offline = true;
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("it lacks tokenizer.json"), HasSubstr("HF_HUB_OFFLINE"),
+                                     HasSubstr("ashlar pull org/model")));
+  EXPECT_TRUE(find_cached({"org/model", "main"}, options_.settings, Role::kDrafter)) << "a drafter has none";
+  options_.settings.offline = false;
+  EXPECT_EQ(ensure({"org/model", "main"}, options_), snapshot());
+  expect_all_there();
+  EXPECT_EQ(hub_.gets("tokenizer.json"), 2);
+  EXPECT_EQ(hub_.gets("model.safetensors"), 1);
+}
+
+TEST_F(HubPull, ShardsWithoutTheirIndexAreFetchedToTheEnd) {
+  hub_.files.erase("model.safetensors");
+  const std::string index = "model.safetensors.index.json";
+  const std::string first = "model-00001-of-00002.safetensors", second = "model-00002-of-00002.safetensors";
+  hub_.files[first] = {testing_support::random_bytes(5000, 3), true};
+  hub_.files[second] = {testing_support::random_bytes(6000, 4), true};
+  hub_.files[index] = {R"({"weight_map":{"a":")" + first + R"(","b":")" + second + "\"}}", false};
+  pull({"org/model", "main"}, options_);
+  EXPECT_TRUE(find_cached({"org/model", "main"}, options_.settings, Role::kModel));
+  for (const std::string& file : {index, second}) fs::remove(snapshot() / file);
+  EXPECT_THAT(missing_files(snapshot(), Role::kModel), ElementsAre(index, second));
+  fs::remove(snapshot() / "config.json");
+  EXPECT_THAT(missing_files(snapshot(), Role::kDrafter), ElementsAre("config.json", index, second));
+  EXPECT_EQ(ensure({"org/model", "main"}, options_), snapshot());
+  for (const std::string& file : {index, first, second}) {
+    EXPECT_TRUE(content(snapshot() / file) == hub_.files.at(file).content) << file;
+  }
+}
+
+TEST(MissingFiles, AreNamedAFewAtATime) {
+  EXPECT_EQ(list_of_missing({"a"}), "a");
+  EXPECT_EQ(list_of_missing({"a", "b"}), "a and b");
+  EXPECT_EQ(list_of_missing({"a", "b", "c", "d"}), "a, b, c and d");
+  EXPECT_EQ(list_of_missing({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "temp_folder.h"
@@ -58,6 +59,47 @@ TEST(ServeSummary, FiguresByHand) {
   EXPECT_EQ(level.good, 3);
   EXPECT_DOUBLE_EQ(level.good_per_s, 1.5);
   EXPECT_EQ(summarize(five(), {0, 1.5}).good, 0);
+}
+
+// Of an answer in one chunk nobody knows how long its tokens took.
+TEST(ServeSummary, AnAnswerInOneChunkHasNoTimeBetweenTokens) {
+  LevelRun run = five();
+  for (int i : {0, 1}) {
+    run.records[i].chunks = 1;
+    run.records[i].last_ns = run.records[i].first_ns;
+    run.records[i].gaps_s.clear();
+  }
+  const LevelSummary level = summarize(run, {0, 1.5});
+  EXPECT_EQ(level.itl.count, 3);
+  EXPECT_DOUBLE_EQ(level.itl.p50, 2);
+  EXPECT_DOUBLE_EQ(level.itl.mean, 2);
+  EXPECT_EQ(level.good, 2);  // it cannot fail the goal
+  EXPECT_EQ(summarize(run, {15, 1.5}).good, 1);
+}
+
+TEST(ServeReport, WhatWasNotMeasuredIsADash) {
+  LevelRun run = five();
+  for (RequestRecord& record : run.records) {
+    record.chunks = 1;
+    record.last_ns = record.first_ns;
+    record.gaps_s.clear();
+  }
+  ServeReport report;
+  report.levels = {summarize(run, {})};
+  const std::string text = serve_text(report);
+  const size_t row = text.find("2 at a time", text.find("milliseconds"));
+  std::istringstream cells(text.substr(row + std::string("2 at a time").size()));
+  std::vector<std::string> found(8);
+  for (std::string& cell : found) cells >> cell;
+  EXPECT_THAT(found, ElementsAre("30.0", "46.0", "49.6", "-", "-", "-", "-", "-"));
+  const Json level = serve_json(report)["levels"][0];
+  EXPECT_EQ(level["inter_token_ms"],
+            Json::parse(R"({"count": 0, "mean": null, "p50": null, "p90": null, "p99": null})"));
+  EXPECT_EQ(level["inter_chunk_ms"]["p50"], Json(nullptr));
+  EXPECT_DOUBLE_EQ(level["ttft_ms"]["p50"].get<double>(), 30);
+  EXPECT_TRUE(serve_series(report).points.empty());
+  const TempFolder folder;
+  EXPECT_TRUE(read_serve_series(folder.write("report.json", serve_json(report).dump())).points.empty());
 }
 
 TEST(ServeSummary, NothingIsNoFigure) {
