@@ -251,6 +251,63 @@ def test_asks_for_the_key(browser, url):
     p.close()
 
 
+def test_keys_that_no_header_can_carry(browser, url, shots=None):
+    p = Page(browser, url, errors_expected=True)
+    p.set(max_tokens="8")
+    seen = []
+
+    def guard(route):
+        seen.append(route.request.headers.get("authorization"))
+        if seen[-1] == "Bearer right":
+            return route.continue_()
+        return fulfil(route, 401, {"message": "A valid API key is needed"})
+
+    def refused(key, *words):
+        p.page.fill("#key", key)
+        p.page.press("#key", "Enter")
+        said = p.page.inner_text("#key-wrong")
+        assert p.page.is_visible("#key-dialog") and all(word in said for word in ("Not a valid key: ", *words)), (key, said)
+        marked = "[document.activeElement.id, document.activeElement.selectionEnd - document.activeElement.selectionStart]"
+        assert p.page.evaluate(marked) == ["key", len(key)], "the next paste does not take its place"
+
+    p.page.route(CHAT, guard)
+    p.send(PROMPT)
+    p.page.wait_for_selector("#key-dialog[open]")
+    refused("ri\u2192ght", "character 3", "\u2192", "U+2192")
+    refused("ri\u200bght", "character 3", "invisible", "U+200B")
+    refused("r\u00efght", "character 2", "U+00EF")
+    refused("right or wrong", "character 6", "a space")
+    refused("\u200b\ufeff", "nothing of it can be seen")
+    refused("r" * 9000, "9000", "8192")
+    assert seen == [None], seen
+    if shots:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+            p.page.emulate_media(color_scheme=scheme)
+            p.page.set_viewport_size({"width": width, "height": 800})
+            refused("ri\u2192ght")
+            p.page.screenshot(path=f"{shots}/{scheme}-{width}-key-refused.png")
+    p.page.fill("#key", "\ufeff\u200b right\u2060\u200b\u00a0")
+    assert p.page.inner_text("#key-wrong") == "", "an old complaint about a new key"
+    p.page.press("#key", "Enter")
+    p.wait_idle()
+    assert seen == [None, "Bearer right"], seen
+    # One that an older page kept.
+    p.page.evaluate("sessionStorage.setItem('ashlar.key', JSON.stringify('right\u200b'))")
+    p.page.reload()
+    p.page.wait_for_selector("#status[data-state=up]")
+    assert "right" not in p.page.evaluate("JSON.stringify(sessionStorage['ashlar.key'] ?? '')"), "the key is still there"
+    p.send(PROMPT)
+    p.page.wait_for_selector("#key-dialog[open]")
+    said = p.page.inner_text("#key-wrong")
+    assert "dropped" in said and "U+200B" in said, said
+    p.page.fill("#key", "right")
+    p.page.press("#key", "Enter")
+    p.wait_idle()
+    assert seen[2:] == [None, "Bearer right"], seen
+    assert p.page.locator(".trouble:visible").count() == 0
+    p.close()
+
+
 def test_data_is_never_markup(browser, url):
     p = Page(browser, url, width=320)
     evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp; " + "W" * 400

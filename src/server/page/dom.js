@@ -42,6 +42,13 @@ function store(area) {
         return fallback;
       }
     },
+    drop(name) {
+      try {
+        window[area].removeItem('ashlar.' + name);
+      } catch {
+        // switched off: there is nothing to drop
+      }
+    },
     /** False if it could not be kept. */
     save(name, value) {
       try {

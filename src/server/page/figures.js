@@ -1,8 +1,9 @@
 // The panel of figures: acceptance of this session's answers, or tokens of their passes, and what the server says about itself.
 
 import { acceptanceTable, drawAcceptance, drawSettled, settledTable } from './charts.js';
-import { enterKey, fetchStats } from './api.js';
+import { fetchStats } from './api.js';
 import { blockSize, byId, count, fixed, kept, keptForTab, percent, setText, speed } from './dom.js';
+import { askForKey } from './key.js';
 
 const kPollMs = 1000;
 const kRetryMs = 4000; // while the server does not answer
@@ -148,7 +149,7 @@ export function startFigures() {
     keptForTab.save('acceptance', { session, newest });
     redraw();
   });
-  byId('enter-key').addEventListener('click', enterKey);
+  byId('enter-key').addEventListener('click', askForKey);
   document.addEventListener('keychange', poll);
   new ResizeObserver(redraw).observe(byId('acceptance'));
   document.addEventListener('visibilitychange', () => {

@@ -48,6 +48,9 @@ constexpr char kFlowJs[] = {
 constexpr char kFormingJs[] = {
 #include "server/page/generated/forming.js.inc"
 };
+constexpr char kKeyJs[] = {
+#include "server/page/generated/key.js.inc"
+};
 constexpr char kSettingsJs[] = {
 #include "server/page/generated/settings.js.inc"
 };
@@ -77,6 +80,7 @@ constexpr PageFile kFiles[] = {
     {"/figures.js", kScript, view(kFiguresJs)},
     {"/flow.js", kScript, view(kFlowJs)},
     {"/forming.js", kScript, view(kFormingJs)},
+    {"/key.js", kScript, view(kKeyJs)},
     {"/settings.js", kScript, view(kSettingsJs)},
 };
 

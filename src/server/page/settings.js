@@ -138,6 +138,7 @@ export function startSettings({ messagesForCurl, hasKey }) {
   write({ ...kDefaults, ...kept.load('settings', {}) });
   byId('settings').addEventListener('input', changed);
   document.addEventListener('blockschange', refreshCurl);
+  document.addEventListener('keychange', refreshCurl);
   byId('settings').addEventListener('submit', (event) => event.preventDefault());
   byId('reset-settings').addEventListener('click', () => {
     write(kDefaults);
