@@ -308,6 +308,85 @@ def test_keys_that_no_header_can_carry(browser, url, shots=None):
     p.close()
 
 
+def test_tabs_keep_their_own_conversations(browser, url, shots=None):
+    p = Page(browser, url)
+    p.set(max_tokens="8", temperature="0")
+    p.send("Said in A")
+    p.wait_idle()
+    first = p.page
+
+    def tab(go_on=None):
+        p.page = p.context.new_page()
+        p.page.goto(url)
+        p.page.wait_for_selector("#log > *")
+        assert p.page.locator(".message").count() == 0, "a new tab shows another's conversation as its own"
+        if go_on:
+            p.page.get_by_role("button", name=go_on).first.click()
+        return p.page
+
+    def said(page):
+        return page.locator(".user .prose").all_inner_texts()
+
+    second = tab()
+    p.send("Said in B")
+    p.wait_idle()
+    for page, words in ((first, "Said in A"), (second, "Said in B")):
+        page.reload()
+        page.wait_for_selector(".message")
+        assert said(page) == [words], said(page)
+    # A tab that is closed leaves its conversation to a later one; two that go on with the same part from there on.
+    first.close()
+    second.close()
+    third = tab("Said in A")
+    assert said(third) == ["Said in A"]
+    fourth = tab("Said in A")
+    for page, words in ((third, "Then in C"), (fourth, "Then in D")):
+        p.page = page
+        p.send(words)
+        p.wait_idle()
+    for page, words in ((third, "Then in C"), (fourth, "Then in D")):
+        page.reload()
+        page.wait_for_selector(".message")
+        assert said(page) == ["Said in A", words], said(page)
+        page.close()
+    last = tab()
+    assert last.locator(".earlier li").count() == 3, last.inner_text(".earlier")
+    if shots:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+            last.emulate_media(color_scheme=scheme)
+            last.set_viewport_size({"width": width, "height": 800})
+            last.screenshot(path=f"{shots}/{scheme}-{width}-earlier.png")
+    # Forgetting one leaves the others, and what is cleared is kept nowhere.
+    last.get_by_role("button", name="Forget the conversation: Said in B").click()
+    assert last.locator(".earlier li").count() == 2 and "Said in B" not in last.evaluate("JSON.stringify(localStorage)")
+    last.get_by_role("button", name="Said in A").first.click()
+    last.click("#clear")
+    assert last.locator(".earlier li").count() == 1
+    last.get_by_role("button", name="Bring back").click()
+    assert said(last) == ["Said in A", "Then in D"], said(last)
+    last.reload()
+    last.wait_for_selector(".message")
+    assert said(last) == ["Said in A", "Then in D"], "what was brought back is gone after a reload"
+    p.close()
+
+
+def test_says_what_is_not_kept(browser, url):
+    full = (
+        "areas => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (...rest) {"
+        " if (areas.includes(this === localStorage ? 'local' : 'session')) throw new DOMException('full', 'QuotaExceededError');"
+        " return set.apply(this, rest); }; }"
+    )
+    for areas, words in ((["local", "session"], "gone after a reload"), (["local"], "gone when this tab is closed"), (["session"], "")):
+        p = Page(browser, url)
+        p.set(max_tokens="8", temperature="0")
+        p.page.evaluate(full, areas)
+        p.send(PROMPT)
+        p.wait_idle()
+        banner = p.page.inner_text("#not-kept") if p.page.is_visible("#not-kept") else ""
+        assert words in banner and (words != "") == (banner != ""), (areas, banner)
+        p.close()
+
+
 def test_data_is_never_markup(browser, url):
     p = Page(browser, url, width=320)
     evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp; " + "W" * 400

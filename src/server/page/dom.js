@@ -49,6 +49,13 @@ function store(area) {
         // switched off: there is nothing to drop
       }
     },
+    names() {
+      try {
+        return Object.keys(window[area]).filter((key) => key.startsWith('ashlar.')).map((key) => key.slice(7));
+      } catch {
+        return [];
+      }
+    },
     /** False if it could not be kept. */
     save(name, value) {
       try {
