@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Drives the page of a running server in Chromium.
 
-    tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--shots FOLDER]
+    tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--plain http://127.0.0.1:8082]
+        [--shots FOLDER]
 
 Needs the Python package playwright and a Chromium ($CHROMIUM, or `chromium` on the PATH). The server must have a drafter
-and no API key; that of --blocks has a model that fills blocks, and the tests of such models run only with it. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does not do on
-demand (429, 401, a broken stream) is put in its place by intercepting requests.
+and no API key; that of --blocks has a model that fills blocks, that of --plain no drafter, and the tests of such servers
+run only with them. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does
+not do on demand (429, 401, a broken stream) is put in its place by intercepting requests.
 """
 
 import argparse
@@ -571,6 +573,37 @@ def test_blocks_narrow_and_themes(browser, url, shots=None):
     test_narrow_and_themes(browser, url, shots, "blocks-")
 
 
+def test_plain_promises_no_drafts(browser, url):
+    p = Page(browser, url)
+    p.page.wait_for_selector("#status[data-state=up]")
+    p.set(max_tokens="32", temperature="0")
+    assert "drafted" not in p.page.inner_text("main"), "the chat promises drafts"
+    assert p.page.is_hidden("#tint") and p.page.is_hidden("#acceptance") and "no drafter" in p.page.inner_text("#panel-figures")
+    p.send(PROMPT)
+    p.wait_idle()
+    assert "mean length" not in p.page.inner_text(".answer .numbers").lower()
+    p.page.click("#tab-compare")
+    assert "no drafter" in p.page.inner_text("#compare-form") and "--drafter FOLDER" in p.page.inner_text("#compare-form")
+    p.page.fill("#compare-prompt", PROMPT)
+    p.page.click("#compare-run")
+    p.page.wait_for_selector("#compare-stop:visible")
+    p.page.wait_for_selector("#compare-run:visible", timeout=SLOW_MS)
+    verdict = p.page.inner_text("#verdict")
+    assert "draft" not in verdict and "slower" not in verdict and "Identical" in verdict, verdict
+    assert "Drafted" not in p.page.inner_text("#view-compare")
+    # After a reload at once, not only when the server has answered.
+    p.errors_expected = True
+    p.page.route("**/stats", lambda route: route.abort())
+    p.page.reload()
+    assert p.page.get_attribute("html", "data-plain") is not None
+    p.page.unroute("**/stats")
+    p.close()
+
+
+def test_plain_narrow_and_themes(browser, url, shots=None):
+    test_narrow_and_themes(browser, url, shots, "plain-")
+
+
 def test_stats_only_while_visible(browser, url):
     p = Page(browser, url)
     p.page.wait_for_selector("#status[data-state=up]")
@@ -592,6 +625,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="of a running server")
     parser.add_argument("--blocks", help="of a running server whose model fills blocks")
+    parser.add_argument("--plain", help="of a running server without a drafter")
     parser.add_argument("--shots", help="folder for screenshots of all widths and themes")
     parser.add_argument("--only", default="", help="run tests whose name contains this")
     options = parser.parse_args()
@@ -607,9 +641,10 @@ def main():
             if not name.startswith("test_") or options.only not in name:
                 continue
             extra = {"shots": options.shots} if "shots" in test.__code__.co_varnames[:3] else {}
-            url = options.blocks if name.startswith("test_blocks") else options.url
+            kind = next((kind for kind in ("blocks", "plain") if name.startswith("test_" + kind)), "url")
+            url = getattr(options, kind)
             if url is None:
-                print(f"skipped {name}: no --blocks", flush=True)
+                print(f"skipped {name}: no --{kind}", flush=True)
                 continue
             try:
                 test(browser, url.rstrip("/") + "/", **extra)
