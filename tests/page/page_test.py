@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Drives the page of a running server in Chromium.
 
-    tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--shots FOLDER]
+    tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--plain http://127.0.0.1:8082]
+        [--shots FOLDER]
 
 Needs the Python package playwright and a Chromium ($CHROMIUM, or `chromium` on the PATH). The server must have a drafter
-and no API key; that of --blocks has a model that fills blocks, and the tests of such models run only with it. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does not do on
-demand (429, 401, a broken stream) is put in its place by intercepting requests.
+and no API key; that of --blocks has a model that fills blocks, that of --plain no drafter, and the tests of such servers
+run only with them. Exit status: 0 passed, 1 failed, 77 skipped for want of playwright or Chromium. What the server does
+not do on demand (429, 401, a broken stream) is put in its place by intercepting requests.
 """
 
 import argparse
@@ -251,6 +253,142 @@ def test_asks_for_the_key(browser, url):
     p.close()
 
 
+def test_keys_that_no_header_can_carry(browser, url, shots=None):
+    p = Page(browser, url, errors_expected=True)
+    p.set(max_tokens="8")
+    seen = []
+
+    def guard(route):
+        seen.append(route.request.headers.get("authorization"))
+        if seen[-1] == "Bearer right":
+            return route.continue_()
+        return fulfil(route, 401, {"message": "A valid API key is needed"})
+
+    def refused(key, *words):
+        p.page.fill("#key", key)
+        p.page.press("#key", "Enter")
+        said = p.page.inner_text("#key-wrong")
+        assert p.page.is_visible("#key-dialog") and all(word in said for word in ("Not a valid key: ", *words)), (key, said)
+        marked = "[document.activeElement.id, document.activeElement.selectionEnd - document.activeElement.selectionStart]"
+        assert p.page.evaluate(marked) == ["key", len(key)], "the next paste does not take its place"
+
+    p.page.route(CHAT, guard)
+    p.send(PROMPT)
+    p.page.wait_for_selector("#key-dialog[open]")
+    refused("ri\u2192ght", "character 3", "\u2192", "U+2192")
+    refused("ri\u200bght", "character 3", "invisible", "U+200B")
+    refused("r\u00efght", "character 2", "U+00EF")
+    refused("right or wrong", "character 6", "a space")
+    refused("\u200b\ufeff", "nothing of it can be seen")
+    refused("r" * 9000, "9000", "8192")
+    assert seen == [None], seen
+    if shots:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+            p.page.emulate_media(color_scheme=scheme)
+            p.page.set_viewport_size({"width": width, "height": 800})
+            refused("ri\u2192ght")
+            p.page.screenshot(path=f"{shots}/{scheme}-{width}-key-refused.png")
+    p.page.fill("#key", "\ufeff\u200b right\u2060\u200b\u00a0")
+    assert p.page.inner_text("#key-wrong") == "", "an old complaint about a new key"
+    p.page.press("#key", "Enter")
+    p.wait_idle()
+    assert seen == [None, "Bearer right"], seen
+    # One that an older page kept.
+    p.page.evaluate("sessionStorage.setItem('ashlar.key', JSON.stringify('right\u200b'))")
+    p.page.reload()
+    p.page.wait_for_selector("#status[data-state=up]")
+    assert "right" not in p.page.evaluate("JSON.stringify(sessionStorage['ashlar.key'] ?? '')"), "the key is still there"
+    p.send(PROMPT)
+    p.page.wait_for_selector("#key-dialog[open]")
+    said = p.page.inner_text("#key-wrong")
+    assert "dropped" in said and "U+200B" in said, said
+    p.page.fill("#key", "right")
+    p.page.press("#key", "Enter")
+    p.wait_idle()
+    assert seen[2:] == [None, "Bearer right"], seen
+    assert p.page.locator(".trouble:visible").count() == 0
+    p.close()
+
+
+def test_tabs_keep_their_own_conversations(browser, url, shots=None):
+    p = Page(browser, url)
+    p.set(max_tokens="8", temperature="0")
+    p.send("Said in A")
+    p.wait_idle()
+    first = p.page
+
+    def tab(go_on=None):
+        p.page = p.context.new_page()
+        p.page.goto(url)
+        p.page.wait_for_selector("#log > *")
+        assert p.page.locator(".message").count() == 0, "a new tab shows another's conversation as its own"
+        if go_on:
+            p.page.get_by_role("button", name=go_on).first.click()
+        return p.page
+
+    def said(page):
+        return page.locator(".user .prose").all_inner_texts()
+
+    second = tab()
+    p.send("Said in B")
+    p.wait_idle()
+    for page, words in ((first, "Said in A"), (second, "Said in B")):
+        page.reload()
+        page.wait_for_selector(".message")
+        assert said(page) == [words], said(page)
+    # A tab that is closed leaves its conversation to a later one; two that go on with the same part from there on.
+    first.close()
+    second.close()
+    third = tab("Said in A")
+    assert said(third) == ["Said in A"]
+    fourth = tab("Said in A")
+    for page, words in ((third, "Then in C"), (fourth, "Then in D")):
+        p.page = page
+        p.send(words)
+        p.wait_idle()
+    for page, words in ((third, "Then in C"), (fourth, "Then in D")):
+        page.reload()
+        page.wait_for_selector(".message")
+        assert said(page) == ["Said in A", words], said(page)
+        page.close()
+    last = tab()
+    assert last.locator(".earlier li").count() == 3, last.inner_text(".earlier")
+    if shots:
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+            last.emulate_media(color_scheme=scheme)
+            last.set_viewport_size({"width": width, "height": 800})
+            last.screenshot(path=f"{shots}/{scheme}-{width}-earlier.png")
+    # Forgetting one leaves the others, and what is cleared is kept nowhere.
+    last.get_by_role("button", name="Forget the conversation: Said in B").click()
+    assert last.locator(".earlier li").count() == 2 and "Said in B" not in last.evaluate("JSON.stringify(localStorage)")
+    last.get_by_role("button", name="Said in A").first.click()
+    last.click("#clear")
+    assert last.locator(".earlier li").count() == 1
+    last.get_by_role("button", name="Bring back").click()
+    assert said(last) == ["Said in A", "Then in D"], said(last)
+    last.reload()
+    last.wait_for_selector(".message")
+    assert said(last) == ["Said in A", "Then in D"], "what was brought back is gone after a reload"
+    p.close()
+
+
+def test_says_what_is_not_kept(browser, url):
+    full = (
+        "areas => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (...rest) {"
+        " if (areas.includes(this === localStorage ? 'local' : 'session')) throw new DOMException('full', 'QuotaExceededError');"
+        " return set.apply(this, rest); }; }"
+    )
+    for areas, words in ((["local", "session"], "gone after a reload"), (["local"], "gone when this tab is closed"), (["session"], "")):
+        p = Page(browser, url)
+        p.set(max_tokens="8", temperature="0")
+        p.page.evaluate(full, areas)
+        p.send(PROMPT)
+        p.wait_idle()
+        banner = p.page.inner_text("#not-kept") if p.page.is_visible("#not-kept") else ""
+        assert words in banner and (words != "") == (banner != ""), (areas, banner)
+        p.close()
+
+
 def test_data_is_never_markup(browser, url):
     p = Page(browser, url, width=320)
     evil = "<img src=x onerror=alert(1)><b>bold</b> ```\n<script>alert(2)</script>\n```\n&amp; " + "W" * 400
@@ -435,6 +573,37 @@ def test_blocks_narrow_and_themes(browser, url, shots=None):
     test_narrow_and_themes(browser, url, shots, "blocks-")
 
 
+def test_plain_promises_no_drafts(browser, url):
+    p = Page(browser, url)
+    p.page.wait_for_selector("#status[data-state=up]")
+    p.set(max_tokens="32", temperature="0")
+    assert "drafted" not in p.page.inner_text("main"), "the chat promises drafts"
+    assert p.page.is_hidden("#tint") and p.page.is_hidden("#acceptance") and "no drafter" in p.page.inner_text("#panel-figures")
+    p.send(PROMPT)
+    p.wait_idle()
+    assert "mean length" not in p.page.inner_text(".answer .numbers").lower()
+    p.page.click("#tab-compare")
+    assert "no drafter" in p.page.inner_text("#compare-form") and "--drafter FOLDER" in p.page.inner_text("#compare-form")
+    p.page.fill("#compare-prompt", PROMPT)
+    p.page.click("#compare-run")
+    p.page.wait_for_selector("#compare-stop:visible")
+    p.page.wait_for_selector("#compare-run:visible", timeout=SLOW_MS)
+    verdict = p.page.inner_text("#verdict")
+    assert "draft" not in verdict and "slower" not in verdict and "Identical" in verdict, verdict
+    assert "Drafted" not in p.page.inner_text("#view-compare")
+    # After a reload at once, not only when the server has answered.
+    p.errors_expected = True
+    p.page.route("**/stats", lambda route: route.abort())
+    p.page.reload()
+    assert p.page.get_attribute("html", "data-plain") is not None
+    p.page.unroute("**/stats")
+    p.close()
+
+
+def test_plain_narrow_and_themes(browser, url, shots=None):
+    test_narrow_and_themes(browser, url, shots, "plain-")
+
+
 def test_stats_only_while_visible(browser, url):
     p = Page(browser, url)
     p.page.wait_for_selector("#status[data-state=up]")
@@ -456,6 +625,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="of a running server")
     parser.add_argument("--blocks", help="of a running server whose model fills blocks")
+    parser.add_argument("--plain", help="of a running server without a drafter")
     parser.add_argument("--shots", help="folder for screenshots of all widths and themes")
     parser.add_argument("--only", default="", help="run tests whose name contains this")
     options = parser.parse_args()
@@ -471,9 +641,10 @@ def main():
             if not name.startswith("test_") or options.only not in name:
                 continue
             extra = {"shots": options.shots} if "shots" in test.__code__.co_varnames[:3] else {}
-            url = options.blocks if name.startswith("test_blocks") else options.url
+            kind = next((kind for kind in ("blocks", "plain") if name.startswith("test_" + kind)), "url")
+            url = getattr(options, kind)
             if url is None:
-                print(f"skipped {name}: no --blocks", flush=True)
+                print(f"skipped {name}: no --{kind}", flush=True)
                 continue
             try:
                 test(browser, url.rstrip("/") + "/", **extra)

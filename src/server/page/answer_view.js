@@ -32,7 +32,8 @@ export class AnswerView {
     const list = el('dl', { class: 'numbers' });
     for (const [name, label, title] of kFigures) {
       this.numbers[name] = el('dd', {}, '–');
-      list.append(el('div', { title }, this.numbers[name], el('dt', {}, typeof label === 'function' ? label() : label)));
+      const shown = name === 'mean' ? 'not-plain' : null; // one by one there is no mean to tell
+      list.append(el('div', { title, class: shown }, this.numbers[name], el('dt', {}, typeof label === 'function' ? label() : label)));
     }
     this.actions = el('div', { class: 'actions' });
     this.foot = el('footer', {}, list, this.actions);

@@ -1,6 +1,6 @@
-// The server's HTTP API: the key, streams of events, and errors in plain words.
+// The server's HTTP API: streams of events, and errors in plain words.
 
-import { keptForTab } from './dom.js';
+import { askForKey, currentKey } from './key.js';
 
 /** `kind`: network, broken, key, busy, refused, server. `retryAfter` in seconds, or 0. */
 export class RequestError extends Error {
@@ -11,18 +11,9 @@ export class RequestError extends Error {
   }
 }
 
-let askForKey = async () => null;
-/** `ask` resolves to a key, or to null if there is none. */
-export const onKeyNeeded = (ask) => (askForKey = ask);
-function setKey(key) {
-  keptForTab.save('key', key);
-  document.dispatchEvent(new Event('keychange'));
-}
-export const hasKey = () => keptForTab.load('key', '') !== '';
-
 async function send(path, options) {
   const headers = { ...options.headers };
-  const key = keptForTab.load('key', '');
+  const key = currentKey();
   if (key) headers.Authorization = 'Bearer ' + key;
   try {
     return await fetch(path, { ...options, headers, cache: 'no-store', credentials: 'omit' });
@@ -65,9 +56,7 @@ async function admitted(path, options) {
   for (;;) {
     const response = await send(path, options);
     if (response.status !== 401) return response;
-    const key = await askForKey(hasKey());
-    if (key === null) throw new RequestError('key', 'The server wants an API key, and none was given.');
-    setKey(key);
+    if (!(await askForKey())) throw new RequestError('key', 'The server wants an API key, and none was given.');
     options.signal?.throwIfAborted();
   }
 }
@@ -124,11 +113,4 @@ export async function fetchStats() {
   const response = await send('/stats', { method: 'GET' });
   if (!response.ok) throw await errorOf(response);
   return response.json();
-}
-
-/** Lets the user enter a key without sending anything. */
-export async function enterKey() {
-  const key = await askForKey(hasKey());
-  if (key !== null) setKey(key);
-  return key !== null;
 }

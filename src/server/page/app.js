@@ -1,10 +1,10 @@
 // Puts the page together: views, panel, theme, the key's dialog, the keyboard.
 
-import { hasKey, onKeyNeeded } from './api.js';
 import { escapeChat, messagesForCurl, startChat } from './chat.js';
 import { escapeCompare, startCompare } from './compare.js';
 import { byId, kept, setText } from './dom.js';
 import { startFigures } from './figures.js';
+import { hasKey, startKeyDialog } from './key.js';
 import { refreshCurl, startSettings } from './settings.js';
 
 const root = document.documentElement;
@@ -63,35 +63,6 @@ function startTabs(list, shown) {
 function setPanel(open) {
   document.body.classList.toggle('panel-open', open);
   byId('panel-toggle').setAttribute('aria-expanded', String(open));
-}
-
-function startKeyDialog() {
-  const dialog = byId('key-dialog');
-  let settle = null;
-  const finish = (key) => {
-    if (dialog.open) dialog.close();
-    byId('key').value = '';
-    settle?.(key);
-    settle = null;
-    refreshCurl();
-  };
-  byId('key-form').addEventListener('submit', (event) => {
-    event.preventDefault();
-    const key = byId('key').value.trim();
-    if (key !== '') finish(key);
-  });
-  byId('key-cancel').addEventListener('click', () => finish(null));
-  dialog.addEventListener('close', () => finish(null));
-  let asked = null;
-  // Two requests at once share one question.
-  onKeyNeeded((hadKey) => {
-    asked ??= new Promise((resolve) => {
-      settle = resolve;
-      byId('key-wrong').hidden = !hadKey;
-      dialog.showModal();
-    }).finally(() => (asked = null));
-    return asked;
-  });
 }
 
 function startKeyboard() {

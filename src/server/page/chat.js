@@ -3,15 +3,11 @@
 import { Answer } from './answer.js';
 import { AnswerView } from './answer_view.js';
 import { streamChat } from './api.js';
-import { announce, button, byId, copyButton, el, kept, setText } from './dom.js';
+import { goOnWith, keepConversation, ownConversation } from './conversations.js';
+import { announce, button, byId, copyButton, el, setText } from './dom.js';
 import { addFigures } from './figures.js';
 import { refreshCurl, requestBody, showWrong } from './settings.js';
-
-const kExamples = [
-  'Turn this sentence into bullet points: Anna is a 41-year-old teacher who moved to Oslo in 1998.',
-  'A machine makes 96 parts in 8 hours. How many parts does it make in 11 hours?',
-  'Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak.',
-];
+import { welcomeView } from './welcome.js';
 
 let messages = []; // {role: 'user', content} and the records of answers
 let running = null; // AbortController
@@ -26,8 +22,9 @@ const nearEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 64;
 const toEnd = () => (log.scrollTop = log.scrollHeight);
 
 function save() {
-  const right = kept.save('chat', messages);
-  byId('not-kept').hidden = right;
+  const loss = keepConversation(messages);
+  byId('not-kept').hidden = loss === '';
+  setText(byId('not-kept-until'), loss === 'close' ? 'when this tab is closed' : 'after a reload');
   refreshCurl();
 }
 
@@ -76,27 +73,32 @@ function redraw() {
   });
   log.replaceChildren(...(nodes.length > 0 ? nodes : [welcome()]));
   byId('clear').disabled = messages.length === 0;
-  toEnd();
+  if (nodes.length > 0) toEnd();
+  else log.scrollTop = 0;
+}
+
+/** Shows another conversation: the one that was cleared, or one that another tab had. */
+function show(conversation) {
+  messages = conversation;
+  cleared = [];
+  redraw();
+  refreshCurl();
+  input.focus();
 }
 
 function welcome() {
-  const examples = kExamples.map((text) => button(text, () => {
-    input.value = text;
-    send();
-  }, { class: 'example' }));
-  return el('div', { class: 'welcome' }, el('h2', {}, 'Ask the model'),
-    el('p', { class: 'for-blocks' }, 'This model fills a block of positions in any order, several in one pass. The stronger the tint, the earlier a text was settled; the underline changes with the block.'),
-    el('p', { class: 'for-drafts' }, 'Tinted text was drafted ahead and accepted by the model; the rest it wrote itself. The words are the same either way.'),
-    el('div', { class: 'examples' }, ...examples),
-    cleared.length > 0 ? button('Bring back the cleared conversation', restore) : null);
-}
-
-function restore() {
-  messages = cleared;
-  cleared = [];
-  save();
-  redraw();
-  input.focus();
+  const restore = () => {
+    show(cleared);
+    save();
+  };
+  return welcomeView({
+    send: (text) => {
+      input.value = text;
+      send();
+    },
+    goOn: (name) => show(goOnWith(name)),
+    restore: cleared.length > 0 ? restore : null,
+  });
 }
 
 function setRunning(controller) {
@@ -214,8 +216,7 @@ function resize() {
 
 export function startChat() {
   if (matchMedia('(max-width: 46rem)').matches) input.placeholder = 'Message';
-  messages = kept.load('chat', []);
-  if (!Array.isArray(messages)) messages = [];
+  messages = ownConversation();
   input.addEventListener('input', resize);
   input.addEventListener('change', refreshCurl);
   input.addEventListener('keydown', (event) => {
@@ -240,6 +241,9 @@ export function startChat() {
     redraw();
     announce('Conversation cleared');
     input.focus();
+  });
+  addEventListener('storage', () => {
+    if (messages.length === 0 && !log.contains(document.activeElement)) redraw(); // another tab's conversation came or went
   });
   redraw();
 }

@@ -1,9 +1,10 @@
 // Side by side: one prompt and seed with and without drafting, as a race whose texts must be the same; or with one
-// token a pass and with as many as a model that fills blocks is sure of, where they need not be.
+// token a pass and with as many as a model that fills blocks is sure of, where they need not be. Without a drafter both
+// run the same way, and there is no speed to speak of.
 
 import { Answer } from './answer.js';
 import { streamChat } from './api.js';
-import { announce, blockSize, byId, count, duration, either, el, fixed, kept, randomSeed, setText, speed } from './dom.js';
+import { announce, blockSize, byId, count, duration, either, el, fixed, isPlain, kept, randomSeed, setText, speed } from './dom.js';
 import { addFigures } from './figures.js';
 import { Flow } from './flow.js';
 import { form } from './forming.js';
@@ -23,7 +24,7 @@ class Lane {
     const list = el('dl', { class: 'numbers' });
     for (const [key, label] of kNumbers) {
       this.numbers[key] = el('dd', {}, '–');
-      list.append(el('div', {}, this.numbers[key], el('dt', {}, typeof label === 'function' ? label() : label)));
+      list.append(el('div', { class: key === 'mean' ? 'not-plain' : null }, this.numbers[key], el('dt', {}, typeof label === 'function' ? label() : label)));
     }
     this.reasoningBody = el('div', { class: 'flow' });
     this.body = el('div', { class: 'flow' });
@@ -144,7 +145,7 @@ function verdict() {
   const times = b.rate() / a.rate();
   const blocks = blockSize() > 0;
   const how = blocks ? 'in parallel' : 'with drafting';
-  const faster = !Number.isFinite(times) ? 'Too short to compare speeds'
+  const faster = isPlain() ? 'Both ran token by token' : !Number.isFinite(times) ? 'Too short to compare speeds'
     : times >= 1 ? `${times.toFixed(2)}× as fast ${how}` : `${times.toFixed(2)}× the speed ${how}: slower here`;
   const words = blocks ? wordsOfBlocks(same, at) : same ? 'Identical: the same text, character for character'
     : at >= 0 ? `Different from character ${count(at + 1)} on. This must not happen: please report it with the seed`
@@ -215,7 +216,7 @@ export function escapeCompare() {
 
 export function startCompare() {
   plain = new Lane('plain', either('Plain', 'One token a pass'), false);
-  drafted = new Lane('drafted', either('Drafted', 'In parallel'), true);
+  drafted = new Lane('drafted', either('Drafted', 'In parallel', 'Plain again'), true);
   const saved = kept.load('compare', {});
   if (saved.prompt) byId('compare-prompt').value = saved.prompt;
   byId(saved.together ? 'order-together' : 'order-after').checked = true;

@@ -15,11 +15,14 @@ function fill(node, attributes, children) {
 /** el('p', {class: 'note', click: f}, 'text', child): functions become listeners, strings become text. */
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(kSvg, tag), attributes, children);
-/** Words for models that write token by token, and for those that fill blocks: the style sheet shows one of them. */
-export const either = (drafts, blocks) => () =>
-  el('span', {}, el('span', { class: 'for-drafts' }, drafts), el('span', { class: 'for-blocks' }, blocks));
+/** Words for servers that draft, for models that fill blocks, and for servers without a drafter: the style sheet shows one. */
+export const either = (drafts, blocks, plain = drafts) => () =>
+  el('span', {}, el('span', { class: 'for-drafts' }, drafts), el('span', { class: 'for-blocks' }, blocks),
+    el('span', { class: 'for-plain' }, plain));
 /** Positions of a block; 0 where tokens come one after another. */
 export const blockSize = () => Number(document.documentElement.dataset.blocks ?? 0);
+/** Whether every pass of the model writes one token: there is no drafter, and no blocks are filled. */
+export const isPlain = () => document.documentElement.dataset.plain !== undefined;
 export const byId = (id) => document.getElementById(id);
 
 /** Sets text only where it changes, so that readers and selections are left alone. */
@@ -40,6 +43,20 @@ function store(area) {
         return text === null ? fallback : JSON.parse(text);
       } catch {
         return fallback;
+      }
+    },
+    drop(name) {
+      try {
+        window[area].removeItem('ashlar.' + name);
+      } catch {
+        // switched off: there is nothing to drop
+      }
+    },
+    names() {
+      try {
+        return Object.keys(window[area]).filter((key) => key.startsWith('ashlar.')).map((key) => key.slice(7));
+      } catch {
+        return [];
       }
     },
     /** False if it could not be kept. */

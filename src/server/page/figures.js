@@ -1,8 +1,9 @@
 // The panel of figures: acceptance of this session's answers, or tokens of their passes, and what the server says about itself.
 
 import { acceptanceTable, drawAcceptance, drawSettled, settledTable } from './charts.js';
-import { enterKey, fetchStats } from './api.js';
-import { blockSize, byId, count, fixed, kept, keptForTab, percent, setText, speed } from './dom.js';
+import { fetchStats } from './api.js';
+import { blockSize, byId, count, fixed, isPlain, kept, keptForTab, percent, setText, speed } from './dom.js';
+import { askForKey } from './key.js';
 
 const kPollMs = 1000;
 const kRetryMs = 4000; // while the server does not answer
@@ -49,13 +50,16 @@ export function addFigures({ speculation, passes }) {
   redraw();
 }
 
-/** What kind of model is served decides the page's words. */
-function setBlocks(size) {
-  if (size === blockSize()) return;
-  if (size > 0) document.documentElement.dataset.blocks = size;
-  else delete document.documentElement.dataset.blocks;
-  kept.save('blocks', size);
-  document.dispatchEvent(new Event('blockschange'));
+/** How the server decodes decides the page's words. Passes that write one token at most are those without a drafter. */
+function setDecoding({ block, max_width }) {
+  const plain = block === 0 && max_width === 1;
+  if (block === blockSize() && plain === isPlain()) return;
+  const root = document.documentElement;
+  if (block > 0) root.dataset.blocks = block;
+  else delete root.dataset.blocks;
+  root.toggleAttribute('data-plain', plain);
+  kept.save('decoding', { block, max_width });
+  document.dispatchEvent(new Event('decodingchange'));
   redraw();
 }
 
@@ -88,7 +92,7 @@ function show(stats) {
   const seconds = before ? (now - before.now) / 1000 : 0;
   // A server that was started anew counts from zero.
   const made = before ? Math.max(0, stats.generated_tokens - before.tokens) : 0;
-  setBlocks(stats.block);
+  setDecoding(stats);
   showPasses(stats, before);
   before = { now, tokens: stats.generated_tokens, settled: stats.settled, spans: stats.verify_spans };
   setText(byId('model'), stats.model);
@@ -141,14 +145,14 @@ async function poll() {
 export function startFigures() {
   const saved = keptForTab.load('acceptance', null);
   if (saved?.session.settled) ({ session, newest } = saved);
-  setBlocks(kept.load('blocks', 0));
+  setDecoding(kept.load('decoding', { block: 0, max_width: 0 }));
   byId('reset-acceptance').addEventListener('click', () => {
     session = empty();
     newest = empty();
     keptForTab.save('acceptance', { session, newest });
     redraw();
   });
-  byId('enter-key').addEventListener('click', enterKey);
+  byId('enter-key').addEventListener('click', askForKey);
   document.addEventListener('keychange', poll);
   new ResizeObserver(redraw).observe(byId('acceptance'));
   document.addEventListener('visibilitychange', () => {

@@ -36,6 +36,9 @@ constexpr char kChatJs[] = {
 constexpr char kCompareJs[] = {
 #include "server/page/generated/compare.js.inc"
 };
+constexpr char kConversationsJs[] = {
+#include "server/page/generated/conversations.js.inc"
+};
 constexpr char kDomJs[] = {
 #include "server/page/generated/dom.js.inc"
 };
@@ -48,8 +51,14 @@ constexpr char kFlowJs[] = {
 constexpr char kFormingJs[] = {
 #include "server/page/generated/forming.js.inc"
 };
+constexpr char kKeyJs[] = {
+#include "server/page/generated/key.js.inc"
+};
 constexpr char kSettingsJs[] = {
 #include "server/page/generated/settings.js.inc"
+};
+constexpr char kWelcomeJs[] = {
+#include "server/page/generated/welcome.js.inc"
 };
 
 template <size_t n>
@@ -73,11 +82,14 @@ constexpr PageFile kFiles[] = {
     {"/charts.js", kScript, view(kChartsJs)},
     {"/chat.js", kScript, view(kChatJs)},
     {"/compare.js", kScript, view(kCompareJs)},
+    {"/conversations.js", kScript, view(kConversationsJs)},
     {"/dom.js", kScript, view(kDomJs)},
     {"/figures.js", kScript, view(kFiguresJs)},
     {"/flow.js", kScript, view(kFlowJs)},
     {"/forming.js", kScript, view(kFormingJs)},
+    {"/key.js", kScript, view(kKeyJs)},
     {"/settings.js", kScript, view(kSettingsJs)},
+    {"/welcome.js", kScript, view(kWelcomeJs)},
 };
 
 }  // namespace

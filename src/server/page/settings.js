@@ -137,7 +137,8 @@ export function startSettings({ messagesForCurl, hasKey }) {
   keyed = hasKey;
   write({ ...kDefaults, ...kept.load('settings', {}) });
   byId('settings').addEventListener('input', changed);
-  document.addEventListener('blockschange', refreshCurl);
+  document.addEventListener('decodingchange', refreshCurl);
+  document.addEventListener('keychange', refreshCurl);
   byId('settings').addEventListener('submit', (event) => event.preventDefault());
   byId('reset-settings').addEventListener('click', () => {
     write(kDefaults);
