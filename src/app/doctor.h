@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/session.h"
+#include "base/cores.h"
 #include "io/json.h"
 
 namespace ashlar::doctor {
@@ -23,8 +24,8 @@ struct Finding {
 // The machine (doctor_machine.cc).
 /// `isa`: the one asked for; empty: the best.
 Finding check_cpu(const std::string& isa);
-/// `threads`: as asked for; 0: one per core. `cgroup`: the folder with cpu.max.
-Finding check_cores(int32_t threads, const std::filesystem::path& cgroup = "/sys/fs/cgroup");
+/// `threads`: as asked for; 0: Cores::workers().
+Finding check_cores(int32_t threads, const Cores& cores = usable_cores());
 /// `file`: the kernel's setting of transparent huge pages.
 Finding check_huge_pages(const std::filesystem::path& file = "/sys/kernel/mm/transparent_hugepage/enabled");
 /// Bytes a second that `threads` threads read from memory, the best of a few runs of `bytes` each; 0 if there is no
@@ -34,8 +35,6 @@ Finding check_bandwidth(int32_t threads);
 /// Whether `connections` fit into the limit of open files.
 Finding check_descriptors(int64_t connections);
 Finding check_clock();
-/// Cores that this process may use.
-int32_t usable_cores();
 
 // Network and files (doctor_network.cc).
 Finding check_port(const std::string& host, uint16_t port);

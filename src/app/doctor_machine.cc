@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <iomanip>
+#include <sstream>
 #include <thread>
 
 #include "app/doctor.h"
@@ -37,15 +39,6 @@ std::string list_of(const std::vector<std::string>& words) {
   return text;
 }
 
-// Cores' worth of time that the control group grants; 0: no limit.
-double granted_cores(const std::filesystem::path& cgroup) {
-  std::ifstream file(cgroup / "cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || !(period > 0)) return 0;
-  return std::strtod(quota.c_str(), nullptr) / period;
-}
-
 }  // namespace
 
 Finding check_cpu(const std::string& isa) {
@@ -71,29 +64,24 @@ Finding check_cpu(const std::string& isa) {
   return out;
 }
 
-int32_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  return CPU_COUNT(&set);
-}
-
-Finding check_cores(int32_t threads, const std::filesystem::path& cgroup) {
-  const int32_t cores = usable_cores();
-  const int64_t online = sysconf(_SC_NPROCESSORS_ONLN);
-  const double granted = granted_cores(cgroup);
-  const int32_t used = threads > 0 ? threads : cores;
-  Finding out{"cores", Verdict::kOk, std::to_string(cores) + " of " + std::to_string(online) + " may be used", ""};
-  char limit[64] = "";
-  if (granted > 0) std::snprintf(limit, sizeof limit, ", and the time of %.1f is granted", granted);
-  out.found += limit + std::string("; ") + std::to_string(used) + (used == 1 ? " thread" : " threads");
-  if (used > cores) {
+Finding check_cores(int32_t threads, const Cores& cores) {
+  const int32_t used = threads > 0 ? threads : cores.workers();
+  std::ostringstream found;
+  found << cores.cores << " may be used";
+  if (cores.cpus.size() > static_cast<size_t>(cores.cores)) {
+    found << ", with " << cores.cpus.size() << " hardware threads";
+  }
+  if (cores.granted > 0) found << ", and the time of " << std::setprecision(2) << cores.granted << " is granted";
+  found << "; " << used << (used == 1 ? " thread" : " threads");
+  Finding out{"cores", Verdict::kOk, found.str(), ""};
+  if (used > cores.cores) {
     out.verdict = Verdict::kWarning;
-    out.advice = "more threads than cores slow each other down; use --threads " + std::to_string(cores) + " or none";
-  } else if (granted > 0 && used > granted + 0.01) {
+    out.advice =
+        "more threads than cores slow each other down; use --threads " + std::to_string(cores.workers()) + " or none";
+  } else if (used > cores.workers()) {
     out.verdict = Verdict::kWarning;
     out.advice = "the container's CPU limit stops all threads again and again; use --threads " +
-                 std::to_string(std::max(1, static_cast<int>(granted))) + " or raise the limit";
+                 std::to_string(cores.workers()) + ", or none, or raise the limit";
   }
   return out;
 }
@@ -146,7 +134,7 @@ Finding check_bandwidth(int32_t threads) {
   // Beyond the caches, and not so much that it presses on others.
   const int64_t available = available_memory();
   const int64_t bytes = std::min<int64_t>(int64_t{512} << 20, available > 0 ? available / 8 : int64_t{128} << 20);
-  const double rate = read_bandwidth(threads > 0 ? threads : usable_cores(), bytes);
+  const double rate = read_bandwidth(threads > 0 ? threads : usable_cores().workers(), bytes);
   char text[160];
   std::snprintf(text, sizeof text, "%.1f GB/s of reading: a token takes at least %.1f ms for each GB of weights",
                 rate * 1e-9, rate > 0 ? 1e12 / rate : 0.0);

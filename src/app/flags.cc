@@ -95,7 +95,9 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
       ->capture_default_str()
       ->envname("ASHLAR_DEVICE")
       ->group(kDeviceGroup);
-  command.add_option("--threads", options.device_options.threads, "Worker threads (0: one per core)")
+  command
+      .add_option("--threads", options.device_options.threads,
+                  "Worker threads (0: one per core, within a container's limit)")
       ->type_name("N")
       ->transform(whole(0, 1024))
       ->capture_default_str()

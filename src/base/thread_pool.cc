@@ -32,17 +32,6 @@ void futex_wake(std::atomic<uint32_t>& word, int count) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 // Best effort: a pool that could not be pinned is slower, not wrong.
 void pin(std::thread& thread, int core) {
   cpu_set_t set;
@@ -69,18 +58,22 @@ int32_t claim(std::atomic<uint64_t>& share, uint32_t epoch, End from) {
 
 }  // namespace
 
-int32_t available_cores() { return std::max<int32_t>(1, static_cast<int32_t>(allowed_cores().size())); }
-
 ThreadPool::ThreadPool(int32_t workers) {
-  const std::vector<int> cores = allowed_cores();
-  size_ = workers > 0 ? workers : std::max<int32_t>(1, static_cast<int32_t>(cores.size()));
-  const bool enough_cores = size_ <= static_cast<int32_t>(cores.size());
-  spins_ = enough_cores ? kSpins : 0;
+  const Cores usable = usable_cores();
+  size_ = workers > 0 ? workers : usable.workers();
+  const bool enough = size_ <= static_cast<int32_t>(usable.cpus.size());
+  spins_ = enough ? kSpins : 0;
   shares_ = std::vector<Share>(static_cast<size_t>(size_));
-  if (enough_cores && size_ > 1) cores_.assign(cores.begin(), cores.begin() + size_);
+  if (enough && size_ > 1) {
+    for (const Cpu& cpu : usable.cpus) {
+      if (cpus_.size() < static_cast<size_t>(size_)) cpus_.push_back(cpu);
+      if (core_of_.size() <= static_cast<size_t>(cpu.id)) core_of_.resize(static_cast<size_t>(cpu.id) + 1, -1);
+      core_of_[static_cast<size_t>(cpu.id)] = cpu.core;
+    }
+  }
   for (int32_t worker = 1; worker < size_; ++worker) {
     threads_.emplace_back([this, worker] { worker_main(worker); });
-    if (!cores_.empty()) pin(threads_.back(), cores_[static_cast<size_t>(worker)]);
+    if (!cpus_.empty()) pin(threads_.back(), cpus_[static_cast<size_t>(worker)].id);
   }
 }
 
@@ -115,14 +108,17 @@ void ThreadPool::run_items(int32_t n, Task task, void* context) {
   }
 }
 
+// On a worker's hardware thread, or on another one of its core.
 void ThreadPool::clear_core_of_caller() {
-  if (cores_.empty()) return;
-  const int core = sched_getcpu();
-  if (core == cores_[0]) return;
-  for (size_t worker = 1; worker < cores_.size(); ++worker) {
-    if (cores_[worker] != core) continue;
-    std::swap(cores_[0], cores_[worker]);
-    pin(threads_[worker - 1], cores_[worker]);
+  if (cpus_.empty()) return;
+  const int cpu = sched_getcpu();
+  if (cpu == cpus_[0].id || cpu < 0 || static_cast<size_t>(cpu) >= core_of_.size()) return;
+  const int core = core_of_[static_cast<size_t>(cpu)];
+  if (core == cpus_[0].core) return;
+  for (size_t worker = 1; worker < cpus_.size(); ++worker) {
+    if (cpus_[worker].core != core) continue;
+    std::swap(cpus_[0], cpus_[worker]);
+    pin(threads_[worker - 1], cpus_[worker].id);
     return;
   }
 }

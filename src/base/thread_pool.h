@@ -8,25 +8,24 @@
 #include <type_traits>
 #include <vector>
 
-namespace ashlar {
+#include "base/cores.h"
 
-/// Cores this process may run on (sched_getaffinity), at least 1.
-int32_t available_cores();
+namespace ashlar {
 
 /// A pool whose caller is worker 0. Each loop gives every worker a contiguous share; who is done steals from the far
 /// end of the others' shares, so a worker that lost its core to another process delays nobody but the item it holds.
 /// The caller returns when all items are done, not when all workers have noticed the loop.
 ///
-/// Workers spin a bounded time for the next loop, then sleep on a futex. They are pinned to a core each if there are at
-/// least as many cores as workers. The caller is never pinned (threads it starts later would inherit that); if it turns
-/// up on a worker's core, that worker moves to the core left over, since no balancer would part a pinned thread and a
-/// running one.
+/// Workers spin a bounded time for the next loop, then sleep on a futex. They are pinned, one to each core before a
+/// core gets a second one, if there are at least as many hardware threads as workers. The caller is never pinned
+/// (threads it starts later would inherit that); if it turns up on a worker's core, that worker moves to the core left
+/// over, since no balancer would part a pinned thread and a running one.
 ///
 /// One loop at a time: run() must not be called by two threads at once, nor from inside a loop. A task that throws
 /// terminates.
 class ThreadPool {
  public:
-  /// `workers` counts the caller; 0 means available_cores().
+  /// `workers` counts the caller; 0 means usable_cores().workers().
   explicit ThreadPool(int32_t workers = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -66,8 +65,9 @@ class ThreadPool {
 
   int32_t size_ = 1;
   int32_t spins_ = 0;  ///< pauses before sleeping; 0 if the cores are oversubscribed
-  /// Core of each worker; [0] is the one left to the caller. Empty if nothing is pinned.
-  std::vector<int> cores_;
+  /// Where each worker is pinned; [0] is left to the caller. Empty if nothing is pinned.
+  std::vector<Cpu> cpus_;
+  std::vector<int> core_of_;  ///< by CPU, -1 if it may not be used
   std::vector<Share> shares_;
   std::vector<std::thread> threads_;
 

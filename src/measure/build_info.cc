@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "base/thread_pool.h"
+#include "base/cores.h"
 #include "measure_commit.h"
 
 namespace ashlar {
@@ -22,7 +22,7 @@ std::string processor_name() {
 
 Json describe_build() {
   return {{"version", build_version()}, {"commit", build_commit()},      {"build_type", ASHLAR_BUILD_TYPE},
-          {"compiler", __VERSION__},    {"processor", processor_name()}, {"cores", available_cores()}};
+          {"compiler", __VERSION__},    {"processor", processor_name()}, {"cores", usable_cores().cores}};
 }
 
 }  // namespace ashlar

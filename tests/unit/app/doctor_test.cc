@@ -21,6 +21,7 @@ namespace ashlar {
 namespace {
 
 using namespace doctor;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class Doctor : public testing::Test {
@@ -164,12 +165,15 @@ TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
 TEST_F(Doctor, JudgesTheMachine) {
   EXPECT_NE(check_cpu("").verdict, doctor::Verdict::kProblem);
   EXPECT_EQ(check_cpu("abacus").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_cores(usable_cores() + 1).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kOk);
-  file("cpu.max", "50000 100000\n");
-  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kWarning);
-  file("cpu.max", "max 100000\n");
-  EXPECT_EQ(check_cores(1, folder_.path()).verdict, doctor::Verdict::kOk);
+  const Cores four = {{{0, 0}, {2, 2}, {4, 4}, {6, 6}, {1, 0}, {3, 2}, {5, 4}, {7, 6}}, 4, 0};
+  EXPECT_EQ(check_cores(0, four).verdict, doctor::Verdict::kOk);
+  EXPECT_THAT(check_cores(0, four).found, AllOf(HasSubstr("8 hardware threads"), HasSubstr("; 4 threads")));
+  EXPECT_EQ(check_cores(5, four).verdict, doctor::Verdict::kWarning);
+  const Cores limited = {four.cpus, 4, 2.5};
+  EXPECT_EQ(check_cores(0, limited).verdict, doctor::Verdict::kOk);
+  EXPECT_THAT(check_cores(0, limited).found, AllOf(HasSubstr("2.5"), HasSubstr("; 2 threads")));
+  EXPECT_EQ(check_cores(3, limited).verdict, doctor::Verdict::kWarning);
+  EXPECT_THAT(check_cores(3, limited).advice, HasSubstr("--threads 2"));
   EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, doctor::Verdict::kOk);
   EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, doctor::Verdict::kWarning);
   EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, doctor::Verdict::kWarning);

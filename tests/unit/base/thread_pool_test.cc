@@ -72,13 +72,13 @@ TEST_P(ThreadPoolSizes, UnevenItemsAreStolen) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPoolSizes, testing::Values(1, 2, 3, 8));
 
-TEST(ThreadPool, ZeroMeansOneWorkerPerCore) { EXPECT_EQ(ThreadPool(0).size(), available_cores()); }
+TEST(ThreadPool, ZeroMeansOneWorkerPerCore) { EXPECT_EQ(ThreadPool(0).size(), usable_cores().workers()); }
 
 // A caller that the scheduler, or the user, puts on a worker's core must not end up sharing it.
 TEST(ThreadPool, WorkersKeepOffTheCoreOfTheCaller) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
-  if (available_cores() < 2) GTEST_SKIP() << "one core";
+  if (usable_cores().cores < 2) GTEST_SKIP() << "one core";
   ThreadPool pool(2);
   int tried = 0;
   for (int core = 0; core < CPU_SETSIZE && tried < 4; ++core) {
