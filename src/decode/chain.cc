@@ -50,11 +50,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
   proposer_->start(limits, kv);
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
-  if (recall_ != RecallUse::kNever) {
-    recalled_.resize(limits.max_slots);
-    recall_ids_.resize(static_cast<size_t>(limits.max_spans) * kMaxWidth);
-    recall_chances_.resize(recall_ids_.size());
-  }
+  if (recall_ != RecallUse::kNever) recalled_.reserve(limits.max_slots, limits.max_spans);
   if (proposer_->adapts_width()) calibrate(limits.max_slots);
 }
 
@@ -67,7 +63,7 @@ StepShape ChainDecoder::shape(int32_t width) const {
 
 void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
   if (!proposer_) return;
-  if (recall_ != RecallUse::kNever) recalled_[slot].begin(tokens, state.limit);
+  recalled_.admit(slot, tokens, state.limit);
   proposer_->admit(slot, state);
   context_->admit(slot);
   policy_->admit(slot);
@@ -138,7 +134,10 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
   }
   if (!policy_) return;
   widths_.clear();
-  for (const ChainSpan& chain : chains_) widths_.push_back({chain.slot, chain.width, 0, {}, recall_drafts(chain)});
+  for (const ChainSpan& chain : chains_) {
+    const auto index = static_cast<int32_t>(widths_.size());
+    widths_.push_back({chain.slot, chain.width, 0, {}, recalled_.recall(index, chain.slot, chain.width - 1)});
+  }
   const bool whole_blocks = policy_->choose(widths_);
   for (size_t i = 0; i < chains_.size(); ++i) {
     ChainSpan& chain = chains_[i];
@@ -152,26 +151,14 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
     chain.proposes = chain.width > 1 && !widths_[i].takes_at_hand;
     if (!widths_[i].takes_at_hand) continue;
     chain.most = chain.width;
-    std::copy_n(recall_ids_.begin() + static_cast<std::ptrdiff_t>(i) * kMaxWidth, chain.width - 1, chain.ids + 1);
+    std::ranges::copy(recalled_.ids(static_cast<int32_t>(i), chain.width - 1), chain.ids + 1);
   }
 }
 
-// The chances of what a sequence recalls; its ids are in recall_ids_.
-std::span<const float> ChainDecoder::recall_drafts(const ChainSpan& chain) {
-  if (recall_ == RecallUse::kNever || chain.width < 2 || recalled_[chain.slot].match() == 0) return {};
-  const auto room = static_cast<size_t>(&chain - chains_.data()) * kMaxWidth;
-  const auto n = static_cast<size_t>(chain.width) - 1;
-  const std::span<float> chances(recall_chances_.data() + room, n);
-  recalled_[chain.slot].drafts({recall_ids_.data() + room, n}, chances, recall_odds_);
-  return chances;
-}
-
 void ChainDecoder::remember(const StepPlan& plan, const StepResult& result) {
-  if (recall_ == RecallUse::kNever) return;
   for (size_t i = 0; i < work_.size(); ++i) {
     const SpanResult& span = result.spans[i];
-    if (span.n_tokens == 0) continue;
-    recalled_[plan.spans[i].slot].append({span.tokens, static_cast<size_t>(span.n_tokens)}, recall_odds_);
+    recalled_.append(plan.spans[i].slot, {span.tokens, static_cast<size_t>(span.n_tokens)});
   }
 }
 

@@ -51,7 +51,6 @@ class ChainDecoder final : public Decoder {
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
-  std::span<const float> recall_drafts(const ChainSpan& chain);
   void remember(const StepPlan& plan, const StepResult& result);
   void force_drafts(const StepPlan& plan, SlotTable& slots);
   void share_branches();
@@ -83,10 +82,7 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<WidthPolicy> policy_;
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_
-  std::vector<Recall> recalled_;     // per slot
-  RecallOdds recall_odds_;           // of all sequences
-  std::vector<int32_t> recall_ids_;  // kMaxWidth for each chain
-  std::vector<float> recall_chances_;
+  RecallTable recalled_;
   std::vector<float> chances_;  // of drafts that have rows
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span

@@ -99,4 +99,30 @@ void Recall::drafts(std::span<int32_t> ids, std::span<float> chances, const Reca
   }
 }
 
+void RecallTable::reserve(int32_t max_slots, int32_t max_chains) {
+  slots_.resize(static_cast<size_t>(max_slots));
+  ids_.resize(static_cast<size_t>(max_chains) * kMaxWidth);
+  chances_.resize(ids_.size());
+}
+
+void RecallTable::admit(int32_t slot, std::span<const int32_t> tokens, int32_t limit) {
+  if (!slots_.empty()) slots_[static_cast<size_t>(slot)].begin(tokens, limit);
+}
+
+void RecallTable::append(int32_t slot, std::span<const int32_t> tokens) {
+  if (!slots_.empty() && !tokens.empty()) slots_[static_cast<size_t>(slot)].append(tokens, odds_);
+}
+
+std::span<const float> RecallTable::recall(int32_t chain, int32_t slot, int32_t n) {
+  if (slots_.empty() || n < 1 || slots_[static_cast<size_t>(slot)].match() == 0) return {};
+  const size_t room = static_cast<size_t>(chain) * kMaxWidth;
+  const std::span<float> chances(chances_.data() + room, static_cast<size_t>(n));
+  slots_[static_cast<size_t>(slot)].drafts({ids_.data() + room, static_cast<size_t>(n)}, chances, odds_);
+  return chances;
+}
+
+std::span<const int32_t> RecallTable::ids(int32_t chain, int32_t n) const {
+  return {ids_.data() + static_cast<size_t>(chain) * kMaxWidth, static_cast<size_t>(n)};
+}
+
 }  // namespace ashlar

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "decode/step.h"
+
 namespace ashlar {
 
 /// When a sequence's drafts are recalled instead of proposed.
@@ -62,6 +64,28 @@ class Recall {
   int32_t from_ = 0;       // position of the first draft
   bool has_odds_ = false;  // of its own
   RecallOdds odds_;
+};
+
+/// What the sequences of an engine recall, by slot, and the drafts of one step, by chain.
+class RecallTable {
+ public:
+  /// Nothing is recalled before this is called.
+  void reserve(int32_t max_slots, int32_t max_chains);
+  /// A sequence begins, as in Recall::begin.
+  void admit(int32_t slot, std::span<const int32_t> tokens, int32_t limit);
+  void append(int32_t slot, std::span<const int32_t> tokens);
+
+  /// What `slot` recalls for chain `chain` of this step, at most n drafts: the chances that the first 1, 2, ... of them
+  /// are all right; none if nothing is recalled. Valid until the chain's next call.
+  std::span<const float> recall(int32_t chain, int32_t slot, int32_t n);
+  /// Their ids.
+  std::span<const int32_t> ids(int32_t chain, int32_t n) const;
+
+ private:
+  std::vector<Recall> slots_;
+  RecallOdds odds_;           // of all sequences
+  std::vector<int32_t> ids_;  // kMaxWidth for each chain
+  std::vector<float> chances_;
 };
 
 }  // namespace ashlar
