@@ -88,8 +88,8 @@ constexpr FieldSpec kFields[] = {
     {"output_format", M, kActs, kObject, R"({"type":"json_schema","schema":{"type":"object"}})",
      "A JSON schema for the answer."},
     // Its length and shape.
-    {"max_tokens", C | P | M, kActs, kCount, "8",
-     "Longest answer. Absent: completions 16, chat up to the context limit; messages need it."},
+    {"max_tokens", C | P, kActs, kCount, "8", "Longest answer. Absent: completions 16, chat up to the context limit."},
+    {"max_tokens", M, kActs, kCount, "8", "Longest answer.", true},
     {"max_completion_tokens", C, kActs, kCount, "8", "max_tokens by its newer name."},
     {"max_output_tokens", R, kActs, kCount, "8", "Longest answer."},
     {"max_new_tokens", S, kActs, kCount, "8", "Longest answer; default 128."},

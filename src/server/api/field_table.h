@@ -34,7 +34,7 @@ const EndpointInfo& info_of(Endpoint endpoint);
 
 enum class FieldUse : uint8_t {
   kActs,       ///< changes what happens, or is checked
-  kTolerated,  ///< accepted and without effect
+  kTolerated,  ///< accepted if it is of the schema's type, and without effect
   kRefused,    ///< known, and refused with the note unless it is null, false, zero or empty
 };
 

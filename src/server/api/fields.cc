@@ -29,6 +29,22 @@ bool is_neutral(const Json& value) {
   return value.empty();  // null, [], {}
 }
 
+/// Of a type of JSON Schema.
+bool is_of_type(const Json& value, std::string_view type) {
+  if (type == "boolean") return value.is_boolean();
+  if (type == "string") return value.is_string();
+  if (type == "array") return value.is_array();
+  if (type == "object") return value.is_object();
+  if (type == "integer") return integer_in(value, INT64_MIN, INT64_MAX).has_value();
+  return type != "number" || value.is_number();
+}
+
+std::string in_words(std::string_view type) {
+  if (type == "boolean") return "true or false";
+  const bool vowel = type == "array" || type == "object" || type == "integer";
+  return (vowel ? "an " : "a ") + std::string(type);
+}
+
 }  // namespace
 
 void Reading::fail(const std::string& path, const std::string& message, const std::string& code) {
@@ -188,6 +204,13 @@ std::vector<std::string> Fields::strings(std::string_view name, size_t max_items
   return result;
 }
 
+// Nothing is made of a tolerated field, so nothing else would look at it.
+void Fields::check_type(const FieldSpec& spec) {
+  const std::string type = Json::parse(spec.schema).value("type", "");
+  const Json* value = find(spec.name);
+  if (value != nullptr && !type.empty() && !is_of_type(*value, type)) expect(spec.name, in_words(type));
+}
+
 void Fields::check(Endpoint endpoint) {
   for (const auto& [name, value] : object_.items()) {
     const FieldSpec* spec = find_field(endpoint, name);
@@ -200,6 +223,7 @@ void Fields::check(Endpoint endpoint) {
       reading_.fail(path(name), spec->note);
       return;
     }
+    if (spec->use == FieldUse::kTolerated) check_type(*spec);
     if (spec->use != FieldUse::kActs) ignore(name);
   }
   for (const FieldSpec& spec : all_fields()) {

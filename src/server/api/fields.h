@@ -58,14 +58,15 @@ class Fields {
   void expect(std::string_view name, const std::string& expected);
   /// The member need not be read.
   void ignore(std::string_view name);
-  /// Refuses fields that the table has not for this endpoint, or has as refused; ignores the tolerated ones; and fails
-  /// for a required one that is absent.
+  /// Refuses fields that the table has not for this endpoint, or has as refused; ignores the tolerated ones if they are
+  /// of the type it says; and fails for a required one that is absent.
   void check(Endpoint endpoint);
   /// Refuses members that nobody asked for.
   void finish();
 
  private:
   const Json* find(std::string_view name);
+  void check_type(const FieldSpec& spec);
 
   const Json& object_;
   std::string path_;

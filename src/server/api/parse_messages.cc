@@ -158,7 +158,6 @@ Parsed<Generation> parse_messages(const Json& body, const ApiLimits& limits) {
   Generation out;
   read_common(fields, reading, out);
   out.include_usage = true;
-  if (!out.max_tokens) fields.expect("max_tokens", "an integer from 1: this API needs it");
   out.prompts.emplace_back(read_prompt(fields, reading, out));
   check_generation(fields, reading, out);
   fields.finish();

@@ -100,6 +100,15 @@ Router::Match Router::find(std::string_view method, std::string_view path) const
   return result;
 }
 
+std::vector<std::string> Router::routes() const {
+  std::vector<std::string> out;
+  for (const Route& route : routes_) {
+    out.push_back(route.method + " ");
+    for (const std::string& segment : route.segments) out.back() += "/" + segment;
+  }
+  return out;
+}
+
 void Router::handle(const std::shared_ptr<Exchange>& exchange) const {
   const HttpRequest& request = exchange->request();
   const Match found = find(request.method, request.path);

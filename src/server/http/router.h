@@ -40,6 +40,9 @@ class Router {
   };
   Match find(std::string_view method, std::string_view path) const;
 
+  /// What was added, as "GET /v1/models/{id}".
+  std::vector<std::string> routes() const;
+
   /// Calls the handler, or answers 404, 405 with Allow, or 204 with Allow for OPTIONS.
   void handle(const std::shared_ptr<Exchange>& exchange) const;
 

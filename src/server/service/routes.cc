@@ -23,10 +23,12 @@ Json model_entry(const ServedModel& model) {
 
 // Routes about prompts: parse on a worker, answer with what `respond` makes of it, or an error in the shape of `api`.
 template <class T>
-void add_work(Router& router, Service& service, const char* path, Parsed<T> (*parse)(const Json&, const ApiLimits&),
-              HttpResponse (*respond)(Service&, const T&), Api api = Api::kChat) {
+void add_work(Router& router, RouteContext& context, const char* path,
+              Parsed<T> (*parse)(const Json&, const ApiLimits&), HttpResponse (*respond)(Service&, const T&),
+              Api api = Api::kChat) {
   router.add("POST", path,
-             [&service, parse, respond, api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+             [&context, parse, respond, api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+               Service& service = *context.service;
                service.work(exchange, api, [&service, exchange, parse, respond, api]() -> HttpResponse {
                  const auto refuse = [api](const ApiError& error) { return error_answer(api, error); };
                  const Parsed<Json> body = parse_body(exchange->request().body);
@@ -55,6 +57,7 @@ HttpResponse tokenize(Service& service, const PromptRequest& request) {
   const std::vector<int32_t>& ids = encoded.value().ids;
   Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};
   if (request.with_pieces) {
+    body["token_strs"] = Json::array();
     for (const int32_t id : ids)
       body["token_strs"].push_back(std::string(service.model().tokenizer->token_content(id)));
   }
@@ -96,52 +99,42 @@ Json figures(Service& service, const RouteContext& context) {
       {"blocks", c.blocks}};
 }
 
-void add_answers(Router& router, Service& service) {
+void add_answers(Router& router, RouteContext& context) {
   constexpr std::pair<const char*, Api> kApis[] = {{"/v1/chat/completions", Api::kChat},
                                                    {"/v1/completions", Api::kCompletions},
                                                    {"/v1/responses", Api::kResponses},
                                                    {"/v1/messages", Api::kMessages},
                                                    {"/generate", Api::kGenerate}};
   for (const auto& [path, api] : kApis) {
-    router.add("POST", path, [&service, api = api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-      service.answer(exchange, api);
+    router.add("POST", path, [&context, api = api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+      context.service->answer(exchange, api);
     });
   }
 }
 
-void add_models(Router& router, Service& service) {
-  router.add("GET", "/v1/models", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    exchange->respond(json({{"object", "list"}, {"data", Json::array({model_entry(service.model())})}}));
+void add_models(Router& router, RouteContext& context) {
+  router.add("GET", "/v1/models", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    exchange->respond(json({{"object", "list"}, {"data", Json::array({model_entry(context.service->model())})}}));
   });
   // What SGLang's client asks first.
-  router.add("GET", "/get_model_info", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    const std::string& name = service.model().name;
+  router.add("GET", "/get_model_info", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    const std::string& name = context.service->model().name;
     exchange->respond(json({{"model_path", name}, {"tokenizer_path", name}, {"is_generation", true}}));
   });
   router.add("GET", "/v1/models/{id...}",
-             [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
+             [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
                const std::string& id = parameters["id"];
-               if (service.model().answers_to(id)) return exchange->respond(json(model_entry(service.model())));
+               const ServedModel& model = context.service->model();
+               if (model.answers_to(id)) return exchange->respond(json(model_entry(model)));
                return exchange->respond(
                    refusal({404, "invalid_request_error", "the model '" + for_message(id) + "' is not served here",
                             "model", "model_not_found", 0}));
              });
 }
 
-}  // namespace
-
-void add_routes(Router& router, RouteContext& context) {
-  Service& service = *context.service;
-  add_answers(router, service);
-  add_models(router, service);
-  add_work<PromptRequest>(router, service, "/v1/messages/count_tokens", parse_count_tokens, count_tokens,
-                          Api::kMessages);
-  add_work<PromptRequest>(router, service, "/tokenize", parse_tokenize, tokenize);
-  add_work<DetokenizeRequest>(router, service, "/detokenize", parse_detokenize, detokenize);
-  add_work<PromptRequest>(router, service, "/apply-template", parse_apply_template, apply_template);
-
-  router.add("GET", "/health", [&service](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    const std::string trouble = service.trouble();
+void add_figures(Router& router, RouteContext& context) {
+  router.add("GET", "/health", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
+    const std::string trouble = context.service->trouble();
     if (trouble.empty()) return exchange->respond(json({{"status", "ok"}}));
     return exchange->respond(json({{"status", trouble}}, 503));
   });
@@ -159,8 +152,31 @@ void add_routes(Router& router, RouteContext& context) {
   router.add("GET", "/stats", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     exchange->respond(json(figures(*context.service, context)));
   });
+}
+
+// The same for everybody, and a hundred schemas to put together.
+const HttpResponse& openapi_answer() {
+  static const HttpResponse kAnswer = [] {
+    std::vector<OpenFile> files;
+    for (const PageFile& file : page_files()) files.push_back({file.path, file.content_type});
+    return json(openapi_document(files));
+  }();
+  return kAnswer;
+}
+
+}  // namespace
+
+void add_routes(Router& router, RouteContext& context) {
+  add_answers(router, context);
+  add_models(router, context);
+  add_work<PromptRequest>(router, context, "/v1/messages/count_tokens", parse_count_tokens, count_tokens,
+                          Api::kMessages);
+  add_work<PromptRequest>(router, context, "/tokenize", parse_tokenize, tokenize);
+  add_work<DetokenizeRequest>(router, context, "/detokenize", parse_detokenize, detokenize);
+  add_work<PromptRequest>(router, context, "/apply-template", parse_apply_template, apply_template);
+  add_figures(router, context);
   router.add("GET", "/openapi.json", [](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    exchange->respond(json(openapi_document()));
+    exchange->respond(openapi_answer());
   });
   for (const PageFile& file : page_files()) {
     router.add("GET", std::string(file.path),

@@ -11,12 +11,13 @@ namespace ashlar::server {
 
 /// What routes need besides the service. Outlives the router.
 struct RouteContext {
-  Service* service = nullptr;
+  Service* service = nullptr;        ///< set before the first request
   const HttpServer* http = nullptr;  ///< set before the first request; for its counters
   std::string version;
   std::string description;  ///< one line: model, drafter, device
 };
 
+/// Every route is in the OpenAPI document too; a test holds them together.
 void add_routes(Router& router, RouteContext& context);
 
 }  // namespace ashlar::server

@@ -93,12 +93,14 @@ TEST(ApiFields, TypesAreChecked) {
                                              {"number", "1"}, {"array", 3},       {"object", 3}};
   for_each_field([&](Endpoint endpoint, const FieldSpec& field) {
     const Json schema = Json::parse(field.schema);
-    if (field.use != FieldUse::kActs || !schema.contains("type")) return;
+    if (field.use == FieldUse::kRefused || !schema.contains("type")) return;
     Json body = body_for(endpoint, field);
     body[field.name] = wrong.at(schema["type"].get<std::string>());
     const auto error = refusal_of(endpoint, body);
     ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->status, 400);
     EXPECT_EQ(error->param, path_of(endpoint, field.name)) << error->message;
+    EXPECT_NE(error->message.find(path_of(endpoint, field.name) + ": expected "), std::string::npos) << error->message;
   });
 }
 
@@ -108,21 +110,54 @@ TEST(ApiFields, NoRowTwice) {
 }
 
 TEST(ApiFields, OpenApiListsEveryField) {
-  const Json document = openapi_document();
+  const Json document = openapi_document({});
   EXPECT_EQ(document["openapi"], "3.1.0");
+  const Json& schemas = document["components"]["schemas"];
+  size_t listed = schemas["SamplingParams"]["properties"].size();
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
                            "/v1/messages/count_tokens", "/generate", "/tokenize", "/detokenize", "/apply-template"}) {
     ASSERT_TRUE(document["paths"].contains(path)) << path;
     const std::string reference =
         document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
-    const Json& schema = document["components"]["schemas"][reference.substr(reference.rfind('/') + 1)];
+    const Json& schema = schemas[reference.substr(reference.rfind('/') + 1)];
     EXPECT_EQ(schema["additionalProperties"], false);
     EXPECT_GT(schema["properties"].size(), 1u) << path;
+    listed += schema["properties"].size();
   }
-  size_t listed = 0, rows = 0;
-  for (const auto& schema : document["components"]["schemas"]) listed += schema["properties"].size();
+  size_t rows = 0;
   for_each_field([&](Endpoint, const FieldSpec&) { ++rows; });
   EXPECT_EQ(listed, rows);
+}
+
+TEST(ApiFields, OpenApiTellsOfAnswersAndErrors) {
+  const Json document = openapi_document({});
+  const auto shape = [&](Json response) -> Json {
+    if (response.contains("$ref")) {
+      response = document.at(Json::json_pointer(response["$ref"].get<std::string>().substr(1)));
+    }
+    return response["content"]["application/json"]["schema"].value("$ref", "");
+  };
+  int operations = 0;
+  for (const auto& [path, item] : document["paths"].items()) {
+    for (const auto& [method, operation] : item.items()) {
+      SCOPED_TRACE(method + " " + path);
+      ++operations;
+      const Json& answers = operation["responses"];
+      if (path != "/metrics") {
+        EXPECT_NE(shape(answers["200"]), "");
+      }
+      const bool messages = path.starts_with("/v1/messages");
+      EXPECT_EQ(shape(answers["400"]), std::string("#/components/schemas/") + (messages ? "MessagesError" : "Error"));
+      EXPECT_EQ(answers.contains("401"), path != "/health");
+      EXPECT_EQ(operation.contains("security"), path == "/health");
+      EXPECT_EQ(answers.contains("404"), method == "post" || path == "/v1/models/{id}");
+      EXPECT_EQ(answers["200"]["content"].contains("text/event-stream"), answers.contains("504"));
+    }
+  }
+  EXPECT_EQ(operations, 17);
+  EXPECT_EQ(document["security"], Json::parse(R"([{},{"bearer":[]},{"x-api-key":[]}])"));
+  EXPECT_EQ(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
+  EXPECT_EQ(document["components"]["securitySchemes"]["x-api-key"]["in"], "header");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 class HttpRouter : public testing::Test {
  protected:
@@ -47,6 +48,12 @@ class HttpRouter : public testing::Test {
   Router router_;
   std::string called_;
 };
+
+TEST_F(HttpRouter, ListsRoutes) {
+  EXPECT_THAT(router_.routes(), UnorderedElementsAre("GET /", "GET /v1/models", "GET /v1/models/{id...}",
+                                                     "DELETE /v1/models/{id}", "GET /v1/responses/{id}",
+                                                     "POST /v1/responses/{id}/cancel", "POST /v1/responses/count"));
+}
 
 TEST_F(HttpRouter, FindsRoutes) {
   EXPECT_EQ(ask("GET", "/"), "GET /");
