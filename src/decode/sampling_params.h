@@ -14,7 +14,7 @@ enum class SamplingScheme : uint8_t {
 };
 
 struct SamplingParams {
-  double temperature = 0.0;  ///< 0: greedy
+  double temperature = 0.0;  ///< 0, or next to it: greedy
   int32_t top_k = 0;         ///< 0: off
   double top_p = 1.0;        ///< keep the most likely tokens while the mass before them is below this
   double min_p = 0.0;        ///< keep tokens at least this likely relative to the most likely one
@@ -27,7 +27,8 @@ struct SamplingParams {
   SamplingScheme scheme = SamplingScheme::kCoupled;
   int32_t top_logprobs = -1;  ///< -1: none; 0: the token's own; n: also the n most likely, at most kMaxTopLogprobs
 
-  bool greedy() const { return temperature <= 0.0; }
+  /// Below this no noise lifts a token over a likelier one, and logits over the temperature are no numbers any more.
+  bool greedy() const { return temperature < 1e-30; }
   bool has_penalties() const {
     return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
   }

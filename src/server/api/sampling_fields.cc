@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
+
 namespace ashlar::server {
 namespace {
 

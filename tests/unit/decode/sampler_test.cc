@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "decode/noise.h"
@@ -111,6 +112,26 @@ TEST(Greedy, TakesTheLowestIdOfATie) {
   const std::vector<float> logits = {1.0F, 3.0F, 3.0F, 2.0F};
   SamplerScratch scratch;
   EXPECT_EQ(sample_token(logits.data(), 4, {}, 0, nullptr, scratch), 1);
+}
+
+// Down to where one over the temperature is infinite.
+TEST(Sampler, TakesTheLikeliestAsTheTemperatureVanishes) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  SamplerScratch scratch;
+  for (const std::vector<float>& logits : std::vector<std::vector<float>>{
+           {kMasked, -3.0F, -2.0F, kMasked}, {1.0F, 0.0F, 1.5F, kMasked}, {0.0F, -1.0F, 0.25F, 0.125F}}) {
+    for (const double temperature : {1e-6, 1e-20, 1e-30, 1e-38, 1e-45, 1e-300, 2.2e-311, 5e-324}) {
+      for (const double top_p : {1.0, 0.5, 2.2e-16}) {
+        for (const int32_t top_k : {0, 2}) {
+          SamplingParams params;
+          params.temperature = temperature;
+          params.top_p = top_p;
+          params.top_k = top_k;
+          EXPECT_EQ(sample_token(logits.data(), 4, params, 7, nullptr, scratch), 2) << temperature << " " << top_p;
+        }
+      }
+    }
+  }
 }
 
 TEST(Sampler, SurvivesLogitsThatAreNotNumbers) {
