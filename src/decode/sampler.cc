@@ -55,8 +55,9 @@ void keep_top_p_min_p(std::vector<Candidate>& candidates, double total, const Sa
   double before = 0;
   for (; kept < candidates.size(); ++kept) {
     const double probability = candidates[kept].probability / total;
-    if (kept > 0 && (before >= params.top_p || candidates[kept].probability < params.min_p * candidates[0].probability))
-      break;
+    // Sums are rounded: with 1 nothing may be cut, however little it weighs.
+    const bool beyond = params.top_p < 1.0 && before >= params.top_p;
+    if (kept > 0 && (beyond || candidates[kept].probability < params.min_p * candidates[0].probability)) break;
     before += probability;
   }
   candidates.resize(kept);
