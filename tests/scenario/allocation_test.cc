@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <new>
 #include <thread>
 
@@ -66,8 +67,10 @@ namespace {
 // Counts tokens, and remembers how many allocations the process had made when some had arrived.
 class CountingSink final : public EventSink {
  public:
-  CountingSink(int32_t from, int32_t to) : from_(from), to_(to) {}
+  /// The engine waits for `go`, if there is one, at the first token.
+  CountingSink(int32_t from, int32_t to, std::shared_future<void> go = {}) : from_(from), to_(to), go_(std::move(go)) {}
   void on_tokens(const TokensEvent& event) override {
+    if (tokens == 0 && go_.valid()) go_.wait();
     const int32_t before = tokens;
     tokens += event.n;
     if (before < from_ && tokens >= from_) at_start = allocations.load();
@@ -86,6 +89,7 @@ class CountingSink final : public EventSink {
 
  private:
   int32_t from_, to_;
+  std::shared_future<void> go_;
 };
 
 struct WarmMethod {
@@ -113,6 +117,9 @@ TEST_P(WarmSteps, AllocateNothing) {
   Engine engine(*ops, make_decoder(*model, spec), options);
   for (const double temperature : {0.0, 0.8}) {
     std::vector<std::shared_ptr<CountingSink>> sinks;
+    // A sequence that begins or ends allocates: on a busy machine one could do that in the midst of the other.
+    std::promise<void> all_submitted;
+    const std::shared_future<void> go = all_submitted.get_future().share();
     for (int i = 0; i < 2; ++i) {
       Request request;
       request.prompt = {1, 334, 210, 587, 523, 341, 62, 2900, 2742, 13};
@@ -120,10 +127,11 @@ TEST_P(WarmSteps, AllocateNothing) {
       request.sampling.temperature = temperature;
       request.sampling.top_p = 0.9;
       // Far from the end: one sequence may draft more than the other and end earlier, which allocates.
-      sinks.push_back(std::make_shared<CountingSink>(60, 110));
+      sinks.push_back(std::make_shared<CountingSink>(60, 110, go));
       request.sink = sinks.back();
       ASSERT_TRUE(engine.submit(std::move(request)).ok());
     }
+    all_submitted.set_value();
     engine.wait_idle();
     for (const auto& sink : sinks) {
       ASSERT_EQ(sink->tokens, 200);
