@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/timex.h>
@@ -71,7 +70,8 @@ Finding check_cores(int32_t threads, const Cores& cores) {
   if (cores.cpus.size() > static_cast<size_t>(cores.cores)) {
     found << ", with " << cores.cpus.size() << " hardware threads";
   }
-  if (cores.granted > 0) found << ", and the time of " << std::setprecision(2) << cores.granted << " is granted";
+  if (cores.granted > 0)
+    found << ", and the time of " << std::fixed << std::setprecision(1) << cores.granted << " is granted";
   found << "; " << used << (used == 1 ? " thread" : " threads");
   Finding out{"cores", Verdict::kOk, found.str(), ""};
   if (used > cores.cores) {

@@ -227,10 +227,8 @@ def test_errors_in_plain_words(browser, url):
     p.close()
 
 
-def test_asks_for_the_key(browser, url):
-    p = Page(browser, url, errors_expected=True)
-    p.set(max_tokens="8")
-    seen = []
+def key_guard(seen):
+    """A route that lets in who has the key "right", and puts what each request was sent with into `seen`."""
 
     def guard(route):
         seen.append(route.request.headers.get("authorization"))
@@ -238,7 +236,14 @@ def test_asks_for_the_key(browser, url):
             return route.continue_()
         return fulfil(route, 401, {"message": "A valid API key is needed"})
 
-    p.page.route(CHAT, guard)
+    return guard
+
+
+def test_asks_for_the_key(browser, url):
+    p = Page(browser, url, errors_expected=True)
+    p.set(max_tokens="8")
+    seen = []
+    p.page.route(CHAT, key_guard(seen))
     p.send(PROMPT)
     for key in ("wrong", "right"):
         p.page.wait_for_selector("#key-dialog[open]")
@@ -258,12 +263,6 @@ def test_keys_that_no_header_can_carry(browser, url, shots=None):
     p.set(max_tokens="8")
     seen = []
 
-    def guard(route):
-        seen.append(route.request.headers.get("authorization"))
-        if seen[-1] == "Bearer right":
-            return route.continue_()
-        return fulfil(route, 401, {"message": "A valid API key is needed"})
-
     def refused(key, *words):
         p.page.fill("#key", key)
         p.page.press("#key", "Enter")
@@ -272,7 +271,7 @@ def test_keys_that_no_header_can_carry(browser, url, shots=None):
         marked = "[document.activeElement.id, document.activeElement.selectionEnd - document.activeElement.selectionStart]"
         assert p.page.evaluate(marked) == ["key", len(key)], "the next paste does not take its place"
 
-    p.page.route(CHAT, guard)
+    p.page.route(CHAT, key_guard(seen))
     p.send(PROMPT)
     p.page.wait_for_selector("#key-dialog[open]")
     refused("ri\u2192ght", "character 3", "\u2192", "U+2192")

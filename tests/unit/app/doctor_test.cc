@@ -174,6 +174,7 @@ TEST_F(Doctor, JudgesTheMachine) {
   EXPECT_THAT(check_cores(0, limited).found, AllOf(HasSubstr("2.5"), HasSubstr("; 2 threads")));
   EXPECT_EQ(check_cores(3, limited).verdict, doctor::Verdict::kWarning);
   EXPECT_THAT(check_cores(3, limited).advice, HasSubstr("--threads 2"));
+  EXPECT_THAT(check_cores(0, {four.cpus, 4, 128.5}).found, HasSubstr("128.5"));
   EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, doctor::Verdict::kOk);
   EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, doctor::Verdict::kWarning);
   EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, doctor::Verdict::kWarning);
