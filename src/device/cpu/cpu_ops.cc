@@ -245,6 +245,7 @@ void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next)
       GateCall gate;
       gate.columns = std::min(kGateColumns, next.k - panel * kGateColumns);
       gate.out_stride = next.x_stride;
+      gate.fetches = part.last_block == part.first_block + 1;  // with more, products leave memory time enough
       for (int32_t block = part.first_block; block < part.last_block; ++block) {
         const int32_t row = part.block_row(block);
         gate.rows = part.block_row(block + 1) - row;

@@ -88,6 +88,7 @@ struct GateCall {
   float* out = nullptr;
   int64_t out_stride = 0;
   std::byte* packed = nullptr;  ///< instead of out: where these columns go in a block packed for the bf16 product
+  bool fetches = false;         ///< memory is idle meanwhile: weights behind those read last may be fetched
 };
 
 /// One row of store_kv for one head: normalises (weight may be null) and rotates in place.
