@@ -64,7 +64,9 @@ std::vector<Way> ways() {
           {12, {"low_confidence", {{"threshold", 0.7}}}},
           {32, {"low_confidence", {{"threshold", 0.6}}}},
           {8, {"s2d2", {{"threshold", 0.5}}}},
-          {32, {"s2d2", {{"min_span", 4}, {"cost", 1}, {"threshold", 0.6}}}}};
+          {32, {"s2d2", {{"min_span", 4}, {"cost", 1}, {"threshold", 0.6}}}},
+          {8, {"joint_threshold", {{"max_post_edit_steps", 2}}}},
+          {12, {"klass", {{"threshold", 0.5}}}}};
 }
 
 std::vector<Road> roads(const Way& way) {

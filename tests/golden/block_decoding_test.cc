@@ -173,11 +173,12 @@ class ByHand {
 };
 
 std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, double threshold,
-                                    const std::string& rule = "") {
+                                    const std::string& rule = "", std::map<std::string, double> values = {}) {
   DecoderSpec spec;
   spec.block.rule.name = rule;
   spec.block.block_size = block;
-  spec.block.rule.values = {{"threshold", threshold}};
+  spec.block.rule.values = std::move(values);
+  spec.block.rule.values["threshold"] = threshold;
   EngineOptions options;
   options.max_sequences = 4;
   options.prefill_chunk = 20;
@@ -217,43 +218,80 @@ class BlockDecoding : public ::testing::TestWithParam<std::string> {
         ops_(make_device("ref", {})),
         model_(Model::load(*ops_, checkpoint_.folder(), kLongest)) {}
 
+  // The model's own block, and one of several parts where blocks are filled part by part.
+  std::vector<int32_t> blocks() const {
+    const BlockDiffusion& diffusion = *model_->config().diffusion;
+    if (diffusion.block_size == 0) return {32};
+    return {diffusion.block_size, 2 * diffusion.block_size};
+  }
+
   SeededCheckpoint checkpoint_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
 };
 
 TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
-  const int32_t own = model_->config().diffusion->block_size;
-  const int32_t block = own > 0 ? own : 32;
   const int32_t vocab = model_->config().vocab;
   unsigned seed = 1;
   int64_t settled = 0, passes = 0;
-  for (const double threshold : {0.9, 0.02}) {
-    for (const int32_t length : {1, block - 1, block, block + 1, 2 * block, 2 * block + 1}) {
-      SCOPED_TRACE("prompt of " + std::to_string(length) + ", threshold " + std::to_string(threshold));
-      Task task{random_prompt(length, vocab, seed++), 37, {}, threshold};
-      if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a hole
-      ByHand by_hand(*model_, block);
-      const Decoded expected = by_hand.decode(task);
-      const auto engine = make_engine(*ops_, *model_, own, threshold);
-      Decoded found = decode(*engine, task);
-      EXPECT_EQ(found.tokens, expected.tokens);
-      EXPECT_EQ(found.passes, expected.passes);
-      EXPECT_EQ(std::count(found.tokens.begin(), found.tokens.end(), model_->config().diffusion->mask_id), 0);
-      // A stop token ends the answer as soon as everything before it is settled, with the same text as without hurry.
-      task.stops = {expected.tokens[20]};
-      const Decoded stopped = by_hand.decode(task);
-      found = decode(*engine, task);
-      EXPECT_EQ(found.tokens, stopped.tokens);
-      EXPECT_EQ(found.passes, stopped.passes);
-      EXPECT_EQ(found.reason, FinishReason::kStop);
-      settled += static_cast<int64_t>(expected.tokens.size());
-      for (size_t i = 0; i < expected.passes.size(); ++i) {
-        passes += i == 0 || expected.passes[i] > expected.passes[i - 1];
+  for (const int32_t block : blocks()) {
+    for (const double threshold : {0.9, 0.02}) {
+      for (const int32_t length : {1, block - 1, block, block + 1, 2 * block, 2 * block + 1}) {
+        SCOPED_TRACE("block of " + std::to_string(block) + ", prompt of " + std::to_string(length) + ", threshold " +
+                     std::to_string(threshold));
+        Task task{random_prompt(length, vocab, seed++), 37, {}, threshold};
+        if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a hole
+        ByHand by_hand(*model_, block);
+        const Decoded expected = by_hand.decode(task);
+        const auto engine = make_engine(*ops_, *model_, block, threshold);
+        Decoded found = decode(*engine, task);
+        EXPECT_EQ(found.tokens, expected.tokens);
+        EXPECT_EQ(found.passes, expected.passes);
+        EXPECT_EQ(std::count(found.tokens.begin(), found.tokens.end(), model_->config().diffusion->mask_id), 0);
+        // A stop token ends the answer as soon as everything before it is settled, with the same text as without hurry.
+        task.stops = {expected.tokens[20]};
+        const Decoded stopped = by_hand.decode(task);
+        found = decode(*engine, task);
+        EXPECT_EQ(found.tokens, stopped.tokens);
+        EXPECT_EQ(found.passes, stopped.passes);
+        EXPECT_EQ(found.reason, FinishReason::kStop);
+        settled += static_cast<int64_t>(expected.tokens.size());
+        for (size_t i = 0; i < expected.passes.size(); ++i) {
+          passes += i == 0 || expected.passes[i] > expected.passes[i - 1];
+        }
       }
     }
   }
   EXPECT_LT(passes, settled);  // some passes settled several tokens
+}
+
+// A rule that asks for all positions in every pass, and whose corrections are switched off.
+TEST_P(BlockDecoding, EditsThatAreNeverMadeChangeNothing) {
+  unsigned seed = 61;
+  for (const int32_t block : blocks()) {
+    for (const int32_t length : {1, block - 1, block, 2 * block + 1}) {
+      SCOPED_TRACE("block of " + std::to_string(block) + ", prompt of " + std::to_string(length));
+      const Task task{random_prompt(length, model_->config().vocab, seed++), 37, {}, 0.02};
+      const auto engine =
+          make_engine(*ops_, *model_, block, task.threshold, "joint_threshold", {{"edit_threshold", 1}});
+      const Decoded expected = ByHand(*model_, block).decode(task);
+      const Decoded found = decode(*engine, task);
+      EXPECT_EQ(found.tokens, expected.tokens);
+      EXPECT_EQ(found.passes, expected.passes);
+    }
+  }
+}
+
+// With a penalty that high no token follows itself, at a block's border neither.
+TEST_P(BlockDecoding, PenaltyAgainstStutterActsAtBorders) {
+  const int32_t block = blocks()[0];
+  for (unsigned seed = 91; seed < 103; ++seed) {
+    const Task task{random_prompt(block, model_->config().vocab, seed), 3 * block, {}, 1.0};
+    const auto engine = make_engine(*ops_, *model_, block, task.threshold, "joint_threshold",
+                                    {{"edit_threshold", 1}, {"penalty_lambda", 100}});
+    const std::vector<int32_t> tokens = decode(*engine, task).tokens;
+    for (const int32_t border : {block, 2 * block}) EXPECT_NE(tokens[border - 1], tokens[border]) << seed;
+  }
 }
 
 // Verified in one pass as one token at a time would have gone, each computed by itself.

@@ -193,6 +193,7 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
     }
     work.n_rows = batch_->n() - before;
     work.n_outputs = batch_->n_outputs() - work.first_output;
+    ASHLAR_CHECK_EQ(work.n_outputs, count(work.wanted));  // or a span would read its neighbours' rows
   }
 }
 
@@ -213,6 +214,8 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   work.denoises = !work.seals || (fuses_seal_ && !seal_yields);
   if (work.denoises) {
     work.wanted = block.rule->edits() ? block.positions() & ~block.given : block.holes;
+    // What the seal yielded stays: the row before the block is in no other pass.
+    if (diffusion_.token_shift > 0 && !whole_) work.wanted &= ~first_positions(1);
   } else if (seal_yields) {
     work.wanted = 1;
   }
@@ -400,8 +403,9 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
   }
   block.finished =
       block.rule->edits() && slot.constraint == nullptr ? verdict.finished && block.holes == 0 : block.holes == 0;
-  // What the pass saw is what stays: its K and V are final, and no seal is needed.
-  work.saw_final = work.denoises && block.finished && (verdict.settle | verdict.edit) == 0;
+  // What the pass saw is what stays: its K and V are final, and no seal is needed, unless to yield the next token.
+  work.saw_final =
+      work.denoises && block.finished && (verdict.settle | verdict.edit) == 0 && diffusion_.token_shift == 0;
 }
 
 // Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the

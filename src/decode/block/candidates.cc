@@ -13,6 +13,7 @@ bool is_adjusted(const SamplingParams& params) { return !params.logit_bias.empty
 // The token before a position, or -1 where there is none yet.
 int32_t token_before(const Block& block, int32_t i) {
   if (i > 0) return has(block.holes, i - 1) ? -1 : block.ids[i - 1];
+  if (!block.tokens.empty()) return block.tokens.back();  // of a model that computes the whole sequence
   return block.start > 0 ? block.before[block.n - 1] : -1;
 }
 
