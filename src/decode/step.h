@@ -32,9 +32,10 @@ struct StepPlan {
 
 enum class SpanEnd : uint8_t {
   kRunning,
-  kStop,    ///< the newest token is a stop id
-  kLength,  ///< the sequence reached its limit
-  kError,   ///< no token satisfies the request's constraint; the span ends before it
+  kStop,       ///< the newest token is a stop id
+  kLength,     ///< the sequence reached its limit
+  kError,      ///< no token satisfies the request's constraint; the span ends before it
+  kNoNumbers,  ///< the model's logits are not numbers; the span ends before them
 };
 
 /// What became of one span.

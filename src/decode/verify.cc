@@ -1,12 +1,15 @@
 #include "decode/verify.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "decode/constrain.h"
 #include "decode/noise.h"
 
 namespace ashlar {
 namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 double uniform_at(const Slot& slot, int32_t position, noise::Domain domain) {
   return noise::uniform(noise::word(slot.params.seed, position, 0, domain));
@@ -48,8 +51,8 @@ int32_t next_row(const VerifyInput& input, int32_t row, int32_t token) {
   return -1;
 }
 
-void fail(Slot& slot, SpanResult& result) {
-  result.end = SpanEnd::kError;
+void fail(Slot& slot, SpanResult& result, SpanEnd why) {
+  result.end = why;
   slot.done = true;
 }
 
@@ -79,7 +82,7 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
     scratch.raw.clear();
     if (logprob != nullptr && adjusts) scratch.raw.assign(logits, logits + input.vocab);
     const Masked masked = constrain(logits, input.vocab, slot, scratch);
-    if (masked == Masked::kAll) return fail(slot, result);
+    if (masked == Masked::kAll) return fail(slot, result, SpanEnd::kError);
     adjust_logits(logits, input.vocab, params, &slot.counts, nullptr);
     const int32_t draft = rejection && row + 1 < input.n ? input.drafts[row] : -1;
     const int32_t token = input.choices != nullptr ? input.choices[row]
@@ -87,8 +90,10 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
                               ? sample_by_rejection(logits, input.vocab, slot, position, draft,
                                                     draft >= 0 ? input.draft_q(input.context, row) : nullptr, scratch)
                               : sample_token(logits, input.vocab, params, position, nullptr, scratch);
-    // Logits that are not numbers can leave nothing to choose from.
-    if (masked == Masked::kSome && !is_allowed(scratch.allowed, token)) return fail(slot, result);
+    // What is no number is chosen only where nothing else is left.
+    const bool is_number = logits != nullptr ? logits[token] > kNone : token >= 0;
+    if (!is_number) return fail(slot, result, SpanEnd::kNoNumbers);
+    if (masked == Masked::kSome && !is_allowed(scratch.allowed, token)) return fail(slot, result, SpanEnd::kError);
     if (logprob != nullptr) logprob->token = normaliser.logprob(adjusts ? scratch.raw[token] : logits[token]);
 
     if (input.path != nullptr) input.path[result.n_tokens] = row;

@@ -94,7 +94,7 @@ class Ops {
   virtual void linear(const Weight& weight, Input in, Store store, Tensor out) = 0;
 
   /// ids[r] = the column in which x[r] W^T + bias is highest, the lowest of equals; values that are not numbers never
-  /// win (0 if nothing else is there). Compares the bits that linear() gives. x: [rows, k].
+  /// win (-1 if nothing else is there). Compares the bits that linear() gives. x: [rows, k].
   virtual void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) = 0;
 
   /// out[r] = statistics of x[r] W^T + bias without column `without` (-1: of all), as row_statistics() gives them for

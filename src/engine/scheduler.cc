@@ -315,6 +315,10 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
   }
   if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
   if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});
+  if (span.end == SpanEnd::kNoNumbers) {
+    end(sequence, FinishReason::kError,
+        "the model's logits are not numbers here; its weights may be damaged: fetch or convert them again");
+  }
   if (span.end == SpanEnd::kError) {
     const TokenConstraint* constraint = sequence.request.constraint.get();
     const std::string problem = constraint != nullptr ? constraint->problem() : std::string();

@@ -173,10 +173,10 @@ TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
         if (rows == 3) std::fill_n(x.row(1), shape.k, NAN);
         Matrix logits(rows, shape.n);
         cpu->linear(*packed, x.view(), Store::kOverwrite, logits.view());
-        std::vector<int32_t> ids(static_cast<size_t>(rows), -1);
+        std::vector<int32_t> ids(static_cast<size_t>(rows), -7);
         cpu->linear_argmax(*packed, x.view(), ids.data());
         for (int32_t r = 0; r < rows; ++r) {
-          int32_t want = 0;
+          int32_t want = -1;
           float highest = -INFINITY;
           for (int32_t c = 0; c < shape.n; ++c) {
             if (logits.row(r)[c] > highest) highest = logits.row(r)[want = c];

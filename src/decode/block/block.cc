@@ -8,7 +8,7 @@ void Block::open(int32_t position, int32_t length, int32_t mask_id) {
   start = position;
   n = length;
   pass = 0;
-  finished = impossible = false;
+  finished = impossible = no_numbers = false;
   holes = positions();
   given = verify = 0;
   ids.fill(mask_id);

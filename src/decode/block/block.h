@@ -37,6 +37,7 @@ struct Block {
   std::vector<TokenLogprobs> logprobs;  ///< [n] if asked for: of the candidate until settled, then of the token
   std::vector<TokenLogprobs> settled_logprobs;
   bool impossible = false;      ///< the constraint allows no token at the next position
+  bool no_numbers = false;      ///< some row's logits are not numbers
   std::vector<int32_t> tokens;  ///< where a pass computes the whole sequence: all of it before `start`
 
   int32_t end() const { return start + n; }

@@ -302,6 +302,7 @@ void BlockDecoder::take_statistics(const Work& work, int32_t row) {
     block.statistics[i] = statistics_[row];
     block.candidates[i] = statistics_[row].best;
     block.confidence[i] = statistics_[row].p_best;
+    if (!(statistics_[row].p_best > 0)) block.no_numbers = true;
   }
 }
 
@@ -382,8 +383,8 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
   }
   Verdict verdict;
   if (work.wanted != 0) {
-    if (block.impossible) {
-      result.end = SpanEnd::kError;
+    if (block.impossible || block.no_numbers) {
+      result.end = block.no_numbers ? SpanEnd::kNoNumbers : SpanEnd::kError;
       slot.done = true;
       return;
     }

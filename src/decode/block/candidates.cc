@@ -50,7 +50,9 @@ void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const 
     block.candidates[i] = id;
     block.confidence[i] = id == row.best ? row.p_best : std::exp(logits[id] - row.log_sum);
   }
-  // Logits that are not numbers can leave nothing to choose from.
+  // What is no number is chosen only where nothing else is left.
+  const bool is_number = logits[block.candidates[i]] > -std::numeric_limits<float>::infinity();
+  if (masked == Masked::kNo && !is_number) block.no_numbers = true;
   if (masked == Masked::kAll || (masked == Masked::kSome && !is_allowed(scratch.allowed, block.candidates[i]))) {
     block.impossible = true;
   }

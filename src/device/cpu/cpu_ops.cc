@@ -272,7 +272,7 @@ void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   const int64_t stride = round_up(x.rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
   auto* found =
       reinterpret_cast<Highest*>(highest_.bytes(sizeof(Highest) * static_cast<size_t>(stride * pool_.size())));
-  std::fill_n(found, stride * pool_.size(), Highest{-std::numeric_limits<float>::infinity(), 0});
+  std::fill_n(found, stride * pool_.size(), Highest{-std::numeric_limits<float>::infinity(), -1});
   const auto better = [](const Highest& a, const Highest& b) {
     return a.value > b.value || (a.value == b.value && a.column < b.column);
   };

@@ -135,7 +135,7 @@ class RefOps final : public Ops {
     std::vector<float> row(static_cast<size_t>(weight.n()));
     for (int32_t r = 0; r < x.rows; ++r) {
       linear(weight, Tensor{x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
-      ids[r] = 0;
+      ids[r] = -1;
       float highest = -std::numeric_limits<float>::infinity();
       for (int32_t i = 0; i < weight.n(); ++i) {
         if (!(row[i] > highest)) continue;

@@ -147,6 +147,7 @@ void DflashDrafter::head(Tensor hidden, Tensor out) const {
 // The soft cap keeps the order of logits.
 void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
   ops_.linear_argmax(head_weight(), hidden, entries);
+  for (int32_t r = 0; r < hidden.rows; ++r) entries[r] = std::max(entries[r], 0);  // any draft will do
 }
 
 size_t DflashDrafter::bytes_read() const {
