@@ -51,7 +51,8 @@ struct SpanResult {
   int32_t tokens[kMaxWidth] = {};
   /// For tokens of a block: the pass over the block, from 0, that decided each. -1 in the first place: not known.
   int16_t settled_in[kMaxWidth] = {-1};
-  int32_t at = 0;  ///< then: where in its block the first of the tokens stands
+  int32_t at = 0;    ///< then: where in its block the first of the tokens stands
+  int32_t pass = 0;  ///< passes that the block that is open after the step has had
 };
 
 struct StepTimes {

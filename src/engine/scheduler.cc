@@ -188,6 +188,7 @@ bool Scheduler::admit(Sequence& sequence) {
   // It has heard of all tokens of the answer so far, which are among those that the prefill computes again.
   slot.constraint = sequence.request.constraint.get();
   slot.choice = sequence.request.choice;
+  slot.pass = sequence.block_pass;
   if (slot.params.has_penalties()) {
     slot.counts.reserve(decoder_.vocab());
     for (int32_t i = 0; i < known; ++i) {
@@ -254,6 +255,7 @@ void Scheduler::collect(Step& step) {
     if (member.prefill_to > 0) {
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
     } else {
+      sequence.block_pass = span.pass;
       count_step(sequence, span);
     }
     append(sequence, span, &step.result.logprob(i, 0));

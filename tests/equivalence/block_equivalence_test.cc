@@ -99,6 +99,7 @@ void expect_same(const Answer& expected, const Answer& found, const std::string&
   ++comparisons;
   EXPECT_EQ(expected.tokens, found.tokens) << where;
   EXPECT_EQ(expected.logprobs, found.logprobs) << where;
+  EXPECT_EQ(expected.passes, found.passes) << where;
   EXPECT_EQ(expected.end.reason, found.end.reason) << where;
 }
 

@@ -17,10 +17,10 @@ constexpr int32_t kLongest = 160;
 constexpr int32_t kAnswer = 40;
 
 struct World {
-  World()
+  explicit World(const char* name = "pebble-11m")
       : ops(make_device("cpu", {.threads = 2, .isa = {}})),
-        model(Model::load(*ops, models_folder() / "pebble-11m", kLongest)),
-        tokenizer(Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json")),
+        model(Model::load(*ops, models_folder() / name, kLongest)),
+        tokenizer(Tokenizer::from_file(models_folder() / name / "tokenizer.json")),
         trie(std::make_shared<const grammar::TokenTrie>(tokenizer)) {
     const char* schema = R"({"type": "object", "properties": {"language": {"type": "string", "maxLength": 12}, "year":
         {"type": "integer", "minimum": 1900, "maximum": 2100}, "tags": {"type": "array", "items": {"enum": ["new", "old"]},
@@ -132,6 +132,34 @@ TEST(ConstrainedEquivalence, EveryRoadGivesTheSameTokens) {
   EXPECT_GT(ended, 0);
   EXPECT_GT(preemptions, 0U);
   EXPECT_GT(accepted, 0U);
+}
+
+// A block that was interrupted keeps its tokens under a constraint, and the count of its passes.
+TEST(ConstrainedEquivalence, BlocksGiveTheSameTokensInTheSamePasses) {
+  const World world("pebble-11m-sdar");
+  uint64_t preemptions = 0;
+  for (const auto& [name, sampling] : samplings()) {
+    std::vector<Answer> expected;
+    {
+      const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+      for (Request& request : requests(world, sampling)) expected.push_back(run_together(*engine, {request})[0]);
+    }
+    expect_grammatical(world, expected, name);
+    for (const int32_t depth : {1, 2}) {
+      Road road;
+      road.depth = depth;
+      road.prefill_chunk = 13;
+      road.tight_memory = true;
+      const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+      const std::vector<Answer> found = run_together(*engine, requests(world, sampling));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", depth " << depth << ", prompt " << i;
+        EXPECT_EQ(found[i].passes, expected[i].passes) << name << ", depth " << depth << ", prompt " << i;
+      }
+      preemptions += engine->counters().preemptions;
+    }
+  }
+  EXPECT_GT(preemptions, 0U);
 }
 
 TEST(ConstrainedEquivalence, RejectionSamplingStaysWithinTheGrammar) {

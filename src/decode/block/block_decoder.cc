@@ -121,6 +121,7 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   block.emitted = known;
   const int32_t given_end = state.constraint != nullptr ? known : std::min(known, state.prompt_length);
   for (int32_t p = start; p < given_end; ++p) block.give(p - start, tokens[p]);
+  if (given_end > state.prompt_length) block.pass = state.pass;
   if (state.params.has_penalties()) {
     for (int32_t p = std::max(start, given_end); p < known; ++p) state.counts.remove_answer(tokens[p]);
   }
@@ -162,6 +163,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
       settle(work_[i], slot, result.spans[i]);
       emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
       finish(work_[i], slot);
+      result.spans[i].pass = work_[i].block->pass;
     } else if (work_[i].n_rows > 0) {
       slot.length = span.start + span.n_rows;
     }
