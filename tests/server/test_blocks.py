@@ -162,9 +162,10 @@ def test_the_other_apis(http):
     assert text == texts(complete(http, **GREEDY))[0] and answer["metrics"]["dllm"]["forwards"] > 0
     message = post(http, "/v1/messages", {"messages": [{"role": "user", "content": ASK}], "temperature": 0, "max_tokens": 48})
     assert message["content"][0]["text"] == text
-    events = stream(http, "/v1/chat/completions", {**chat(ASK, **GREEDY), "stream_options": {"include_blocks": True}})
-    marks = [event["block"] for event in events if event.get("block")]
-    assert all({"tokens", "drafted", "step", "at"} == set(mark) and 0 <= mark["at"] < 8 for mark in marks)
+    for path, body in (("/v1/chat/completions", chat(ASK, **GREEDY)), ("/v1/completions", {"prompt": "The sea is", **GREEDY})):
+        events = stream(http, path, {**body, "stream_options": {"include_blocks": True}})
+        marks = [event["block"] for event in events if event.get("block")]
+        assert marks and all({"tokens", "drafted", "step", "at"} == set(mark) and 0 <= mark["at"] < 8 for mark in marks)
 
 
 def test_a_context_that_is_cut_to_whole_blocks_is_the_one_told_of():

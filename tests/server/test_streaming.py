@@ -151,3 +151,14 @@ def test_blocks_tell_what_was_drafted_and_change_no_text(http):
     plain = http.post("/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"]
     told = stream(http, "/v1/chat/completions", {**body, "stream_options": {"include_blocks": True}})
     assert "".join(c["delta"].get("content") or "" for chunk in told for c in chunk["choices"]) == plain
+
+
+def test_blocks_of_completions_count_all_tokens(http):
+    body = {"prompt": PROMPTS[0], "max_tokens": 60, "temperature": 0, "ignore_eos": True}
+    plain = http.post("/v1/completions", json=body).json()["choices"][0]["text"]
+    told = stream(http, "/v1/completions", {**body, "stream_options": {"include_blocks": True}})
+    assert "".join(choice["text"] for chunk in told for choice in chunk["choices"]) == plain
+    blocks = [chunk["block"] for chunk in told if "block" in chunk]
+    assert sum(block["tokens"] for block in blocks) == 60
+    assert all({"tokens", "drafted"} == set(block) and block["drafted"] <= block["tokens"] for block in blocks)
+    assert not any("block" in chunk for chunk in stream(http, "/v1/completions", body))

@@ -33,18 +33,13 @@ class ChatFormat : public Format {
     const auto part = [&](const char* name, Json value) {
       Json data =
           chunk_of(delta.index, {{name, std::move(value)}}, out.empty() ? logprobs(delta.tokens) : Json(), nullptr);
-      // Once for each delta, so that sums are right.
-      if (context_.generation.stream_blocks && out.empty()) {
-        data["block"] = {{"tokens", delta.n_tokens}, {"drafted", delta.n_drafted}};
-        if (delta.step >= 0) data["block"].update({{"step", delta.step}, {"at", delta.at}});
-      }
+      if (context_.generation.stream_blocks && out.empty()) data["block"] = block_of(delta);
       out += event(data);
     };
     if (!delta.reasoning.empty() && shows_reasoning()) part("reasoning_content", delta.reasoning);
     if (!delta.content.empty()) part("content", delta.content);
     for (const ToolCallDelta& call : delta.tool_calls) part("tool_calls", Json::array({call_delta(call)}));
-    const bool counts = context_.generation.stream_blocks ? delta.n_tokens > 0 : !delta.tokens.empty();
-    if (out.empty() && counts) part("content", "");
+    if (out.empty() && tells_tokens(delta, context_.generation.stream_blocks)) part("content", "");
     return out;
   }
 

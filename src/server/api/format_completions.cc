@@ -45,8 +45,11 @@ class CompletionsFormat : public Format {
 
   std::string delta(const AnswerDelta& delta) override {
     std::string text = delta.reasoning + delta.content;
-    if (text.empty() && delta.tokens.empty()) return {};
-    return event(chunk(choice(delta.index, std::move(text), logprobs(delta.index, delta.tokens), nullptr)));
+    const bool blocks = context_.generation.stream_blocks;
+    if (text.empty() && !tells_tokens(delta, blocks)) return {};
+    Json data = chunk(choice(delta.index, std::move(text), logprobs(delta.index, delta.tokens), nullptr));
+    if (blocks) data["block"] = block_of(delta);
+    return event(data);
   }
 
   std::string end(const AnswerEnd& end) override {

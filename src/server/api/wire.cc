@@ -58,6 +58,16 @@ Json openai_call(const ToolCallDelta& call) {
   return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
+Json block_of(const AnswerDelta& delta) {
+  Json block = {{"tokens", delta.n_tokens}, {"drafted", delta.n_drafted}};
+  if (delta.step >= 0) block.update({{"step", delta.step}, {"at", delta.at}});
+  return block;
+}
+
+bool tells_tokens(const AnswerDelta& delta, bool stream_blocks) {
+  return stream_blocks ? delta.n_tokens > 0 : !delta.tokens.empty();
+}
+
 std::string token_text(const std::string& bytes) { return text::replace_invalid_utf8(bytes); }
 double finite_logprob(float value) { return std::isfinite(value) ? double{value} : -9999.0; }
 

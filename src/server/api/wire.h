@@ -23,6 +23,12 @@ const char* openai_reason(AnswerEnd::Reason reason);
 /// {id, type, function: {name, arguments}}
 Json openai_call(const ToolCallDelta& call);
 
+/// `block` of a chunk, where the request wants it: {tokens, drafted}, and where tokens come by blocks {step, at}. One
+/// for each delta, so that sums are right.
+Json block_of(const AnswerDelta& delta);
+/// Whether a delta without text has something to tell.
+bool tells_tokens(const AnswerDelta& delta, bool stream_blocks);
+
 /// A token's text: broken characters become U+FFFD.
 std::string token_text(const std::string& bytes);
 /// Finite, since JSON has no infinity.

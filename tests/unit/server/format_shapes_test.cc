@@ -75,8 +75,23 @@ TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
   delta.n_tokens = 1;
   delta.step = 3;
   delta.at = 5;
-  EXPECT_NE(make_format(Api::kChat, context)->delta(delta).find(R"("block":{"tokens":1,"drafted":0,"step":3,"at":5})"),
-            std::string::npos);
+  const std::string block = R"("block":{"tokens":1,"drafted":0,"step":3,"at":5})";
+  for (const Api api : {Api::kChat, Api::kCompletions})
+    EXPECT_NE(make_format(api, context)->delta(delta).find(block), std::string::npos);
+}
+
+TEST(FormatShapes, BlocksAreToldOnRequestOnly) {
+  AnswerDelta held_back;  // a token without text, such as half a character
+  held_back.n_tokens = 1;
+  held_back.n_drafted = 1;
+  for (const Api api : {Api::kChat, Api::kCompletions}) {
+    FormatContext context;
+    EXPECT_EQ(make_format(api, context)->delta(held_back), "");
+    context.generation.stream_blocks = true;
+    const std::string chunk = make_format(api, context)->delta(held_back);
+    EXPECT_NE(chunk.find(R"("block":{"tokens":1,"drafted":1})"), std::string::npos) << chunk;
+    EXPECT_EQ(make_format(api, context)->delta({}), "");
+  }
 }
 
 // Every event repeats the answer so far: one for each token would be quadratic work for what none but the newest tells.

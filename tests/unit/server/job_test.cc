@@ -96,8 +96,8 @@ TEST_F(JobTest, EventsOfAStreamCountAllTokens) {
   format_.generation.stream = true;
   format_.generation.stream_blocks = true;
   const std::vector<int32_t> tokens = ids("<think>Hm: \U0001F30A.</think>\n\nYes, \u4f60\u597d.\n\n");
-  for (int round = 0; round < 20; ++round) {
-    const auto job = begin(Api::kChat);
+  for (int round = 0; round < 40; ++round) {
+    const auto job = begin(round % 2 == 0 ? Api::kChat : Api::kCompletions);
     run(*job, 0, tokens, 9, random, {FinishReason::kStop, "", {}});
     const std::string stream = sent();
     size_t sum = 0;
