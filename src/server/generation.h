@@ -121,9 +121,10 @@ struct AnswerEnd {
   enum class Reason : uint8_t { kStop, kLength, kToolCalls, kCancelled, kError };
   int32_t index = 0;
   Reason reason = Reason::kStop;
-  std::string stop_string;  ///< the stop string that ended it, if one did
-  std::string error;        ///< kError
-  int32_t tokens = 0;       ///< of the answer, the one that ended it included; the engine may have made more
+  std::string stop_string;            ///< the stop string that ended it, if one did
+  std::optional<int32_t> stop_token;  ///< else the token that did: the model's end or a stop id
+  std::string error;                  ///< kError
+  int32_t tokens = 0;                 ///< of the answer, the one that ended it included; the engine may have made more
   RequestStats stats;
 };
 

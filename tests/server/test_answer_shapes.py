@@ -44,6 +44,7 @@ ANSWERED = [
                    "return_text_in_logprobs": True, "sampling_params": {"max_new_tokens": 5, "n": 2, **WARM}}),
     ("/generate", {"input_ids": [1, 2, 3], "return_logprob": True, "sampling_params": {
         "max_new_tokens": 60, "stop": ["STOP"], "regex": "one STOP two"}}),
+    ("/generate", {"text": "The sea is", "sampling_params": {"max_new_tokens": 9, "regex": "yes"}}),
     ("/tokenize", {"prompt": "The sea is"}),
     ("/tokenize", {"prompt": "", "return_token_strs": True}),
     ("/tokenize", chat("\U0001f30a", with_pieces=True)),

@@ -42,6 +42,22 @@ def test_a_stop_string_ends_the_count(http):
     assert plain["text"] == whole[:whole.index(stop)] and counts == {plain["meta_info"]["completion_tokens"]}
 
 
+def test_a_stop_by_token_names_the_token(http):
+    params = {"max_new_tokens": 40, "temperature": 0, "ignore_eos": True}
+    body = {"text": "Once upon a time", "sampling_params": params, "return_logprob": True}
+    whole = http.post("/generate", json=body).json()["meta_info"]
+    assert whole["finish_reason"] == {"type": "length", "length": 40}
+    stop = whole["output_token_logprobs"][20][1]
+    body["sampling_params"] = {**params, "stop_token_ids": [stop, 0]}
+    for fast in (True, False):
+        answer = http.post("/generate", json={**body, "speculative": fast}).json()
+        assert answer["meta_info"]["finish_reason"] == {"type": "stop", "matched": stop}
+    assert stream(http, "/generate", body)[-1]["meta_info"]["finish_reason"] == {"type": "stop", "matched": stop}
+    body["sampling_params"] = {"max_new_tokens": 9, "regex": "yes"}
+    end = http.post("/tokenize", json={"prompt": "<|im_end|>"}).json()["tokens"]
+    assert http.post("/generate", json=body).json()["meta_info"]["finish_reason"]["matched"] in (*end, 0)
+
+
 def test_what_sglangs_own_client_sends(http):
     assert http.get("/get_model_info").json()["is_generation"] is True
     params = {"skip_special_tokens": True, "spaces_between_special_tokens": True, "max_new_tokens": 4, "min_new_tokens": 0, "n": 1,

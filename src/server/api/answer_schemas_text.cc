@@ -178,7 +178,9 @@ constexpr AnswerSchema kTextSchemas[] = {
           "id":{"type":"string"},
           "finish_reason":{"oneOf":[
             {"type":"object","properties":{
-              "type":{"const":"stop"},"matched?":{"type":"string","description":"The stop string that ended it."}}},
+              "type":{"const":"stop"},
+              "matched":{"type":["string","integer"],"minimum":0,
+                         "description":"The stop string that ended it, or the id of the token that did."}}},
             {"type":"object","properties":{"type":{"const":"length"},"length":{"type":"integer","minimum":0}}},
             {"type":"object","properties":{"type":{"const":"abort"},"message":{"type":"string"}}}]},
           "prompt_tokens":{"type":"integer","minimum":0},

@@ -76,7 +76,11 @@ class GenerateFormat : public Format {
       case AnswerEnd::Reason::kStop:
       case AnswerEnd::Reason::kToolCalls: {
         Json stop = {{"type", "stop"}};
-        if (!end.stop_string.empty()) stop["matched"] = end.stop_string;
+        if (!end.stop_string.empty()) {
+          stop["matched"] = end.stop_string;
+        } else if (end.stop_token) {
+          stop["matched"] = *end.stop_token;
+        }
         return stop;
       }
       case AnswerEnd::Reason::kLength:

@@ -51,7 +51,10 @@ std::vector<AnswerDelta> AnswerText::take(const TokenChunk& chunk) {
     ++tokens_;
     add(parser_.push(text.text), deltas);
   }
-  if (end && !text_.stopped()) ++tokens_;
+  if (end && !text_.stopped()) {
+    ++tokens_;
+    stop_token_ = chunk.tokens.back();
+  }
   return deltas;
 }
 

@@ -2,6 +2,7 @@
 // The tokens of one answer to what its client gets: text, reasoning, function calls, log-probabilities.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class AnswerText {
 
   bool stopped() const { return text_.stopped(); }
   const std::string& stop_string() const { return stop_string_; }
+  /// The model's end or a stop id, if one came before any stop string.
+  std::optional<int32_t> stop_token() const { return stop_token_; }
   int32_t tokens() const { return tokens_; }  ///< taken, the stop token included
   int32_t reasoning_tokens() const { return reasoning_tokens_; }
   /// At the end: there are function calls, all of them whole.
@@ -50,6 +53,7 @@ class AnswerText {
   text::OutputParser parser_;
   AnswerDelta waiting_;  // tokens that no delta has told of
   std::string stop_string_;
+  std::optional<int32_t> stop_token_;
   int32_t tokens_ = 0;
   int32_t reasoning_tokens_ = 0;
 };

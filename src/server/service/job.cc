@@ -231,6 +231,7 @@ AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
   out.error = end.error;
   out.tokens = state.text.tokens();
   out.stop_string = state.text.stop_string();
+  if (!state.text.stopped()) out.stop_token = state.text.stop_token();
   if (state.text.stopped()) {
     out.reason = AnswerEnd::Reason::kStop;
   } else {

@@ -52,9 +52,9 @@ bool is_free(Api api, const Pointer& at) {
 
 const std::set<std::string>& optional_members() {
   static const std::set<std::string> kNames = {
-      "reasoning_content",     "tool_calls",           "matched",          "spec_verify_ct",
-      "spec_accept_token_num", "spec_draft_token_num", "spec_accept_rate", "spec_accept_length",
-      "output_token_logprobs", "output_top_logprobs"};
+      "reasoning_content",    "tool_calls",       "spec_verify_ct",     "spec_accept_token_num",
+      "spec_draft_token_num", "spec_accept_rate", "spec_accept_length", "output_token_logprobs",
+      "output_top_logprobs"};
   return kNames;
 }
 
@@ -161,6 +161,7 @@ TEST(AnswerSchemas, AnswersOfBlocksHold) {
     answer.content = "a b";
     answer.tokens = {random_token(random), random_token(random)};
     for (TokenPiece& token : answer.tokens) token.step = 1;
+    answer.end.stop_token = 2;
     answer.end.stats.verify_steps = 4;
     answer.end.stats.blocks = 1;
     answer.end.stats.lengths = {0, 3, 1};

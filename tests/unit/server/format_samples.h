@@ -71,7 +71,11 @@ inline FinishedAnswer random_answer(Api api, int32_t index, bool logprobs, std::
   answer.end.reason = calls > 0           ? AnswerEnd::Reason::kToolCalls
                       : random() % 3 == 0 ? AnswerEnd::Reason::kLength
                                           : AnswerEnd::Reason::kStop;
-  if (calls == 0 && answer.end.reason == AnswerEnd::Reason::kStop && random() % 2 == 0) answer.end.stop_string = "STOP";
+  if (calls == 0 && answer.end.reason == AnswerEnd::Reason::kStop && random() % 2 == 0) {
+    answer.end.stop_string = "STOP";
+  } else if (answer.end.reason != AnswerEnd::Reason::kLength) {
+    answer.end.stop_token = 2;
+  }
   if (logprobs && !answer.content.empty()) {
     for (int n = 1 + static_cast<int>(random() % 5); n > 0; --n) answer.tokens.push_back(random_token(random));
   }

@@ -91,6 +91,33 @@ TEST_F(JobTest, TokensBehindAStopStringAreNobodys) {
   EXPECT_LT(counts.front().get<size_t>(), tokens.size());
 }
 
+// As SGLang has it: a stop string by its text, a token by its id.
+TEST_F(JobTest, WhatEndedAnAnswerIsMatched) {
+  std::mt19937 random(4);
+  format_.generation.stop = {"STOP"};
+  const int32_t end_token = 2, stop_id = 77;
+  model_.stop_ids = {end_token};
+  format_.generation.stop_ids = {stop_id};
+  for (const bool stream : {false, true}) {
+    format_.generation.stream = stream;
+    const auto reason = [&](const std::string& text, std::vector<int32_t> more, FinishReason ended) {
+      std::vector<int32_t> tokens = ids(text);
+      tokens.insert(tokens.end(), more.begin(), more.end());
+      run(*begin(Api::kGenerate), 0, tokens, 3, random, {ended, "", {}});
+      const std::string bytes = sent();
+      const size_t last = bytes.rfind("\"finish_reason\":") + 16;
+      return Json::parse(bytes.substr(last, bytes.find('}', last) - last + 1));
+    };
+    EXPECT_EQ(reason("One, two", {end_token}, FinishReason::kStop), Json::parse(R"({"type":"stop","matched":2})"));
+    EXPECT_EQ(reason("One, two", {stop_id}, FinishReason::kStop), Json::parse(R"({"type":"stop","matched":77})"));
+    EXPECT_EQ(reason("", {end_token}, FinishReason::kStop), Json::parse(R"({"type":"stop","matched":2})"));
+    const Json by_text = Json::parse(R"({"type":"stop","matched":"STOP"})");
+    EXPECT_EQ(reason("One STOP two", {}, FinishReason::kCancelled), by_text);
+    EXPECT_EQ(reason("One STOP", {end_token}, FinishReason::kStop), by_text);  // the answer was over before the token
+    EXPECT_EQ(reason("One, two", {}, FinishReason::kLength)["type"], "length");
+  }
+}
+
 TEST_F(JobTest, EventsOfAStreamCountAllTokens) {
   std::mt19937 random(3);
   format_.generation.stream = true;
