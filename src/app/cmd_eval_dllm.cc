@@ -30,7 +30,7 @@ std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParame
   if (key == "threshold") {
     return options.thresholds.empty() ? std::vector<double>{0.5, 0.7, 0.9, 0.95} : options.thresholds;
   }
-  if (key == "gamma") return {0.05, 0.15, 0.35, 0.7};
+  if (key == "gamma" || key == "eb_threshold") return {0.05, 0.15, 0.35, 0.7};
   if (key == "factor") return {0.25, 0.5, 1, 1.5};
   if (key == "steps") return {2, 4, 6};
   if (key == "min_span") return {1, 2, 4};

@@ -14,6 +14,7 @@ struct RuleKind {
 
 extern const RuleKind kCreditRule;
 extern const RuleKind kEntropyBoundRule;
+extern const RuleKind kEntropyBoundedRule;
 extern const RuleKind kFactorRule;
 extern const RuleKind kHierarchyRule;
 extern const RuleKind kJointThresholdRule;

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<const RuleKind*>& kinds() {
   static const std::vector<const RuleKind*> all = {
-      &kLowConfidenceRule,  &kStaticRule,    &kSequentialRule, &kEntropyBoundRule, &kFactorRule,
+      &kLowConfidenceRule,  &kStaticRule,    &kSequentialRule, &kEntropyBoundRule, &kEntropyBoundedRule, &kFactorRule,
       &kJointThresholdRule, &kHierarchyRule, &kKlassRule,      &kCreditRule,       &kS2d2Rule,
   };
   return all;

@@ -126,6 +126,21 @@ TEST(EntropyBound, SumsWhatWasTakenBefore) {
   EXPECT_EQ(settled(0, {0, 5, 0}), at({0, 1, 2}));  // certain ones cost nothing
 }
 
+// SDAR's sum counts the position itself: the same number settles fewer.
+TEST(EntropyBounded, SumsWhatIsTakenWithIt) {
+  const auto settled = [](double bound, std::vector<float> entropies) {
+    FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
+    for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
+    return block.judge(*rule_of("entropy_bounded", {{"eb_threshold", bound}})).settle;
+  };
+  EXPECT_EQ(settled(0.26, {3, 0.125F, 0.125F, 2}), at({1, 2}));
+  EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1}));  // 0.25 with the second: not below the bound
+  EXPECT_EQ(settled(2.26, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));
+  EXPECT_EQ(settled(0.1, {3, 2, 2}), at({1}));  // one in each pass, however unsure
+  EXPECT_EQ(settled(0, {0, 5, 0}), at({0}));
+  EXPECT_EQ(settled(1000, {3, 2, 2}), at({0, 1, 2}));
+}
+
 TEST(Factor, TheMoreAtOnceTheSurer) {
   const auto rule = rule_of("factor", {{"factor", 1}});
   EXPECT_EQ(FakeBlock({0.1F, 0.2F}).judge(*rule).settle, at({1}));  // bounds 1/2, 2/3, 3/4, ...
@@ -350,6 +365,7 @@ TEST(Rules, KnowOtherSpellings) {
   EXPECT_STREQ(find_rule("LowConfidence").name, "low_confidence");
   EXPECT_STREQ(find_rule("JointThreshold").name, "joint_threshold");
   EXPECT_STREQ(find_rule("EBSampling").name, "entropy_bound");
+  EXPECT_STREQ(find_rule("EntropyBounded").name, "entropy_bounded");  // SDAR's, another rule
   EXPECT_STREQ(find_rule("low_confidence_static").name, "static");
   EXPECT_STREQ(find_rule("KLASS").name, "klass");
   EXPECT_STREQ(find_rule("S2D2").name, "s2d2");
