@@ -325,6 +325,46 @@ TEST_P(BlockDecoding, SelfVerificationAgreesWithOneTokenAtATime) {
   EXPECT_LT(verified, settled - 10);
 }
 
+// Blocks of a grid are whole to the end, so the context is rounded down to them; where a pass computes the whole
+// sequence the last block may be shorter.
+TEST_P(BlockDecoding, FillsTheContextToItsEnd) {
+  constexpr int32_t kContext = 100;
+  const int32_t own = model_->config().diffusion->block_size;
+  const auto model = Model::load(*ops_, checkpoint_.folder(), kContext);
+  const auto engine = make_engine(*ops_, *model, own, 0.02);
+  const int32_t longest = own > 0 ? kContext / own * own : kContext;
+  ASSERT_EQ(engine->max_positions(), longest);
+  for (const int32_t length : {21, longest - 5, longest - 1}) {
+    SCOPED_TRACE("prompt of " + std::to_string(length));
+    Task task{random_prompt(length, model->config().vocab, 47), longest - length, {}, 0.02};
+    const Decoded expected = ByHand(*model, own > 0 ? own : 32).decode(task);
+    task.max_tokens = 2 * kContext;
+    const Decoded found = decode(*engine, task);
+    EXPECT_EQ(found.tokens, expected.tokens);
+    EXPECT_EQ(found.passes, expected.passes);
+    EXPECT_EQ(found.reason, FinishReason::kLength);
+  }
+}
+
+TEST_P(BlockDecoding, AContextWithoutRoomForABlockIsRefused) {
+  const int32_t own = model_->config().diffusion->block_size;
+  const int32_t context = own > 0 ? own - 1 : 7;
+  const auto model = Model::load(*ops_, checkpoint_.folder(), context);
+  if (own == 0) {  // its blocks end where the sequence does
+    const auto engine = make_engine(*ops_, *model, own, 0.9);
+    ASSERT_EQ(engine->max_positions(), context);
+    EXPECT_EQ(decode(*engine, {random_prompt(3, model->config().vocab, 5), 100, {}}).tokens.size(), 4U);
+    return;
+  }
+  try {
+    make_engine(*ops_, *model, own, 0.9);
+    FAIL() << "no block fits";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("the context is " + std::to_string(context) +
+                                                   " tokens, less than one block of " + std::to_string(own)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, BlockDecoding,
                          ::testing::Values("sdar", "sdar_moe", "llada2", "fast_dllm_v2", "llada", "dream"));
 

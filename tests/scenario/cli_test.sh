@@ -497,6 +497,12 @@ case_block_diffusion() {
   err_has "expected one of low_confidence"
   expect 1 "$ashlar" run pebble-11m "${ask[@]}" --dllm-block-size 4
   err_has "is an autoregressive model"
+  expect 1 "$ashlar" run pebble-11m-sdar "${ask[@]}" --max-context 7
+  err_has "the context is 7 tokens, less than one block of 8; make it longer (--max-context) or blocks shorter (--dllm"
+  expect 1 "$ashlar" serve pebble-11m-sdar --port 0 --max-context 7
+  err_has "less than one block of 8"
+  expect 1 "$ashlar" eval dllm --limit 1 -n 8 --max-context 40 --blocks 4,64
+  err_has "the context is 40 tokens, less than one block of 64"
   expect 0 "$ashlar" inspect pebble-11m-sdar
   grep -qE "diffusion +blocks of 8, mask token [0-9]" "$work/out" || fail "says nothing of blocks"
   expect 0 "$ashlar" eval dllm --limit 2 -n 16 --algorithms factor,low-confidence --thresholds 0.9 \

@@ -20,12 +20,18 @@ BlockDiffusion diffusion_of(const Model& model) {
   return *model.config().diffusion;
 }
 
-int32_t choose_block(const BlockDiffusion& diffusion, const BlockOptions& options) {
+int32_t choose_block(const Model& model, const BlockOptions& options) {
+  const BlockDiffusion diffusion = diffusion_of(model);
   int32_t block = diffusion.block_size > 0 ? diffusion.block_size : kUsualWholeBlock;
   if (options.block_size > 0) block = options.block_size;
   if (block > kMaxWidth) {
     throw Error("decode",
                 "the block size is " + std::to_string(block) + "; expected 1 to " + std::to_string(kMaxWidth));
+  }
+  if (diffusion.block_size > 0 && model.max_positions() < block) {
+    throw Error("decode", "the context is " + std::to_string(model.max_positions()) +
+                              " tokens, less than one block of " + std::to_string(block) +
+                              "; make it longer (--max-context) or blocks shorter (--dllm-block-size)");
   }
   return block;
 }
@@ -42,7 +48,7 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
     : model_(model),
       diffusion_(diffusion_of(model)),
       whole_(diffusion_.block_size == 0),
-      block_(choose_block(diffusion_, options)),
+      block_(choose_block(model, options)),
       fuses_seal_(options.fuses_seal),
       rule_spec_{find_rule(options.rule.name).name, options.rule.values},
       rule_(make_fitting_rule(rule_spec_)) {}

@@ -32,7 +32,9 @@ class BlockDecoder final : public Decoder {
   int32_t block_size() const override { return block_; }
   std::string check(const MethodChoice& choice) const override;
   int32_t vocab() const override { return model_.config().vocab; }
-  int32_t max_positions() const override { return model_.max_positions() / block_ * block_; }
+  int32_t max_positions() const override {  // the last block of a whole sequence may be shorter
+    return whole_ ? model_.max_positions() : model_.max_positions() / block_ * block_;
+  }
   void register_planes(KvLayout& layout, const StepLimits&) override { model_.register_planes(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
