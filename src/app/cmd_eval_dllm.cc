@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "app/commands.h"
@@ -37,10 +38,27 @@ std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParame
   return {parameter.usual};
 }
 
-// What is tried at each block length. The algorithm that the flags configure keeps its other parameters.
-std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& configured) {
-  std::vector<std::string> names = options.algorithms;
-  if (names.empty() && !options.session.dllm.algorithm.empty()) names = {options.session.dllm.algorithm};
+// With the value that flags or their file configure among them, unless others were asked for.
+std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParameter& parameter,
+                                const std::map<std::string, double>& configured) {
+  std::vector<double> values = dial_values(options, parameter);
+  const auto own = configured.find(parameter.key);
+  const bool asked = std::string_view(parameter.key) == "threshold" && !options.thresholds.empty();
+  if (own == configured.end() || asked) return values;
+  const auto at = std::lower_bound(values.begin(), values.end(), own->second);
+  if (at == values.end() || *at != own->second) values.insert(at, own->second);
+  return values;
+}
+
+// What was named to be compared, by flags or their file; empty: nothing was.
+std::vector<std::string> named_algorithms(const DllmEvalOptions& options, const RuleSpec& configured) {
+  if (!options.algorithms.empty() || configured.name.empty()) return options.algorithms;
+  return {configured.name};
+}
+
+// What is tried at each block length. The algorithm that is configured keeps its other parameters.
+std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& configured,
+                               std::vector<std::string> names) {
   if (names.empty()) {
     for (const RuleDescription& rule : rule_descriptions()) {
       if (std::string_view(rule.name) != "sequential") names.emplace_back(rule.name);
@@ -50,11 +68,11 @@ std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& c
   for (const std::string& name : names) {
     const RuleDescription& rule = find_rule(name);
     const RuleParameter& dial = rule.parameters.front();
-    for (const double value : dial_values(options, dial)) {
-      RuleSpec& spec = specs.emplace_back();
-      if (find_rule(configured.name).name == rule.name) spec.values = configured.values;
-      spec.name = rule.name;
+    RuleSpec spec = {rule.name, {}};
+    if (find_rule(configured.name).name == rule.name) spec.values = configured.values;
+    for (const double value : dial_values(options, dial, spec.values)) {
       spec.values[dial.key] = value;
+      specs.push_back(spec);
       make_rule(spec, kMaxWidth);  // says what is wrong before anything is measured
     }
   }
@@ -70,7 +88,8 @@ void evaluate_dllm(DllmEvalOptions& options) {
     throw Error("eval", session->choice().model.string() + ": is an autoregressive model (" + session->config().family +
                             "); eval dllm measures block-diffusion models, eval acceptance drafters");
   }
-  const std::vector<RuleSpec> specs = specs_of(options, session->spec().block.rule);
+  const RuleSpec& configured = session->spec().block.rule;
+  const std::vector<RuleSpec> specs = specs_of(options, configured, named_algorithms(options, configured));
   if (options.blocks.empty()) options.blocks = {session->engine().max_width()};
   options.study.stop_ids = session->config().stop_ids;
   options.study.blocks_from_answer = session->config().diffusion->block_size == 0;
@@ -112,13 +131,13 @@ void add_eval_dllm_command(CLI::App& eval) {
   add_prompt_flags(*command, *options, options->study.max_tokens);
   command
       ->add_option("--algorithms", options->algorithms,
-                   "What to compare with sequential decoding (default: --dllm-algorithm, or all)")
+                   "What to compare with sequential decoding (default: the one configured, or all)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
   command
       ->add_option("--thresholds", options->thresholds,
-                   "Values of algorithms that have a threshold (default: 0.5,0.7,0.9,0.95)")
+                   "Values of algorithms that have a threshold (default: 0.5,0.7,0.9,0.95 and the configured one)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(number(0.0, 1.0))

@@ -510,6 +510,18 @@ case_block_diffusion() {
   [ "$(grep -cE "^ +(sequential|factor|low_confidence) " "$work/out")" = 12 ] || fail "not 12 lines"
   grep -q '"forwards_per_block"' "$work/dllm.json" || fail "no figures in the file"
   grep -q "</svg>" "$work/dllm.svg" || fail "no picture"
+  # What the file configures is what is measured, at its own value too.
+  printf 'algorithm: s2d2\nthreshold: 0.3\n' > "$work/dllm.yaml"
+  local few=(--limit 1 -n 8 --dllm-algorithm-config "$work/dllm.yaml")
+  expect 0 "$ashlar" eval dllm "${few[@]}"
+  [ "$(grep -c "[01] of 1 " "$work/out")" = 4 ] || fail "not sequential and three of s2d2"
+  out_has "s2d2        min_span 1, threshold 0.3"
+  printf 'threshold: 0.6\nalgorithm: LowConfidence\n' > "$work/dllm.yaml"
+  expect 0 "$ashlar" eval dllm "${few[@]}"
+  [ "$(sed -n 's/.*low_confidence  *threshold \([0-9.]*\) .*/\1/p' "$work/out" | xargs)" = "0.5 0.6 0.7 0.9 0.95" ] ||
+    fail "not the usual thresholds and the file's"
+  expect 0 "$ashlar" eval dllm "${few[@]}" --thresholds 0.8
+  [ "$(grep -c "low_confidence" "$work/out")" = 1 ] || fail "other thresholds than the one asked for"
   expect 1 "$ashlar" eval dllm pebble-11m
   err_has "eval dllm measures block-diffusion models"
 }
