@@ -73,8 +73,32 @@ std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& c
     for (const double value : dial_values(options, dial, spec.values)) {
       spec.values[dial.key] = value;
       specs.push_back(spec);
-      make_rule(spec, kMaxWidth);  // says what is wrong before anything is measured
     }
+  }
+  return specs;
+}
+
+DecoderSpec decoder_spec(const Session& session, const RuleSpec& rule, int32_t block) {
+  DecoderSpec spec = session.spec();
+  spec.block.rule = rule;
+  spec.block.block_size = block;
+  return spec;
+}
+
+// What can be measured at all block lengths. Asks the decoder before anything is measured: what was named and does not
+// fit is an error, of the rest it is left out.
+std::vector<RuleSpec> fitting_specs(const Session& session, const DllmEvalOptions& options) {
+  const RuleSpec& configured = session.spec().block.rule;
+  const std::vector<std::string> named = named_algorithms(options, configured);
+  std::vector<RuleSpec> specs = specs_of(options, configured, named);
+  for (const int32_t block : options.blocks) {
+    const auto decoder = make_decoder(session.model(), decoder_spec(session, {"sequential", {}}, block));
+    const auto misfit = [&](const RuleSpec& spec) {
+      const std::string problem = decoder->check({spec.name, spec.values});
+      if (!problem.empty() && !named.empty()) throw Error("decode", problem);
+      return !problem.empty();
+    };
+    specs.erase(std::remove_if(specs.begin(), specs.end(), misfit), specs.end());
   }
   return specs;
 }
@@ -88,9 +112,8 @@ void evaluate_dllm(DllmEvalOptions& options) {
     throw Error("eval", session->choice().model.string() + ": is an autoregressive model (" + session->config().family +
                             "); eval dllm measures block-diffusion models, eval acceptance drafters");
   }
-  const RuleSpec& configured = session->spec().block.rule;
-  const std::vector<RuleSpec> specs = specs_of(options, configured, named_algorithms(options, configured));
   if (options.blocks.empty()) options.blocks = {session->engine().max_width()};
+  const std::vector<RuleSpec> specs = fitting_specs(*session, options);
   options.study.stop_ids = session->config().stop_ids;
   options.study.blocks_from_answer = session->config().diffusion->block_size == 0;
   const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
@@ -99,10 +122,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
     Progress progress("eval", static_cast<int64_t>(prompts.size() * options.blocks.size() * (specs.size() + 1)));
     const auto update = [&](int64_t done) { progress.update(done); };
     const auto engine = [&](const RuleSpec& rule, int32_t block) -> Engine& {
-      DecoderSpec spec = session->spec();
-      spec.block.rule = rule;
-      spec.block.block_size = block;
-      return session->start(spec);
+      return session->start(decoder_spec(*session, rule, block));
     };
     for (const int32_t block : options.blocks) {
       study.run_sequential(engine({"sequential", {}}, block), block, update);
@@ -131,7 +151,7 @@ void add_eval_dllm_command(CLI::App& eval) {
   add_prompt_flags(*command, *options, options->study.max_tokens);
   command
       ->add_option("--algorithms", options->algorithms,
-                   "What to compare with sequential decoding (default: the one configured, or all)")
+                   "What to compare with sequential decoding (default: the one configured, or all that fit the model)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME,...");
