@@ -8,22 +8,23 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMaxMessage = 100;
-
 bool is_above_int64(const Json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
 }
 
 }  // namespace
 
-std::string for_message(std::string_view text) {
+std::string for_message(std::string_view text, size_t most) {
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
     // Never cut inside a UTF-8 sequence.
-    if (result.size() >= kMaxMessage && (byte & 0xC0) != 0x80) return result + "...";
-    result += byte < 0x20 || byte == 0x7F ? '?' : c;
-    if (result.size() > kMaxMessage + 8) return result + "...";
+    if (result.size() >= most && (byte & 0xC0) != 0x80) return result + "...";
+    // U+0080 to U+009F are control characters as well: U+009B begins a terminal's escape sequences as ESC [ does.
+    const bool high = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) - 0x80U < 0x20U;
+    if (high) ++i;
+    result += high || byte < 0x20 || byte == 0x7F ? '?' : text[i];
+    if (result.size() > most + 8) return result + "...";
   }
   return result;
 }

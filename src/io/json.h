@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 /// a key within one object. n log n in the members of an object; looking a member up later is linear.
 Json parse_json(std::string_view text, const std::string& name);
 
-/// Text from outside made fit for an error message: control characters replaced, cut after about a hundred bytes.
-std::string for_message(std::string_view text);
+/// Text from outside made fit for an error message: control characters replaced, cut after about `most` bytes.
+std::string for_message(std::string_view text, size_t most = 100);
 
 /// parse_json of a file of at most 64 MiB.
 Json read_json_file(const std::filesystem::path& path);

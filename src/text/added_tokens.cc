@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "io/json.h"
 #include "text/bpe.h"
 #include "text/regex.h"
 #include "text/regex_dialect.h"
@@ -63,9 +64,10 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
     token.rstrip = item.flag_or("rstrip", false);
     token.normalized = item.flag_or("normalized", !token.special);
     if (token.content.empty()) continue;
-    if (!contents.insert(token.content).second) item.fail("the token '" + token.content + "' is listed twice");
+    if (!contents.insert(token.content).second)
+      item.fail("the token '" + for_message(token.content) + "' is listed twice");
     if (!ids.insert(token.id).second) {
-      item.fail("the id " + std::to_string(token.id) + " of '" + token.content + "' is listed twice");
+      item.fail("the id " + std::to_string(token.id) + " of '" + for_message(token.content) + "' is listed twice");
     }
     tokens.push_back(std::move(token));
   }

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/byte_alphabet.h"
 #include "text/utf8.h"
 
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 void refuse_other_models(const JsonNode& model) {
   const std::string type = model.text_or("type", "BPE");
-  if (type != "BPE") model.fail("the model type '" + type + "' is not supported (known: BPE)");
+  if (type != "BPE") model.fail("the model type '" + for_message(type) + "' is not supported (known: BPE)");
   if (const auto dropout = model.find("dropout")) {
     if (!dropout->raw().is_number() || dropout->raw().get<double>() != 0.0) {
       dropout->fail("BPE dropout makes encoding random; it is for training only and must be null here");
@@ -61,14 +62,15 @@ void Bpe::read_vocabulary(const JsonNode& node) {
   vocabulary_.reserve(node.raw().size());
   for (const auto& [spelling, value] : node.raw().items()) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(kMaxVocabulary)) {
-      node.fail("the id of '" + spelling + "' must be a whole number below " + std::to_string(kMaxVocabulary) +
-                ", found " + value.dump());
+      node.fail("the id of '" + for_message(spelling) + "' must be a whole number below " +
+                std::to_string(kMaxVocabulary) + ", found " + for_message(value.dump()));
     }
     const auto id = value.get<int32_t>();
     if (owner.size() <= static_cast<size_t>(id)) owner.resize(static_cast<size_t>(id) + 1, nullptr);
     const auto [entry, added] = vocabulary_.emplace(spelling, id);
     if (owner[id] != nullptr) {
-      node.fail("the id " + std::to_string(id) + " belongs to both '" + *owner[id] + "' and '" + spelling + "'");
+      node.fail("the id " + std::to_string(id) + " belongs to both '" + for_message(*owner[id]) + "' and '" +
+                for_message(spelling) + "'");
     }
     owner[id] = &entry->first;
   }
@@ -80,7 +82,7 @@ void Bpe::read_merges(const JsonNode& node) {
   merges_.reserve(count);
   const auto required = [&](std::string_view spelling, size_t index) {
     if (const auto id = find(spelling)) return *id;
-    node.fail("entry " + std::to_string(index) + " needs the token '" + std::string(spelling) +
+    node.fail("entry " + std::to_string(index) + " needs the token '" + for_message(spelling) +
               "', which the vocabulary lacks");
   };
   std::string merged;

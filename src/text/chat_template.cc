@@ -4,14 +4,15 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "io/json.h"
 
 namespace ashlar {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMaxConfigBytes = 256u << 20;
+constexpr size_t kMaxNames = 300;  // bytes of all templates' names in a message
 
 std::string read_file(const fs::path& path) {
   std::error_code error;
@@ -99,7 +100,7 @@ std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
     add("default", read_file(main_file), main_file.string());
   } else {
     for (const auto& [name, source] : sources_of(config, config_path.string()))
-      add(name, source, config_path.string() + "#" + name);
+      add(name, source, config_path.string() + "#" + for_message(name));
   }
   const fs::path more = folder / "additional_chat_templates";
   if (fs::is_directory(more))
@@ -125,7 +126,8 @@ const Template& ChatTemplate::select(bool with_tools) const {
   }
   std::string names;
   for (const auto& [name, unused] : templates_) names += (names.empty() ? "" : ", ") + name;
-  throw Error("template", "the model has several chat templates and none is named default: " + names);
+  throw Error("template",
+              "the model has several chat templates and none is named default: " + for_message(names, kMaxNames));
 }
 
 std::string ChatTemplate::render(const Json& messages, const Json& tools, bool add_generation_prompt,

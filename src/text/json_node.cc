@@ -1,6 +1,7 @@
 #include "text/json_node.h"
 
 #include "base/error.h"
+#include "io/json.h"
 
 namespace ashlar::text {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxDepth = 64;
+constexpr size_t kMaxReason = 300;  // bytes of the library's message
 constexpr const char* kTag = "tokenizer";
 
 }  // namespace
@@ -25,7 +27,7 @@ json parse_tokenizer_json(std::string_view text, std::string_view name) {
     // The library's message quotes the offending bytes; they may be anything, its id and position are enough.
     std::string message = error.what();
     if (const size_t quote = message.find("; last read"); quote != std::string::npos) message.resize(quote);
-    throw Error(kTag, std::string(name) + ": not valid JSON: " + message);
+    throw Error(kTag, std::string(name) + ": not valid JSON: " + for_message(message, kMaxReason));
   }
 }
 
@@ -35,14 +37,14 @@ bool JsonNode::has(const char* key) const { return find(key).has_value(); }
 
 JsonNode JsonNode::at(const char* key) const {
   if (auto node = find(key)) return *node;
-  fail("the field '" + std::string(key) + "' is missing");
+  fail("the field '" + for_message(key) + "' is missing");
 }
 
 std::optional<JsonNode> JsonNode::find(const char* key) const {
   if (!value_->is_object()) fail(std::string("an object was expected, found ") + value_->type_name());
   const auto found = value_->find(key);
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  return JsonNode(*found, where_ + "." + key);
+  return JsonNode(*found, where_ + "." + for_message(key));
 }
 
 std::vector<JsonNode> JsonNode::items() const {
@@ -75,7 +77,8 @@ int64_t JsonNode::index(const char* key, int64_t limit) const {
   const JsonNode node = at(key);
   const json& value = node.raw();
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(limit)) {
-    node.fail("a whole number from 0 to " + std::to_string(limit - 1) + " was expected, found " + value.dump());
+    node.fail("a whole number from 0 to " + std::to_string(limit - 1) + " was expected, found " +
+              for_message(value.dump()));
   }
   return value.get<int64_t>();
 }

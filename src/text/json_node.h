@@ -21,6 +21,7 @@ class JsonNode {
 
   const nlohmann::json& raw() const { return *value_; }
   const std::string& where() const { return where_; }
+  /// What `message` quotes of the file goes through for_message first.
   [[noreturn]] void fail(std::string_view message) const;
 
   /// True when the field exists and is not null. The value itself must be an object.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "io/json.h"
 #include "text/pattern.h"
 #include "text/unicode_unnormalized.h"
 #include "text/utf8.h"
@@ -177,7 +178,7 @@ void Normalizer::add(const JsonNode& node) {
   } else if (type == "Replace") {
     steps_.emplace_back([replacement = Replacement(node)](const std::string& text) { return replacement.apply(text); });
   } else {
-    node.fail("the normalizer type '" + type +
+    node.fail("the normalizer type '" + for_message(type) +
               "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace)");
   }
 }

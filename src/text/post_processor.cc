@@ -1,5 +1,6 @@
 #include "text/post_processor.h"
 
+#include "io/json.h"
 #include "text/bpe.h"
 
 namespace ashlar::text {
@@ -30,7 +31,7 @@ void PostProcessor::add(const JsonNode& node) {
   } else if (type == "RobertaProcessing" || type == "BertProcessing") {
     frames_.push_back({{id_of_pair(node.at("cls"))}, {id_of_pair(node.at("sep"))}});
   } else if (type != "ByteLevel") {
-    node.fail("the post-processor type '" + type +
+    node.fail("the post-processor type '" + for_message(type) +
               "' is not supported (known: Sequence, TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel)");
   }
 }
@@ -48,7 +49,7 @@ PostProcessor::Frame PostProcessor::read_template(const JsonNode& node) const {
     const JsonNode token = node.at("special_tokens").at(name.c_str());
     for (const JsonNode& id : token.at("ids").items()) {
       if (!id.raw().is_number_unsigned() || id.raw().get<uint64_t>() >= static_cast<uint64_t>(kMaxVocabulary)) {
-        id.fail("an id was expected, found " + id.raw().dump());
+        id.fail("an id was expected, found " + for_message(id.raw().dump()));
       }
       (text_seen ? frame.after : frame.before).push_back(id.raw().get<int32_t>());
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/json.h"
 #include "text/pattern.h"
 #include "text/regex_dialect.h"
 
@@ -25,7 +26,7 @@ SplitBehavior behavior_of(const JsonNode& node) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  node.fail("the behavior '" + name +
+  node.fail("the behavior '" + for_message(name) +
             "' is not known (known: Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous)");
 }
 
@@ -142,7 +143,8 @@ void PreTokenizer::split(std::string_view text, Pieces& pieces) const {
 
 void PreTokenizer::add(const JsonNode& node) {
   const std::string& type = node.text("type");
-  if (byte_level_ && type != "Sequence") node.fail("a step after ByteLevel is not supported (found '" + type + "')");
+  if (byte_level_ && type != "Sequence")
+    node.fail("a step after ByteLevel is not supported (found '" + for_message(type) + "')");
   if (type == "Sequence") {
     for (const JsonNode& item : node.at("pretokenizers").items()) add(item);
   } else if (type == "Split") {
@@ -167,7 +169,7 @@ void PreTokenizer::add(const JsonNode& node) {
     if (delimiter.empty()) node.fail("the delimiter is empty");
     steps_.emplace_back(Splitter(Regex::from_literal(delimiter, node.where()), SplitBehavior::kRemoved, false));
   } else {
-    node.fail("the pre-tokenizer type '" + type +
+    node.fail("the pre-tokenizer type '" + for_message(type) +
               "' is not supported (known: Sequence, Split, ByteLevel, Digits, Whitespace, WhitespaceSplit, "
               "Punctuation, CharDelimiterSplit)");
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/regex_dialect.h"
 #include "text/utf8.h"
 
@@ -87,9 +88,9 @@ Regex Regex::from_oniguruma(std::string_view pattern, std::string_view where) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context.get());
   if (compiled->code == nullptr) {
-    throw Error("tokenizer", std::string(where) + ": the regular expression '" + std::string(pattern) +
+    throw Error("tokenizer", std::string(where) + ": the regular expression '" + for_message(pattern) +
                                  "' does not compile: " + message_of(error) + " (at byte " + std::to_string(offset) +
-                                 " of '" + translated + "')");
+                                 " of '" + for_message(translated) + "')");
   }
   // Without executable memory the interpreter runs instead: the same matches, slower.
   pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/unicode_additions.h"
 
 namespace ashlar::text {
@@ -70,7 +71,7 @@ class Translator {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error("tokenizer", std::string(where_) + ": the regular expression '" + std::string(in_) + "' " +
+    throw Error("tokenizer", std::string(where_) + ": the regular expression '" + for_message(in_) + "' " +
                                  "cannot be translated: " + what + " (at byte " + std::to_string(at_) + ")");
   }
   bool next_is(std::string_view text) const { return in_.substr(at_).starts_with(text); }
@@ -211,7 +212,7 @@ class Translator {
         kSharedEscapes.substr(0, in_class ? 6 : std::string_view::npos).find(c) != std::string_view::npos;
     if (!punctuation && !shared && c != ' ') {
       at_ -= 2;
-      fail(std::string("the escape '\\") + c + "' is not known");
+      fail("the escape '\\" + for_message(in_.substr(at_ + 1, 1)) + "' is not known");
     }
     emit_atom(in_.substr(at_ - 2, 2));
   }
@@ -254,7 +255,7 @@ class Translator {
     }
     const bool plain =
         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-    if (name.empty() || !plain) fail("the property '" + std::string(name) + "' is not known");
+    if (name.empty() || !plain) fail("the property '" + for_message(name) + "' is not known");
     at_ = end + 1;
     const auto among = [name](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
     const bool category = among(kCategories);

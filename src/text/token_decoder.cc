@@ -1,5 +1,6 @@
 #include "text/token_decoder.h"
 
+#include "io/json.h"
 #include "text/byte_alphabet.h"
 
 namespace ashlar::text {
@@ -62,7 +63,7 @@ void TokenDecoder::add_step(const JsonNode& node) {
     if (node.index("stop", kMaxStrip) != 0)
       node.fail("Strip at the end of the text is not supported; 'stop' must be 0");
   } else {
-    node.fail("the decoder type '" + type + "' is not supported here " + kKnown);
+    node.fail("the decoder type '" + for_message(type) + "' is not supported here " + kKnown);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
@@ -68,12 +69,12 @@ void Tokenizer::Parts::add_tokens(const JsonNode& node) {
   for (const text::AddedToken& token : added) {
     const auto in_vocabulary = bpe.vocabulary().find(token.content);
     if (in_vocabulary != bpe.vocabulary().end() && in_vocabulary->second != token.id) {
-      node.fail("'" + token.content + "' has the id " + std::to_string(token.id) + " here and " +
+      node.fail("'" + for_message(token.content) + "' has the id " + std::to_string(token.id) + " here and " +
                 std::to_string(in_vocabulary->second) + " in model.vocab");
     }
     if (known(token.id) && tokens[static_cast<size_t>(token.id)].content != token.content) {
-      node.fail("the id " + std::to_string(token.id) + " of '" + token.content + "' belongs to '" +
-                tokens[static_cast<size_t>(token.id)].content + "'");
+      node.fail("the id " + std::to_string(token.id) + " of '" + for_message(token.content) + "' belongs to '" +
+                for_message(tokens[static_cast<size_t>(token.id)].content) + "'");
     }
     if (tokens.size() <= static_cast<size_t>(token.id)) tokens.resize(static_cast<size_t>(token.id) + 1);
     tokens[static_cast<size_t>(token.id)] = {token.content, {}, token.special};

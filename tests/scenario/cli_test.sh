@@ -324,7 +324,10 @@ case_broken_models() {
   echo '{"chat_template": "{% for a in range(100000000) %}{{ a }}{% endfor %}"}' > "$work/broken/tokenizer_config.json"
   expect 1 "$ashlar" run "$work/broken" --prompt hello
   err_has "[template]"
-  rm "$work/broken/tokenizer_config.json"
+  printf '%s' "{{ raise_exception('\\x1b]0;owned\\x07\\x1b[2J') }}" > "$work/broken/chat_template.jinja"
+  expect 1 "$ashlar" run "$work/broken" --prompt hello
+  err_has "the template refuses this conversation: ?]0;owned??[2J"
+  rm "$work/broken/chat_template.jinja" "$work/broken/tokenizer_config.json"
   expect 1 "$ashlar" chat "$work/broken"
   err_has "no chat template"
   expect 0 "$ashlar" run "$work/broken" --prompt "The stone" -n 4

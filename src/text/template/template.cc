@@ -1,6 +1,7 @@
 #include "text/template/template.h"
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/template/interpreter.h"
 #include "text/template/objects.h"
 #include "text/template/parser.h"
@@ -11,9 +12,11 @@ namespace ashlar {
 namespace {
 
 constexpr std::size_t kMaxSourceBytes = 1u << 20;
+constexpr std::size_t kMaxReason = 500;  // bytes; honest templates explain a refusal in up to 200
 
+// `message` may quote anything: what the template says by raise_exception, its names, the conversation.
 [[noreturn]] void fail_at(const std::string& name, int line, const std::string& message) {
-  throw Error("template", name + ":" + std::to_string(line) + ": " + message);
+  throw Error("template", name + ":" + std::to_string(line) + ": " + for_message(message, kMaxReason));
 }
 
 }  // namespace

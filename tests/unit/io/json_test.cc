@@ -103,6 +103,9 @@ TEST(JsonFields, IntegersBeyondInt64AreRefused) {
 TEST(ForMessage, CutsAndReplaces) {
   EXPECT_EQ(for_message("model.layers.0.weight"), "model.layers.0.weight");
   EXPECT_EQ(for_message("a\x1b[2J\n\x7f"), "a?[2J??");
+  EXPECT_EQ(for_message("a\xc2\x9b"
+                        "2J\xc2\x80\xc2\x9f\xc2\xa0\xc2"),
+            "a?2J??\xc2\xa0\xc2");  // C1 controls; not the space without a break, nor what is cut off
   EXPECT_EQ(for_message(std::string(100, 'x')), std::string(100, 'x'));
   EXPECT_EQ(for_message(std::string(101, 'x')), std::string(100, 'x') + "...");
   EXPECT_EQ(for_message(std::string(99, 'x') + "\xe2\x82\xac" + "y"), std::string(99, 'x') + "\xe2\x82\xac...");

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "temp_folder.h"
@@ -79,6 +80,25 @@ TEST_F(ChatTemplateFolder, WithoutDefaultThereIsAClearError) {
     FAIL();
   } catch (const Error& caught) {
     EXPECT_THAT(caught.what(), HasSubstr("none is named default: rag"));
+  }
+}
+
+TEST_F(ChatTemplateFolder, NamesOfTemplatesAreQuotedShortlyAndPlainly) {
+  const std::string wild = std::string(50'000, '\x1b') + "[2J";
+  const Json one = {{"name", wild}, {"template", "x"}};
+  write("tokenizer_config.json", Json{{"chat_template", {one}}}.dump());
+  std::vector<std::string> errors;
+  try {
+    load().render(hello_, nullptr, false);
+  } catch (const Error& caught) {
+    errors.emplace_back(caught.what());
+  }
+  write("tokenizer_config.json", Json{{"chat_template", {{{"name", wild}, {"template", "{{"}}}}}.dump());
+  errors.push_back(error());
+  ASSERT_EQ(errors.size(), 2U);
+  for (const std::string& each : errors) {
+    EXPECT_LT(each.size(), 800U) << each.substr(0, 200);
+    EXPECT_EQ(each.find('\x1b'), std::string::npos) << each.substr(0, 200);
   }
 }
 

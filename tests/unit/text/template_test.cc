@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string error_of(const std::string& source, const Json& variables = Json::object()) {
   try {
@@ -38,6 +39,24 @@ TEST(Template, ErrorsNameTheLineAndWhatWasFound) {
   EXPECT_EQ(error_of("{{ x|nope }}"), "[template] t.jinja:1: no filter named 'nope'");
   EXPECT_EQ(error_of("{{ x is nope }}"), "[template] t.jinja:1: no test named 'nope'");
   EXPECT_THAT(error_of("{% include 'x' %}"), HasSubstr("'include' is not supported"));
+}
+
+/// Text of the template and the conversation in an error is for a terminal, a log and a client.
+TEST(Template, ErrorsQuoteShortlyAndPlainly) {
+  EXPECT_EQ(error_of("{{ raise_exception('\\x1b]0;owned\\x07\\x1b[2J\n') }}"),
+            "[template] t.jinja:1: the template refuses this conversation: ?]0;owned??[2J?");
+  const std::string wild(100'000, '\x1b');
+  for (const std::string& error :
+       {error_of("{{ raise_exception(x) }}", {{"x", wild}}), error_of("{{ {}[x].y }}", {{"x", wild}}),
+        error_of("{{ " + wild + " }}"), error_of("{{ x|" + std::string(100'000, 'f') + " }}"),
+        error_of("{{ 'a'.format(**{}) ~ '{" + wild + "}'.format() }}")}) {
+    EXPECT_THAT(error, HasSubstr("[template] t.jinja:1: "));
+    EXPECT_LT(error.size(), 600U) << error.substr(0, 200);
+    EXPECT_THAT(error, Not(HasSubstr("\x1b"))) << error.substr(0, 200);
+  }
+  // What honest templates say stays whole.
+  const std::string reason(300, 'r');
+  EXPECT_THAT(error_of("{{ raise_exception(x) }}", {{"x", reason}}), HasSubstr(reason));
 }
 
 TEST(Template, TheClockIsTheOneGiven) {

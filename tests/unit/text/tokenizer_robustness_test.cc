@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -176,6 +177,68 @@ TEST(TokenizerFile, PreTokenizersAndPatterns) {
         f["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}};
       }),
       HasSubstr("a step after ByteLevel"));
+}
+
+/// Text of the file in an error is for a terminal and a log: no controls, no more than is needed to find it.
+TEST(TokenizerFile, QuotedTextIsShortAndPlain) {
+  std::string wild;
+  for (int i = 0; i < 30'000; ++i) wild += "\x1b[2J";
+  const auto section = [&](const char* name) { return error_after([&](json& f) { f[name] = {{"type", wild}}; }); };
+  const auto split = [&](const json& pattern, const std::string& behavior) {
+    return error_after([&](json& f) {
+      f["pre_tokenizer"] = {{"type", "Split"}, {"pattern", pattern}, {"behavior", behavior}};
+    });
+  };
+  const auto added = [&](const json& token) {
+    return error_after([&](json& f) { f["added_tokens"] = {token, token}; });
+  };
+  const std::string deep = std::string(1000, '(') + "\x1b[2J";
+  const std::vector<std::string> errors = {
+      section("normalizer"),
+      section("pre_tokenizer"),
+      section("post_processor"),
+      section("decoder"),
+      split({{"Regex", "a"}}, wild),
+      split({{"Regex", deep}}, "Isolated"),
+      split({{"Regex", deep + std::string(1000, ')')}}, "Isolated"),
+      split({{"Regex", "\\\x1b"}}, "Isolated"),
+      split({{"Regex", "\\p{\x1b}"}}, "Isolated"),
+      added({{"id", 7}, {"content", wild}}),
+      error_after([&](json& f) {
+        f["added_tokens"] = {{{"id", 7}, {"content", wild}}, {{"id", 7}, {"content", wild + "x"}}};
+      }),
+      added({{"id", 0}, {"content", wild}}),
+      error_after([&](json& f) {
+        f["model"]["vocab"][wild] = 9;
+        f["added_tokens"] = {{{"id", 10}, {"content", wild}}};
+      }),
+      error_after([&](json& f) { f["model"]["type"] = wild; }),
+      error_after([&](json& f) { f["model"]["vocab"][wild] = -1; }),
+      error_after([&](json& f) { f["model"]["vocab"]["d"] = json::array({wild}); }),
+      error_after([&](json& f) { f["model"]["vocab"][wild] = 0; }),
+      error_after([&](json& f) {
+        f["model"]["merges"].push_back({"a", wild});
+      }),
+      error_after([&](json& f) { f["added_tokens"][0]["id"] = json::array({wild}); }),
+      error_after([&](json& f) {
+        f["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", {{{"SpecialToken", {{"id", wild}}}}}},
+                               {"special_tokens", json::object()}};
+      }),
+      error_after([&](json& f) {
+        f["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", {{{"SpecialToken", {{"id", wild}}}}}},
+                               {"special_tokens", {{wild, {{"ids", {wild}}}}}}};
+      }),
+      error_of("{\"a\": 1e" + std::string(50'000, '9') + "}"),
+  };
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const std::string& error = errors[i];
+    EXPECT_NE(error, "no error") << i;
+    EXPECT_LT(error.size(), 600U) << i << ": " << error.substr(0, 200);
+    EXPECT_TRUE(std::none_of(error.begin(), error.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+        << i << ": " << error.substr(0, 200);
+  }
 }
 
 TEST(TokenizerFile, TemplatesAndDecoders) {
