@@ -92,8 +92,7 @@ class Runner {
       if (cancelled_) {
         answer.finish = "cancelled";
       } else {
-        jobs_[next_].request.sink = std::make_shared<MailboxSink>(mailbox_, next_);
-        Result<RequestId> id = engine_.submit(std::move(jobs_[next_].request));
+        Result<RequestId> id = submit(jobs_[next_]);
         if (id) {
           ids_[next_] = id.value();
           continue;
@@ -105,6 +104,12 @@ class Runner {
       ++ended_;
       listener_.on_end(next_, answer);
     }
+  }
+
+  Result<RequestId> submit(AnswerJob& job) {
+    if (!job.refusal.empty()) return Failure{job.refusal};
+    job.request.sink = std::make_shared<MailboxSink>(mailbox_, next_);
+    return engine_.submit(std::move(job.request));
   }
 
   // One token at a time, so that each piece of text is known to be drafted or not.

@@ -15,6 +15,7 @@ namespace ashlar {
 struct AnswerJob {
   Request request;
   std::vector<std::string> stop;  ///< stop strings; the answer ends before the first that appears
+  std::string refusal;            ///< why there is no request, if not empty: the answer is this error
 };
 
 struct Answer {

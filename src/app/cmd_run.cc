@@ -57,9 +57,17 @@ std::vector<Prompt> collect_prompts(const RunOptions& options) {
   return {make_prompt(text, options.system)};
 }
 
-std::vector<int32_t> encode(const Session& session, const Prompt& prompt, bool raw) {
-  if (!prompt.ids.empty()) return prompt.ids;
-  return raw ? session.encode_raw(prompt.text) : session.encode_chat(prompt.messages);
+// What the chat template refuses is an error of this prompt; others may go on.
+void encode(const Session& session, const Prompt& prompt, bool raw, AnswerJob& job) {
+  if (!prompt.ids.empty()) {
+    job.request.prompt = prompt.ids;
+    return;
+  }
+  try {
+    job.request.prompt = raw ? session.encode_raw(prompt.text) : session.encode_chat(prompt.messages);
+  } catch (const Error& error) {
+    job.refusal = error.what();
+  }
 }
 
 std::vector<AnswerJob> make_jobs(const Session& session, const RunOptions& options,
@@ -67,7 +75,7 @@ std::vector<AnswerJob> make_jobs(const Session& session, const RunOptions& optio
   std::vector<AnswerJob> jobs;
   for (const Prompt& prompt : prompts) {
     AnswerJob job;
-    job.request.prompt = encode(session, prompt, options.raw);
+    encode(session, prompt, options.raw, job);
     job.request.sampling = options.sampling;
     job.request.sampling.top_logprobs = options.logprobs;
     job.request.max_tokens = options.max_tokens;

@@ -1,11 +1,47 @@
 #include "app/eval_prompts.h"
 
+#include <algorithm>
+
 #include "app/flags.h"
 #include "app/validators.h"
 #include "base/error.h"
 #include "measure/build_info.h"
 
 namespace ashlar {
+namespace {
+
+[[noreturn]] void fail(const EvalPrompt& prompt, const std::string& what) {
+  throw Error("prompts", prompt.name + ": " + what);
+}
+
+std::vector<int32_t> encode(const Session& session, const EvalPrompt& prompt, bool raw) {
+  if (!prompt.ids.empty()) return prompt.ids;
+  try {
+    if (!raw && session.has_chat_template()) return session.encode_chat(prompt.messages);
+    const Json& content = prompt.messages.back()["content"];
+    if (content.is_string()) return session.encode_raw(content.get<std::string>());
+  } catch (const Error& error) {
+    fail(prompt, std::string(error.message()));
+  }
+  fail(prompt, "content is no string; --raw needs one");
+}
+
+// What the engine would refuse, by which time nobody knows the line any more.
+void check_fit(const Session& session, const EvalPrompt& prompt, const std::vector<int32_t>& ids) {
+  if (ids.empty()) fail(prompt, "has no tokens; expected at least one");
+  const int32_t vocab = session.config().vocab;
+  const auto outside = std::find_if(ids.begin(), ids.end(), [vocab](int32_t id) { return id < 0 || id >= vocab; });
+  if (outside != ids.end()) {
+    fail(prompt, "has token id " + std::to_string(*outside) + "; the vocabulary has " + std::to_string(vocab));
+  }
+  const int32_t longest = session.model().max_positions();
+  if (longest - static_cast<int64_t>(ids.size()) < 2) {
+    fail(prompt, "has " + std::to_string(ids.size()) + " tokens; the context holds " + std::to_string(longest) +
+                     ", two of them for the answer");
+  }
+}
+
+}  // namespace
 
 void add_prompt_flags(CLI::App& command, EvalBasics& basics, int32_t& max_tokens) {
   command
@@ -46,20 +82,8 @@ std::vector<PromptIds> encode_prompts(const Session& session, const std::vector<
     PromptIds& one = encoded.emplace_back();
     one.name = prompt.name;
     one.category = prompt.category;
-    if (!prompt.ids.empty()) {
-      one.ids = prompt.ids;
-    } else if (raw || !session.has_chat_template()) {
-      const Json& content = prompt.messages.back()["content"];
-      if (!content.is_string()) throw Error("prompts", prompt.name + ": content is no string; --raw needs one");
-      one.ids = session.encode_raw(content.get<std::string>());
-    } else {
-      one.ids = session.encode_chat(prompt.messages);
-    }
-    const auto room = session.model().max_positions() - static_cast<int64_t>(one.ids.size());
-    if (room < 2) {
-      throw Error("prompts", prompt.name + ": has " + std::to_string(one.ids.size()) + " tokens; the context holds " +
-                                 std::to_string(session.model().max_positions()) + ", two of them for the answer");
-    }
+    one.ids = encode(session, prompt, raw);
+    check_fit(session, prompt, one.ids);
   }
   return encoded;
 }

@@ -24,7 +24,8 @@ void add_prompt_flags(CLI::App& command, EvalBasics& basics, int32_t& max_tokens
 void add_study_flags(CLI::App& command, EvalBasics& basics, uint64_t& seed, int32_t& batch, const std::string& picture);
 
 /// Token ids of the first `limit` prompts (0: all), through the chat template unless `raw` or there is none. Throws
-/// Error("prompts", ...) if one does not fit the context with two tokens of an answer.
+/// Error("prompts", ...) naming file and line if the template refuses one, or if it has no tokens, ids that the model
+/// does not know, or no room in the context for two tokens of an answer.
 std::vector<PromptIds> encode_prompts(const Session& session, const std::vector<EvalPrompt>& prompts, size_t limit,
                                       bool raw);
 

@@ -403,6 +403,31 @@ case_many_prompts() {
   echo '{"nothing": 1}' > "$work/wrong.jsonl"
   expect 1 "$ashlar" run --prompts "$work/wrong.jsonl"
   err_has "wrong.jsonl:1"
+
+  broken_model
+  echo "{% if messages[0].role != 'user' %}{{ raise_exception('begin with a user') }}{% endif %}{{ messages[0].content }}" \
+    > "$work/broken/chat_template.jinja"
+  {
+    echo '{"prompt": "What is a harbour?"}'
+    echo
+    echo '{"messages": [{"role": "system", "content": "Be brief."}]}'
+    echo '{"prompt": "Count from 1 to 5."}'
+  } > "$work/refused.jsonl"
+  expect 1 "$ashlar" run "$work/broken" --drafter none --prompts "$work/refused.jsonl" -n 4 --json -q
+  [ "$(wc -l < "$work/out")" = 3 ] || fail "not three answers"
+  sed -n 2p "$work/out" | grep -q '"finish":"error","error":".*begin with a user' || fail "the refused prompt has no error"
+  [ "$(grep -c '"finish":"error"' "$work/out")" = 1 ] || fail "the others have no answers"
+  err_has "prompt 2: "
+  err_has "begin with a user"
+  expect 1 "$ashlar" eval dllm "$root/models/pebble-11m-sdar" --prompts <(echo '{"prompt_ids": [5, 99999999]}')
+  err_has "token id 99999999"
+  cp -r "$root/models/pebble-11m-dflash" "$work/broken-dflash"
+  expect 1 "$ashlar" eval acceptance "$work/broken" --no-self-test --prompts "$work/refused.jsonl" -n 4
+  err_has "refused.jsonl:3: "
+  err_has "begin with a user"
+  printf '{"prompt": "fine"}\n{"prompt_ids": [5, 99999999]}\n' > "$work/ids.jsonl"
+  expect 1 "$ashlar" eval acceptance --no-self-test --prompts "$work/ids.jsonl" -n 4
+  err_has "ids.jsonl:2: has token id 99999999; the vocabulary has "
 }
 
 case_limits_and_stops() {
