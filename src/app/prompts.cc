@@ -47,6 +47,7 @@ std::vector<Prompt> read_prompts(const std::filesystem::path& file, const std::s
 
 std::string read_prompt_text(const std::string& file) {
   std::string text = read_prompt_text(std::filesystem::path(file), kMaxBytes);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   drop_newline(text);
   return text;
 }

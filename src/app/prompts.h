@@ -22,8 +22,8 @@ Prompt make_prompt(const std::string& text, const std::string& system);
 /// Many prompts, of the forms that measure/prompt_file.h reads. Throws Error("prompts", ...) naming file and line.
 std::vector<Prompt> read_prompts(const std::filesystem::path& file, const std::string& system);
 
-/// All of a file as one text, or a pipe, or of standard input for "-"; one newline at the end is dropped. At most 64
-/// MiB.
+/// All of a file as one text, or a pipe, or of standard input for "-"; a byte order mark before it and one newline
+/// at the end are dropped. At most 64 MiB.
 std::string read_prompt_text(const std::string& file);
 
 }  // namespace ashlar

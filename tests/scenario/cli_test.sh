@@ -428,6 +428,11 @@ case_many_prompts() {
   printf '{"prompt": "fine"}\n{"prompt_ids": [5, 99999999]}\n' > "$work/ids.jsonl"
   expect 1 "$ashlar" eval acceptance --no-self-test --prompts "$work/ids.jsonl" -n 4
   err_has "ids.jsonl:2: has token id 99999999; the vocabulary has "
+
+  printf '\xEF\xBB\xBFCount from 1 to 5.\n' > "$work/marked.txt"
+  expect 0 "$ashlar" run --prompt-file "$work/marked.txt" -n 16 --json --quiet
+  out_has '"prompt":"Count from 1 to 5."'
+  [ "$(tokens "$work/out")" = "$(tokens "$work/one")" ] || fail "a byte order mark is part of the prompt"
 }
 
 case_limits_and_stops() {

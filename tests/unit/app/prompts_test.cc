@@ -62,6 +62,9 @@ TEST(Prompts, AFileIsOneText) {
   const TempFolder folder;
   EXPECT_EQ(read_prompt_text(folder.write("e.txt", "line one\nline two\n").string()), "line one\nline two");
   EXPECT_EQ(read_prompt_text(folder.write("f.txt", "").string()), "");
+  EXPECT_EQ(read_prompt_text(folder.write("g.txt", "\xEF\xBB\xBFmarked \xEF\xBB\xBF\n").string()),
+            "marked \xEF\xBB\xBF");
+  EXPECT_EQ(read_prompt_text(folder.write("h.txt", "\xEF\xBB\xBF\r\n").string()), "");
 }
 
 }  // namespace
