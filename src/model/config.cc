@@ -75,6 +75,23 @@ std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_laye
   return layers;
 }
 
+// What max_position_embeddings means where the rope is scaled: the length of training, which `linear` stretches by its
+// factor, and `yarn` from the original length, unless the file counts that in already.
+int32_t read_max_positions(const JsonFields& fields, const char* key, const RopeConfig& rope) {
+  const int64_t stated = fields.integer(key, 1, kMaxPositions);
+  auto positions = static_cast<double>(stated);
+  if (rope.scaling == RopeConfig::Scaling::kLinear) positions *= rope.factor;
+  if (rope.scaling == RopeConfig::Scaling::kYarn) {
+    positions = std::max(positions, rope.original_max_positions * rope.factor);
+  }
+  if (positions > static_cast<double>(kMaxPositions)) {
+    fields.fail(fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling",
+                "a scaling to at most " + std::to_string(kMaxPositions) + " positions (" + key + " is " +
+                    std::to_string(stated) + ")");
+  }
+  return static_cast<int32_t>(positions);
+}
+
 std::vector<int32_t> read_ids(const JsonFields& fields, const std::string& key, int64_t vocab) {
   if (!fields.has(key)) return {};
   if (fields.raw(key).is_array()) return fields.integers(key, 0, vocab - 1);
@@ -151,7 +168,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   const ConfigKeys& keys = family->keys;
   config.stack = read_stack_config(fields, keys);
   config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
-  config.max_positions = static_cast<int32_t>(fields.integer(keys.max_positions, 1, kMaxPositions));
+  config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.rope);
   config.names = family->names;
   config.stack.names = family->layer_names;
   family->read(fields, config);

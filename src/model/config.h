@@ -76,7 +76,7 @@ struct ModelConfig {
   std::string family;  ///< config.json's model_type
   StackConfig stack;
   int32_t vocab = 0;
-  int32_t max_positions = 0;
+  int32_t max_positions = 0;  ///< longest sequence, with what linear and yarn scaling add to the length of training
   bool tied_head = false;
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any

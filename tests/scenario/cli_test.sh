@@ -514,6 +514,18 @@ case_inspect() {
   out_has "drafter pebble-11m-dflash"
   expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
   out_has "NO: "
+
+  broken_model
+  sed -i 's/"rope_type": *"default"/"rope_type": "yarn", "factor": 2.0/' "$work/broken/config.json"
+  expect 0 "$ashlar" inspect "$work/broken" --drafter none --json
+  out_has '"rope_scaling": "yarn"'
+  out_has '"context": 8192'
+  out_has '"full_context_bytes": 50331648'  # 8192 times 6144
+  printf 'word %.0s' $(seq 6000) > "$work/long"
+  expect 0 "$ashlar" run "$work/broken" --drafter none --prompt-file "$work/long" -n 2 --json -q
+  grep -qE '"prompt_tokens":[6-7][0-9]{3}' "$work/out" || fail "not a prompt of more than 4096 tokens"
+  expect 1 "$ashlar" run "$work/broken" --drafter none --prompt-file "$work/long" -n 2 --max-context 5000
+  err_has "the context holds 5000"
 }
 
 case_block_diffusion() {

@@ -108,6 +108,33 @@ TEST(ModelConfig, SlidingLayers) {
   EXPECT_EQ(windows(R"({"sliding_window":9,"layer_types":["sliding_attention","full_attention"]})"), Windows({9, 0}));
 }
 
+TEST(ModelConfig, LinearAndYarnScalingExtendTheContext) {
+  const auto context = [](const std::string& patch, const char* family = "qwen3") {
+    return read(patched(tiny_config(family), patch)).max_positions;
+  };
+  const std::string yarn =
+      R"("rope_scaling":{"rope_type":"yarn","factor":4,"original_max_position_embeddings":32768}})";
+  EXPECT_EQ(context(R"({"max_position_embeddings":32768,)" + yarn, "qwen2"), 131072);
+  EXPECT_EQ(context(R"({"max_position_embeddings":40960,)" + yarn), 131072);
+  EXPECT_EQ(context(R"({"max_position_embeddings":131072,)" + yarn), 131072);  // counted in already
+  EXPECT_EQ(context(R"({"max_position_embeddings":262144,)" + yarn), 262144);
+  EXPECT_EQ(context(R"({"rope_scaling":{"type":"yarn","factor":4}})"), 256);
+  EXPECT_EQ(context(R"({"original_max_position_embeddings":32,"rope_scaling":{"type":"yarn","factor":4}})"), 128);
+  EXPECT_EQ(context(R"({"rope_parameters":{"rope_type":"yarn","factor":1.5,"rope_theta":7}})"), 96);
+  EXPECT_EQ(context(R"({"rope_scaling":{"type":"linear","factor":2.5}})"), 160);
+  EXPECT_EQ(context(R"({"rope_scaling":{"type":"linear","factor":1.01}})"), 64);  // whole positions
+  EXPECT_EQ(context(R"({"rope_parameters":{"rope_type":"linear","factor":4,"rope_theta":7}})"), 256);
+  EXPECT_EQ(context(R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,
+      "original_max_position_embeddings":16}})"),
+            64);
+  EXPECT_EQ(context(R"({"rope_scaling":{"rope_type":"default","factor":8}})"), 64);
+  EXPECT_EQ(context(R"({"rope_scaling":{"type":"linear","factor":262144}})"), 1 << 24);
+  expect_error([&] { context(R"({"rope_scaling":{"type":"linear","factor":262145}})"); },
+               {"rope_scaling", "at most 16777216 positions", "max_position_embeddings is 64", "262145"});
+  expect_error([&] { context(R"({"rope_parameters":{"rope_type":"yarn","factor":1e9,"rope_theta":7}})"); },
+               {"rope_parameters", "at most 16777216 positions"});
+}
+
 struct RopeCase {
   const char* patch;
   RopeConfig::Scaling scaling;
