@@ -107,7 +107,7 @@ class Mailbox {
     }
     ring();
   }
-  void end(size_t answer, EndEvent event) {
+  void end(size_t answer, EndEvent event) noexcept {
     {
       const std::lock_guard lock(mutex_);
       news_.ends.emplace_back(answer, std::move(event));
@@ -142,7 +142,7 @@ class Sink final : public EventSink {
  public:
   Sink(std::shared_ptr<Mailbox> mailbox, size_t answer) : mailbox_(std::move(mailbox)), answer_(answer) {}
   void on_tokens(const TokensEvent& event) override { mailbox_->put(answer_, TokenChunk(event)); }
-  void on_end(EndEvent event) override { mailbox_->end(answer_, std::move(event)); }
+  void on_end(EndEvent event) noexcept override { mailbox_->end(answer_, std::move(event)); }
 
  private:
   std::shared_ptr<Mailbox> mailbox_;

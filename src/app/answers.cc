@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <variant>
@@ -25,16 +25,17 @@ class Mailbox {
     Event event;
   };
 
-  void put(size_t answer, Event event) {
+  // Takes the items of a list, so that nothing is allocated here: ends come in lists made with their sinks.
+  void put(std::list<Item>& items) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      items_.push_back({answer, std::move(event)});
+      items_.splice(items_.end(), items);
     }
     ready_.notify_one();
   }
 
   // Everything that has come; waits a moment for something. A signal handler cannot notify, hence not for ever.
-  void take(std::deque<Item>& out) {
+  void take(std::list<Item>& out) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, std::chrono::milliseconds(50), [this] { return !items_.empty(); });
     out.swap(items_);
@@ -43,19 +44,28 @@ class Mailbox {
  private:
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Item> items_;
+  std::list<Item> items_;
 };
 
 class MailboxSink final : public EventSink {
  public:
-  MailboxSink(std::shared_ptr<Mailbox> mailbox, size_t answer) : mailbox_(std::move(mailbox)), answer_(answer) {}
+  MailboxSink(std::shared_ptr<Mailbox> mailbox, size_t answer)
+      : mailbox_(std::move(mailbox)), answer_(answer), end_{{answer, EndEvent()}} {}
 
-  void on_tokens(const TokensEvent& event) override { mailbox_->put(answer_, TokenChunk(event)); }
-  void on_end(EndEvent event) override { mailbox_->put(answer_, event); }
+  void on_tokens(const TokensEvent& event) override {
+    std::list<Mailbox::Item> items;
+    items.push_back({answer_, TokenChunk(event)});
+    mailbox_->put(items);
+  }
+  void on_end(EndEvent event) noexcept override {
+    std::get<EndEvent>(end_.front().event) = std::move(event);
+    mailbox_->put(end_);
+  }
 
  private:
   std::shared_ptr<Mailbox> mailbox_;
   size_t answer_;
+  std::list<Mailbox::Item> end_;  // one item, the mailbox's once it is filled
 };
 
 class Runner {
@@ -67,7 +77,7 @@ class Runner {
   }
 
   std::vector<Answer> run() {
-    std::deque<Mailbox::Item> items;
+    std::list<Mailbox::Item> items;
     while (ended_ < jobs_.size()) {
       submit_more();
       if (ended_ == jobs_.size()) break;

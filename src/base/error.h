@@ -2,6 +2,7 @@
 // Errors of start-up and of outside data. On the request path use Result (base/result.h) instead.
 
 #include <cstddef>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,5 +23,14 @@ class Error : public std::runtime_error {
  private:
   size_t tag_size_;
 };
+
+/// A copy for who must tell of an error and not make another: what fits without memory, where the text does not.
+inline std::string copy_or_less(std::string_view text) noexcept {
+  try {
+    return std::string(text);
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  }
+}
 
 }  // namespace ashlar

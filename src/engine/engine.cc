@@ -257,7 +257,7 @@ void Engine::Impl::advance() {
 void Engine::Impl::fail_everything(const char* reason) {
   while (pipeline_->inflight() > 0) {
     Step& step = pipeline_->collect();
-    step.error = reason;
+    step.error = copy_or_less(reason);
     scheduler_->collect(step);
   }
   scheduler_->end_all(FinishReason::kError, reason);

@@ -19,7 +19,7 @@ void EventQueue::on_tokens(const TokensEvent& event) {
   ready_.notify_one();
 }
 
-void EventQueue::on_end(EndEvent event) {
+void EventQueue::on_end(EndEvent event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     end_ = std::move(event);

@@ -29,7 +29,7 @@ using Event = std::variant<TokenChunk, EndEvent>;
 class EventQueue final : public EventSink {
  public:
   void on_tokens(const TokensEvent& event) override;
-  void on_end(EndEvent event) override;
+  void on_end(EndEvent event) noexcept override;
 
   /// Waits for the next event. After the EndEvent nothing follows, and a further call is a mistake of the caller.
   Event next();

@@ -66,12 +66,14 @@ struct EndEvent {
 };
 
 /// Receives a request's events on the engine's thread: any number of on_tokens, then exactly one on_end. Must not block
-/// and must not call the engine, except cancel().
+/// and must not call the engine, except cancel(). A sink whose on_tokens throws ends the request with an error.
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void on_tokens(const TokensEvent& event) = 0;
-  virtual void on_end(EndEvent event) = 0;
+  /// Needs no memory, since a request that is never told its end waits for ever: the room is made with the sink, the
+  /// event is moved.
+  virtual void on_end(EndEvent event) noexcept = 0;
 };
 
 struct Request {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 namespace ashlar {
 namespace {
@@ -39,7 +40,7 @@ void Scheduler::cancel(RequestId id) {
   }
 }
 
-void Scheduler::end_all(FinishReason reason, const std::string& error) {
+void Scheduler::end_all(FinishReason reason, std::string_view error) {
   for (Owned& sequence : waiting_) {
     if (!sequence) continue;
     end(*sequence, reason, error);
@@ -55,12 +56,12 @@ void Scheduler::end_all(FinishReason reason, const std::string& error) {
 }
 
 void Scheduler::fail_oldest() {
-  const std::string error = "the scheduler found no step that this request could take part in";
+  constexpr std::string_view kReason = "the scheduler found no step that this request could take part in";
   if (!running_.empty()) {
-    end(*running_.front(), FinishReason::kError, error);
+    end(*running_.front(), FinishReason::kError, kReason);
     release_idle();
   } else if (!waiting_.empty()) {
-    end(*waiting_.front(), FinishReason::kError, error);
+    end(*waiting_.front(), FinishReason::kError, kReason);
     waiting_.pop_front();
   }
 }
@@ -331,7 +332,7 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
   }
 }
 
-void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& error) {
+void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view error) noexcept {
   if (sequence.ended) return;
   sequence.ended = true;
   sequence.state = SequenceState::kRetiring;
@@ -343,7 +344,7 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& 
   } else {
     ++totals_.requests_finished;
   }
-  sequence.request.sink->on_end(EndEvent{reason, error, std::move(sequence.stats)});
+  sequence.request.sink->on_end(EndEvent{reason, copy_or_less(error), std::move(sequence.stats)});
 }
 
 void Scheduler::free_resources(Sequence& sequence) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/decoder.h"
@@ -35,11 +36,11 @@ class Scheduler {
   /// Queues a sequence; on an exception the caller keeps it.
   void add(std::unique_ptr<Sequence>& sequence);
   /// Tells the sequence's end without having queued it.
-  void refuse(Sequence& sequence, const std::string& error) { end(sequence, FinishReason::kError, error); }
+  void refuse(Sequence& sequence, std::string_view error) { end(sequence, FinishReason::kError, error); }
   /// Ends the sequence if it is still here.
   void cancel(RequestId id);
   /// Ends all sequences with `reason`; those in flight are released when their steps come back.
-  void end_all(FinishReason reason, const std::string& error);
+  void end_all(FinishReason reason, std::string_view error);
 
   /// Fills step.plan; false if there is nothing to run.
   bool plan(Step& step);
@@ -69,7 +70,8 @@ class Scheduler {
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
   void count_step(Sequence& sequence, const SpanResult& span);
   void count_block(Sequence& sequence, const SpanResult& span);
-  void end(Sequence& sequence, FinishReason reason, const std::string& error);
+  /// Tells the end, once. Cannot fail: nobody would tell it later.
+  void end(Sequence& sequence, FinishReason reason, std::string_view error) noexcept;
   void release_idle();
   void free_resources(Sequence& sequence);
 

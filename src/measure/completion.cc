@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,10 +23,10 @@ class Collector final : public EventSink {
   void on_tokens(const TokensEvent& event) override {
     result.tokens.insert(result.tokens.end(), event.tokens, event.tokens + event.n);
   }
-  void on_end(EndEvent event) override {
+  void on_end(EndEvent event) noexcept override {
     result.reason = event.reason;
-    result.stats = event.stats;
-    error = event.error;
+    result.stats = std::move(event.stats);
+    error = std::move(event.error);
     {
       const std::lock_guard lock(board_->mutex);
       ++board_->ended;

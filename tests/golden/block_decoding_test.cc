@@ -492,7 +492,7 @@ TEST(BlockAbort, InTheMidstOfABlockFreesEveryPage) {
       tokens += event.n;
       if (tokens >= abort_at && engine != nullptr) engine->cancel(id);
     }
-    void on_end(EndEvent end) override {
+    void on_end(EndEvent end) noexcept override {
       reason = end.reason;
       ++ends;
     }

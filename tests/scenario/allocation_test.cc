@@ -2,21 +2,26 @@
 // once, with an answer or a clear error.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
 #include <new>
 #include <thread>
 
+#include "app/answers.h"
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
+#include "measure/completion.h"
 #include "scenario/fake_decoder.h"
+#include "server/service/delivery.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/state_graph.h"
 #include "text/grammar/token_trie.h"
@@ -76,7 +81,7 @@ class CountingSink final : public EventSink {
     if (before < from_ && tokens >= from_) at_start = allocations.load();
     if (before < to_ && tokens >= to_) at_end = allocations.load();
   }
-  void on_end(EndEvent event) override {
+  void on_end(EndEvent event) noexcept override {
     ++ends;
     reason = event.reason;
     has_error = !event.error.empty();
@@ -174,6 +179,20 @@ struct Outcome {
   int failed = 0;
 };
 
+// Ends the program if a body takes a minute: who waits for an end that was lost waits for ever.
+class Alarm {
+ public:
+  Alarm() {
+    std::signal(SIGALRM, [](int) {
+      constexpr std::string_view kText = "a failed allocation left somebody waiting for ever\n";
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+      _exit(1);
+    });
+    alarm(60);
+  }
+  ~Alarm() { alarm(0); }
+};
+
 // The whole life of an engine, with one allocation failing somewhere: each in turn, or every `stride`-th.
 template <class Body>
 int64_t for_every_allocation(Body body, int64_t stride = 1) {
@@ -181,6 +200,7 @@ int64_t for_every_allocation(Body body, int64_t stride = 1) {
   body();
   const int64_t total = allocations.load() - before;
   for (int64_t n = 0; n < total + 2; n += stride) {
+    const Alarm alarm;
     fail_at.store(allocations.load() + n);
     body();
     fail_at.store(-1);
@@ -235,6 +255,122 @@ TEST_P(OutOfMemory, AnywhereInTheEngineIsTold) {
     }
   });
   EXPECT_GT(total, 30);
+}
+
+std::unique_ptr<Engine> fake_engine(Ops& ops, int32_t depth) {
+  EngineOptions options;
+  options.depth = depth;
+  options.max_sequences = 2;
+  options.kv_pages = 8;
+  return std::make_unique<Engine>(ops, std::make_unique<FakeDecoder>(2, 64), options);
+}
+
+Request fake_request() {
+  Request request;
+  request.prompt = {1, 2, 3, 4, 5};
+  request.max_tokens = 9;
+  return request;
+}
+
+TEST_P(OutOfMemory, EndsTheCallThatCompletesRequests) {
+  const auto ops = make_device("ref", {});
+  const int64_t total = for_every_allocation([&] {
+    try {
+      const auto engine = fake_engine(*ops, GetParam());
+      std::vector<Request> requests(3, fake_request());
+      const std::vector<Completion> completions = complete(*engine, std::move(requests), 2);
+      for (const Completion& completion : completions) ASSERT_EQ(completion.tokens.size(), 9U);
+    } catch (const std::exception&) {
+    }
+  });
+  EXPECT_GT(total, 30);
+}
+
+TEST_P(OutOfMemory, EndsTheCallThatRunsAnswers) {
+  const auto ops = make_device("ref", {});
+  const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
+  const int64_t total = for_every_allocation([&] {
+    try {
+      const auto engine = fake_engine(*ops, GetParam());
+      std::vector<AnswerJob> jobs(3, {fake_request(), {}});
+      AnswerListener nobody;
+      const std::vector<Answer> answers = run_answers(*engine, tokenizer, std::move(jobs), nobody);
+      for (const Answer& answer : answers) {
+        ASSERT_EQ(answer.finish == "error", !answer.error.empty());
+        ASSERT_EQ(answer.finish == "length", answer.tokens.size() == 9);
+      }
+    } catch (const std::exception&) {
+    }
+  });
+  EXPECT_GT(total, 30);
+}
+
+class EndCounter final : public server::EventReceiver {
+ public:
+  void on_tokens(int32_t, const TokenChunk&) override {}
+  void on_end(int32_t, const EndEvent&) override {
+    ++ends;
+    ends.notify_all();
+  }
+  std::atomic<int> ends = 0;
+};
+
+TEST_P(OutOfMemory, LeavesNoEndUndelivered) {
+  const auto ops = make_device("ref", {});
+  const int64_t total = for_every_allocation([&] {
+    std::shared_ptr<server::Delivery> delivery;
+    try {
+      const auto receiver = std::make_shared<EndCounter>();
+      delivery = std::make_shared<server::Delivery>([] {});
+      delivery->start();
+      const auto engine = fake_engine(*ops, GetParam());
+      int submitted = 0;
+      for (int32_t answer = 0; answer < 3; ++answer) {
+        try {
+          Request request = fake_request();
+          request.sink = delivery->sink(receiver, answer);
+          submitted += engine->submit(std::move(request)).ok() ? 1 : 0;
+        } catch (const std::bad_alloc&) {
+        }
+      }
+      for (int ends = receiver->ends; ends < submitted; ends = receiver->ends) receiver->ends.wait(ends);
+      ASSERT_EQ(receiver->ends, submitted);
+    } catch (const std::exception&) {
+    }
+    if (delivery) delivery->stop();
+  });
+  EXPECT_GT(total, 30);
+}
+
+// An error of many words ends everything under way; where memory lacks for them too, it ends with fewer.
+TEST_P(OutOfMemory, WhileAnErrorIsToldIsToldAsWell) {
+  class Broken final : public EventSink {
+   public:
+    void on_tokens(const TokensEvent&) override {
+      throw std::runtime_error("this text is far too long for the room that a string has in itself");
+    }
+    void on_end(EndEvent event) noexcept override {
+      ++ends;
+      has_error = !event.error.empty();
+    }
+    int ends = 0;
+    bool has_error = false;
+  };
+  const auto ops = make_device("ref", {});
+  const int64_t total = for_every_allocation([&] {
+    try {
+      const auto engine = fake_engine(*ops, GetParam());
+      const auto sink = std::make_shared<Broken>();
+      Request request = fake_request();
+      request.sink = sink;
+      if (!engine->submit(std::move(request)).ok()) return;
+      engine->wait_idle();
+      ASSERT_EQ(sink->ends, 1);
+      ASSERT_TRUE(sink->has_error);
+    } catch (const std::bad_alloc&) {
+    }
+  });
+  EXPECT_GT(total, 10);
 }
 
 // With a real model and drafter. Loading is left out: the JSON library allocates in a destructor, where failing means

@@ -22,9 +22,9 @@ class CheckingSink final : public EventSink {
     tokens.insert(tokens.end(), event.tokens, event.tokens + event.n);
     EXPECT_LT(event.n_drafted, event.n);
   }
-  void on_end(EndEvent event) override {
+  void on_end(EndEvent event) noexcept override {
     ++ends;
-    end = event;
+    end = std::move(event);
     done.store(true);
     done.notify_all();
   }

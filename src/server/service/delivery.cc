@@ -12,21 +12,20 @@ using Clock = std::chrono::steady_clock;
 using Pace = Delivery::Pace;
 
 // Appends tokens to those before them, where one event can say the same: without drafts and blocks.
-bool join(Event& before, Event& event) {
+bool join(Event& before, TokenChunk& next) {
   auto* first = std::get_if<TokenChunk>(&before);
-  auto* next = std::get_if<TokenChunk>(&event);
-  if (first == nullptr || next == nullptr || first->n_drafted > 0 || next->n_drafted > 0) return false;
-  if (!first->settled_in.empty() || !next->settled_in.empty()) return false;
-  first->tokens.insert(first->tokens.end(), next->tokens.begin(), next->tokens.end());
-  first->logprobs.insert(first->logprobs.end(), std::make_move_iterator(next->logprobs.begin()),
-                         std::make_move_iterator(next->logprobs.end()));
+  if (first == nullptr || first->n_drafted > 0 || next.n_drafted > 0) return false;
+  if (!first->settled_in.empty() || !next.settled_in.empty()) return false;
+  first->tokens.insert(first->tokens.end(), next.tokens.begin(), next.tokens.end());
+  first->logprobs.insert(first->logprobs.end(), std::make_move_iterator(next.logprobs.begin()),
+                         std::make_move_iterator(next.logprobs.end()));
   return true;
 }
 
 class Sink final : public EventSink {
  public:
   Sink(std::shared_ptr<Delivery> delivery, std::shared_ptr<EventReceiver> receiver, int32_t answer)
-      : delivery_(std::move(delivery)), receiver_(std::move(receiver)), answer_(answer) {}
+      : delivery_(std::move(delivery)), answer_(answer), end_{{std::move(receiver), answer, EndEvent()}} {}
 
   void on_tokens(const TokensEvent& event) override {
     constexpr auto kQuick = std::chrono::milliseconds(2);
@@ -35,17 +34,18 @@ class Sink final : public EventSink {
                       : now - last_ < event.n * kQuick ? Pace::kQuick
                                                        : Pace::kUsual;
     last_ = now;
-    delivery_->put(receiver_, answer_, TokenChunk(event), pace);
+    delivery_->put(end_.front().receiver, answer_, TokenChunk(event), pace);
   }
-  void on_end(EndEvent event) override {
-    delivery_->put(std::move(receiver_), answer_, std::move(event), Pace::kAtOnce);
+  void on_end(EndEvent event) noexcept override {
+    std::get<EndEvent>(end_.front().event) = std::move(event);
+    delivery_->put_end(std::move(end_));
   }
 
  private:
   std::shared_ptr<Delivery> delivery_;
-  std::shared_ptr<EventReceiver> receiver_;
   int32_t answer_;
-  Clock::time_point last_;  // when the answer's last tokens came
+  std::list<Delivery::Item> end_;  // one item, with the receiver; the delivery's once it is filled
+  Clock::time_point last_;         // when the answer's last tokens came
 };
 
 // A receiver that breaks must not end the others: they share this thread.
@@ -78,7 +78,7 @@ void Delivery::stop() {
   }
   ready_.notify_all();
   if (thread_.joinable()) thread_.join();
-  std::deque<Item> dropped;
+  std::list<Item> dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped.swap(items_);
@@ -89,16 +89,27 @@ std::shared_ptr<EventSink> Delivery::sink(std::shared_ptr<EventReceiver> receive
   return std::make_shared<Sink>(shared_from_this(), std::move(receiver), answer);
 }
 
-void Delivery::put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event, Pace pace) {
+void Delivery::put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     at_once_ = at_once_ || pace == Pace::kAtOnce;
     all_quick_ = all_quick_ && pace == Pace::kQuick;
     const bool continues = !items_.empty() && items_.back().receiver == receiver && items_.back().answer == answer &&
-                           join(items_.back().event, event);
-    if (!continues) items_.push_back({std::move(receiver), answer, std::move(event)});
+                           join(items_.back().event, chunk);
+    if (!continues) items_.push_back({receiver, answer, std::move(chunk)});
     if (gathering_ && !at_once_) return;
+  }
+  ready_.notify_one();
+}
+
+void Delivery::put_end(std::list<Item> end) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    at_once_ = true;
+    all_quick_ = false;
+    items_.splice(items_.end(), end);
   }
   ready_.notify_one();
 }
@@ -117,7 +128,7 @@ void Delivery::run() {
   constexpr auto kQuickPace = std::chrono::milliseconds(8);
   auto next_group = Clock::now();
   auto next_tick = Clock::now() + kTick;
-  std::deque<Item> items;
+  std::list<Item> items;
   for (;;) {
     bool all_quick = false;
     {
@@ -133,9 +144,10 @@ void Delivery::run() {
     }
     if (!items.empty()) next_group = Clock::now() + (all_quick ? kQuickPace : kUsualPace);
     for (const Item& item : items) safely(*item.receiver, [&] { hand_on(item); });
-    for (size_t i = 0; i < items.size(); ++i) {
-      EventReceiver& receiver = *items[i].receiver;
-      const bool last = i + 1 == items.size() || items[i].receiver != items[i + 1].receiver;
+    for (auto item = items.begin(); item != items.end(); ++item) {
+      EventReceiver& receiver = *item->receiver;
+      const auto next = std::next(item);
+      const bool last = next == items.end() || next->receiver != item->receiver;
       if (last) safely(receiver, [&] { receiver.on_pause(); });
     }
     items.clear();

@@ -3,8 +3,8 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,21 +48,23 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
   /// How soon an event must be handed on.
   enum class Pace : uint8_t { kAtOnce, kUsual, kQuick };
-  void put(std::shared_ptr<EventReceiver> receiver, int32_t answer, Event event, Pace pace);
-
- private:
   struct Item {
     std::shared_ptr<EventReceiver> receiver;
     int32_t answer;
     Event event;
   };
+  void put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace);
+  /// Queues the end of an answer, at once. A list of one item, which its sink made at the start: nothing is allocated.
+  void put_end(std::list<Item> end) noexcept;
+
+ private:
   void run();
   static void hand_on(const Item& item);
 
   std::function<void()> tick_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Item> items_;
+  std::list<Item> items_;
   bool stop_ = false;
   bool gathering_ = false;  // tokens need not wake the thread
   bool at_once_ = false;    // something is queued that waits for nothing
