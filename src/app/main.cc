@@ -10,6 +10,7 @@
 
 #include "app/command_line.h"
 #include "app/config_file.h"
+#include "app/last_words.h"
 #include "app/log.h"
 #include "app/output.h"
 #include "app/program.h"
@@ -41,6 +42,7 @@ void settle_log(const CLI::App& serve, const std::vector<std::string>& args) {
   ashlar::LogOptions options;
   options.format = "json";
   ashlar::log_messages(options);
+  ashlar::last_words_as_json();
 }
 
 int usage_error(const std::string& message, const std::string& command) {
@@ -110,6 +112,7 @@ int end(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ashlar::handle_uncaught_exceptions();
   ashlar::hold_standard_streams();
   CLI::App app(ashlar::program_title(), "ashlar");
   int code = 1;
@@ -120,7 +123,7 @@ int main(int argc, char** argv) {
   } catch (const ashlar::Error& error) {
     if (ashlar::output_error() == 0) ashlar::print_error(error.what());
   } catch (const std::bad_alloc&) {
-    ashlar::print_error("out of memory; a smaller --kv-memory, --max-context or --max-sequences needs less");
+    ashlar::print_error(ashlar::kOutOfMemory);
   } catch (const std::exception& error) {
     ashlar::print_error(error.what());
   }
