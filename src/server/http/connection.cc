@@ -60,14 +60,17 @@ Connection::~Connection() = default;
 
 void Connection::start() {
   auto self = shared_from_this();
-  asio::co_spawn(socket_.get_executor(), serve(self), [self](std::exception_ptr) {
-    // Also where an exception ends up, out of memory above all: this connection goes, the others stay.
-    self->close_socket();
-    if (self->core_) self->core_->detach();
-    self->core_.reset();
-    self->release_body();
-    self->shared_.remove(self.get());
-  });
+  // Exceptions end up here too, out of memory above all: this connection goes, the others stay.
+  asio::co_spawn(socket_.get_executor(), serve(self),
+                 [ending = Ending(self, &Connection::finish)](std::exception_ptr) {});
+}
+
+void Connection::finish() {
+  close_socket();
+  if (core_) core_->detach();
+  core_.reset();
+  release_body();
+  shared_.remove(this);
 }
 
 void Connection::poke() {

@@ -1,5 +1,6 @@
 #pragma once
-// One client's connection. Everything in it runs on its own strand; Asio stays within the two files that include this.
+// One client's connection. Everything in it runs on the one thread of its socket's context; Asio stays within the files
+// that include this.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -48,6 +49,23 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   Awaitable say_goodbye();
   Awaitable wait_until(Clock::time_point deadline);
 
+  /// Tells a coroutine's end: whether it ends or is destroyed, as Asio does without a word where there is no memory for
+  /// its next operation.
+  class Ending {
+   public:
+    Ending(std::shared_ptr<Connection> connection, void (Connection::*end)())
+        : connection_(std::move(connection)), end_(end) {}
+    Ending(Ending&&) = default;
+    ~Ending() {
+      if (connection_) (connection_.get()->*end_)();
+    }
+
+   private:
+    std::shared_ptr<Connection> connection_;
+    void (Connection::*end_)();
+  };
+
+  void finish();
   void handle(std::optional<HttpResponse> refusal);
   void received(std::string_view bytes);
   void input_ended();

@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kNever = Connection::Clock::time_point::max();
+constexpr std::chrono::seconds kLookAnyway{2};  // for what there is to write: waking the connection needs memory
 
 HttpResponse timed_out(std::string_view path, std::string_view part) {
   return error_response(path, 408, "timeout_error",
@@ -28,7 +28,8 @@ Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
     const bool shaken = co_await shake_hands();
     if (!shaken) co_return;
   }
-  asio::co_spawn(socket_.get_executor(), pump(self), [self](std::exception_ptr) { self->input_ended(); });
+  asio::co_spawn(socket_.get_executor(), pump(self),
+                 [ending = Ending(self, &Connection::input_ended)](std::exception_ptr) {});
   if (refuse_) {
     HttpResponse response = error_response({}, 503, "server_error", "Too many connections are open; try again later.");
     response.headers.push_back({"Retry-After", "1"});
@@ -184,7 +185,7 @@ Connection::AwaitableBool Connection::answer(HttpRequest request, std::optional<
       more = out.keep_alive;
       break;
     }
-    if (out.bytes.empty()) co_await wait_until(kNever);
+    if (out.bytes.empty()) co_await wait_until(Clock::now() + kLookAnyway);
   }
   core_->detach();
   core_.reset();

@@ -39,6 +39,7 @@ void ConnectionSet::drain() {
   draining_ = true;
   std::vector<std::shared_ptr<Endable>> held;  // let go after the lock
   const std::lock_guard lock(mutex_);
+  held.reserve(open_.size());  // what is thrown below would let a connection go within the lock
   for (const auto& [key, weak] : open_) {
     if (auto connection = weak.lock()) held.push_back(std::move(connection));
   }
@@ -49,6 +50,7 @@ void ConnectionSet::abort_all() {
   std::vector<std::shared_ptr<Endable>> held;
   const std::lock_guard lock(mutex_);
   ending_ = true;
+  held.reserve(open_.size());  // as in drain()
   for (const auto& [key, weak] : open_) {
     if (auto connection = weak.lock()) held.push_back(std::move(connection));
   }

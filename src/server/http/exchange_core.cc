@@ -22,8 +22,9 @@ ExchangeCore::ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::f
     : request_(std::move(request)), max_backlog_bytes_(max_backlog_bytes), wake_(std::move(wake)) {}
 
 void ExchangeCore::wake_if_idle() {
-  if (!std::exchange(idle_, false)) return;
-  if (wake_) wake_();
+  if (!idle_) return;
+  if (wake_) wake_();  // where it throws, the next one is to try again
+  idle_ = false;
 }
 
 void ExchangeCore::add_header(std::string name, std::string value) {
@@ -98,19 +99,32 @@ void ExchangeCore::on_gone(std::function<void()> callback) {
   if (callback) callback();
 }
 
+bool ExchangeCore::answered() const {
+  const std::lock_guard lock(mutex_);
+  return answered_;
+}
+
 bool ExchangeCore::gone() const {
   const std::lock_guard lock(mutex_);
   return gone_;
 }
 
-void ExchangeCore::abandon() {
-  if (respond(error_response(request_.path, 500, "server_error", "The server failed to answer this request."))) return;
+void ExchangeCore::abandon() noexcept {
+  try {
+    if (!answered() &&
+        respond(error_response(request_.path, 500, "server_error", "The server failed to answer this request."))) {
+      return;
+    }
+  } catch (const std::exception&) {  // no memory for as much: the connection is cut
+  }
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   dropped.swap(on_gone_);
-  if (ended_) return;
-  ended_ = cut_ = true;
-  wake_if_idle();
+  if (!ended_) ended_ = cut_ = true;
+  try {
+    wake_if_idle();
+  } catch (const std::exception&) {  // the connection looks for itself after a while
+  }
 }
 
 void ExchangeCore::make_head(bool keep_alive, Output& out) {

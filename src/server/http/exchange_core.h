@@ -26,7 +26,7 @@ class ExchangeCore {
   void finish();
   void on_gone(std::function<void()> callback);
   bool gone() const;
-  void abandon();
+  void abandon() noexcept;
 
   // For the connection.
   struct Output {
@@ -46,6 +46,7 @@ class ExchangeCore {
   void detach();
 
  private:
+  bool answered() const;
   void make_head(bool keep_alive, Output& out);
   void wake_if_idle();
 

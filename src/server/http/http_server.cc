@@ -1,16 +1,11 @@
 #include "server/http/http_server.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <deque>
 #include <future>
 #include <thread>
-#include <vector>
 
 #include "base/error.h"
 #include "server/http/connection.h"
@@ -26,7 +21,6 @@ namespace {
 
 constexpr size_t kRefusers = 64;  // connections beyond the limit that are told so
 constexpr std::chrono::milliseconds kAcceptPause{50};
-constexpr auto kAcceptToken = asio::as_tuple(asio::use_awaitable);
 
 std::string without_brackets(const std::string& host) {
   return host.size() > 2 && host.front() == '[' && host.back() == ']' ? host.substr(1, host.size() - 2) : host;
@@ -37,24 +31,32 @@ std::string without_brackets(const std::string& host) {
 struct HttpServer::Impl {
   Impl(HttpOptions options, Handler handler)
       : shared(std::move(options), std::move(handler)),
-        context(std::max(1, shared.options().io_threads)),
-        acceptor(asio::make_strand(context)),
-        pause(acceptor.get_executor()) {}
+        loops(static_cast<size_t>(std::max(1, shared.options().io_threads))),
+        acceptor(loops.front().context) {}
+
+  // Each connection belongs to one loop, whose one thread runs what the connection does in order. Not strands over one
+  // context: one that finds no memory to run what it has queued never runs again.
+  struct Loop {
+    asio::io_context context{1};
+    std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+    std::thread thread;
+  };
 
   tcp::endpoint resolve();
   void listen();
-  void run_thread();
-  asio::awaitable<void> accept_loop();
+  void run(Loop& loop);
+  void await_client();
+  void accept_client();
   void admit(tcp::socket socket);
 
   ConnectionSet shared;
   std::unique_ptr<asio::ssl::context> tls;
-  asio::io_context context;
+  std::deque<Loop> loops;
+  // The first loop's:
   tcp::acceptor acceptor;
-  asio::steady_timer pause;
+  bool awaiting = false;  // a client, or has yet to hear of one that came
+  size_t n_accepted = 0;
   tcp::endpoint local;
-  std::vector<std::thread> threads;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
 };
 
 namespace {
@@ -63,7 +65,7 @@ thread_local const void* serving = nullptr;  // the server that this thread is a
 
 tcp::endpoint HttpServer::Impl::resolve() {
   const HttpOptions& options = shared.options();
-  tcp::resolver resolver(context);
+  tcp::resolver resolver(loops.front().context);
   error_code error;
   const std::string host = without_brackets(options.host);
   const auto found = resolver.resolve(host, std::to_string(options.port), tcp::resolver::passive, error);
@@ -82,6 +84,9 @@ void HttpServer::Impl::listen() {
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  // Asio would wait for another client, in accept_client(), in the place of one that has left.
+  if (!error) acceptor.non_blocking(true, error);
+  if (!error) acceptor.set_option(asio::socket_base::enable_connection_aborted(true), error);
   if (!error) local = acceptor.local_endpoint(error);
   if (!error) return;
   const std::string where = shared.options().host + ":" + std::to_string(endpoint.port());
@@ -98,31 +103,47 @@ void HttpServer::Impl::listen() {
   throw Error("http", "Cannot listen on " + where + " (" + error.message() + "); expected an address of this machine.");
 }
 
-void HttpServer::Impl::run_thread() {
+void HttpServer::Impl::run(Loop& loop) {
   serving = this;
-  for (;;) {
+  const bool accepts = &loop == &loops.front();
+  for (bool pause = false;;) {
     try {
-      context.run();
+      if (std::exchange(pause, false)) loop.context.run_for(kAcceptPause);  // its connections go on
+      if (accepts) await_client();
+      loop.context.run();
       return;
     } catch (...) {  // out of memory outside of a connection's coroutines: what was tried is lost, the rest goes on
+      // No descriptor, buffer or memory left: clients wait in the queue of the port until some are free again.
+      pause = accepts && !awaiting && acceptor.is_open();
+      if (pause) shared.count_accept_error();
     }
   }
 }
 
-asio::awaitable<void> HttpServer::Impl::accept_loop() {
-  while (acceptor.is_open()) {
-    auto [error, socket] = co_await acceptor.async_accept(asio::make_strand(context), kAcceptToken);
-    if (!acceptor.is_open()) break;
-    if (!error) {
-      admit(std::move(socket));
-      continue;
-    }
-    if (error == asio::error::connection_aborted) continue;
-    // No descriptor, buffer or memory left: clients wait in the queue of the port until some are free again.
-    shared.count_accept_error();
-    pause.expires_after(kAcceptPause);
-    co_await pause.async_wait(kAcceptToken);
+// A callback and no coroutine, which Asio destroys without a word where there is no memory for its next operation: here
+// run() learns of it and tries again.
+void HttpServer::Impl::await_client() {
+  if (awaiting || !acceptor.is_open()) return;
+  acceptor.async_wait(tcp::acceptor::wait_read, [this](error_code) {
+    awaiting = false;
+    accept_client();
+  });
+  awaiting = true;
+}
+
+// What it throws, run() catches.
+void HttpServer::Impl::accept_client() {
+  if (!acceptor.is_open()) return;
+  error_code error;
+  tcp::socket socket(loops[n_accepted % loops.size()].context);
+  acceptor.accept(socket, error);
+  const bool left = error == asio::error::would_block || error == asio::error::connection_aborted;
+  if (error && !left) throw boost::system::system_error(error);
+  if (!error) {
+    ++n_accepted;
+    admit(std::move(socket));
   }
+  await_client();
 }
 
 void HttpServer::Impl::admit(tcp::socket socket) {
@@ -144,8 +165,10 @@ HttpServer::HttpServer(HttpOptions options, Handler handler)
 HttpServer::~HttpServer() {
   stop_accepting();
   impl_->shared.abort_all();
-  impl_->work.reset();
-  for (std::thread& thread : impl_->threads) thread.join();
+  for (Impl::Loop& loop : impl_->loops) loop.work.reset();
+  for (Impl::Loop& loop : impl_->loops) {
+    if (loop.thread.joinable()) loop.thread.join();
+  }
 }
 
 void HttpServer::listen() {
@@ -161,11 +184,11 @@ void HttpServer::listen() {
 void HttpServer::start() {
   Impl& impl = *impl_;
   if (!impl.acceptor.is_open()) listen();
-  impl.work.emplace(impl.context.get_executor());
-  asio::co_spawn(impl.acceptor.get_executor(), impl.accept_loop(), asio::detached);
-  for (int i = 0; i < std::max(1, impl.shared.options().io_threads); ++i) {
-    impl.threads.emplace_back([&impl] { impl.run_thread(); });
+  for (Impl::Loop& loop : impl.loops) {
+    tcp::socket(loop.context);  // makes what all sockets of a context share, which is no work for times without memory
+    loop.work.emplace(loop.context.get_executor());
   }
+  for (Impl::Loop& loop : impl.loops) loop.thread = std::thread([&impl, &loop] { impl.run(loop); });
 }
 
 uint16_t HttpServer::port() const { return impl_->local.port(); }
@@ -178,12 +201,11 @@ HttpCounters HttpServer::counters() const { return impl_->shared.counters(); }
 
 void HttpServer::stop_accepting() {
   Impl& impl = *impl_;
-  if (impl.threads.empty()) return;
+  if (!impl.loops.front().thread.joinable()) return;
   const auto closed = std::make_shared<std::promise<void>>();
   asio::post(impl.acceptor.get_executor(), [&impl, closed] {
     error_code ignored;
     impl.acceptor.close(ignored);
-    impl.pause.cancel();
     closed->set_value();
   });
   if (serving != &impl) closed->get_future().wait();
