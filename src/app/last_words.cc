@@ -22,14 +22,13 @@ int json_line(char* out, size_t size) {
   const auto now = floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto day = floor<std::chrono::days>(now);
   const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(now - day);
+  const auto ms = static_cast<int>((now - day).count());
   return std::snprintf(out, size,
                        R"({"time":"%04d-%02u-%02uT%02d:%02d:%02d.%03dZ","level":"error","message":"%s"})"
                        "\n",
                        static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                       static_cast<unsigned>(date.day()), static_cast<int>(time.hours().count()),
-                       static_cast<int>(time.minutes().count()), static_cast<int>(time.seconds().count()),
-                       static_cast<int>(time.subseconds().count()), kOutOfMemory);
+                       static_cast<unsigned>(date.day()), ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, ms % 1000,
+                       kOutOfMemory);
 }
 
 int plain_line(char* out, size_t size) {

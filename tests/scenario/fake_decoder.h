@@ -52,6 +52,12 @@ class FakeDecoder final : public Decoder {
     kv_ = &kv;
   }
   void admit(int32_t, Slot&, std::span<const int32_t>) override {}
+  std::string check(const MethodChoice& choice) const override {
+    if (fail_check_at_ >= 0 && fail_check_at_-- == 0) throw std::bad_alloc();
+    return Decoder::check(choice);
+  }
+  /// The request of number `n` from now on is not even submitted, for want of memory.
+  void fail_at_request(int32_t n) { fail_check_at_ = n; }
 
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
@@ -137,6 +143,7 @@ class FakeDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   int32_t plane_ = 0;
   std::atomic<int32_t> fail_at_ = -1;
+  mutable std::atomic<int32_t> fail_check_at_ = -1;
   std::atomic<int32_t> delay_us_ = 0;
   std::atomic<int32_t> launches_ = 0;
 };

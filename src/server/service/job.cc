@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "server/api/wire.h"
 
 namespace ashlar::server {
@@ -113,28 +114,48 @@ Job::Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, Fo
 }
 
 void Job::start() {
-  // Weak: the exchange holds the callback, and this holds the exchange.
-  exchange_->on_gone([weak = weak_from_this()] {
-    if (const auto job = weak.lock()) job->cancel();
-  });
-  if (generation_.stream) {
-    exchange_->begin_stream(200, "text/event-stream");
-    outbox_ += format_->begin(usage_);
-    flush();
+  std::vector<std::shared_ptr<EventSink>> sinks;
+  try {
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      sinks.push_back(context_.delivery->sink(shared_from_this(), static_cast<int32_t>(i)));
+    }
+    // Weak: the exchange holds the callback, and this holds the exchange.
+    exchange_->on_gone([weak = weak_from_this()] {
+      if (const auto job = weak.lock()) job->cancel();
+    });
+    if (generation_.stream) {
+      exchange_->begin_stream(200, "text/event-stream");
+      outbox_ += format_->begin(usage_);
+      flush();
+    }
+  } catch (const std::exception& error) {  // nothing is submitted that would end it
+    set_broken(error.what());
+    return finish();
   }
-  for (size_t i = 0; i < plans_.size(); ++i) submit(i);
+  for (size_t i = 0; i < plans_.size(); ++i) submit(i, sinks[i]);
 }
 
-void Job::submit(size_t index) {
-  Request request = std::move(plans_[index].request);
-  const auto answer = static_cast<int32_t>(index);
-  request.sink = context_.delivery->sink(shared_from_this(), answer);
-  const std::lock_guard lock(mutex_);
-  if (cancelled_) return request.sink->on_end({FinishReason::kCancelled, "", {}});
-  const std::shared_ptr<EventSink> sink = request.sink;
-  const Result<RequestId> id = context_.engine->submit(std::move(request));
-  if (!id) return sink->on_end({FinishReason::kError, id.error(), {}});
-  states_[index].id = id.value();
+// Once some answers are submitted, all must end.
+void Job::submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept {
+  EndEvent end{FinishReason::kError, {}, {}};
+  try {
+    Request request = std::move(plans_[index].request);
+    request.sink = sink;
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) {
+      end.reason = FinishReason::kCancelled;
+    } else {
+      const Result<RequestId> id = context_.engine->submit(std::move(request));
+      if (id) {
+        states_[index].id = id.value();
+        return;
+      }
+      end.error = id.error();
+    }
+  } catch (const std::exception& error) {
+    end.error = copy_or_less(error.what());
+  }
+  sink->on_end(std::move(end));
 }
 
 void Job::cancel() {

@@ -45,13 +45,14 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     Delivery* delivery;
     ServiceMetrics* metrics;
     bool keep_texts;
-    std::function<void(const RequestRecord&)> on_end;  ///< last of all, on the delivery's thread
+    std::function<void(const RequestRecord&)> on_end;  ///< last of all; on the delivery's thread, or within start()
   };
 
   Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, FormatContext format,
       std::vector<AnswerPlan> plans, int64_t arrived_ns);
 
-  /// Begins the stream, if it is one, and submits the answers. On a worker's thread, once.
+  /// Begins the stream, if it is one, and submits the answers. On a worker's thread, once. What fails here ends the
+  /// request too, with on_end.
   void start();
   /// Ends every answer as soon as possible; thread-safe.
   void cancel();
@@ -74,7 +75,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     bool stopping = false;
     int64_t last_ns = 0;  // of the newest token
   };
-  void submit(size_t index);
+  void submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept;
   void take(State& state, const TokenChunk& chunk);
   void emit(State& state, const std::vector<AnswerDelta>& deltas);
   void stop_answer(State& state);

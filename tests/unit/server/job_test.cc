@@ -1,13 +1,17 @@
-// A request from its events to its body and its record, without an engine.
+// A request from its events to its body and its record, nearly always without an engine.
 
 #include "server/service/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <random>
 
+#include "device/device.h"
+#include "scenario/fake_decoder.h"
 #include "server/http/exchange_core.h"
 
 namespace ashlar::server {
@@ -27,14 +31,21 @@ class JobTest : public ::testing::Test {
     format_.prompt_texts = {"p"};
   }
 
-  std::shared_ptr<Job> begin(Api api) {
+  std::shared_ptr<Job> begin(Api api, Engine* engine = nullptr, Delivery* delivery = nullptr) {
     core_ = std::make_shared<ExchangeCore>(HttpRequest{}, size_t{1} << 20, [] {});
     auto exchange = std::make_shared<Exchange>(core_);
     if (format_.generation.stream) exchange->begin_stream(200, "text/event-stream");
-    const Job::Context context{nullptr,   &model_, nullptr,
-                               &metrics_, true,    [this](const RequestRecord& record) {
-                                 record_ = record; }};
+    const Job::Context context{engine, &model_, delivery, &metrics_, true, [this](const RequestRecord& record) {
+                                 record_ = record;
+                                 recorded_.set_value();
+                               }};
+    recorded_ = {};
     std::vector<AnswerPlan> plans(static_cast<size_t>(format_.generation.n));
+    for (AnswerPlan& plan : plans) {
+      if (engine == nullptr) break;
+      plan.request.prompt = {1, 2, 3};
+      plan.request.max_tokens = 5;
+    }
     return std::make_shared<Job>(context, std::move(exchange), api, format_, std::move(plans), 0);
   }
 
@@ -68,6 +79,7 @@ class JobTest : public ::testing::Test {
   FormatContext format_;
   std::shared_ptr<ExchangeCore> core_;
   RequestRecord record_;
+  std::promise<void> recorded_;
 };
 
 TEST_F(JobTest, TokensBehindAStopStringAreNobodys) {
@@ -274,6 +286,28 @@ TEST_F(JobTest, WhatBreaksEndsWithAnError) {
     EXPECT_THAT(told, HasSubstr("std::bad_alloc"));
     EXPECT_THAT(told, ::testing::Not(HasSubstr("lost")));
     EXPECT_EQ(record_.status, 500);
+  }
+}
+
+// Those before it are under way then, and admission has counted all.
+TEST_F(JobTest, AnAnswerThatCouldNotBeSubmittedEndsTheRequest) {
+  const auto ops = make_device("ref", {});
+  format_.generation.n = 3;
+  for (int32_t n = 0; n < 3; ++n) {
+    auto decoder = std::make_unique<testing::FakeDecoder>(2, 64);
+    testing::FakeDecoder& fake = *decoder;
+    EngineOptions options;
+    options.kv_pages = 16;
+    Engine engine(*ops, std::move(decoder), options);
+    const auto delivery = std::make_shared<Delivery>([] {});
+    delivery->start();
+    const auto job = begin(Api::kCompletions, &engine, delivery.get());
+    fake.fail_at_request(n);
+    job->start();
+    EXPECT_EQ(recorded_.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    delivery->stop();
+    EXPECT_EQ(record_.status, 500);
+    EXPECT_THAT(sent(), HasSubstr("std::bad_alloc"));
   }
 }
 
