@@ -362,10 +362,12 @@ void Scheduler::release_idle() {
       free_resources(sequence);
       running_.erase(running_.begin() + static_cast<int64_t>(i));
     } else if (sequence.state == SequenceState::kPreempting) {
+      // From the youngest to the oldest: the queue ends up in order of arrival. Its place first: where there is no
+      // memory for it, the sequence must still hold what is freed with it.
+      waiting_.emplace_front();
       free_resources(sequence);
       sequence.state = SequenceState::kWaiting;
-      // From the youngest to the oldest: the queue ends up in order of arrival.
-      waiting_.push_front(std::move(running_[i]));
+      waiting_.front() = std::move(running_[i]);
       running_.erase(running_.begin() + static_cast<int64_t>(i));
     }
   }

@@ -292,7 +292,7 @@ TEST_P(OutOfMemory, EndsTheCallThatRunsAnswers) {
   const int64_t total = for_every_allocation([&] {
     try {
       const auto engine = fake_engine(*ops, GetParam());
-      std::vector<AnswerJob> jobs(3, {fake_request(), {}});
+      std::vector<AnswerJob> jobs(3, {fake_request(), {}, {}});
       AnswerListener nobody;
       const std::vector<Answer> answers = run_answers(*engine, tokenizer, std::move(jobs), nobody);
       for (const Answer& answer : answers) {
