@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kRefusers = 64;  // connections beyond the limit that are told so
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
+struct NoRoom {};  // for another client; run() catches it
+
 std::string without_brackets(const std::string& host) {
   return host.size() > 2 && host.front() == '[' && host.back() == ']' ? host.substr(1, host.size() - 2) : host;
 }
@@ -138,7 +140,7 @@ void HttpServer::Impl::accept_client() {
   tcp::socket socket(loops[n_accepted % loops.size()].context);
   acceptor.accept(socket, error);
   const bool left = error == asio::error::would_block || error == asio::error::connection_aborted;
-  if (error && !left) throw boost::system::system_error(error);
+  if (error && !left) throw NoRoom{};
   if (!error) {
     ++n_accepted;
     admit(std::move(socket));
