@@ -34,8 +34,8 @@ struct Sequence {
   int32_t planned = 0;          ///< of those, cached or planned
   int32_t inflight = 0;         ///< steps that include this sequence and are not collected
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
-  int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
   int32_t inflight_sure = 0;    ///< tokens they append for certain, unless the sequence ends
+  int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
   bool ended = false;           ///< on_end was called
   bool admitted_before = false;
   RequestStats stats;

@@ -103,17 +103,20 @@ void expect_grammatical(const World& world, const std::vector<Answer>& answers, 
   }
 }
 
+std::vector<Answer> one_by_one(const World& world, const SamplingParams& sampling) {
+  std::vector<Answer> answers;
+  const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+  for (Request& request : requests(world, sampling)) answers.push_back(run_together(*engine, {request})[0]);
+  return answers;
+}
+
 TEST(ConstrainedEquivalence, EveryRoadGivesTheSameTokens) {
   const World world;
   int32_t ended = 0;
   uint64_t preemptions = 0;
   uint64_t accepted = 0;
   for (const auto& [name, sampling] : samplings()) {
-    std::vector<Answer> expected;
-    {
-      const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
-      for (Request& request : requests(world, sampling)) expected.push_back(run_together(*engine, {request})[0]);
-    }
+    const std::vector<Answer> expected = one_by_one(world, sampling);
     expect_grammatical(world, expected, name);
     for (const Answer& answer : expected) ended += answer.end.reason == FinishReason::kStop ? 1 : 0;
     for (const Road& road : roads()) {
@@ -139,11 +142,7 @@ TEST(ConstrainedEquivalence, BlocksGiveTheSameTokensInTheSamePasses) {
   const World world("pebble-11m-sdar");
   uint64_t preemptions = 0;
   for (const auto& [name, sampling] : samplings()) {
-    std::vector<Answer> expected;
-    {
-      const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
-      for (Request& request : requests(world, sampling)) expected.push_back(run_together(*engine, {request})[0]);
-    }
+    const std::vector<Answer> expected = one_by_one(world, sampling);
     expect_grammatical(world, expected, name);
     for (const int32_t depth : {1, 2}) {
       Road road;

@@ -7,9 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <future>
-#include <new>
 #include <thread>
 
 #include "app/answers.h"
@@ -21,6 +19,7 @@
 #include "golden/seeded_checkpoint.h"
 #include "measure/completion.h"
 #include "scenario/fake_decoder.h"
+#include "scenario/replaced_new.h"
 #include "server/service/delivery.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/state_graph.h"
@@ -32,39 +31,9 @@ namespace {
 std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> fail_at{-1};  // the allocation with this number throws
 
-void* allocate(size_t size, size_t alignment) {
-  if (allocations.fetch_add(1) == fail_at.load()) throw std::bad_alloc();
-  void* memory = alignment > alignof(std::max_align_t)
-                     ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                     : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-void* allocate_or_null(size_t size) noexcept {
-  try {
-    return allocate(size, 0);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 }  // namespace
 
-void* operator new(size_t size) { return allocate(size, 0); }
-void* operator new[](size_t size) { return allocate(size, 0); }
-void* operator new(size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
-void* operator new[](size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+bool ashlar::testing::next_allocation_fails() { return allocations.fetch_add(1) == fail_at.load(); }
 
 namespace ashlar::testing {
 namespace {

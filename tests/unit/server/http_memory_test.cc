@@ -3,40 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "http_test_client.h"
 #include "http_test_server.h"
+#include "scenario/replaced_new.h"
 
 namespace {
 
 std::atomic<int64_t> until_failure{-1};  // allocations of the server's threads; negative: none fails
 thread_local bool is_client = false;
 
-void* allocate(size_t size, size_t alignment) {
-  if (!is_client && until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) throw std::bad_alloc();
-  void* memory = alignment > alignof(std::max_align_t)
-                     ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                     : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
 }  // namespace
 
-void* operator new(size_t size) { return allocate(size, 0); }
-void* operator new[](size_t size) { return allocate(size, 0); }
-void* operator new(size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
-void* operator new[](size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+bool ashlar::testing::next_allocation_fails() {
+  return !is_client && until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0;
+}
 
 namespace ashlar::server {
 namespace {
