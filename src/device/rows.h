@@ -44,6 +44,17 @@ struct Rows {
   int32_t cell(int32_t row) const { return cells != nullptr ? cells[row] : -1; }
   Overlay overlay(int32_t row) const { return overlays != nullptr ? overlays[tables[row]] : Overlay{}; }
   bool is_apart(int32_t row) const { return apart != nullptr && apart[row] != 0; }
+  /// All but the first `count` rows.
+  Rows skip(int32_t count) const {
+    Rows rest = *this;
+    rest.n -= count;
+    rest.ids += count;
+    rest.positions += count;
+    rest.tables += count;
+    if (apart != nullptr) rest.apart += count;
+    if (cells != nullptr) rest.cells += count;
+    return rest;
+  }
 };
 
 /// Keys a row may attend to: absolute positions [begin[r], end[r]) of its own sequence, contiguous for every method
@@ -51,6 +62,8 @@ struct Rows {
 struct Visibility {
   const int32_t* begin = nullptr;
   const int32_t* end = nullptr;
+
+  Visibility skip(int32_t rows) const { return {begin + rows, end + rows}; }
 };
 
 /// Largest head_dim.

@@ -31,6 +31,11 @@ struct Tensor {
     ASHLAR_CHECK_LE(n, rows);
     return {data, n, cols, stride};
   }
+  /// All but the first n rows.
+  Tensor skip(int32_t n) const {
+    ASHLAR_CHECK_LE(n, rows);
+    return {row(n), rows - n, cols, stride};
+  }
   /// Columns [begin, begin + n) of every row.
   Tensor columns(int32_t begin, int32_t n) const {
     ASHLAR_CHECK_LE(begin + n, cols);

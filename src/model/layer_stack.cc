@@ -1,9 +1,12 @@
 #include "model/layer_stack.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ashlar {
 namespace {
+
+constexpr int32_t kWorthGathering = 4;  // the last layer leaves rows out if they are a quarter or more
 
 // Carves consecutive [rows, cols] tensors out of one buffer; every tensor starts on a cache line.
 class Carver {
@@ -35,6 +38,7 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
   carver.add(normed, config.hidden);
   carver.add(qkv, config.attention.q_width() + 2 * config.attention.kv_width());
   carver.add(mixed, config.attention.q_width());
+  carver.add(kept, config.hidden);
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts);
   storage_ = carver.allocate(ops);
   mlp.normed = normed;
@@ -89,37 +93,57 @@ void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, co
   }
 }
 
-void LayerStack::attend(Ops& ops, const Layer& layer, int32_t index, const RowBatch& batch, const Rope& rope,
-                        const KvMemory& kv, StackWorkspace& workspace) const {
-  const int32_t n = batch.n();
-  const Tensor x = workspace.x.narrow(n);
-  const Tensor qkv = workspace.qkv.narrow(n);
-  const Tensor mixed = workspace.mixed.narrow(n);
-  const KvPlane plane = kv.plane(first_plane_ + index);
-  const int64_t kind_offset = int64_t{kind_of_[index]} * workspace.x.rows;
-  const Visibility visible = {workspace.begin.data() + kind_offset, workspace.end.data() + kind_offset};
-  ops.linear(*layer.qkv, {x, layer.input_norm.data(), config_.norm_eps}, Store::kOverwrite, qkv);
+void LayerStack::store_keys(Ops& ops, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
+                            StackWorkspace& workspace) const {
+  const Layer& layer = layers_[index];
+  const Tensor qkv = workspace.qkv.narrow(batch.n());
+  ops.linear(*layer.qkv, {workspace.x.narrow(batch.n()), layer.input_norm.data(), config_.norm_eps}, Store::kOverwrite,
+             qkv);
   ops.store_kv(qkv, config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, rope.table(),
-               batch.rows(), plane);
-  ops.attention(qkv, config_.attention, batch.rows(), visible, plane, mixed);
-  ops.linear(*layer.output, mixed, Store::kAdd, x);
+               batch.rows(), kv.plane(first_plane_ + index));
 }
 
-void LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
-                         StackWorkspace& workspace, const TapRequest& taps) const {
+void LayerStack::attend(Ops& ops, int32_t index, const RowBatch& batch, int32_t first, const KvMemory& kv,
+                        StackWorkspace& workspace) const {
+  const int64_t kind_offset = int64_t{kind_of_[index]} * workspace.x.rows;
+  const Visibility visible = {workspace.begin.data() + kind_offset, workspace.end.data() + kind_offset};
+  ops.attention(workspace.qkv.narrow(batch.n()).skip(first), config_.attention, batch.rows().skip(first),
+                visible.skip(first), kv.plane(first_plane_ + index), workspace.mixed.narrow(batch.n()).skip(first));
+}
+
+Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
+                           StackWorkspace& workspace, const TapRequest& taps) const {
   for (size_t kind = 0; kind < kinds_.size(); ++kind) {
     const size_t offset = kind * workspace.x.rows;
     batch.visibility(kinds_[kind], workspace.begin.data() + offset, workspace.end.data() + offset);
   }
+  const int32_t last = config_.n_layers - 1;
+  const bool tapped = !taps.taps.empty() && taps.taps.back().layer == last;
+  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
+  // Of a row that is no output nobody reads what the last layer adds to it, only its K and V.
+  const bool few = !tapped && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
+  Tensor x = workspace.x.narrow(batch.n());
   size_t next_tap = 0;
-  for (int32_t i = 0; i < config_.n_layers; ++i) {
-    attend(ops, layers_[i], i, batch, rope, kv, workspace);
-    const Tensor x = workspace.x.narrow(batch.n());
+  for (int32_t i = 0; i <= last; ++i) {
+    store_keys(ops, i, batch, rope, kv, workspace);
+    if (i == last && few && kept.rows == 0) return kept;
+    attend(ops, i, batch, i == last && few ? batch.outputs()[0] : 0, kv, workspace);
+    Tensor mixed = workspace.mixed.narrow(batch.n());
+    if (i == last && few) {
+      const Tensor all = std::exchange(mixed, workspace.qkv.narrow(kept.rows).columns(0, mixed.cols));
+      ops.gather_rows(all, batch.outputs(), mixed);
+      ops.gather_rows(x, batch.outputs(), kept);
+      x = kept;
+    }
+    ops.linear(*layers_[i].output, mixed, Store::kAdd, x);
     layers_[i].mlp->forward(ops, {x, layers_[i].post_norm.data(), config_.norm_eps}, workspace.mlp, x);
     for (; next_tap < taps.taps.size() && taps.taps[next_tap].layer == i; ++next_tap) {
       ops.copy(x, taps.out.narrow(batch.n()).columns(taps.taps[next_tap].column, config_.hidden));
     }
   }
+  if (x.rows == kept.rows) return x;
+  ops.gather_rows(x, batch.outputs(), kept);
+  return kept;
 }
 
 size_t LayerStack::weight_bytes() const {

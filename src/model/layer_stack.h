@@ -24,6 +24,7 @@ class StackWorkspace {
   Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
   Tensor qkv;     ///< [max_rows, q_width + 2 kv_width]
   Tensor mixed;   ///< [max_rows, q_width]: attention output
+  Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MlpWorkspace mlp;
   std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
 
@@ -52,9 +53,10 @@ class LayerStack {
   /// Copies K and V of an overlay to the pages, in every plane.
   void settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const;
 
-  /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache.
-  void forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
-               const TapRequest& taps) const;
+  /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache. Returns the
+  /// residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.
+  Tensor forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
+                 const TapRequest& taps) const;
 
   const StackConfig& config() const { return config_; }
   int32_t plane(int32_t layer) const { return first_plane_ + layer; }
@@ -68,7 +70,10 @@ class LayerStack {
     std::unique_ptr<Mlp> mlp;
   };
 
-  void attend(Ops& ops, const Layer& layer, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
+  void store_keys(Ops& ops, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
+                  StackWorkspace& workspace) const;
+  /// Of the rows from `first` on.
+  void attend(Ops& ops, int32_t index, const RowBatch& batch, int32_t first, const KvMemory& kv,
               StackWorkspace& workspace) const;
 
   StackConfig config_;

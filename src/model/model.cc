@@ -42,10 +42,9 @@ void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorks
 Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps) {
   StackWorkspace& workspace = *workspace_;
   ops_.embed(*embedding_, batch.rows().ids, 1.0F, workspace.x.narrow(batch.n()));
-  stack_.forward(ops_, batch, rope_, kv, workspace, taps);
-  const Tensor out = workspace.normed.narrow(batch.n_outputs());
-  ops_.gather_rows(workspace.x, batch.outputs(), out);
-  ops_.rms_norm(out, norm_.data(), config_.stack.norm_eps, out);
+  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, taps);
+  const Tensor out = workspace.normed.narrow(x.rows);
+  ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
   return out;
 }
 

@@ -64,6 +64,7 @@ void RowBatch::add_in_cell(int32_t id, int32_t position, int32_t cell) {
 }
 
 int32_t RowBatch::want_output() {
+  ASHLAR_CHECK(n_outputs_ == 0 || outputs_[n_outputs_ - 1] < n_ - 1);
   outputs_[n_outputs_] = n_ - 1;
   return n_outputs_++;
 }

@@ -28,7 +28,7 @@ class RowBatch {
   void add_overlaid(int32_t cell);
   /// Adds a row whose K and V go to `cell`. It sees all up to `position`.
   void add_in_cell(int32_t id, int32_t position, int32_t cell);
-  /// Asks for the final hidden state of the row added last; returns its index among the outputs.
+  /// Asks for the final hidden state of the row added last, once; returns its index among the outputs.
   int32_t want_output();
 
   int32_t n() const { return n_; }

@@ -1,8 +1,8 @@
-// op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS...: where a pass of the target spends its time, op
-// by op, for batches of that many sequences and rows each, in turns. Each sequence has CONTEXT tokens in the cache.
-// With a drafter, its passes of as many rows stand beside those of the target, each run before it as when serving.
-// Prints the 10th percentile of every op's sum over a pass, in microseconds. ASHLAR_FORCE_ISA chooses the instruction
-// set.
+// op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS[:OUTPUTS]...: where a pass of the target spends its
+// time, op by op, for batches of that many sequences and rows each, in turns; the last OUTPUTS rows of a sequence (all)
+// are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand beside
+// those of the target, each run before it as when serving. Prints the 10th percentile of every op's sum over a pass, in
+// microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
 
 #include <algorithm>
 #include <cstdio>
@@ -109,6 +109,7 @@ struct Layout {
   std::string name;
   int32_t sequences = 0;
   int32_t rows = 0;
+  int32_t outputs = 0;  // of each sequence
   bool drafts = false;
   std::map<std::string, std::vector<double>> spent;  // microseconds a pass
   std::vector<double> whole;
@@ -135,21 +136,21 @@ class Passes {
     kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
     for (int32_t s = 0; s < sequences; ++s) {
       batch_.clear();
-      add(s, 0, context);
+      add(s, 0, context, 0);
       model.forward(batch_, *kv_, {});
     }
   }
 
   void run(Layout& layout) {
     batch_.clear();
-    for (int32_t s = 0; s < layout.sequences; ++s) add(s, context_, layout.rows);
+    for (int32_t s = 0; s < layout.sequences; ++s) add(s, context_, layout.rows, layout.outputs);
     ids_.resize(batch_.n());
     ops_.take();
     const int64_t begin = now_ns();
     if (layout.drafts) {
       drafter_->head_argmax(drafter_->forward(batch_, *kv_), ids_.data());
     } else if (model_.config().diffusion) {
-      statistics_.resize(batch_.n());
+      statistics_.resize(batch_.n_outputs());
       model_.head_statistics(model_.forward(batch_, *kv_, {}), -1, statistics_.data());
     } else {
       model_.head_argmax(model_.forward(batch_, *kv_, {}), ids_.data());
@@ -159,11 +160,11 @@ class Passes {
   }
 
  private:
-  void add(int32_t sequence, int32_t start, int32_t rows) {
+  void add(int32_t sequence, int32_t start, int32_t rows, int32_t outputs) {
     batch_.begin_sequence(pages_.data() + int64_t{sequence} * pages_of_one_);
     for (int32_t r = 0; r < rows; ++r) {
       batch_.add_row((start + r * 37 + sequence * 101) % model_.config().vocab, start + r, start + rows);
-      batch_.want_output();
+      if (r >= rows - outputs) batch_.want_output();
     }
   }
 
@@ -197,6 +198,8 @@ void profile(int argc, char** argv) {
     layout.name = argv[i];
     layout.sequences = std::atoi(argv[i]);
     layout.rows = std::atoi(layout.name.substr(layout.name.find('x') + 1).c_str());
+    const size_t colon = layout.name.find(':');
+    layout.outputs = colon == std::string::npos ? layout.rows : std::atoi(layout.name.substr(colon + 1).c_str());
     most_sequences = std::max(most_sequences, layout.sequences);
     most_rows = std::max(most_rows, layout.rows);
     if (drafter) {
@@ -231,7 +234,7 @@ void profile(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 6) {
-    std::fputs("op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS...\n", stderr);
+    std::fputs("op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS[:OUTPUTS]...\n", stderr);
     return 2;
   }
   try {

@@ -120,10 +120,9 @@ Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
   StackWorkspace& workspace = *workspace_;
   const Weight& table = own_embedding_ ? *own_embedding_ : target_.embedding();
   ops_.embed(table, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
-  stack_.forward(ops_, batch, rope_, kv, workspace, {});
-  const Tensor out = workspace.normed.narrow(batch.n_outputs());
-  ops_.gather_rows(workspace.x, batch.outputs(), out);
-  ops_.rms_norm(out, norm_.data(), config_.stack.norm_eps, out);
+  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, {});
+  const Tensor out = workspace.normed.narrow(x.rows);
+  ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
   return out;
 }
 

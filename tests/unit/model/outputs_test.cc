@@ -1,0 +1,105 @@
+// Rows that nobody asks for are left out of the last layer. Nobody may notice.
+
+#include <algorithm>
+#include <random>
+
+#include "unit/model/tiny_model.h"
+
+namespace ashlar::testing {
+namespace {
+
+class Outputs : public ::testing::TestWithParam<const char*> {
+ protected:
+  static constexpr int32_t kRows = 11;
+
+  Outputs() : ops_(make_device(GetParam(), {})), model_(Model::load(*ops_, folder_.path())) {
+    KvLayout layout;
+    model_->register_planes(layout);
+    kv_ = std::make_unique<KvMemory>(*ops_, layout, 3);
+    model_->reserve(kRows);
+    storage_ = ops_->allocate(sizeof(float) * kRows * 8);
+  }
+
+  Tensor taps() const { return {reinterpret_cast<float*>(storage_->data()), kRows, 8, 8}; }
+
+  using Values = std::vector<float>;
+  static Values values(Tensor x, int32_t row) { return {x.row(row), x.row(row) + x.cols}; }
+
+  // What the wanted rows of two sequences come out as, and what the row behind each sequence comes out as afterwards:
+  // it sees all of their K and V.
+  std::vector<Values> run(const std::vector<bool>& wanted, const TapRequest& taps = {}) {
+    RowBatch batch(kRows, 2);
+    const auto add = [&](const auto& row) {
+      row();
+      if (wanted[static_cast<size_t>(batch.n()) - 1]) batch.want_output();
+    };
+    batch.begin_sequence(pages_);
+    for (int32_t i = 0; i < 6; ++i) add([&] { batch.add_row(3 + i, i, 6); });
+    batch.begin_sequence(pages_ + 1);
+    for (int32_t i = 0; i < 3; ++i) add([&] { batch.add_row(11 - i, i, 3); });
+    for (int32_t i = 1; i < 3; ++i) add([&] { batch.add_apart(19 - i, i); });
+    std::vector<Values> out;
+    const Tensor hidden = model_->forward(batch, *kv_, taps);
+    EXPECT_EQ(hidden.rows, std::count(wanted.begin(), wanted.end(), true));
+    for (int32_t row = 0; row < hidden.rows; ++row) out.push_back(values(hidden, row));
+    batch.clear();
+    batch.begin_sequence(pages_);
+    batch.add_row(1, 6, 7);
+    batch.want_output();
+    batch.begin_sequence(pages_ + 1);
+    batch.add_row(2, 3, 4);
+    batch.want_output();
+    const Tensor next = model_->forward(batch, *kv_, {});
+    for (int32_t row = 0; row < 2; ++row) out.push_back(values(next, row));
+    return out;
+  }
+
+  // Of `all`, what run() should give for fewer rows.
+  static std::vector<Values> some(const std::vector<Values>& all, const std::vector<bool>& wanted) {
+    std::vector<Values> out;
+    for (size_t row = 0; row < wanted.size(); ++row) {
+      if (wanted[row]) out.push_back(all[row]);
+    }
+    out.insert(out.end(), all.end() - 2, all.end());
+    return out;
+  }
+
+  ModelFolder folder_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<KvMemory> kv_;
+  std::unique_ptr<Buffer> storage_;
+  const int32_t pages_[2] = {2, 0};
+};
+
+TEST_P(Outputs, AreTheSameWhoeverElseIsAskedFor) {
+  const std::vector<Values> all = run(std::vector<bool>(kRows, true));
+  EXPECT_NE(all[5], all[4]);
+  std::mt19937 random(1);
+  for (uint32_t round = 0; round < 200; ++round) {
+    std::vector<bool> wanted(kRows);
+    for (size_t row = 0; row < wanted.size(); ++row) {
+      wanted[row] = round < 2 * kRows ? (row == round / 2) == (round % 2 == 0) : random() % (1 + round % 5) == 0;
+    }
+    ASSERT_EQ(run(wanted), some(all, wanted)) << "round " << round;
+  }
+  EXPECT_EQ(run(std::vector<bool>(kRows)), some(all, std::vector<bool>(kRows)));
+}
+
+TEST_P(Outputs, TapsBehindTheLastLayerHaveAllRows) {
+  const Tap last = {1, 0};
+  const TapRequest request = {{&last, 1}, taps()};
+  std::vector<bool> wanted(kRows, true);
+  const std::vector<Values> all = run(wanted, request);
+  const Values tapped(taps().data, taps().data + 8 * kRows);
+  std::fill(taps().data, taps().data + 8 * kRows, 0.0F);
+  wanted.assign(kRows, false);
+  wanted[4] = true;
+  EXPECT_EQ(run(wanted, request), some(all, wanted));
+  EXPECT_EQ(Values(taps().data, taps().data + 8 * kRows), tapped);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Outputs, ::testing::Values("ref", "cpu"));
+
+}  // namespace
+}  // namespace ashlar::testing
