@@ -28,6 +28,9 @@ inline void* allocate_or_null(size_t size) noexcept {
   }
 }
 
+// Apart: where a compiler sees through delete but not through new, it takes free() for a mistake.
+[[gnu::noinline]] inline void release(void* memory) noexcept { std::free(memory); }
+
 }  // namespace ashlar::testing
 
 // NOLINTBEGIN(misc-definitions-in-headers): one source of a program includes this
@@ -41,12 +44,12 @@ void* operator new[](size_t n, std::align_val_t to) {
 }
 void* operator new(size_t n, const std::nothrow_t&) noexcept { return ashlar::testing::allocate_or_null(n); }
 void* operator new[](size_t n, const std::nothrow_t&) noexcept { return ashlar::testing::allocate_or_null(n); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { ashlar::testing::release(memory); }
+void operator delete[](void* memory) noexcept { ashlar::testing::release(memory); }
+void operator delete(void* memory, size_t) noexcept { ashlar::testing::release(memory); }
+void operator delete[](void* memory, size_t) noexcept { ashlar::testing::release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { ashlar::testing::release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { ashlar::testing::release(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { ashlar::testing::release(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { ashlar::testing::release(memory); }
 // NOLINTEND(misc-definitions-in-headers)
