@@ -69,8 +69,11 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
 }
 
 void DflashProposer::admit(int32_t slot, const Slot& state) {
+  // In several passes a draft may be drawn behind one that stands later: what it was drawn from is then no distribution
+  // that rejection may ask for, and it counts as certain.
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
-  const size_t size = rejection ? static_cast<size_t>(options_.width) * drafter_->config().vocab : 0;
+  const size_t size =
+      rejection && options_.passes == 1 ? static_cast<size_t>(options_.width) * drafter_->config().vocab : 0;
   if (distributions_[slot].size() != size) std::vector<float>(size).swap(distributions_[slot]);
 }
 

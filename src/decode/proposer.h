@@ -77,7 +77,8 @@ class Proposer {
   /// Fills the drafts of all spans that have `proposes`, in one pass over the drafter where the method allows.
   virtual void propose(std::span<ChainSpan> spans, SlotTable& slots) = 0;
   /// The distribution that draft ids[index] of this span was drawn from, as probabilities by target id [vocab], or null
-  /// if the draft was certain. Only for slots that sample by rejection; valid until the next propose.
+  /// if the draft was certain or knew of later ones. Only for slots that sample by rejection; valid until the next
+  /// propose.
   virtual const float* draft_distribution(int32_t slot, int32_t index) const = 0;
   /// Takes in committed rows (of prompts and of accepted drafts alike).
   virtual void absorb(const CommittedRows& committed) = 0;

@@ -16,7 +16,8 @@ double uniform_at(const Slot& slot, int32_t position, noise::Domain domain) {
 }
 
 // Classic speculative sampling (Leviathan et al. 2023; Chen et al. 2023): accept the draft with min(1, p/q), otherwise
-// draw from the normalised max(p - q, 0). Lossless in distribution for any q; q is null where the draft was certain.
+// draw from the normalised max(p - q, 0). Lossless in distribution for any q, if drafts were drawn in the order of
+// their positions, each knowing those before it; with q null, for a draft that counts as certain, however it was made.
 int32_t sample_by_rejection(const float* logits, int32_t vocab, const Slot& slot, int32_t position, int32_t draft,
                             const float* q, SamplerScratch& scratch) {
   std::vector<Candidate>& kept = scratch.candidates;

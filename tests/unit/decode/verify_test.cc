@@ -114,6 +114,49 @@ TEST(Rejection, HasTheTargetsFrequenciesForCertainDrafts) {
   EXPECT_GT(draws.accepted, 10000);
 }
 
+// Drafts that know of one another, the second made before the first, as long as they do not claim a distribution.
+TEST(Rejection, HasTheTargetsJointFrequenciesForCertainDraftsOfAnyMaking) {
+  constexpr int kBlocks = 150000;
+  std::vector<std::vector<int>> pairs(kVocab, std::vector<int>(kVocab));
+  SamplerScratch scratch;
+  for (int block = 0; block < kBlocks; ++block) {
+    const auto seed = static_cast<uint64_t>(block);
+    Slot slot = make_slot(SamplingScheme::kRejection, 0.8, seed);
+    const auto second = static_cast<int32_t>(kVocab * noise::uniform(noise::word(seed, 2, 0, noise::Domain::kDraft)));
+    std::vector<int32_t> drafts = {second, second};
+    int32_t tokens[2];
+    for (int32_t done = 0; done < 2;) {  // after a refusal another block, of which the first token is known
+      std::vector<float> logits;
+      std::vector<int32_t> rows = {done == 0 ? 0 : tokens[0]};
+      rows.insert(rows.end(), drafts.begin(), drafts.end());
+      for (const int32_t t : rows) {
+        const std::vector<float> row = target_logits(t);
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+      VerifyInput input;
+      input.start = done;
+      input.logits = logits.data();
+      input.n = static_cast<int32_t>(rows.size());
+      input.vocab = kVocab;
+      input.drafts = drafts.data();
+      input.draft_q = [](const void*, int32_t) -> const float* { return nullptr; };
+      SpanResult result;
+      verify_span(input, slot, scratch, result, nullptr);
+      for (int32_t i = 0; i < result.n_tokens && done < 2; ++i) tokens[done++] = result.tokens[i];
+      drafts = {(tokens[0] + second) % kVocab};
+    }
+    ++pairs[tokens[0]][tokens[1]];
+  }
+  const std::vector<double> first = target_probabilities(0, 0.8);
+  for (int32_t a = 0; a < kVocab; ++a) {
+    const std::vector<double> then = target_probabilities(a, 0.8);
+    for (int32_t b = 0; b < kVocab; ++b) {
+      const double p = first[a] * then[b];
+      EXPECT_NEAR(pairs[a][b], kBlocks * p, 4 * std::sqrt(kBlocks * p * (1 - p))) << a << ", " << b;
+    }
+  }
+}
+
 struct Verified {
   SpanResult result;
   Slot slot;

@@ -1,0 +1,128 @@
+// Rejection sampling through a whole engine: whatever drafts are made of, the tokens have the target's frequencies.
+// Drafts that are recalled, or were not drawn one behind the other, come without a distribution and count as certain.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "equivalence/roads.h"
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
+#include "text/tokenizer.h"
+
+namespace ashlar::testing {
+namespace {
+
+struct Draws {
+  int32_t answers, tokens;  // tokens of each
+  int32_t kept;             // tokens that the filter leaves
+  double temperature;
+};
+
+// Probabilities of what may follow `prompt`, from the log-probabilities of a plain answer.
+std::map<int32_t, double> next_tokens(Engine& plain, const std::vector<int32_t>& prompt, const Draws& draws) {
+  Request request;
+  request.prompt = prompt;
+  request.max_tokens = 1;
+  request.sampling.top_logprobs = draws.kept;
+  const auto queue = std::make_shared<EventQueue>();
+  request.sink = queue;
+  EXPECT_TRUE(plain.submit(std::move(request)).ok());
+  std::map<int32_t, double> out;
+  double sum = 0;
+  for (;;) {
+    const Event event = queue->next();
+    if (std::holds_alternative<EndEvent>(event)) break;
+    const TokenLogprobs& top = std::get<TokenChunk>(event).logprobs.at(0);
+    for (int32_t i = 0; i < draws.kept; ++i) {
+      sum += out[top.top_ids[i]] = std::exp(top.top_values[i] / draws.temperature);
+    };
+  }
+  for (auto& [id, probability] : out) probability /= sum;
+  return out;
+}
+
+// Draws answers by rejection, and holds the frequencies of what followed every frequent beginning against the target's.
+EngineCounters draw_and_compare(Model& model, const DecoderSpec& spec, const std::vector<int32_t>& prompt,
+                                const Draws& draws) {
+  constexpr int32_t kFrequent = 200;
+  EngineOptions options;
+  options.max_sequences = 16;
+  options.kv_pages = 16 * model.max_positions() / kPageTokens;
+  Engine engine(model.ops(), make_decoder(model, spec), options);
+  std::map<std::vector<int32_t>, int32_t> counts;
+  for (int32_t first = 0; first < draws.answers; first += options.max_sequences) {
+    std::vector<Request> requests(static_cast<size_t>(options.max_sequences));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].prompt = prompt;
+      requests[i].max_tokens = draws.tokens;
+      requests[i].sampling.temperature = draws.temperature;
+      requests[i].sampling.top_k = draws.kept;
+      requests[i].sampling.seed = static_cast<uint64_t>(first) + i;
+      requests[i].sampling.scheme = SamplingScheme::kRejection;
+    }
+    for (const Answer& answer : run_together(engine, std::move(requests))) {
+      EXPECT_NE(answer.end.reason, FinishReason::kError) << answer.end.error;
+      for (size_t n = 0; n <= answer.tokens.size(); ++n) {
+        ++counts[std::vector<int32_t>(answer.tokens.begin(), answer.tokens.begin() + static_cast<int64_t>(n))];
+      }
+    }
+  }
+  const EngineCounters counters = engine.counters();
+  Engine plain(model.ops(), make_decoder(model, {}), options);
+  int32_t judged = 0;
+  for (const auto& [begun, n] : counts) {
+    if (n < kFrequent || begun.size() == static_cast<size_t>(draws.tokens)) continue;
+    std::vector<int32_t> text = prompt;
+    text.insert(text.end(), begun.begin(), begun.end());
+    for (const auto& [id, p] : next_tokens(plain, text, draws)) {
+      std::vector<int32_t> longer = begun;
+      longer.push_back(id);
+      const auto found = counts.find(longer);
+      const double share = (found == counts.end() ? 0.0 : found->second) / n;
+      EXPECT_NEAR(share, p, 4 * std::sqrt(p * (1 - p) / n) + 1e-3) << "token " << id << " behind " << begun.size();
+      ++judged;
+    }
+  }
+  EXPECT_GE(judged, 5 * draws.kept);
+  return counters;
+}
+
+TEST(Rejection, OfRecalledDrafts) {
+  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m", 128);
+  const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
+  DecoderSpec spec{"dflash", models_folder() / "pebble-11m-dflash", {}};
+  spec.recall = RecallUse::kAlways;
+  const EngineCounters counters = draw_and_compare(
+      *model, spec,
+      tokenizer.encode(
+          "The wall was built of grey stone, and the gate was made of oak. The wall was built of grey stone, and the"),
+      {2000, 8, 4, 1.2});
+  EXPECT_GT(counters.recalled, 500U);
+}
+
+// A later pass draws positions that stand before others it already knows: no distribution of one position says what it
+// was drawn from. (A draft that is certain is right whatever it was made of: verify_test.cc.)
+TEST(Rejection, OfDraftsMadeInSeveralPassesKnowsNoDistribution) {
+  const auto ops = make_device("ref", {});
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3");
+  const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
+  const auto model = Model::load(*ops, target.folder(), 64);
+  for (const int32_t passes : {1, 2, 3}) {
+    DflashProposer proposer(DflashDrafter::load(*model, drafter.folder()), *ops, {.width = 4, .passes = passes});
+    KvLayout layout;
+    proposer.register_planes(layout);
+    const KvMemory kv(*ops, layout, 4);
+    proposer.start({64, 1, 1}, kv);
+    Slot slot;
+    slot.params.temperature = 1;
+    slot.params.scheme = SamplingScheme::kRejection;
+    proposer.admit(0, slot);
+    EXPECT_EQ(proposer.draft_distribution(0, 1) == nullptr, passes > 1) << passes << " passes";
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
