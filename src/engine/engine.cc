@@ -254,13 +254,10 @@ void Engine::Impl::advance() {
   }
 }
 
+// Ends come first: what a step in flight would do with a sequence that goes on may need the memory that just lacked.
 void Engine::Impl::fail_everything(const char* reason) {
-  while (pipeline_->inflight() > 0) {
-    Step& step = pipeline_->collect();
-    step.error = copy_or_less(reason);
-    scheduler_->collect(step);
-  }
   scheduler_->end_all(FinishReason::kError, reason);
+  while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
   for (auto& sequence : arriving_) {
     if (sequence) scheduler_->refuse(*sequence, reason);
   }

@@ -311,7 +311,11 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     event.settled_in = span.settled_in[0] >= 0 ? span.settled_in : nullptr;
     event.at = span.at;
     event.logprobs = sequence.request.sampling.wants_logprobs() ? logprobs : nullptr;
-    sequence.request.sink->on_tokens(event);
+    try {
+      sequence.request.sink->on_tokens(event);
+    } catch (const std::exception& error) {
+      return end(sequence, FinishReason::kError, error.what());
+    }
   }
   if (options_.prefix_cache && !sequence.shape.whole_sequence) {
     cache_.publish(std::span(sequence.tokens).first(sequence.computed), sequence.pages, sequence.request.salt);

@@ -30,10 +30,14 @@ namespace {
 
 std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> fail_at{-1};  // the allocation with this number throws
+std::atomic<int64_t> fails{1};     // and those behind it, so many in all
 
 }  // namespace
 
-bool ashlar::testing::next_allocation_fails() { return allocations.fetch_add(1) == fail_at.load(); }
+bool ashlar::testing::next_allocation_fails() {
+  const int64_t behind = allocations.fetch_add(1) - fail_at.load();
+  return fail_at.load() >= 0 && behind >= 0 && behind < fails.load();
+}
 
 namespace ashlar::testing {
 namespace {
@@ -311,7 +315,46 @@ TEST_P(OutOfMemory, LeavesNoEndUndelivered) {
   EXPECT_GT(total, 30);
 }
 
-// An error of many words ends everything under way; where memory lacks for them too, it ends with fewer.
+// Sequences give way for one another, which needs a place in the queue. Memory for it may lack twice in a row: once in
+// the step, once while everything is ended for it.
+TEST_P(OutOfMemory, TwiceInARowIsTold) {
+  constexpr int kBefore = 61;  // a block of the queue has 64 places: those behind give way at its border
+  constexpr int kRequests = 6;
+  const auto ops = make_device("ref", {});
+  uint64_t preempted = 0;
+  fails = 2;
+  const int64_t total = for_every_allocation([&] {
+    const int64_t armed = fail_at.exchange(-1);
+    const int64_t before = allocations.load();
+    EngineOptions options;
+    options.depth = GetParam();
+    options.max_sequences = 4;
+    options.kv_pages = 5;
+    Engine engine(*ops, std::make_unique<FakeDecoder>(2, 64), options);
+    std::vector<std::shared_ptr<CountingSink>> sinks;
+    std::promise<void> all_submitted;
+    const std::shared_future<void> go = all_submitted.get_future().share();
+    for (int i = 0; i < kBefore + kRequests; ++i) {
+      if (i == kBefore) engine.wait_idle();
+      Request request = fake_request();
+      request.max_tokens = i < kBefore ? 1 : 40;
+      sinks.push_back(std::make_shared<CountingSink>(0, 0, i < kBefore ? std::shared_future<void>() : go));
+      request.sink = sinks.back();
+      ASSERT_TRUE(engine.submit(std::move(request)).ok());
+    }
+    if (armed >= 0) fail_at.store(armed - before + allocations.load());
+    all_submitted.set_value();
+    engine.wait_idle();
+    for (const auto& sink : sinks) ASSERT_EQ(sink->ends, 1);
+    preempted += engine.counters().preemptions;
+    ASSERT_EQ(engine.counters().pages_held, 0);
+  });
+  fails = 1;
+  EXPECT_GT(total, 100);
+  EXPECT_GT(preempted, 0U);
+}
+
+// An error of many words ends a request; where memory lacks for them too, it ends with fewer.
 TEST_P(OutOfMemory, WhileAnErrorIsToldIsToldAsWell) {
   class Broken final : public EventSink {
    public:

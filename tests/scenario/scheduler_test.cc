@@ -252,6 +252,38 @@ TEST_P(Depths, AFailingStepEndsItsRequestsAndTheEngineLivesOn) {
   }
 }
 
+TEST_P(Depths, ASinkThatThrowsEndsItsOwnRequestAlone) {
+  class Throwing final : public EventSink {
+   public:
+    void on_tokens(const TokensEvent&) override { throw std::runtime_error("no room for these tokens"); }
+    void on_end(EndEvent event) noexcept override {
+      ++ends;
+      end = std::move(event);
+    }
+    int ends = 0;
+    EndEvent end;
+  };
+  const auto ops = make_device("ref", {});
+  const auto engine = small_engine(*ops, std::make_unique<FakeDecoder>(2, 200), GetParam());
+  std::vector<std::shared_ptr<CheckingSink>> others;
+  const auto throwing = std::make_shared<Throwing>();
+  for (int i = 0; i < 5; ++i) {
+    Request request = simple_request(10);
+    if (i == 2) {
+      request.sink = throwing;
+    } else {
+      others.push_back(std::static_pointer_cast<CheckingSink>(request.sink));
+    }
+    ASSERT_TRUE(engine->submit(std::move(request)).ok());
+  }
+  engine->wait_idle();
+  EXPECT_EQ(throwing->ends, 1);
+  EXPECT_EQ(throwing->end.reason, FinishReason::kError);
+  EXPECT_EQ(throwing->end.error, "no room for these tokens");
+  for (const auto& other : others) EXPECT_EQ(other->end.reason, FinishReason::kLength) << other->end.error;
+  EXPECT_EQ(engine->counters().pages_held, 0);
+}
+
 // A prompt's chunk fails while its next chunk, or the first step of its answer, is planned already.
 TEST_P(Depths, AFailingChunkOfAPromptEndsItsRequestToo) {
   for (int32_t fail_at = 0; fail_at < 6; ++fail_at) {
