@@ -1,9 +1,29 @@
 #include "io/json.h"
 
+#include <memory>
 #include <sstream>
 #include <utility>
 
 #include "base/error.h"
+
+namespace {
+
+template <class T>
+void let_go(T* value) noexcept {
+  std::destroy_at(value);
+  std::allocator<T>().deallocate(value, 1);
+}
+
+}  // namespace
+
+template <>
+void ashlar::Json::json_value::destroy(ashlar::Json::value_t type) {
+  using Type = ashlar::Json::value_t;
+  if (type == Type::object) let_go(object);
+  if (type == Type::array) let_go(array);
+  if (type == Type::string) let_go(string);
+  if (type == Type::binary) let_go(binary);
+}
 
 namespace ashlar {
 namespace {

@@ -13,6 +13,16 @@ namespace ashlar {
 
 using Json = nlohmann::ordered_json;
 
+}  // namespace ashlar
+
+/// Lets go of what a Json holds. The library's own allocates, so that memory that runs out where a document dies, which
+/// is where an exception passes, would end the program. This one allocates nothing; it calls itself at each level of
+/// the document, of which parse_json allows 64. Whoever handles Json includes this header, lest there be two of it.
+template <>
+void ashlar::Json::json_value::destroy(ashlar::Json::value_t type);
+
+namespace ashlar {
+
 /// Parses `text`; throws Error("json", ...) naming `name` if it is malformed, nested deeper than 64 levels, or repeats
 /// a key within one object. n log n in the members of an object; looking a member up later is linear.
 Json parse_json(std::string_view text, const std::string& name);

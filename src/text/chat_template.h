@@ -3,10 +3,10 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "io/json.h"
 #include "text/template/template.h"
 
 namespace ashlar {

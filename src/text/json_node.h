@@ -2,11 +2,12 @@
 // A place in a parsed JSON file that knows its own path, so that a wrong value is reported as
 // "tokenizer.json: pre_tokenizer.pretokenizers[1].type: ...".
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/json.h"
 
 namespace ashlar::text {
 

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/template/template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -385,8 +385,7 @@ TEST_P(OutOfMemory, WhileAnErrorIsToldIsToldAsWell) {
   EXPECT_GT(total, 10);
 }
 
-// With a real model and drafter. Loading is left out: the JSON library allocates in a destructor, where failing means
-// terminating.
+// With a real model and drafter. Loading is left out, which would be nearly all of the allocations.
 TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");

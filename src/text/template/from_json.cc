@@ -1,8 +1,8 @@
 #include "text/template/from_json.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "io/json.h"
 #include "text/template/dict.h"
 
 namespace ashlar::tmpl {

@@ -4,10 +4,10 @@
 // Left out: everything that loads other templates, autoescaping, and integers beyond 64 bits.
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "io/json.h"
 #include "text/template/budget.h"
 
 namespace ashlar {

@@ -6,10 +6,10 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/template/template.h"
 
 namespace ashlar {

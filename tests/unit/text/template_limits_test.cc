@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
 #include "base/error.h"
+#include "io/json.h"
 #include "text/template/template.h"
 
 namespace ashlar {

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "text/tokenizer.h"
 
 namespace ashlar::test {
