@@ -32,7 +32,9 @@ inline int32_t fake_next(const std::vector<int32_t>& tokens) {
 
 class FakeDecoder final : public Decoder {
  public:
-  FakeDecoder(int32_t width, int32_t longest) : width_(width), longest_(longest) {}
+  /// `vocab`: of prompts; answers have tokens below kFakeVocab.
+  FakeDecoder(int32_t width, int32_t longest, int32_t vocab = kFakeVocab)
+      : width_(width), longest_(longest), vocab_(vocab) {}
 
   std::string name() const override { return "fake"; }
   int32_t max_width() const override { return width_; }
@@ -42,7 +44,7 @@ class FakeDecoder final : public Decoder {
     shape.ahead = shape.rows - 1;
     return shape;
   }
-  int32_t vocab() const override { return kFakeVocab; }
+  int32_t vocab() const override { return vocab_; }
   int32_t max_positions() const override { return longest_; }
   void register_planes(KvLayout& layout, const StepLimits&) override {
     plane_ = layout.add_plane("fake", kPageTokens * sizeof(int32_t));
@@ -139,6 +141,7 @@ class FakeDecoder final : public Decoder {
 
   const int32_t width_;
   const int32_t longest_;
+  const int32_t vocab_;
   StepLimits limits_;
   const KvMemory* kv_ = nullptr;
   int32_t plane_ = 0;

@@ -44,14 +44,14 @@ bool ExchangeCore::respond(HttpResponse response) {
 }
 
 bool ExchangeCore::begin_stream(int status, std::string content_type, Headers headers) {
-  const std::lock_guard lock(mutex_);
-  if (answered_ || gone_) return false;
-  answered_ = streaming_ = true;
   if (content_type.starts_with("text/event-stream")) {
     headers.push_back({"Cache-Control", "no-store"});
     headers.push_back({"X-Accel-Buffering", "no"});
   }
+  const std::lock_guard lock(mutex_);
+  if (answered_ || gone_) return false;
   head_ = HttpResponse{status, std::move(content_type), {}, std::move(headers)};
+  answered_ = streaming_ = true;  // nothing can be sent before the head is there
   wake_if_idle();
   return true;
 }

@@ -98,40 +98,53 @@ void Service::tell_refusal(const Exchange& exchange, int status, const std::stri
   }
 }
 
-void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
-  if (draining_) {
-    return refuse(exchange, api, {503, "server_error", "the server is shutting down", "", "shutting_down", 10});
+// What broke a request, most likely for want of memory, may keep it from being told, too: the exchange, once let go,
+// tells the client.
+void Service::tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept {
+  try {
+    refuse(exchange, api, {500, "server_error", for_message(what), "", "", 0});
+  } catch (const std::exception&) {
   }
-  const int64_t arrived = now_ns();
+}
+
+// Counts a request until the last copy of what this returns is gone; where this throws, it is not counted.
+std::shared_ptr<void> Service::count_preparing() {
   {
     const std::lock_guard lock(mutex_);
     ++preparing_;
   }
-  const auto task = [this, exchange, api, arrived] {
-    prepare_safely(exchange, api, arrived);
+  return std::shared_ptr<void>(this, [this](void*) {  // called as well if it cannot be made
     const std::lock_guard lock(mutex_);
     --preparing_;
     idle_.notify_all();
+  });
+}
+
+void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
+  if (draining_) {
+    return refuse(exchange, api, {503, "server_error", "the server is shutting down", "", "shutting_down", 10});
+  }
+  const auto task = [this, exchange, api, arrived = now_ns(), counted = count_preparing()] {
+    prepare_safely(exchange, api, arrived);
   };
   const bool queued = workers_.post(task, is_long(*exchange));
   if (queued) return;
   ApiError full;
   {
     const std::lock_guard lock(mutex_);
-    --preparing_;
     full = busy("too many requests wait to be read; try again later");
   }
   refuse(exchange, api, full);
 }
 
 void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task) {
-  const auto safely = [this, exchange, api, task = std::move(task)] {
+  const auto safely = [this, exchange, api, task = std::move(task)]() noexcept {
     try {
       HttpResponse response = task();
       if (response.status >= 400) tell_refusal(*exchange, response.status, "");
       exchange->respond(std::move(response));
     } catch (const std::exception& error) {
-      refuse(exchange, api, {500, "server_error", for_message(error.what()), "", "", 0});
+      tell_failure(exchange, api, error.what());
     }
   };
   const bool queued = workers_.post(safely, is_long(*exchange));
@@ -278,12 +291,12 @@ std::optional<ApiError> Service::admit(const std::shared_ptr<Job>& job, int32_t 
   return std::nullopt;
 }
 
-// A request that breaks something ends with its own error; memory that runs out is the likeliest.
-void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
+// A request that breaks something ends with its own error.
+void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept {
   try {
     prepare(exchange, api, arrived_ns);
   } catch (const std::exception& error) {
-    refuse(exchange, api, {500, "server_error", for_message(error.what()), "", "", 0});
+    tell_failure(exchange, api, error.what());
   }
 }
 

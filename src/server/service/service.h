@@ -68,7 +68,8 @@ class Service {
   int64_t preparing() const { return static_cast<int64_t>(workers_.waiting()); }
 
  private:
-  void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
+  std::shared_ptr<void> count_preparing();
+  void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept;
   void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
   Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const HttpRequest& request,
@@ -79,6 +80,7 @@ class Service {
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
   ApiError busy(const std::string& message) const;
   void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
+  void tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
   void tell_refusal(const Exchange& exchange, int status, const std::string& param) const;
   void check_deadlines();
 

@@ -48,25 +48,25 @@ struct Scope {
 class ScopePool {
  public:
   Scope& acquire(Budget& budget, Scope* parent) {
-    if (free_.empty()) {
+    if (free_ == nullptr) {
       budget.work(sizeof(Scope) + 64);
-      free_.push_back(&all_.emplace_back());
+      free_ = &all_.emplace_back();
     }
-    Scope& scope = *free_.back();
-    free_.pop_back();
-    scope.parent = parent;
+    Scope& scope = *free_;
+    free_ = std::exchange(scope.parent, parent);
     return scope;
   }
 
-  void release(Scope& scope) {
+  /// Needs no memory: scopes end where an exception passes.
+  void release(Scope& scope) noexcept {
     if (scope.captured) return;
     scope.variables.clear();
-    free_.push_back(&scope);
+    scope.parent = std::exchange(free_, &scope);
   }
 
  private:
   std::deque<Scope> all_;
-  std::vector<Scope*> free_;
+  Scope* free_ = nullptr;  // the first of those to be used again, which are linked by their parents
 };
 
 /// A scope for the length of a block.

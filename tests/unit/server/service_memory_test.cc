@@ -4,8 +4,9 @@
 
 #include <atomic>
 
-#include "io/json.h"
 #include "scenario/replaced_new.h"
+#include "server/api/parse.h"
+#include "unit/server/service_harness.h"
 
 namespace {
 
@@ -35,6 +36,12 @@ class Shortage {
   ~Shortage() { first_failing = INT64_MAX; }
 };
 
+class AsClient {
+ public:
+  AsClient() { is_client = true; }
+  ~AsClient() { is_client = false; }
+};
+
 constexpr const char* kDocument =
     R"({"a":[1,[2.5,{"b":"a text that is longer than what a string has room for","c":[]}],null],"d":{"e":{"f":[true]}},)"
     R"("g":[[[{}]]],"h":{"i":1,"j":2,"k":{"l":"another text that is longer than that room"}}})";
@@ -60,6 +67,64 @@ TEST(JsonMemory, AParserThatRunsOutOfItThrows) {
       }
     }
     EXPECT_GT(n, 20);
+  }
+}
+
+struct Sent {
+  const char* name;
+  const char* path;
+  const char* body;
+  friend std::ostream& operator<<(std::ostream& out, const Sent& sent) { return out << sent.name; }
+};
+class ServiceMemory : public ::testing::TestWithParam<Sent> {};
+INSTANTIATE_TEST_SUITE_P(
+    Requests, ServiceMemory,
+    ::testing::Values(
+        Sent{"chat", "/v1/chat/completions",
+             R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"","tool_calls":[{"id":"c",)"
+             R"("type":"function","function":{"name":"f","arguments":"{\"a\":[1,{\"b\":null}]}"}}]},{"role":"tool",)"
+             R"("content":[{"type":"text","text":"ok"}]}],"tools":[{"type":"function","function":{"name":"f",)"
+             R"("parameters":{"type":"object","properties":{"a":{"type":"array"}}}}}],"max_tokens":2})"},
+        Sent{"constrained", "/v1/chat/completions",
+             R"({"messages":[{"role":"user","content":"Hi"}],"guided_regex":"[0-9]+","max_tokens":2})"},
+        Sent{"completions", "/v1/completions",
+             R"({"prompt":[[1,2,3],[4,5]],"n":2,"max_tokens":2,"logprobs":1,"stream":true,"stop":["a b c"]})"},
+        Sent{"responses", "/v1/responses", R"({"input":[{"role":"user","content":"Hi"}],"max_output_tokens":2})"},
+        Sent{"messages", "/v1/messages",
+             R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"stream":true})"},
+        Sent{"generate", "/generate", R"({"text":["Hi","Ho"],"sampling_params":{"max_new_tokens":2}})"},
+        Sent{"tokenize", "/tokenize", R"({"prompt":"Hi","with_pieces":true})"},
+        Sent{"refused", "/v1/completions", R"({"prompt":"Hi","max_tokens":[{"a":"b"}]})"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Each allocation in turn, alone and with all that follow, from the I/O thread's first to the end of the answer.
+TEST_P(ServiceMemory, OneRequestFailsAtMost) {
+  const AsClient client;
+  ServiceHarness harness;
+  Service& service = harness.service();
+  const Told whole = harness.ask(GetParam().path, GetParam().body);
+  ASSERT_NE(whole.status, 500) << whole.body;
+  for (const int64_t count : {int64_t{1}, INT64_MAX}) {
+    int64_t n = 0;
+    for (bool reached = true; reached && !HasFailure(); ++n) {
+      SCOPED_TRACE("allocation " + std::to_string(n) + (count == 1 ? " alone" : " and all behind it"));
+      Asked asked(GetParam().path, GetParam().body);
+      Told told;
+      {
+        const Shortage shortage(n, count);
+        is_client = false;
+        asked.begin(harness.router());
+        is_client = true;
+        told = asked.end();
+        reached = made >= first_failing;
+      }
+      EXPECT_TRUE(told.cut || told.status == 500 || told.status == whole.status) << told.status << " " << told.body;
+      ASSERT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(20)));
+      const Told next = harness.ask(GetParam().path, GetParam().body);
+      EXPECT_EQ(next.status, whole.status) << next.body;
+      EXPECT_FALSE(next.cut);
+    }
+    EXPECT_GT(n, 50);
   }
 }
 
