@@ -1,5 +1,6 @@
 #include "server/service/delivery.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <iterator>
@@ -11,11 +12,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Pace = Delivery::Pace;
 
+// So that appending cannot fail: by doubling, since a group may grow token by token.
+template <class T>
+void make_room(std::vector<T>& list, size_t more) {
+  if (list.capacity() - list.size() < more) list.reserve(std::max(list.size() + more, 2 * list.size()));
+}
+
 // Appends tokens to those before them, where one event can say the same: without drafts and blocks.
 bool join(Event& before, TokenChunk& next) {
   auto* first = std::get_if<TokenChunk>(&before);
   if (first == nullptr || first->n_drafted > 0 || next.n_drafted > 0) return false;
   if (!first->settled_in.empty() || !next.settled_in.empty()) return false;
+  make_room(first->tokens, next.tokens.size());  // all or nothing: there is a log-probability for each token
+  make_room(first->logprobs, next.logprobs.size());
   first->tokens.insert(first->tokens.end(), next.tokens.begin(), next.tokens.end());
   first->logprobs.insert(first->logprobs.end(), std::make_move_iterator(next.logprobs.begin()),
                          std::make_move_iterator(next.logprobs.end()));

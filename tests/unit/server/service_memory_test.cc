@@ -128,5 +128,44 @@ TEST_P(ServiceMemory, OneRequestFailsAtMost) {
   }
 }
 
+// Tokens and log-probabilities of one event belong together, whatever else is lost.
+TEST(DeliveryMemory, AnEventKeepsALogprobForEachToken) {
+  class Receiver final : public EventReceiver {
+   public:
+    void on_tokens(int32_t, const TokenChunk& chunk) override {
+      if (chunk.tokens.size() != chunk.logprobs.size()) uneven = true;
+    }
+    void on_end(int32_t, const EndEvent&) override {
+      ended = true;
+      ended.notify_all();
+    }
+    std::atomic<bool> uneven = false, ended = false;
+  };
+  int thrown = 0;
+  for (int64_t n = 0; n < 100; ++n) {
+    const auto receiver = std::make_shared<Receiver>();
+    const auto delivery = std::make_shared<Delivery>([] {});
+    const auto sink = delivery->sink(receiver, 0);
+    const std::vector<int32_t> tokens(7);
+    const std::vector<TokenLogprobs> logprobs(tokens.size());
+    TokensEvent event;
+    event.tokens = tokens.data();
+    event.n = static_cast<int32_t>(tokens.size());
+    event.logprobs = logprobs.data();
+    try {
+      const Shortage shortage(n, 1);
+      for (int i = 0; i < 9; ++i) sink->on_tokens(event);
+    } catch (const std::bad_alloc&) {
+      ++thrown;
+    }
+    sink->on_end({});
+    delivery->start();
+    receiver->ended.wait(false);
+    delivery->stop();
+    ASSERT_FALSE(receiver->uneven) << "allocation " << n;
+  }
+  EXPECT_GT(thrown, 10);
+}
+
 }  // namespace
 }  // namespace ashlar::server::test
