@@ -46,7 +46,7 @@ struct Generation {
   std::vector<Prompt> prompts;  ///< at least one
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
-  std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn
+  std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn for each prompt
   std::optional<int32_t> max_tokens;  ///< absent: up to the context limit
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;

@@ -3,8 +3,10 @@
 // next token is a hash of everything the sequence can read back through its page table. Any mistake with pages,
 // positions, slots or stale results therefore changes the answer.
 
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -53,7 +55,15 @@ class FakeDecoder final : public Decoder {
     limits_ = limits;
     kv_ = &kv;
   }
-  void admit(int32_t, Slot&, std::span<const int32_t>) override {}
+  void admit(int32_t, Slot& slot, std::span<const int32_t>) override {
+    const std::lock_guard lock(mutex_);
+    if (admitted_ < seeds_.size()) seeds_[admitted_++] = slot.params.seed;
+  }
+  /// Of the first sequences, in the order of their admission.
+  std::vector<uint64_t> seeds() const {
+    const std::lock_guard lock(mutex_);
+    return {seeds_.begin(), seeds_.begin() + static_cast<int64_t>(admitted_)};
+  }
   std::string check(const MethodChoice& choice) const override {
     if (fail_check_at_ >= 0 && fail_check_at_-- == 0) throw std::bad_alloc();
     return Decoder::check(choice);
@@ -142,6 +152,9 @@ class FakeDecoder final : public Decoder {
   const int32_t width_;
   const int32_t longest_;
   const int32_t vocab_;
+  mutable std::mutex mutex_;
+  std::array<uint64_t, 64> seeds_{};  // of fixed size: admission allocates nothing
+  size_t admitted_ = 0;
   StepLimits limits_;
   const KvMemory* kv_ = nullptr;
   int32_t plane_ = 0;

@@ -225,7 +225,6 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   const Parsed<ConstraintMaker> constraints = ConstraintMaker::compile(model_, generation);
   if (!constraints) return constraints.error();
   std::vector<AnswerPlan> plans;
-  const uint64_t seed = generation.seed.value_or(random_seed());
   for (size_t p = 0; p < generation.prompts.size(); ++p) {
     Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p]);
     const std::string field = prompt_field(api, generation.prompts[p]);
@@ -250,6 +249,8 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
                       "context_length_exceeded",
                       0};
     }
+    // Noise that prompts of one request shared would make equal ones equal answers.
+    const uint64_t seed = generation.seed ? *generation.seed : random_seed();
     AnswerPlan plan;
     plan.prompt = static_cast<int32_t>(p);
     plan.starts_in_reasoning = prompt.starts_in_reasoning;

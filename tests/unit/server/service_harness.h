@@ -82,6 +82,7 @@ class ServiceHarness {
         template_(*ChatTemplate::from_folder(folder_)),
         ops_(make_device("ref", {})) {
     auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size());
+    decoder_ = decoder.get();
     EngineOptions engine_options;
     engine_options.max_sequences = 4;
     engine_options.kv_pages = 256;
@@ -106,12 +107,14 @@ class ServiceHarness {
   }
   const Router& router() const { return router_; }
   Service& service() { return *service_; }
+  const ashlar::testing::FakeDecoder& decoder() const { return *decoder_; }
 
  private:
   std::filesystem::path folder_;
   Tokenizer tokenizer_;
   ChatTemplate template_;
   std::unique_ptr<Ops> ops_;
+  ashlar::testing::FakeDecoder* decoder_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Service> service_;
   RouteContext context_;
