@@ -88,10 +88,11 @@ struct DetokenizeRequest {
 /// One produced token with its log-probability, for formats that list tokens.
 struct TokenPiece {
   int32_t id = 0;
-  std::string bytes;  ///< what it adds to the text; need not be whole characters
+  std::string bytes;  ///< what it adds to the text, or would; need not be whole characters
   TokenLogprobs logprobs;
   std::vector<std::string> top_bytes;  ///< of logprobs.top_ids, in their order
   int32_t step = -1;                   ///< pass over its block that settled it, where tokens come by blocks; else -1
+  bool in_text = true;                 ///< false: a special token that the text leaves out
 };
 
 /// A part of a function call. A call's first delta carries id and name, the later ones arguments only.

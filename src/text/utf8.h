@@ -40,6 +40,8 @@ class Utf8Stream {
   void push(std::string_view bytes, std::string& out);
   /// Ends the text: a character that was cut off becomes U+FFFD.
   void flush(std::string& out);
+  /// Whether the text so far ends within a character.
+  bool in_character() const { return !pending_.empty(); }
 
  private:
   std::string pending_;

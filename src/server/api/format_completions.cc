@@ -4,22 +4,33 @@
 
 #include "server/api/formats.h"
 #include "server/api/wire.h"
+#include "text/utf8.h"
 
 namespace ashlar::server {
 namespace {
 
-/// Characters that begin in `bytes`.
-int64_t characters(const std::string& bytes) {
-  return std::count_if(bytes.begin(), bytes.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
+/// Characters of a text that comes in pieces, those for broken bytes and one that has only begun included.
+class Length {
+ public:
+  int64_t characters() const { return whole_ + (text_.in_character() ? 1 : 0); }
+  void add(const std::string& bytes) {
+    std::string settled;
+    text_.push(bytes, settled);
+    whole_ += std::count_if(settled.begin(), settled.end(),
+                            [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  }
+
+ private:
+  int64_t whole_ = 0;
+  text::Utf8Stream text_;
+};
 
 class CompletionsFormat : public Format {
  public:
   explicit CompletionsFormat(FormatContext context)
       : context_(std::move(context)),
         answers_(context_.generation.prompts.size() * context_.generation.n),
-        offsets_(answers_) {}
+        lengths_(answers_) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     Json body = head();
@@ -96,8 +107,8 @@ class CompletionsFormat : public Format {
     for (const TokenPiece& piece : tokens) {
       texts.push_back(token_text(piece.bytes));
       values.push_back(finite_logprob(piece.logprobs.token));
-      offsets.push_back(offsets_[index]);
-      offsets_[index] += characters(piece.bytes);
+      offsets.push_back(lengths_[index].characters());
+      if (piece.in_text) lengths_[index].add(piece.bytes);
       tops.push_back(top(piece));
       if (piece.step >= 0) steps.push_back(piece.step);
     }
@@ -131,7 +142,7 @@ class CompletionsFormat : public Format {
 
   FormatContext context_;
   size_t answers_;
-  std::vector<int64_t> offsets_;  // characters of each answer so far
+  std::vector<Length> lengths_;  // of each answer so far
   RequestStats stats_;
   size_t ended_ = 0;
 };

@@ -32,6 +32,7 @@ AnswerText::AnswerText(const ServedModel& model, const Generation& generation, i
       stop_ids_(all_stop_ids(model, generation)),
       index_(index),
       max_calls_(generation.parallel_tool_calls ? INT32_MAX : 1),
+      skips_special_(generation.skip_special_tokens),
       text_(*model.tokenizer, generation.skip_special_tokens, stops_),
       parser_({.reasoning = generation.split_reasoning,
                .starts_in_reasoning = generation.split_reasoning && starts_in_reasoning,
@@ -114,6 +115,7 @@ TokenPiece AnswerText::piece(int32_t id, const TokenLogprobs& logprobs) const {
                                                            : model_.tokenizer->piece_bytes(token));
   };
   TokenPiece out{id, bytes(id), logprobs, {}};
+  out.in_text = !skips_special_ || !model_.tokenizer->is_special(id) || is_tag(id);
   for (int32_t i = 0; i < logprobs.n_top; ++i) out.top_bytes.push_back(bytes(logprobs.top_ids[i]));
   return out;
 }

@@ -49,6 +49,7 @@ class AnswerText {
   const std::vector<int32_t> stop_ids_;
   const int32_t index_;
   const int32_t max_calls_;
+  const bool skips_special_;
   OutputText text_;
   text::OutputParser parser_;
   AnswerDelta waiting_;  // tokens that no delta has told of

@@ -205,5 +205,20 @@ TEST_F(AnswerTextTest, CountsArriveWithTheTextTheyBegin) {
   EXPECT_EQ(deltas[0].n_tokens, static_cast<int32_t>(ids.size()));
 }
 
+TEST_F(AnswerTextTest, TokensSayWhetherTheTextHasThem) {
+  std::mt19937 random(5);
+  const int32_t start = *tokenizer_.token_id("<|im_start|>");
+  const std::vector<int32_t> words = tokenizer_.encode("words");
+  ids_ = words;
+  ids_.insert(ids_.begin(), start);
+  for (const bool skips : {true, false}) {
+    generation_.skip_special_tokens = skips;
+    const FinishedAnswer got = answer(3, random);
+    ASSERT_EQ(got.tokens.size(), ids_.size());
+    for (const TokenPiece& token : got.tokens) EXPECT_EQ(token.in_text, !skips || token.id != start);
+    EXPECT_EQ(got.content, skips ? "words" : "<|im_start|>words");
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::server

@@ -46,6 +46,23 @@ TEST(FormatShapes, HalfCharactersKeepTheirBytes) {
           R"({"tokens":["\ufffd","\ufffd"],"token_logprobs":[-0.5,-0.5],"top_logprobs":[{"\ufffd":-0.25},{"\ufffd":-0.25}],"text_offset":[0,1]})"));
 }
 
+TEST(FormatShapes, OffsetsAreThoseOfTheText) {
+  FinishedAnswer answer;
+  answer.content = "a\ufffd\ufffdb\u00e9";
+  for (const auto& [bytes, in_text] : {std::pair{"a", true},
+                                       {"<|im_start|>", false},
+                                       {"\x80", true},
+                                       {"\xE4\xBD", true},
+                                       {"b", true},
+                                       {"\u00e9", true}}) {
+    answer.tokens.push_back({7, bytes, {}, {}});
+    answer.tokens.back().in_text = in_text;
+  }
+  const auto format = make_format(Api::kCompletions, context_with_logprobs());
+  const Json body = Json::parse(format->body({answer}, {}));
+  EXPECT_EQ(body["choices"][0]["logprobs"]["text_offset"], Json({0, 1, 1, 2, 3, 4}));
+}
+
 TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
   FinishedAnswer answer = half_character();
   answer.tokens[0].step = 2;
