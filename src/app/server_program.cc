@@ -104,6 +104,12 @@ struct ServerProgram::Impl {
     log.write(LogLevel::kWarn, "refused", fields);
   }
 
+  // Of what the service never sees.
+  void count_refusal(const server::HttpRequest& request, int status) {
+    service->metrics().refused(status);
+    tell({request, status, ""});
+  }
+
   void start_http() {
     context.service = &*service;
     context.version = ASHLAR_VERSION;
@@ -113,14 +119,16 @@ struct ServerProgram::Impl {
     server::HttpOptions http_options = options.http;
     http_options.check_head = [this](const server::HttpRequest& request) {
       std::optional<server::HttpResponse> answer = guard->check(request).answer;
-      if (answer && answer->status >= 400) tell({request, answer->status, ""});
+      if (answer && answer->status >= 400) count_refusal(request, answer->status);
       return answer;
     };
+    http_options.on_refused = [this](const server::HttpRequest& head, int status) { count_refusal(head, status); };
     http.emplace(http_options, [this](const std::shared_ptr<server::Exchange>& exchange) {
       for (const server::Header& header : guard->check(exchange->request()).headers) {
         exchange->add_header(header.name, header.value);
       }
-      router.handle(exchange);
+      const int answered = router.handle(exchange);
+      if (answered >= 400) count_refusal(exchange->request(), answered);
     });
     context.http = &*http;
     http->listen();

@@ -1,6 +1,7 @@
 """Who may ask: API keys, the Host header, other sites' pages."""
 
 import json
+import re
 import tempfile
 
 import anthropic
@@ -10,6 +11,7 @@ import pytest
 
 from support import MODEL, Server, chat
 
+KEY = {"Authorization": "Bearer first-key"}
 PATHS = ["/v1/models", "/stats", "/metrics", "/version", "/openapi.json", "/v1/models/" + MODEL, "/nothing"]
 
 
@@ -46,6 +48,29 @@ def test_refusals_are_logged_without_keys_or_texts(guarded):
     assert found["who-1"]["status"] == 401 and found["who-1"]["peer"].startswith("127.0.0.1:")
     assert found["what-2"]["status"] == 400 and found["what-2"]["param"] == "temperature"
     assert "secret-guess" not in str(lines) and "private" not in str(lines)
+
+
+def test_refusals_of_every_kind_are_logged_and_counted(guarded):
+    def count():
+        page = guarded.client.get("/metrics", headers=KEY).text
+        return float(re.search(r'^ashlar:requests_refused_total\{.*why="wrong"\} (\S+)$', page, re.M)[1])
+
+    before = count()
+    asked = [("GET", "/nowhere", {}, 404, None), ("DELETE", "/v1/models", {}, 405, None),
+             ("GET", "/v1/models/other", {}, 404, "model"), ("POST", "/tokenize", {"prompt": 7}, 400, "prompt"),
+             ("POST", "/v1/messages/count_tokens", {"messages": 7}, 400, "messages"),
+             ("POST", "/v1/completions", {"prompt": "x" * (33 << 20)}, 413, None)]
+    for number, (method, path, body, status, _) in enumerate(asked):
+        told = guarded.client.request(method, path, json=body or None, headers={**KEY, "X-Request-Id": f"kind-{number}"})
+        assert told.status_code == status, (path, told.text)
+    assert guarded.client.get("/v1/models", headers={**KEY, "Origin": "https://elsewhere", "X-Request-Id": "kind-6"}).status_code == 403
+    guarded.log.seek(0)
+    found = {line.get("id"): line for line in map(json.loads, guarded.log.read().splitlines()) if line["message"] == "refused"}
+    for number, (_, path, _, status, param) in enumerate(asked):
+        line = found[f"kind-{number}"]
+        assert (line["status"], line["path"], line.get("param")) == (status, path, param)
+    assert found["kind-6"]["status"] == 403
+    assert count() == before + len(asked) + 1
 
 
 @pytest.mark.parametrize("key", ["first-key", "second-key", "third-key"])

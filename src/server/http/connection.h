@@ -43,7 +43,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   AwaitableBool read_head(RequestParser& parser);
   AwaitableBool read_body(RequestParser& parser);
   AwaitableBool answer(HttpRequest request, std::optional<HttpResponse> refusal, bool keep_alive);
-  Awaitable refuse(const HttpResponse& response, std::string_view wanted_id);
+  Awaitable refuse(const HttpResponse& response, std::string_view id);
   AwaitableBool write(std::string_view bytes);
   AwaitableBool shake_hands();
   Awaitable say_goodbye();
@@ -66,6 +66,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   };
 
   void finish();
+  std::string tell_refusal(const HttpRequest& request, int status);
   void handle(std::optional<HttpResponse> refusal);
   void received(std::string_view bytes);
   void input_ended();

@@ -33,7 +33,8 @@ Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
   if (refuse_) {
     HttpResponse response = error_response({}, 503, "server_error", "Too many connections are open; try again later.");
     response.headers.push_back({"Retry-After", "1"});
-    co_await refuse(response, {});
+    const std::string id = request_id({});
+    co_await refuse(response, id);
   } else {
     for (bool more = true; more;) more = co_await serve_one();
   }
@@ -92,13 +93,15 @@ Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
       co_return false;
     }
     if (late) {
-      co_await refuse(timed_out({}, "head"), {});
+      const std::string id = tell_refusal({}, 408);
+      co_await refuse(timed_out({}, "head"), id);
       co_return false;
     }
     co_await wait_until(deadline);
   }
   if (parser.state() != RequestParser::State::kFailed) co_return true;
-  co_await refuse(parser.failure(), parser.request().header("X-Request-Id"));
+  const std::string id = tell_refusal(parser.request(), parser.failure().status);
+  co_await refuse(parser.failure(), id);
   co_return false;
 }
 
@@ -117,7 +120,8 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       HttpResponse busy = error_response(parser.request().path, 503, "server_error",
                                          "Too many large requests are being served; try again later.");
       busy.headers.push_back({"Retry-After", "1"});
-      co_await refuse(busy, parser.request().header("X-Request-Id"));
+      const std::string id = tell_refusal(parser.request(), busy.status);
+      co_await refuse(busy, id);
       co_return false;
     }
     const auto earned =
@@ -128,24 +132,39 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       co_return false;
     }
     if (Clock::now() >= deadline) {
-      co_await refuse(timed_out(parser.request().path, "body"), parser.request().header("X-Request-Id"));
+      const std::string id = tell_refusal(parser.request(), 408);
+      co_await refuse(timed_out(parser.request().path, "body"), id);
       co_return false;
     }
     co_await wait_until(deadline);
   }
   if (parser.state() == RequestParser::State::kDone) co_return true;
-  co_await refuse(parser.failure(), parser.request().header("X-Request-Id"));
+  const std::string id = tell_refusal(parser.request(), parser.failure().status);
+  co_await refuse(parser.failure(), id);
   co_return false;
 }
 
+/// Of a request that is about to be refused; returns its id.
+std::string Connection::tell_refusal(const HttpRequest& request, int status) {
+  HttpRequest head;  // without the body
+  head.method = request.method;
+  head.path = request.path;
+  head.peer = peer_;
+  head.id = request_id(request.header("X-Request-Id"));
+  try {
+    if (options_.on_refused) options_.on_refused(head, status);
+  } catch (const std::exception&) {  // memory: the client still gets its answer
+  }
+  return head.id;
+}
+
 /// Answers what never became a request of the handler's; the connection closes after it.
-Connection::Awaitable Connection::refuse(const HttpResponse& response, std::string_view wanted_id) {
+Connection::Awaitable Connection::refuse(const HttpResponse& response, std::string_view id) {
   Framing framing;
   framing.keep_alive = false;
   framing.content_length = response.body.size();
   const std::string bytes =
-      response_head(response.status, response.content_type, response.headers, request_id(wanted_id), framing) +
-      response.body;
+      response_head(response.status, response.content_type, response.headers, id, framing) + response.body;
   co_await write(bytes);
 }
 

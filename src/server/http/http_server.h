@@ -37,6 +37,9 @@ struct HttpOptions {
 
   /// Judges a request by its head, before its body is taken in: an answer refuses it. Called on an I/O thread.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> check_head;
+  /// Told on an I/O thread of what is refused later, or for a head that cannot be read, of which method and path may be
+  /// empty then; without headers. Connections beyond the limit are no requests.
+  std::function<void(const HttpRequest& head, int status)> on_refused;
 };
 
 /// Counts since start(), and what is open now.

@@ -90,8 +90,11 @@ struct RequestParser::Impl {
 
   void fail(int status, std::string_view message) {
     state = State::kFailed;
-    failure = error_response(path(), status, "invalid_request_error", message);
+    if (request.method.empty()) read_names();
+    request.path = path();
+    failure = error_response(request.path, status, "invalid_request_error", message);
   }
+  void read_names();
   std::string path() const;
   void fail(const error_code& error);
   size_t feed_head(std::string_view bytes);
@@ -169,12 +172,17 @@ void RequestParser::Impl::parse_head() {
   head = {};
 }
 
-bool RequestParser::Impl::read_fields() {
+void RequestParser::Impl::read_names() {
   const auto& message = parser.get();
   request.method = std::string(message.method_string());
   request.http_1_0 = message.version() == 10;
   for (const auto& field : message)
     request.headers.push_back({std::string(field.name_string()), std::string(field.value())});
+}
+
+bool RequestParser::Impl::read_fields() {
+  read_names();
+  const auto& message = parser.get();
   if (message.version() != 10 && message.version() != 11) {
     fail(http::error::bad_version);
   } else if (request.method.size() > kMaxMethod) {

@@ -35,7 +35,8 @@ class RequestParser {
   bool keep_alive() const;        ///< the client's wish; from kBody on
   bool expects_continue() const;  ///< the client waits for "100 Continue" before it sends the body
   size_t body_bytes() const;      ///< received so far
-  /// From kBody on; the body is complete in kDone. peer and id are left empty.
+  /// From kBody on; the body is complete in kDone. In kFailed as much of the head as was understood. peer and id are
+  /// left empty.
   const HttpRequest& request() const;
   HttpRequest take_request();
   /// The answer to give in kFailed; the connection cannot be used for another request.

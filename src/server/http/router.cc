@@ -109,10 +109,13 @@ std::vector<std::string> Router::routes() const {
   return out;
 }
 
-void Router::handle(const std::shared_ptr<Exchange>& exchange) const {
+int Router::handle(const std::shared_ptr<Exchange>& exchange) const {
   const HttpRequest& request = exchange->request();
   const Match found = find(request.method, request.path);
-  if (found.handler) return (*found.handler)(exchange, found.parameters);
+  if (found.handler) {
+    (*found.handler)(exchange, found.parameters);
+    return 0;
+  }
   HttpResponse response;
   if (request.method == "OPTIONS" && (request.path == "*" || !found.allowed.empty())) {
     response.status = 204;
@@ -127,7 +130,9 @@ void Router::handle(const std::shared_ptr<Exchange>& exchange) const {
                               {}, "method_not_allowed");
   }
   if (!found.allowed.empty()) response.headers.push_back({"Allow", join(found.allowed)});
+  const int status = response.status;
   exchange->respond(std::move(response));
+  return status;
 }
 
 }  // namespace ashlar::server

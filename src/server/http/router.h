@@ -43,8 +43,8 @@ class Router {
   /// What was added, as "GET /v1/models/{id}".
   std::vector<std::string> routes() const;
 
-  /// Calls the handler, or answers 404, 405 with Allow, or 204 with Allow for OPTIONS.
-  void handle(const std::shared_ptr<Exchange>& exchange) const;
+  /// Calls the handler and returns 0, or answers 404, 405 with Allow, or 204 with Allow for OPTIONS, and returns that.
+  int handle(const std::shared_ptr<Exchange>& exchange) const;
 
  private:
   struct Route {

@@ -14,46 +14,44 @@ HttpResponse json(const Json& value, int status = 200) {
   return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", {}};
 }
 
-HttpResponse refusal(const ApiError& error) { return error_answer(Api::kChat, error); }
+ApiError not_served(const std::string& model) {
+  return {404,     "invalid_request_error", "the model '" + for_message(model) + "' is not served here",
+          "model", "model_not_found",       0};
+}
 
 Json model_entry(const ServedModel& model) {
   return {{"id", model.name},     {"object", "model"},  {"created", 0},
           {"owned_by", "ashlar"}, {"root", model.name}, {"max_model_len", model.max_positions}};
 }
 
-// Routes about prompts: parse on a worker, answer with what `respond` makes of it, or an error in the shape of `api`.
+// Routes about prompts: parse on a worker, answer with what `respond` makes of it, or a refusal in the shape of `api`.
 template <class T>
 void add_work(Router& router, RouteContext& context, const char* path,
-              Parsed<T> (*parse)(const Json&, const ApiLimits&), HttpResponse (*respond)(Service&, const T&),
+              Parsed<T> (*parse)(const Json&, const ApiLimits&), Parsed<HttpResponse> (*respond)(Service&, const T&),
               Api api = Api::kChat) {
   router.add("POST", path,
              [&context, parse, respond, api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
                Service& service = *context.service;
-               service.work(exchange, api, [&service, exchange, parse, respond, api]() -> HttpResponse {
-                 const auto refuse = [api](const ApiError& error) { return error_answer(api, error); };
+               service.work(exchange, api, [&service, exchange, parse, respond]() -> Parsed<HttpResponse> {
                  const Parsed<Json> body = parse_body(exchange->request().body);
-                 if (!body) return refuse(body.error());
+                 if (!body) return body.error();
                  const Parsed<T> parsed = parse(body.value(), service.limits());
-                 if (!parsed) return refuse(parsed.error());
-                 if (!service.model().answers_to(parsed.value().model)) {
-                   return refuse({404, "invalid_request_error",
-                                  "the model '" + for_message(parsed.value().model) + "' is not served here", "model",
-                                  "model_not_found", 0});
-                 }
+                 if (!parsed) return parsed.error();
+                 if (!service.model().answers_to(parsed.value().model)) return not_served(parsed.value().model);
                  return respond(service, parsed.value());
                });
              });
 }
 
-HttpResponse count_tokens(Service& service, const PromptRequest& request) {
+Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, true, false);
-  if (!encoded) return error_answer(Api::kMessages, encoded.error());
+  if (!encoded) return encoded.error();
   return json({{"input_tokens", encoded.value().ids.size()}});
 }
 
-HttpResponse tokenize(Service& service, const PromptRequest& request) {
+Parsed<HttpResponse> tokenize(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, request.add_special_tokens, false);
-  if (!encoded) return refusal(encoded.error());
+  if (!encoded) return encoded.error();
   const std::vector<int32_t>& ids = encoded.value().ids;
   Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};
   if (request.with_pieces) {
@@ -64,14 +62,14 @@ HttpResponse tokenize(Service& service, const PromptRequest& request) {
   return json(body);
 }
 
-HttpResponse detokenize(Service& service, const DetokenizeRequest& request) {
+Parsed<HttpResponse> detokenize(Service& service, const DetokenizeRequest& request) {
   const std::string text = service.model().tokenizer->decode(request.ids, false);
   return json({{"prompt", text}, {"content", text}});
 }
 
-HttpResponse apply_template(Service& service, const PromptRequest& request) {
+Parsed<HttpResponse> apply_template(Service& service, const PromptRequest& request) {
   const Parsed<std::string> text = service.encoder().render(std::get<ChatPrompt>(request.prompt));
-  if (!text) return refusal(text.error());
+  if (!text) return text.error();
   return json({{"prompt", text.value()}});
 }
 
@@ -125,10 +123,8 @@ void add_models(Router& router, RouteContext& context) {
              [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
                const std::string& id = parameters["id"];
                const ServedModel& model = context.service->model();
-               if (model.answers_to(id)) return exchange->respond(json(model_entry(model)));
-               return exchange->respond(
-                   refusal({404, "invalid_request_error", "the model '" + for_message(id) + "' is not served here",
-                            "model", "model_not_found", 0}));
+               if (!model.answers_to(id)) return context.service->refuse(exchange, Api::kChat, not_served(id));
+               exchange->respond(json(model_entry(model)));
              });
 }
 

@@ -87,15 +87,11 @@ ApiError Service::busy(const std::string& message) const {
 
 void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error) {
   metrics_.refused(error.status);
-  tell_refusal(*exchange, error.status, error.param);
-  exchange->respond(error_answer(api, error));
-}
-
-void Service::tell_refusal(const Exchange& exchange, int status, const std::string& param) const {
   try {
-    if (options_.on_refusal) options_.on_refusal({exchange.request(), status, param});
+    if (options_.on_refusal) options_.on_refusal({exchange->request(), error.status, error.param});
   } catch (const std::exception&) {  // a line of a log is lost; the client still gets its answer
   }
+  exchange->respond(error_answer(api, error));
 }
 
 // What broke a request, most likely for want of memory, may keep it from being told, too: the exchange, once let go,
@@ -137,12 +133,12 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
   refuse(exchange, api, full);
 }
 
-void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task) {
+void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<Parsed<HttpResponse>()> task) {
   const auto safely = [this, exchange, api, task = std::move(task)]() noexcept {
     try {
-      HttpResponse response = task();
-      if (response.status >= 400) tell_refusal(*exchange, response.status, "");
-      exchange->respond(std::move(response));
+      Parsed<HttpResponse> response = task();
+      if (!response) return refuse(exchange, api, response.error());
+      exchange->respond(std::move(response.value()));
     } catch (const std::exception& error) {
       tell_failure(exchange, api, error.what());
     }

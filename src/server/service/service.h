@@ -47,8 +47,10 @@ class Service {
 
   /// Takes a request for answers; on an I/O thread, returns at once.
   void answer(std::shared_ptr<Exchange> exchange, Api api);
-  /// Runs something that takes a while and answers with what it returns; errors in the shape of `api`.
-  void work(std::shared_ptr<Exchange> exchange, Api api, std::function<HttpResponse()> task);
+  /// Runs something that takes a while and answers with what it returns; refusals in the shape of `api`.
+  void work(std::shared_ptr<Exchange> exchange, Api api, std::function<Parsed<HttpResponse>()> task);
+  /// Answers with a refusal, counts it and tells of it.
+  void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
 
   /// New requests are told 503 from here on.
   void begin_drain() { draining_ = true; }
@@ -79,9 +81,7 @@ class Service {
   std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
   ApiError busy(const std::string& message) const;
-  void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
   void tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
-  void tell_refusal(const Exchange& exchange, int status, const std::string& param) const;
   void check_deadlines();
 
   Engine& engine_;

@@ -1,5 +1,6 @@
 // Limits on size, time and number.
 
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 
 #include <fstream>
@@ -51,6 +52,36 @@ TEST(HttpLimits, Bodies) {
   for (int i = 0; i < 11 && client.send("2710\r\n" + std::string(10'000, 'x') + "\r\n"); ++i) {
   }
   EXPECT_EQ(client.read().status, 413);
+}
+
+TEST(HttpLimits, WhatIsRefusedIsToldOf) {
+  HttpOptions options;
+  options.max_body_bytes = 1000;
+  options.max_header_bytes = 1000;
+  options.body_timeout = milliseconds(100);
+  options.header_timeout = milliseconds(300);
+  options.linger = milliseconds(100);
+  std::mutex mutex;
+  std::vector<std::string> told;
+  options.on_refused = [&](const HttpRequest& head, int status) {
+    EXPECT_NE(head.peer, "");
+    const std::lock_guard lock(mutex);
+    told.push_back(std::to_string(status) + " " + head.method + " " + head.path + " " + head.id);
+  };
+  TestServer server(options);
+  const auto send = [&](const std::string& bytes) {
+    TestClient client(server.port());
+    client.send(bytes);
+    return client.read().headers["x-request-id"];
+  };
+  send("POST /echo HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nContent-Length: 1001\r\n\r\n");
+  send("POST /echo HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n");
+  const std::string endless = send("GET /echo HTTP/1.1\r\nHost: " + std::string(2000, 'x') + "\r\n\r\n");
+  const std::string late = send("GET /echo");
+  EXPECT_EQ(TestClient(server.port()).ask(get("/echo")).status, 200);
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(told, ::testing::ElementsAre("413 POST /echo mine", "408 POST /echo slow",
+                                           ::testing::MatchesRegex("431 .* " + endless), "408   " + late));
 }
 
 TEST(HttpLimits, BodiesOfAllClientsTogether) {
