@@ -352,6 +352,18 @@ void Job::finish() {
   context_.on_end(ended);
 }
 
+// How it ended: of several answers the first that went wrong, if the request failed, even if only for being cut.
+AnswerEnd::Reason Job::end_of_all(bool failed) const {
+  using Reason = AnswerEnd::Reason;
+  for (const Reason wrong : {Reason::kError, Reason::kCancelled}) {
+    if (!failed) break;
+    for (const State& state : states_) {
+      if (state.finished.end.reason == wrong) return wrong;
+    }
+  }
+  return states_.front().finished.end.reason;
+}
+
 RequestRecord Job::record(const std::optional<ApiError>& error) const {
   RequestRecord out;
   out.id = exchange_->request().id;
@@ -361,11 +373,7 @@ RequestRecord Job::record(const std::optional<ApiError>& error) const {
   out.status = error ? error->status : 200;
   out.stream = generation_.stream;
   out.answers = static_cast<int32_t>(states_.size());
-  // Of several answers the first that went wrong.
-  const auto failed = std::find_if(states_.begin(), states_.end(), [](const State& state) {
-    return state.finished.end.reason == AnswerEnd::Reason::kError;
-  });
-  out.finish = name_of((failed != states_.end() ? *failed : states_.front()).finished.end.reason);
+  out.finish = name_of(end_of_all(error.has_value()));
   if (error) out.error = error->message;
   out.usage = usage_;
   out.drafted = total_.drafted;

@@ -86,6 +86,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void finish();
   void respond(const std::optional<ApiError>& error);
   void flush();
+  AnswerEnd::Reason end_of_all(bool failed) const;
   RequestRecord record(const std::optional<ApiError>& error) const;
 
   const Context context_;

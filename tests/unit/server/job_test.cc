@@ -197,6 +197,18 @@ TEST_F(JobTest, RecordsTellOfTimeouts) {
   EXPECT_THAT(record_.error, HasSubstr("longer than this server allows"));
 }
 
+TEST_F(JobTest, RecordsTellOfTheAnswerThatWasCut) {
+  std::mt19937 random(5);
+  format_.generation.n = 3;
+  const auto job = begin(Api::kChat);
+  run(*job, 0, ids("good"), 3, random, {FinishReason::kStop, "", {}});
+  job->time_out();
+  run(*job, 1, ids("too"), 3, random, {FinishReason::kCancelled, "", {}});
+  run(*job, 2, ids("good"), 3, random, {FinishReason::kLength, "", {}});
+  EXPECT_EQ(record_.status, 504);
+  EXPECT_EQ(record_.finish, "cancelled");
+}
+
 TEST_F(JobTest, AnAnswerCutByTheServersEndSaysSo) {
   std::mt19937 random(8);
   for (const bool stream : {false, true}) {
