@@ -28,11 +28,19 @@ constexpr const char* kSchema =
     " time TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')), id TEXT, api TEXT, model TEXT, peer TEXT,"
     " status INTEGER, stream INTEGER, answers INTEGER, prompt_tokens INTEGER, cached_tokens INTEGER,"
     " completion_tokens INTEGER, drafted INTEGER, accepted INTEGER, verify_steps INTEGER,"
-    " queue_s REAL, first_token_s REAL, total_s REAL, finish TEXT, error TEXT, prompts TEXT, answers_text TEXT)";
-constexpr const char* kInsert =
-    "INSERT INTO requests (id, api, model, peer, status, stream, answers, prompt_tokens, cached_tokens,"
-    " completion_tokens, drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
-    " answers_text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    " queue_s REAL, first_token_s REAL, total_s REAL, finish TEXT, error TEXT, prompts TEXT, answers_text TEXT,"
+    " user TEXT)";
+
+// The statement that writes a row. Files from before users were kept have no column for them.
+int prepare_insert(sqlite3* database, bool with_user, sqlite3_stmt** out) {
+  const std::string statement =
+      "INSERT INTO requests (id, api, model, peer, status, stream, answers, prompt_tokens, cached_tokens,"
+      " completion_tokens, drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
+      " answers_text" +
+      std::string(with_user ? ", user" : "") + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?" +
+      (with_user ? ",?)" : ")");
+  return sqlite3_prepare_v2(database, statement.c_str(), -1, out, nullptr);
+}
 
 [[noreturn]] void fail(const std::string& file, const std::string& why) {
   throw Error("request-log", file + ": " + why + "; expected a file that can be written, or none yet");
@@ -48,6 +56,10 @@ int64_t number_of(sqlite3* database, const char* query) {
   }
   sqlite3_finalize(statement);
   return out;
+}
+
+bool has_user(sqlite3* database) {
+  return number_of(database, "SELECT count(*) FROM pragma_table_info('requests') WHERE name = 'user'") > 0;
 }
 
 void refuse_foreign(sqlite3* database, const std::string& file) {
@@ -99,7 +111,7 @@ void check_request_log_file(const std::string& file) {
   refuse_foreign(opened, file);
   if (number_of(opened, "SELECT count(*) FROM sqlite_master WHERE name = 'requests'") < 1) return;
   sqlite3_stmt* insert = nullptr;
-  const int fits = sqlite3_prepare_v2(opened, kInsert, -1, &insert, nullptr);
+  const int fits = prepare_insert(opened, has_user(opened), &insert);
   sqlite3_finalize(insert);
   check(fits);
 }
@@ -125,9 +137,14 @@ struct RequestLog::Impl {
     }
     check(sqlite3_exec(database, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", nullptr, nullptr, nullptr));
     check(sqlite3_exec(database, kSchema, nullptr, nullptr, nullptr));
+    if (!has_user(database)) {
+      check(prepare_insert(database, false, &insert));  // a table that does not fit stays as it is
+      sqlite3_finalize(std::exchange(insert, nullptr));
+      check(sqlite3_exec(database, "ALTER TABLE requests ADD COLUMN user TEXT", nullptr, nullptr, nullptr));
+    }
     const std::string claim = "PRAGMA application_id=" + std::to_string(kApplicationId);
     check(sqlite3_exec(database, claim.c_str(), nullptr, nullptr, nullptr));
-    check(sqlite3_prepare_v2(database, kInsert, -1, &insert, nullptr));
+    check(prepare_insert(database, true, &insert));
     thread = std::thread([this] { run(); });
   }
 
@@ -209,6 +226,7 @@ struct RequestLog::Impl {
       sqlite3_bind_null(insert, ++at);
       sqlite3_bind_null(insert, ++at);
     }
+    text(r.user);
     const bool done = sqlite3_step(insert) == SQLITE_DONE;
     sqlite3_reset(insert);
     return done;

@@ -160,7 +160,7 @@ constexpr FieldSpec kFields[] = {
      "Prompts are cached without it; cache_salt separates them."},
     {"prompt_cache_retention", C | R, kTolerated, kString, R"("24h")", "The cache decides by use."},
     {"cache_control", M | K, kTolerated, kObject, R"({"type":"ephemeral"})", "Prompts are cached without it."},
-    {"user", kOpenAi, kActs, kString, R"("a")", "For the server's log."},
+    {"user", kOpenAi, kActs, kString, R"("a")", "Kept in the request log."},
     {"safety_identifier", C | R, kTolerated, kString, R"("a")", "Not used."},
     {"metadata", C | P | R | M, kTolerated, kObject, R"({"a":"b"})", "Not used; responses repeat it."},
     {"store", C | R, kTolerated, kBool, "true", "Nothing is stored."},

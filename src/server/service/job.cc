@@ -10,6 +10,8 @@
 namespace ashlar::server {
 namespace {
 
+constexpr size_t kLongestUser = 256;  // of what a record keeps
+
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // Tokens from `from` on that a page shows alike: all drafted or all the model's own, settled by one pass.
@@ -370,6 +372,7 @@ RequestRecord Job::record(const std::optional<ApiError>& error) const {
   out.api = name_of(api_);
   out.model = context_.model->name;
   out.peer = exchange_->request().peer;
+  out.user = for_message(generation_.user, kLongestUser);
   out.status = error ? error->status : 200;
   out.stream = generation_.stream;
   out.answers = static_cast<int32_t>(states_.size());

@@ -21,6 +21,7 @@ namespace ashlar::server {
 /// What remains of a request that has ended: for logs.
 struct RequestRecord {
   std::string id, api, model, peer, finish, error;
+  std::string user;  ///< as the client named it
   int status = 200;
   bool stream = false;
   int32_t answers = 0;

@@ -46,6 +46,7 @@ class RequestLogTest : public testing::Test {
     r.model = "pebble";
     r.peer = "127.0.0.1";
     r.finish = "stop";
+    r.user = "somebody";
     r.stream = true;
     r.answers = 2;
     r.usage.prompt_tokens = 11;
@@ -100,11 +101,12 @@ TEST_F(RequestLogTest, KeepsWhatItWasTold) {
     for (int i = 0; i < 100; ++i) log.add(record("id-" + std::to_string(i)));
   }
   EXPECT_EQ(query("SELECT count(DISTINCT id) FROM requests"), std::vector<Row>{{"100"}});
-  EXPECT_EQ(query("SELECT api, model, peer, status, stream, answers, prompt_tokens, cached_tokens, completion_tokens,"
-                  " drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
-                  " answers_text FROM requests WHERE id = 'id-42'"),
-            (std::vector<Row>{{"chat", "pebble", "127.0.0.1", "200", "1", "2", "11", "3", "7", "9", "5", "4", "0.25",
-                               "0.5", "1.75", "stop", "", "<null>", "<null>"}}));
+  EXPECT_EQ(
+      query("SELECT api, model, peer, status, stream, answers, prompt_tokens, cached_tokens, completion_tokens,"
+            " drafted, accepted, verify_steps, queue_s, first_token_s, total_s, finish, error, prompts,"
+            " answers_text, user FROM requests WHERE id = 'id-42'"),
+      (std::vector<Row>{{"chat", "pebble", "127.0.0.1", "200", "1",    "2",    "11", "3",      "7",      "9",
+                         "5",    "4",      "0.25",      "0.5", "1.75", "stop", "",   "<null>", "<null>", "somebody"}}));
   EXPECT_EQ(query("SELECT count(*) FROM requests WHERE abs(julianday('now') - julianday(time)) < 0.01"),
             std::vector<Row>{{"100"}});
 }
@@ -126,6 +128,22 @@ TEST_F(RequestLogTest, GoesOnInAFileOfItsOwn) {
   EXPECT_EQ(query("SELECT id FROM requests ORDER BY rowid"), (std::vector<Row>{{"first"}, {"second"}}));
 }
 
+TEST_F(RequestLogTest, GoesOnInAFileFromBeforeUsersWereKept) {
+  query(
+      "CREATE TABLE requests (time TEXT NOT NULL DEFAULT 'then', id TEXT, api TEXT, model TEXT, peer TEXT,"
+      " status INTEGER, stream INTEGER, answers INTEGER, prompt_tokens INTEGER, cached_tokens INTEGER,"
+      " completion_tokens INTEGER, drafted INTEGER, accepted INTEGER, verify_steps INTEGER,"
+      " queue_s REAL, first_token_s REAL, total_s REAL, finish TEXT, error TEXT, prompts TEXT, answers_text TEXT);"
+      "INSERT INTO requests (id) VALUES ('old')");
+  EXPECT_EQ(error(), "no error");
+  {
+    RequestLog log(file_, false);
+    log.add(record("new"));
+  }
+  EXPECT_EQ(query("SELECT id, user FROM requests ORDER BY rowid"),
+            (std::vector<Row>{{"old", "<null>"}, {"new", "somebody"}}));
+}
+
 TEST_F(RequestLogTest, IsForItsOwnerOnly) {
   const mode_t before = ::umask(0022);
   { const RequestLog log(file_, false); }
@@ -144,6 +162,7 @@ TEST_F(RequestLogTest, RefusesWhatIsNoLogOfItsOwn) {
   fs::remove(file_);
   query("CREATE TABLE requests (x)");
   EXPECT_THAT(error(), HasSubstr(file_));
+  EXPECT_EQ(query("SELECT name FROM pragma_table_info('requests')"), std::vector<Row>{{"x"}});  // as it was
   fs::remove(file_);
   query("CREATE TABLE requests (x); PRAGMA application_id=77");
   EXPECT_THAT(error(), HasSubstr("another program"));

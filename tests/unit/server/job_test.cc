@@ -188,6 +188,14 @@ TEST_F(JobTest, RecordsTellOfTheAnswerThatFailed) {
   EXPECT_EQ(record_.error, "no memory left");
 }
 
+TEST_F(JobTest, RecordsNameTheUser) {
+  std::mt19937 random(12);
+  format_.generation.user = "some\nbody" + std::string(10000, '!');
+  run(*begin(Api::kChat), 0, ids("good"), 3, random, {FinishReason::kStop, "", {}});
+  EXPECT_THAT(record_.user, ::testing::StartsWith("some?body!!"));
+  EXPECT_LT(record_.user.size(), 300U);
+}
+
 TEST_F(JobTest, RecordsTellOfTimeouts) {
   std::mt19937 random(5);
   const auto job = begin(Api::kChat);
