@@ -76,7 +76,7 @@ struct PromptRequest {
   std::string model;
   Prompt prompt;
   bool add_special_tokens = true;
-  bool with_pieces = false;  ///< the tokens' texts too
+  bool with_pieces = false;  ///< the tokens as the vocabulary spells them, too
 };
 
 /// Tokens to turn into text.

@@ -26,7 +26,7 @@ constexpr AnswerSchema kOtherSchemas[] = {
         "tokens":{"type":"array","items":{"type":"integer","minimum":0}},
         "count":{"type":"integer","minimum":0},
         "max_model_len":{"type":"integer","minimum":1},
-        "token_strs?":{"type":"array","items":{"type":"string"},"description":"With return_token_strs or with_pieces."}}})"},
+        "token_strs?":{"type":"array","items":{"type":"string"},"description":"With return_token_strs or with_pieces: as the vocabulary spells them."}}})"},
     {"Detokenized", R"({"type":"object","description":"The text, as vLLM and as llama.cpp name it.",
         "properties":{"prompt":{"type":"string"},"content":{"type":"string"}}})"},
     {"RenderedPrompt", R"({"type":"object","properties":{"prompt":{"type":"string"}}})"},

@@ -66,7 +66,7 @@ constexpr FieldSpec kFields[] = {
     {"add_generation_prompt", C | T | A, kActs, kBool, "true", "Ends the prompt with the beginning of an answer."},
     {"add_special_tokens", T, kActs, kBool, "false", "Adds the tokenizer's own BOS and such; default true."},
     {"add_special", T, kActs, kBool, "false", "add_special_tokens, as llama.cpp names it."},
-    {"return_token_strs", T, kActs, kBool, "true", "Also the text of each token."},
+    {"return_token_strs", T, kActs, kBool, "true", "Also each token as the vocabulary spells it."},
     {"with_pieces", T, kActs, kBool, "true", "return_token_strs, as llama.cpp names it."},
     {"parse_special", T, kTolerated, kBool, "true", "Special tokens in the text are always recognised."},
     {"tools", C | T | A, kActs, kArray, kChatTool, "Function tools."},
