@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/answers.h"
 #include "app/doctor.h"
@@ -7,6 +8,7 @@
 #include "app/inspect.h"
 #include "app/memory_plan.h"
 #include "app/pulling.h"
+#include "app/sampling_defaults.h"
 #include "base/error.h"
 
 namespace ashlar::doctor {
@@ -55,6 +57,16 @@ Finding check_drafting(Session& session) {
   if (!check.suspicious()) return {"drafter", Verdict::kOk, found, ""};
   return {"drafter", Verdict::kWarning, found,
           "it hardly foresees the model; ashlar inspect names the usual causes, --drafter none does without"};
+}
+
+// A file that a server refuses; nothing where it takes it.
+std::optional<Finding> check_sampling_defaults(const std::filesystem::path& model) {
+  try {
+    read_sampling_defaults(model);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Finding{"sampling", Verdict::kProblem, error.what(), "correct that field, or take it out of the file"};
+  }
 }
 
 // Of a model that a server would fetch first.
@@ -106,6 +118,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     const int64_t positions = options.max_context > 0 ? std::min<int64_t>(options.max_context, context) : context;
     const int64_t pages = (positions + kPageTokens - 1) / kPageTokens;
     out.push_back(check_memory(weights, cache_bytes(facts["memory"], pages), available_memory()));
+    if (auto finding = check_sampling_defaults(choice.model)) out.push_back(std::move(*finding));
     if (choice.drafter && !fits) {
       out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),
                      "name the drafter of this model with --drafter, or none"});

@@ -1,33 +1,17 @@
 #include "app/server_program.h"
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "app/api_keys.h"
 #include "app/request_log.h"
+#include "app/sampling_defaults.h"
 #include "base/error.h"
 #include "server/page/page.h"
 #include "server/service/routes.h"
 
 namespace ashlar {
 namespace {
-
-// What the model's makers recommend for requests that do not say.
-server::SamplingDefaults read_defaults(const std::filesystem::path& folder) {
-  server::SamplingDefaults out;
-  const std::filesystem::path path = folder / "generation_config.json";
-  if (!std::filesystem::exists(path)) return out;
-  const Json config = read_json_file(path);
-  const JsonFields fields(config, path.string(), "config");
-  if (!fields.boolean("do_sample", true)) return out;
-  out.temperature = fields.number("temperature", 0, 100, out.temperature);
-  out.top_p = fields.number("top_p", 0, 1, out.top_p);
-  out.top_k = static_cast<int32_t>(fields.integer("top_k", 0, 1 << 24, out.top_k));
-  out.min_p = fields.number("min_p", 0, 1, out.min_p);
-  out.repetition_penalty = fields.number("repetition_penalty", 0.01, 100, out.repetition_penalty);
-  return out;
-}
 
 server::ServedModel served_model(Session& session, const ServeOptions& options) {
   server::ServedModel out;
@@ -36,7 +20,7 @@ server::ServedModel served_model(Session& session, const ServeOptions& options) 
   out.tokenizer = &session.tokenizer();
   out.chat_template = session.chat_template();
   out.stop_ids = session.config().stop_ids;
-  out.defaults = read_defaults(session.choice().model);
+  out.defaults = read_sampling_defaults(session.choice().model);
   out.max_positions = session.engine().max_positions();  // of whole blocks, where the model fills such
   out.trie = std::make_shared<const grammar::TokenTrie>(session.tokenizer());
   return out;

@@ -80,6 +80,24 @@ TEST_F(Doctor, AMissingModelIsAProblem) {
   EXPECT_THAT(findings[0].found, HasSubstr("nowhere"));
 }
 
+TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
+  const std::filesystem::path bundled = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
+  for (const auto& entry : std::filesystem::directory_iterator(bundled)) {
+    if (entry.path().filename() == "generation_config.json") continue;
+    std::filesystem::create_symlink(entry.path(), folder_ / entry.path().filename());
+  }
+  SessionOptions options;
+  options.model = folder_.path().string();
+  file("generation_config.json", R"({"repetition_penalty": 0})");
+  const std::vector<Finding> findings = check_model(options);
+  EXPECT_EQ(worst(findings), doctor::Verdict::kProblem);
+  ASSERT_GE(findings.size(), 2U);
+  EXPECT_EQ(findings[1].verdict, doctor::Verdict::kProblem);
+  EXPECT_THAT(findings[1].found, AllOf(HasSubstr("generation_config.json"), HasSubstr("repetition_penalty")));
+  file("generation_config.json", R"({"top_k": -1})");
+  EXPECT_EQ(worst(check_model(options)), doctor::Verdict::kOk);
+}
+
 TEST_F(Doctor, JudgesMemory) {
   constexpr int64_t kGiB = 1 << 30;
   EXPECT_EQ(check_memory(kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kOk);
