@@ -49,7 +49,10 @@ class Builder : public nlohmann::json_sax<Json> {
       const std::string_view what = error.what();  // "[json.exception...] number overflow ..."
       fail("not valid JSON: " + for_message(what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2)));
     }
-    fail("not valid JSON at byte " + std::to_string(position) + " of " + std::to_string(text_.size()));
+    if (text_.empty()) fail("not valid JSON: it is empty");
+    // The library counts the end as one more byte.
+    const std::string at = std::to_string(std::min(position, text_.size())) + " of " + std::to_string(text_.size());
+    fail("not valid JSON at byte " + at + (position > text_.size() ? ": it ends too early" : ""));
   }
 
  private:

@@ -47,7 +47,7 @@ TEST(Json, AgreesOnDamagedText) {
 }
 
 TEST(Json, RefusesWithTheFileAndThePlace) {
-  expect_error([] { parse(""); }, {"[json]", "some.json", "not valid JSON"});
+  expect_error([] { parse(""); }, {"[json]", "some.json", "not valid JSON: it is empty"});
   expect_error([] { parse("[1,]"); }, {"some.json", "byte 4 of 4"});
   expect_error([] { parse("[1] 2"); }, {"byte 5 of 5"});
   expect_error([] { parse("1e999"); }, {"not valid JSON", "number overflow"});
@@ -57,6 +57,13 @@ TEST(Json, RefusesWithTheFileAndThePlace) {
   expect_error([] { parse("NaN"); }, {"not valid JSON"});
   expect_error([] { parse(R"({"a":1,"b":2,"a":3})"); }, {"repeats the key \"a\""});
   expect_error([] { parse(R"([{"x":{"\u0061":1,"a":3}}])"); }, {"repeats the key \"a\""});
+}
+
+TEST(Json, SaysOfWhatIsCutThatItEnds) {
+  for (const std::string text : {" ", "{", "[1", "[1,", "\"a", "\"\\u00", "-", "tru", "{\"a\": 1", "{\"a\"", "1e"}) {
+    const std::string size = std::to_string(text.size());
+    expect_error([&] { parse(text); }, {"not valid JSON at byte " + size + " of " + size, "ends too early"});
+  }
 }
 
 TEST(Json, NestsToSixtyFourLevels) {
