@@ -43,8 +43,17 @@ std::vector<int32_t> checked_ids(const JsonFields& fields, const std::string& wh
   return ids;
 }
 
+// Where one value goes over several lines each of them is broken JSON.
+Json parse_value(std::string_view line, const std::string& where) {
+  try {
+    return parse_json(line, where);
+  } catch (const Error& error) {
+    throw Error("prompts", std::string(error.message()) + "; expected one JSON object a line");
+  }
+}
+
 EvalPrompt parse_line(std::string_view line, const std::string& where) {
-  const Json object = parse_json(line, where);
+  const Json object = parse_value(line, where);
   const JsonFields fields(object, where, "prompts");
   EvalPrompt prompt;
   prompt.name = where;

@@ -78,6 +78,14 @@ TEST(PromptFile, ErrorsNameFileAndLine) {
   EXPECT_THAT(error_of(""), HasSubstr("holds no prompts"));
 }
 
+TEST(PromptFile, AValueOverSeveralLinesIsToldWhatALineIs) {
+  for (const char* text : {"[\n  {\"prompt\": \"one\"}\n]", "{\n  \"prompt\": \"one\"\n}"}) {
+    EXPECT_THAT(error_of(text),
+                AllOf(StartsWith("[prompts] p.jsonl:1: not valid JSON at byte 1 of 1: it ends too early"),
+                      HasSubstr("expected one JSON object a line")));
+  }
+}
+
 class PromptFileOnDisk : public ::testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const std::string& text) { return folder_.write(name, text); }
