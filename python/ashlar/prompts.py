@@ -25,11 +25,24 @@ def is_batch(prompts: Any) -> bool:
     return _is_list(prompts) and (len(prompts) == 0 or isinstance(prompts[0], str) or _is_list(prompts[0]))
 
 
+def _utf8(text: str) -> bytes:
+    """Two halves of a character that UTF-16 cut become that character, one alone bytes that are read as U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return whole.encode("utf-8", "surrogatepass")
+
+
+def _json(value: Any) -> str:
+    return _utf8(json.dumps(value, ensure_ascii=False)).decode("utf-8", "replace")
+
+
 def to_raw(prompt: Any, tools: Tools = None, variables: Variables = None) -> Raw:
     if isinstance(prompt, str):
-        return prompt.encode("utf-8", "surrogatepass")
+        return _utf8(prompt)
     if not _is_list(prompt) or len(prompt) == 0:
         raise TypeError(f"the prompt is {prompt!r}; {_EXPECTED}")
     if isinstance(prompt[0], Mapping):
-        return (json.dumps(list(prompt)), json.dumps(tools), json.dumps(dict(variables or {})))
+        return (_json(list(prompt)), _json(tools), _json(dict(variables or {})))
     return list(prompt)

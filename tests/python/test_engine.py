@@ -151,6 +151,19 @@ class Answers(unittest.TestCase):
         self.assertEqual(engine.decode(engine.encode("Grüße, 世界")), "Grüße, 世界")
         self.assertEqual(engine.decode(engine.encode("a\udc80b")), "a\ufffd\ufffd\ufffdb")
 
+    def test_halves_of_characters_are_read_alike_in_texts_and_in_messages(self):
+        engine = engines["plain"]
+        for given, read in [("a\udc80b", "a\ufffd\ufffd\ufffdb"), ("\ud83d", "\ufffd" * 3),
+                            ("a\ud83d\ude00b", "a\U0001f600b"), ("\ude00\ud83d", "\ufffd" * 6)]:
+            with self.subTest(given=ascii(given)):
+                self.assertEqual(engine.decode(engine.encode(given)), read)
+                of = [engine.encode([{"role": "user", "content": text}]) for text in (given, read)]
+                self.assertEqual(*of)
+                tools = [[{"type": "function", "function": {"name": "f", "description": text}}]
+                         for text in (given, read)]
+                of = [engine.encode(QUESTION, tools=one) for one in tools]
+                self.assertEqual(*of)
+
 
 class Streams(unittest.TestCase):
     def check_stream(self, chunks, stream, body):
