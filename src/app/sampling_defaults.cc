@@ -40,8 +40,8 @@ server::SamplingDefaults read_sampling_defaults(const std::filesystem::path& fol
   if (!file_exists(path)) return out;
   const Json config = read_json_file(path);
   const JsonFields fields(config, path.string(), "config");
-  if (!fields.boolean("do_sample", true)) return out;
   out.temperature = fields.number("temperature", 0, 100, out.temperature);
+  if (!fields.boolean("do_sample", true)) out.temperature = 0;
   out.top_p = above_zero(fields, "top_p", 1, out.top_p);
   out.top_k = top_k(fields, out.top_k);
   out.min_p = fields.number("min_p", 0, 1, out.min_p);

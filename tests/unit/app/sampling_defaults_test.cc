@@ -52,6 +52,18 @@ TEST(SamplingDefaults, AreThoseOfTheFile) {
   }
 }
 
+TEST(SamplingDefaults, AreGreedyWhereTheFileDoesNotSample) {
+  const server::SamplingDefaults defaults = defaults_of(
+      R"({"do_sample": false, "temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05,
+          "repetition_penalty": 1.05})");
+  EXPECT_EQ(defaults.temperature, 0.0);
+  EXPECT_EQ(defaults.repetition_penalty, 1.05);
+  // For a request with a temperature of its own.
+  EXPECT_EQ(defaults.top_p, 0.9);
+  EXPECT_EQ(defaults.top_k, 20);
+  EXPECT_EQ(defaults.min_p, 0.05);
+}
+
 TEST(SamplingDefaults, TakeATopKAsItIsWritten) {
   EXPECT_EQ(defaults_of(R"({"top_k": -1})").top_k, 0);
   EXPECT_EQ(defaults_of(R"({"top_k": 0})").top_k, 0);
