@@ -13,8 +13,8 @@ constexpr Expr kUndefined = UINT32_MAX;
 constexpr int32_t kDeepest = 2000;  // expressions inside each other: what compile() has stack for
 
 [[noreturn]] void too_many(const char* what, int64_t limit) {
-  throw Error("grammar", std::string("it needs more than ") + std::to_string(limit) + " " + what +
-                             "; make it smaller or its repetition counts lower");
+  throw LimitExceeded("grammar", std::string("it needs more than ") + std::to_string(limit) + " " + what +
+                                     "; make it smaller or its repetition counts lower");
 }
 
 ByteSet byte_range(uint8_t low, uint8_t high) {

@@ -53,7 +53,12 @@ Grammar compile_json_schema(const Json& schema, const CompileOptions& options) {
   JsonValues values(builder);
   SchemaCompiler compiler(builder, values, schema);
   try {
-    return finish(builder, compiler.run(), options);
+    const Expr root = compiler.run();
+    try {
+      return finish(builder, root, options);
+    } catch (const LimitExceeded& error) {
+      compiler.explain(error);
+    }
   } catch (const Json::exception&) {  // a keyword of an unexpected type that no check has met
     throw Error("grammar", "the schema is malformed: a keyword holds a value of the wrong type");
   }

@@ -78,6 +78,14 @@ int64_t weight(const Json& value) {
 SchemaCompiler::SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema)
     : builder_(builder), values_(values), root_(schema) {}
 
+Expr SchemaCompiler::run() {
+  try {
+    return run_on(root_, "#");
+  } catch (const LimitExceeded& error) {
+    explain(error);
+  }
+}
+
 Expr SchemaCompiler::run_on(const Json& schema, const std::string& pointer) {
   const Expr result = value(schema, pointer);
   while (!pending_.empty()) {  // references one after the other, so that chains of them need no stack
@@ -121,6 +129,7 @@ Expr SchemaCompiler::remembered(const Json& schema, const std::string& pointer) 
   if (known != refs_.end()) return builder_.call(known->second);
   const Rule rule = builder_.declare(pointer);
   refs_.emplace(text, rule);
+  conditions_.clear();
   const Json flat = flattened(schema, pointer, 0);
   builder_.define(rule, flat.is_object() ? flat_value(flat, pointer) : value(flat, pointer));
   return builder_.call(rule);

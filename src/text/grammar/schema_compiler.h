@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,9 +45,11 @@ class SchemaCompiler {
   SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema);
 
   /// The whole schema. Throws Error("grammar") that names the place as a JSON pointer.
-  Expr run() { return run_on(root_, "#"); }
+  Expr run();
   /// A schema that stands anywhere; its references lead into the whole one.
   Expr run_on(const Json& schema, const std::string& pointer);
+  /// Throws `error` again, with what is known of the cause: the most conditions that one schema has.
+  [[noreturn]] void explain(const LimitExceeded& error) const;
 
  private:
   Expr value(const Json& schema, const std::string& pointer);
@@ -63,6 +66,7 @@ class SchemaCompiler {
   bool never_both(const Json& a, const Json& b, const std::string& pointer, int32_t depth);
   bool never_both_of(const std::string& type, const Json& a, const Json& b, const std::string& pointer, int32_t depth);
   Json conditions(const Json& schema, const std::string& pointer, int32_t depth);
+  void count_condition(const std::string& place);
   std::vector<Json> allowed_constants(const Json& schema, const std::string& pointer);
   Expr constants(const Json& schema, const std::string& pointer);
   struct StringRules;
@@ -114,6 +118,10 @@ class SchemaCompiler {
   int32_t merged_branches_ = 0;  // alternatives we are in that may fit nothing, as long as another one does
   int32_t loosely_ = 0;          // above 0 flattened() reads oneOf as anyOf: enough to tell what never holds
   int32_t compared_texts_ = 0;
+  std::set<std::string> conditions_;  // places of those that hold together with the schema that is being merged
+  std::string first_condition_;       // the one of them that was met first
+  size_t most_conditions_ = 0;        // of one such schema
+  std::string most_conditions_at_;    // the first of those
   struct Pending {
     std::string ref, pointer;
     Rule rule;

@@ -135,11 +135,27 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
   return any_of(std::move(ways));
 }
 
+void SchemaCompiler::count_condition(const std::string& place) {
+  if (conditions_.empty()) first_condition_ = place;
+  conditions_.insert(place);
+  if (conditions_.size() <= most_conditions_) return;
+  most_conditions_ = conditions_.size();
+  most_conditions_at_ = first_condition_;
+}
+
+void SchemaCompiler::explain(const LimitExceeded& error) const {
+  if (most_conditions_ < 2) throw error;
+  throw LimitExceeded("grammar", std::string(error.message()) + "; " + std::to_string(most_conditions_) +
+                                     " conditions of one schema, the first at " + for_message(most_conditions_at_) +
+                                     ", may multiply it");
+}
+
 // Everything that `not`, `if` and the dependent keywords say, as one schema.
 Json SchemaCompiler::conditions(const Json& schema, const std::string& pointer, int32_t depth) {
   Json all = Json::array();
   if (schema.contains("not")) all.push_back(negated(schema["not"], pointer_to(pointer, "not"), depth));
   if (schema.contains("if") && (schema.contains("then") || schema.contains("else"))) {
+    count_condition(pointer_to(pointer, "if"));
     const Json yes = {{"allOf", Json::array({schema["if"], schema.value("then", Json(true))})}};
     const Json no = negated(schema["if"], pointer_to(pointer, "if"), depth);
     all.push_back(any_of(Json::array({yes, {{"allOf", Json::array({no, schema.value("else", Json(true))})}}})));
@@ -148,6 +164,7 @@ Json SchemaCompiler::conditions(const Json& schema, const std::string& pointer, 
     if (!schema.contains(key)) continue;
     if (!schema[key].is_object()) schema_error(pointer_to(pointer, key), "expected an object");
     for (const auto& [name, of] : schema[key].items()) {
+      count_condition(pointer_to(pointer_to(pointer, key), name));
       Json there = {{"type", "object"}, {"required", {name}}};
       if (key[9] == 'S') {
         there = {{"allOf", Json::array({std::move(there), of})}};

@@ -190,6 +190,44 @@ TEST(GrammarLimits, WhatMultipliesEndsSoon) {
   EXPECT_FALSE(accepts(shared, R"({"k":"kind7","n":6})"));
 }
 
+TEST(GrammarLimits, ConditionsThatMultiplyAreNamedWithThePlaceOfOne) {
+  Json properties = Json::object(), whens = Json::array(), dependent = Json::object();
+  const auto add = [&](int32_t i) {
+    const std::string a = "a" + std::to_string(i), b = "b" + std::to_string(i);
+    properties[a] = {{"type", "integer"}};
+    properties[b] = {{"type", "string"}};
+    const Json is = {{"properties", {{a, {{"const", 1}}}}}, {"required", Json::array({a})}};
+    whens.push_back({{"if", is}, {"then", {{"required", Json::array({b})}}}});
+    dependent[a] = Json::array({b});
+  };
+  const auto error_with = [&](const char* key, const Json& conditions) {
+    return error_of([&] {
+      compile_json_schema(Json{{"type", "object"}, {"properties", properties}, {key, conditions}});
+    });
+  };
+  for (int32_t i = 0; i < 4; ++i) add(i);
+  EXPECT_EQ(error_with("allOf", whens), "no error");
+  for (int32_t i = 4; i < 6; ++i) add(i);
+  EXPECT_THAT(error_with("allOf", whens),
+              AllOf(HasSubstr("rules"), HasSubstr("6 conditions"), HasSubstr("#/allOf/0/if")));
+  add(6);
+  EXPECT_EQ(error_with("dependentRequired", dependent), "no error");
+  add(7);
+  const std::string states = error_with("dependentRequired", dependent);
+  EXPECT_THAT(states, AllOf(HasSubstr("states"), HasSubstr("8 conditions"), HasSubstr("#/dependentRequired/a0")));
+  const std::string tools = error_of([&] {
+    compile_tool_calls({{"f", {{"type", "object"}, {"properties", properties}, {"allOf", whens}}}}, {});
+  });
+  EXPECT_THAT(tools, AllOf(HasSubstr("tool \"f\""), HasSubstr("8 conditions"), HasSubstr("#/allOf/0/if")));
+  // Nothing of the kind where it is something else that is too much.
+  Json texts = Json::object();
+  for (int32_t i = 0; i < 60; ++i) texts["p" + std::to_string(i)] = {{"type", "string"}, {"maxLength", 9900 + i}};
+  EXPECT_THAT(error_of([&] {
+                compile_json_schema(Json{{"type", "object"}, {"properties", texts}});
+              }),
+              AllOf(HasSubstr("states"), ::testing::Not(HasSubstr("conditions"))));
+}
+
 TEST(GrammarEbnf, RulesRepetitionsAndComments) {
   const auto list = over_tokens(compile_ebnf(R"ebnf(
       # a list
