@@ -21,9 +21,21 @@ const std::string kDate = "(?:" + kYear +
                           kLeapYear + "-02-29)";
 const std::string kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
-const std::string kEmailWord = "[A-Za-z0-9_+-]{1,32}";
-const std::string kDomainLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?";
+// At most 32 characters, none of them "-" in both the third and the fourth place, where it announces an encoding such
+// as that of "xn--", which not every text decodes from.
+const std::string kDomainLabel =
+    "[A-Za-z0-9](?:[A-Za-z0-9-]{0,2}[A-Za-z0-9]|[A-Za-z0-9-](?:[A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])"
+    "[A-Za-z0-9-]{0,27}[A-Za-z0-9])?";
 const std::string kHost = kDomainLabel + "(?:\\." + kDomainLabel + "){0,4}";
+
+// `count` words with dots between them, in a regular expression.
+std::string email_words(int32_t longest, const std::string& count) {
+  const std::string word = "[A-Za-z0-9_+-]{1," + std::to_string(longest) + "}";
+  return word + "(?:\\." + word + "){" + count + "}";
+}
+// At most 64 characters before the "@", whatever the number of words.
+const std::string kMailbox = "(?:" + email_words(64, "0") + "|" + email_words(31, "1") + "|" + email_words(20, "2") +
+                             "|" + email_words(12, "3,4") + ")";
 const std::string kIpByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
 
 const std::string kClock = "(?:[0-9]{1,6}S|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}H(?:[0-9]{1,6}M(?:[0-9]{1,6}S)?)?)";
@@ -34,7 +46,7 @@ const std::map<std::string, std::string>& formats() {
       {"time", kTime},
       {"date-time", kDate + "T" + kTime},
       {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
-      {"email", kEmailWord + "(?:\\." + kEmailWord + "){0,4}@" + kDomainLabel + "(?:\\." + kDomainLabel + "){1,4}"},
+      {"email", kMailbox + "@(?:" + kDomainLabel + "\\.){1,4}[A-Za-z]{2,32}"},
       {"ipv4", kIpByte + "(?:\\." + kIpByte + "){3}"},
       {"ipv6", "(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|::1|[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,5}::"},
       {"hostname", kHost},

@@ -15,10 +15,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-void judges(const char* schema, const std::vector<const char*>& valid, const std::vector<const char*>& invalid) {
+void judges(const char* schema, const std::vector<std::string>& valid, const std::vector<std::string>& invalid) {
   const auto shared = over_tokens(compile_json_schema(parse_json(schema, "schema")));
-  for (const char* text : valid) EXPECT_TRUE(accepts(shared, text)) << text << " of " << schema;
-  for (const char* text : invalid) EXPECT_FALSE(accepts(shared, text)) << text << " of " << schema;
+  for (const std::string& text : valid) EXPECT_TRUE(accepts(shared, text)) << text << " of " << schema;
+  for (const std::string& text : invalid) EXPECT_FALSE(accepts(shared, text)) << text << " of " << schema;
 }
 
 TEST(GrammarSchemaRules, ItemsOfOneSchemaHoldAtThePlacesOfAnother) {
@@ -46,6 +46,27 @@ TEST(GrammarSchemaRules, ContainsCountsWhereItStands) {
   judges(R"({"type": "array", "items": {"type": ["integer", "null"]}, "allOf": [
              {"contains": {"type": "integer"}, "maxContains": 2}, {"minContains": 2}]})",
          {"[1]", "[1, 1]"}, {"[]", "[1, 1, 1]"});
+}
+
+TEST(GrammarSchemaRules, NamesOfHostsAnnounceNoEncoding) {
+  const auto in_quotes = [](const std::string& text) { return "\"" + text + "\""; };
+  const std::string long_label = "a" + std::string(30, '-') + "b";
+  judges(R"({"type": "string", "format": "hostname"})",
+         {R"("a")", R"("ab")", R"("a-b")", R"("a--b")", R"("ab-c")", R"("a-b-c")", R"("ab-cd")", R"("abc-d")",
+          R"("a--b--c")", R"("x.ab-c.3d")", in_quotes("ab" + std::string(29, 'c') + "d")},
+         {R"("xn--zzzz")", R"("a.xn--zzzz")", R"("ab--c")", R"("a---b")", R"("-a")", R"("a-")", R"("ab--")", R"("a.")",
+          in_quotes(long_label), in_quotes(std::string(33, 'a'))});
+}
+
+TEST(GrammarSchemaRules, AddressesOfMailEndInLettersAndBeginShort) {
+  const auto at = [](const std::string& before) { return "\"" + before + "@example.org\""; };
+  const std::string a64(64, 'a'), a32(32, 'a'), a31(31, 'a'), a20(20, 'a'), a12(12, 'a');
+  judges(R"({"type": "string", "format": "email"})",
+         {R"("jo.doe@example.org")", R"("jo@a.b.co")", R"("jo+x@3com.example")", at("a.b.c.d.e"), at(a64),
+          at(a31 + "." + a31), at(a20 + "." + a20 + "." + a20), at(a12 + "." + a12 + "." + a12 + "." + a12)},
+         {R"("jo@example")", R"("jo@example.1")", R"("jo@1.2.3.4")", R"("jo@example.c")", R"("jo@example.c0m")",
+          R"("jo@xn--zzzz.org")", R"("jo..doe@example.org")", R"("@example.org")", at(a64 + "a"), at(a32 + "." + a32),
+          at(a20 + "." + a20 + "." + a20 + ".aaaa"), at(a12 + "." + a12 + "." + a12 + "." + a12 + "." + a12 + "a")});
 }
 
 TEST(GrammarSchemaRules, FewerItemsThanNeededAreNone) {
