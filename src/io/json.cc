@@ -10,6 +10,7 @@ namespace {
 
 template <class T>
 void let_go(T* value) noexcept {
+  if (value == nullptr) return;  // its allocation failed
   std::destroy_at(value);
   std::allocator<T>().deallocate(value, 1);
 }
