@@ -18,6 +18,14 @@ server::SamplingDefaults defaults_of(const std::string& config) {
   return read_sampling_defaults(folder.path());
 }
 
+void expect(const server::SamplingDefaults& defaults, const server::SamplingDefaults& wanted) {
+  EXPECT_EQ(defaults.temperature, wanted.temperature);
+  EXPECT_EQ(defaults.top_p, wanted.top_p);
+  EXPECT_EQ(defaults.top_k, wanted.top_k);
+  EXPECT_EQ(defaults.min_p, wanted.min_p);
+  EXPECT_EQ(defaults.repetition_penalty, wanted.repetition_penalty);
+}
+
 std::string refusal_of(const std::string& config) {
   try {
     defaults_of(config);
@@ -28,40 +36,20 @@ std::string refusal_of(const std::string& config) {
 }
 
 TEST(SamplingDefaults, AreTheirOwnWithoutAFile) {
-  const TempFolder folder;
-  const server::SamplingDefaults none = read_sampling_defaults(folder.path()), empty = defaults_of("{}");
-  for (const server::SamplingDefaults& defaults : {none, empty}) {
-    EXPECT_EQ(defaults.temperature, 1.0);
-    EXPECT_EQ(defaults.top_p, 1.0);
-    EXPECT_EQ(defaults.top_k, 0);
-    EXPECT_EQ(defaults.min_p, 0.0);
-    EXPECT_EQ(defaults.repetition_penalty, 1.0);
-  }
+  const server::SamplingDefaults own = {1.0, 1.0, 0, 0.0, 1.0};
+  expect(read_sampling_defaults(TempFolder().path()), own);
+  expect(defaults_of("{}"), own);
 }
 
 TEST(SamplingDefaults, AreThoseOfTheFile) {
-  for (const char* do_sample : {R"("do_sample": true, )", R"("do_sample": null, )", ""}) {
-    const server::SamplingDefaults defaults =
-        defaults_of(std::string("{") + do_sample +
-                    R"("temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05, "repetition_penalty": 1.05})");
-    EXPECT_EQ(defaults.temperature, 0.7) << do_sample;
-    EXPECT_EQ(defaults.top_p, 0.9);
-    EXPECT_EQ(defaults.top_k, 20);
-    EXPECT_EQ(defaults.min_p, 0.05);
-    EXPECT_EQ(defaults.repetition_penalty, 1.05);
+  constexpr const char* kRest =
+      R"("temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05, "repetition_penalty": 1.05})";
+  for (const char* do_sample : {R"({"do_sample": true, )", R"({"do_sample": null, )", "{"}) {
+    SCOPED_TRACE(do_sample);
+    expect(defaults_of(std::string(do_sample) + kRest), {0.7, 0.9, 20, 0.05, 1.05});
   }
-}
-
-TEST(SamplingDefaults, AreGreedyWhereTheFileDoesNotSample) {
-  const server::SamplingDefaults defaults = defaults_of(
-      R"({"do_sample": false, "temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05,
-          "repetition_penalty": 1.05})");
-  EXPECT_EQ(defaults.temperature, 0.0);
-  EXPECT_EQ(defaults.repetition_penalty, 1.05);
-  // For a request with a temperature of its own.
-  EXPECT_EQ(defaults.top_p, 0.9);
-  EXPECT_EQ(defaults.top_k, 20);
-  EXPECT_EQ(defaults.min_p, 0.05);
+  // Greedy; the rest is for a request with a temperature of its own.
+  expect(defaults_of(std::string(R"({"do_sample": false, )") + kRest), {0.0, 0.9, 20, 0.05, 1.05});
 }
 
 TEST(SamplingDefaults, TakeATopKAsItIsWritten) {
