@@ -79,9 +79,9 @@ class Ops {
   virtual std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
                                              std::span<const float> bias) = 0;
 
-  /// A copy of a weight of pack() with 8 bits a value and a scale for every output, for products that only propose: its
-  /// outputs are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
-  /// linear_argmax and linear_statistics take it.
+  /// A copy of a weight with 8 bits a value and a scale for every output, for products that only propose: its outputs
+  /// are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
+  /// linear_argmax and linear_statistics take it, and gated_mlp that of a weight of pack_gated().
   virtual std::unique_ptr<Weight> quantise(const Weight& /*weight*/) { return nullptr; }
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).

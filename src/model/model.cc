@@ -21,7 +21,7 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
 Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions)
     : ops_(ops),
       config_(std::move(config)),
-      embedding_(binder.linear({{config_.names.embedding, config_.vocab}}, config_.stack.hidden, false)),
+      embedding_(binder.embedding({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
       norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
       stack_(binder, config_.stack, config_.names.layers),
       rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions) {

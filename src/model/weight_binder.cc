@@ -124,12 +124,23 @@ WeightBinder::Stacked WeightBinder::stack(const std::vector<Part>& parts, int64_
 
 std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int64_t cols, bool bias) {
   const Stacked all = stack(parts, cols, bias);
-  return ops_.pack(all.tensors, all.biases);
+  return for_products(ops_.pack(all.tensors, all.biases));
+}
+
+std::unique_ptr<Weight> WeightBinder::embedding(const Part& part, int64_t cols) {
+  const Stacked all = stack({part}, cols, false);
+  return ops_.pack(all.tensors, {});
+}
+
+std::unique_ptr<Weight> WeightBinder::for_products(std::unique_ptr<Weight> weight) const {
+  if (products_ == Products::kDecide) return weight;
+  std::unique_ptr<Weight> quantised = ops_.quantise(*weight);
+  return quantised ? std::move(quantised) : std::move(weight);
 }
 
 std::unique_ptr<Weight> WeightBinder::gated(const Part& gate, const Part& up, int64_t cols, bool bias) {
   const Stacked both = stack({gate, up}, cols, bias);
-  return ops_.pack_gated(both.tensors[0], both.tensors[1], both.biases);
+  return for_products(ops_.pack_gated(both.tensors[0], both.tensors[1], both.biases));
 }
 
 std::unique_ptr<Weight> WeightBinder::wide_linear(const std::string& name, int64_t rows, int64_t cols) {

@@ -24,10 +24,15 @@ class DeviceVector {
   std::unique_ptr<Buffer> storage_;
 };
 
+/// What products with weights are for. Those of a drafter only propose: what it says cannot change an answer, so its
+/// weights have 8 bits a value where the device gains by that (Ops::quantise).
+enum class Products : uint8_t { kDecide, kPropose };
+
 class WeightBinder {
  public:
   /// `checkpoint` must outlive this.
-  WeightBinder(Ops& ops, const Checkpoint& checkpoint) : ops_(ops), checkpoint_(checkpoint) {}
+  WeightBinder(Ops& ops, const Checkpoint& checkpoint, Products products = Products::kDecide)
+      : ops_(ops), checkpoint_(checkpoint), products_(products) {}
 
   bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
 
@@ -55,6 +60,9 @@ class WeightBinder {
   /// Packs NAME.weight as f32, whatever it is stored in.
   std::unique_ptr<Weight> wide_linear(const std::string& name, int64_t rows, int64_t cols);
 
+  /// Packs NAME.weight for Ops::embed, and for products that decide.
+  std::unique_ptr<Weight> embedding(const Part& part, int64_t cols);
+
   /// Marks a tensor as known but unused.
   void ignore(const std::string& name) { taken_.insert(name); }
   /// Throws if the checkpoint has a tensor that nothing took.
@@ -69,11 +77,13 @@ class WeightBinder {
     std::vector<HostTensor> tensors;
     std::vector<float> biases;
   };
+  std::unique_ptr<Weight> for_products(std::unique_ptr<Weight> weight) const;
   Stacked stack(const std::vector<Part>& parts, int64_t cols, bool bias);
   const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
 
   Ops& ops_;
   const Checkpoint& checkpoint_;
+  const Products products_;
   std::set<std::string> taken_;
   std::list<std::vector<std::byte>> realigned_;
 };

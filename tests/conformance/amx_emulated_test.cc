@@ -110,6 +110,10 @@ inline void split_int8(F v, int8_t* high, int8_t* low) {
   }
 }
 
+inline void store_int8(F v, int8_t* to) {
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int8_t>(std::lrint(v[i]));
+}
+
 inline F reciprocal(F v) { return set1(1) / v; }
 
 inline F load_int32(const int32_t* p) {
@@ -120,6 +124,7 @@ inline F load_int32(const int32_t* p) {
 
 // clang-format off
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/quantised_rows.inc"
 #include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
 #include "device/cpu/amx_activation.inc"
@@ -201,6 +206,18 @@ TEST(AmxEmulated, QuantisedProductsAreThoseOfRoundedWeightsAndRows) {
   cpu::CpuOps ops(kernels, 1, DType::kBF16);
   std::mt19937 random(13);
   expect_quantised_products(ops, random);
+}
+
+// The same with 16-bit products there too, whose gated MLP takes another way.
+TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
+  kernels.silu_pack = emulated::tile_silu_pack;
+  kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
+                       emulated::quantised_pack};
+  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  std::mt19937 random(19);
+  expect_quantised_gated_mlp(ops, random);
 }
 
 // The portable device with both products of a gated MLP on emulated tiles: the activation goes from one to the other as

@@ -17,6 +17,16 @@ TEST_P(Quantised, ProductsAreThoseOfRoundedWeightsAndRows) {
   }
 }
 
+TEST_P(Quantised, GatedMlpIsNearExactOne) {
+  for (int32_t threads : {1, 3}) {
+    const auto cpu = make(threads);
+    const Checkpoint checkpoint(DType::kBF16, 8, 8, random_);
+    const std::vector<HostTensor> parts{checkpoint.view()};
+    if (cpu->quantise(*cpu->pack(parts, {})) == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+    expect_quantised_gated_mlp(*cpu, random_);
+  }
+}
+
 // A checkpoint may hold anything: what is not finite counts as zero, alone in its column.
 TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
   const auto cpu = make();

@@ -121,7 +121,8 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
   const auto piece = [&](int32_t item, int32_t worker) {
     const ExpertPlan::Group& group = groups[static_cast<size_t>(item / chunks)];
     const PackedWeight& weight = as_packed(*weights[static_cast<size_t>(group.expert)]);
-    ASHLAR_CHECK(weight.dtype() == shape.dtype() && weight.n() == shape.n() && weight.k() == shape.k());
+    ASHLAR_CHECK(!weight.quantised() && weight.dtype() == shape.dtype() && weight.n() == shape.n() &&
+                 weight.k() == shape.k());
     const Tensor rows = {x.row(group.first), group.count, x.cols, x.stride};
     LinearCall call = whole_call(weight, kernels, rows, {out.row(group.first), group.count, out.cols, out.stride});
     call.packed_block = packed_block_bytes(kernels, call);

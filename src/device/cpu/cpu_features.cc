@@ -87,6 +87,14 @@ const std::vector<std::string>& runnable_isas() {
   return isas;
 }
 
+bool multiplies_bytes() {
+#ifdef ASHLAR_INSTRUCTION_SETS
+  return bit(cpuid(7, 0).c, 11);
+#else
+  return false;
+#endif
+}
+
 const Kernels& kernels_for(const std::string& isa) {
   const std::vector<std::string>& isas = runnable_isas();
   if (std::find(isas.begin(), isas.end(), isa) == isas.end()) {

@@ -12,6 +12,9 @@ namespace ashlar::cpu {
 /// process, so the first call must come before the threads that will use it are started.
 const std::vector<std::string>& runnable_isas();
 
+/// Whether the AVX-512 paths can multiply bytes here (VNNI).
+bool multiplies_bytes();
+
 /// Kernels of a path. Throws Error("device", ...) for a name that is unknown or not runnable here.
 const Kernels& kernels_for(const std::string& isa);
 

@@ -70,7 +70,7 @@ std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
   constexpr int32_t kExactDepth = 1 << 17;  // products of 127 * 127 that 32 bits can add
   if (kernels_.quantised.run == nullptr || weight.k() > kExactDepth) return nullptr;
   const PackedWeight& from = as_packed(weight);
-  auto out = std::make_unique<PackedWeight>(from, arena_);
+  auto out = std::make_unique<PackedWeight>(from, quantised_arena_);
   pool_.run(out->panels(), [&](int32_t panel, int32_t) { out->quantise_panel(from, panel); });
   return out;
 }
@@ -216,11 +216,11 @@ void CpuOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
 void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
   const PackedWeight& w = as_packed(gate_up);
   const PackedWeight& d = as_packed(down);
-  ASHLAR_CHECK(w.gated() && !d.quantised());
+  ASHLAR_CHECK(w.gated() && !d.gated());
   ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
   LinearCall next = begin_linear(d, Tensor{nullptr, in.x.rows, d.k(), d.k()});
   // Both products then cut their rows into the same blocks.
-  const bool packs = kernels_.silu_pack != nullptr && w.dtype() == DType::kBF16 && d.dtype() == DType::kBF16;
+  const bool packs = kernels_.silu_pack != nullptr && w.is(DType::kBF16) && d.is(DType::kBF16);
   if (packs) {
     next.packed = activations_.bytes(static_cast<size_t>(next.packed_block * next.blocks));
   } else {

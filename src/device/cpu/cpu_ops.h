@@ -114,6 +114,7 @@ class CpuOps final : public Ops {
   const DType kv_dtype_;
   ThreadPool pool_;
   Arena arena_;
+  Arena quantised_arena_;  // apart, so that the memory of what they are copies of can be given back
   // Grow on demand and are kept: after the first call of a shape nothing allocates.
   std::vector<PackedRows> packed_rows_;  ///< of each worker
   int64_t packed_room_ = 0;              ///< bytes of packed_rows_[i].memory at least

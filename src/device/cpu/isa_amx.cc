@@ -14,6 +14,7 @@ namespace amx {
 #include "device/cpu/output.inc"
 #include "device/cpu/tiles_amx.inc"
 #include "device/cpu/amx_linear.inc"
+#include "device/cpu/quantised_rows.inc"
 #include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
 #include "device/cpu/amx_activation.inc"

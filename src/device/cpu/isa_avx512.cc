@@ -1,5 +1,6 @@
 // Kernels for AVX-512 (F, BW, VL, DQ): sixteen lanes, thirty-two registers.
 
+#include "device/cpu/cpu_features.h"
 #include "device/cpu/isa_common.h"
 
 #pragma GCC push_options
@@ -45,7 +46,7 @@ const Kernels& avx512_kernels() {
                                merge,
                                finish,
                                nullptr,
-                               {}};
+                               multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{}};
   return kernels;
 }
 

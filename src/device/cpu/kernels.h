@@ -173,7 +173,7 @@ struct Kernels {
   /// silu_mul of all kGateColumns to GateCall::packed; null where the rows of a product are packed in a pass of their
   /// own.
   void (*silu_pack)(const GateCall& call) = nullptr;
-  LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster than bf16
+  LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
   /// Whether attend() takes blocks of this head size and cache whose rows have several overlays over one page table:
   /// what lies before them is then walked together. Null: no.
   bool (*joins_branches)(int32_t head_dim, DType dtype) = nullptr;
@@ -184,5 +184,7 @@ const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512bf16_kernels();
 const Kernels& amx_kernels();
+/// Products of 8-bit weights for the AVX-512 paths of a machine with VNNI.
+LinearKernels vnni_quantised_kernels();
 
 }  // namespace ashlar::cpu

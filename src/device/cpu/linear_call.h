@@ -16,7 +16,7 @@ inline const PackedWeight& as_packed(const Weight& weight) { return static_cast<
 
 inline const LinearKernels& kernels_of(const Kernels& kernels, const PackedWeight& weight) {
   if (weight.quantised()) return kernels.quantised;
-  return weight.dtype() == DType::kBF16 ? kernels.bf16 : kernels.f32;
+  return weight.is(DType::kBF16) ? kernels.bf16 : kernels.f32;
 }
 
 /// All rows of x times all panels; nothing packed yet.

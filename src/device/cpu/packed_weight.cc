@@ -61,11 +61,12 @@ PackedWeight::PackedWeight(const HostTensor& gate, const HostTensor& up, std::sp
 PackedWeight::PackedWeight(const PackedWeight& from, Arena& arena)
     : n_(from.n_),
       k_(from.k_),
+      gated_(from.gated_),
       quantised_(true),
       dtype_(from.dtype_),
       memory_(arena.take(static_cast<size_t>(panels() * panel_bytes()))),
       bias_(from.bias_) {
-  ASHLAR_CHECK(!from.gated_ && !from.quantised_);
+  ASHLAR_CHECK(!from.quantised_);
 }
 
 void PackedWeight::quantise_panel(const PackedWeight& from, int32_t index) {
@@ -74,8 +75,8 @@ void PackedWeight::quantise_panel(const PackedWeight& from, int32_t index) {
   const int64_t stream = (panel_bytes() - kPanelColumns * static_cast<int64_t>(sizeof(float))) / 4;
   auto* scales = reinterpret_cast<float*>(base + 4 * stream);
   std::vector<float> values(static_cast<size_t>(k_));
-  for (int32_t column = 0; column < std::min(kPanelColumns, n_ - index * kPanelColumns); ++column) {
-    from.read_row(index * kPanelColumns + column, 1, values.data());
+  for (int32_t column = 0; column < kPanelColumns; ++column) {
+    from.read_column(index * kPanelColumns + column, 1, values.data());
     float top = 0;
     for (float& value : values) {
       if (!std::isfinite(value)) value = 0;
@@ -114,6 +115,10 @@ void PackedWeight::pack_row(const HostTensor& part, int64_t from, int64_t row) {
 
 void PackedWeight::read_row(int32_t index, float scale, float* to) const {
   ASHLAR_CHECK(!gated_ && !quantised_);
+  read_column(index, scale, to);
+}
+
+void PackedWeight::read_column(int32_t index, float scale, float* to) const {
   const std::byte* base = memory_.get() + index / kBlockColumns * block_bytes();
   const int64_t column = index % kBlockColumns;
   if (dtype_ == DType::kF32) {

@@ -31,6 +31,7 @@ class PackedWeight final : public Weight {
   size_t bytes() const override { return static_cast<size_t>(panels() * panel_bytes()) + bias_.size() * sizeof(float); }
 
   DType dtype() const { return dtype_; }  ///< of the checkpoint's values as kept, before quantisation
+  bool is(DType dtype) const { return dtype_ == dtype && !quantised_; }  ///< kept so
   int32_t panels() const {
     if (gated_) return static_cast<int32_t>(round_up(n_ / 2, kGateColumns) / kGateColumns);
     return static_cast<int32_t>(round_up(n_, kPanelColumns) / kPanelColumns);
@@ -50,6 +51,8 @@ class PackedWeight final : public Weight {
 
  private:
   void pack_row(const HostTensor& part, int64_t from, int64_t row);
+  /// Column `index` of the panels.
+  void read_column(int32_t index, float scale, float* to) const;
 
   int32_t n_;
   int32_t k_;

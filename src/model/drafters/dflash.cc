@@ -37,7 +37,7 @@ std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, const st
   check_fit(config, target.config());
   check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, target.max_positions());
   const Checkpoint checkpoint(folder);
-  WeightBinder binder(target.ops(), checkpoint);
+  WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   std::unique_ptr<DflashDrafter> drafter(new DflashDrafter(target, std::move(config), binder));
   binder.finish();
   return drafter;
@@ -58,7 +58,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   }
   std::stable_sort(taps_.begin(), taps_.end(), [](const Tap& a, const Tap& b) { return a.layer < b.layer; });
   if (config_.own_vocabulary) bind_vocabulary(binder);
-  quantised_head_ = ops_.quantise(head_weight());
+  if (!own_head_) quantised_head_ = ops_.quantise(target_.head_weight());
 }
 
 const Weight& DflashDrafter::head_weight() const {
@@ -68,7 +68,7 @@ const Weight& DflashDrafter::head_weight() const {
 
 void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
   const std::string prefix = find_prefix(binder);
-  own_embedding_ = binder.linear({{prefix + "embed_tokens", config_.vocab}}, config_.stack.hidden, false);
+  own_embedding_ = binder.embedding({prefix + "embed_tokens", config_.vocab}, config_.stack.hidden);
   const std::string head = binder.has(prefix + "lm_head.weight") ? prefix + "lm_head" : "lm_head";
   own_head_ = binder.linear({{head, config_.draft_vocab}}, config_.stack.hidden, false);
   if (binder.has("t2d")) binder.raw("t2d", "BOOL", config_.vocab);  // follows from d2t

@@ -55,8 +55,7 @@ class DflashDrafter {
   DeviceVector norm_;
   LayerStack stack_;
   std::unique_ptr<Weight> own_embedding_, own_head_;
-  /// The head in 8 bits where the device gains by it: half of the largest stream of a draft pass, and drafts cannot
-  /// change what is answered. Null otherwise.
+  /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   std::vector<int32_t> id_map_;
   std::vector<Tap> taps_;

@@ -1,0 +1,34 @@
+// Products of 8-bit weights for paths of AVX-512 on machines that have VNNI.
+
+#include "device/cpu/isa_common.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c,bmi,bmi2")
+namespace ashlar::cpu {
+namespace avx512vnni {
+
+inline constexpr int kLinearRows = 24;
+constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
+
+// clang-format off
+#include "device/cpu/vec_avx512.inc"
+#include "device/cpu/transpose_avx512.inc"
+#include "device/cpu/pack_rows_avx512.inc"
+#include "device/cpu/packed_blocks.inc"
+#include "device/cpu/output.inc"
+#include "device/cpu/quantised_rows.inc"
+#include "device/cpu/vnni_quantised.inc"
+// clang-format on
+
+}  // namespace avx512vnni
+}  // namespace ashlar::cpu
+#pragma GCC pop_options
+
+namespace ashlar::cpu {
+
+LinearKernels vnni_quantised_kernels() {
+  using namespace avx512vnni;
+  return {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack};
+}
+
+}  // namespace ashlar::cpu
