@@ -81,7 +81,7 @@ class Ops {
 
   /// A copy of a weight with 8 bits a value and a scale for every output, for products that only propose: its outputs
   /// are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
-  /// linear_argmax and linear_statistics take it, and gated_mlp that of a weight of pack_gated().
+  /// linear_argmax, linear_statistics and gated_mlp (in either place) take it; embed and mix_experts do not.
   virtual std::unique_ptr<Weight> quantise(const Weight& /*weight*/) { return nullptr; }
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).

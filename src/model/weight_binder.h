@@ -24,8 +24,8 @@ class DeviceVector {
   std::unique_ptr<Buffer> storage_;
 };
 
-/// What products with weights are for. Those of a drafter only propose: what it says cannot change an answer, so its
-/// weights have 8 bits a value where the device gains by that (Ops::quantise).
+/// What products with weights are for. Those of a drafter only propose: no answer is wrong for what it says, so the
+/// weights of linear() and gated() have 8 bits a value there where the device gains by that (Ops::quantise).
 enum class Products : uint8_t { kDecide, kPropose };
 
 class WeightBinder {

@@ -52,11 +52,12 @@ inline void expect_quantised_products(Ops& ops, std::mt19937& random) {
     }
     const std::vector<HostTensor> rounded{{"w", DType::kF32, levels.row(0), n, k}};
     const auto plain = ref->pack(rounded, bias);
-    for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49}) {
+    for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 48, 49}) {
       Matrix x(rows, k, cases % 7);
       x.fill_normal(random);
-      if (rows == 7) std::fill_n(x.row(3), k, 0.0F);
       for (int32_t r = 1; r < rows; r += rows % 3 + 1) x.row(r)[k / 2] = 60;
+      if (rows == 7) std::fill_n(x.row(3), k, 0.0F);
+      for (int32_t r = 0; rows % 16 == 0 && r < rows; ++r) x.row(r)[r % k] = -60;
       Matrix rounded_rows = x;
       for (int32_t r = 0; r < rows; ++r) round_row(rounded_rows, r);
       Matrix got(rows, n, 3);

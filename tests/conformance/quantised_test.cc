@@ -1,5 +1,9 @@
 // Products with weights of 8 bits, on the instruction sets that gain by them.
 
+#include <unistd.h>
+
+#include <fstream>
+
 #include "quantised.h"
 
 namespace ashlar::conformance {
@@ -48,6 +52,27 @@ TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
 }
 
 ASHLAR_FOR_EACH_ISA(Quantised);
+
+int64_t resident_bytes() {
+  int64_t size = 0;
+  int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// A drafter's weights are packed and then replaced: what they were made of must not stay.
+TEST(PackedWeights, GiveTheirMemoryBack) {
+  std::mt19937 random(3);
+  const auto cpu = make_device("cpu", {});
+  const Checkpoint checkpoint(DType::kBF16, 4096, 4096, random);
+  const std::vector<HostTensor> parts{checkpoint.view()};
+  const int64_t before = resident_bytes();
+  auto weight = cpu->pack(parts, {});
+  constexpr int64_t kBytes = int64_t{32} << 20;
+  EXPECT_GT(resident_bytes() - before, kBytes * 3 / 4);
+  weight.reset();
+  EXPECT_LT(resident_bytes() - before, kBytes / 4);
+}
 
 }  // namespace
 }  // namespace ashlar::conformance

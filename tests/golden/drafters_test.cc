@@ -15,12 +15,12 @@ constexpr int32_t kMaxTokens = 96;
 
 class Drafters : public ::testing::TestWithParam<std::string> {
  protected:
-  Drafters()
+  explicit Drafters(const std::string& device = "ref")
       : checkpoint_(data_folder() / "drafters" / GetParam()),
         json_(read_json_file(checkpoint_.folder() / "goldens.json")),
         target_(data_folder() / json_["target"].get<std::string>()),
         tensors_(checkpoint_.folder() / "goldens.safetensors"),
-        ops_(make_device("ref", {})),
+        ops_(make_device(device, {})),
         model_(Model::load(*ops_, target_.folder(), kMaxTokens)),
         drafter_(DflashDrafter::load(*model_, checkpoint_.folder())),
         decoder_(*model_, drafter_.get(), kMaxTokens),
@@ -89,6 +89,31 @@ TEST_P(Drafters, RunIsExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OnRef, Drafters, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
+                         [](const auto& test) { return test.param; });
+
+class DraftersOnCpu : public Drafters {
+ protected:
+  DraftersOnCpu() : Drafters("cpu") {}
+};
+
+// In 8 bits where the machine gains by that: drafts are near the reference's, and decide nothing.
+TEST_P(DraftersOnCpu, RunIsThatOfPlainDecoding) {
+  const std::vector<int32_t> ids = ints(tensors_, "call1.new_ids");
+  const int32_t start = ints(tensors_, "call1.start")[0];
+  decoder_.target(ids, start - static_cast<int32_t>(ids.size()), drafter_->taps());
+  decoder_.inject(ids, start - static_cast<int32_t>(ids.size()));
+  const Tensor logits =
+      decoder_.draft_logits(decoder_.draft_hidden(ints(tensors_, "call1.anchor")[0], start, block_rows()));
+  const std::vector<float> golden = floats(tensors_, "call1.draft_logits");
+  for (int32_t r = 0; r < logits.rows; ++r) {
+    EXPECT_LT(relative_error(logits.row(r), golden.data() + int64_t{r} * logits.cols, logits.cols), 0.1) << r;
+  }
+  const auto limit = static_cast<int32_t>(ints(tensors_, "run.output_ids").size());
+  const DirectRun run = decoder_.speculate(prompt_, limit, {}, drafter_->config().max_width());
+  EXPECT_EQ(run.tokens, decoder_.greedy(prompt_, limit, {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(OnCpu, DraftersOnCpu, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
                          [](const auto& test) { return test.param; });
 
 TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 9u); }

@@ -44,13 +44,15 @@ Memory::~Memory() {
 
 std::shared_ptr<std::byte> Arena::take(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (chunk_ == nullptr || chunk_->size() - used_ < rounded) {
-    chunk_ = std::make_shared<Memory>(rounded > kChunk ? rounded : kChunk);
+  std::shared_ptr<Memory> chunk = chunk_.lock();
+  if (chunk == nullptr || chunk->size() - used_ < rounded) {
+    chunk = std::make_shared<Memory>(rounded > kChunk ? rounded : kChunk);
+    chunk_ = chunk;
     used_ = 0;
   }
-  std::byte* at = chunk_->data() + used_;
+  std::byte* at = chunk->data() + used_;
   used_ += rounded;
-  return {chunk_, at};
+  return {std::move(chunk), at};
 }
 
 }  // namespace ashlar::cpu

@@ -34,7 +34,7 @@ class Arena {
   std::shared_ptr<std::byte> take(size_t bytes);
 
  private:
-  std::shared_ptr<Memory> chunk_;
+  std::weak_ptr<Memory> chunk_;
   size_t used_ = 0;
 };
 

@@ -67,11 +67,14 @@ std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTen
 }
 
 std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
-  constexpr int32_t kExactDepth = 1 << 17;  // products of 127 * 127 that 32 bits can add
+  constexpr int32_t kExactDepth = 1 << 17;  // 127 * 128 so many times is just below 2^31
   if (kernels_.quantised.run == nullptr || weight.k() > kExactDepth) return nullptr;
   const PackedWeight& from = as_packed(weight);
   auto out = std::make_unique<PackedWeight>(from, quantised_arena_);
-  pool_.run(out->panels(), [&](int32_t panel, int32_t) { out->quantise_panel(from, panel); });
+  const int64_t floats = int64_t{weight.k()} * kBlockColumns;
+  std::vector<float> scratch(static_cast<size_t>(floats * pool_.size()));
+  pool_.run(out->panels(),
+            [&](int32_t panel, int32_t worker) { out->quantise_panel(from, panel, scratch.data() + floats * worker); });
   return out;
 }
 

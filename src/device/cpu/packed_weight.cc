@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "base/bf16.h"
 
@@ -69,25 +71,34 @@ PackedWeight::PackedWeight(const PackedWeight& from, Arena& arena)
   ASHLAR_CHECK(!from.quantised_);
 }
 
-void PackedWeight::quantise_panel(const PackedWeight& from, int32_t index) {
+void PackedWeight::quantise_panel(const PackedWeight& from, int32_t index, float* scratch) {
   constexpr float kLevels = 127;
+  constexpr float kWhole = 3 << 22;  // what is added to a small float and taken off again has no fraction
   std::byte* base = memory_.get() + index * panel_bytes();
   const int64_t stream = (panel_bytes() - kPanelColumns * static_cast<int64_t>(sizeof(float))) / 4;
   auto* scales = reinterpret_cast<float*>(base + 4 * stream);
-  std::vector<float> values(static_cast<size_t>(k_));
-  for (int32_t column = 0; column < kPanelColumns; ++column) {
-    from.read_column(index * kPanelColumns + column, 1, values.data());
-    float top = 0;
-    for (float& value : values) {
-      if (!std::isfinite(value)) value = 0;
-      top = std::max(top, std::abs(value));
+  for (int32_t block = 0; block < 4; ++block, base += stream, scales += kBlockColumns) {
+    from.read_block(index * 4 + block, scratch);
+    float inverse[kBlockColumns] = {};
+    for (int64_t i = 0; i < int64_t{k_} * kBlockColumns; i += kBlockColumns) {
+      for (int c = 0; c < kBlockColumns; ++c) {
+        float& value = scratch[i + c];
+        value = std::abs(value) <= std::numeric_limits<float>::max() ? value : 0;
+        inverse[c] = std::max(inverse[c], std::abs(value));
+      }
     }
-    if (top < 1e-30F) continue;
-    scales[column] = top / kLevels;
-    auto* to = reinterpret_cast<int8_t*>(base + column / kBlockColumns * stream) + column % kBlockColumns * 4;
+    for (int c = 0; c < kBlockColumns; ++c) {
+      const float top = inverse[c];
+      scales[c] = top < 1e-30F ? 0 : top / kLevels;
+      inverse[c] = top < 1e-30F ? 0 : kLevels / top;
+    }
+    auto* to = reinterpret_cast<int8_t*>(base);
     for (int32_t i = 0; i < k_; ++i) {
-      to[i / 4 * (4 * kBlockColumns) + i % 4] =
-          static_cast<int8_t>(std::lrint(values[static_cast<size_t>(i)] * (kLevels / top)));
+      int8_t* quads = to + i / 4 * (4 * kBlockColumns) + i % 4;
+      const float* values = scratch + int64_t{i} * kBlockColumns;
+      for (int c = 0; c < kBlockColumns; ++c) {
+        quads[c * 4] = static_cast<int8_t>(values[c] * inverse[c] + kWhole - kWhole);
+      }
     }
   }
 }
@@ -115,10 +126,6 @@ void PackedWeight::pack_row(const HostTensor& part, int64_t from, int64_t row) {
 
 void PackedWeight::read_row(int32_t index, float scale, float* to) const {
   ASHLAR_CHECK(!gated_ && !quantised_);
-  read_column(index, scale, to);
-}
-
-void PackedWeight::read_column(int32_t index, float scale, float* to) const {
   const std::byte* base = memory_.get() + index / kBlockColumns * block_bytes();
   const int64_t column = index % kBlockColumns;
   if (dtype_ == DType::kF32) {
@@ -128,6 +135,19 @@ void PackedWeight::read_column(int32_t index, float scale, float* to) const {
   }
   const uint16_t* from = reinterpret_cast<const uint16_t*>(base) + column * 2;
   for (int64_t i = 0; i < k_; ++i) to[i] = scale * to_float(BFloat16{from[i / 2 * (2 * kBlockColumns) + i % 2]});
+}
+
+void PackedWeight::read_block(int32_t index, float* to) const {
+  const std::byte* base = memory_.get() + index * block_bytes();
+  if (dtype_ == DType::kF32) {
+    std::memcpy(to, base, static_cast<size_t>(k_) * kBlockColumns * sizeof(float));
+    return;
+  }
+  const auto* from = reinterpret_cast<const uint16_t*>(base);
+  for (int64_t i = 0; i < k_; ++i, to += kBlockColumns) {
+    const uint16_t* pairs = from + i / 2 * (2 * kBlockColumns) + i % 2;
+    for (int c = 0; c < kBlockColumns; ++c) to[c] = to_float(BFloat16{pairs[2 * c]});
+  }
 }
 
 }  // namespace ashlar::cpu

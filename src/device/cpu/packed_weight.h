@@ -21,8 +21,9 @@ class PackedWeight final : public Weight {
   /// Room for a copy of `from` with 8 bits a value; fill it with quantise_panel().
   PackedWeight(const PackedWeight& from, Arena& arena);
   /// Rounds panel `index` of `from`, column by column: value = scale * integer, |integer| <= 127, the scale such that
-  /// the column's largest value is 127. Values that are not finite become 0. Panels may be filled by several threads.
-  void quantise_panel(const PackedWeight& from, int32_t index);
+  /// the column's largest value is 127. Values that are not finite become 0. Panels may be filled by several threads,
+  /// with scratch [k, kBlockColumns] each.
+  void quantise_panel(const PackedWeight& from, int32_t index, float* scratch);
 
   int32_t n() const override { return n_; }
   bool gated() const { return gated_; }
@@ -51,8 +52,8 @@ class PackedWeight final : public Weight {
 
  private:
   void pack_row(const HostTensor& part, int64_t from, int64_t row);
-  /// Column `index` of the panels.
-  void read_column(int32_t index, float scale, float* to) const;
+  /// to[k, kBlockColumns]: block `index` of the panels.
+  void read_block(int32_t index, float* to) const;
 
   int32_t n_;
   int32_t k_;
