@@ -9,27 +9,22 @@
 namespace ashlar::conformance {
 namespace {
 
-class Quantised : public OnIsa {};
-
-TEST_P(Quantised, ProductsAreThoseOfRoundedWeightsAndRows) {
-  for (int32_t threads : {1, 3}) {
-    const auto cpu = make(threads);
-    const Checkpoint checkpoint(DType::kBF16, 8, 8, random_);
-    const std::vector<HostTensor> parts{checkpoint.view()};
-    if (cpu->quantise(*cpu->pack(parts, {})) == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
-    expect_quantised_products(*cpu, random_);
+class Quantised : public OnIsa {
+ protected:
+  void check(void (*expect)(Ops& ops, std::mt19937& random)) {
+    for (int32_t threads : {1, 3}) {
+      const auto cpu = make(threads);
+      const Checkpoint checkpoint(DType::kBF16, 8, 8, random_);
+      const std::vector<HostTensor> parts{checkpoint.view()};
+      if (cpu->quantise(*cpu->pack(parts, {})) == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+      expect(*cpu, random_);
+    }
   }
-}
+};
 
-TEST_P(Quantised, GatedMlpIsNearExactOne) {
-  for (int32_t threads : {1, 3}) {
-    const auto cpu = make(threads);
-    const Checkpoint checkpoint(DType::kBF16, 8, 8, random_);
-    const std::vector<HostTensor> parts{checkpoint.view()};
-    if (cpu->quantise(*cpu->pack(parts, {})) == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
-    expect_quantised_gated_mlp(*cpu, random_);
-  }
-}
+TEST_P(Quantised, ProductsAreThoseOfRoundedWeightsAndRows) { check(expect_quantised_products); }
+
+TEST_P(Quantised, GatedMlpIsNearExactOne) { check(expect_quantised_gated_mlp); }
 
 // A checkpoint may hold anything: what is not finite counts as zero, alone in its column.
 TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
