@@ -91,6 +91,10 @@ inline void narrow_depth(const float* x, uint16_t* to) {
   for (int i = 0; i < 32; ++i) to[i] = to_bf16(x[i]).bits;
 }
 
+inline void narrow(F v, uint16_t* to) {
+  for (int i = 0; i < kLanes; ++i) to[i] = to_bf16(v[i]).bits;
+}
+
 inline void mask_pairs(const uint16_t* pairs, uint32_t mask, uint16_t* to) {
   for (int i = 0; i < 32; ++i) to[i] = static_cast<uint16_t>(pairs[i] & (mask >> (i % 2 * 16)));
 }
@@ -128,6 +132,7 @@ inline F load_int32(const int32_t* p) {
 #include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
 #include "device/cpu/amx_activation.inc"
+#include "device/cpu/amx_gated.inc"
 #include "device/cpu/attention_segment.inc"
 #include "device/cpu/amx_attention.inc"
 // clang-format on
@@ -212,7 +217,7 @@ TEST(AmxEmulated, QuantisedProductsAreThoseOfRoundedWeightsAndRows) {
 TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
-  kernels.silu_pack = emulated::tile_silu_pack;
+  kernels.gated_pack = emulated::gated_pack;
   kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
                        emulated::quantised_pack};
   cpu::CpuOps ops(kernels, 1, DType::kBF16);
@@ -225,7 +230,7 @@ TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
 TEST(AmxEmulated, GatedMlpMatchesReference) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
-  kernels.silu_pack = emulated::tile_silu_pack;
+  kernels.gated_pack = emulated::gated_pack;
   const auto ref = make_ref_ops();
   std::mt19937 random(17);
   cpu::CpuOps ops(kernels, 1, DType::kBF16);

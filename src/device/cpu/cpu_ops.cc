@@ -40,13 +40,18 @@ struct Panels {
   Panels(const PackedWeight& weight, const LinearKernels& kernels, int32_t columns)
       : first(weight.panel(0)), bytes(weight.panel_bytes()), bias(weight.bias()), columns(columns), run(kernels.run) {}
 
-  /// The product of part's rows with `count` panels from `index` on.
-  void multiply(int32_t index, int32_t count, LinearCall& part) const {
+  /// Makes part a product with `count` panels from `index` on.
+  void take(int32_t index, int32_t count, LinearCall& part) const {
     const int32_t column = index * kPanelColumns;
     part.weight = first + index * bytes;
     part.panels = count;
     part.columns = std::min(count * kPanelColumns, columns - column);
     part.bias = bias == nullptr ? nullptr : bias + column;
+  }
+
+  /// The product of part's rows with those panels.
+  void multiply(int32_t index, int32_t count, LinearCall& part) const {
+    take(index, count, part);
     run(part);
   }
 };
@@ -223,7 +228,7 @@ void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tens
   ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
   LinearCall next = begin_linear(d, Tensor{nullptr, in.x.rows, d.k(), d.k()});
   // Both products then cut their rows into the same blocks.
-  const bool packs = kernels_.silu_pack != nullptr && w.is(DType::kBF16) && d.is(DType::kBF16);
+  const bool packs = kernels_.gated_pack != nullptr && w.is(DType::kBF16) && d.is(DType::kBF16);
   if (packs) {
     next.packed = activations_.bytes(static_cast<size_t>(next.packed_block * next.blocks));
   } else {
@@ -235,11 +240,19 @@ void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tens
 }
 
 void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next) {
+  const Panels all(gate_up, kernels_of(kernels_, gate_up), gate_up.panels() * kPanelColumns);
+  if (next.packed != nullptr) {
+    constexpr int32_t kTogether = 2;  // panels: the activation of the last runs alone
+    const int64_t panel_packed = kernels_.bf16.packed_bytes(kGateColumns);
+    const auto body = [=, run = kernels_.gated_pack](LinearCall part, int32_t panel, int32_t) {
+      all.take(panel, part.panels, part);
+      run({part, const_cast<std::byte*>(next.packed) + panel * panel_packed, next.packed_block});
+    };
+    return for_pieces(gate_up, in, body, kTogether);
+  }
   const int64_t floats = int64_t{kPanelColumns} * in.x.rows + kApart;  // a panel's products, which stay in L1
   float* products = products_.floats(floats * pool_.size());
-  const Panels all(gate_up, kernels_of(kernels_, gate_up), gate_up.panels() * kPanelColumns);
-  const int64_t panel_packed = next.packed == nullptr ? 0 : kernels_.bf16.packed_bytes(kGateColumns);
-  for_pieces(gate_up, in, [=, &kernels = kernels_](LinearCall part, int32_t panel, int32_t worker) {
+  for_pieces(gate_up, in, [=, run = kernels_.silu_mul](LinearCall part, int32_t panel, int32_t worker) {
     const int32_t last = panel + part.panels;
     part.out = products + worker * floats;
     part.out_stride = kPanelColumns;
@@ -253,13 +266,8 @@ void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next)
         const int32_t row = part.block_row(block);
         gate.rows = part.block_row(block + 1) - row;
         gate.products = part.out + int64_t{row} * kPanelColumns;
-        if (next.packed != nullptr) {
-          gate.packed = const_cast<std::byte*>(next.packed) + block * next.packed_block + panel * panel_packed;
-          kernels.silu_pack(gate);
-        } else {
-          gate.out = const_cast<float*>(next.x) + row * next.x_stride + int64_t{panel} * kGateColumns;
-          kernels.silu_mul(gate);
-        }
+        gate.out = const_cast<float*>(next.x) + row * next.x_stride + int64_t{panel} * kGateColumns;
+        run(gate);
       }
     }
   });

@@ -18,6 +18,7 @@ namespace amx {
 #include "device/cpu/amx_quantised.inc"
 #include "device/cpu/rowwise.inc"
 #include "device/cpu/amx_activation.inc"
+#include "device/cpu/amx_gated.inc"
 #include "device/cpu/attention_segment.inc"
 #include "device/cpu/amx_attention.inc"
 // clang-format on
@@ -56,7 +57,7 @@ const Kernels& amx_kernels() {
     out.quantised = {amx::quantised_linear, amx::kTileRows, 1, amx::quantised_packed_bytes, amx::quantised_pack};
     out.rms_norm = amx::fetching_rms_norm;
     out.silu_mul = amx::tile_silu_mul;
-    out.silu_pack = amx::tile_silu_pack;
+    out.gated_pack = amx::gated_pack;
     out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;

@@ -87,8 +87,14 @@ struct GateCall {
   int32_t columns = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
-  std::byte* packed = nullptr;  ///< instead of out: where these columns go in a block packed for the bf16 product
-  bool fetches = false;         ///< memory is idle meanwhile: weights behind those read last may be fetched
+  bool fetches = false;  ///< memory is idle meanwhile: weights behind those read last may be fetched
+};
+
+/// A gated product whose activations go to the packed rows of the next product.
+struct GatedCall {
+  LinearCall product;           ///< without out
+  std::byte* packed = nullptr;  ///< columns of the first panel in block 0
+  int64_t packed_block = 0;
 };
 
 /// One row of store_kv for one head: normalises (weight may be null) and rotates in place.
@@ -170,9 +176,8 @@ struct Kernels {
   /// out[head_dim] = values / sum, zeros if sum is 0.
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
 
-  /// silu_mul of all kGateColumns to GateCall::packed; null where the rows of a product are packed in a pass of their
-  /// own.
-  void (*silu_pack)(const GateCall& call) = nullptr;
+  /// A bf16 product and its activation in one; null where the rows of a product are packed in a pass of their own.
+  void (*gated_pack)(const GatedCall& call) = nullptr;
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
   /// Whether attend() takes blocks of this head size and cache whose rows have several overlays over one page table:
   /// what lies before them is then walked together. Null: no.
