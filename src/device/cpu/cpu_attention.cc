@@ -103,7 +103,8 @@ struct AttentionRun {
   float* scratch_of(int32_t worker) const { return scratch + worker * scratch_floats(shape.head_dim); }
 
   AttentionBlock describe(const QueryBlock& block) const;
-  void finish(const QueryBlock& block, int32_t query, float* state) const;
+  /// The answers of all queries of a block, from the first one's state on.
+  void finish(const QueryBlock& block, float* state) const;
   /// Merges the key and value of a row that stands apart into the state of one of its queries.
   void add_own(int32_t row, int32_t head, float* state) const;
   /// All segments of a block, merged as they come.
@@ -138,11 +139,13 @@ AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
   return call;
 }
 
-void AttentionRun::finish(const QueryBlock& block, int32_t query, float* state) const {
-  const int32_t head = block.head + query % block.heads;
-  const int32_t row = block.row + query / block.heads;
-  if (rows.is_apart(row)) add_own(row, head, state);
-  kernels.finish(state, shape.head_dim, out.row(row) + int64_t{head} * shape.head_dim);
+void AttentionRun::finish(const QueryBlock& block, float* state) const {
+  for (int32_t row = block.row; row < block.row + block.rows; ++row) {
+    for (int32_t head = block.head; head < block.head + block.heads; ++head, state += floats()) {
+      if (rows.is_apart(row)) add_own(row, head, state);
+      kernels.finish(state, shape.head_dim, out.row(row) + int64_t{head} * shape.head_dim);
+    }
+  }
 }
 
 void AttentionRun::add_own(int32_t row, int32_t head, float* state) const {
@@ -168,15 +171,14 @@ void AttentionRun::whole_block(int32_t index, int32_t worker) const {
   kernels.pack_queries(call, queries);
   if (block.last_segment == block.first_segment + 1) {
     kernels.attend(call, block.first_segment, queries, next);
-    for (int32_t i = 0; i < count; ++i) finish(block, i, next + i * floats());
-    return;
+    return finish(block, next);
   }
   std::fill_n(running, count * floats(), 0.0F);
   for (int32_t segment = block.first_segment; segment < block.last_segment; ++segment) {
     kernels.attend(call, segment, queries, next);
     for (int32_t i = 0; i < count; ++i) kernels.merge(running + i * floats(), next + i * floats(), shape.head_dim);
   }
-  for (int32_t i = 0; i < count; ++i) finish(block, i, running + i * floats());
+  finish(block, running);
 }
 
 void AttentionRun::one_segment(int32_t index, int32_t worker) const {
@@ -196,8 +198,8 @@ void AttentionRun::merge_block(int32_t index) const {
     for (int32_t s = 1; s < block.last_segment - block.first_segment; ++s) {
       kernels.merge(first, first + int64_t{s} * count * floats(), shape.head_dim);
     }
-    finish(block, i, first);
   }
+  finish(block, states + block.state * floats());
 }
 
 }  // namespace
