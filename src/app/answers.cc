@@ -177,11 +177,9 @@ double Answer::seconds() const {
 }
 
 double Answer::decode_tokens_per_second() const {
-  const int64_t span = stats.finished_ns - stats.first_token_ns;
-  const int64_t tokens = stats.generated_tokens - 1;
-  const double seconds = static_cast<double>(span) * 1e-9;
-  const bool tells = stats.first_token_ns > 0 && enough_for_a_rate(tokens, seconds);
-  return tells ? static_cast<double>(tokens) / seconds : 0;
+  const auto [tokens, ns] = stats.decoding();
+  const double seconds = static_cast<double>(ns) * 1e-9;
+  return enough_for_a_rate(tokens, seconds) ? static_cast<double>(tokens) / seconds : 0;
 }
 
 std::vector<Answer> run_answers(Engine& engine, const Tokenizer& tokenizer, std::vector<AnswerJob> jobs,

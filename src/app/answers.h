@@ -29,7 +29,7 @@ struct Answer {
   bool refused = false;  ///< never started: `error` says what is wrong with the request
 
   double seconds() const;                   ///< from the first step to the end
-  double decode_tokens_per_second() const;  ///< from the first token to the end; 0: too few to tell
+  double decode_tokens_per_second() const;  ///< without the prompt's passes; 0: too few to tell
 };
 
 /// Whether tokens over seconds say something: those of one step come at one time, and clocks have their limits.

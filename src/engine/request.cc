@@ -22,4 +22,10 @@ double RequestStats::mean_length() const {
   return verify_steps > 0 ? static_cast<double>(tokens) / verify_steps : 0.0;
 }
 
+RequestStats::Decoding RequestStats::decoding() const {
+  if (first_token_ns == 0) return {};
+  if (blocks > 0) return {generated_tokens, finished_ns - prompt_done_ns};
+  return {generated_tokens - 1, finished_ns - first_token_ns};
+}
+
 }  // namespace ashlar

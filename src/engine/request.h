@@ -42,9 +42,17 @@ struct RequestStats {
   int32_t blocks = 0;
   std::vector<int32_t> settled_in;
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;  ///< monotonic; 0: never
+  int64_t prompt_done_ns = 0;  ///< the prompt's last pass has come back; the first time, if it was preempted
 
   /// Mean tokens per verify step, bonus included.
   double mean_length() const;
+  /// The answer without the prompt's passes: after the first token, which they sample; after the prompt where tokens of
+  /// a block are settled in any order, since the first ones come together and take passes of their own.
+  struct Decoding {
+    int64_t tokens = 0;
+    int64_t ns = 0;
+  };
+  Decoding decoding() const;
 };
 
 /// New tokens of a request, in order. Views are valid during the call only.

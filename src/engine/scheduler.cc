@@ -205,6 +205,7 @@ bool Scheduler::admit(Sequence& sequence) {
     sequence.admitted_before = true;
     sequence.stats.cached_tokens = cached;
     sequence.stats.admitted_ns = now_ns();
+    if (sequence.state == SequenceState::kDecode) sequence.stats.prompt_done_ns = sequence.stats.admitted_ns;
   }
   totals_.cached_tokens += cached;
   return true;
@@ -255,6 +256,9 @@ void Scheduler::collect(Step& step) {
     sequence.computed = span.computed;
     if (member.prefill_to > 0) {
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
+      if (member.prefill_to == sequence.prefill_end && sequence.stats.prompt_done_ns == 0) {
+        sequence.stats.prompt_done_ns = now_ns();
+      }
     } else {
       sequence.block_pass = span.pass;
       count_step(sequence, span);

@@ -22,10 +22,9 @@ void AcceptanceTally::add(const RequestStats& stats) {
   add_counts(accepted_at_, stats.accepted_at, 0);
   add_counts(drafted_at_, stats.drafted_at, 0);
   add_counts(lengths_, stats.lengths, 1);
-  if (stats.first_token_ns > 0 && stats.finished_ns > stats.first_token_ns) {
-    decode_tokens_ += stats.generated_tokens - 1;
-    decode_ns_ += stats.finished_ns - stats.first_token_ns;
-  }
+  const RequestStats::Decoding decoding = stats.decoding();
+  decode_tokens_ += decoding.tokens;
+  decode_ns_ += decoding.ns;
   if (stats.verify_steps == 0) return;
   double tokens = 0;
   for (size_t n = 1; n < stats.lengths.size(); ++n) tokens += static_cast<double>(n) * stats.lengths[n];

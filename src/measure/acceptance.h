@@ -45,8 +45,8 @@ class AcceptanceTally {
   /// Counts behind histogram().
   const std::vector<int64_t>& length_counts() const { return lengths_; }
 
-  /// Tokens after the first one per second from first token to end, requests one after the other or side by side; 0 if
-  /// unknown.
+  /// Tokens per second without the prompts' passes (RequestStats::decoding), requests one after the other or side by
+  /// side; 0 if unknown.
   double decode_tokens_per_second() const;
 
  private:

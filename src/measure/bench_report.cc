@@ -100,8 +100,6 @@ std::string step_text(const BenchResult& result) {
 }
 
 double speed_up(const BenchResult& result, const AnswerSpeed& speed) {
-  // The first event of a block-diffusion answer may hold many tokens: its time belongs to them.
-  if (result.block > 0) return over(speed.tokens_per_second(), result.plain_answers.tokens_per_second());
   return over(speed.tally.decode_tokens_per_second(), result.plain_answers.tally.decode_tokens_per_second());
 }
 
@@ -111,10 +109,11 @@ double rows_of(const AcceptanceTally& tally) {
 }
 
 std::string block_answers_text(const BenchResult& result) {
-  TextTable table({"answers", "tokens", "tokens per forward", "tokens/s with prompt", "x one a forward"});
+  TextTable table({"answers", "tokens", "tokens per forward", "decode tokens/s", "with prompt", "x one a forward"});
   const auto row = [&](const char* name, const AnswerSpeed& speed) {
     table.add({name, std::to_string(speed.tokens), fixed(speed.tally.tau_generated().value, 3),
-               three_digits(speed.tokens_per_second()), fixed(speed_up(result, speed), 2)});
+               three_digits(speed.tally.decode_tokens_per_second()), three_digits(speed.tokens_per_second()),
+               fixed(speed_up(result, speed), 2)});
   };
   row("one token a forward", result.plain_answers);
   row("the algorithm's own", result.drafted_answers);

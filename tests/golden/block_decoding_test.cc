@@ -200,6 +200,11 @@ Decoded decode(Engine& engine, const Task& task) {
     if (auto* end = std::get_if<EndEvent>(&event)) {
       decoded.reason = end->reason;
       EXPECT_EQ(end->error, "");
+      const RequestStats& stats = end->stats;
+      EXPECT_LE(stats.admitted_ns, stats.prompt_done_ns);
+      EXPECT_LT(stats.prompt_done_ns, stats.first_token_ns);  // a block takes passes of its own
+      EXPECT_EQ(stats.decoding().tokens, static_cast<int64_t>(decoded.tokens.size()));
+      EXPECT_EQ(stats.decoding().ns, stats.finished_ns - stats.prompt_done_ns);
       break;
     }
     const auto& chunk = std::get<TokenChunk>(event);

@@ -107,5 +107,17 @@ TEST(Acceptance, SpeedLeavesOutTheFirstToken) {
   EXPECT_DOUBLE_EQ(tally.decode_tokens_per_second(), 2);
 }
 
+TEST(Acceptance, SpeedOfBlocksBeginsBehindThePrompt) {
+  RequestStats stats = request({{3, 3}, {3, 1}});
+  stats.blocks = 1;
+  stats.admitted_ns = 1'000'000'000;
+  stats.prompt_done_ns = 2'000'000'000;
+  stats.first_token_ns = 3'500'000'000;
+  stats.finished_ns = 4'000'000'000;
+  AcceptanceTally tally;
+  tally.add(stats);
+  EXPECT_DOUBLE_EQ(tally.decode_tokens_per_second(), stats.generated_tokens / 2.0);
+}
+
 }  // namespace
 }  // namespace ashlar

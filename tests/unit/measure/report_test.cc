@@ -103,10 +103,14 @@ TEST(BenchReport, OfABlockDiffusionModel) {
     RequestStats stats;
     stats.generated_tokens = 12;
     stats.verify_steps = steps;
+    stats.blocks = 2;
+    stats.prompt_done_ns = 1;
+    stats.first_token_ns = 2;
+    stats.finished_ns = 1 + ns;
     AnswerSpeed answers;
     answers.tally.add(stats);
     answers.tokens = 12;
-    answers.wall_ns = ns;
+    answers.wall_ns = ns + 4'000'000;
     return answers;
   };
   result.plain_answers = speed(12, 12'000'000);
@@ -120,6 +124,7 @@ TEST(BenchReport, OfABlockDiffusionModel) {
   EXPECT_EQ(json["agreement"]["identical"], 3);
   expect_no_null(json);
   const std::string text = bench_text(result);
+  EXPECT_THAT(text, HasSubstr("1500         1000"));  // without the prompt and with it
   EXPECT_THAT(text, HasSubstr("speed-up: 1.50x   the same as one token a forward: 3 of 4"));
   EXPECT_THAT(text, Not(HasSubstr("drafted")));
   EXPECT_THAT(text, Not(HasSubstr("cycle")));
