@@ -1,7 +1,9 @@
 #include "base/row_math.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <cwchar>
 #include <limits>
 #include <utility>
 
@@ -14,6 +16,19 @@ constexpr float kLog2E = 1.44269504F;
 constexpr float kLeast = -100.0F;  // powers of two below count as nothing beside 1
 
 }  // namespace
+
+// By the library's search for a word, which goes by vectors.
+int32_t first_of(const float* values, int32_t n, float value) {
+  static_assert(sizeof(wchar_t) == sizeof(float));
+  int32_t i = 0;
+  if (value == 0) {  // two words
+    while (i < n && values[i] != value) ++i;
+    return i;
+  }
+  const auto* words = reinterpret_cast<const wchar_t*>(values);
+  const wchar_t* found = std::wmemchr(words, std::bit_cast<wchar_t>(value), static_cast<size_t>(n));
+  return found == nullptr ? n : static_cast<int32_t>(found - words);
+}
 
 namespace row_math {
 namespace plain {

@@ -9,6 +9,9 @@ namespace ashlar {
 /// Index of the largest value, the lowest on a tie; values that are not numbers never win (0 if nothing else is there).
 int32_t argmax(const float* values, int32_t n);
 
+/// Index of the first of n values that equals `value`, a number; n if none does.
+int32_t first_of(const float* values, int32_t n, float value);
+
 /// Indices of the largest value and of the next one, the lowest of equals; -1 where there is none: values that are not
 /// numbers and minus infinity take no part.
 struct TopTwo {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/row_math.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_memory.h"
 #include "device/cpu/linear_call.h"
@@ -299,7 +300,7 @@ void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
         Highest& best = found[worker * stride + row];
         Highest here{highest(values, part.columns), panel * kPanelColumns};
         if (!better(here, best)) continue;
-        while (values[here.column - panel * kPanelColumns] != here.value) ++here.column;
+        here.column += first_of(values, part.columns, here.value);
         if (better(here, best)) best = here;
       }
     }

@@ -47,6 +47,17 @@ TEST(Argmax, AgreesWithAScanOfRowsWithTiesAndHoles) {
   }
 }
 
+TEST(FirstOf, ComparesNumbersAndNotTheirBits) {
+  const std::vector<float> values = {std::nanf(""), 3.0F, -0.0F, 0.0F, -INFINITY, 3.0F};
+  const auto n = static_cast<int32_t>(values.size());
+  EXPECT_EQ(first_of(values.data(), n, 3.0F), 1);
+  EXPECT_EQ(first_of(values.data(), n, 0.0F), 2);
+  EXPECT_EQ(first_of(values.data() + 3, n - 3, -0.0F), 0);
+  EXPECT_EQ(first_of(values.data(), n, -INFINITY), 4);
+  EXPECT_EQ(first_of(values.data(), n, 7.0F), n);
+  EXPECT_EQ(first_of(values.data(), 0, 7.0F), 0);
+}
+
 TEST(TopTwo, AgreesWithASortOfRowsWithTiesAndHoles) {
   std::mt19937 random(8);
   for (int round = 0; round < 6000; ++round) {
@@ -55,6 +66,7 @@ TEST(TopTwo, AgreesWithASortOfRowsWithTiesAndHoles) {
     for (float& value : values) {
       const uint32_t kind = random() % kinds;
       value = kind == 0 ? std::nanf("") : kind == 1 ? -INFINITY : static_cast<float>(random() % 9) - 4.0F;
+      if (value == 0 && random() % 2 == 0) value = -value;
     }
     std::vector<int32_t> expected;
     for (size_t i = 0; i < values.size(); ++i) {
