@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "app/answers.h"
+#include "base/bf16.h"
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
@@ -116,6 +117,31 @@ TEST_P(WarmSteps, AllocateNothing) {
       EXPECT_EQ(sink->at_end - sink->at_start, 0)
           << "allocations between tokens 60 and 110 at temperature " << temperature;
     }
+  }
+}
+
+// However slow the machine: what a step is the first to need must be there, since its engine may not have measured it.
+TEST(WarmSteps, ProductsOfFewRowsAllocateNothing) {
+  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
+  constexpr int32_t kWidth = 96;
+  constexpr int32_t kDepth = 160;
+  constexpr int32_t kRows = 64;
+  const std::vector<BFloat16> values(static_cast<size_t>(kWidth) * kDepth, to_bf16(0.01F));
+  const HostTensor up{"up", DType::kBF16, values.data(), kWidth, kDepth};
+  const HostTensor down{"down", DType::kBF16, values.data(), kDepth, kWidth};
+  const auto gate_up = ops->pack_gated(up, up, {});
+  const auto back = ops->pack({&down, 1}, {});
+  const auto rounded = ops->quantise(*gate_up);
+  const std::vector<float> norm(kDepth, 1.0F);
+  std::vector<float> x(static_cast<size_t>(kRows) * kDepth, 0.5F);
+  std::vector<int32_t> ids(kRows);
+  const int64_t before = allocations.load();
+  for (int32_t rows = 1; rows <= kRows; ++rows) {
+    const Tensor all = {x.data(), rows, kDepth, kDepth};
+    ops->gated_mlp(*gate_up, *back, {all, norm.data(), 1e-6F}, all);
+    if (rounded) ops->gated_mlp(*rounded, *back, {all, norm.data(), 1e-6F}, all);
+    ops->linear_argmax(*back, all.columns(0, kWidth), ids.data());
+    ASSERT_EQ(allocations.load() - before, 0) << rows;
   }
 }
 

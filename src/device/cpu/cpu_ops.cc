@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kApart = 32;  // floats between what two workers write: hardware fetches lines in pairs
+constexpr int32_t kArgmaxColumns = 4 * kPanelColumns;  // 16 rows of them stay in L1
 
 /// What a piece of a product must know of its weight. Taken along by value: the weight itself would be a few more lines
 /// to fetch for every worker and op.
@@ -59,17 +60,25 @@ struct Panels {
 
 }  // namespace
 
+int64_t CpuOps::highest_stride(int64_t rows) {
+  return round_up(rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
+}
+
 CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
     : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
 
 std::unique_ptr<Buffer> CpuOps::allocate(size_t bytes) { return std::make_unique<CpuBuffer>(bytes); }
 
 std::unique_ptr<Weight> CpuOps::pack(std::span<const HostTensor> parts, std::span<const float> bias) {
-  return std::make_unique<PackedWeight>(parts, bias, arena_);
+  auto out = std::make_unique<PackedWeight>(parts, bias, arena_);
+  make_room(*out);
+  return out;
 }
 
 std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTensor& up, std::span<const float> bias) {
-  return std::make_unique<PackedWeight>(gate, up, bias, arena_);
+  auto out = std::make_unique<PackedWeight>(gate, up, bias, arena_);
+  make_room(*out);
+  return out;
 }
 
 std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
@@ -77,6 +86,7 @@ std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
   if (kernels_.quantised.run == nullptr || weight.k() > kExactDepth) return nullptr;
   const PackedWeight& from = as_packed(weight);
   auto out = std::make_unique<PackedWeight>(from, quantised_arena_);
+  make_room(*out);
   const int64_t floats = int64_t{weight.k()} * kBlockColumns;
   std::vector<float> scratch(static_cast<size_t>(floats * pool_.size()));
   pool_.run(out->panels(),
@@ -95,22 +105,35 @@ void CpuOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
   for_rows(x.rows, x.cols / 8, [&](int32_t r) { kernels_.rms_norm(x.row(r), weight, eps, x.cols, out.row(r)); });
 }
 
-void CpuOps::make_room(const LinearKernels& kernels, const LinearCall& call) {
-  const int64_t normed = call.norm == nullptr ? 0 : int64_t{kernels.block_rows} * call.k;
-  if (call.packed_block <= packed_room_ && normed <= normed_room_) return;
+int32_t CpuOps::blocks_of(const LinearKernels& kernels, int32_t rows) const {
+  const int32_t blocks = (rows + kernels.block_rows - 1) / kernels.block_rows;
+  return blocks >= pool_.size() ? static_cast<int32_t>(round_up(blocks, pool_.size())) : blocks;
+}
+
+void CpuOps::make_room(const PackedWeight& weight) {
+  constexpr int64_t kRows = 64;
+  const LinearKernels& kernels = kernels_of(kernels_, weight);
+  const auto room = [&](const LinearKernels& of, int64_t k, int64_t rows) {
+    if (of.packed_bytes == nullptr) return size_t{0};
+    const int32_t blocks = blocks_of(of, static_cast<int32_t>(rows));
+    return static_cast<size_t>(round_up(of.packed_bytes(static_cast<int32_t>(k)), kPackedAlignment) * blocks);
+  };
+  const int64_t k = weight.k();
   for (PackedRows& own : packed_rows_) {
-    own.memory.bytes(static_cast<size_t>(call.packed_block));
-    own.normed.floats(normed);
+    own.memory.bytes(room(kernels, k, 1));
+    own.normed.floats(k * kernels.block_rows);
   }
-  normed_.floats(normed);  // where fewer rows go, which are not packed
-  packed_room_ = std::max(packed_room_, call.packed_block);
-  normed_room_ = std::max(normed_room_, normed);
+  packed_rows_[0].memory.bytes(room(kernels, k, kRows));
+  normed_.floats(k * kRows);
+  products_.floats((kArgmaxColumns * kRows + kApart) * pool_.size());
+  highest_.bytes(sizeof(Highest) * static_cast<size_t>(highest_stride(kRows) * pool_.size()));
+  if (!weight.gated()) return;
+  const int64_t width = weight.n() / 2;
+  activations_.bytes(std::max(room(kernels, width, kRows), static_cast<size_t>(width * kRows) * sizeof(float)));
 }
 
 void CpuOps::pack_rows(const LinearKernels& kernels, LinearCall& call) {
-  if (call.packed_block == 0) return;
-  make_room(kernels, call);
-  if (call.blocks == 1) return;
+  if (call.packed_block == 0 || call.blocks == 1) return;
   std::byte* to = packed_rows_[0].memory.bytes(static_cast<size_t>(call.packed_block * call.blocks));
   call.packed = to;
   for_rows(call.blocks, int64_t{kernels.block_rows} * call.k / 8, [&](int32_t block, int32_t worker) {
@@ -149,7 +172,7 @@ LinearCall CpuOps::begin_linear(const PackedWeight& weight, Input in) {
   ASHLAR_CHECK_EQ(x.cols, weight.k());
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   LinearCall call = whole_call(weight, kernels, x, {});
-  if (call.blocks >= pool_.size()) call.blocks = static_cast<int32_t>(round_up(call.blocks, pool_.size()));
+  call.blocks = blocks_of(kernels, x.rows);
   call.packed_block = x.rows == 0 ? 0 : packed_block_bytes(kernels, call);
   call.norm = in.norm;
   call.eps = in.eps;
@@ -277,11 +300,10 @@ void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next)
 void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   const PackedWeight& w = as_packed(weight);
   ASHLAR_CHECK(!w.gated());
-  constexpr int32_t kPanels = 4;  // 16 rows of them stay in L1
-  constexpr int32_t kColumns = kPanels * kPanelColumns;
-  const int64_t floats = int64_t{kColumns} * x.rows + kApart;
+  constexpr int32_t kPanels = kArgmaxColumns / kPanelColumns;
+  const int64_t floats = int64_t{kArgmaxColumns} * x.rows + kApart;
   float* products = products_.floats(floats * pool_.size());
-  const int64_t stride = round_up(x.rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
+  const int64_t stride = highest_stride(x.rows);
   auto* found =
       reinterpret_cast<Highest*>(highest_.bytes(sizeof(Highest) * static_cast<size_t>(stride * pool_.size())));
   std::fill_n(found, stride * pool_.size(), Highest{-std::numeric_limits<float>::infinity(), -1});
@@ -292,11 +314,11 @@ void CpuOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   for_pieces(w, x, [=, highest = kernels_.highest](LinearCall part, int32_t panel, int32_t worker) {
     const int32_t last = panel + part.panels;
     part.out = products + worker * floats;
-    part.out_stride = kColumns;
+    part.out_stride = kArgmaxColumns;
     for (; panel < last; panel += kPanels) {
       all.multiply(panel, std::min(kPanels, last - panel), part);
       for (int32_t row = part.block_row(part.first_block); row < part.block_row(part.last_block); ++row) {
-        const float* values = part.out + int64_t{row} * kColumns;
+        const float* values = part.out + int64_t{row} * kArgmaxColumns;
         Highest& best = found[worker * stride + row];
         Highest here{highest(values, part.columns), panel * kPanelColumns};
         if (!better(here, best)) continue;

@@ -99,11 +99,16 @@ class CpuOps final : public Ops {
   void gate(const PackedWeight& gate_up, Input in, const LinearCall& next);
   /// out (=|+=) product of a call of begin_linear.
   void multiply(const PackedWeight& weight, const LinearCall& call, Store store, Tensor out);
-  /// Packs the rows of `call` if its kernel wants that. A single block is only made room for: each worker that gets a
-  /// piece packs its own copy (pack_own), which is cheaper than to fetch it from another core.
+  /// Packs the rows of `call` if its kernel wants that, but not a single block: each worker that gets a piece packs its
+  /// own copy (pack_own), which is cheaper than to fetch it from another core.
   void pack_rows(const LinearKernels& kernels, LinearCall& call);
-  /// Has every worker's PackedRows take a block of this call: in a loop nothing may throw.
-  void make_room(const LinearKernels& kernels, const LinearCall& call);
+  /// Even blocks for all workers, where there is one for each.
+  int32_t blocks_of(const LinearKernels& kernels, int32_t rows) const;
+  /// Has every worker's PackedRows take a block of rows for this weight, since in a loop nothing may throw, and
+  /// everything else what 64 rows need: steps with drafts grow by and by, and should allocate nothing.
+  void make_room(const PackedWeight& weight);
+  /// From the Highest of one worker to those of the next.
+  static int64_t highest_stride(int64_t rows);
   void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
   void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, int32_t worker, std::byte* to);
 
@@ -115,10 +120,8 @@ class CpuOps final : public Ops {
   ThreadPool pool_;
   Arena arena_;
   Arena quantised_arena_;  // apart, so that the memory of what they are copies of can be given back
-  // Grow on demand and are kept: after the first call of a shape nothing allocates.
+  // Grow on demand and are kept: after the first call of a shape, or from the start if it is small, nothing allocates.
   std::vector<PackedRows> packed_rows_;  ///< of each worker
-  int64_t packed_room_ = 0;              ///< bytes of packed_rows_[i].memory at least
-  int64_t normed_room_ = 0;              ///< floats of packed_rows_[i].normed
   uint64_t linears_ = 0;
   AttentionPlan plan_;
   Scratch attention_scratch_;
