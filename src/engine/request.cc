@@ -23,7 +23,7 @@ double RequestStats::mean_length() const {
 }
 
 RequestStats::Decoding RequestStats::decoding() const {
-  if (first_token_ns == 0) return {};
+  if (first_token_ns == 0 || finished_ns == 0) return {};
   if (blocks > 0) return {generated_tokens, finished_ns - prompt_done_ns};
   return {generated_tokens - 1, finished_ns - first_token_ns};
 }

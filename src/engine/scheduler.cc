@@ -205,7 +205,9 @@ bool Scheduler::admit(Sequence& sequence) {
     sequence.admitted_before = true;
     sequence.stats.cached_tokens = cached;
     sequence.stats.admitted_ns = now_ns();
-    if (sequence.state == SequenceState::kDecode) sequence.stats.prompt_done_ns = sequence.stats.admitted_ns;
+  }
+  if (sequence.state == SequenceState::kDecode && sequence.stats.prompt_done_ns == 0) {
+    sequence.stats.prompt_done_ns = now_ns();  // all of it was in the cache
   }
   totals_.cached_tokens += cached;
   return true;

@@ -238,8 +238,9 @@ TEST(AmxEmulated, GatedMlpMatchesReference) {
     const Checkpoint weight(DType::kBF16, 2 * width, k, random);
     const Checkpoint back(DType::kBF16, k, width, random);
     const std::vector<HostTensor> down{back.view()};
-    const std::vector<float> bias(static_cast<size_t>(2 * width), 0.25F);
-    for (int32_t rows : {1, 15, 16, 17, 31, 33, 49}) {
+    std::vector<float> bias(static_cast<size_t>(2 * width));
+    for (size_t i = 0; i < bias.size(); ++i) bias[i] = 0.1F * static_cast<float>(i % 7) - 0.2F;
+    for (int32_t rows : {1, 15, 16, 17, 31, 33, 49, 81, 97}) {
       Matrix x(rows, k);
       x.fill_normal(random, 1.0F / std::sqrt(static_cast<float>(k)));
       x.round_to_bf16();

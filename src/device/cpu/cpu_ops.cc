@@ -124,8 +124,8 @@ void CpuOps::make_room(const PackedWeight& weight) {
     own.normed.floats(k * kernels.block_rows);
   }
   packed_rows_[0].memory.bytes(room(kernels, k, kRows));
-  normed_.floats(k * kRows);
-  products_.floats((kArgmaxColumns * kRows + kApart) * pool_.size());
+  if (kernels.pack_from > 1) normed_.floats(k * kRows);
+  products_.floats((std::max(kArgmaxColumns, RowFold::kTile) * kRows + kApart) * pool_.size());
   highest_.bytes(sizeof(Highest) * static_cast<size_t>(highest_stride(kRows) * pool_.size()));
   if (!weight.gated()) return;
   const int64_t width = weight.n() / 2;

@@ -105,7 +105,8 @@ class CpuOps final : public Ops {
   /// Even blocks for all workers, where there is one for each.
   int32_t blocks_of(const LinearKernels& kernels, int32_t rows) const;
   /// Has every worker's PackedRows take a block of rows for this weight, since in a loop nothing may throw, and
-  /// everything else what 64 rows need: steps with drafts grow by and by, and should allocate nothing.
+  /// the other buffers of products what 64 rows need: steps with drafts grow by and by, and should allocate nothing.
+  /// Not while an op runs.
   void make_room(const PackedWeight& weight);
   /// From the Highest of one worker to those of the next.
   static int64_t highest_stride(int64_t rows);
@@ -120,7 +121,7 @@ class CpuOps final : public Ops {
   ThreadPool pool_;
   Arena arena_;
   Arena quantised_arena_;  // apart, so that the memory of what they are copies of can be given back
-  // Grow on demand and are kept: after the first call of a shape, or from the start if it is small, nothing allocates.
+  // Grow on demand and are kept: after the first call of a shape nothing allocates.
   std::vector<PackedRows> packed_rows_;  ///< of each worker
   uint64_t linears_ = 0;
   AttentionPlan plan_;

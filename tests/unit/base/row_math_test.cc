@@ -29,6 +29,8 @@ TEST(Argmax, SkipsWhatIsNotANumber) {
   EXPECT_EQ(argmax(values.data(), 40), 33);
   values.assign(40, -INFINITY);
   EXPECT_EQ(argmax(values.data(), 40), 0);
+  values[0] = std::nanf("");
+  for (const RowMath& passes : row_maths()) EXPECT_EQ(passes.argmax(values.data(), 40), 1);
 }
 
 TEST(Argmax, AgreesWithAScanOfRowsWithTiesAndHoles) {
