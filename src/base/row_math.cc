@@ -5,6 +5,7 @@
 #include <cstring>
 #include <cwchar>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 namespace ashlar {
@@ -13,7 +14,7 @@ namespace {
 constexpr int32_t kGroup = 16;  // lanes of a sum
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLog2E = 1.44269504F;
-constexpr float kLeast = -100.0F;  // powers of two below count as nothing beside 1
+constexpr float kLeast = -127.0F;  // the power of two that counts as nothing
 
 }  // namespace
 
@@ -37,7 +38,7 @@ constexpr int32_t kWidth = 4;
 }  // namespace plain
 
 #pragma GCC push_options
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,fma")
 namespace avx2 {
 constexpr int32_t kWidth = 8;
 #include "base/row_math.inc"
@@ -59,7 +60,7 @@ std::vector<RowMath> row_maths() {
       __builtin_cpu_supports("avx512dq")) {
     runnable.push_back(row_math::avx512::kPasses);
   }
-  if (__builtin_cpu_supports("avx2")) runnable.push_back(row_math::avx2::kPasses);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) runnable.push_back(row_math::avx2::kPasses);
   runnable.push_back(row_math::plain::kPasses);
   return runnable;
 }

@@ -111,6 +111,38 @@ TEST(RowMath, EveryInstructionSetGivesTheSameBits) {
   }
 }
 
+TEST(RowMath, ExponentsAreThoseOfDoublePrecision) {
+  std::mt19937 random(10);
+  std::uniform_real_distribution<float> below(-100.0F, 0.0F);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> values(1 + random() % 700);
+    for (float& value : values)
+      value = random() % 8 == 0 ? -INFINITY : below(random) / static_cast<float>(1 << round % 6);
+    values[random() % values.size()] = 0.0F;
+    double sum = 0;
+    double weighted = 0;
+    for (const float value : values) {
+      if (value == -INFINITY) continue;
+      sum += std::exp(static_cast<double>(value));
+      weighted += std::exp(static_cast<double>(value)) * value;
+    }
+    for (const RowMath& passes : row_maths()) {
+      const ExpMoments moments = passes.exp_moments(values.data(), static_cast<int32_t>(values.size()), 0.0F);
+      ASSERT_NEAR(moments.sum, sum, 1e-6 * sum);
+      ASSERT_NEAR(moments.weighted, weighted, 1e-6 * sum);
+      ASSERT_NEAR(passes.exp_sum(values.data(), static_cast<int32_t>(values.size()), 0.0F, 1.0F), sum, 1e-6 * sum);
+    }
+  }
+}
+
+TEST(RowMath, WhatHasNoProbabilityAddsNothing) {
+  for (const RowMath& passes : row_maths()) {
+    const std::vector<float> values = {-INFINITY, 3.0F, std::nanf(""), -INFINITY, -200.0F};
+    EXPECT_EQ(passes.exp_moments(values.data(), 5, 3.0F).sum, 1.0);
+    EXPECT_EQ(passes.exp_moments(values.data(), 5, 3.0F).weighted, 0.0);
+  }
+}
+
 TEST(TopK, AgreesWithASortOfRowsWithTiesAndHoles) {
   std::mt19937 random(6);
   const uint32_t most[] = {40, 400, 3000, 150000};
