@@ -149,6 +149,37 @@ def test_a_shape_beside_tools_that_may_be_called(http):
     assert told["message"]["tool_calls"][0]["function"]["name"] == "look_up"
 
 
+def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(http):
+    parameters = {"type": "object", "properties": {"unit": {"enum": ["metre", "mile"]}, "count": {"type": "integer", "minimum": 3, "maximum": 5}},
+                  "required": ["unit", "count"], "additionalProperties": False}
+    tag = http.post("/tokenize", json={"prompt": "<tool_call>"}).json()["tokens"]
+    assert len(tag) == 1
+    body = chat("How far is it?", logit_bias={str(tag[0]): 100}, max_tokens=120, temperature=1)
+
+    def calls(strict, **more):
+        function = {"name": "measure", "parameters": parameters, "strict": strict}
+        response = http.post("/v1/chat/completions", json={**body, "tools": [{"type": "function", "function": function}], **more})
+        assert response.status_code == 200, response.text
+        choice = response.json()["choices"][0]
+        return choice["message"]["content"], [call["function"] for call in choice["message"].get("tool_calls") or []]
+
+    for seed in range(6):
+        told = calls(True, seed=seed, parallel_tool_calls=False)
+        assert told == calls(True, seed=seed, parallel_tool_calls=False, speculative=False)
+        assert len(told[1]) == 1
+        jsonschema.validate(json.loads(told[1][0]["arguments"]), parameters)
+        for call in calls(True, seed=seed)[1][:-1]:  # the last one may be cut off
+            jsonschema.validate(json.loads(call["arguments"]), parameters)
+        assert calls(False, seed=seed)[1] == []  # what this model writes behind the tag is no call
+    refused = {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}
+    for strict, status in ((True, 400), (False, 200)):
+        tools = [{"type": "function", "function": {**refused, "strict": strict}}]
+        response = http.post("/v1/chat/completions", json=chat("hi", tools=tools, max_tokens=4))
+        assert response.status_code == status, response.text
+        if strict:
+            assert response.json()["error"]["param"] == "tools" and "$dynamicRef" in response.text
+
+
 def test_a_call_that_was_cut_off_may_be_sent_back(http):
     body = chat("Look up a word.", tools=[TOOL], tool_choice="required", temperature=0, max_tokens=40)
     told = http.post("/v1/chat/completions", json=body).json()["choices"][0]

@@ -1,5 +1,6 @@
 #include "server/service/constraints.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -11,7 +12,12 @@ namespace {
 
 constexpr int32_t kMaxCalls = 16;  // of one answer that must call
 
-// The functions that may be called: all, or the one that was named.
+bool demands_call(const Generation& generation) {
+  return generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
+}
+
+// The functions that may be called: all, or the one that was named. Where the model chooses whether to call, only the
+// arguments of strict ones are held to a schema.
 std::vector<grammar::ToolSpec> callable(const Generation& generation) {
   std::vector<grammar::ToolSpec> tools;
   const auto* chat = std::get_if<ChatPrompt>(&generation.prompts.front());
@@ -20,35 +26,40 @@ std::vector<grammar::ToolSpec> callable(const Generation& generation) {
     const Json& function = tool.at("function");
     std::string name = function.at("name").get<std::string>();
     if (generation.tool_choice == ToolChoice::kNamed && name != generation.tool_name) continue;
-    tools.push_back({std::move(name), function.value("parameters", Json())});
+    const bool held = demands_call(generation) || function.value("strict", false);
+    tools.push_back({std::move(name), held ? function.value("parameters", Json()) : Json()});
   }
   return tools;
 }
 
-grammar::ToolCallOptions call_options(const Generation& generation, bool several) {
-  grammar::ToolCallOptions calls;
-  calls.max_calls = several && generation.parallel_tool_calls ? kMaxCalls : 1;
-  return calls;
+bool any_strict(const std::vector<grammar::ToolSpec>& tools) {
+  return std::any_of(tools.begin(), tools.end(), [](const auto& tool) { return !tool.parameters.is_null(); });
 }
 
-// Tools that may be called as well, where an answer of another shape is wanted. What the model may do anyhow without
-// that shape holds for arguments: they are any object.
-void allow_calls(const Generation& generation, grammar::CompileOptions& options) {
-  if (generation.tool_choice != ToolChoice::kAuto) return;
-  options.or_tools = callable(generation);
-  for (grammar::ToolSpec& tool : options.or_tools) tool.parameters = nullptr;
-  options.or_calls = call_options(generation, true);
+// Where the model's tags are special tokens, those; else none.
+grammar::TagTokens tag_tokens(const Tokenizer& tokenizer) {
+  const grammar::ToolCallOptions calls;
+  const grammar::TagTokens tags = {tokenizer.token_id(calls.begin).value_or(-1),
+                                   tokenizer.token_id(calls.end).value_or(-1)};
+  const auto special = [&](int32_t id) { return id >= 0 && tokenizer.is_special(id); };
+  return special(tags.begins) && special(tags.ends) ? tags : grammar::TagTokens();
 }
 
-std::optional<grammar::Grammar> compile_grammar(const Generation& generation, grammar::CompileOptions options) {
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bool tag_tokens) {
   const Constraint& wanted = generation.constraint;
-  if (generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed) {
-    const bool several = generation.tool_choice == ToolChoice::kRequired;
-    return grammar::compile_tool_calls(callable(generation), call_options(generation, several), options);
-  }
-  allow_calls(generation, options);
+  grammar::ToolCallOptions calls;
+  calls.tag_tokens = tag_tokens;
+  const bool several = generation.parallel_tool_calls && generation.tool_choice != ToolChoice::kNamed;
+  calls.max_calls = several ? kMaxCalls : 1;
+  const bool may_call = generation.tool_choice != ToolChoice::kNone;
+  const std::vector<grammar::ToolSpec> tools = may_call ? callable(generation) : std::vector<grammar::ToolSpec>();
+  if (demands_call(generation)) return grammar::compile_tool_calls(tools, calls);
+  grammar::CompileOptions options;
+  options.or_tools = tools;
+  options.or_calls = calls;
   switch (wanted.kind) {
     case Constraint::Kind::kNone:
+      if (any_strict(tools)) return grammar::compile_text_with_calls(tools, calls);
       break;
     case Constraint::Kind::kJsonObject:
       return grammar::compile_json_object(options);
@@ -70,15 +81,14 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
   ConstraintMaker maker;
   maker.model_ = &model;
   try {
-    grammar::CompileOptions options;
-    options.leading_newlines = false;
-    std::optional<grammar::Grammar> compiled = compile_grammar(generation, options);
+    const grammar::TagTokens tags = tag_tokens(*model.tokenizer);
+    std::optional<grammar::Grammar> compiled = compile_grammar(generation, tags.begins >= 0);
     if (!compiled) return maker;
     std::vector<int32_t> ends = model.stop_ids;
     ends.insert(ends.end(), generation.stop_ids.begin(), generation.stop_ids.end());
-    maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends));
+    maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends), tags);
   } catch (const Error& error) {
-    const bool calls = generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
+    const bool calls = demands_call(generation) || generation.constraint.kind == Constraint::Kind::kNone;
     return ApiError{
         400, "invalid_request_error", std::string(error.message()), calls ? "tools" : generation.constraint.param, "",
         0};

@@ -13,7 +13,7 @@
 namespace ashlar::grammar {
 namespace {
 
-Expr tool_calls(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
+Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
   JsonValues values(builder);
   size_t bytes = 0;
   for (const ToolSpec& tool : tools) bytes += tool.name.size() + json_text(tool.parameters).size();
@@ -31,11 +31,37 @@ Expr tool_calls(Builder& builder, const std::vector<ToolSpec>& tools, const Tool
     ways.push_back(builder.sequence(
         {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
   }
-  const Expr call = builder.rule(
-      "tool call", builder.sequence({builder.literal(calls.begin + "{\"name\": "),
-                                     builder.alternatives(std::move(ways)), builder.literal("}" + calls.end)}));
+  const auto tag = [&](const std::string& text, char token) {
+    return calls.tag_tokens ? builder.strings({text, std::string(1, token)}) : builder.literal(text);
+  };
+  return builder.rule("tool call",
+                      builder.sequence({tag(calls.begin, TagTokens::kBegins), builder.literal("\n{\"name\": "),
+                                        builder.alternatives(std::move(ways)), builder.literal("}\n"),
+                                        tag(calls.end, TagTokens::kEnds)}));
+}
+
+Expr tool_calls(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
+  const Expr call = tool_call(builder, tools, calls);
   const Expr more = builder.sequence({builder.literal("\n"), call});
   return builder.sequence({call, builder.repeat(more, 0, std::max(calls.max_calls, 1) - 1)});
+}
+
+/// Any bytes in which `tag` does not stand. Its first byte must not come again in it: then whatever breaks off a
+/// beginning of the tag begins another one or none.
+Expr text_without(Builder& builder, std::string_view tag) {
+  ByteSet other;
+  other.set();
+  for (const char c : {tag.front(), TagTokens::kBegins, TagTokens::kEnds}) other.reset(static_cast<uint8_t>(c));
+  const Expr plain = builder.repeat(builder.bytes(other), 0, -1);
+  std::vector<Expr> beginnings;
+  for (size_t n = 1; n < tag.size(); ++n) {
+    ByteSet broken = other;
+    broken.reset(static_cast<uint8_t>(tag[n]));
+    const Expr goes_on = builder.optional(builder.sequence({builder.bytes(broken), plain}));
+    beginnings.push_back(builder.sequence({builder.literal(tag.substr(0, n)), goes_on}));
+  }
+  return builder.rule("text",
+                      builder.sequence({plain, builder.repeat(builder.alternatives(std::move(beginnings)), 0, -1)}));
 }
 
 Grammar finish(Builder& builder, Expr root, const CompileOptions& options) {
@@ -99,6 +125,15 @@ Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOpt
   if (tools.empty()) throw Error("grammar", "there are no tools to call");
   Builder builder(options.limits);
   return finish(builder, tool_calls(builder, tools, calls), options);
+}
+
+Grammar compile_text_with_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
+                                const CompileOptions& options) {
+  if (tools.empty()) throw Error("grammar", "there are no tools to call");
+  Builder builder(options.limits);
+  const Expr text = text_without(builder, calls.begin);
+  const Expr more = builder.sequence({tool_call(builder, tools, calls), text});
+  return finish(builder, builder.sequence({text, builder.repeat(more, 0, calls.max_calls)}), options);
 }
 
 }  // namespace ashlar::grammar

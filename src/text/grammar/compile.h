@@ -18,9 +18,10 @@ struct ToolSpec {
   Json parameters;
 };
 struct ToolCallOptions {
-  std::string begin = "<tool_call>\n";
-  std::string end = "\n</tool_call>";
-  int32_t max_calls = 1;  ///< with a line break between two
+  std::string begin = "<tool_call>";
+  std::string end = "</tool_call>";
+  bool tag_tokens = false;  ///< instead of its text, each may be the token of TagTokens
+  int32_t max_calls = 1;    ///< with a line break between two, where nothing else may stand
 };
 
 struct CompileOptions {
@@ -46,5 +47,8 @@ Grammar compile_choice(const std::vector<std::string>& choices, const CompileOpt
 /// begin {"name": <one of the tools>, "arguments": <what its schema says>} end, once or several times.
 Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                            const CompileOptions& options = {});
+/// Any text, in which at most so many calls stand; the tag that begins one stands nowhere else.
+Grammar compile_text_with_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
+                                const CompileOptions& options = {});
 
 }  // namespace ashlar::grammar

@@ -14,6 +14,15 @@ namespace ashlar::grammar {
 
 using ByteSet = std::bitset<256>;
 
+/// Tokens that mark a tool call and are no text; -1: there is none. In a grammar each is a byte that no text in UTF-8
+/// has.
+struct TagTokens {
+  static constexpr char kBegins = '\xFE';
+  static constexpr char kEnds = '\xFF';
+  int32_t begins = -1;
+  int32_t ends = -1;
+};
+
 class Grammar {
  public:
   enum class Kind : uint8_t {

@@ -26,10 +26,12 @@ bool any_bit(std::span<const uint32_t> mask) {
 
 }  // namespace
 
-TokenGrammar::TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> eos_ids)
+TokenGrammar::TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> eos_ids,
+                           TagTokens tags)
     : grammar_(std::move(grammar)),
       trie_(std::move(trie)),
       eos_ids_(std::move(eos_ids)),
+      tags_(tags),
       graph_(std::make_shared<Graph>(grammar_)) {}
 
 bool TokenGrammar::is_eos(int32_t token) const {
@@ -100,6 +102,11 @@ void GrammarMatcher::allowed(std::span<uint32_t> mask) {
       ask([&](StateGraph& states) {
         states.mask(state_, grammar_->trie(), mask);
         can_stop = states.accepting(state_);
+        const TagTokens& tags = grammar_->tags_;
+        if (tags.begins < 0 && tags.ends < 0) return;
+        const ByteSet next = states.next_bytes(state_);
+        set_bit(mask, tags.begins, next.test(static_cast<uint8_t>(TagTokens::kBegins)));
+        set_bit(mask, tags.ends, next.test(static_cast<uint8_t>(TagTokens::kEnds)));
       });
     }
     if (!problem_.empty()) {
@@ -132,6 +139,9 @@ bool GrammarMatcher::accept(int32_t token) {
     fall_asleep();
     return true;
   }
+  const TagTokens& tags = grammar_->tags_;
+  if (token >= 0 && token == tags.begins) return accept_bytes({&TagTokens::kBegins, 1});
+  if (token >= 0 && token == tags.ends) return accept_bytes({&TagTokens::kEnds, 1});
   const std::string_view bytes = grammar_->trie().bytes_of(token);
   return !bytes.empty() && accept_bytes(bytes);
 }

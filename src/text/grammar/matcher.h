@@ -20,7 +20,8 @@ namespace ashlar::grammar {
 class TokenGrammar {
  public:
   /// eos_ids: tokens that end an answer, allowed exactly where the grammar can end.
-  TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> eos_ids);
+  TokenGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, std::vector<int32_t> eos_ids,
+               TagTokens tags = {});
 
   const TokenTrie& trie() const { return *trie_; }
   bool is_eos(int32_t token) const;
@@ -38,6 +39,7 @@ class TokenGrammar {
   const Grammar grammar_;
   const std::shared_ptr<const TokenTrie> trie_;
   const std::vector<int32_t> eos_ids_;
+  const TagTokens tags_;
   std::mutex mutex_;  // guards graph_
   std::shared_ptr<Graph> graph_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "text/grammar/grammar.h"
+
 namespace ashlar::grammar {
 
 TokenTrie::TokenTrie(const Tokenizer& tokenizer) {
@@ -16,9 +18,11 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) {
 TokenTrie::TokenTrie(std::span<const std::string> pieces) { build(pieces); }
 
 void TokenTrie::build(std::span<const std::string> pieces) {
+  constexpr char kNoText[] = {TagTokens::kBegins, TagTokens::kEnds};
   first_byte_.push_back(0);
   for (size_t id = 0; id < pieces.size(); ++id) {
-    if (pieces[id].size() <= kLongestToken) bytes_ += pieces[id];
+    const bool text = pieces[id].find_first_of(std::string_view(kNoText, sizeof(kNoText))) == std::string::npos;
+    if (text && pieces[id].size() <= kLongestToken) bytes_ += pieces[id];
     first_byte_.push_back(bytes_.size());
     if (first_byte_[id] < bytes_.size()) tokens_.push_back(static_cast<int32_t>(id));
   }

@@ -26,7 +26,8 @@ class TokenTrie {
   static bool is_plain(uint8_t byte) { return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\'; }
   static constexpr size_t kLongestToken = 65535;
 
-  /// Special tokens and those that add nothing to a text are left out: a grammar never allows them.
+  /// Special tokens and those that add nothing to a text, or a byte of TagTokens, are left out: a grammar never allows
+  /// them.
   explicit TokenTrie(const Tokenizer& tokenizer);
   /// pieces[id]: the bytes of a token, empty for one that stays out.
   explicit TokenTrie(std::span<const std::string> pieces);

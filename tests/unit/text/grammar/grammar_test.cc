@@ -364,6 +364,52 @@ TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
               AllOf(HasSubstr("\"f\""), HasSubstr("#/not")));
 }
 
+TEST(GrammarToolCalls, StandInFreeText) {
+  const Json number =
+      parse_json(R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})", "schema");
+  ToolCallOptions calls;
+  calls.max_calls = 2;
+  const auto shared = over_tokens(compile_text_with_calls({{"f", number}, {"free", nullptr}}, calls));
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": 12}}\n</tool_call>";
+  const std::string free = "<tool_call>\n{\"name\": \"free\", \"arguments\": {\"a\": [\"<tool_call>\"]}}\n</tool_call>";
+  const std::vector<std::string> allowed = {
+      "",   "words, 1 < 2",  "<<tool<tool_call <t", "</tool_call>",
+      call, "Wait. " + call, call + free,           call + "\nand <tool" + free + " Done <"};
+  const std::vector<std::string> refused = {"<tool_call>",
+                                            "a <tool_call> b",
+                                            "<<tool_call>",
+                                            "<tool<tool_call>x",
+                                            "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+                                            call.substr(0, call.size() - 1),
+                                            call + call + call};
+  for (const std::string& text : allowed) EXPECT_TRUE(accepts(shared, text)) << text;
+  for (const std::string& text : refused) EXPECT_FALSE(accepts(shared, text)) << text;
+}
+
+TEST(GrammarToolCalls, TagsMayBeTokensThatAreNoText) {
+  const TagTokens tags = {*tokenizer().token_id("<think>"), *tokenizer().token_id("</think>")};  // any two special ones
+  ToolCallOptions calls;
+  calls.tag_tokens = true;
+  for (const bool demanded : {true, false}) {
+    const std::vector<ToolSpec> tools = {{"f", nullptr}};
+    Grammar grammar = demanded ? compile_tool_calls(tools, calls) : compile_text_with_calls(tools, calls);
+    const auto shared = std::make_shared<TokenGrammar>(std::move(grammar), trie(), std::vector<int32_t>{eos()}, tags);
+    GrammarMatcher matcher(shared);
+    EXPECT_EQ(matcher.accept_bytes("words"), !demanded);
+    EXPECT_THAT(ids_of(mask_of(matcher)), ::testing::Contains(tags.begins));
+    EXPECT_THAT(ids_of(mask_of(matcher)), ::testing::Not(::testing::Contains(tags.ends)));
+    ASSERT_TRUE(matcher.accept(tags.begins));
+    EXPECT_EQ(matcher.forced(100), "\n{\"name\": \"f\", \"arguments\": {");
+    ASSERT_TRUE(matcher.accept_bytes("\n{\"name\": \"f\", \"arguments\": {\"a\": \""));
+    EXPECT_FALSE(matcher.accept(tags.begins));  // in a string
+    ASSERT_TRUE(matcher.accept_bytes("<tool_call>\"}}\n"));
+    EXPECT_THAT(ids_of(mask_of(matcher)), ::testing::Contains(tags.ends));
+    ASSERT_TRUE(matcher.accept(tags.ends));
+    EXPECT_TRUE(matcher.can_end());
+    EXPECT_FALSE(matcher.accept(tags.begins));  // one call is enough
+  }
+}
+
 TEST(GrammarMatcher, MatchersOfOneGrammarShareStatesAcrossThreads) {
   const auto shared = over_tokens(compile_json_object());
   std::vector<std::thread> threads;
