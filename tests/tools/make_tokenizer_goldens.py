@@ -217,8 +217,8 @@ def crc(ids):
 
 
 def checksums(lists):
-    """Four digits for each list of ids, then eight over all of them."""
-    return "".join(crc(ids)[4:] for ids in lists) + crc([i for ids in lists for i in ids])
+    """Two digits for each list of ids, to find where, then eight over all of them."""
+    return "".join(crc(ids)[6:] for ids in lists) + crc([i for ids in lists for i in ids])
 
 
 def encode(tokenizer, text, parse_special=True, add_special_tokens=False):

@@ -63,19 +63,19 @@ class Crc {
   uint32_t state_ = ~0U;
 };
 
-/// Checksums of lists of ids: four hexadecimal digits (half a crc32) for each list, eight over all of them.
+/// Checksums of lists of ids: two hexadecimal digits for each list, to find where, and eight (a crc32) over all.
 class GoldenSums {
  public:
   explicit GoldenSums(std::string sums) : sums_(std::move(sums)) {
-    if (sums_.size() < 8 || sums_.size() % 4 != 0) throw std::runtime_error("checksums of a length that cannot be");
+    if (sums_.size() < 8 || sums_.size() % 2 != 0) throw std::runtime_error("checksums of a length that cannot be");
   }
 
-  size_t size() const { return sums_.size() / 4 - 2; }
+  size_t size() const { return sums_.size() / 2 - 4; }
 
   bool matches(size_t index, const std::vector<int32_t>& ids) const {
     Crc crc;
     crc.add(ids);
-    return (crc.value() & 0xFFFFU) == number(4 * index, 4);
+    return (crc.value() & 0xFFU) == number(2 * index, 2);
   }
 
   uint32_t of_all() const { return number(sums_.size() - 8, 8); }
