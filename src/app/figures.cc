@@ -35,7 +35,9 @@ void AnswerTotals::add(const Answer& answer) {
     lengths[n] += stats.lengths[n];
     verified_tokens += static_cast<int64_t>(n) * stats.lengths[n];
   }
-  if (stats.first_token_ns > 0) decode_seconds += static_cast<double>(stats.finished_ns - stats.first_token_ns) * 1e-9;
+  const auto [timed, ns] = stats.decoding();
+  decode_tokens += timed;
+  decode_seconds += static_cast<double>(ns) * 1e-9;
 }
 
 double AnswerTotals::mean_length() const {
@@ -47,8 +49,7 @@ double AnswerTotals::tokens_per_forward() const {
 }
 
 double AnswerTotals::decode_rate() const {
-  return enough_for_a_rate(verified_tokens, decode_seconds) ? static_cast<double>(verified_tokens) / decode_seconds
-                                                            : 0.0;
+  return enough_for_a_rate(decode_tokens, decode_seconds) ? static_cast<double>(decode_tokens) / decode_seconds : 0.0;
 }
 
 std::string stats_line(const std::vector<Answer>& answers, double seconds, StepKind kind) {
@@ -58,9 +59,8 @@ std::string stats_line(const std::vector<Answer>& answers, double seconds, StepK
   const bool one = answers.size() == 1;
   if (!one) text += " in " + std::to_string(answers.size()) + " answers";
   const bool forwards = kind == StepKind::kForward;
-  if (one && forwards) seconds = answers[0].seconds();
   const double all = enough_for_a_rate(totals.tokens, seconds) ? static_cast<double>(totals.tokens) / seconds : 0.0;
-  const double rate = one && !forwards ? totals.decode_rate() : all;
+  const double rate = one ? totals.decode_rate() : all;
   if (rate > 0) text += ", " + rate_text(rate);
   if (forwards && totals.verify_steps > 0) {
     text += ", " + number("%.2f", totals.tokens_per_forward()) + " tokens per forward";

@@ -21,7 +21,8 @@ struct AnswerTotals {
   int64_t accepted = 0;
   int64_t recalled = 0;          ///< of the accepted
   std::vector<int64_t> lengths;  ///< lengths[n]: steps that appended n tokens
-  double decode_seconds = 0;     ///< from each answer's first token to its end, added up
+  int64_t decode_tokens = 0;     ///< RequestStats::decoding(), added up
+  double decode_seconds = 0;
 
   void add(const Answer& answer);
   /// Mean tokens per verify step, bonus included; 0 without steps.

@@ -61,7 +61,10 @@ TEST(StatsLine, OfOneAnswer) {
 TEST(StatsLine, OfABlockDiffusionModel) {
   Answer answer = answer_of({0, 0, 4}, 8'000'000);  // settled 8; 6 of them belong to the answer
   answer.tokens.resize(6);
+  answer.stats.generated_tokens = 6;
   answer.stats.drafted = 0;
+  answer.stats.blocks = 1;
+  answer.stats.prompt_done_ns = 1'000'000;  // its first tokens are not the prompt's: 10 ms for all of them
   EXPECT_EQ(stats_line({answer}, 1, StepKind::kForward),
             "6 tokens, 600 tokens/s, 1.50 tokens per forward, prompt 10 tokens, first token after 2.0 ms");
 }
