@@ -174,10 +174,11 @@ def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(
     refused = {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}
     for strict, status in ((True, 400), (False, 200)):
         tools = [{"type": "function", "function": {**refused, "strict": strict}}]
-        response = http.post("/v1/chat/completions", json=chat("hi", tools=tools, max_tokens=4))
-        assert response.status_code == status, response.text
-        if strict:
-            assert response.json()["error"]["param"] == "tools" and "$dynamicRef" in response.text
+        for shape in ({}, {"response_format": {"type": "json_object"}}):
+            response = http.post("/v1/chat/completions", json=chat("hi", tools=tools, max_tokens=4, **shape))
+            assert response.status_code == status, response.text
+            if strict:
+                assert response.json()["error"]["param"] == "tools" and "$dynamicRef" in response.text
 
 
 def test_a_call_that_was_cut_off_may_be_sent_back(http):
