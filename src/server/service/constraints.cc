@@ -10,7 +10,7 @@
 namespace ashlar::server {
 namespace {
 
-constexpr int32_t kMaxCalls = 16;  // of one answer that must call
+constexpr int32_t kMaxCalls = 16;  // of one answer
 
 bool demands_call(const Generation& generation) {
   return generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
@@ -45,10 +45,8 @@ grammar::TagTokens tag_tokens(const Tokenizer& tokenizer) {
   return special(tags.begins) && special(tags.ends) ? tags : grammar::TagTokens();
 }
 
-/// `param` is the field that an Error speaks of.
-std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bool tag_tokens, std::string& param) {
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bool tag_tokens) {
   const Constraint& wanted = generation.constraint;
-  param = "tools";
   grammar::ToolCallOptions calls;
   calls.tag_tokens = tag_tokens;
   const bool several = generation.parallel_tool_calls && generation.tool_choice != ToolChoice::kNamed;
@@ -56,18 +54,12 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bo
   const bool may_call = generation.tool_choice != ToolChoice::kNone;
   const std::vector<grammar::ToolSpec> tools = may_call ? callable(generation) : std::vector<grammar::ToolSpec>();
   if (demands_call(generation)) return grammar::compile_tool_calls(tools, calls);
-  const bool strict = any_strict(tools);
-  if (wanted.kind == Constraint::Kind::kNone) {
-    if (strict) return grammar::compile_text_with_calls(tools, calls);
-    return std::nullopt;
-  }
-  if (strict) static_cast<void>(grammar::compile_tool_calls(tools, calls));  // what is wrong with tools alone
-  param = wanted.param;
   grammar::CompileOptions options;
   options.or_tools = tools;
   options.or_calls = calls;
   switch (wanted.kind) {
     case Constraint::Kind::kNone:
+      if (any_strict(tools)) return grammar::compile_text_with_calls(tools, calls);
       break;
     case Constraint::Kind::kJsonObject:
       return grammar::compile_json_object(options);
@@ -88,16 +80,21 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bo
 Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const Generation& generation) {
   ConstraintMaker maker;
   maker.model_ = &model;
-  std::string param;
+  const auto refused = [](const Error& error, const std::string& param) {
+    return ApiError{400, "invalid_request_error", std::string(error.message()), param, "", 0};
+  };
   try {
     const grammar::TagTokens tags = tag_tokens(*model.tokenizer);
-    std::optional<grammar::Grammar> compiled = compile_grammar(generation, tags.begins >= 0, param);
+    std::optional<grammar::Grammar> compiled = compile_grammar(generation, tags.begins >= 0);
     if (!compiled) return maker;
     std::vector<int32_t> ends = model.stop_ids;
     ends.insert(ends.end(), generation.stop_ids.begin(), generation.stop_ids.end());
     maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends), tags);
+  } catch (const grammar::ToolError& error) {
+    return refused(error, "tools");
   } catch (const Error& error) {
-    return ApiError{400, "invalid_request_error", std::string(error.message()), param, "", 0};
+    const bool calls = demands_call(generation) || generation.constraint.kind == Constraint::Kind::kNone;
+    return refused(error, calls ? "tools" : generation.constraint.param);
   }
   return maker;
 }

@@ -25,7 +25,7 @@ Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolC
       try {
         arguments = SchemaCompiler(builder, values, tool.parameters).run();
       } catch (const Error& error) {
-        throw Error("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
+        throw ToolError("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
       }
     }
     ways.push_back(builder.sequence(

@@ -6,11 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "io/json.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
 
 namespace ashlar::grammar {
+
+/// What cannot be held is the schema of a tool.
+struct ToolError : Error {
+  using Error::Error;
+};
 
 /// A function that may be called; `parameters` is the schema of its arguments, null: any object.
 struct ToolSpec {
