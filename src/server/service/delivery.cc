@@ -34,10 +34,10 @@ bool join(Event& before, TokenChunk& next) {
 class Sink final : public EventSink {
  public:
   Sink(std::shared_ptr<Delivery> delivery, std::shared_ptr<EventReceiver> receiver, int32_t answer)
-      : delivery_(std::move(delivery)), answer_(answer), end_{{std::move(receiver), answer, EndEvent()}} {}
+      : delivery_(std::move(delivery)), answer_(answer), end_{{std::move(receiver), answer, EndEvent(), true}} {}
 
   void on_tokens(const TokensEvent& event) override {
-    constexpr auto kQuick = std::chrono::milliseconds(2);
+    constexpr auto kQuick = std::chrono::milliseconds(8);
     const Clock::time_point now = Clock::now();
     const Pace pace = last_ == Clock::time_point()     ? Pace::kAtOnce
                       : now - last_ < event.n * kQuick ? Pace::kQuick
@@ -98,15 +98,27 @@ std::shared_ptr<EventSink> Delivery::sink(std::shared_ptr<EventReceiver> receive
   return std::make_shared<Sink>(shared_from_this(), std::move(receiver), answer);
 }
 
+// One past the last item of the receiver, whose items are all together, or the end of the list.
+std::list<Delivery::Item>::iterator Delivery::behind(const EventReceiver* receiver) {
+  const auto last = std::find_if(items_.rbegin(), items_.rend(),
+                                 [receiver](const Item& item) { return item.receiver.get() == receiver; });
+  return last == items_.rend() ? items_.end() : last.base();
+}
+
 void Delivery::put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
-    at_once_ = at_once_ || pace == Pace::kAtOnce;
-    all_quick_ = all_quick_ && pace == Pace::kQuick;
-    const bool continues = !items_.empty() && items_.back().receiver == receiver && items_.back().answer == answer &&
-                           join(items_.back().event, chunk);
-    if (!continues) items_.push_back({receiver, answer, std::move(chunk)});
+    const bool at_once = pace == Pace::kAtOnce;
+    const auto place = behind(receiver.get());
+    Item* before = place == items_.begin() ? nullptr : &*std::prev(place);
+    if (before != nullptr && before->receiver == receiver && before->answer == answer && join(before->event, chunk)) {
+      before->at_once = before->at_once || at_once;
+    } else {
+      items_.insert(place, {receiver, answer, std::move(chunk), at_once});
+    }
+    at_once_ = at_once_ || at_once;
+    all_quick_ = all_quick_ && pace != Pace::kUsual;
     if (gathering_ && !at_once_) return;
   }
   ready_.notify_one();
@@ -117,10 +129,22 @@ void Delivery::put_end(std::list<Item> end) noexcept {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     at_once_ = true;
-    all_quick_ = false;
-    items_.splice(items_.end(), end);
+    items_.splice(behind(end.front().receiver.get()), end);
   }
   ready_.notify_one();
+}
+
+// What must not wait for the next group, with all that its receivers were to get before.
+std::list<Delivery::Item> Delivery::take_urgent() {
+  std::list<Item> urgent;
+  for (auto first = items_.begin(); first != items_.end();) {
+    const auto others =
+        std::find_if(first, items_.end(), [&](const Item& item) { return item.receiver != first->receiver; });
+    const bool at_once = std::any_of(first, others, [](const Item& item) { return item.at_once; });
+    if (at_once) urgent.splice(urgent.end(), items_, first, others);
+    first = others;
+  }
+  return urgent;
 }
 
 void Delivery::hand_on(const Item& item) {
@@ -139,7 +163,6 @@ void Delivery::run() {
   auto next_tick = Clock::now() + kTick;
   std::list<Item> items;
   for (;;) {
-    bool all_quick = false;
     {
       std::unique_lock lock(mutex_);
       gathering_ = true;
@@ -147,11 +170,14 @@ void Delivery::run() {
       gathering_ = false;
       ready_.wait_until(lock, next_tick, [this] { return stop_ || !items_.empty(); });
       if (stop_) return;
-      items.swap(items_);
       at_once_ = false;
-      all_quick = std::exchange(all_quick_, true);
+      if (Clock::now() < next_group) {
+        items = take_urgent();
+      } else if (!items_.empty()) {
+        items.swap(items_);
+        next_group = Clock::now() + (std::exchange(all_quick_, true) ? kQuickPace : kUsualPace);
+      }
     }
-    if (!items.empty()) next_group = Clock::now() + (all_quick ? kQuickPace : kUsualPace);
     for (const Item& item : items) safely(*item.receiver, [&] { hand_on(item); });
     for (auto item = items.begin(); item != items.end(); ++item) {
       EventReceiver& receiver = *item->receiver;

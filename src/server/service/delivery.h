@@ -31,8 +31,9 @@ class EventReceiver {
 ///
 /// Tokens that come faster than anybody reads are handed on in groups: what wakes this thread, the connection's and the
 /// client's for each token would take the cores from the engine. A group comes 2 ms after the one before, and 8 ms
-/// where every answer in it gets tokens faster than one in 2 ms. Tokens of a group that no draft gave become one event.
-/// The first tokens after a pause, those of an answer and its end wait for nothing.
+/// where every answer in it gets tokens faster than one in 8 ms. Tokens of a group that no draft gave become one event.
+/// The first tokens after a pause, those of an answer and its end wait for nothing, and take along what their receiver
+/// was to get before, but nobody else's.
 class Delivery : public std::enable_shared_from_this<Delivery> {
  public:
   /// `tick` runs on the thread about every 50 ms.
@@ -52,6 +53,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::shared_ptr<EventReceiver> receiver;
     int32_t answer;
     Event event;
+    bool at_once = false;  ///< it waits for nothing
   };
   void put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace);
   /// Queues the end of an answer, at once. A list of one item, which its sink made at the start: nothing is allocated.
@@ -59,15 +61,17 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
  private:
   void run();
+  std::list<Item>::iterator behind(const EventReceiver* receiver);
+  std::list<Item> take_urgent();
   static void hand_on(const Item& item);
 
   std::function<void()> tick_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::list<Item> items_;
+  std::list<Item> items_;  // those of a receiver together
   bool stop_ = false;
   bool gathering_ = false;  // tokens need not wake the thread
-  bool at_once_ = false;    // something is queued that waits for nothing
+  bool at_once_ = false;    // something has been queued that waits for nothing
   bool all_quick_ = true;   // what is queued came quickly
   std::thread thread_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <new>
@@ -69,16 +70,63 @@ TEST_F(DeliveryTest, JoinsTokensThatNoDraftGave) {
   EXPECT_EQ(recorder_->pauses(), 1);
 }
 
-TEST_F(DeliveryTest, KeepsAnswersApart) {
+TEST_F(DeliveryTest, GivesEveryReceiverItsTokensTogether) {
   const auto other = std::make_shared<Recorder>();
   const auto other_sink = delivery_->sink(other, 0);
-  for (int32_t id = 0; id < 4; ++id) put(id % 2 == 0 ? *sink_ : *other_sink, {id});
+  for (int32_t id = 0; id < 6; ++id) put(id % 2 == 0 ? *sink_ : *other_sink, {id}, id == 3 ? 1 : 0);
   sink_->on_end({});
   other_sink->on_end({});
   delivery_->start();
-  EXPECT_EQ(recorder_->await_end().size(), 2);
-  ASSERT_EQ(other->await_end().size(), 2);
-  EXPECT_EQ(other->await_end()[1].tokens, std::vector<int32_t>{3});
+  ASSERT_EQ(recorder_->await_end().size(), 1);
+  EXPECT_EQ(recorder_->await_end()[0].tokens, (std::vector<int32_t>{0, 2, 4}));
+  EXPECT_EQ(recorder_->pauses(), 1);
+  ASSERT_EQ(other->await_end().size(), 3);
+  EXPECT_EQ(other->await_end()[2].tokens, std::vector<int32_t>{5});
+  EXPECT_EQ(other->pauses(), 1);
+}
+
+TEST_F(DeliveryTest, KeepsTheAnswersOfAReceiverApart) {
+  const auto second_sink = delivery_->sink(recorder_, 1);
+  put(*sink_, {0});
+  put(*second_sink, {1});
+  put(*sink_, {2});
+  sink_->on_end({});
+  delivery_->start();
+  std::vector<std::vector<int32_t>> got;
+  for (const TokenChunk& chunk : recorder_->await_end()) got.push_back(chunk.tokens);
+  EXPECT_EQ(got, (std::vector<std::vector<int32_t>>{{0}, {1}, {2}}));
+}
+
+// Its tokens wait for the next group, which comes 8 ms later: a busy machine may need several attempts to see it.
+TEST_F(DeliveryTest, AnEndTakesAlongItsOwnTokensAndNobodyElses) {
+  class Counter final : public EventReceiver {
+   public:
+    void on_tokens(int32_t, const TokenChunk& chunk) override { count += static_cast<int32_t>(chunk.tokens.size()); }
+    void on_end(int32_t, const EndEvent&) override {}
+    std::atomic<int32_t> count = 0;
+  };
+  delivery_->start();
+  bool waited = false;
+  for (int attempt = 0; attempt < 1000 && !waited; ++attempt) {
+    const auto other = std::make_shared<Counter>();
+    const auto ending = std::make_shared<Recorder>();
+    const auto other_sink = delivery_->sink(other, 0);
+    const auto sink = delivery_->sink(ending, 0);
+    put(*other_sink, {1});
+    while (other->count == 0) std::this_thread::yield();
+    put(*other_sink, {2});
+    put(*sink, {3});
+    put(*sink, {4});
+    sink->on_end({});
+    const auto& chunks = ending->await_end();
+    waited = other->count == 1;
+    size_t got = 0;
+    for (const TokenChunk& chunk : chunks) got += chunk.tokens.size();
+    EXPECT_EQ(got, 2U);
+    while (other->count == 1) std::this_thread::yield();
+    EXPECT_EQ(other->count, 2);
+  }
+  EXPECT_TRUE(waited);
 }
 
 class Breaking final : public EventReceiver {
