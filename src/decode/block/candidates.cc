@@ -24,8 +24,8 @@ bool is_plain(const Slot& slot, const CandidateOptions& options) {
          slot.constraint == nullptr && options.repeat_penalty == 0;
 }
 
-void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const CandidateOptions& options,
-                    float* logits, SamplerScratch& scratch) {
+void find_candidate(Block& block, int32_t i, bool next, Slot& slot, const CandidateOptions& options, float* logits,
+                    SamplerScratch& scratch) {
   const SamplingParams& params = slot.params;
   logits[options.mask_id] = -std::numeric_limits<float>::infinity();
   LogNormaliser normaliser{};
@@ -36,7 +36,11 @@ void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const 
     if (adjusts) scratch.raw.assign(logits, logits + options.vocab);
   }
   const Masked masked = next ? constrain(logits, options.vocab, slot, scratch) : Masked::kNo;
+  // A token that may be edited is not penalised for standing where it stands.
+  const bool counted = params.has_penalties() && !has(block.holes, i);
+  if (counted) slot.counts.remove_answer(block.ids[i]);
   adjust_logits(logits, options.vocab, params, &slot.counts, nullptr);
+  if (counted) slot.counts.add_answer(block.ids[i]);
   if (const int32_t before = token_before(block, i); options.repeat_penalty != 0 && before >= 0) {
     logits[before] -= options.repeat_penalty;
   }

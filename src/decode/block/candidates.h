@@ -20,8 +20,8 @@ bool is_plain(const Slot& slot, const CandidateOptions& options);
 /// Fills entry i of the block's candidates, confidence and statistics (and log-probabilities) from the row that
 /// predicts its position; overwrites the row. The order is the sampler's. `next`: whether i is the next position of the
 /// answer, where a constraint applies.
-void find_candidate(Block& block, int32_t i, bool next, const Slot& slot, const CandidateOptions& options,
-                    float* logits, SamplerScratch& scratch);
+void find_candidate(Block& block, int32_t i, bool next, Slot& slot, const CandidateOptions& options, float* logits,
+                    SamplerScratch& scratch);
 
 /// The candidates of the positions to verify, from rows of logits in their order [positions, vocab], each as after the
 /// drafts before it; up to the first that differs from its draft. Overwrites the rows.
