@@ -1,5 +1,7 @@
 #include "io/checkpoint.h"
 
+#include <charconv>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -23,6 +25,28 @@ bool is_plain_name(const std::string& file) {
          file.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
+struct ShardPlace {
+  int64_t number, of;
+};
+
+// Of model-00003-of-00012.safetensors: shard 3 of 12.
+std::optional<ShardPlace> shard_place(const std::string& file) {
+  constexpr std::string_view kBegin = "model-", kMiddle = "-of-", kEnd = ".safetensors";
+  constexpr size_t kDigits = 5;
+  if (file.size() != kBegin.size() + kMiddle.size() + kEnd.size() + 2 * kDigits || !file.starts_with(kBegin) ||
+      !file.ends_with(kEnd) || file.compare(kBegin.size() + kDigits, kMiddle.size(), kMiddle) != 0) {
+    return std::nullopt;
+  }
+  const auto number_at = [&file](size_t begin) {
+    int64_t value = 0;
+    const char* end = file.data() + begin + kDigits;
+    return std::from_chars(file.data() + begin, end, value).ptr == end ? value : 0;
+  };
+  const ShardPlace place = {number_at(kBegin.size()), number_at(kBegin.size() + kDigits + kMiddle.size())};
+  if (place.number < 1 || place.number > place.of) return std::nullopt;
+  return place;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
@@ -35,8 +59,45 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
     files_.emplace_back(single);
     for (const auto& [name, tensor] : files_.back().tensors()) tensors_[name] = &tensor;
   } else {
-    fail_checkpoint(folder,
-                    "has no weights; expected model.safetensors or model.safetensors.index.json with its shards");
+    open_unlisted();
+  }
+}
+
+// As vLLM and others do; an index says no more than which tensors must be there, and a model knows that by itself.
+void Checkpoint::open_unlisted() {
+  std::map<int64_t, std::filesystem::path> shards;
+  int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const std::string file = entry.path().filename().string();
+    const auto place = shard_place(file);
+    if (!place) continue;
+    if (count != 0 && place->of != count) {
+      fail_checkpoint(folder_, "holds shards of " + std::to_string(count) + " and of " + std::to_string(place->of) +
+                                   ", and no model.safetensors.index.json to say which are meant");
+    }
+    count = place->of;
+    shards[place->number] = entry.path();
+  }
+  if (shards.empty()) {
+    fail_checkpoint(
+        folder_,
+        "has no weights; expected model.safetensors, or shards named model-00001-of-00002.safetensors, with "
+        "or without model.safetensors.index.json");
+  }
+  for (int64_t number = 1; number <= count; ++number) {
+    if (shards.contains(number)) continue;
+    fail_checkpoint(
+        folder_, "lacks shard " + std::to_string(number) + " of " + std::to_string(count) + "; fetch the missing file");
+  }
+  files_.reserve(shards.size());
+  for (const auto& [number, path] : shards) {
+    files_.emplace_back(path);
+    for (const auto& [name, tensor] : files_.back().tensors()) {
+      const auto [there, is_new] = tensors_.emplace(name, &tensor);
+      if (!is_new) {
+        fail_checkpoint(path, "holds tensor " + for_message(name) + ", which " + there->second->file + " holds too");
+      }
+    }
   }
 }
 

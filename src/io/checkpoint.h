@@ -13,8 +13,9 @@ namespace ashlar {
 /// All tensors of a folder by name. Holds the files mapped; tensors live as long as this does.
 class Checkpoint {
  public:
-  /// Reads model.safetensors.index.json and the shards it names, or else model.safetensors. Throws Error("checkpoint",
-  /// ...) if neither is there, if a shard is missing or outside the folder, or if index and shards disagree.
+  /// Reads model.safetensors.index.json and the shards it names, or else model.safetensors, or else all of
+  /// model-00001-of-00002.safetensors and so on. Throws Error("checkpoint", ...) if there is none of these, if a shard
+  /// is missing or outside the folder, if index and shards disagree, or if shards without an index share a tensor.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
@@ -22,6 +23,7 @@ class Checkpoint {
 
  private:
   void open_sharded(const std::filesystem::path& index);
+  void open_unlisted();
 
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;

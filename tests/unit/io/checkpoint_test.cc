@@ -43,6 +43,24 @@ TEST_F(CheckpointFiles, ReadsShards) {
   EXPECT_EQ(checkpoint.tensors().at("c")->bytes, 8u);
 }
 
+TEST_F(CheckpointFiles, ReadsShardsWithoutAnIndex) {
+  shard("model-00002-of-00002.safetensors", {"b"});
+  refuse({"lacks shard 1 of 2"});
+  shard("model-00001-of-00002.safetensors", {"a", "c"});
+  for (const char* other :
+       {"consolidated.safetensors", "model-00001-of-0002.safetensors", "model-00003-of-00002.safetensors",
+        "model-0000x-of-00002.safetensors", "model-00001-of-00002.safetensors.tmp"}) {
+    folder_.write(other, "no shard");
+  }
+  const Checkpoint checkpoint(folder_.path());
+  EXPECT_EQ(checkpoint.tensors().size(), 3u);
+  EXPECT_EQ(checkpoint.tensors().at("b")->file, (folder_.path() / "model-00002-of-00002.safetensors").string());
+  shard("model-00002-of-00002.safetensors", {"b", "c"});
+  refuse({"model-00002-of-00002.safetensors", "tensor c", "model-00001-of-00002.safetensors holds too"});
+  shard("model-00001-of-00003.safetensors", {"a"});
+  refuse({"holds shards of", "model.safetensors.index.json"});
+}
+
 TEST_F(CheckpointFiles, RefusesFoldersWithoutWeights) {
   refuse({"has no weights", "model.safetensors"});
   expect_error([&] { Checkpoint checkpoint(folder_.path() / "none"); }, {"none", "not a folder"});
