@@ -24,6 +24,11 @@ class Error : public std::runtime_error {
   size_t tag_size_;
 };
 
+/// What an exception says, to people: memory that has run out says so by no more than a name.
+inline const char* told_by(const std::exception& error) noexcept {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();
+}
+
 /// A copy for who must tell of an error and not make another: what fits without memory, where the text does not.
 inline std::string copy_or_less(std::string_view text) noexcept {
   try {

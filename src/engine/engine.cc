@@ -275,7 +275,7 @@ void Engine::Impl::loop() {
       }
       advance();
     } catch (const std::exception& error) {
-      fail_everything(error.what());  // memory ran out; the requests are told, the engine lives on
+      fail_everything(told_by(error));  // memory ran out; the requests are told, the engine lives on
     }
   }
 }

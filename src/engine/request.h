@@ -71,6 +71,7 @@ struct EndEvent {
   FinishReason reason = FinishReason::kStop;
   std::string error;
   RequestStats stats;
+  bool of_request = false;  ///< what is wrong is what was asked for: a constraint that nothing satisfies
 };
 
 /// Receives a request's events on the engine's thread: any number of on_tokens, then exactly one on_end. Must not block

@@ -320,7 +320,7 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     try {
       sequence.request.sink->on_tokens(event);
     } catch (const std::exception& error) {
-      return end(sequence, FinishReason::kError, error.what());
+      return end(sequence, FinishReason::kError, told_by(error));
     }
   }
   if (options_.prefix_cache && !sequence.shape.whole_sequence) {
@@ -338,11 +338,12 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     end(sequence, FinishReason::kError,
         !problem.empty() ? problem
                          : "no token of the vocabulary satisfies the request's constraint here, nor may the answer "
-                           "end; loosen the constraint");
+                           "end; loosen the constraint",
+        true);
   }
 }
 
-void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view error) noexcept {
+void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view error, bool of_request) noexcept {
   if (sequence.ended) return;
   sequence.ended = true;
   sequence.state = SequenceState::kRetiring;
@@ -354,7 +355,7 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view er
   } else {
     ++totals_.requests_finished;
   }
-  sequence.request.sink->on_end(EndEvent{reason, copy_or_less(error), std::move(sequence.stats)});
+  sequence.request.sink->on_end(EndEvent{reason, copy_or_less(error), std::move(sequence.stats), of_request});
 }
 
 void Scheduler::free_resources(Sequence& sequence) {

@@ -71,7 +71,7 @@ class Scheduler {
   void count_step(Sequence& sequence, const SpanResult& span);
   void count_block(Sequence& sequence, const SpanResult& span);
   /// Tells the end, once. Cannot fail: nobody would tell it later.
-  void end(Sequence& sequence, FinishReason reason, std::string_view error) noexcept;
+  void end(Sequence& sequence, FinishReason reason, std::string_view error, bool of_request = false) noexcept;
   void release_idle();
   void free_resources(Sequence& sequence);
 

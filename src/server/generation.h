@@ -125,6 +125,7 @@ struct AnswerEnd {
   std::string stop_string;            ///< the stop string that ended it, if one did
   std::optional<int32_t> stop_token;  ///< else the token that did: the model's end or a stop id
   std::string error;                  ///< kError
+  bool of_request = false;            ///< then: what is wrong is what was asked for
   int32_t tokens = 0;                 ///< of the answer, the one that ended it included; the engine may have made more
   RequestStats stats;
 };

@@ -185,6 +185,7 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
   const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
   EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
   EXPECT_NE(answers[1].end.error.find("constraint"), std::string::npos);
+  EXPECT_TRUE(answers[1].end.of_request);
   EXPECT_EQ(answers[1].tokens, std::vector<int32_t>{300});
   EXPECT_NE(answers[0].end.reason, FinishReason::kError);
 }
@@ -206,6 +207,7 @@ TEST(ConstrainedEquivalence, AConstraintsOwnTroubleIsTheErrorOfTheAnswer) {
     all[1].constraint = std::make_shared<server::GrammarConstraint>(matcher);
     const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
     EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
+    EXPECT_TRUE(answers[1].end.of_request);
     EXPECT_NE(answers[1].end.error.find("the grammar is too ambiguous behind 3500 bytes"), std::string::npos)
         << answers[1].end.error;
     EXPECT_NE(answers[0].end.reason, FinishReason::kError);

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schemas import schema
-from support import MODEL, Server, chat
+from support import MODEL, Server, chat, stream
 
 
 def answers(http, bodies, threads=8):
@@ -179,6 +179,57 @@ def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(
             assert response.status_code == status, response.text
             if strict:
                 assert response.json()["error"]["param"] == "tools" and "$dynamicRef" in response.text
+
+
+def test_strict_tools_in_streams_and_in_other_shapes(http):
+    parameters = {"type": "object", "properties": {"unit": {"enum": ["metre", "mile"]}}, "required": ["unit"], "additionalProperties": False}
+    tag = http.post("/tokenize", json={"prompt": "<tool_call>"}).json()["tokens"]
+    more = {"max_tokens": 80, "temperature": 1, "logit_bias": {str(tag[0]): 100}, "parallel_tool_calls": False}
+    function = {"name": "measure", "parameters": parameters, "strict": True}
+    for seed in range(3):
+        body = chat("How far is it?", seed=seed, tools=[{"type": "function", "function": function}], **more)
+        [whole] = http.post("/v1/chat/completions", json=body).json()["choices"][0]["message"]["tool_calls"]
+        jsonschema.validate(json.loads(whole["function"]["arguments"]), parameters)
+        parts = [call["function"] for chunk in stream(http, "/v1/chat/completions", body) for choice in chunk["choices"]
+                 for call in choice["delta"].get("tool_calls", [])]
+        assert "".join(part.get("name", "") for part in parts) == "measure"
+        assert "".join(part["arguments"] for part in parts) == whole["function"]["arguments"]
+    # Shapes without a bias choose for themselves: that a tool which cannot be held is refused tells that they hold it.
+    for schema_of_tool, status in ((parameters, 200), ({"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}, 400)):
+        told = http.post("/v1/responses", json={"input": "hi", "max_output_tokens": 16, "tools": [
+            {"type": "function", "name": "f", "parameters": schema_of_tool, "strict": True}]})
+        assert told.status_code == status, told.text
+        told = http.post("/v1/messages", json={**chat("hi", max_tokens=16), "tools": [
+            {"name": "f", "input_schema": schema_of_tool, "strict": True}]})
+        assert told.status_code == status, told.text
+
+
+def test_stop_tokens_that_are_text_end_constrained_answers_as_stop_strings_do(http):
+    [seven] = http.post("/tokenize", json={"prompt": "7"}).json()["tokens"]
+    body = chat("Say a number.", guided_regex="[a-f]{3}7!", temperature=1, max_tokens=20)
+    for seed in range(4):
+        [by_text] = answers(http, [{**body, "seed": seed, "stop": "7"}])
+        assert re.fullmatch("[a-f]{3}", by_text[0]) and by_text[1] == "stop"
+        for more in ({}, {"speculative": False}):
+            assert answers(http, [{**body, "seed": seed, "stop_token_ids": [seven], **more}]) == [by_text]
+    # Where the shape has ended only what is no text may still end the answer.
+    [end] = http.post("/tokenize", json={"prompt": "<|im_start|>"}).json()["tokens"]
+    told = answers(http, [{**body, "guided_regex": "yes", "stop_token_ids": [end, seven]}])
+    assert told == [("yes", "stop")]
+
+
+def test_a_demanded_call_has_arguments_whatever_its_schema_takes(http):
+    for parameters in ({}, {"anyOf": [{"type": "object"}, {"type": "string"}]}, {"description": "nothing"}):
+        tool = {"type": "function", "function": {"name": "a", "parameters": parameters}}
+        body = chat("hi", tools=[tool], tool_choice="required", parallel_tool_calls=False, max_tokens=500, temperature=1.3)
+        for seed in range(3):
+            choice = http.post("/v1/chat/completions", json={**body, "seed": seed}).json()["choices"][0]
+            assert choice["finish_reason"] == "length" or (choice["finish_reason"] == "tool_calls" and not choice["message"]["content"])
+            for call in choice["message"]["tool_calls"] if choice["finish_reason"] == "tool_calls" else []:
+                assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    tool = {"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}}
+    refused = http.post("/v1/chat/completions", json=chat("hi", tools=[tool], tool_choice="required"))
+    assert refused.status_code == 400 and "an object" in refused.text and "[grammar]" not in refused.text
 
 
 def test_a_call_that_was_cut_off_may_be_sent_back(http):

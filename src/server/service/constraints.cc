@@ -1,6 +1,7 @@
 #include "server/service/constraints.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -77,6 +78,11 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bo
 
 }  // namespace
 
+std::string field_of_constraint(const Generation& generation) {
+  const bool calls = demands_call(generation) || generation.constraint.kind == Constraint::Kind::kNone;
+  return calls ? "tools" : generation.constraint.param;
+}
+
 Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const Generation& generation) {
   ConstraintMaker maker;
   maker.model_ = &model;
@@ -87,14 +93,15 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
     const grammar::TagTokens tags = tag_tokens(*model.tokenizer);
     std::optional<grammar::Grammar> compiled = compile_grammar(generation, tags.begins >= 0);
     if (!compiled) return maker;
+    // A token that is text ends the answer where it may stand, as a stop string does, and nowhere else.
     std::vector<int32_t> ends = model.stop_ids;
-    ends.insert(ends.end(), generation.stop_ids.begin(), generation.stop_ids.end());
+    std::copy_if(generation.stop_ids.begin(), generation.stop_ids.end(), std::back_inserter(ends),
+                 [&model](int32_t id) { return model.tokenizer->is_special(id); });
     maker.grammar_ = std::make_shared<grammar::TokenGrammar>(std::move(*compiled), model.trie, std::move(ends), tags);
   } catch (const grammar::ToolError& error) {
     return refused(error, "tools");
   } catch (const Error& error) {
-    const bool calls = demands_call(generation) || generation.constraint.kind == Constraint::Kind::kNone;
-    return refused(error, calls ? "tools" : generation.constraint.param);
+    return refused(error, field_of_constraint(generation));
   }
   return maker;
 }

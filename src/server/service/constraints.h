@@ -11,6 +11,9 @@
 
 namespace ashlar::server {
 
+/// The field of the request that its constraint comes from.
+std::string field_of_constraint(const Generation& generation);
+
 /// Makes constraints for the answers of one request.
 class ConstraintMaker {
  public:

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/error.h"
+
 namespace ashlar::server {
 namespace {
 
@@ -64,7 +66,7 @@ void safely(EventReceiver& receiver, const Task& task) {
     try {
       task();
     } catch (const std::exception& error) {
-      receiver.on_failure(error.what());
+      receiver.on_failure(told_by(error));
     }
   } catch (const std::exception&) {  // nothing is left to do for it
   }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/api/wire.h"
+#include "server/service/constraints.h"
 
 namespace ashlar::server {
 namespace {
@@ -131,7 +132,7 @@ void Job::start() {
       flush();
     }
   } catch (const std::exception& error) {  // nothing is submitted that would end it
-    set_broken(error.what());
+    set_broken(told_by(error));
     return finish();
   }
   for (size_t i = 0; i < plans_.size(); ++i) submit(i, sinks[i]);
@@ -155,7 +156,7 @@ void Job::submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept 
       end.error = id.error();
     }
   } catch (const std::exception& error) {
-    end.error = copy_or_less(error.what());
+    end.error = copy_or_less(told_by(error));
   }
   sink->on_end(std::move(end));
 }
@@ -252,6 +253,7 @@ AnswerEnd Job::describe(const State& state, const EndEvent& end) const {
   out.index = static_cast<int32_t>(&state - states_.data());
   out.stats = end.stats;
   out.error = end.error;
+  out.of_request = end.of_request;
   out.tokens = state.text.tokens();
   out.stop_string = state.text.stop_string();
   if (!state.text.stopped()) out.stop_token = state.text.stop_token();
@@ -282,7 +284,7 @@ void Job::on_end(int32_t answer, const EndEvent& end) {
   try {
     conclude(answer, end);
   } catch (const std::exception& error) {
-    set_broken(error.what());
+    set_broken(told_by(error));
   }
   if (++ended_ == static_cast<int32_t>(states_.size())) finish();
 }
@@ -314,7 +316,9 @@ std::optional<ApiError> Job::trouble() {
   if (broken_) return ApiError{500, "server_error", "the server failed on this request: " + failure_, "", "", 0};
   for (const State& state : states_) {
     if (state.finished.end.reason != AnswerEnd::Reason::kError) continue;
-    return ApiError{500, "server_error", state.finished.end.error, "", "", 0};
+    const AnswerEnd& end = state.finished.end;
+    if (!end.of_request) return ApiError{500, "server_error", end.error, "", "", 0};
+    return ApiError{400, "invalid_request_error", end.error, field_of_constraint(generation_), "", 0};
   }
   const std::lock_guard lock(mutex_);
   if (timed_out_)

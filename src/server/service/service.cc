@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "server/api/parse.h"
 
 namespace ashlar::server {
@@ -140,7 +141,7 @@ void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<Pa
       if (!response) return refuse(exchange, api, response.error());
       exchange->respond(std::move(response.value()));
     } catch (const std::exception& error) {
-      tell_failure(exchange, api, error.what());
+      tell_failure(exchange, api, told_by(error));
     }
   };
   const bool queued = workers_.post(safely, is_long(*exchange));
@@ -293,7 +294,7 @@ void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api,
   try {
     prepare(exchange, api, arrived_ns);
   } catch (const std::exception& error) {
-    tell_failure(exchange, api, error.what());
+    tell_failure(exchange, api, told_by(error));
   }
 }
 

@@ -8,10 +8,22 @@
 #include "text/grammar/json_values.h"
 #include "text/grammar/regex_grammar.h"
 #include "text/grammar/schema_compiler.h"
+#include "text/grammar/schema_merge.h"
 #include "text/utf8.h"
 
 namespace ashlar::grammar {
 namespace {
+
+// What a tool's parameters say of objects: arguments are one, whatever else the schema would take.
+Json object_schema(const Json& parameters) {
+  Json schema = parameters == Json(true) ? Json::object() : parameters;
+  if (!schema.is_object()) return schema;
+  if (schema.contains("type") && !has_type(Json::object(), schema["type"])) {
+    schema_error("#/type", "arguments are an object; found " + json_text(schema["type"]));
+  }
+  schema["type"] = "object";
+  return schema;
+}
 
 Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
   JsonValues values(builder);
@@ -23,9 +35,10 @@ Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolC
     Expr arguments = values.object();
     if (!tool.parameters.is_null()) {
       try {
-        arguments = SchemaCompiler(builder, values, tool.parameters).run();
+        arguments = SchemaCompiler(builder, values, tool.parameters).run(object_schema(tool.parameters));
       } catch (const Error& error) {
-        throw ToolError("grammar", "the parameters of the tool \"" + for_message(tool.name) + "\": " + error.what());
+        throw ToolError("grammar", "the parameters of the tool \"" + for_message(tool.name) +
+                                       "\": " + std::string(error.message()));
       }
     }
     ways.push_back(builder.sequence(

@@ -78,9 +78,11 @@ int64_t weight(const Json& value) {
 SchemaCompiler::SchemaCompiler(Builder& builder, JsonValues& values, const Json& schema)
     : builder_(builder), values_(values), root_(schema) {}
 
-Expr SchemaCompiler::run() {
+Expr SchemaCompiler::run() { return run(root_); }
+
+Expr SchemaCompiler::run(const Json& schema) {
   try {
-    return run_on(root_, "#");
+    return run_on(schema, "#");
   } catch (const LimitExceeded& error) {
     explain(error);
   }

@@ -46,6 +46,8 @@ class SchemaCompiler {
 
   /// The whole schema. Throws Error("grammar") that names the place as a JSON pointer.
   Expr run();
+  /// The same with `schema` in its place; references lead into the whole one as it was.
+  Expr run(const Json& schema);
   /// A schema that stands anywhere; its references lead into the whole one.
   Expr run_on(const Json& schema, const std::string& pointer);
   /// Throws `error` again, with what is known of the cause: the most conditions that one schema has.

@@ -188,6 +188,16 @@ TEST_F(JobTest, RecordsTellOfTheAnswerThatFailed) {
   EXPECT_EQ(record_.error, "no memory left");
 }
 
+TEST_F(JobTest, AConstraintThatNothingSatisfiesIsTheRequestsError) {
+  std::mt19937 random(4);
+  format_.generation.constraint.kind = Constraint::Kind::kRegex;
+  format_.generation.constraint.param = "regex";
+  run(*begin(Api::kChat), 0, ids("x"), 3, random, {FinishReason::kError, "nothing fits", {}, true});
+  EXPECT_THAT(sent(), ::testing::AllOf(HasSubstr("nothing fits"), HasSubstr(R"("param":"regex")")));
+  EXPECT_EQ(record_.status, 400);
+  EXPECT_EQ(record_.finish, "error");
+}
+
 TEST_F(JobTest, RecordsNameTheUser) {
   std::mt19937 random(12);
   format_.generation.user = "some\nbody" + std::string(10000, '!');
@@ -327,7 +337,7 @@ TEST_F(JobTest, AnAnswerThatCouldNotBeSubmittedEndsTheRequest) {
     EXPECT_EQ(recorded_.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
     delivery->stop();
     EXPECT_EQ(record_.status, 500);
-    EXPECT_THAT(sent(), HasSubstr("std::bad_alloc"));
+    EXPECT_THAT(sent(), HasSubstr("out of memory"));
   }
 }
 

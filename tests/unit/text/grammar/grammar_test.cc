@@ -364,6 +364,43 @@ TEST(GrammarToolCalls, NamesArgumentsAndNumber) {
               AllOf(HasSubstr("\"f\""), HasSubstr("#/not")));
 }
 
+// A call whose arguments are anything else is none to those that read calls.
+TEST(GrammarToolCalls, ArgumentsAreAnObjectWhateverTheSchemaTakes) {
+  const auto call = [](const std::string& arguments) {
+    return "<tool_call>\n{\"name\": \"f\", \"arguments\": " + arguments + "}\n</tool_call>";
+  };
+  for (const char* schema :
+       {"{}", "true", R"({"description": "?"})", R"({"type": ["string", "object"]})",
+        R"({"minLength": 2, "minItems": 1})", R"({"anyOf": [{"type": "string"}, {"type": "object"}, true]})",
+        R"({"not": {"type": "string"}})",
+        R"({"$ref": "#/$defs/any", "$defs": {"any": {"type": ["object", "array"]}}})"}) {
+    const auto shared = over_tokens(compile_tool_calls({{"f", parse_json(schema, "schema")}}, {}));
+    for (const char* object : {"{}", R"({"a": [1, {}]})"}) EXPECT_TRUE(accepts(shared, call(object))) << schema;
+    for (const char* other : {"\"text\"", "[]", "[{}]", "1", "null", "true"}) {
+      EXPECT_FALSE(accepts(shared, call(other))) << schema << " " << other;
+    }
+  }
+  // Only what stands for the arguments themselves.
+  const auto nested = over_tokens(compile_tool_calls(
+      {{"f",
+        parse_json(R"({"properties": {"a": {"$ref": "#"}}, "required": ["a"], "type": ["object", "integer"]})", "s")}},
+      {}));
+  EXPECT_TRUE(accepts(nested, call(R"({"a": {"a": 3}})")));
+  EXPECT_FALSE(accepts(nested, call("3")));
+  for (const char* schema : {R"({"type": "string"})", R"({"type": ["array", "null"]})", R"({"type": "objekt"})"}) {
+    EXPECT_THAT(error_of([&] {
+                  compile_tool_calls({{"f", parse_json(schema, "schema")}}, {});
+                }),
+                AllOf(HasSubstr("\"f\""), HasSubstr("arguments are an object; found")))
+        << schema;
+  }
+  EXPECT_THAT(
+      error_of([&] {
+        over_tokens(compile_tool_calls({{"f", parse_json(R"({"anyOf": [{"type": "string"}]})", "schema")}}, {}));
+      }),
+      HasSubstr("no text satisfies it"));
+}
+
 TEST(GrammarToolCalls, StandInFreeText) {
   const Json number =
       parse_json(R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})", "schema");
