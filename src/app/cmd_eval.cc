@@ -153,6 +153,7 @@ void add_acceptance_command(CLI::App& eval) {
   command->add_flag("--denoise-study", options->denoise_study, "Also compare 1, 2 and 4 drafter passes by schedule");
   add_study_flags(*command, *options, options->acceptance.sampling.seed, options->acceptance.batch,
                   "acceptance by position, histogram");
+  command->get_option("--widths")->excludes(command->get_option("--width"));
   command->footer(
       "Exit code 1 if an answer differs from plain decoding's.\n"
       "Examples:\n"

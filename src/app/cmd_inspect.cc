@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "app/commands.h"
@@ -35,12 +36,26 @@ bool is_lone_drafter(SessionOptions& options) {
   return true;
 }
 
-void add_self_test(Json& report, const SessionOptions& options) {
+// Loads what the folder holds, as long as there is memory for it, and has the drafter draft.
+void try_out(Json& report, Ops& ops, const std::filesystem::path& model, const SessionOptions& options) {
+  const bool fits = report.contains("drafter") && report["drafter"]["fits"].get<bool>();
+  if (!fits || report["tokenizer"].contains("problem")) {
+    if (report["weights"]["bytes"] < report["memory"]["available_bytes"]) Model::load(ops, model);
+    return;
+  }
   Session session(options);
   const DrafterCheck check = check_drafter(session);
   report["drafter"]["self_test"] = self_test_json(check);
   const std::string complaint = complaint_about(check);
   if (!complaint.empty()) print_warning(complaint);
+}
+
+// Whether `run` would refuse, or would not draft as it was asked to.
+bool has_problem(const Json& report) {
+  const auto says = [&report](const char* part, const char* key) {
+    return report.contains(part) && report[part].contains(key);
+  };
+  return report.contains("problem") || says("tokenizer", "problem") || says("drafter", "problem");
 }
 
 void inspect(InspectOptions& options) {
@@ -52,13 +67,16 @@ void inspect(InspectOptions& options) {
     const std::unique_ptr<Ops> ops = make_device(options.session.device, options.session.device_options);
     report =
         inspect_model(*ops, choice.model, choice.drafter, options.session.dflash, options.session.engine.max_sequences);
-    const bool usable =
-        choice.drafter && report["drafter"]["fits"].get<bool>() && !report["tokenizer"].contains("problem");
-    if (usable && options.session.self_test) add_self_test(report, options.session);
+    try {
+      if (options.session.self_test) try_out(report, *ops, choice.model, options.session);
+    } catch (const Error& error) {
+      report["problem"] = error.what();
+    }
   }
   const std::string text =
       options.json ? report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : report_text(report);
   write_output(text);
+  if (has_problem(report)) throw CLI::RuntimeError(1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "app/dllm_options.h"
 
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "io/flat_map.h"
@@ -34,7 +35,11 @@ BlockOptions parse_block_options(const DllmOptions& options, std::string_view te
   const std::vector<FlatEntry> entries = parse_flat_map(text, name);
   BlockOptions out;
   out.rule.name = options.algorithm;
+  std::set<std::string> keys;  // parse_flat_map() knows one spelling of each only
   for (const FlatEntry& entry : entries) {
+    if (!keys.insert(underscored(entry.key)).second) {
+      throw Error("config", place_of(entry, name) + "\"" + for_message(entry.key) + "\" is there twice");
+    }
     if (underscored(entry.key) == "block_size") out.block_size = block_size_of(entry, name);
     if (entry.key != "algorithm") continue;
     try {
@@ -55,9 +60,7 @@ BlockOptions parse_block_options(const DllmOptions& options, std::string_view te
       throw Error("config", place_of(entry, name) + "the algorithm " + rule.name + problem +
                                 (known ? "" : ", algorithm, block_size"));
     }
-    if (!out.rule.values.emplace(key, value).second) {
-      throw Error("config", place_of(entry, name) + "\"" + for_message(entry.key) + "\" is there twice");
-    }
+    out.rule.values.emplace(key, value);
   }
   if (options.block_size > 0) out.block_size = options.block_size;
   return out;

@@ -102,7 +102,7 @@ std::vector<std::string> histogram_lines(const std::vector<int64_t>& lengths, in
 
 Json stats_json(const Answer& answer) {
   const RequestStats& stats = answer.stats;
-  return {
+  Json json{
       {"prompt_tokens", stats.prompt_tokens},
       {"cached_tokens", stats.cached_tokens},
       {"generated_tokens", answer.tokens.size()},
@@ -110,13 +110,22 @@ Json stats_json(const Answer& answer) {
       {"first_token_seconds", stats.first_token_ns > 0
                                   ? rounded(static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-9, 1e6)
                                   : 0.0},
-      {"tokens_per_second", rounded(answer.decode_tokens_per_second(), 100)},
-      {"verify_steps", stats.verify_steps},
-      {"drafted", stats.drafted},
-      {"accepted", stats.accepted},
-      {"recalled", stats.recalled},
-      {"mean_acceptance_length", stats.mean_length()},
-      {"preemptions", stats.preemptions}};
+      {"tokens_per_second", rounded(answer.decode_tokens_per_second(), 100)}};
+  const auto per_pass = [&stats](double figure) { return stats.verify_steps > 0 ? Json(figure) : Json(); };
+  if (!stats.settled_in.empty()) {  // as the line for people has it: of the answer's tokens
+    AnswerTotals totals;
+    totals.add(answer);
+    json["forwards"] = stats.verify_steps;
+    json["tokens_per_forward"] = per_pass(totals.tokens_per_forward());
+  } else {
+    json["verify_steps"] = stats.verify_steps;
+    json["drafted"] = stats.drafted;
+    json["accepted"] = stats.accepted;
+    json["recalled"] = stats.recalled;
+    json["mean_acceptance_length"] = per_pass(stats.mean_length());
+  }
+  json["preemptions"] = stats.preemptions;
+  return json;
 }
 
 Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
@@ -127,6 +136,7 @@ Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
   for (size_t i = 0; i < answer.logprobs.size(); ++i) {
     const TokenLogprobs& logprobs = answer.logprobs[i];
     Json item = entry(answer.tokens[i], logprobs.token);
+    if (!answer.settled_in.empty()) item["step"] = answer.settled_in[i];
     Json& top = item["top"] = Json::array();
     for (int32_t k = 0; k < logprobs.n_top; ++k) top.push_back(entry(logprobs.top_ids[k], logprobs.top_values[k]));
     list.push_back(std::move(item));

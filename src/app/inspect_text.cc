@@ -159,6 +159,7 @@ std::string report_text(const Json& report) {
   const bool diffusion = report.contains("diffusion");
   if (diffusion) text += diffusion_row(report["diffusion"]);
   text += text_rows(report) + memory_rows(report);
+  if (report.contains("problem")) text += row("CANNOT LOAD", report["problem"]);
   if (report.contains("drafter")) return text + drafter_rows(report["drafter"]);
   if (diffusion) return text;
   return text + "drafter\n" +

@@ -144,4 +144,9 @@ std::unique_ptr<Session> open_session(const SessionOptions& options) {
   return session;
 }
 
+void note_what_is_moot(const Session& session, const SamplingParams& sampling) {
+  if (session.options().quiet || !session.is_block_diffusion() || sampling.scheme == SamplingScheme::kCoupled) return;
+  print_note("the model fills blocks and there are no drafts: --scheme changes nothing");
+}
+
 }  // namespace ashlar

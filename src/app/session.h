@@ -97,4 +97,7 @@ class Session {
 /// and the result of the drafter's self-test on stderr (unless quiet).
 std::unique_ptr<Session> open_session(const SessionOptions& options);
 
+/// Says on stderr (unless quiet) what of these the model has no use for.
+void note_what_is_moot(const Session& session, const SamplingParams& sampling);
+
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // The promise: the bits of an output row depend on that row's inputs alone. Every op, every instruction set, one to
-// three threads; each row alone and in company of up to 64, at every place.
+// three threads; each row alone and among up to 64 others, at every place (ops that know of sequences: at many).
 
+#include <algorithm>
 #include <functional>
 
 #include "cache.h"
@@ -16,6 +17,14 @@ void for_each_window(const std::function<void(int32_t first, int32_t n)>& body) 
   for (int32_t n : kCounts) {
     for (int32_t first = 0; first + n <= kRows; ++first) body(first, n);
   }
+}
+
+constexpr int32_t kTurned = 65;
+/// A batch of 65 rows, all `by` places on: with every `by`, each has 64 others around it at every place.
+Matrix turned(const Matrix& rows, int32_t by) {
+  Matrix out(kTurned, rows.cols());
+  for (int32_t r = 0; r < kTurned; ++r) std::copy_n(rows.row(r), rows.cols(), out.row((r + by) % kTurned));
+  return out;
 }
 
 Tensor window(Matrix& m, int32_t first, int32_t n) {
@@ -58,6 +67,42 @@ TEST_P(RowInvariance, Linear) {
         cpu->linear(*packed, window(x, first, n), Store::kOverwrite, window(got, 0, n));
         ASSERT_TRUE(same_rows(got, want, first, n)) << "n " << c.n << " threads " << threads;
       });
+    }
+  }
+}
+
+TEST_P(RowInvariance, AtEveryPlaceAmong64Others) {
+  const Checkpoint weight(DType::kBF16, 140, 96, random_);
+  const Checkpoint back(DType::kBF16, 96, 70, random_);
+  const std::vector<HostTensor> parts{weight.view()};
+  const std::vector<HostTensor> down{back.view()};
+  Matrix x(kTurned, 96);
+  x.fill_normal(random_);
+  Matrix norm(1, 96);
+  norm.fill_normal(random_);
+  for (int32_t threads : {1, 3}) {
+    const auto cpu = make(threads);
+    const auto packed = cpu->pack(parts, {});
+    const auto gate_up = cpu->pack_gated(weight.part(0, 70), weight.part(70, 70), {});
+    const auto packed_down = cpu->pack(down, {});
+    Matrix products(kTurned, 140), mlp = x, normed(kTurned, 96);
+    std::vector<int32_t> best(kTurned), best_turned(kTurned);
+    for (int32_t r = 0; r < kTurned; ++r) {  // each alone
+      cpu->linear(*packed, window(x, r, 1), Store::kOverwrite, window(products, r, 1));
+      cpu->linear_argmax(*packed, window(x, r, 1), &best[r]);
+      cpu->gated_mlp(*gate_up, *packed_down, window(x, r, 1), window(mlp, r, 1));
+      cpu->rms_norm(window(x, r, 1), norm.row(0), 1e-6F, window(normed, r, 1));
+    }
+    for (int32_t by = 0; by < kTurned; ++by) {
+      Matrix in = turned(x, by), products_now(kTurned, 140), mlp_now = in, normed_now(kTurned, 96);
+      cpu->linear(*packed, in.view(), Store::kOverwrite, products_now.view());
+      cpu->linear_argmax(*packed, in.view(), best_turned.data());
+      cpu->gated_mlp(*gate_up, *packed_down, in.view(), mlp_now.view());
+      cpu->rms_norm(in.view(), norm.row(0), 1e-6F, normed_now.view());
+      ASSERT_TRUE(same_rows(products_now, turned(products, by), 0, kTurned)) << by;
+      ASSERT_TRUE(same_rows(mlp_now, turned(mlp, by), 0, kTurned)) << by;
+      ASSERT_TRUE(same_rows(normed_now, turned(normed, by), 0, kTurned)) << by;
+      for (int32_t r = 0; r < kTurned; ++r) ASSERT_EQ(best_turned[(r + by) % kTurned], best[r]) << by;
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -51,6 +52,7 @@ class CountingSink final : public EventSink {
   void on_tokens(const TokensEvent& event) override {
     if (tokens == 0 && go_.valid()) go_.wait();
     const int32_t before = tokens;
+    for (int32_t i = 0; i < event.n && before + i < kKept; ++i) ids[before + i] = event.tokens[i];
     tokens += event.n;
     if (before < from_ && tokens >= from_) at_start = allocations.load();
     if (before < to_ && tokens >= to_) at_end = allocations.load();
@@ -60,6 +62,14 @@ class CountingSink final : public EventSink {
     reason = event.reason;
     has_error = !event.error.empty();
   }
+  /// Whether what came is how `answer` begins, and all of it without an error. An empty one becomes what came.
+  bool is_of(std::vector<int32_t>& answer) const {
+    const auto n = static_cast<size_t>(std::min(tokens, kKept));
+    if (answer.empty()) answer.assign(ids, ids + n);
+    return n <= answer.size() && std::equal(ids, ids + n, answer.begin()) && (has_error || n == answer.size());
+  }
+  static constexpr int32_t kKept = 16;
+  int32_t ids[kKept] = {};  // the first of them: nothing is allocated here
   int32_t tokens = 0;
   int64_t at_start = -1, at_end = -1;
   int ends = 0;
@@ -211,7 +221,9 @@ int64_t for_every_allocation(Body body, int64_t stride = 1) {
   return total;
 }
 
-void serve(Engine& engine, int32_t vocab) {
+// The answers are `answer`, or how it begins and an error. An empty one becomes that of the first call, without
+// failures; it must have its memory by then.
+void serve(Engine& engine, int32_t vocab, std::vector<int32_t>& answer) {
   std::shared_ptr<CountingSink> sinks[3];
   for (auto& sink : sinks) {
     try {
@@ -233,6 +245,7 @@ void serve(Engine& engine, int32_t vocab) {
     } else {
       ASSERT_EQ(sink->tokens, 9);
     }
+    ASSERT_TRUE(sink->is_of(answer));
   }
   ASSERT_EQ(engine.counters().pages_held, 0);
 }
@@ -242,6 +255,8 @@ INSTANTIATE_TEST_SUITE_P(Depths, OutOfMemory, ::testing::Values(1, 2));
 
 TEST_P(OutOfMemory, AnywhereInTheEngineIsTold) {
   const auto ops = make_device("ref", {});
+  std::vector<int32_t> answer;
+  answer.reserve(CountingSink::kKept);
   const int64_t total = for_every_allocation([&] {
     try {
       EngineOptions options;
@@ -249,7 +264,7 @@ TEST_P(OutOfMemory, AnywhereInTheEngineIsTold) {
       options.max_sequences = 2;
       options.kv_pages = 8;
       Engine engine(*ops, std::make_unique<FakeDecoder>(2, 64), options);
-      serve(engine, kFakeVocab);
+      serve(engine, kFakeVocab, answer);
     } catch (const std::bad_alloc&) {
     }
   });
@@ -420,6 +435,8 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   DecoderSpec spec;
   spec.method = "dflash";
   spec.drafter = drafter.folder();
+  std::vector<int32_t> answer;
+  answer.reserve(CountingSink::kKept);
   const int64_t total = for_every_allocation([&] {
     const int64_t armed = fail_at.exchange(-1);
     const int64_t before = allocations.load();
@@ -430,7 +447,7 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
       options.max_sequences = 2;
       options.kv_pages = 16;
       Engine engine(*ops, std::move(decoder), options);
-      serve(engine, model->config().vocab);
+      serve(engine, model->config().vocab, answer);
     } catch (const std::bad_alloc&) {
     }
   });
@@ -442,6 +459,8 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
 TEST(OutOfMemory, InALongPromptEndsTheRequest) {
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");
   const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
+  std::vector<int32_t> answer;  // of both methods
+  answer.reserve(CountingSink::kKept);
   for (const char* method : {"autoregressive", "dflash"}) {
     const int64_t total = for_every_allocation(
         [&] {
@@ -472,6 +491,7 @@ TEST(OutOfMemory, InALongPromptEndsTheRequest) {
           ASSERT_EQ(sink->ends, 1);
           ASSERT_EQ(sink->has_error, sink->reason == FinishReason::kError);
           ASSERT_EQ(sink->tokens == 9, sink->reason == FinishReason::kLength);
+          ASSERT_TRUE(sink->is_of(answer));
           ASSERT_EQ(engine.counters().pages_held, 0);
         },
         std::getenv("ASHLAR_LONG_TESTS") != nullptr ? 1 : 5);

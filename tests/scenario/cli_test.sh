@@ -529,8 +529,12 @@ case_inspect() {
   out_has "at most 3.00 MiB for the drafter"
   expect 0 "$ashlar" inspect "$root/models/pebble-11m-dflash/"
   out_has "drafter pebble-11m-dflash"
-  expect 0 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
+  expect 1 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
   out_has "NO: "
+  # Shards need no index.
+  cp -r "$root/models/pebble-11m" "$work/unlisted"
+  rm "$work/unlisted/model.safetensors.index.json"
+  expect 0 "$ashlar" run "$work/unlisted" --drafter none -p "What is a harbour?" -n 4
 
   broken_model
   sed -i 's/"rope_type": *"default"/"rope_type": "yarn", "factor": 2.0/' "$work/broken/config.json"
@@ -550,6 +554,14 @@ case_block_diffusion() {
   expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}"
   err_has "block diffusion, low_confidence (threshold 0.9), block 8"
   err_has " tokens per forward"
+  expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --logprobs 1 -q
+  [ "$(grep -cE '   step [0-9]+   best: ' "$work/out")" = "$(grep -c 'best: ' "$work/out")" ] || fail "a token without its step"
+  expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --logprobs 1 --json -q
+  out_has '"step":0'
+  out_has '"tokens_per_forward":'
+  grep -q mean_acceptance_length "$work/out" && fail "a figure of drafting"
+  expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --scheme rejection
+  err_has "there are no drafts: --scheme changes nothing"
   printf 'algorithm: JointThreshold\nthreshold: 0.7\nblock_size: 4\n' > "$work/dllm.yaml"
   expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --dllm-algorithm-config "$work/dllm.yaml"
   err_has "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0), block 4"

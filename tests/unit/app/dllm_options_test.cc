@@ -58,6 +58,7 @@ TEST(DllmOptions, NamesFileLineFoundAndExpected) {
   }
   EXPECT_THAT(dllm_problem("algorithm: joint_threshold\nedit-threshold: 0\nedit_threshold: 0"),
               HasSubstr("f.yaml:3: \"edit_threshold\" is there twice"));
+  EXPECT_THAT(dllm_problem("block-size: 4\nblock_size: 16"), HasSubstr("f.yaml:2: \"block_size\" is there twice"));
 }
 
 TEST(DllmOptions, FileThatIsNotThere) {

@@ -44,6 +44,17 @@ TEST(AnswerTotals, TooLittleGivesNoRate) {
   EXPECT_EQ(stats_json(many)["first_token_seconds"], 0.002);  // whole microseconds
 }
 
+TEST(StatsJson, TellsOfDraftsOrOfForwards) {
+  Answer answer = answer_of({0, 3, 1}, 10'000'000);
+  EXPECT_EQ(stats_json(answer)["mean_acceptance_length"], 1.25);
+  EXPECT_FALSE(stats_json(answer).contains("forwards"));
+  EXPECT_TRUE(stats_json(answer_of({}, 10'000))["mean_acceptance_length"].is_null());
+  answer.stats.settled_in = {4, 2};  // one more than the answer has, behind its end
+  EXPECT_EQ(stats_json(answer)["forwards"], 4);
+  EXPECT_EQ(stats_json(answer)["tokens_per_forward"], 1.5);
+  EXPECT_FALSE(stats_json(answer).contains("mean_acceptance_length"));
+}
+
 TEST(AnswerTotals, AddUpOverStepsNotOverAnswers) {
   AnswerTotals totals;
   totals.add(answer_of({0, 3, 1}, 10'000'000));        // 5 tokens in 4 steps
