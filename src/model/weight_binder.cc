@@ -21,6 +21,41 @@ std::optional<DType> float_dtype(const std::string& name) {
   throw Error("weights", file + ": tensor " + tensor + ": " + what);
 }
 
+// Of numbers whose exponent has these bits: the first that is infinite or no number at all, or `n`. Several at a time:
+// of a number whose exponent is all ones, and of no other, the exponent and one more carry into the sign.
+template <class Bits>
+size_t first_not_finite(const std::byte* from, size_t n, Bits exponent) {
+  constexpr size_t kAtOnce = sizeof(uint64_t) / sizeof(Bits);
+  constexpr uint64_t kEach = ~uint64_t{0} / static_cast<Bits>(~Bits{0});  // a one for each number
+  const uint64_t mask = kEach * exponent;
+  const uint64_t one = kEach * static_cast<Bits>(exponent & -exponent);
+  const uint64_t sign = kEach * static_cast<Bits>(exponent + (exponent & -exponent));
+  size_t i = 0;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    uint64_t numbers;
+    std::memcpy(&numbers, from + i * sizeof(Bits), sizeof numbers);
+    if ((((numbers & mask) + one) & sign) != 0) break;
+  }
+  for (; i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * sizeof(Bits), sizeof bits);
+    if ((bits & exponent) == exponent) break;
+  }
+  return i;
+}
+
+// One such weight makes every answer nonsense, or no answer at all; it never means anything.
+void require_finite(const StoredTensor& tensor, DType dtype) {
+  const size_t n = tensor.bytes / bytes_of(dtype);
+  const size_t at = dtype == DType::kF32   ? first_not_finite<uint32_t>(tensor.data, n, 0x7F800000)
+                    : dtype == DType::kF16 ? first_not_finite<uint16_t>(tensor.data, n, 0x7C00)
+                                           : first_not_finite<uint16_t>(tensor.data, n, 0x7F80);
+  if (at == n) return;
+  fail(tensor.file, tensor.name,
+       "expected finite numbers, found infinity or NaN at element " + std::to_string(at) +
+           "; the file may be damaged: fetch or convert it again");
+}
+
 template <class T>
 void widen(const std::byte* from, std::vector<float>& to) {
   for (size_t i = 0; i < to.size(); ++i) {
@@ -52,6 +87,7 @@ const StoredTensor& WeightBinder::take(const std::string& name, const std::vecto
 HostTensor WeightBinder::view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
   const auto dtype = float_dtype(tensor.dtype);
   if (!dtype) fail(tensor.file, tensor.name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
+  require_finite(tensor, *dtype);
   const std::byte* data = tensor.data;
   if (reinterpret_cast<uintptr_t>(data) % bytes_of(*dtype) != 0) {  // legal in the format, not in C++
     realigned_.emplace_back(data, data + tensor.bytes);
@@ -85,6 +121,7 @@ void WeightBinder::require_dtype(const HostTensor& tensor, const HostTensor& sib
 std::vector<float> WeightBinder::values(const StoredTensor& tensor) const {
   const auto dtype = float_dtype(tensor.dtype);
   if (!dtype) fail(tensor.file, tensor.name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
+  require_finite(tensor, *dtype);
   std::vector<float> values(tensor.bytes / bytes_of(*dtype));
   switch (*dtype) {
     case DType::kF32:

@@ -36,7 +36,7 @@ class WeightBinder {
 
   bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
 
-  /// The tensor `name`, which must be [rows, cols] in a float dtype. Marks it as taken.
+  /// The tensor `name`, which must be [rows, cols] in a float dtype, of finite numbers. Marks it as taken.
   HostTensor matrix(const std::string& name, int64_t rows, int64_t cols);
   /// The `count` matrices of a tensor [count, rows, cols].
   std::vector<HostTensor> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);

@@ -531,6 +531,18 @@ case_inspect() {
   out_has "drafter pebble-11m-dflash"
   expect 1 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
   out_has "NO: "
+  # What no model can be made of, in the words of run.
+  cp -r "$root/models/pebble-11m" "$work/flipped"
+  local shard more
+  shard=$(ls "$work"/flipped/*.safetensors | head -1)
+  printf '\200\177' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 2)) conv=notrunc status=none  # infinity
+  for more in --device=cpu --json; do
+    expect 1 "$ashlar" inspect "$work/flipped" --drafter none "$more"
+    out_has "expected finite numbers, found infinity or NaN at element"
+  done
+  expect 0 "$ashlar" inspect "$work/flipped" --drafter none --no-self-test
+  expect 1 "$ashlar" run "$work/flipped" --drafter none -p hi
+  err_has "expected finite numbers, found infinity or NaN at element"
   # Shards need no index.
   cp -r "$root/models/pebble-11m" "$work/unlisted"
   rm "$work/unlisted/model.safetensors.index.json"

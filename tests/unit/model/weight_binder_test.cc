@@ -46,6 +46,40 @@ TEST_F(Binding, AlignmentOfTheFileDoesNotMatter) {
   }
 }
 
+// Infinities and what is no number, of both signs, at every place; the largest finite numbers are weights like others.
+TEST_F(Binding, NumbersThatAreNotFiniteAreRefused) {
+  struct Case {
+    const char* dtype;
+    std::vector<uint32_t> refused;
+    uint32_t largest;
+  };
+  const Case cases[] = {{"F32", {0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF}, 0x7F7FFFFF},
+                        {"BF16", {0x7F80, 0xFF80, 0x7F81, 0xFFFF}, 0x7F7F},
+                        {"F16", {0x7C00, 0xFC00, 0x7C01, 0xFFFF}, 0x7BFF}};
+  const std::string name = "model.layers.1.self_attn.q_norm.weight";  // of four numbers
+  const std::string matrix = "model.layers.0.mlp.up_proj.weight";
+  for (const auto& [dtype, refused, largest] : cases) {
+    SCOPED_TRACE(dtype);
+    const size_t size = item_bytes(dtype);
+    const auto with = [&](const std::string& tensor, size_t at, uint32_t bits) {
+      Tensors tensors = tiny_tensors(dtype);
+      std::memcpy(tensors.at(tensor).bytes.data() + at * size, &bits, size);
+      return tensors;
+    };
+    for (const uint32_t bits : refused) {
+      for (size_t at = 0; at < 4; ++at) {
+        refuse(tiny_config(), with(name, at, bits),
+               {kFile, "tensor " + name, "found infinity or NaN at element " + std::to_string(at)});
+      }
+    }
+    for (size_t at = 0; at < 96; at += 5) {
+      refuse(tiny_config(), with(matrix, at, refused[at % 4]),
+             {kFile, "tensor " + matrix, "element " + std::to_string(at) + ";"});
+      load(ModelFolder(tiny_config(), with(matrix, at, largest)));
+    }
+  }
+}
+
 TEST_F(Binding, EveryMissingTensorIsNamed) {
   for (const auto& [name, tensor] : tiny_tensors()) {
     SCOPED_TRACE(name);
