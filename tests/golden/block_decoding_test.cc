@@ -9,10 +9,8 @@
 #include <random>
 
 #include "base/error.h"
-#include "decode/registry.h"
 #include "device/device.h"
-#include "engine/engine.h"
-#include "engine/event_queue.h"
+#include "golden/block_engine.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 
@@ -20,20 +18,6 @@ namespace ashlar::testing {
 namespace {
 
 constexpr int32_t kLongest = 160;
-
-struct Decoded {
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> passes;  // by token: the pass over its block that settled it
-  FinishReason reason = FinishReason::kLength;
-};
-
-struct Task {
-  std::vector<int32_t> prompt;
-  int32_t max_tokens = 0;
-  std::vector<int32_t> stops;
-  double threshold = 0.5;
-  bool verifies = false;  // s2d2: every run of two holes or more is verified
-};
 
 std::vector<int32_t> random_prompt(int32_t length, int32_t vocab, unsigned seed) {
   std::mt19937 random(seed);
@@ -172,50 +156,6 @@ class ByHand {
   std::unique_ptr<KvMemory> kv_;
 };
 
-std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, double threshold,
-                                    const std::string& rule = "", std::map<std::string, double> values = {}) {
-  DecoderSpec spec;
-  spec.block.rule.name = rule;
-  spec.block.block_size = block;
-  spec.block.rule.values = std::move(values);
-  spec.block.rule.values["threshold"] = threshold;
-  EngineOptions options;
-  options.max_sequences = 4;
-  options.prefill_chunk = 20;
-  return std::make_unique<Engine>(ops, make_decoder(model, spec), options);
-}
-
-Decoded decode(Engine& engine, const Task& task) {
-  const auto queue = std::make_shared<EventQueue>();
-  Request request;
-  request.prompt = task.prompt;
-  request.max_tokens = task.max_tokens;
-  request.stop_ids = task.stops;
-  request.sink = queue;
-  const Result<RequestId> id = engine.submit(std::move(request));
-  EXPECT_TRUE(id.ok());
-  Decoded decoded;
-  for (;;) {
-    Event event = queue->next();
-    if (auto* end = std::get_if<EndEvent>(&event)) {
-      decoded.reason = end->reason;
-      EXPECT_EQ(end->error, "");
-      const RequestStats& stats = end->stats;
-      EXPECT_LE(stats.admitted_ns, stats.prompt_done_ns);
-      EXPECT_LT(stats.prompt_done_ns, stats.first_token_ns);  // a block takes passes of its own
-      EXPECT_EQ(stats.decoding().tokens, static_cast<int64_t>(decoded.tokens.size()));
-      EXPECT_EQ(stats.decoding().ns, stats.finished_ns - stats.prompt_done_ns);
-      break;
-    }
-    const auto& chunk = std::get<TokenChunk>(event);
-    decoded.tokens.insert(decoded.tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    decoded.passes.insert(decoded.passes.end(), chunk.settled_in.begin(), chunk.settled_in.end());
-  }
-  engine.wait_idle();
-  EXPECT_EQ(engine.counters().pages_held, 0);
-  return decoded;
-}
-
 class BlockDecoding : public ::testing::TestWithParam<std::string> {
  protected:
   BlockDecoding()
@@ -248,7 +188,7 @@ TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
         if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a hole
         ByHand by_hand(*model_, block);
         const Decoded expected = by_hand.decode(task);
-        const auto engine = make_engine(*ops_, *model_, block, threshold);
+        const auto engine = make_engine(*ops_, *model_, block, {"", {{"threshold", threshold}}});
         Decoded found = decode(*engine, task);
         EXPECT_EQ(found.tokens, expected.tokens);
         EXPECT_EQ(found.passes, expected.passes);
@@ -277,8 +217,8 @@ TEST_P(BlockDecoding, EditsThatAreNeverMadeChangeNothing) {
     for (const int32_t length : {1, block - 1, block, 2 * block + 1}) {
       SCOPED_TRACE("block of " + std::to_string(block) + ", prompt of " + std::to_string(length));
       const Task task{random_prompt(length, model_->config().vocab, seed++), 37, {}, 0.02};
-      const auto engine =
-          make_engine(*ops_, *model_, block, task.threshold, "joint_threshold", {{"edit_threshold", 1}});
+      const auto engine = make_engine(*ops_, *model_, block,
+                                      {"joint_threshold", {{"threshold", task.threshold}, {"edit_threshold", 1}}});
       const Decoded expected = ByHand(*model_, block).decode(task);
       const Decoded found = decode(*engine, task);
       EXPECT_EQ(found.tokens, expected.tokens);
@@ -292,8 +232,9 @@ TEST_P(BlockDecoding, PenaltyAgainstStutterActsAtBorders) {
   constexpr int32_t kBlock = 8;
   for (unsigned seed = 91; seed < 111; ++seed) {
     const Task task{random_prompt(kBlock, model_->config().vocab, seed), 5 * kBlock, {}, 1.0};
-    const auto engine = make_engine(*ops_, *model_, kBlock, task.threshold, "joint_threshold",
-                                    {{"edit_threshold", 1}, {"penalty_lambda", 100}});
+    const auto engine = make_engine(
+        *ops_, *model_, kBlock,
+        {"joint_threshold", {{"threshold", task.threshold}, {"edit_threshold", 1}, {"penalty_lambda", 100}}});
     const std::vector<int32_t> tokens = decode(*engine, task).tokens;
     for (int32_t border = kBlock; border < 5 * kBlock; border += kBlock) {
       EXPECT_NE(tokens[border - 1], tokens[border]) << seed;
@@ -306,7 +247,7 @@ TEST_P(BlockDecoding, SelfVerificationAgreesWithOneTokenAtATime) {
   const int32_t own = model_->config().diffusion->block_size;
   if (own == 0) {
     try {
-      make_engine(*ops_, *model_, own, 0.9, "s2d2");
+      make_engine(*ops_, *model_, own, {"s2d2", {}});
       FAIL() << "a model of whole sequences has no blocks of one position";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), ::testing::HasSubstr("s2d2 needs a model that attends block by block"));
@@ -320,7 +261,7 @@ TEST_P(BlockDecoding, SelfVerificationAgreesWithOneTokenAtATime) {
       SCOPED_TRACE("prompt of " + std::to_string(length) + ", threshold " + std::to_string(threshold));
       const Task task{random_prompt(length, model_->config().vocab, seed++), 37, {}, threshold, true};
       const Decoded expected = ByHand(*model_, own).decode(task);
-      const auto engine = make_engine(*ops_, *model_, own, threshold, "s2d2");
+      const auto engine = make_engine(*ops_, *model_, own, {"s2d2", {{"threshold", threshold}}});
       const Decoded found = decode(*engine, task);
       EXPECT_EQ(found.tokens, expected.tokens);
       EXPECT_EQ(found.passes, expected.passes);
@@ -338,7 +279,7 @@ TEST_P(BlockDecoding, FillsTheContextToItsEnd) {
   constexpr int32_t kContext = 100;
   const int32_t own = model_->config().diffusion->block_size;
   const auto model = Model::load(*ops_, checkpoint_.folder(), kContext);
-  const auto engine = make_engine(*ops_, *model, own, 0.02);
+  const auto engine = make_engine(*ops_, *model, own, {"", {{"threshold", 0.02}}});
   const int32_t longest = own > 0 ? kContext / own * own : kContext;
   ASSERT_EQ(engine->max_positions(), longest);
   for (const int32_t length : {21, longest - 5, longest - 1}) {
@@ -358,13 +299,13 @@ TEST_P(BlockDecoding, AContextWithoutRoomForABlockIsRefused) {
   const int32_t context = own > 0 ? own - 1 : 7;
   const auto model = Model::load(*ops_, checkpoint_.folder(), context);
   if (own == 0) {  // its blocks end where the sequence does
-    const auto engine = make_engine(*ops_, *model, own, 0.9);
+    const auto engine = make_engine(*ops_, *model, own, {});
     ASSERT_EQ(engine->max_positions(), context);
     EXPECT_EQ(decode(*engine, {random_prompt(3, model->config().vocab, 5), 100, {}}).tokens.size(), 4U);
     return;
   }
   try {
-    make_engine(*ops_, *model, own, 0.9);
+    make_engine(*ops_, *model, own, {});
     FAIL() << "no block fits";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("the context is " + std::to_string(context) +
@@ -456,7 +397,7 @@ TEST(BlockConstraint, MayDictateTheEndInTheMidstOfABlock) {
   const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
   const auto ops = make_device("cpu", {});
   const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
-  const auto engine = make_engine(*ops, *model, 8, 0.9);
+  const auto engine = make_engine(*ops, *model, 8, {});
   for (const size_t length : {1UL, 2UL, 7UL, 8UL, 9UL, 20UL}) {
     SCOPED_TRACE(length);
     for (const bool logprobs : {false, true}) {
@@ -491,7 +432,7 @@ TEST(BlockAbort, InTheMidstOfABlockFreesEveryPage) {
   const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
   const auto ops = make_device("cpu", {});
   const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
-  const auto engine = make_engine(*ops, *model, 0, 0.9);
+  const auto engine = make_engine(*ops, *model, 0, {});
   struct Sink final : EventSink {
     void on_tokens(const TokensEvent& event) override {
       tokens += event.n;
