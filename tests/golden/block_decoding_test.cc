@@ -349,35 +349,6 @@ TEST(BlockMask, RowsSeeTheirBlockAndNothingAfter) {
   EXPECT_NE(run(ids)[0], later[0]);
 }
 
-// A prompt is read a chunk a pass, however many blocks it has.
-TEST(BlockPrefill, TakesOnePassAChunk) {
-  constexpr int32_t kPrompt = 200;
-  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "sdar");
-  const auto ops = make_device("cpu", {});
-  const auto model = Model::load(*ops, checkpoint.folder(), kPrompt + 24);
-  for (const int32_t chunk : {32, 96, 256}) {
-    EngineOptions options;
-    options.prefill_chunk = chunk;
-    options.depth = 1;
-    Engine engine(*ops, make_decoder(*model, {}), options);
-    const auto queue = std::make_shared<EventQueue>();
-    Request request;
-    request.prompt = random_prompt(kPrompt, model->config().vocab, 9);
-    request.max_tokens = 1;
-    request.sink = queue;
-    ASSERT_TRUE(engine.submit(std::move(request)).ok());
-    for (;;) {
-      const Event event = queue->next();
-      const auto* end = std::get_if<EndEvent>(&event);
-      if (end == nullptr) continue;
-      engine.wait_idle();
-      const auto steps = static_cast<int64_t>(engine.counters().steps);
-      EXPECT_EQ(steps - end->stats.verify_steps, (kPrompt + chunk - 1) / chunk) << chunk;
-      break;
-    }
-  }
-}
-
 // What a constraint dictates is filled in without a pass, up to the end of the answer, which it may dictate too.
 TEST(BlockConstraint, MayDictateTheEndInTheMidstOfABlock) {
   struct Script final : TokenConstraint {
