@@ -100,6 +100,13 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->transform(whole(2, 1 << 24))
       ->type_name("N")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--seconds", options->bench.seconds,
+          "About as long as each part may take: slow models get fewer rounds and shorter answers (0: any time)")
+      ->transform(number(0.0, 1e6))
+      ->type_name("S")
+      ->capture_default_str();
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
   command->footer(

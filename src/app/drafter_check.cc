@@ -16,7 +16,10 @@ constexpr const char* kTexts[] = {
     "Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak.",
     "Count from 1 to 20.",
 };
-constexpr int32_t kTokens = 16;
+// A large model takes a good part of a second a step, and somebody waits for its first answer. A few drafts a text tell
+// a drafter that foresees nothing from one that does as well as whole blocks: all texts together are rows enough.
+constexpr int32_t kTokens = 12;
+constexpr int32_t kWidth = 4;
 
 }  // namespace
 
@@ -41,9 +44,9 @@ DrafterCheck check_drafter(Session& session) {
     job.request.max_tokens = kTokens;
     job.request.stop_ids = session.config().stop_ids;
   }
-  // The whole block in every step: a width chosen by speed may well be one, and then nothing is drafted.
+  // Drafts in every step: a width chosen by speed may well be one.
   DecoderSpec spec = session.spec();
-  if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kMaxWidth);
+  if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kWidth);
   spec.dflash.branches = 0;  // the record is of chains
   spec.recall = RecallUse::kNever;
   Engine& engine = session.start(spec);

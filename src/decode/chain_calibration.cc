@@ -11,6 +11,7 @@ namespace ashlar {
 // that a disturbance does not hit one of them alone. A row more than a power of two may cost a block of rows more:
 // where products take sixteen rows at once, drafts that fill them up are nearly free and the next one is dear. The
 // largest sizes of all are measured too: a line through two sizes next to each other says nothing of what lies beyond.
+// Of a model so large that there is time for two sizes only, these are one row and sixteen.
 void ChainDecoder::calibrate(int32_t max_slots) {
   constexpr int32_t kMostRows = 64;
   constexpr int kRepeats = 8;
@@ -31,8 +32,8 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
   context_->flush();
   const int64_t begin = now_ns();
-  for (const int32_t rows : {1, 2, 4, 8, 16, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
-    if (rows < 1 || rows > most || (rows > 2 && now_ns() - begin > kTooLong)) continue;
+  for (const int32_t rows : {1, 16, 4, 8, 2, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
+    if (rows < 1 || rows > most || (sizes.size() >= 2 && now_ns() - begin > kTooLong)) continue;
     if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
     taken(rows, false);  // the first of its size finds cold memory
     const bool drafts = rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor alone drafts nothing

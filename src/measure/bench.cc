@@ -12,10 +12,22 @@ namespace ashlar {
 namespace {
 
 constexpr int kWarmup = 3;
-constexpr int kPrefillEvery = 5;  // they take long
+constexpr double kWarmSeconds = 0.5;  // of one case
+constexpr int kPrefillEvery = 5;      // they take long
 constexpr int32_t kStepRows = 512;
 constexpr int32_t kConcurrentTokens = 64;
 constexpr int32_t kCrowdWaves = 6;  // answers for each sequence of a crowd
+// What is measured however slow the model is.
+constexpr int32_t kFewestRounds = 5;
+constexpr int32_t kFewestAnswers = 6;
+constexpr int32_t kFewestTokens = 16;
+constexpr int32_t kFewestCrowdTokens = 8;
+
+// How many things of so many seconds each fit into the time, but no fewer and no more than these.
+int32_t fitting(double seconds, double each, int32_t fewest, int32_t most) {
+  if (seconds <= 0 || fewest >= most || each * most <= seconds) return most;
+  return std::max(fewest, static_cast<int32_t>(seconds / each));
+}
 
 bool has_drafter(const BenchSubject& subject) { return !subject.drafted.drafter.empty(); }
 
@@ -67,6 +79,18 @@ DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
   return spec;
 }
 
+// Seconds of the last of a few runs, or of the first one where that says enough.
+double warm_up(const TimedCase& one) {
+  double seconds = 0, all = 0;
+  for (int i = 0; i < kWarmup && all < kWarmSeconds; ++i) {
+    const int64_t begin = now_ns();
+    one.run();
+    seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+    all += seconds;
+  }
+  return seconds;
+}
+
 // Rows of the target, plain steps and cycles, in turns.
 void measure_steps(const BenchSubject& subject, const BenchProgress& progress, BenchResult& result) {
   const BenchOptions& options = result.options;
@@ -92,14 +116,18 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
   for (const int32_t tokens : options.prefills) {
     cases.push_back({std::to_string(tokens), [&forward, tokens] { forward.prefill(tokens); }, kPrefillEvery, {}});
   }
+  double round_seconds = 0;
   for (TimedCase& one : cases) {  // warmed up here, so that recorded and timed steps are the same ones
-    for (int i = 0; i < kWarmup; ++i) one.run();
+    round_seconds += warm_up(one) / one.every;
+    if (progress) progress("warming up", &one - cases.data() + 1, static_cast<int64_t>(cases.size()));
   }
   plain.reset();
   if (cycle) cycle->reset();
-  run_interleaved(cases, options.repeat, 0, [&](int round) {
-    if (progress) progress("steps", round, options.repeat);
+  result.rounds = fitting(options.seconds, round_seconds, std::min(kFewestRounds, options.repeat), options.repeat);
+  run_interleaved(cases, result.rounds, 0, [&](int round) {
+    if (progress) progress("steps", round, result.rounds);
   });
+  result.shortened |= result.rounds < options.repeat;
   auto next = cases.begin();
   result.plain = split_of(plain, *next++);
   if (cycle) result.cycle = split_of(*cycle, *next++);
@@ -137,20 +165,19 @@ std::vector<int32_t> answer(Engine& engine, Request request, AnswerSpeed& speed)
   return std::move(done.tokens);
 }
 
-// All prompts, more than once if there are few of them beside so many sequences: `sequences` at a time, a new one as
-// soon as another ends, so that only the last of many answers run in smaller company.
-double crowd_speed(const BenchSubject& subject, Engine& engine, int32_t sequences, bool plain) {
+// So many of the prompts, over and over: `sequences` at a time, a new one as soon as another ends, so that only the
+// last of many answers run in smaller company.
+double crowd_speed(const BenchSubject& subject, Engine& engine, const Concurrency& crowd, bool plain) {
   std::vector<Request> requests;
-  const auto enough = static_cast<size_t>(sequences) * kCrowdWaves;
-  do {
-    for (size_t i = 0; i < subject.prompts.size(); ++i) {
-      requests.push_back(make_request(subject, i, kConcurrentTokens));
-      if (plain) requests.back().width = 1;
-    }
-  } while (requests.size() < enough);
+  for (int32_t i = 0; i < crowd.answers; ++i) {
+    requests.push_back(make_request(subject, static_cast<size_t>(i), crowd.max_tokens));
+    if (plain) requests.back().width = 1;
+  }
   const int64_t begin = now_ns();
   int64_t tokens = 0;
-  for (const Completion& done : complete(engine, std::move(requests), sequences)) tokens += done.stats.generated_tokens;
+  for (const Completion& done : complete(engine, std::move(requests), crowd.sequences)) {
+    tokens += done.stats.generated_tokens;
+  }
   return static_cast<double>(tokens) * 1e9 / static_cast<double>(now_ns() - begin);
 }
 
@@ -185,11 +212,20 @@ struct Engines {
 };
 
 // Whole answers alone, plain and drafted in turns.
-void measure_answers(const BenchSubject& subject, const Engines& engines, int32_t rounds,
-                     const std::function<void()>& tick, BenchResult& result) {
+void measure_answers(const BenchSubject& subject, const Engines& engines, const BenchProgress& progress,
+                     BenchResult& result) {
   const auto prompts = static_cast<int32_t>(subject.prompts.size());
-  for (int32_t i = 0; i < rounds * prompts; ++i, tick()) {
-    const Request request = make_request(subject, i % prompts, result.options.max_tokens);
+  // At worst every token takes a step.
+  const double token_seconds =
+      result.plain.total + (engines.drafted ? result.cycle.total : 0) + (engines.block ? result.cycle.total : 0);
+  const int32_t most = std::max(1, result.options.repeat / 20) * prompts;
+  const int32_t fewest = std::min(kFewestAnswers, most);
+  result.max_tokens = fitting(result.options.seconds, fewest * token_seconds,
+                              std::min(kFewestTokens, result.options.max_tokens), result.options.max_tokens);
+  result.answers = fitting(result.options.seconds, result.max_tokens * token_seconds, fewest, most);
+  result.shortened |= result.answers < most || result.max_tokens < result.options.max_tokens;
+  for (int32_t i = 0; i < result.answers; ++i) {
+    const Request request = make_request(subject, i % prompts, result.max_tokens);
     const std::vector<int32_t> expected = answer(*engines.plain, one_at_a_time(request), result.plain_answers);
     const auto compare = [&](const std::unique_ptr<Engine>& engine, AnswerSpeed& speed) {
       if (!engine) return;
@@ -198,31 +234,49 @@ void measure_answers(const BenchSubject& subject, const Engines& engines, int32_
     };
     compare(engines.drafted, result.drafted_answers);
     compare(engines.block, result.block_answers);
+    if (progress) progress("answers", i + 1, result.answers);
   }
 }
 
-void measure_company(const BenchSubject& subject, const Engines& engines, int32_t rounds,
-                     const std::function<void()>& tick, BenchResult& result) {
+// A crowd of which a round takes so many seconds at most, where its answers come at the speed of single ones.
+Concurrency plan_crowd(const BenchSubject& subject, const BenchResult& result, int32_t sequences, double seconds) {
+  const auto prompts = static_cast<int32_t>(subject.prompts.size());
+  const double token_seconds = 1 / std::max(result.plain_answers.tokens_per_second(), 1e-3);
+  const int32_t most = (std::max(prompts, sequences * kCrowdWaves) + prompts - 1) / prompts * prompts;
+  Concurrency crowd;
+  crowd.sequences = sequences;
+  crowd.max_tokens = fitting(seconds, sequences * token_seconds, kFewestCrowdTokens, kConcurrentTokens);
+  crowd.answers = fitting(seconds, crowd.max_tokens * token_seconds, std::min(sequences, most), most);
+  return crowd;
+}
+
+void measure_company(const BenchSubject& subject, const Engines& engines, const BenchProgress& progress,
+                     BenchResult& result) {
+  const auto levels = static_cast<double>(result.options.concurrency.size());
+  const double seconds = result.options.seconds / (levels * (engines.drafted ? 2 : 1));
+  int64_t done = 0;
   for (const int32_t sequences : result.options.concurrency) {
+    Concurrency crowd = plan_crowd(subject, result, sequences, seconds);
+    const Concurrency whole = plan_crowd(subject, result, sequences, 0);
+    const bool fits = crowd.answers == whole.answers && crowd.max_tokens == whole.max_tokens;
+    result.shortened |= !fits;
+    const int32_t rounds = fits ? std::max(1, result.options.repeat / 20) : 1;
     std::vector<double> plain, drafted;
-    for (int32_t round = 0; round < rounds; ++round, tick()) {
-      plain.push_back(crowd_speed(subject, *engines.plain, sequences, true));
-      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, sequences, false));
+    for (int32_t round = 0; round < rounds; ++round) {
+      plain.push_back(crowd_speed(subject, *engines.plain, crowd, true));
+      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, crowd, false));
     }
-    result.concurrency.push_back({sequences, median(plain), median(drafted)});
+    crowd.plain = median(plain);
+    crowd.drafted = median(drafted);
+    result.concurrency.push_back(crowd);
+    if (progress) progress("sequences at once", ++done, static_cast<int64_t>(levels));
   }
 }
 
 void measure_engines(const BenchSubject& subject, const BenchProgress& progress, BenchResult& result) {
   const Engines engines(subject, result);
-  const int32_t rounds = std::max(1, result.options.repeat / 20);
-  const int64_t total = rounds * static_cast<int64_t>(subject.prompts.size() + result.options.concurrency.size());
-  int64_t done = 0;
-  const auto tick = [&] {
-    if (progress) progress("answers", ++done, total);
-  };
-  measure_answers(subject, engines, rounds, tick, result);
-  measure_company(subject, engines, rounds, tick, result);
+  measure_answers(subject, engines, progress, result);
+  measure_company(subject, engines, progress, result);
 }
 
 WeightBytes weight_bytes(const BenchSubject& subject) {

@@ -21,6 +21,7 @@ struct BenchOptions {
   int32_t repeat = 50;       ///< rounds of the step measurements; a twentieth of them, at least one, of whole answers
   int32_t context = 256;     ///< tokens before the measured rows
   int32_t max_tokens = 128;  ///< of an answer
+  double seconds = 60;       ///< about as long as a part may take: else fewer rounds, shorter answers; 0: any time
   double bandwidth_seconds = 1.0;
   std::vector<int32_t> rows = {1, 2, 4, 8, 12, 16, 24, 32};
   std::vector<int32_t> prefills = {128, 512};
@@ -58,6 +59,8 @@ struct AnswerSpeed {
 
 struct Concurrency {
   int32_t sequences = 0;
+  int32_t answers = 0;            ///< of a round
+  int32_t max_tokens = 0;         ///< of an answer
   double plain = 0, drafted = 0;  ///< tokens per second of all together, medians
 };
 
@@ -77,6 +80,9 @@ struct BenchResult {
   AnswerSpeed plain_answers;
   AnswerSpeed drafted_answers;          ///< as the subject's spec has it
   AnswerSpeed block_answers;            ///< always the whole block, where the spec leaves the width to the decoder
+  int32_t rounds = 0;                   ///< of the step measurements: options.repeat if there was time for them
+  int32_t answers = 0, max_tokens = 0;  ///< answers of each kind and tokens of each at most
+  bool shortened = false;               ///< something had to give way to options.seconds
   int64_t compared = 0, identical = 0;  ///< drafted answers with plain ones
   std::vector<Concurrency> concurrency;
 };

@@ -155,6 +155,20 @@ std::string concurrency_text(const BenchResult& result) {
   return "\nSequences at once, prompts included:\n" + table.render();
 }
 
+// What slow models get less of.
+std::string shortened_text(const BenchResult& result) {
+  if (!result.shortened) return {};
+  std::string text = "\nTo take " + three_digits(result.options.seconds) +
+                     " s a part, or not much more (--seconds): " + std::to_string(result.rounds) + " of " +
+                     std::to_string(result.options.repeat) + " rounds, " + std::to_string(result.answers) +
+                     " answers of at most " + std::to_string(result.max_tokens) + " tokens one at a time";
+  for (const Concurrency& one : result.concurrency) {
+    text += "; " + std::to_string(one.sequences) + " at once " + std::to_string(one.answers) + " of " +
+            std::to_string(one.max_tokens);
+  }
+  return text + ".\n";
+}
+
 Json bandwidth_json(const Bandwidth& bandwidth) {
   return {{"buffer_bytes", bandwidth.buffer_bytes},
           {"threads", bandwidth.threads},
@@ -206,7 +220,7 @@ Json rows_json(const BenchResult& result) {
 
 std::string bench_text(const BenchResult& result) {
   return memory_text(result) + verify_text(result) + prefill_text(result) + step_text(result) + answers_text(result) +
-         concurrency_text(result) + noise_text(result);
+         concurrency_text(result) + shortened_text(result) + noise_text(result);
 }
 
 Json bench_json(const BenchResult& result) {
@@ -219,7 +233,10 @@ Json bench_json(const BenchResult& result) {
   }
   Json crowd = Json::array();
   for (const Concurrency& one : result.concurrency) {
-    crowd.push_back({{"sequences", one.sequences}, {"plain_tokens_per_second", one.plain}});
+    crowd.push_back({{"sequences", one.sequences},
+                     {"answers", one.answers},
+                     {"max_tokens", one.max_tokens},
+                     {"plain_tokens_per_second", one.plain}});
     const char* key = result.block > 0 ? "parallel_tokens_per_second" : "drafted_tokens_per_second";
     if (result.width > 0) crowd.back()[key] = one.drafted;
   }
@@ -227,7 +244,12 @@ Json bench_json(const BenchResult& result) {
       {"options",
        {{"repeat", result.options.repeat},
         {"context", result.options.context},
-        {"max_tokens", result.options.max_tokens}}},
+        {"max_tokens", result.options.max_tokens},
+        {"seconds", result.options.seconds}}},
+      {"rounds", result.rounds},
+      {"answers", result.answers},
+      {"max_tokens", result.max_tokens},
+      {"shortened", result.shortened},
       {"read_bandwidth", {{"memory", bandwidth_json(result.memory)}, {"weights_size", bandwidth_json(result.weights)}}},
       {"bytes_per_plain_step", result.bytes.plain_step},
       {"plain_step_bytes_per_second", step_bandwidth(result)},

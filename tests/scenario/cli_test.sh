@@ -276,6 +276,18 @@ case_missing_things() {
   err_has "config.json"
 }
 
+# However slow a model is, a part of a benchmark takes about as long as it was given.
+case_bench() {
+  expect 0 "$ashlar" bench --repeat 100 --seconds 0.001 --json "$work/bench.json"
+  out_has "a cycle costs"
+  out_has "identical: 12 of 12"
+  out_has "5 of 100 rounds, 6 answers of at most 16 tokens one at a time; 1 at once 1 of 8; 4 at once 4 of 8"
+  grep -q '"shortened": true' "$work/bench.json" || fail "the report does not say that it was shortened"
+  expect 0 "$ashlar" bench "$root/models/pebble-11m-sdar" --repeat 1 -n 8 --seconds 0.001
+  out_has "1 of 1 rounds, 6 answers of at most 8 tokens"
+  expect 2 "$ashlar" bench --seconds -1
+}
+
 case_bench_serve() {
   expect 2 "$ashlar" bench serve
   err_has "--url"

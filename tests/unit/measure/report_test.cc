@@ -36,7 +36,7 @@ BenchResult bench_result() {
   result.plain.total = result.plain.p10_total = result.plain.best_total = 1e-3;
   result.cycle.total = 1.75e-3;
   result.cycle.p10_total = 1.6e-3;
-  result.concurrency = {{1, 1000, 2000}, {8, 3000, 4500}};
+  result.concurrency = {{1, 24, 64, 1000, 2000}, {8, 48, 64, 3000, 4500}};
   return result;
 }
 
