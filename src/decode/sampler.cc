@@ -49,21 +49,38 @@ void gather_top_k(const float* logits, int32_t vocab, int32_t top_k, const int32
   if (static_cast<int32_t>(out.size()) > top_k) cut();
 }
 
-// Cuts the tail by top-p of the mass `total`, then by min-p relative to the first, and normalises what is kept.
-void keep_top_p_min_p(std::vector<Candidate>& candidates, double total, const SamplingParams& params) {
-  size_t kept = 0;
-  double before = 0;
-  for (; kept < candidates.size(); ++kept) {
-    const double probability = candidates[kept].probability / total;
+// Where the tail begins, told the candidates one by one, the likeliest first: by top-p of the mass `total`, then by
+// min-p relative to the first.
+class Tail {
+ public:
+  Tail(const SamplingParams& params, double total) : params_(params), total_(total) {}
+
+  bool begins_at(const Candidate& candidate) {
+    if (highest_ < 0) highest_ = candidate.probability;
     // Sums are rounded: with 1 nothing may be cut, however little it weighs.
-    const bool beyond = params.top_p < 1.0 && before >= params.top_p;
-    if (kept > 0 && (beyond || candidates[kept].probability < params.min_p * candidates[0].probability)) break;
-    before += probability;
+    const bool beyond = params_.top_p < 1.0 && before_ >= params_.top_p;
+    if (before_ > 0 && (beyond || candidate.probability < params_.min_p * highest_)) return true;
+    before_ += candidate.probability / total_;
+    return false;
   }
-  candidates.resize(kept);
-  double kept_total = 0;
-  for (const Candidate& candidate : candidates) kept_total += candidate.probability;
-  for (Candidate& candidate : candidates) candidate.probability /= kept_total;
+
+ private:
+  const SamplingParams& params_;
+  double total_;
+  double before_ = 0;
+  double highest_ = -1;
+};
+
+// Sorts what begins at `first`, gives it probabilities and cuts the tail. True if there was one.
+bool finish_candidates(std::vector<Candidate>& out, size_t first, Tail& tail) {
+  std::sort(out.begin() + static_cast<int64_t>(first), out.end(), more_likely);
+  for (size_t i = first; i < out.size(); ++i) {
+    out[i].probability = std::exp(out[i].logit);
+    if (!tail.begins_at(out[i])) continue;
+    out.resize(i);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -104,30 +121,44 @@ void filter_candidates(const float* logits, int32_t vocab, const SamplingParams&
   const double inverse = 1.0 / params.temperature;
   const int32_t first = argmax(logits, vocab);
   const double highest = logits[first] * inverse;
+  const auto tempered = [&](float logit) { return static_cast<float>(logit * inverse - highest); };
   out.clear();
-  double total = 0;
   if (params.top_k > 0) {
     gather_top_k(logits, vocab, params.top_k, id_map, out);
-    for (Candidate& candidate : out) candidate.logit = static_cast<float>(candidate.logit * inverse - highest);
+    double total = 0;
+    for (Candidate& candidate : out) {
+      candidate.logit = tempered(candidate.logit);
+      total += std::exp(candidate.logit);
+    }
+    Tail tail(params, total);
+    finish_candidates(out, 0, tail);
   } else {
     // The tail can go unlisted: its tokens are too far below the best for the noise, which spans 26.1, to lift them; or
     // min-p cuts them; or all of them together weigh less than what top-p drops.
     double floor = -40.0;
     if (params.min_p > 0) floor = std::max(floor, std::log(params.min_p) - 1e-4);
     if (params.top_p < 1.0) floor = std::max(floor, std::log((1.0 - params.top_p) / vocab) - 1e-4);
-    total = exp_sum(logits, vocab, logits[first], static_cast<float>(inverse));
-    const auto bar = static_cast<float>((floor + highest) * params.temperature);
-    for (int32_t i = 0; i < vocab; ++i) {
-      if (logits[i] >= bar) out.push_back({target_id(id_map, i), static_cast<float>(logits[i] * inverse - highest), 0});
+    Tail tail(params, exp_sum(logits, vocab, logits[first], static_cast<float>(inverse)));
+    // A slice of likelihoods at a time: mostly the first one has enough for top-p, and a sorted list of all that could
+    // be kept takes as long as the model's pass where the vocabulary has 150,000 tokens.
+    const double slice = params.top_p < 1.0 ? 3.0 : -floor;
+    auto above = std::numeric_limits<float>::quiet_NaN();
+    bool enough = false;
+    for (double to = 0; !enough && to > floor;) {
+      to = std::max(to - slice, floor);
+      const auto bar = static_cast<float>((to + highest) * params.temperature);
+      const size_t listed = out.size();
+      for (int32_t i = 0; i < vocab; ++i) {
+        if (logits[i] >= bar && !(logits[i] >= above)) out.push_back({target_id(id_map, i), tempered(logits[i]), 0});
+      }
+      enough = finish_candidates(out, listed, tail);
+      above = bar;
     }
   }
-  if (out.empty()) out.push_back({target_id(id_map, first), 0.0F, 0});  // only logits that are not numbers
-  for (Candidate& candidate : out) {
-    candidate.probability = std::exp(candidate.logit);
-    if (params.top_k > 0) total += candidate.probability;
-  }
-  std::sort(out.begin(), out.end(), more_likely);
-  keep_top_p_min_p(out, total, params);
+  if (out.empty()) out.push_back({target_id(id_map, first), 0.0F, 1.0});  // only logits that are not numbers
+  double kept = 0;
+  for (const Candidate& candidate : out) kept += candidate.probability;
+  for (Candidate& candidate : out) candidate.probability /= kept;
 }
 
 int32_t pick_candidate(const std::vector<Candidate>& candidates, double total, double u) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
+#include <utility>
 
 #include "decode/noise.h"
 #include "golden/golden_data.h"
@@ -60,6 +62,49 @@ std::vector<float> random_logits(uint32_t seed, int32_t vocab, float spread) {
   std::vector<float> logits(vocab);
   for (float& logit : logits) logit = normal(random);
   return logits;
+}
+
+// However far a row's likely tokens lie apart: what a list of all of them, sorted, comes to.
+TEST(Filters, KeepWhatAListOfAllTokensWould) {
+  for (uint32_t trial = 0; trial < 120; ++trial) {
+    const int32_t vocab = trial % 3 == 0 ? 20000 : 700;
+    std::vector<float> logits = random_logits(trial, vocab, 0.2F + 0.7F * static_cast<float>(trial % 8));
+    if (trial % 4 == 1) {  // many ties
+      for (float& logit : logits) logit = std::round(2 * logit) / 2;
+    }
+    SamplingParams params;
+    params.temperature = 0.4 + 0.3 * (trial % 5);
+    params.top_p = trial % 5 == 4 ? 1.0 : 0.3 + 0.17 * (trial % 5);
+    params.min_p = trial % 7 == 6 ? 0.02 : 0.0;
+    SCOPED_TRACE("trial " + std::to_string(trial) + ", top_p " + std::to_string(params.top_p));
+    std::vector<std::pair<double, int32_t>> all;  // minus the probability, so that ties go by id
+    double total = 0;
+    const double highest = *std::max_element(logits.begin(), logits.end());
+    for (const float logit : logits) total += std::exp((logit - highest) / params.temperature);
+    for (int32_t id = 0; id < vocab; ++id)
+      all.emplace_back(-std::exp((logits[id] - highest) / params.temperature) / total, id);
+    std::sort(all.begin(), all.end());
+    double before = 0, kept_mass = 0;
+    size_t kept = 0;
+    for (; kept < all.size() && (kept == 0 || before < params.top_p || params.top_p == 1.0); ++kept) {
+      if (all[kept].first > params.min_p * all[0].first) break;
+      before -= all[kept].first;
+      if (-all[kept].first >= -all[0].first * std::exp(-40.0)) kept_mass = before;  // what is told at all
+    }
+    std::vector<Candidate> found;
+    filter_candidates(logits.data(), vocab, params, nullptr, found);
+    // One more or less where the mass is top-p to the last digit.
+    ASSERT_NEAR(static_cast<double>(found.size()), static_cast<double>(kept), params.top_p < 1.0 ? 1.0 : 0.0);
+    const auto probability = [&](int32_t id) { return std::exp((logits[id] - highest) / params.temperature) / total; };
+    for (size_t i = 0; i < std::min(found.size(), kept); ++i) {
+      // What differs by less than a float tells is in the order of ids.
+      ASSERT_NEAR(probability(found[i].id), -all[i].first, 1e-6 * -all[i].first) << i;
+      ASSERT_NEAR(found[i].probability, -all[i].first / kept_mass, 2e-4 * found[0].probability) << i;
+    }
+    std::set<int32_t> ids;
+    for (const Candidate& candidate : found) ids.insert(candidate.id);
+    ASSERT_EQ(ids.size(), found.size());
+  }
 }
 
 // The pruned search must find what the formula says, over all tokens.
