@@ -39,7 +39,7 @@ bool is_lone_drafter(SessionOptions& options) {
 // Loads what the folder holds, as long as there is memory for it, and has the drafter draft.
 void try_out(Json& report, Ops& ops, const std::filesystem::path& model, const SessionOptions& options) {
   const bool fits = report.contains("drafter") && report["drafter"]["fits"].get<bool>();
-  if (!fits || report["tokenizer"].contains("problem")) {
+  if (!fits || report["tokenizer"].contains("problem") || report.contains("chat_template_problem")) {
     if (report["weights"]["bytes"] < report["memory"]["available_bytes"]) Model::load(ops, model);
     return;
   }
@@ -55,7 +55,8 @@ bool has_problem(const Json& report) {
   const auto says = [&report](const char* part, const char* key) {
     return report.contains(part) && report[part].contains(key);
   };
-  return report.contains("problem") || says("tokenizer", "problem") || says("drafter", "problem");
+  return report.contains("problem") || report.contains("chat_template_problem") || says("tokenizer", "problem") ||
+         says("drafter", "problem");
 }
 
 void inspect(InspectOptions& options) {

@@ -102,9 +102,9 @@ Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) 
 
 Json template_facts(const std::filesystem::path& folder) {
   try {
-    return ChatTemplate::from_folder(folder) ? "yes" : "no";
+    return {{"chat_template", ChatTemplate::from_folder(folder) ? "yes" : "no"}};
   } catch (const Error& error) {
-    return error.what();
+    return {{"chat_template", "unusable"}, {"chat_template_problem", error.what()}};
   }
 }
 
@@ -143,7 +143,7 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   report["tied_head"] = config.tied_head;
   report["weights"] = weight_facts(model, config.tied_head);
   report["tokenizer"] = text_facts(model, config);
-  report["chat_template"] = template_facts(model);
+  report.update(template_facts(model));
 
   std::optional<DflashConfig> fitting;
   if (drafter) {

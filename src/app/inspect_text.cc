@@ -83,7 +83,9 @@ std::string text_rows(const Json& report) {
     }
     text += row("stop tokens", stops.empty() ? "none" : stops);
   }
-  return text + row("chat template", report["chat_template"].get<std::string>());
+  return text + row("chat template", report.contains("chat_template_problem")
+                                         ? "UNUSABLE: " + report["chat_template_problem"].get<std::string>()
+                                         : report["chat_template"].get<std::string>());
 }
 
 std::string diffusion_row(const Json& facts) {

@@ -36,7 +36,7 @@ void AcceptanceTally::add(const RequestStats& stats) {
 Ratio AcceptanceTally::tau_per_prompt() const {
   std::vector<double> means;
   for (size_t i = 0; i < prompt_steps_.size(); ++i) means.push_back(prompt_tokens_[i] / prompt_steps_[i]);
-  return {mean(means), standard_error(means)};
+  return {mean(means), standard_error(means), means.size()};
 }
 
 std::vector<double> AcceptanceTally::unconditional() const {

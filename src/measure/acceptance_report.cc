@@ -5,6 +5,7 @@
 #include <set>
 
 #include "measure/chart.h"
+#include "measure/ratio_report.h"
 #include "measure/table.h"
 
 namespace ashlar {
@@ -12,8 +13,6 @@ namespace {
 
 // Shares of fewer steps than this say little.
 constexpr int64_t kLeastSteps = 20;
-
-std::string with_error(const Ratio& ratio) { return fixed(ratio.value, 3) + " ± " + fixed(ratio.error, 3); }
 
 std::string temperature_name(double temperature) { return "temperature " + svg_number(temperature); }
 
@@ -41,8 +40,8 @@ std::string tau_table(const AcceptanceStudy& study) {
         i / widths < study.plain_tokens_per_second().size() ? study.plain_tokens_per_second()[i / widths] : 0;
     const double speed = tally.decode_tokens_per_second();
     table.add({svg_number(cell.temperature), std::to_string(cell.width), std::to_string(tally.prompts()),
-               std::to_string(tally.generated()), std::to_string(tally.steps()), with_error(tally.tau_per_step()),
-               with_error(tally.tau_per_prompt()), with_error(tally.tau_generated()),
+               std::to_string(tally.generated()), std::to_string(tally.steps()), ratio_text(tally.tau_per_step(), 3),
+               ratio_text(tally.tau_per_prompt(), 3), ratio_text(tally.tau_generated(), 3),
                value_at(tally.unconditional(), 0), three_digits(speed), plain > 0 ? fixed(speed / plain, 2) : "-"});
   }
   return table.render();
@@ -89,13 +88,14 @@ std::string category_table(const std::vector<const AcceptanceCell*>& cells) {
   TextTable table(header);
   for (const std::string& name : names) {
     std::vector<std::string> row = {name, std::to_string(cells.front()->by_category.at(name).prompts())};
-    for (const AcceptanceCell* cell : cells) row.push_back(with_error(cell->by_category.at(name).tau_per_step()));
+    for (const AcceptanceCell* cell : cells) {
+      const AcceptanceTally& tally = cell->by_category.at(name);
+      row.push_back(ratio_text(tally.tau_per_step(), 3));
+    }
     table.add(row);
   }
   return "\ntau per step by category:\n" + table.render();
 }
-
-Json ratio_json(const Ratio& ratio) { return {{"value", ratio.value}, {"standard_error", ratio.error}}; }
 
 Json shares_json(const std::vector<double>& shares) {
   Json list = Json::array();

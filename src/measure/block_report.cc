@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "measure/ratio_report.h"
 #include "measure/table.h"
 #include "measure/xy_chart.h"
 
 namespace ashlar {
 namespace {
-
-std::string block_figure(const Ratio& ratio, int decimals) {
-  return fixed(ratio.value, decimals) + " ± " + fixed(ratio.error, decimals);
-}
 
 double value_of(const RuleSpec& rule, const RuleParameter& parameter) {
   const auto given = rule.values.find(parameter.key);
@@ -39,8 +36,6 @@ double sequential_speed(const BlockStudy& study, int32_t block) {
   return 0;
 }
 
-Json block_ratio_json(const Ratio& ratio) { return {{"value", ratio.value}, {"standard_error", ratio.error}}; }
-
 }  // namespace
 
 std::string block_study_text(const BlockStudy& study) {
@@ -49,11 +44,11 @@ std::string block_study_text(const BlockStudy& study) {
   for (const BlockCell& cell : study.cells()) {
     const double plain = sequential_speed(study, cell.block);
     table.add({find_rule(cell.rule.name).name, block_parameters(cell.rule), std::to_string(cell.block),
-               std::to_string(cell.tokens), std::to_string(cell.forwards), block_figure(cell.tokens_per_forward(), 3),
+               std::to_string(cell.tokens), std::to_string(cell.forwards), ratio_text(cell.tokens_per_forward(), 3),
                fixed(cell.forwards_per_block(), 2), three_digits(cell.tokens_per_second()),
                plain > 0 ? fixed(cell.tokens_per_second() / plain, 2) : "-",
                std::to_string(cell.identical) + " of " + std::to_string(cell.agreement.size()),
-               block_figure(cell.mean_agreement(), 3)});
+               ratio_text(cell.mean_agreement(), 3)});
   }
   return "Denoising algorithms (± standard error over prompts):\n" + table.render() +
          "  tokens per forward: tokens of the answers / passes; a seal shares the pass of the next block\n"
@@ -74,12 +69,12 @@ Json block_study_json(const BlockStudy& study) {
                      {"generated_tokens", cell.tokens},
                      {"forwards", cell.forwards},
                      {"blocks", cell.blocks},
-                     {"tokens_per_forward", block_ratio_json(cell.tokens_per_forward())},
+                     {"tokens_per_forward", ratio_json(cell.tokens_per_forward())},
                      {"forwards_per_block", cell.forwards_per_block()},
                      {"tokens_per_second", cell.tokens_per_second()},
                      {"identical", cell.identical},
                      {"identical_share", cell.identical_share()},
-                     {"agreement", block_ratio_json(cell.mean_agreement())}});
+                     {"agreement", ratio_json(cell.mean_agreement())}});
   }
   return {{"options",
            {{"max_tokens", study.options().max_tokens},

@@ -36,7 +36,7 @@ struct BlockCell {
   double forwards_per_block() const;
   double tokens_per_second() const;
   double identical_share() const;
-  Ratio mean_agreement() const { return {mean(agreement), standard_error(agreement)}; }
+  Ratio mean_agreement() const { return {mean(agreement), standard_error(agreement), agreement.size()}; }
 };
 
 class BlockStudy {

@@ -1,5 +1,6 @@
 #include "measure/denoise_study.h"
 
+#include "measure/ratio_report.h"
 #include "measure/svg.h"
 #include "measure/table.h"
 
@@ -16,7 +17,7 @@ std::string denoise_text(const std::vector<DenoiseCell>& cells, int32_t width, d
     const Ratio tau = cell.tally.tau_per_step();
     const auto positions = cell.tally.unconditional();
     const double base = cells.front().tokens_per_second();
-    table.add({std::to_string(cell.passes), cell.schedule, fixed(tau.value, 3) + " ± " + fixed(tau.error, 3),
+    table.add({std::to_string(cell.passes), cell.schedule, ratio_text(tau, 3),
                positions.empty() ? "-" : percent(positions[0]), three_digits(cell.ms_per_step()),
                three_digits(cell.tokens_per_second()), base > 0 ? fixed(cell.tokens_per_second() / base, 2) : "-"});
   }
@@ -30,7 +31,7 @@ Json denoise_json(const std::vector<DenoiseCell>& cells) {
     const Ratio tau = cell.tally.tau_per_step();
     list.push_back({{"passes", cell.passes},
                     {"schedule", cell.schedule},
-                    {"tau_per_step", {{"value", tau.value}, {"standard_error", tau.error}}},
+                    {"tau_per_step", ratio_json(tau)},
                     {"verify_steps", cell.tally.steps()},
                     {"generated_tokens", cell.tally.generated()},
                     {"ms_per_step", cell.ms_per_step()},

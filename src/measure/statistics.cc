@@ -39,7 +39,7 @@ Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> d
   const double above = std::accumulate(numerators.begin(), numerators.end(), 0.0);
   const double below = std::accumulate(denominators.begin(), denominators.end(), 0.0);
   if (below == 0) return {};
-  Ratio ratio = {above / below, 0};
+  Ratio ratio = {above / below, 0, numerators.size()};
   const auto n = static_cast<double>(numerators.size());
   if (n < 2) return ratio;
   double squares = 0;

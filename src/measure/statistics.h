@@ -1,6 +1,7 @@
 #pragma once
 // Small statistics over measured values.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,6 +25,7 @@ inline double median(std::vector<double> values) { return quantile(std::move(val
 struct Ratio {
   double value = 0;
   double error = 0;  ///< 0 of fewer than two pairs
+  size_t pairs = 0;  ///< 0: there is nothing to divide by
 };
 Ratio pooled_ratio(std::span<const double> numerators, std::span<const double> denominators);
 

@@ -555,6 +555,14 @@ case_inspect() {
   expect 0 "$ashlar" inspect "$work/flipped" --drafter none --no-self-test
   expect 1 "$ashlar" run "$work/flipped" --drafter none -p hi
   err_has "expected finite numbers, found infinity or NaN at element"
+  cp -r "$root/models/pebble-11m" "$work/garbled"
+  echo '{% for x in %}' > "$work/garbled/chat_template.jinja"
+  for more in --drafter=none --json "--drafter=$root/models/pebble-11m-dflash"; do
+    expect 1 "$ashlar" inspect "$work/garbled" "$more"
+    out_has "unexpected '%}', expected an expression"
+  done
+  out_has "UNUSABLE"
+  expect 1 "$ashlar" run "$work/garbled" --drafter none -p hi
   # Shards need no index.
   cp -r "$root/models/pebble-11m" "$work/unlisted"
   rm "$work/unlisted/model.safetensors.index.json"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "measure/ratio_report.h"
+
 namespace ashlar {
 namespace {
 
@@ -48,6 +50,16 @@ TEST(Statistics, PooledRatio) {
 TEST(Statistics, PooledRatioOfEqualParts) {
   const std::vector<double> above = {2, 4, 4, 4, 5, 5, 7, 9}, below(8, 2.0);
   EXPECT_NEAR(pooled_ratio(above, below).error, 0.755928946 / 2, 1e-9);
+}
+
+// What has no error, or no value, says so to people; files for programs keep numbers.
+TEST(RatioReport, NamesNoErrorThatIsNotThere) {
+  const std::vector<double> tokens = {6, 9, 4};
+  const std::vector<double> steps = {2, 3, 2};
+  EXPECT_EQ(ratio_text(pooled_ratio(tokens, steps), 2), "2.71 ± 0.31");
+  EXPECT_EQ(ratio_text(pooled_ratio(std::span(tokens).first(1), std::span(steps).first(1)), 2), "3.00");
+  EXPECT_EQ(ratio_text(pooled_ratio({}, {}), 2), "-");
+  EXPECT_EQ(ratio_json(pooled_ratio({}, {})).dump(), R"({"value":0.0,"standard_error":0.0})");
 }
 
 }  // namespace
