@@ -119,10 +119,14 @@ class Download {
                          std::to_string(file_.size) + " bytes";
     }
     if (exchange.stopped && context_.stopped && context_.stopped()) throw Stopped();
-    if (exchange.reply.status == 416) partial_.restart();
-    const bool refused = exchange.problem.empty() ? exchange.reply.status / 100 != 2 && exchange.reply.status != 416 &&
-                                                        !is_passing(exchange.reply.status)
-                                                  : exchange.fatal;
+    if (exchange.problem.empty() && exchange.reply.status == 416 && request.from > 0) {
+      exchange.problem = "the server announced " + std::to_string(file_.size) + " bytes and has none from byte " +
+                         std::to_string(request.from) + " on";
+      partial_.restart();
+    }
+    const bool refused = exchange.problem.empty()
+                             ? exchange.reply.status / 100 != 2 && !is_passing(exchange.reply.status)
+                             : exchange.fatal;
     if (refused) give_up(exchange);
     return exchange;
   }

@@ -118,6 +118,15 @@ TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
   EXPECT_THAT(error_of_pull(), HasSubstr("model.safetensors"));
   ASSERT_FALSE(told.empty());
   for (const std::string& why : told) EXPECT_THAT(why, HasSubstr("ended it after 300000 of 400000 bytes"));
+  told.clear();
+  hub_.mischief = [](const std::string&, int, const ServedRequest& request, ServedConnection& client) {
+    const auto range = request.headers.find("range");
+    return range != request.headers.end() && range->second == "bytes=300000-" &&
+           client.answer("416 Range Not Satisfiable", "", "");
+  };
+  EXPECT_THAT(error_of_pull(), HasSubstr("announced 400000 bytes and has none from byte 300000 on"));
+  EXPECT_THAT(told, Contains(HasSubstr("announced 400000 bytes")));
+  hub_.mischief = {};
   hub_.announced["model.safetensors"] = 200'000;
   EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("sends more than the 200000 bytes"),
                                      HasSubstr("nothing of this file is kept"), Not(HasSubstr("go on"))));
