@@ -88,10 +88,7 @@ std::string category_table(const std::vector<const AcceptanceCell*>& cells) {
   TextTable table(header);
   for (const std::string& name : names) {
     std::vector<std::string> row = {name, std::to_string(cells.front()->by_category.at(name).prompts())};
-    for (const AcceptanceCell* cell : cells) {
-      const AcceptanceTally& tally = cell->by_category.at(name);
-      row.push_back(ratio_text(tally.tau_per_step(), 3));
-    }
+    for (const AcceptanceCell* cell : cells) row.push_back(ratio_text(cell->by_category.at(name).tau_per_step(), 3));
     table.add(row);
   }
   return "\ntau per step by category:\n" + table.render();

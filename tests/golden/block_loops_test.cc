@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "device/device.h"
 #include "golden/block_engine.h"
@@ -20,23 +21,27 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
   const auto ops = make_device("ref", {});
   const auto model = Model::load(*ops, checkpoint.folder(), 96);
   const Json cases = read_json_file(data_folder() / "blocks" / "loops.json");
-  int64_t compared = 0, settled_together = 0;
+  const bool whole = model->config().diffusion->block_size == 0;
+  size_t compared = 0, settling_passes = 0;
   for (const Json& item : cases) {
     if (item["folder"] != GetParam()) continue;
     SCOPED_TRACE(item.dump());
     const RuleSpec rule = {item["rule"].get<std::string>(), item["values"].get<std::map<std::string, double>>()};
     const auto tokens = item["tokens"].get<std::vector<int32_t>>();
     const auto passes = item["passes"].get<std::vector<int32_t>>();
-    const auto engine = make_engine(*ops, *model, item["block"].get<int32_t>(), rule);
-    const Decoded found =
-        decode(*engine, {item["prompt"].get<std::vector<int32_t>>(), static_cast<int32_t>(tokens.size()), {}});
+    const auto prompt = item["prompt"].get<std::vector<int32_t>>();
+    const auto block = item["block"].get<int32_t>();
+    const auto engine = make_engine(*ops, *model, block, rule);
+    const Decoded found = decode(*engine, {prompt, static_cast<int32_t>(tokens.size()), {}});
     EXPECT_EQ(found.tokens, tokens);
     EXPECT_EQ(found.passes, passes);
-    compared += static_cast<int64_t>(tokens.size());
-    settled_together += static_cast<int64_t>(passes.size() - std::set<int32_t>(passes.begin(), passes.end()).size());
+    std::set<std::pair<size_t, int32_t>> distinct;  // block and pass
+    for (size_t i = 0; i < passes.size(); ++i) distinct.emplace((whole ? i : prompt.size() + i) / block, passes[i]);
+    compared += tokens.size();
+    settling_passes += distinct.size();
   }
-  EXPECT_GT(compared, 200);
-  EXPECT_GT(settled_together, 0);
+  EXPECT_GT(compared, 200U);
+  EXPECT_LT(settling_passes, compared - 50);  // many passes settled several tokens
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedLoop, ::testing::Values("sdar", "sdar_moe", "llada", "fast_dllm_v2", "dream"),
