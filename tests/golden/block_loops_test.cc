@@ -44,7 +44,9 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
   EXPECT_LT(settling_passes, compared - 50);  // many passes settled several tokens
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PublishedLoop, ::testing::Values("sdar", "sdar_moe", "llada", "fast_dllm_v2", "dream"),
+INSTANTIATE_TEST_SUITE_P(All, PublishedLoop,
+                         ::testing::Values("sdar", "sdar_moe", "llada", "fast_dllm_v2", "dream", "llada2",
+                                           "llada2_merged"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "decode/registry.h"
 #include "device/device.h"
 #include "device/row_statistics.h"
@@ -151,14 +149,17 @@ bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
   return close || (confidences.size() > 1 && confidences[0] - confidences[1] < kClose);
 }
 
-bool is_long() { return std::getenv("ASHLAR_LONG_TESTS") != nullptr; }
+// In parts, which run beside each other.
+constexpr size_t kParts = 4;
+class RefGoldens : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Parts, RefGoldens, ::testing::Range<size_t>(0, kParts));
 
-TEST(BlockGoldens, RefIsExact) {
+TEST_P(RefGoldens, AreExact) {
   const auto ops = make_device("ref", {});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", kMaxTokens);
   const std::vector<Case> cases = load_cases();
   ASSERT_EQ(cases.size(), 64U);
-  for (size_t i = 0; i < cases.size(); i += is_long() ? 1 : 9) {
+  for (size_t i = GetParam(); i < cases.size(); i += kParts) {
     SCOPED_TRACE("case " + std::to_string(i));
     EndEvent end;
     expect_equal(decode(*ops, *model, cases[i], true, &end), cases[i]);
