@@ -44,7 +44,8 @@ class Engine:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
-        drafter: its folder; None: the folder <model>-dflash beside the model if there is one; "none": plain decoding.
+        drafter: its folder; None: the folder <model>-dflash beside the model if there is one, else "ngram": what followed
+        the same tokens before; "none": plain decoding.
         threads: 0: one a core. kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, recall, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance

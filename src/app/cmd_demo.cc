@@ -109,7 +109,8 @@ class Demo {
     heading("plain decoding, one token a step");
     show_round(plain_);
     session_.start();
-    heading("with " + folder_name(*session_.choice().drafter) + (color_ ? ", drafted tokens in colour" : ""));
+    heading("with " + (session_.has_drafter() ? folder_name(*session_.choice().drafter) : "n-gram drafts") +
+            (color_ ? ", drafted tokens in colour" : ""));
     show_round(drafted_);
   }
 
@@ -182,7 +183,7 @@ class Demo {
     std::printf("mean acceptance length: %.2f tokens per step; share of the steps that gave\n", totals.mean_length());
     const int width = std::min(72, terminal_width(STDOUT_FILENO));
     for (const std::string& line : histogram_lines(totals.lengths, width)) std::printf("%s\n", line.c_str());
-    if (totals.recalled > 0) {
+    if (totals.recalled > 0 && session_.has_drafter()) {
       std::printf("of %lld accepted drafts %lld followed the same tokens before, without the drafter\n",
                   static_cast<long long>(totals.accepted), static_cast<long long>(totals.recalled));
     }
@@ -240,8 +241,8 @@ void demo(DemoOptions& options) {
   std::unique_ptr<Session> session = open_session(options.session);
   const InterruptScope scope;
   if (session->config().diffusion) return show_blocks(options, *session, prompts);
-  if (!session->has_drafter())
-    throw Error("demo", "there is no drafter to compare plain decoding with; name one with --drafter");
+  if (!session->drafts())
+    throw Error("demo", "there are no drafts to compare plain decoding with; name a drafter with --drafter, or ngram");
   const bool identical = Demo(options, *session, prompts).run();
   session.reset();  // its memory
   if (identical) show_bundled_blocks(options, std::move(prompts));

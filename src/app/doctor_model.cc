@@ -129,7 +129,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     out.push_back({"model", Verdict::kOk, session.describe() + "; loaded from " + choice.model.string(), ""});
     if (!session.has_drafter()) {
       if (!choice.drafter) {
-        out.push_back({"drafter", Verdict::kOk, "none: plain decoding", ""});
+        out.push_back({"drafter", Verdict::kOk, session.drafts() ? "none: n-gram drafts" : "none: plain decoding", ""});
       }
       return out;
     }

@@ -15,7 +15,9 @@ constexpr const char* kDeviceGroup = "Device and memory";
 constexpr const char* kSamplingGroup = "Sampling";
 
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
-  command.add_option("--drafter", options.drafter, "Drafter folder, or none (default: MODEL-dflash beside the model)")
+  command
+      .add_option("--drafter", options.drafter,
+                  "Drafter folder, ngram or none (default: MODEL-dflash beside it, else ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);

@@ -108,7 +108,8 @@ std::string man_page(const std::vector<CommandFacts>& commands, const std::strin
                     roff(program.description) + "\n.PP\n" +
                     roff(
                         "A drafter proposes several tokens at once and the model checks them in one step: answers "
-                        "are token for token those of plain decoding. Without MODEL the bundled one is used.") +
+                        "are token for token those of plain decoding. Without a drafter, what followed the same "
+                        "tokens before is proposed. Without MODEL the bundled one is used.") +
                     "\n.SH COMMANDS\n";
   for (const CommandFacts& command : commands) {
     if (!command.path.empty()) out += ".TP\n\\fB" + roff(command.name()) + "\\fR\n" + roff(command.description) + "\n";

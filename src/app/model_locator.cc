@@ -134,13 +134,16 @@ std::string folder_name(const fs::path& folder) {
 ModelChoice locate_models(const std::string& model, const std::string& drafter, const std::vector<fs::path>& roots) {
   ModelChoice choice;
   choice.model = find_model(model, roots);
-  if (drafter == "none") return choice;
+  choice.wants_ngrams = drafter == kNgrams;
+  if (drafter == "none" || drafter == kNgrams) return choice;
   if (!drafter.empty()) {
     choice.drafter = find_folder(drafter, roots, hub::Role::kDrafter);
     if (!choice.drafter) {
       offer_pull("drafter", drafter, hub::Role::kDrafter);
-      throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
-                                 "; expected a DFlash drafter folder, or none for plain decoding");
+      throw Error("drafter",
+                  drafter + " is not a folder, nor a drafter in " + list_of(roots) +
+                      "; expected a DFlash drafter folder, ngram for drafts without a drafter, or none for plain "
+                      "decoding");
     }
     return choice;
   }
@@ -151,6 +154,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
     choice.drafter = beside;
     choice.drafter_was_found = !model.empty();
   }
+  choice.wants_ngrams = !choice.drafter;
   return choice;
 }
 

@@ -13,11 +13,15 @@ namespace ashlar {
 /// The bundled model that fills blocks.
 inline constexpr const char* kBundledBlockModel = "pebble-11m-sdar";
 
+/// What names drafting without a drafter.
+inline constexpr const char* kNgrams = "ngram";
+
 /// Model and drafter folders to load.
 struct ModelChoice {
   std::filesystem::path model;
-  std::optional<std::filesystem::path> drafter;  ///< none: plain decoding
-  bool drafter_was_found = false;                ///< not named, but lies beside the model
+  std::optional<std::filesystem::path> drafter;
+  bool drafter_was_found = false;  ///< not named, but lies beside the model
+  bool wants_ngrams = false;       ///< no drafter: what followed the same tokens before is drafted, where that works
 };
 
 /// Folders that may hold bundled models, in the order they are asked: $ASHLAR_MODELS, then `models` beside the
@@ -26,8 +30,8 @@ std::vector<std::filesystem::path> model_roots();
 
 /// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder is looked for under
 /// `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought. An empty
-/// drafter is the folder `<model>-dflash` beside the model if there is one; "none" is no drafter. Throws Error("model",
-/// ...) or Error("drafter", ...) that says where it looked.
+/// drafter is the folder `<model>-dflash` beside the model if there is one, else n-grams; "ngram" is these alone,
+/// "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
 

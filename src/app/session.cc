@@ -21,12 +21,7 @@ Session::Session(const SessionOptions& options)
                              "--dllm-block-size are for block-diffusion models");
   }
   ops_ = make_device(options_.device, options_.device_options);
-  if (choice_.drafter) {
-    spec_.method = method_of_drafter(*choice_.drafter);
-    spec_.drafter = *choice_.drafter;
-    spec_.dflash = options_.dflash;
-    spec_.recall = options_.recall;
-  }
+  choose_method(config);
   tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
   template_ = ChatTemplate::from_folder(choice_.model);
   limit_memory(config);
@@ -39,6 +34,29 @@ Session::Session(const SessionOptions& options)
 }
 
 Session::~Session() = default;
+
+void Session::choose_method(const ModelConfig& config) {
+  spec_.recall = options_.recall;
+  if (choice_.drafter) {
+    spec_.method = method_of_drafter(*choice_.drafter);
+    spec_.drafter = *choice_.drafter;
+    spec_.dflash = options_.dflash;
+    return;
+  }
+  const bool asked = options_.drafter == kNgrams;
+  if (asked && options_.recall == RecallUse::kNever) {
+    throw Error("drafter",
+                "ngram drafts what followed the same tokens before, and --recall never forbids that; leave "
+                "one of them out, or say --drafter none for plain decoding");
+  }
+  if (asked && config.diffusion) {
+    throw Error("drafter", choice_.model.string() + ": fills blocks and needs no drafts; leave --drafter ngram out");
+  }
+  recalls_alone_ = choice_.wants_ngrams && options_.recall != RecallUse::kNever && !config.diffusion;
+  if (!recalls_alone_) return;
+  spec_.method = kNgrams;
+  if (options_.dflash.width > 0) spec_.ngram_width = options_.dflash.width;
+}
 
 // Where nobody said how much, the cache takes at most half of the free memory, and the longest sequence fits in it.
 void Session::limit_memory(const ModelConfig& config) {
@@ -79,9 +97,11 @@ void Session::limit_memory(const ModelConfig& config) {
 
 void Session::note_what_is_moot(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
-  if (!choice_.drafter &&
-      (asked.width != 0 || asked.window != 0 || asked.passes != 1 ||
-       asked.branches != DflashOptions::kDefaultBranches || options_.recall != RecallUse::kWherePaying)) {
+  const bool of_drafter = asked.window != 0 || asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
+  if (recalls_alone_ && of_drafter) {
+    notes_.push_back("there is no drafter: --branches, --draft-window and --passes change nothing");
+  }
+  if (!drafts() && (of_drafter || asked.width != 0 || options_.recall != RecallUse::kWherePaying)) {
     notes_.push_back("there is no drafter: --width, --branches, --draft-window, --recall and --passes change nothing");
   }
   if (options_.max_context > config.max_positions) {
@@ -119,6 +139,8 @@ std::string Session::describe() const {
   } else if (is_block_diffusion()) {
     text += ", block diffusion, " + describe_rule(spec_.block.rule) + ", block " +
             std::to_string(make_decoder(*model_, spec_)->max_width());
+  } else if (recalls_alone_) {
+    text += ", n-gram drafts";
   } else {
     text += ", plain decoding";
   }

@@ -20,7 +20,7 @@ namespace ashlar {
 /// What the flags of all commands that load a model say (app/flags.h).
 struct SessionOptions {
   std::string model;    ///< folder, or a bundled model's name; empty: the bundled default
-  std::string drafter;  ///< folder; empty: the one beside the model; "none": plain decoding
+  std::string drafter;  ///< folder; empty: the one beside the model, or n-grams; "ngram"; "none": plain decoding
   std::string device = "cpu";
   DeviceOptions device_options;
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
@@ -54,6 +54,8 @@ class Session {
   /// The method that the options ask for; DecoderSpec{} is the model's own way without a drafter.
   const DecoderSpec& spec() const { return spec_; }
   bool has_drafter() const { return choice_.drafter.has_value(); }
+  /// Whether several tokens of an autoregressive model may be checked at once.
+  bool drafts() const { return has_drafter() || recalls_alone_; }
   /// Whether the model fills masked blocks.
   bool is_block_diffusion() const { return config().diffusion.has_value(); }
 
@@ -80,11 +82,13 @@ class Session {
 
  private:
   void limit_memory(const ModelConfig& config);
+  void choose_method(const ModelConfig& config);
   void note_what_is_moot(const ModelConfig& config);
 
   SessionOptions options_;
   ModelChoice choice_;
   DecoderSpec spec_;
+  bool recalls_alone_ = false;  // n-grams without a drafter
   std::vector<std::string> notes_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;

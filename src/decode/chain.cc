@@ -11,11 +11,17 @@
 namespace ashlar {
 
 ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall)
-    : model_(model), proposer_(std::move(proposer)), recall_(recall) {
-  if (!proposer_ || (recall == RecallUse::kWherePaying && !proposer_->adapts_width())) recall_ = RecallUse::kNever;
+    : model_(model), proposer_(std::move(proposer)), recall_(recall), max_width_(proposer_->max_width()) {
+  if (recall == RecallUse::kWherePaying && !proposer_->adapts_width()) recall_ = RecallUse::kNever;
 }
 
-std::string ChainDecoder::name() const { return proposer_ ? proposer_->name() : "autoregressive"; }
+ChainDecoder::ChainDecoder(Model& model, RecallUse recall, int32_t width)
+    : model_(model), recall_(recall), max_width_(recall == RecallUse::kNever ? 1 : width) {}
+
+std::string ChainDecoder::name() const {
+  if (proposer_) return proposer_->name();
+  return drafts() ? "ngram" : "autoregressive";
+}
 
 void ChainDecoder::register_planes(KvLayout& layout, const StepLimits& limits) {
   layout.add_spare_pages(spare_pages(limits.max_slots));
@@ -46,12 +52,19 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   work_.reserve(limits.max_spans);
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
-  if (!proposer_) return;
-  context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
-  proposer_->start(limits, kv);
-  policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots);
+  if (!drafts()) return;
+  if (proposer_) {
+    context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
+    proposer_->start(limits, kv);
+  }
+  policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots, proposer_ != nullptr);
   if (recall_ != RecallUse::kNever) recalled_.reserve(limits.max_slots, limits.max_spans);
-  if (proposer_->adapts_width()) calibrate(limits.max_slots);
+  if (adapts_width()) calibrate(limits.max_slots);
+}
+
+TapRequest ChainDecoder::taps() const {
+  if (!proposer_) return {};
+  return {proposer_->taps(), context_->taps()};
 }
 
 StepShape ChainDecoder::shape(int32_t width) const {
@@ -62,11 +75,12 @@ StepShape ChainDecoder::shape(int32_t width) const {
 }
 
 void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
-  if (!proposer_) return;
+  if (!drafts()) return;
   recalled_.admit(slot, tokens, state.limit);
+  policy_->admit(slot);
+  if (!proposer_) return;
   proposer_->admit(slot, state);
   context_->admit(slot);
-  policy_->admit(slot);
 }
 
 void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
@@ -78,8 +92,8 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
     catch_up();
     proposer_->propose(chains_, slots);
     trim_trees();
-    force_drafts(plan, slots);
   }
+  if (drafts()) force_drafts(plan, slots);
   const int64_t drafted = now_ns();
   fill_batch(plan);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
@@ -93,22 +107,22 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times = {};
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
-  TapRequest taps;
-  if (proposer_ && wants_taps()) taps = {proposer_->taps(), context_->taps()};
-  const Tensor hidden = model_.forward(*batch_, *kv_, taps);
+  const bool is_tapped = proposer_ && wants_taps();
+  const Tensor hidden = model_.forward(*batch_, *kv_, is_tapped ? taps() : TapRequest{});
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
   sample(plan, slots, hidden, result);
   const int64_t sampled = now_ns();
   result.times.sample_ns =
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
+  if (!drafts()) return;
   if (proposer_) {
     settle_branches(plan);
     absorb(plan);
-    remember(plan, result);
-    result.times.absorb_ns = now_ns() - sampled;
-    learn(plan, result);
   }
+  remember(plan, result);
+  result.times.absorb_ns = now_ns() - sampled;
+  learn(plan, result);
 }
 
 void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {

@@ -1,6 +1,7 @@
 #pragma once
 // Chain decoding: per sequence the anchor and a chain of drafts, or a tree of them, are verified in one causal pass.
-// Without proposer this is plain autoregressive decoding; the forward, the sampling and the commit are the same.
+// Drafts come from a proposer, from what the sequence said before, or from nowhere: then this is plain autoregressive
+// decoding. The forward, the sampling and the commit are the same.
 
 #include <memory>
 #include <vector>
@@ -17,12 +18,15 @@ namespace ashlar {
 
 class ChainDecoder final : public Decoder {
  public:
-  /// `proposer` may be null; then nothing is recalled either. `model` outlives this.
+  /// Plain decoding. `model` outlives this.
+  explicit ChainDecoder(Model& model) : model_(model) {}
   ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall);
+  /// Drafts are recalled or there are none: spans of at most `width` rows.
+  ChainDecoder(Model& model, RecallUse recall, int32_t width);
 
   std::string name() const override;
   StepShape shape(int32_t width) const override;
-  int32_t max_width() const override { return proposer_ ? proposer_->max_width() : 1; }
+  int32_t max_width() const override { return max_width_; }
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
   void register_planes(KvLayout& layout, const StepLimits& limits) override;
@@ -45,6 +49,9 @@ class ChainDecoder final : public Decoder {
     int32_t path[kMaxWidth] = {};  // of a chain: rows whose tokens are certain, from first_row
   };
 
+  bool drafts() const { return max_width_ > 1; }
+  bool adapts_width() const { return proposer_ ? proposer_->adapts_width() : drafts(); }
+  TapRequest taps() const;
   void calibrate(int32_t max_slots);
   int32_t sequences_of(int32_t drafted_rows) const { return (drafted_rows + max_width() - 1) / max_width(); }
   int32_t spare_pages(int32_t max_slots) const;
@@ -69,17 +76,17 @@ class ChainDecoder final : public Decoder {
   void learn(const StepPlan& plan, const StepResult& result);
 
   Model& model_;
-  std::unique_ptr<Proposer> proposer_;
-  RecallUse recall_;
+  std::unique_ptr<Proposer> proposer_;  // or null
+  RecallUse recall_ = RecallUse::kNever;
+  int32_t max_width_ = 1;
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::vector<int32_t> choices_;  // of rows whose logits nobody else needs
-  // Null without proposer:
-  std::unique_ptr<DraftContext> context_;
-  int32_t cells_ = 0;      // in the spare pages
-  int32_t free_cell_ = 0;  // of a row in a branch, in the spare pages
-  std::unique_ptr<WidthPolicy> policy_;
+  std::vector<int32_t> choices_;           // of rows whose logits nobody else needs
+  std::unique_ptr<DraftContext> context_;  // null without proposer
+  int32_t cells_ = 0;                      // in the spare pages
+  int32_t free_cell_ = 0;                  // of a row in a branch, in the spare pages
+  std::unique_ptr<WidthPolicy> policy_;    // null where nothing is ever drafted
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_
   RecallTable recalled_;

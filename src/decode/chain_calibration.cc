@@ -29,14 +29,17 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   std::vector<int32_t> pages(kv_->pages());
   std::iota(pages.begin(), pages.end(), 0);
   const auto taken = [&](int32_t rows, bool draft) { return time_pass(pages.data(), rows, draft); };
-  context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
-  context_->flush();
+  if (proposer_) {
+    context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
+    context_->flush();
+  }
   const int64_t begin = now_ns();
   for (const int32_t rows : {1, 16, 4, 8, 2, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
     if (rows < 1 || rows > most || (sizes.size() >= 2 && now_ns() - begin > kTooLong)) continue;
     if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
     taken(rows, false);  // the first of its size finds cold memory
-    const bool drafts = rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor alone drafts nothing
+    const bool drafts =
+        proposer_ && rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor drafts nothing
     sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
@@ -52,7 +55,7 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     verify.add(size.rows, static_cast<double>(size.verify));
     if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
   }
-  if (draft.empty()) return;
+  if (draft.empty() && proposer_) return;
   int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
   const int64_t settling = now_ns();
   for (int i = -kRepeats; i < kRepeats && now_ns() - settling < kEnoughSettled; ++i) {
@@ -88,7 +91,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
       batch_->add_row(0, r, rows);
       batch_->want_output();
     }
-    model_.head_argmax(model_.forward(*batch_, *kv_, {proposer_->taps(), context_->taps()}), choices_.data());
+    model_.head_argmax(model_.forward(*batch_, *kv_, taps()), choices_.data());
   }
   return now_ns() - begin;
 }

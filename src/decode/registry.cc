@@ -20,7 +20,12 @@ struct Method {
 
 std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
   check_autoregressive(model);
-  return std::make_unique<ChainDecoder>(model, nullptr, RecallUse::kNever);
+  return std::make_unique<ChainDecoder>(model);
+}
+
+std::unique_ptr<Decoder> make_ngram(Model& model, const DecoderSpec& spec) {
+  check_autoregressive(model);
+  return std::make_unique<ChainDecoder>(model, spec.recall, spec.ngram_width);
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
@@ -36,6 +41,7 @@ std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
 
 constexpr Method kMethods[] = {
     {"autoregressive", make_autoregressive},
+    {"ngram", make_ngram},
     {"dflash", make_dflash},
     {"block-diffusion", make_block},
 };

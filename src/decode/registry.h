@@ -21,7 +21,8 @@ struct DecoderSpec {
   std::filesystem::path drafter;  ///< its folder, for methods that have one
   DflashOptions dflash;
   BlockOptions block = {};
-  RecallUse recall = RecallUse::kWherePaying;  ///< for methods with a drafter
+  RecallUse recall = RecallUse::kWherePaying;  ///< for methods that draft
+  int32_t ngram_width = 16;  ///< most rows of a span whose drafts are recalled, where nothing else drafts
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

@@ -65,7 +65,8 @@ double RowCost::between_points(double rows) const {
   return a.time + (b.time - a.time) * (rows - a.rows) / (b.rows - a.rows);
 }
 
-WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots) : max_width_(max_width), slots_(max_slots) {
+WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots, bool proposes)
+    : max_width_(max_width), proposes_(proposes), slots_(max_slots) {
   double chance = 1.0;
   for (size_t k = 0; k < prior_.survival.size(); ++k) {
     prior_.survival[k] = prior_.chance[k] = chance;
@@ -179,8 +180,17 @@ bool WidthPolicy::good_drafts_would_pay(int32_t n) const {
 }
 
 bool WidthPolicy::choose(std::span<WidthChoice> sequences) {
-  for (WidthChoice& sequence : sequences) sequence.most = sequence.width = std::min(sequence.width, max_width_);
+  for (WidthChoice& sequence : sequences) {
+    sequence.most = sequence.width = std::min(sequence.width, max_width_);
+    if (proposes_) continue;
+    sequence.width = std::min(sequence.width, static_cast<int32_t>(sequence.at_hand.size()) + 1);
+    sequence.takes_at_hand = sequence.width > 1;
+  }
   if (verify_.empty() || sequences.empty()) return false;
+  if (!proposes_) {
+    choose_best(sequences);
+    return false;
+  }
   const auto n = static_cast<int32_t>(sequences.size());
   hopeless_steps_ = good_drafts_would_pay(n) ? 0 : std::min(hopeless_steps_ + 1, kGiveUpAfter);
   probe_credit_ += kProbeShare * plain_time(n);
@@ -293,13 +303,15 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
     list_drafts(sequences, false);
     best = best_number(sequences, best_rate);
   }
-  const double without_proposer = best_rate;
-  list_drafts(sequences, true);
-  const size_t best_proposed = best_number(sequences, best_rate);
-  if (best_rate > without_proposer) {
-    best = best_proposed;
-  } else {
-    list_drafts(sequences, false);
+  if (proposes_) {
+    const double without_proposer = best_rate;
+    list_drafts(sequences, true);
+    const size_t best_proposed = best_number(sequences, best_rate);
+    if (best_rate > without_proposer) {
+      best = best_proposed;
+    } else {
+      list_drafts(sequences, false);
+    }
   }
   double& pace = paces_[size_class(n)];
   pace += (pace > 0 ? kPaceRate : 1.0) * (best_rate - pace);
@@ -310,7 +322,7 @@ bool WidthPolicy::choose_best(std::span<WidthChoice> sequences) {
     const int32_t drafts = std::exchange(estimate.drafts, 0);
     const bool is_new = std::exchange(estimate.is_new, false);
     sequence.takes_at_hand = sequence.takes_at_hand && drafts > 0;
-    if (drafts > 0 || sequence.width < 2) {
+    if (drafts > 0 || sequence.width < 2 || !proposes_) {
       sequence.width = 1 + drafts;
     } else {
       sequence.width = try_again(estimate, is_new, sequence.width, n);

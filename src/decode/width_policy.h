@@ -44,8 +44,9 @@ struct WidthChoice {
 
 class WidthPolicy {
  public:
-  /// Every pass is as wide as it may be until costs are known.
-  WidthPolicy(int32_t max_width, int32_t max_slots);
+  /// Every pass is as wide as it may be until costs are known. `proposes`: whether there are other drafts than those at
+  /// hand.
+  WidthPolicy(int32_t max_width, int32_t max_slots, bool proposes = true);
 
   /// Turns the policy on. verify: the target's pass with head; draft: the proposer's pass for that many rows; both
   /// while they take turns. settled: the share of that which the target's passes take when no drafts come between them.
@@ -145,6 +146,7 @@ class WidthPolicy {
   void sort_drafts();
 
   int32_t max_width_;
+  bool proposes_;
   RowCost verify_, draft_;
   double settled_ = 1.0;
   int32_t hopeless_steps_ = 0;

@@ -206,7 +206,7 @@ struct Engines {
       return std::make_unique<Engine>(*subject.ops, make_decoder(*subject.model, spec), options);
     };
     plain = make(plain_spec(subject));
-    if (result.width > 0) drafted = make(subject.drafted);
+    if (result.drafts) drafted = make(subject.drafted);
     if (result.adapts) block = make(whole_block(subject, result.width));
   }
 };
@@ -216,8 +216,9 @@ void measure_answers(const BenchSubject& subject, const Engines& engines, const 
                      BenchResult& result) {
   const auto prompts = static_cast<int32_t>(subject.prompts.size());
   // At worst every token takes a step.
+  const double step_seconds = std::max(result.plain.total, result.cycle.total);
   const double token_seconds =
-      result.plain.total + (engines.drafted ? result.cycle.total : 0) + (engines.block ? result.cycle.total : 0);
+      result.plain.total + (engines.drafted ? step_seconds : 0) + (engines.block ? step_seconds : 0);
   const int32_t most = std::max(1, result.options.repeat / 20) * prompts;
   const int32_t fewest = std::min(kFewestAnswers, most);
   result.max_tokens = fitting(result.options.seconds, fewest * token_seconds,
@@ -310,8 +311,10 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
   result.options = options;
   check_options(subject, result.options);
   result.bytes = weight_bytes(subject);
+  const int32_t widest = make_decoder(*subject.model, subject.drafted)->max_width();
+  result.drafts = is_parallel(subject) || widest > 1;
   if (is_parallel(subject)) {
-    result.width = make_decoder(*subject.model, subject.drafted)->max_width();
+    result.width = widest;
     result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;
     if (!has_drafter(subject)) result.block = result.width;
   }

@@ -67,6 +67,7 @@ struct Concurrency {
 struct BenchResult {
   BenchOptions options;
   int32_t width = 0;    ///< rows of a cycle: the widest; 0 without drafter
+  bool drafts = false;  ///< there are drafted answers: of a drafter, of recalled tokens alone, or of blocks
   bool adapts = false;  ///< whether drafted answers choose their width step by step
   /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
   /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it seals, the one before.
@@ -88,8 +89,8 @@ struct BenchResult {
 };
 
 /// What is measured. Cycles always have the widest block, so that they compare; answers follow the spec. `drafted` may
-/// be the plain spec: then there is no cycle and no drafted answer, except for block-diffusion models, which need no
-/// drafter.
+/// have no drafter: then there is no cycle, and if nothing is recalled no drafted answer, except for block-diffusion
+/// models, which need neither.
 struct BenchSubject {
   Ops* ops = nullptr;
   Model* model = nullptr;

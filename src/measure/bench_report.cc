@@ -134,10 +134,13 @@ std::string answers_text(const BenchResult& result) {
                fixed(speed.tally.tau_per_step().value, 3), fixed(speed_up(result, speed), 2)});
   };
   row("plain", result.plain_answers);
-  if (result.width > 0) row(result.adapts ? "drafted, width chosen step by step" : "drafted", result.drafted_answers);
+  if (result.drafts) {
+    const char* chosen = result.width == 0 ? "n-gram drafts" : "drafted, width chosen step by step";
+    row(result.width == 0 || result.adapts ? chosen : "drafted", result.drafted_answers);
+  }
   if (result.adapts) row("drafted, width " + std::to_string(result.width), result.block_answers);
   const std::string text = "\nAnswers to the built-in prompts, greedy, one at a time, in turns:\n" + table.render();
-  if (result.width == 0) return text;
+  if (!result.drafts) return text;
   return text + "  speed-up: " + fixed(speed_up(result, result.drafted_answers), 2) +
          "x   identical: " + std::to_string(result.identical) + " of " + std::to_string(result.compared) + "\n";
 }
@@ -148,9 +151,8 @@ std::string concurrency_text(const BenchResult& result) {
   TextTable table({"at once", blocks ? "one a forward tokens/s" : "plain tokens/s",
                    blocks ? "tokens/s" : "drafted tokens/s", blocks ? "x one a forward" : "x plain"});
   for (const Concurrency& one : result.concurrency) {
-    table.add({std::to_string(one.sequences), three_digits(one.plain),
-               result.width > 0 ? three_digits(one.drafted) : "-",
-               result.width > 0 ? fixed(over(one.drafted, one.plain), 2) : "-"});
+    table.add({std::to_string(one.sequences), three_digits(one.plain), result.drafts ? three_digits(one.drafted) : "-",
+               result.drafts ? fixed(over(one.drafted, one.plain), 2) : "-"});
   }
   return "\nSequences at once, prompts included:\n" + table.render();
 }
@@ -238,7 +240,7 @@ Json bench_json(const BenchResult& result) {
                      {"max_tokens", one.max_tokens},
                      {"plain_tokens_per_second", one.plain}});
     const char* key = result.block > 0 ? "parallel_tokens_per_second" : "drafted_tokens_per_second";
-    if (result.width > 0) crowd.back()[key] = one.drafted;
+    if (result.drafts) crowd.back()[key] = one.drafted;
   }
   Json json = {
       {"options",
@@ -258,7 +260,7 @@ Json bench_json(const BenchResult& result) {
       {"plain_step", split_json(result.plain, result.plain_answers)},
       {"plain_answers", answers_json(result.plain_answers)},
       {"concurrency", crowd}};
-  if (result.width == 0) return json;
+  if (!result.drafts) return json;
   if (result.block > 0) {
     json["block_size"] = result.block;
     json["parallel_step"] = split_json(result.cycle, result.drafted_answers);
@@ -269,6 +271,10 @@ Json bench_json(const BenchResult& result) {
     json["agreement"] = {{"compared", result.compared}, {"identical", result.identical}};
     return json;
   }
+  json["drafted_answers"] = answers_json(result.drafted_answers);
+  json["speed_up"] = speed_up(result, result.drafted_answers);
+  json["identity"] = {{"compared", result.compared}, {"identical", result.identical}};
+  if (result.width == 0) return json;
   json["width"] = result.width;
   json["drafter_bytes_per_cycle"] = result.bytes.drafter;
   json["cycle"] = split_json(result.cycle, result.adapts ? result.block_answers : result.drafted_answers);
@@ -276,14 +282,11 @@ Json bench_json(const BenchResult& result) {
   json["cycle_ratio_p10"] = over(result.cycle.p10_total, result.plain.p10_total);
   json["cycle_ratio_best"] = over(result.cycle.best_total, result.plain.best_total);
   json["cycle_ratio_of_weights"] = ideal_cycle(result);
-  json["drafted_answers"] = answers_json(result.drafted_answers);
-  json["speed_up"] = speed_up(result, result.drafted_answers);
   json["width_is_chosen_step_by_step"] = result.adapts;
   if (result.adapts) {
     json["block_answers"] = answers_json(result.block_answers);
     json["block_speed_up"] = speed_up(result, result.block_answers);
   }
-  json["identity"] = {{"compared", result.compared}, {"identical", result.identical}};
   return json;
 }
 

@@ -75,13 +75,14 @@ std::map<std::string, SamplingParams> samplings() {
 
 std::vector<Road> roads() {
   std::vector<Road> all;
-  for (const int32_t width : {-1, 0, 4, 16}) {  // -1: no drafter, 0: the width is chosen
+  for (const int32_t width : {-2, -1, 0, 4, 16}) {  // -2: n-grams, -1: no drafts, 0: the width is chosen
     for (const bool tight : {false, true}) {
       for (const int32_t depth : {1, 2}) {
         Road road;
         road.name = "width " + std::to_string(width) + (tight ? ", tight" : "") + ", depth " + std::to_string(depth);
         if (width >= 0)
           road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {width, 0, 1, DenoiseSchedule::kCosine}};
+        if (width == -2) road.decoder.method = "ngram";
         if (width == 0) road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {}};
         road.depth = depth;
         road.tight_memory = tight;

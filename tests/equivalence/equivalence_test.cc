@@ -74,6 +74,14 @@ std::vector<Road> roads() {
   recalling.decoder = {"dflash", drafter, {}};
   recalling.decoder.recall = RecallUse::kAlways;
   decoders.push_back(recalling);
+  for (const RecallUse use : {RecallUse::kWherePaying, RecallUse::kAlways}) {
+    Road ngrams;
+    ngrams.name = use == RecallUse::kAlways ? "n-grams wherever there are any" : "n-grams";
+    ngrams.decoder.method = "ngram";
+    ngrams.decoder.recall = use;
+    if (use == RecallUse::kAlways) ngrams.decoder.ngram_width = 24;
+    decoders.push_back(ngrams);
+  }
   for (const int32_t width : {16, 4}) {  // with few frames for the drafter: 64 and 48, of 96 pages
     Road window;
     window.name = "dflash/" + std::to_string(width) + " window " + std::to_string(2 * width);

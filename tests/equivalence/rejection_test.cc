@@ -93,14 +93,18 @@ TEST(Rejection, OfRecalledDrafts) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 128);
   const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
-  DecoderSpec spec{"dflash", models_folder() / "pebble-11m-dflash", {}};
-  spec.recall = RecallUse::kAlways;
-  const EngineCounters counters = draw_and_compare(
-      *model, spec,
-      tokenizer.encode(
-          "The wall was built of grey stone, and the gate was made of oak. The wall was built of grey stone, and the"),
-      {2000, 8, 4, 1.2});
-  EXPECT_GT(counters.recalled, 500U);
+  for (const char* method : {"dflash", "ngram"}) {
+    SCOPED_TRACE(method);
+    DecoderSpec spec{method, models_folder() / "pebble-11m-dflash", {}};
+    spec.recall = RecallUse::kAlways;
+    const EngineCounters counters = draw_and_compare(
+        *model, spec,
+        tokenizer.encode(
+            "The wall was built of grey stone, and the gate was made of oak. The wall was built of grey stone, and "
+            "the"),
+        {2000, 8, 4, 1.2});
+    EXPECT_GT(counters.recalled, 500U);
+  }
 }
 
 // A later pass draws positions that stand before others it already knows: no distribution of one position says what it

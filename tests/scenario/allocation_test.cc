@@ -90,7 +90,7 @@ struct WarmMethod {
 };
 class WarmSteps : public ::testing::TestWithParam<WarmMethod> {};
 INSTANTIATE_TEST_SUITE_P(Methods, WarmSteps,
-                         ::testing::Values(WarmMethod{"autoregressive"}, WarmMethod{"dflash"},
+                         ::testing::Values(WarmMethod{"autoregressive"}, WarmMethod{"ngram"}, WarmMethod{"dflash"},
                                            WarmMethod{"dflash", 64}));
 
 TEST_P(WarmSteps, AllocateNothing) {
@@ -461,7 +461,7 @@ TEST(OutOfMemory, InALongPromptEndsTheRequest) {
   const SeededCheckpoint drafter(data_folder() / "drafters" / "dflash_full");
   std::vector<int32_t> answer;  // of both methods
   answer.reserve(CountingSink::kKept);
-  for (const char* method : {"autoregressive", "dflash"}) {
+  for (const char* method : {"autoregressive", "ngram", "dflash"}) {
     const int64_t total = for_every_allocation(
         [&] {
           const int64_t armed = fail_at.exchange(-1);

@@ -242,6 +242,10 @@ case_missing_things() {
   err_has "$work/nowhere"
   expect 1 "$ashlar" run pebble-11m-dflash --prompt hello
   err_has "is a drafter"
+  expect 1 "$ashlar" run --drafter ngram --recall never --prompt hello
+  err_has "--drafter none for plain decoding"
+  expect 1 "$ashlar" run pebble-11m-sdar --drafter ngram --prompt hello
+  err_has "fills blocks and needs no drafts"
   expect 1 "$ashlar" run --prompt-file "$work/nowhere"
   err_has "$work/nowhere"
   expect 1 "$ashlar" run --isa imaginary --prompt hello
@@ -285,6 +289,10 @@ case_bench() {
   grep -q '"shortened": true' "$work/bench.json" || fail "the report does not say that it was shortened"
   expect 0 "$ashlar" bench "$root/models/pebble-11m-sdar" --repeat 1 -n 8 --seconds 0.001
   out_has "1 of 1 rounds, 6 answers of at most 8 tokens"
+  expect 0 "$ashlar" bench --drafter ngram --repeat 1 -n 8 --seconds 0.001 --json "$work/bench.json"
+  out_has "n-gram drafts"
+  out_has "identical: 6 of 6"
+  grep -q '"cycle"' "$work/bench.json" && fail "a cycle without a drafter"
   expect 2 "$ashlar" bench --seconds -1
 }
 
@@ -377,6 +385,9 @@ case_identical_with_and_without_drafter() {
       err_has "tokens per step"
       expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --width 4 --passes 2 --depth 1 --draft-window 64 --prefill-chunk 5
       same "$work/plain" "$work/out" "other settings ($sampling)"
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --drafter ngram --recall always
+      same "$work/plain" "$work/out" "n-grams ($sampling)"
+      err_has "n-gram drafts"
     done
   done
 }

@@ -56,6 +56,16 @@ TEST_F(ModelLocator, FindsTheDrafterBesideANamedModel) {
   EXPECT_FALSE(locate_models("lonely", "", {root_}).drafter);
 }
 
+TEST_F(ModelLocator, DraftsByNgramsWhereThereIsNoDrafter) {
+  EXPECT_TRUE(locate_models("lonely", "", {root_}).wants_ngrams);
+  EXPECT_FALSE(locate_models("pebble-11m", "", {root_}).wants_ngrams);
+  EXPECT_FALSE(locate_models("lonely", "none", {root_}).wants_ngrams);
+  EXPECT_FALSE(locate_models("lonely", "pebble-11m-dflash", {root_}).wants_ngrams);
+  const ModelChoice choice = locate_models("pebble-11m", "ngram", {root_});
+  EXPECT_TRUE(choice.wants_ngrams);
+  EXPECT_FALSE(choice.drafter);
+}
+
 TEST_F(ModelLocator, FollowsAnExplicitDrafter) {
   EXPECT_FALSE(locate_models("", "none", {root_}).drafter);
   const ModelChoice choice = locate_models("lonely", "pebble-11m-dflash", {root_});

@@ -44,6 +44,35 @@ TEST(WidthPolicy, IsFixedUntilCostsAreKnown) {
   EXPECT_EQ(choose(policy, 2, 5), (std::vector<int32_t>{5, 5}));
 }
 
+// Where nothing proposes, drafts at hand are taken as far as they pay, and there are no others.
+TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
+  WidthPolicy policy(16, 3, false);
+  const std::vector<float> likely(12, 0.95F);
+  const std::vector<float> unlikely(12, 0.01F);
+  const auto choose_from = [&](std::span<const float> first, std::span<const float> second) {
+    std::vector<WidthChoice> sequences{{0, 64, 0, {}, first}, {1, 8, 0, {}, second}, {2, 64}};
+    EXPECT_FALSE(policy.choose(sequences));
+    std::vector<int32_t> widths;
+    for (const WidthChoice& sequence : sequences) {
+      EXPECT_EQ(sequence.takes_at_hand, sequence.width > 1);
+      widths.push_back(sequence.width);
+    }
+    return widths;
+  };
+  EXPECT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 8, 1}));  // costs are not known yet
+  policy.set_costs(line(100, 1), {});
+  // Often enough for a policy with a proposer to try that again.
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_EQ(choose_from({}, {}), (std::vector<int32_t>{1, 1, 1}));
+    ASSERT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 1, 1}));
+    ASSERT_EQ(choose_from(unlikely, likely), (std::vector<int32_t>{1, 8, 1}));
+    policy.observe_step(3, 15, 0, 115, 0);
+  }
+  policy = WidthPolicy(16, 3, false);
+  policy.set_costs(line(0, 100), {});
+  EXPECT_EQ(choose_from(likely, likely), (std::vector<int32_t>{1, 1, 1}));  // every row costs what a step does
+}
+
 // Feeds passes of n sequences in which each draft survives with `chance`; returns their mean width in the last hundred.
 double settle(WidthPolicy& policy, double chance, int32_t n) {
   std::mt19937 random(5);
