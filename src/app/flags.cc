@@ -135,7 +135,9 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
       ->transform(whole(1, 256))
       ->capture_default_str()
       ->group(kDeviceGroup);
-  command.add_option("--prefill-chunk", options.engine.prefill_chunk, "Most prompt tokens of one answer in a step")
+  command
+      .add_option("--prefill-chunk", options.engine.prefill_chunk,
+                  "Most prompt tokens of one answer in a step; fewer where others would wait long")
       ->type_name("N")
       ->transform(whole(1, 1 << 16))
       ->capture_default_str()

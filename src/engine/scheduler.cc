@@ -11,6 +11,12 @@ namespace {
 
 int32_t pages_for(int32_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
+int32_t prompt_rows(const StepPlan& plan) {
+  int32_t rows = 0;
+  for (const Span& span : plan.spans) rows += span.prompt != nullptr ? span.n_rows : 0;
+  return rows;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages,
@@ -119,12 +125,19 @@ void Scheduler::drop_preempted(Step& step) {
   }
 }
 
+int32_t Scheduler::prompt_room(const Step& step) const {
+  const int32_t room = max_step_rows_ - step.plan.n_rows;
+  const int32_t prompts = prompt_rows(step.plan);
+  const bool others_wait = prompts < step.plan.n_rows;
+  return others_wait ? std::min(room, pace_.most_rows(step.plan.n_rows - prompts) - prompts) : room;
+}
+
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   const StepShape& shape = sequence.shape;
   const int32_t left = sequence.prefill_end - sequence.planned;
   // In whole blocks, which prefill_end and planned consist of as well where blocks are longer than a row.
   int32_t rows = shape.whole_blocks(std::max(options_.prefill_chunk, shape.block));
-  rows = std::min({rows, left, shape.whole_blocks(max_step_rows_ - step.plan.n_rows)});
+  rows = std::min({rows, left, shape.whole_blocks(prompt_room(step))});
   if (rows <= 0) return;
   const int32_t to = sequence.planned + rows;
   const bool last = to == sequence.prefill_end;
@@ -268,6 +281,7 @@ void Scheduler::collect(Step& step) {
     append(sequence, span, &step.result.logprob(i, 0));
   }
   const StepTimes& times = step.result.times;
+  if (step.error.empty()) pace_.learn(step.plan.n_rows, prompt_rows(step.plan), times.total_ns());
   totals_.draft_ns += times.draft_ns;
   totals_.verify_ns += times.verify_ns;
   totals_.sample_ns += times.sample_ns;

@@ -10,6 +10,7 @@
 
 #include "decode/decoder.h"
 #include "engine/engine.h"
+#include "engine/prefill_pace.h"
 #include "engine/sequence.h"
 #include "kv/page_cache.h"
 
@@ -65,6 +66,8 @@ class Scheduler {
   void admit_waiting(Step& step);
   bool admit(Sequence& sequence);
   void add_prefill(Step& step, Sequence& sequence);
+  /// Prompt rows that the step still has room for.
+  int32_t prompt_room(const Step& step) const;
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
@@ -80,6 +83,7 @@ class Scheduler {
   SlotTable& slots_;
   PageCache cache_;
   int32_t max_step_rows_;
+  PrefillPace pace_;
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;

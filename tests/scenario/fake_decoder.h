@@ -75,11 +75,13 @@ class FakeDecoder final : public Decoder {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
     int32_t rows = 0;
+    int32_t prompt_rows = 0;
     std::set<int32_t> seen;
     for (size_t i = 0; i < plan.spans.size(); ++i) {
       const Span& span = plan.spans[i];
       ASHLAR_CHECK(seen.insert(span.slot).second);
       rows += span.n_rows;
+      prompt_rows += span.prompt != nullptr ? span.n_rows : 0;
       result.spans[i] = {};
       if (slots[span.slot].done) continue;
       if (span.prompt != nullptr) {
@@ -90,12 +92,21 @@ class FakeDecoder final : public Decoder {
     }
     ASHLAR_CHECK_EQ(rows, plan.n_rows);
     ASHLAR_CHECK_LE(rows, limits_.max_rows);
+    std::atomic<int32_t>& most = prompt_rows < rows ? most_beside_others_ : most_alone_;
+    most = std::max<int32_t>(most, prompt_rows);
+    result.times = {};
+    result.times.verify_ns = rows * row_ns_;
     ++launches_;
   }
 
   void fail_launch(int32_t n) { fail_at_ = n; }
   void delay(int32_t microseconds) { delay_us_ = microseconds; }
   int32_t launches() const { return launches_; }
+  /// Steps say that their rows took so long.
+  void claim(int64_t ns_per_row) { row_ns_ = ns_per_row; }
+  /// Most prompt rows of a step in which others decoded, and of one in which nobody did.
+  int32_t most_beside_others() const { return most_beside_others_; }
+  int32_t most_alone() const { return most_alone_; }
 
  private:
   int32_t& cell(const Span& span, int32_t position) const {
@@ -162,6 +173,8 @@ class FakeDecoder final : public Decoder {
   mutable std::atomic<int32_t> fail_check_at_ = -1;
   std::atomic<int32_t> delay_us_ = 0;
   std::atomic<int32_t> launches_ = 0;
+  std::atomic<int64_t> row_ns_ = 0;
+  std::atomic<int32_t> most_beside_others_ = 0, most_alone_ = 0;
 };
 
 }  // namespace ashlar::testing

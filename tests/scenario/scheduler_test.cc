@@ -307,6 +307,41 @@ TEST_P(Depths, AFailingChunkOfAPromptEndsItsRequestToo) {
   }
 }
 
+// Where rows take long, prompts are cut into smaller pieces while others wait for tokens.
+TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
+  const auto ops = make_device("ref", {});
+  for (const auto& [row_ms, rows] : {std::pair{2, 99}, {1000, 64}, {0, 256}}) {
+    SCOPED_TRACE(row_ms);
+    auto decoder = std::make_unique<FakeDecoder>(1, 2000);
+    FakeDecoder& fake = *decoder;
+    EngineOptions options;
+    options.depth = GetParam();
+    options.kv_pages = 512;
+    Engine engine(*ops, std::move(decoder), options);
+    fake.claim(int64_t{row_ms} * 1'000'000);
+    fake.delay(100);
+    Request first = simple_request(1900);
+    first.prompt.resize(64, 7);
+    const auto sink = std::static_pointer_cast<CheckingSink>(first.sink);
+    const Result<RequestId> id = engine.submit(std::move(first));
+    ASSERT_TRUE(id.ok());
+    while (engine.counters().generated_tokens == 0) std::this_thread::yield();
+    Request second = simple_request(1);
+    second.prompt.resize(1000, 8);
+    const auto end = std::static_pointer_cast<CheckingSink>(second.sink);
+    ASSERT_TRUE(engine.submit(std::move(second)).ok());
+    end->await();
+    EXPECT_EQ(fake.most_beside_others(), rows);
+    engine.cancel(id.value());
+    engine.wait_idle();
+    Request alone = simple_request(1);
+    alone.prompt.resize(1000, 9);
+    ASSERT_TRUE(engine.submit(std::move(alone)).ok());
+    engine.wait_idle();
+    EXPECT_EQ(fake.most_alone(), 256);
+  }
+}
+
 // Twins hold duplicates of each other's published pages, which keep those pages' parents from eviction.
 TEST_P(Depths, TwinsInTightMemoryBothFinish) {
   for (int32_t length = 3; length < 40; ++length) {
