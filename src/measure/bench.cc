@@ -206,7 +206,7 @@ struct Engines {
       return std::make_unique<Engine>(*subject.ops, make_decoder(*subject.model, spec), options);
     };
     plain = make(plain_spec(subject));
-    if (result.drafts) drafted = make(subject.drafted);
+    if (result.has_drafted_answers()) drafted = make(subject.drafted);
     if (result.adapts) block = make(whole_block(subject, result.width));
   }
 };
@@ -312,7 +312,7 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
   check_options(subject, result.options);
   result.bytes = weight_bytes(subject);
   const int32_t widest = make_decoder(*subject.model, subject.drafted)->max_width();
-  result.drafts = is_parallel(subject) || widest > 1;
+  result.ngrams = !is_parallel(subject) && widest > 1;
   if (is_parallel(subject)) {
     result.width = widest;
     result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;

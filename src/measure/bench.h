@@ -67,7 +67,7 @@ struct Concurrency {
 struct BenchResult {
   BenchOptions options;
   int32_t width = 0;    ///< rows of a cycle: the widest; 0 without drafter
-  bool drafts = false;  ///< there are drafted answers: of a drafter, of recalled tokens alone, or of blocks
+  bool ngrams = false;  ///< without drafter, drafted answers are what is recalled
   bool adapts = false;  ///< whether drafted answers choose their width step by step
   /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
   /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it seals, the one before.
@@ -86,6 +86,8 @@ struct BenchResult {
   bool shortened = false;               ///< something had to give way to options.seconds
   int64_t compared = 0, identical = 0;  ///< drafted answers with plain ones
   std::vector<Concurrency> concurrency;
+
+  bool has_drafted_answers() const { return width > 0 || ngrams; }
 };
 
 /// What is measured. Cycles always have the widest block, so that they compare; answers follow the spec. `drafted` may

@@ -134,13 +134,13 @@ std::string answers_text(const BenchResult& result) {
                fixed(speed.tally.tau_per_step().value, 3), fixed(speed_up(result, speed), 2)});
   };
   row("plain", result.plain_answers);
-  if (result.drafts) {
-    const char* chosen = result.width == 0 ? "n-gram drafts" : "drafted, width chosen step by step";
-    row(result.width == 0 || result.adapts ? chosen : "drafted", result.drafted_answers);
+  if (result.has_drafted_answers()) {
+    const char* of_drafter = result.adapts ? "drafted, width chosen step by step" : "drafted";
+    row(result.ngrams ? "n-gram drafts" : of_drafter, result.drafted_answers);
   }
   if (result.adapts) row("drafted, width " + std::to_string(result.width), result.block_answers);
   const std::string text = "\nAnswers to the built-in prompts, greedy, one at a time, in turns:\n" + table.render();
-  if (!result.drafts) return text;
+  if (!result.has_drafted_answers()) return text;
   return text + "  speed-up: " + fixed(speed_up(result, result.drafted_answers), 2) +
          "x   identical: " + std::to_string(result.identical) + " of " + std::to_string(result.compared) + "\n";
 }
@@ -151,8 +151,9 @@ std::string concurrency_text(const BenchResult& result) {
   TextTable table({"at once", blocks ? "one a forward tokens/s" : "plain tokens/s",
                    blocks ? "tokens/s" : "drafted tokens/s", blocks ? "x one a forward" : "x plain"});
   for (const Concurrency& one : result.concurrency) {
-    table.add({std::to_string(one.sequences), three_digits(one.plain), result.drafts ? three_digits(one.drafted) : "-",
-               result.drafts ? fixed(over(one.drafted, one.plain), 2) : "-"});
+    table.add({std::to_string(one.sequences), three_digits(one.plain),
+               result.has_drafted_answers() ? three_digits(one.drafted) : "-",
+               result.has_drafted_answers() ? fixed(over(one.drafted, one.plain), 2) : "-"});
   }
   return "\nSequences at once, prompts included:\n" + table.render();
 }
@@ -240,7 +241,7 @@ Json bench_json(const BenchResult& result) {
                      {"max_tokens", one.max_tokens},
                      {"plain_tokens_per_second", one.plain}});
     const char* key = result.block > 0 ? "parallel_tokens_per_second" : "drafted_tokens_per_second";
-    if (result.drafts) crowd.back()[key] = one.drafted;
+    if (result.has_drafted_answers()) crowd.back()[key] = one.drafted;
   }
   Json json = {
       {"options",
@@ -260,7 +261,7 @@ Json bench_json(const BenchResult& result) {
       {"plain_step", split_json(result.plain, result.plain_answers)},
       {"plain_answers", answers_json(result.plain_answers)},
       {"concurrency", crowd}};
-  if (!result.drafts) return json;
+  if (!result.has_drafted_answers()) return json;
   if (result.block > 0) {
     json["block_size"] = result.block;
     json["parallel_step"] = split_json(result.cycle, result.drafted_answers);

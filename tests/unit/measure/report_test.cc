@@ -96,6 +96,21 @@ TEST(BenchReport, WithoutDrafterNothingIsSaidOfOne) {
   EXPECT_THAT(bench_text(result), Not(HasSubstr("cycle")));
 }
 
+TEST(BenchReport, OfNgramDrafts) {
+  BenchResult result = bench_result();
+  result.width = 0;
+  result.ngrams = true;
+  const Json json = bench_json(result);
+  EXPECT_FALSE(json.contains("cycle"));
+  EXPECT_TRUE(json.contains("drafted_answers"));
+  EXPECT_EQ(json["speed_up"], bench_json(bench_result())["speed_up"]);
+  EXPECT_TRUE(json["concurrency"][0].contains("drafted_tokens_per_second"));
+  const std::string text = bench_text(result);
+  EXPECT_THAT(text, Not(HasSubstr("cycle")));
+  EXPECT_THAT(text, HasSubstr("n-gram drafts"));
+  EXPECT_THAT(text, HasSubstr("identical: "));
+}
+
 TEST(BenchReport, OfABlockDiffusionModel) {
   BenchResult result = bench_result();
   result.block = result.width = 8;
