@@ -1,6 +1,6 @@
 // The bundled block-diffusion model against decoding by PyTorch in float32 without a cache: tokens, passes, and which
 // positions each pass settled. The variable ASHLAR_BLOCK_GOLDENS names the folder of another model in SDAR form to hold
-// against its own goldens.json there (tests/tools/make_block_goldens.py makes one).
+// against its own 64 cases in goldens.json there (tests/tools/make_block_goldens.py answers them).
 
 #include <gtest/gtest.h>
 
@@ -38,15 +38,20 @@ struct Case {
   Order accepted;
 };
 
-std::filesystem::path model_folder() {
-  const char* other = std::getenv("ASHLAR_BLOCK_GOLDENS");
-  return other != nullptr ? other : models_folder() / "pebble-11m-sdar";
+struct Subject {
+  std::filesystem::path model, goldens;
+};
+
+Subject subject() {
+  if (const char* other = std::getenv("ASHLAR_BLOCK_GOLDENS")) {
+    return {other, std::filesystem::path(other) / "goldens.json"};
+  }
+  return {models_folder() / "pebble-11m-sdar", data_folder() / "pebble-11m-sdar" / "goldens.json"};
 }
 
 std::vector<Case> load_cases() {
   std::vector<Case> cases;
-  const bool is_bundled = std::getenv("ASHLAR_BLOCK_GOLDENS") == nullptr;
-  const Json json = read_json_file((is_bundled ? data_folder() / "pebble-11m-sdar" : model_folder()) / "goldens.json");
+  const Json json = read_json_file(subject().goldens);
   for (const Json& golden : json["cases"]) cases.emplace_back(golden);
   return cases;
 }
@@ -104,7 +109,7 @@ bool contains(const std::vector<int32_t>& positions, int32_t p) {
 // The first pass that settles something else than the golden's, seen by the reference: whether one of the choices it
 // had to make was so close that rounding may decide it.
 bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
-  const auto model = Model::load(ref, model_folder(), kMaxTokens);
+  const auto model = Model::load(ref, subject().model, kMaxTokens);
   size_t pass = 0;
   std::vector<int32_t> ids = golden.prompt;
   const auto token_at = [&](int32_t p) { return run.tokens[p - golden.prompt.size()]; };
@@ -165,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Parts, RefGoldens, ::testing::Range<size_t>(0, kParts))
 
 TEST_P(RefGoldens, AreExact) {
   const auto ops = make_device("ref", {});
-  const auto model = Model::load(*ops, model_folder(), kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kMaxTokens);
   const std::vector<Case> cases = load_cases();
   ASSERT_EQ(cases.size(), 64U);
   for (size_t i = GetParam(); i < cases.size(); i += kParts) {
@@ -179,7 +184,7 @@ TEST_P(RefGoldens, AreExact) {
 TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
   const auto ops = make_device("cpu", {});
   const auto ref = make_device("ref", {});
-  const auto model = Model::load(*ops, model_folder(), kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kMaxTokens);
   size_t passes = 0, golden_passes = 0, tokens = 0, golden_tokens = 0;
   int32_t differ = 0;
   int32_t index = 0;
@@ -206,7 +211,7 @@ TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
 
 TEST(BlockGoldens, FusedSealSavesOnePassABlockAndNoBit) {
   const auto ops = make_device("cpu", {});
-  const auto model = Model::load(*ops, model_folder(), kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kMaxTokens);
   const std::vector<Case> cases = load_cases();
   for (size_t i = 0; i < cases.size(); i += 7) {
     SCOPED_TRACE("case " + std::to_string(i));
@@ -245,7 +250,7 @@ std::vector<int32_t> answer(Engine& engine, std::vector<int32_t> prompt, int32_t
 
 TEST(BlockScheduling, RequestsChooseTheirRule) {
   const auto ops = make_device("cpu", {});
-  const auto model = Model::load(*ops, model_folder(), kMaxTokens);
+  const auto model = Model::load(*ops, subject().model, kMaxTokens);
   const std::vector<int32_t> prompt = load_cases().front().prompt;
   const MethodChoice loose = {"", {{"threshold", 0.3}}};
   const auto decode_with = [&](double threshold) {

@@ -3,17 +3,20 @@
 
 make_block_goldens.py MODEL OLD.json NEW.json
 
-OLD.json names the cases (prompt_ids, block_size, threshold); NEW.json gets their tokens, the passes over blocks and the
-positions that each pass settled. Rule: every hole whose token is more likely than the threshold (strictly), else the most
-likely one; the mask token is never chosen; a block is filled to its end before stop tokens are looked for. Products run in
-full float32: with TF32, which GPUs use on request, a few answers come out differently.
+OLD.json names the cases (prompt_ids, block_size, threshold, and answers if it has them); NEW.json gets their tokens,
+the passes over blocks and the positions that each pass settled. Rule: every hole whose token is more likely than the
+threshold (strictly), else the most likely one; the mask token is never chosen; a block is filled to its end before stop
+tokens are looked for. Products run in full float32: with TF32, which GPUs use on request, a few answers come out
+differently.
 """
 
 import json
 import sys
 
 import torch
-from transformers import AutoConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+NEW_CASE_TOKENS = 160  # the longest answer of a case that had none
 
 
 def load(folder, device):
@@ -77,13 +80,13 @@ def main():
     old = json.load(open(old_path))
     cases, differ = [], []
     for index, case in enumerate(old["cases"]):
-        # The longest answer a case may have: what its old answer has if that was cut, else no limit worth naming.
-        ended = case["tokens"][-1] in stops
-        most = 10**6 if ended else len(case["tokens"])
+        # The longest answer a case may have: what its old answer has if that was cut, no limit worth naming if it ended.
+        old_tokens = case.get("tokens")
+        most = NEW_CASE_TOKENS if not old_tokens else 10**6 if old_tokens[-1] in stops else len(old_tokens)
         tokens, forwards, accepted = decode(
             model, mask_id, stops, case["prompt_ids"], case["block_size"], case["threshold"], most, device
         )
-        if accepted != case["accepted_positions"] or tokens != case["tokens"] or forwards != case["forwards"]:
+        if (tokens, forwards, accepted) != tuple(case.get(key) for key in ("tokens", "forwards", "accepted_positions")):
             differ.append(index)
         cases.append({key: case[key] for key in ("block_size", "threshold", "prompt_ids")} | {
             "tokens": tokens, "forwards": forwards, "accepted_positions": accepted})
