@@ -107,8 +107,7 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
       ->group(kDeviceGroup);
   std::string isas;
   for (const std::string& isa : isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
-  command
-      .add_option("--isa", options.device_options.isa, "Instruction set (default: the best here; here: " + isas + ")")
+  command.add_option("--isa", options.device_options.isa, "Instruction set (default: the first of " + isas + ")")
       ->type_name("NAME")
       ->envname("ASHLAR_FORCE_ISA")
       ->group(kDeviceGroup);

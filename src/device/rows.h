@@ -44,6 +44,12 @@ struct Rows {
   int32_t cell(int32_t row) const { return cells != nullptr ? cells[row] : -1; }
   Overlay overlay(int32_t row) const { return overlays != nullptr ? overlays[tables[row]] : Overlay{}; }
   bool is_apart(int32_t row) const { return apart != nullptr && apart[row] != 0; }
+  /// Rows [first, first + count).
+  Rows part(int32_t first, int32_t count) const {
+    Rows rows = skip(first);
+    rows.n = count;
+    return rows;
+  }
   /// All but the first `count` rows.
   Rows skip(int32_t count) const {
     Rows rest = *this;

@@ -36,6 +36,8 @@ struct Tensor {
     ASHLAR_CHECK_LE(n, rows);
     return {row(n), rows - n, cols, stride};
   }
+  /// Rows [first, first + count).
+  Tensor part(int32_t first, int32_t count) const { return skip(first).narrow(count); }
   /// Columns [begin, begin + n) of every row.
   Tensor columns(int32_t begin, int32_t n) const {
     ASHLAR_CHECK_LE(begin + n, cols);

@@ -49,6 +49,7 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
     auto* experts = reinterpret_cast<int32_t*>(routes_->data());
     mlp.routes = {top_k, experts, reinterpret_cast<float*>(experts + choices)};
   }
+  parts.resize(static_cast<size_t>(ops.threads()));
   begin.resize(static_cast<size_t>(config.n_layers) * max_rows);
   end.resize(begin.size());
 }
@@ -72,6 +73,7 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     layer.qkv = binder.linear(qkv, config.hidden, config.qkv_bias);
     layer.output = binder.linear({{base + names.attention_output, config.hidden}}, shape.q_width(), config.output_bias);
     layer.mlp = bind_mlp(binder, base, config, i);
+    largest_layer_ = std::max(largest_layer_, layer.qkv->bytes() + layer.output->bytes() + layer.mlp->bytes());
     layers_.push_back(std::move(layer));
 
     const auto found = std::find(kinds_.begin(), kinds_.end(), config.layers[i]);
@@ -93,22 +95,23 @@ void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, co
   }
 }
 
-void LayerStack::store_keys(Ops& ops, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
-                            StackWorkspace& workspace) const {
+void LayerStack::store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
   const Layer& layer = layers_[index];
-  const Tensor qkv = workspace.qkv.narrow(batch.n());
-  ops.linear(*layer.qkv, {workspace.x.narrow(batch.n()), layer.input_norm.data(), config_.norm_eps}, Store::kOverwrite,
-             qkv);
-  ops.store_kv(qkv, config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, rope.table(),
-               batch.rows(), kv.plane(first_plane_ + index));
+  const StackWorkspace& workspace = pass.workspace;
+  const Tensor qkv = workspace.qkv.part(part.first, part.n);
+  ops.linear(*layer.qkv, {workspace.x.part(part.first, part.n), layer.input_norm.data(), config_.norm_eps},
+             Store::kOverwrite, qkv);
+  ops.store_kv(qkv, config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, pass.rope.table(),
+               pass.batch.rows().part(part.first, part.n), pass.kv.plane(first_plane_ + index));
 }
 
-void LayerStack::attend(Ops& ops, int32_t index, const RowBatch& batch, int32_t first, const KvMemory& kv,
-                        StackWorkspace& workspace) const {
-  const int64_t kind_offset = int64_t{kind_of_[index]} * workspace.x.rows;
-  const Visibility visible = {workspace.begin.data() + kind_offset, workspace.end.data() + kind_offset};
-  ops.attention(workspace.qkv.narrow(batch.n()).skip(first), config_.attention, batch.rows().skip(first),
-                visible.skip(first), kv.plane(first_plane_ + index), workspace.mixed.narrow(batch.n()).skip(first));
+void LayerStack::attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const {
+  const StackWorkspace& workspace = pass.workspace;
+  const int32_t n = part.first + part.n - first;
+  const int64_t at = int64_t{kind_of_[index]} * workspace.x.rows + first;
+  const Visibility visible = {workspace.begin.data() + at, workspace.end.data() + at};
+  ops.attention(workspace.qkv.part(first, n), config_.attention, pass.batch.rows().part(first, n), visible,
+                pass.kv.plane(first_plane_ + index), workspace.mixed.part(first, n));
 }
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
@@ -117,33 +120,77 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
     const size_t offset = kind * workspace.x.rows;
     batch.visibility(kinds_[kind], workspace.begin.data() + offset, workspace.end.data() + offset);
   }
-  const int32_t last = config_.n_layers - 1;
-  const bool tapped = !taps.taps.empty() && taps.taps.back().layer == last;
-  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
+  const bool tapped = !taps.taps.empty() && taps.taps.back().layer == config_.n_layers - 1;
   // Of a row that is no output nobody reads what the last layer adds to it, only its K and V.
   const bool few = !tapped && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
-  Tensor x = workspace.x.narrow(batch.n());
-  size_t next_tap = 0;
-  for (int32_t i = 0; i <= last; ++i) {
-    store_keys(ops, i, batch, rope, kv, workspace);
-    if (i == last && few && kept.rows == 0) return kept;
-    attend(ops, i, batch, i == last && few ? batch.outputs()[0] : 0, kv, workspace);
-    Tensor mixed = workspace.mixed.narrow(batch.n());
-    if (i == last && few) {
-      const Tensor all = std::exchange(mixed, workspace.qkv.narrow(kept.rows).columns(0, mixed.cols));
-      ops.gather_rows(all, batch.outputs(), mixed);
-      ops.gather_rows(x, batch.outputs(), kept);
-      x = kept;
-    }
-    ops.linear(*layers_[i].output, mixed, Store::kAdd, x);
-    layers_[i].mlp->forward(ops, {x, layers_[i].post_norm.data(), config_.norm_eps}, workspace.mlp, x);
-    for (; next_tap < taps.taps.size() && taps.taps[next_tap].layer == i; ++next_tap) {
-      ops.copy(x, taps.out.narrow(batch.n()).columns(taps.taps[next_tap].column, config_.hidden));
-    }
+  const Pass pass = {batch, rope, kv, workspace, taps, few};
+  // A mixture reads an expert's weights once for all rows.
+  const int32_t lanes = config_.moe ? 1 : ops.lanes(batch.n(), largest_layer_);
+  if (lanes > 1) {
+    run_side_by_side(ops, pass, std::span(workspace.parts).first(static_cast<size_t>(lanes)));
+  } else {
+    store_keys(ops, 0, pass, batch.whole());
+    for (int32_t i = 0; i < config_.n_layers; ++i) finish_layer(ops, i, pass, batch.whole());
   }
+  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
+  if (few) return kept;
+  const Tensor x = workspace.x.narrow(batch.n());
   if (x.rows == kept.rows) return x;
   ops.gather_rows(x, batch.outputs(), kept);
   return kept;
+}
+
+void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<RowPart> parts) const {
+  struct Context {
+    const LayerStack* self;
+    const Pass* pass;
+    std::span<const RowPart> parts;
+    int32_t first, last;  // layers; -1: the keys of the first one
+  } context = {this, &pass, parts, -1, config_.n_layers};
+  const bool apart = pass.batch.cut(parts);
+  // Parts that share a sequence wait for each other's keys in every layer.
+  for (; context.first < config_.n_layers; context.first = context.last) {
+    context.last = apart ? config_.n_layers : context.first + 1;
+    ops.side_by_side(
+        static_cast<int32_t>(parts.size()),
+        [](void* pointer, int32_t i, Ops& lane) {
+          const auto& c = *static_cast<const Context*>(pointer);
+          const RowPart& part = c.parts[static_cast<size_t>(i)];
+          for (int32_t layer = c.first; layer < c.last; ++layer) {
+            if (layer < 0) {
+              c.self->store_keys(lane, 0, *c.pass, part);
+            } else {
+              c.self->finish_layer(lane, layer, *c.pass, part);
+            }
+          }
+        },
+        &context);
+  }
+}
+
+void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
+  const StackWorkspace& workspace = pass.workspace;
+  const bool last = index + 1 == config_.n_layers;
+  const bool few = last && pass.few;
+  if (few && part.n_outputs == 0) return;
+  const int32_t* const outputs = pass.batch.outputs() + part.first_output;
+  attend(ops, index, pass, part, few ? outputs[0] : part.first);
+  Tensor x = workspace.x.part(part.first, part.n);
+  Tensor mixed = workspace.mixed.part(part.first, part.n);
+  if (few) {
+    mixed = workspace.qkv.part(part.first, part.n_outputs).columns(0, mixed.cols);
+    x = workspace.kept.part(part.first_output, part.n_outputs);
+    ops.gather_rows(workspace.mixed.narrow(pass.batch.n()), outputs, mixed);
+    ops.gather_rows(workspace.x.narrow(pass.batch.n()), outputs, x);
+  }
+  const Layer& layer = layers_[index];
+  ops.linear(*layer.output, mixed, Store::kAdd, x);
+  layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, workspace.mlp, x);
+  for (const Tap& tap : pass.taps.taps) {
+    if (tap.layer != index) continue;
+    ops.copy(x, pass.taps.out.part(part.first, part.n).columns(tap.column, config_.hidden));
+  }
+  if (!last) store_keys(ops, index + 1, pass, part);
 }
 
 size_t LayerStack::weight_bytes() const {

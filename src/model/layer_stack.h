@@ -27,6 +27,7 @@ class StackWorkspace {
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MlpWorkspace mlp;
   std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
+  std::vector<RowPart> parts;       ///< [threads]
 
  private:
   std::unique_ptr<Buffer> storage_, routes_;
@@ -70,17 +71,30 @@ class LayerStack {
     std::unique_ptr<Mlp> mlp;
   };
 
-  void store_keys(Ops& ops, int32_t index, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
-                  StackWorkspace& workspace) const;
-  /// Of the rows from `first` on.
-  void attend(Ops& ops, int32_t index, const RowBatch& batch, int32_t first, const KvMemory& kv,
-              StackWorkspace& workspace) const;
+  /// One forward: what its layers read and write.
+  struct Pass {
+    const RowBatch& batch;
+    const Rope& rope;
+    const KvMemory& kv;
+    StackWorkspace& workspace;
+    const TapRequest& taps;
+    bool few;  ///< the last layer computes outputs alone
+  };
+  void run_side_by_side(Ops& ops, const Pass& pass, std::span<RowPart> parts) const;
+  /// The rest of a layer for some rows of the batch whose sequences have all their keys, and the keys of the next one.
+  /// Touches what belongs to those rows only. What the last layer yields is in workspace.kept if pass.few, otherwise in
+  /// workspace.x.
+  void finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
+  void store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
+  /// Of the part's rows from row `first` of the batch on.
+  void attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const;
 
   StackConfig config_;
   std::vector<Layer> layers_;
   std::vector<LayerAttention> kinds_;  // distinct values of config_.layers
   std::vector<int32_t> kind_of_;       // [n_layers]
   int32_t first_plane_ = 0;
+  size_t largest_layer_ = 0;  // bytes of weights
 };
 
 }  // namespace ashlar

@@ -81,6 +81,43 @@ Rows RowBatch::rows() const {
           branches ? overlays_.data() : nullptr};
 }
 
+bool RowBatch::cut(std::span<RowPart> parts) const {
+  constexpr int32_t kEven = 4;  // between sequences if the largest part has a quarter more rows than the mean at most
+  const auto count = static_cast<int32_t>(parts.size());
+  const auto even = [&](int32_t part) { return static_cast<int32_t>(int64_t{n_} * part / count); };
+  const auto begins = [&](int32_t row) { return pages_[tables_[row]] != pages_[tables_[row - 1]]; };
+  const int32_t most = n_ * (kEven + 1) / (count * kEven);
+  const auto output = [&](int32_t row) {
+    return static_cast<int32_t>(std::lower_bound(outputs_.begin(), outputs_.begin() + n_outputs_, row) -
+                                outputs_.begin());
+  };
+  const auto set = [&](int32_t part, int32_t first, int32_t end) {
+    parts[part] = {first, end - first, output(first), output(end) - output(first)};
+  };
+  bool apart = true;
+  for (int32_t part = 0, first = 0; part < count && apart; ++part) {
+    int32_t end = even(part + 1);
+    if (part + 1 < count) {
+      // The nearest border of sequences.
+      int32_t distance = 0;
+      while (end - distance > first && !begins(end - distance) && (end + distance >= n_ || !begins(end + distance))) {
+        ++distance;
+      }
+      if (end + distance < n_ && begins(end + distance)) {
+        end += distance;
+      } else {
+        end -= distance;
+      }
+    }
+    apart = end > first && end - first <= most;
+    set(part, first, end);
+    first = end;
+  }
+  if (apart) return true;
+  for (int32_t part = 0; part < count; ++part) set(part, even(part), even(part + 1));
+  return false;
+}
+
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {
   for (int32_t r = 0; r < n_; ++r) {
     begin[r] = first_[tables_[r]];

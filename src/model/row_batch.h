@@ -2,12 +2,21 @@
 // The rows of one forward, owned: filled anew each step inside memory that is sized once.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "device/rows.h"
 #include "model/config.h"
 
 namespace ashlar {
+
+/// Consecutive rows of a batch and the outputs among them.
+struct RowPart {
+  int32_t first = 0;
+  int32_t n = 0;
+  int32_t first_output = 0;
+  int32_t n_outputs = 0;
+};
 
 /// What one call of a model's forward computes. Capacity is fixed at construction; add_* never allocate.
 class RowBatch {
@@ -39,6 +48,10 @@ class RowBatch {
   int32_t position(int32_t row) const { return positions_[row]; }
 
   Rows rows() const;
+  RowPart whole() const { return {0, n_, 0, n_outputs_}; }
+  /// Cuts the batch into as many parts as `parts` has, of about as many rows each. True if no sequence has rows in two
+  /// of them; sequences are cut where they are too few or too different.
+  bool cut(std::span<RowPart> parts) const;
   /// Fills `begin` and `end` ([n] each) for layers of this kind.
   void visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const;
 

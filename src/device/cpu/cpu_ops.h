@@ -64,6 +64,9 @@ class CpuOps final : public Ops {
   void copy(Tensor x, Tensor out) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
+  int32_t lanes(int32_t rows, size_t layer) const override;
+  void side_by_side(int32_t n, void (*fn)(void* context, int32_t i, Ops& lane), void* context) override;
+
  private:
   /// Rows of one linear in the form its kernel wants, and which call they belong to. A cache line of its own each.
   struct alignas(64) PackedRows {
@@ -81,6 +84,9 @@ class CpuOps final : public Ops {
   /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
+  /// fn(item) on the pool, for what may throw.
+  template <class Fn>
+  void run_foreign(int32_t n, const Fn& fn);
   /// Whether a linear is cut by rows first, so that what a worker computed of its rows stays in its core's cache from
   /// op to op: worth it while reading a weight once a worker costs less than to fetch half of the rows from another
   /// core.
@@ -134,6 +140,7 @@ class CpuOps final : public Ops {
   std::vector<RowFold> folds_;  ///< of each row: those of its tiles
   ExpertPlan expert_plan_;
   Scratch expert_floats_;
+  std::vector<std::unique_ptr<CpuOps>> lanes_;  ///< as many as workers, of one worker each; none if there is but one
 };
 
 template <class Fn>

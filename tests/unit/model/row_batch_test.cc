@@ -124,5 +124,78 @@ TEST(RowBatch, BranchesSeeTheirOwnCells) {
   }
 }
 
+class Cut : public ::testing::Test {
+ protected:
+  // Sequences with so many rows each, of which every third is asked for.
+  void fill(const std::vector<int32_t>& rows) {
+    batch_.clear();
+    for (size_t s = 0; s < rows.size(); ++s) {
+      batch_.begin_sequence(&pages_[s]);
+      for (int32_t r = 0; r < rows[s]; ++r) add(r);
+    }
+  }
+  void add(int32_t position) {
+    batch_.add_row(0, position, position + 1);
+    if (batch_.n() % 3 == 0) batch_.want_output();
+  }
+  // Rows of each part, after looking that parts have all rows and outputs once.
+  std::vector<int32_t> cut(size_t parts, bool expect_apart) {
+    std::vector<RowPart> cut(parts);
+    EXPECT_EQ(batch_.cut(cut), expect_apart);
+    std::vector<int32_t> rows;
+    int32_t row = 0;
+    int32_t output = 0;
+    for (const RowPart& part : cut) {
+      EXPECT_EQ(part.first, row);
+      EXPECT_EQ(part.first_output, output);
+      for (int32_t o = 0; o < part.n_outputs; ++o) {
+        EXPECT_GE(batch_.outputs()[output + o], row);
+        EXPECT_LT(batch_.outputs()[output + o], row + part.n);
+      }
+      rows.push_back(part.n);
+      row += part.n;
+      output += part.n_outputs;
+    }
+    EXPECT_EQ(row, batch_.n());
+    EXPECT_EQ(output, batch_.n_outputs());
+    return rows;
+  }
+
+  const int32_t pages_[16] = {};
+  RowBatch batch_{128, 16, 4};
+};
+
+TEST_F(Cut, FallsBetweenSequencesWherePartsAreNearlyEven) {
+  fill({8, 8, 8, 8});
+  EXPECT_EQ(cut(2, true), (std::vector<int32_t>{16, 16}));
+  EXPECT_EQ(cut(4, true), (std::vector<int32_t>{8, 8, 8, 8}));
+  fill({8, 8, 8, 8, 8, 8, 8});
+  EXPECT_EQ(cut(2, true), (std::vector<int32_t>{32, 24}));
+  fill({5, 4, 8, 3});
+  EXPECT_EQ(cut(2, true), (std::vector<int32_t>{9, 11}));
+}
+
+TEST_F(Cut, GoesThroughSequencesThatAreTooFewOrTooDifferent) {
+  fill({17});
+  EXPECT_EQ(cut(2, false), (std::vector<int32_t>{8, 9}));
+  fill({30, 2});
+  EXPECT_EQ(cut(2, false), (std::vector<int32_t>{16, 16}));
+  fill({8, 8, 8});
+  EXPECT_EQ(cut(2, false), (std::vector<int32_t>{12, 12}));
+  EXPECT_EQ(cut(3, true), (std::vector<int32_t>{8, 8, 8}));
+  EXPECT_EQ(cut(5, false), (std::vector<int32_t>{4, 5, 5, 5, 5}));
+}
+
+TEST_F(Cut, LeavesBranchesWithTheirSequence) {
+  batch_.begin_sequence(&pages_[0]);
+  for (int32_t r = 0; r < 4; ++r) add(r);
+  batch_.begin_branch(2);
+  for (int32_t r = 2; r < 6; ++r) add(r);
+  EXPECT_EQ(cut(2, false), (std::vector<int32_t>{4, 4}));
+  batch_.begin_sequence(&pages_[1]);
+  for (int32_t r = 0; r < 8; ++r) add(r);
+  EXPECT_EQ(cut(2, true), (std::vector<int32_t>{8, 8}));
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -1,0 +1,132 @@
+// A pass whose rows are dealt to several workers, each with all layers to itself, against the same pass on one worker:
+// the same bits, however the batch is cut.
+
+#include <numeric>
+#include <random>
+
+#include "unit/model/tiny_model.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kMostRows = 48;
+constexpr int32_t kMostSequences = 6;
+constexpr int32_t kPagesOfOne = 3;
+constexpr int32_t kTapped = 2;
+
+class Machine {
+ public:
+  Machine(const std::filesystem::path& folder, int32_t threads)
+      : ops_(make_device("cpu", {.threads = threads, .isa = {}})), model_(Model::load(*ops_, folder)) {
+    KvLayout layout;
+    model_->register_planes(layout);
+    kv_ = std::make_unique<KvMemory>(*ops_, layout, kMostSequences * kPagesOfOne);
+    model_->reserve(kMostRows);
+    storage_ = ops_->allocate(sizeof(float) * kMostRows * kTapped * 8);
+    for (int32_t i = 0; i < kMostSequences * kPagesOfOne; ++i) pages_.push_back(i);
+  }
+
+  bool cuts(int32_t rows) const { return ops_->lanes(rows, 1) > 1; }
+  const int32_t* pages(int32_t sequence) const { return pages_.data() + int64_t{sequence} * kPagesOfOne; }
+
+  /// The outputs, one after the other, and after them the taps.
+  std::vector<float> forward(const RowBatch& batch, bool tapped) {
+    static constexpr Tap kTaps[kTapped] = {{0, 0}, {1, 8}};
+    const Tensor taps = {reinterpret_cast<float*>(storage_->data()), kMostRows, 8 * kTapped, 8 * kTapped};
+    TapRequest request;
+    if (tapped) request = {kTaps, taps};
+    const Tensor hidden = model_->forward(batch, *kv_, request);
+    std::vector<float> out;
+    for (int32_t r = 0; r < hidden.rows; ++r) out.insert(out.end(), hidden.row(r), hidden.row(r) + hidden.cols);
+    if (tapped) out.insert(out.end(), taps.data, taps.data + int64_t{batch.n()} * taps.cols);
+    return out;
+  }
+
+ private:
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<KvMemory> kv_;
+  std::unique_ptr<Buffer> storage_;
+  std::vector<int32_t> pages_;
+};
+
+/// How the sequences of a pass grow, for every machine alike.
+struct Growth {
+  std::vector<int32_t> rows;   // of each sequence
+  std::vector<int32_t> apart;  // rows that stand apart behind them
+  bool block;                  // rows see the whole of their sequence's
+  std::vector<bool> wanted;
+};
+
+void fill(RowBatch& batch, const Machine& machine, const Growth& growth, const std::vector<int32_t>& lengths) {
+  batch.clear();
+  size_t next = 0;
+  const auto want = [&] {
+    if (growth.wanted[next++]) batch.want_output();
+  };
+  for (size_t s = 0; s < growth.rows.size(); ++s) {
+    if (growth.rows[s] == 0) continue;
+    const auto pages = machine.pages(static_cast<int32_t>(s));
+    const int32_t end = lengths[s] + growth.rows[s];
+    batch.begin_sequence(pages);
+    for (int32_t p = lengths[s]; p < end; ++p) {
+      batch.add_row(static_cast<int32_t>((p * 7 + static_cast<int32_t>(s) * 3) % 20), p, growth.block ? end : p + 1);
+      want();
+    }
+    if (growth.apart[s] == 0) continue;
+    batch.begin_sequence(pages);
+    for (int32_t i = 0; i < growth.apart[s]; ++i) {
+      batch.add_apart(19, end);
+      want();
+    }
+  }
+}
+
+TEST(SideBySide, GivesTheBitsOfOneWorker) {
+  const ModelFolder folder;
+  Machine alone(folder.path(), 1);
+  ASSERT_FALSE(alone.cuts(kMostRows));
+  for (const int32_t threads : {2, 3, 5}) {
+    Machine machine(folder.path(), threads);
+    ASSERT_TRUE(machine.cuts(kMostRows));
+    std::mt19937 random(static_cast<uint32_t>(threads));
+    const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
+    std::vector<int32_t> lengths(kMostSequences, 0);
+    RowBatch batch(kMostRows, 2 * kMostSequences);
+    for (int round = 0; round < 300; ++round) {
+      Growth growth;
+      const int32_t shape = below(3);  // one sequence, all alike, all different
+      for (int32_t s = 0; s < kMostSequences; ++s) {
+        if (lengths[s] > 16 * kPagesOfOne - 10) lengths[s] = 0;
+        growth.rows.push_back(shape == 0 ? (s == 0 ? 9 : 0) : shape == 1 ? 4 : below(7));
+        growth.apart.push_back(shape == 2 ? below(2) : 0);
+      }
+      growth.block = below(2) == 0;
+      const bool few = below(2) == 0;
+      for (int32_t r = 0; r < kMostRows; ++r) growth.wanted.push_back(!few || below(3) == 0);
+      fill(batch, alone, growth, lengths);
+      const bool tapped = below(2) == 0;
+      const std::vector<float> expected = alone.forward(batch, tapped);
+      fill(batch, machine, growth, lengths);
+      ASSERT_EQ(machine.forward(batch, tapped), expected) << threads << " threads, round " << round;
+      for (size_t s = 0; s < lengths.size(); ++s) lengths[s] += growth.rows[s];
+    }
+  }
+}
+
+TEST(SideBySide, PassesOnWhatALaneThrows) {
+  for (const char* device : {"ref", "cpu"}) {
+    const auto ops = make_device(device, {.threads = 2, .isa = {}});
+    const auto fail = [](void*, int32_t, Ops& lane) {
+      if (lane.threads() == 1) throw std::bad_alloc();
+    };
+    EXPECT_THROW(ops->side_by_side(1, fail, nullptr), std::bad_alloc) << device;
+    std::atomic<int> calls = 0;
+    ops->side_by_side(
+        ops->lanes(1 << 20, 1), [](void* c, int32_t, Ops&) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
+    EXPECT_EQ(calls, ops->lanes(1 << 20, 1)) << device;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
