@@ -59,6 +59,17 @@ struct Input {
   Input(Tensor rows, const float* weight, float epsilon) : x(rows), norm(weight), eps(epsilon) {}
 };
 
+/// Whose projections store_kv finishes, how, and where their keys and values go.
+struct KvStore {
+  const AttentionShape& shape;
+  const float* q_norm = nullptr;  ///< [head_dim], or null for none
+  const float* k_norm = nullptr;
+  float eps = 0;
+  const RopeTable& rope;
+  const Rows& rows;
+  KvPlane plane;
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -117,10 +128,15 @@ class Ops {
 
   /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
   /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
-  /// is not null: [head_dim]) and rotated; q and k stay in place in qkv; k and v go to the row's position in `plane`,
-  /// those of rows that stand apart nowhere, those of rows with a cell there.
-  virtual void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-                        const RopeTable& rope, const Rows& rows, KvPlane plane) = 0;
+  /// is not null) and rotated; q and k stay in place in qkv; k and v go to the row's position in the plane, those of
+  /// rows that stand apart nowhere, those of rows with a cell there.
+  virtual void store_kv(Tensor qkv, const KvStore& to) = 0;
+
+  /// qkv = in W^T + bias, and what store_kv does with it.
+  virtual void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) {
+    linear(weight, in, Store::kOverwrite, qkv);
+    store_kv(qkv, to);
+  }
 
   /// Copies K and V from the cells of an overlay to its positions in the pages.
   virtual void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,

@@ -79,11 +79,12 @@ DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
   return spec;
 }
 
-// Seconds of the last of a few runs, or of the first one where that says enough.
+// Seconds of the last of a few runs with what comes before it, or of the first one where that says enough.
 double warm_up(const TimedCase& one) {
   double seconds = 0, all = 0;
   for (int i = 0; i < kWarmup && all < kWarmSeconds; ++i) {
     const int64_t begin = now_ns();
+    if (one.before) one.before();
     one.run();
     seconds = static_cast<double>(now_ns() - begin) * 1e-9;
     all += seconds;
@@ -107,7 +108,7 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
   ForwardBench forward(*subject.model, long_prompt(subject.prompts, longest), options.context,
                        std::min(subject.engine.prefill_chunk, kStepRows));
   std::vector<TimedCase> cases;
-  // Steps come after steps of their kind, as in decoding.
+  // Steps come after some of their kind, as in decoding.
   cases.push_back({"plain step", [&] { plain.step(); }, 1, {}, [&] { plain.settle(); }});
   if (cycle) cases.push_back({"cycle", [&] { cycle->step(); }, 1, {}, [&] { cycle->settle(); }});
   for (const int32_t rows : options.rows) {

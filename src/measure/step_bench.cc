@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
+
 namespace ashlar {
 
 StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vector<int32_t>& prompt, int32_t max_tokens,
@@ -47,10 +49,14 @@ void StepBench::prefill() {
 }
 
 void StepBench::settle() {
-  const int64_t before = tokens_;
-  step();
-  times_.pop_back();
-  tokens_ = before;
+  constexpr int kSteps = 8;
+  constexpr int64_t kLongest = 50'000'000;  // nanoseconds: what takes longer is too large for any cache
+  const int64_t tokens = tokens_;
+  const size_t recorded = times_.size();
+  const int64_t begin = now_ns();
+  for (int i = 0; i < kSteps && (i == 0 || now_ns() - begin < kLongest); ++i) step();
+  times_.resize(recorded);
+  tokens_ = tokens;
 }
 
 void StepBench::step() {

@@ -98,11 +98,10 @@ void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, co
 void LayerStack::store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
   const Layer& layer = layers_[index];
   const StackWorkspace& workspace = pass.workspace;
-  const Tensor qkv = workspace.qkv.part(part.first, part.n);
-  ops.linear(*layer.qkv, {workspace.x.part(part.first, part.n), layer.input_norm.data(), config_.norm_eps},
-             Store::kOverwrite, qkv);
-  ops.store_kv(qkv, config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, pass.rope.table(),
-               pass.batch.rows().part(part.first, part.n), pass.kv.plane(first_plane_ + index));
+  ops.linear_kv(*layer.qkv, {workspace.x.part(part.first, part.n), layer.input_norm.data(), config_.norm_eps},
+                workspace.qkv.part(part.first, part.n),
+                {config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, pass.rope.table(),
+                 pass.batch.rows().part(part.first, part.n), pass.kv.plane(first_plane_ + index)});
 }
 
 void LayerStack::attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const {

@@ -96,7 +96,7 @@ class Cache {
 
   /// Stores qkv rows with the given norms and rotation; q comes back in qkv.
   void store(Matrix& qkv, const RowList& list, const float* q_norm, const float* k_norm, const RopeTable& rope) {
-    ops_.store_kv(qkv.view(), shape_, q_norm, k_norm, 1e-6F, rope, list.rows(pointers_), plane_);
+    ops_.store_kv(qkv.view(), {shape_, q_norm, k_norm, 1e-6F, rope, list.rows(pointers_), plane_});
   }
   void attend(Matrix& q, const RowList& list, Matrix& out) {
     ops_.attention(q.view(), shape_, list.rows(pointers_), list.visible(), plane_, out.view());

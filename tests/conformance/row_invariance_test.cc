@@ -192,8 +192,8 @@ TEST_P(RowInvariance, StoreKv) {
       Matrix got_rows = qkv;
       for (int32_t first = 0; first < kRows; first += n) {
         const int32_t count = std::min(n, kRows - first);
-        cpu->store_kv(window(got_rows, first, count), shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
-                      list.rows(got.tables(), first, count), got.plane());
+        cpu->store_kv(window(got_rows, first, count), {shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
+                                                       list.rows(got.tables(), first, count), got.plane()});
       }
       ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0);
       for (int32_t r = 0; r < kRows; ++r) ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));

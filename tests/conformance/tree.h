@@ -110,7 +110,7 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   Rows all = list.rows(tables);
   all.cells = cells.data();
   all.overlays = overlays.data();
-  ops.store_kv(qkv.view(), shape, nullptr, nullptr, 1e-6F, rope.table, all, cache.plane());
+  ops.store_kv(qkv.view(), {shape, nullptr, nullptr, 1e-6F, rope.table, all, cache.plane()});
   Matrix got(n + 2, shape.q_width());
   ops.attention(qkv.view(), shape, all, list.visible(), cache.plane(), got.view());
   ASSERT_TRUE(same_bits(qkv.row(0), original.row(0), width));

@@ -68,9 +68,11 @@ class TimedOps final : public Ops {
     timed("mix_experts", [&] { ops_.mix_experts(experts, x, routes, out); });
   }
   int64_t kv_page_bytes(const AttentionShape& shape) const override { return ops_.kv_page_bytes(shape); }
-  void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-                const RopeTable& rope, const Rows& rows, KvPlane plane) override {
-    timed("store_kv", [&] { ops_.store_kv(qkv, shape, q_norm, k_norm, eps, rope, rows, plane); });
+  void store_kv(Tensor qkv, const KvStore& to) override {
+    timed("store_kv", [&] { ops_.store_kv(qkv, to); });
+  }
+  void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) override {
+    timed("linear_kv " + shape(weight), [&] { ops_.linear_kv(weight, in, qkv, to); });
   }
   void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
                  KvPlane plane) override {

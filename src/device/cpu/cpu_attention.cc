@@ -5,81 +5,10 @@
 #include <numbers>
 
 #include "device/cpu/cpu_ops.h"
+#include "device/cpu/head_finisher.h"
 
 namespace ashlar::cpu {
 namespace {
-
-int64_t key_elements(const AttentionShape& shape) { return int64_t{shape.head_dim} * kPageTokens; }
-int64_t head_elements(const AttentionShape& shape) {
-  return key_elements(shape) + int64_t{padded_head_dim(shape.head_dim)} * kPageTokens;
-}
-
-/// Where the block of V that holds dimension d starts.
-constexpr int64_t block_start(int32_t d) { return int64_t{d / kBlockColumns} * kBlockColumns * kPageTokens; }
-
-/// Writes one token of one head: `token` is its index in the page.
-void write_floats(float* head, const float* k, const float* v, int32_t head_dim, int32_t token) {
-  float* values = head + int64_t{head_dim} * kPageTokens;
-  for (int32_t d = 0; d < head_dim; ++d) head[int64_t{d} * kPageTokens + token] = k[d];
-  for (int32_t d = 0; d < head_dim; ++d) values[block_start(d) + token * kBlockColumns + d % kBlockColumns] = v[d];
-}
-
-/// K of one head in a cell; V is kv_width() floats behind.
-float* cell_of(const AttentionShape& shape, KvPlane plane, int32_t cell, int32_t kv_head) {
-  return reinterpret_cast<float*>(plane.base + cell / kPageCells * plane.page_stride) +
-         int64_t{cell % kPageCells} * 2 * shape.kv_width() + int64_t{kv_head} * shape.head_dim;
-}
-
-/// Writes K and V of one head of the token at `position` to its page.
-void write_token(const Kernels& kernels, const AttentionShape& shape, DType kv_dtype, KvPlane plane,
-                 const int32_t* pages, int32_t position, int32_t kv_head, const float* k, const float* v) {
-  const int64_t page = pages[position / kPageTokens];
-  std::byte* head =
-      plane.base + page * plane.page_stride + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
-  const int32_t token = position % kPageTokens;
-  if (kv_dtype == DType::kF32) return write_floats(reinterpret_cast<float*>(head), k, v, shape.head_dim, token);
-  kernels.store_key(k, shape.head_dim, token, reinterpret_cast<uint16_t*>(head));
-  kernels.store_value(v, shape.head_dim, token, reinterpret_cast<uint16_t*>(head) + key_elements(shape));
-}
-
-/// What store_kv does for some rows and one key/value head with its query heads.
-struct StoreRun {
-  const Kernels& kernels;
-  Tensor qkv;
-  const AttentionShape& shape;
-  int32_t q_heads;
-  const float* q_norm;
-  const float* k_norm;
-  float eps;
-  const RopeTable& rope;
-  const Rows& rows;
-  KvPlane plane;
-  DType kv_dtype;
-
-  void store(int32_t r, int32_t kv_head) const;
-};
-
-void StoreRun::store(int32_t r, int32_t kv_head) const {
-  const int32_t d = shape.head_dim;
-  const int32_t position = rows.positions[r];
-  ASHLAR_CHECK(position >= 0 && position < rope.max_position);
-  const int64_t angle = int64_t{position} * (rope.rotary_dim / 2);
-  const auto finish = [&](float* head, const float* norm) {
-    kernels.finish_head({head, d, norm, eps, rope.cos + angle, rope.sin + angle, rope.rotary_dim});
-  };
-  const int32_t group = q_heads / shape.n_kv_heads;
-  for (int32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) finish(qkv.row(r) + int64_t{h} * d, q_norm);
-  float* k = qkv.row(r) + int64_t{q_heads + kv_head} * d;
-  const float* v = k + shape.kv_width();
-  finish(k, k_norm);
-  if (rows.is_apart(r)) return;
-  if (rows.cell(r) < 0) {
-    return write_token(kernels, shape, kv_dtype, plane, rows.page_tables[rows.tables[r]], position, kv_head, k, v);
-  }
-  float* cell = cell_of(shape, plane, rows.cell(r), kv_head);
-  std::copy_n(k, d, cell);
-  std::copy_n(v, d, cell + shape.kv_width());
-}
 
 /// One attention call in pieces that may run on any worker, in any order within a phase.
 struct AttentionRun {
@@ -208,25 +137,26 @@ int64_t CpuOps::kv_page_bytes(const AttentionShape& shape) const {
   return shape.n_kv_heads * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype_));
 }
 
-void CpuOps::store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-                      const RopeTable& rope, const Rows& rows, KvPlane plane) {
-  const int32_t d = shape.head_dim;
-  ASHLAR_CHECK_EQ(qkv.rows, rows.n);
-  const int32_t q_heads = qkv.cols / d - 2 * shape.n_kv_heads;
-  ASHLAR_CHECK(q_heads == shape.n_heads || q_heads == 0);
-  const StoreRun run{kernels_, qkv, shape, q_heads, q_norm, k_norm, eps, rope, rows, plane, kv_dtype_};
+void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
+  const HeadFinisher heads(kernels_, kv_dtype_, qkv, to);
+  const Rows& rows = to.rows;
   // Few rows are cut by heads first: rows of a page share its cache lines, heads do not. Many are cut by rows, as in
   // all other ops.
   constexpr int32_t kRowChunk = 8;
   const int32_t chunks = (rows.n + kRowChunk - 1) / kRowChunk;
-  const int32_t heads = shape.n_kv_heads;
+  const int32_t groups = to.shape.n_kv_heads;
+  const int32_t queries = heads.q_heads() / groups;
   const bool by_rows = chunks >= 2 * pool_.size();
   const auto piece = [&, by_rows](int32_t item, int32_t) {
-    const int32_t first = (by_rows ? item / heads : item % chunks) * kRowChunk;
-    const int32_t head = by_rows ? item % heads : item / chunks;
-    for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) run.store(r, head);
+    const int32_t first = (by_rows ? item / groups : item % chunks) * kRowChunk;
+    const int32_t group = by_rows ? item % groups : item / chunks;
+    for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) {
+      for (int32_t h = group * queries; h < (group + 1) * queries; ++h) heads.finish(r, h);
+      heads.finish(r, heads.q_heads() + group);
+      heads.finish(r, heads.q_heads() + groups + group);
+    }
   };
-  const int32_t pieces = heads * chunks;
+  const int32_t pieces = groups * chunks;
   if (int64_t{rows.n} * qkv.cols / 4 >= kWorthSharing) return pool_.run(pieces, piece);
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }
@@ -235,7 +165,9 @@ void CpuOps::settle_kv(const AttentionShape& shape, const Overlay& overlay, cons
   for (int32_t i = 0; i < overlay.n; ++i) {
     for (int32_t head = 0; head < shape.n_kv_heads; ++head) {
       const float* k = cell_of(shape, plane, overlay.cells[i], head);
-      write_token(kernels_, shape, kv_dtype_, plane, page_table, overlay.first + i, head, k, k + shape.kv_width());
+      const PageHead page(kernels_, shape, kv_dtype_, plane, page_table, overlay.first + i, head);
+      page.write_key(k);
+      page.write_value(k + shape.kv_width());
     }
   }
 }

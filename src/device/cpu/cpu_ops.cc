@@ -10,6 +10,7 @@
 #include "base/row_math.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_memory.h"
+#include "device/cpu/head_finisher.h"
 #include "device/cpu/linear_call.h"
 
 namespace ashlar {
@@ -252,6 +253,30 @@ void CpuOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
   LinearCall call = begin_linear(w, in);
   pack_rows(kernels_of(kernels_, w), call);
   multiply(w, call, store, out);
+}
+
+// Pieces are whole heads, where heads are whole panels: what a worker has computed of one it finishes at once.
+void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) {
+  const PackedWeight& w = as_packed(weight);
+  const int32_t head_dim = to.shape.head_dim;
+  if (head_dim % kPanelColumns != 0) return Ops::linear_kv(weight, in, qkv, to);
+  ASHLAR_CHECK(!w.gated());
+  ASHLAR_CHECK_EQ(qkv.cols, w.n());
+  const HeadFinisher heads(kernels_, kv_dtype_, qkv, to);
+  const int32_t together = head_dim / kPanelColumns;
+  for_pieces(
+      w, in,
+      [=, &heads, all = Panels(w, kernels_of(kernels_, w), w.n())](LinearCall part, int32_t panel, int32_t) {
+        const int32_t last = panel + part.panels;
+        const int32_t end = part.block_row(part.last_block);
+        for (; panel < last; panel += together) {
+          part.out = qkv.data + panel * kPanelColumns;
+          part.out_stride = qkv.stride;
+          all.multiply(panel, together, part);
+          for (int32_t r = part.block_row(part.first_block); r < end; ++r) heads.finish(r, panel / together);
+        }
+      },
+      together);
 }
 
 void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {

@@ -53,8 +53,8 @@ class CpuOps final : public Ops {
   void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
 
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
-  void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-                const RopeTable& rope, const Rows& rows, KvPlane plane) override;
+  void store_kv(Tensor qkv, const KvStore& to) override;
+  void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) override;
   void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
                  KvPlane plane) override;
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,

@@ -193,9 +193,8 @@ class RefOps final : public Ops {
     return int64_t{2} * kPageTokens * shape.kv_width() * static_cast<int64_t>(sizeof(float));
   }
 
-  void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-                const RopeTable& rope, const Rows& rows, KvPlane plane) override {
-    ref::store_kv(qkv, shape, q_norm, k_norm, eps, rope, rows, plane);
+  void store_kv(Tensor qkv, const KvStore& to) override {
+    ref::store_kv(qkv, to.shape, to.q_norm, to.k_norm, to.eps, to.rope, to.rows, to.plane);
   }
 
   void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,

@@ -111,8 +111,9 @@ void DflashDrafter::inject(Tensor taps, const Rows& rows, const KvMemory& kv) {
   ops_.linear(*context_kv_, features(taps), Store::kOverwrite, projected);
   const int32_t width = 2 * config_.stack.attention.kv_width();
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
-    ops_.store_kv(projected.columns(i * width, width), config_.stack.attention, nullptr, stack_.k_norm(i),
-                  config_.stack.norm_eps, rope_.table(), rows, kv.plane(stack_.plane(i)));
+    ops_.store_kv(projected.columns(i * width, width),
+                  {config_.stack.attention, nullptr, stack_.k_norm(i), config_.stack.norm_eps, rope_.table(), rows,
+                   kv.plane(stack_.plane(i))});
   }
 }
 
