@@ -74,7 +74,7 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
-    wake_.notify_one();
+    wake();
     thread_.join();
   }
 
@@ -84,7 +84,7 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       cancelled_.push_back(id);
     }
-    wake_.notify_one();
+    wake();
   }
   void wait_idle() {
     std::unique_lock lock(mutex_);
@@ -96,7 +96,7 @@ class Engine::Impl {
       drop_cache_ = true;
       is_idle_ = false;
     }
-    wake_.notify_one();
+    wake();
     wait_idle();
   }
   EngineCounters counters() const {
@@ -109,7 +109,12 @@ class Engine::Impl {
   void loop();
   bool take_inbox();
   void report();
-  void advance();
+  void advance(uint32_t news);
+  bool extend();
+  void wake() {
+    wake_.notify_one();
+    pipeline_->nudge();
+  }
   void fail_everything(const char* reason);
   std::string check(const Request& request) const;
 
@@ -198,7 +203,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
     id = arrived_.back()->id = next_id_++;
     is_idle_ = false;
   }
-  wake_.notify_one();
+  wake();
   return id;
 }
 
@@ -236,22 +241,36 @@ bool Engine::Impl::take_inbox() {
   return stopping;
 }
 
-// One turn: plan and launch the next step while the one before it runs, then take in the oldest.
-void Engine::Impl::advance() {
+// One turn: plan and launch the next step while the one before it runs, or let those in that have come since it was
+// planned, then take in the oldest.
+void Engine::Impl::advance(uint32_t news) {
   const int64_t begin = now_ns();
-  const bool planned = !pipeline_->full() && scheduler_->plan(pipeline_->next());
+  const bool planned = pipeline_->full() ? extend() : scheduler_->plan(pipeline_->next());
   const int64_t decided = now_ns();
   host_ns_ += decided - begin;
   if (planned) pipeline_->launch();
   if (pipeline_->full() || (!planned && pipeline_->inflight() > 0)) {
-    Step& step = pipeline_->collect();
+    const bool done = pipeline_->await(news);
     const int64_t arrived = now_ns();
     wait_ns_ += arrived - decided;
-    scheduler_->collect(step);
+    if (!done) return;  // somebody has come
+    scheduler_->collect(pipeline_->collect());
     host_ns_ += now_ns() - arrived;
   } else if (!planned && !scheduler_->empty()) {
     scheduler_->fail_oldest();
   }
+}
+
+// The step behind the running one, with more in it; false if it stays as it is.
+bool Engine::Impl::extend() {
+  if (!scheduler_->has_room_for_waiting() || !pipeline_->reclaim()) return false;
+  try {
+    scheduler_->extend(pipeline_->next());
+  } catch (...) {
+    pipeline_->launch();  // who was in it counts on it
+    throw;
+  }
+  return true;
 }
 
 // Ends come first: what a step in flight would do with a sequence that goes on may need the memory that just lacked.
@@ -268,12 +287,13 @@ void Engine::Impl::fail_everything(const char* reason) {
 void Engine::Impl::loop() {
   for (;;) {
     try {
+      const uint32_t news = pipeline_->news();
       if (take_inbox()) {
         scheduler_->end_all(FinishReason::kCancelled, {});
         while (pipeline_->inflight() > 0) scheduler_->collect(pipeline_->collect());
         return;
       }
-      advance();
+      advance(news);
     } catch (const std::exception& error) {
       fail_everything(told_by(error));  // memory ran out; the requests are told, the engine lives on
     }

@@ -8,12 +8,9 @@
 namespace ashlar {
 namespace {
 
-// Waits until `value` leaves `seen`, asleep: the device's workers need the cores more than this thread needs the
-// microseconds, which overlap with the next step anyway.
-uint64_t await_change(const std::atomic<uint64_t>& value, uint64_t seen) {
-  value.wait(seen, std::memory_order_acquire);
-  return value.load(std::memory_order_acquire);
-}
+uint64_t turns(uint32_t submitted, uint32_t begun) { return uint64_t{submitted} << 32 | begun; }
+uint32_t submitted(uint64_t turns) { return static_cast<uint32_t>(turns >> 32); }
+uint32_t begun(uint64_t turns) { return static_cast<uint32_t>(turns); }
 
 }  // namespace
 
@@ -32,8 +29,8 @@ Pipeline::~Pipeline() {
   ASHLAR_CHECK_EQ(inflight(), 0);
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_release);
-  submitted_.fetch_add(1, std::memory_order_release);
-  submitted_.notify_one();
+  turns_.fetch_add(turns(1, 0), std::memory_order_release);
+  turns_.notify_one();
   thread_.join();
 }
 
@@ -42,19 +39,42 @@ void Pipeline::launch() {
   if (depth_ == 1) {
     run(next());
   } else {
-    submitted_.store(launched_ + 1, std::memory_order_release);
-    submitted_.notify_one();
+    turns_.fetch_add(turns(1, 0), std::memory_order_release);
+    turns_.notify_one();
   }
   ++launched_;
 }
 
-Step& Pipeline::collect() {
+bool Pipeline::reclaim() {
+  uint64_t now = turns_.load(std::memory_order_acquire);
+  while (submitted(now) != begun(now)) {
+    if (!turns_.compare_exchange_weak(now, turns(submitted(now) - 1, begun(now)), std::memory_order_acq_rel)) continue;
+    --launched_;
+    return true;
+  }
+  return false;
+}
+
+// Asleep: the device's workers need the cores more than this thread needs the microseconds, which overlap with the next
+// step anyway.
+bool Pipeline::await(uint32_t seen) {
   ASHLAR_CHECK_LT(0, inflight());
-  if (depth_ > 1) {
-    for (uint64_t done = finished_.load(std::memory_order_acquire); done <= collected_;)
-      done = await_change(finished_, done);
+  while (depth_ > 1 && finished_.load(std::memory_order_acquire) <= collected_) {
+    if (news() != seen) return false;
+    news_.wait(seen, std::memory_order_acquire);
+  }
+  return true;
+}
+
+Step& Pipeline::collect() {
+  while (!await(news())) {
   }
   return steps_[collected_++ % depth_];
+}
+
+void Pipeline::nudge() {
+  news_.fetch_add(1, std::memory_order_release);
+  news_.notify_one();
 }
 
 void Pipeline::run(Step& step) {
@@ -67,13 +87,24 @@ void Pipeline::run(Step& step) {
   }
 }
 
+bool Pipeline::begin() {
+  for (uint64_t now = turns_.load(std::memory_order_acquire);;) {
+    if (submitted(now) == begun(now)) {
+      turns_.wait(now, std::memory_order_acquire);
+      now = turns_.load(std::memory_order_acquire);
+    } else if (stop_.load(std::memory_order_acquire)) {
+      return false;
+    } else if (turns_.compare_exchange_weak(now, turns(submitted(now), begun(now) + 1), std::memory_order_acq_rel)) {
+      return true;
+    }
+  }
+}
+
 void Pipeline::serve() {
-  for (uint64_t done = 0;;) {
-    if (submitted_.load(std::memory_order_acquire) == done) await_change(submitted_, done);
-    if (stop_.load(std::memory_order_acquire)) return;
+  for (uint64_t done = 0; begin();) {
     run(steps_[done % depth_]);
     finished_.store(++done, std::memory_order_release);
-    finished_.notify_one();
+    nudge();
   }
 }
 

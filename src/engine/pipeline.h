@@ -27,21 +27,34 @@ class Pipeline {
   Step& next() { return steps_[launched_ % depth_]; }
   /// Sends next() on its way.
   void launch();
-  /// Waits for the oldest step in flight and returns it; it is next's turn again once another collect follows.
+  /// Takes back the step that was launched last if it waits for the one before it: it is next() again, as it was.
+  bool reclaim();
+  /// Waits for the oldest step in flight: true; or until news() is no longer `seen`: false.
+  bool await(uint32_t seen);
+  /// Returns the oldest step in flight, waiting for it; it is next's turn again once another collect follows.
   Step& collect();
+
+  /// Changes with every step that is done and every nudge().
+  uint32_t news() const { return news_.load(std::memory_order_acquire); }
+  /// Ends a wait for a step, from any thread.
+  void nudge();
 
  private:
   void run(Step& step);
   void serve();
+  /// Waits for a step and begins it; false: the pipeline ends.
+  bool begin();
 
   Decoder& decoder_;
   SlotTable& slots_;
   const int32_t depth_;
   std::array<Step, kMaxDepth> steps_;
-  uint64_t launched_ = 0;                // engine thread
-  uint64_t collected_ = 0;               // engine thread
-  std::atomic<uint64_t> submitted_ = 0;  // engine -> device
-  std::atomic<uint64_t> finished_ = 0;   // device -> engine
+  uint64_t launched_ = 0;   // engine thread
+  uint64_t collected_ = 0;  // engine thread
+  // Steps submitted << 32 | steps begun, both modulo 2^32: in one word, so that a step is begun or reclaimed, not both.
+  std::atomic<uint64_t> turns_ = 0;
+  std::atomic<uint64_t> finished_ = 0;  // device -> engine
+  std::atomic<uint32_t> news_ = 0;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -82,12 +82,28 @@ bool Scheduler::plan(Step& step) {
   drop_preempted(step);
   release_idle();
   admit_waiting(step);
-  for (const Step::Member& member : step.members) {
+  count_in(step, 0);
+  return !step.plan.spans.empty();
+}
+
+void Scheduler::extend(Step& step) {
+  const size_t first = step.members.size();
+  try {
+    admit_waiting(step);
+  } catch (...) {
+    count_in(step, first);
+    throw;
+  }
+  count_in(step, first);
+}
+
+void Scheduler::count_in(const Step& step, size_t first) {
+  for (size_t i = first; i < step.members.size(); ++i) {
+    const Step::Member& member = step.members[i];
     ++member.sequence->inflight;
     member.sequence->inflight_tokens += member.most_tokens;
     member.sequence->inflight_sure += member.sure_tokens;
   }
-  return !step.plan.spans.empty();
 }
 
 void Scheduler::plan_decodes(Step& step) {

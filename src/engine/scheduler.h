@@ -45,6 +45,10 @@ class Scheduler {
 
   /// Fills step.plan; false if there is nothing to run.
   bool plan(Step& step);
+  /// Whether extend() might find something to add.
+  bool has_room_for_waiting() const { return !waiting_.empty() && !free_slots_.empty(); }
+  /// Adds sequences that wait to a planned step that nobody has begun.
+  void extend(Step& step);
   /// Takes in the results of a step, in the order the steps were planned.
   void collect(Step& step);
   /// Called when nothing could be planned and nothing is in flight although sequences remain: ends the oldest, so that
@@ -64,6 +68,8 @@ class Scheduler {
   void plan_prefills(Step& step);
   void drop_preempted(Step& step);
   void admit_waiting(Step& step);
+  /// Counts members from `first` on as in flight.
+  static void count_in(const Step& step, size_t first);
   bool admit(Sequence& sequence);
   void add_prefill(Step& step, Sequence& sequence);
   /// Prompt rows that the step still has room for.

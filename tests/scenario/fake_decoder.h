@@ -73,6 +73,7 @@ class FakeDecoder final : public Decoder {
 
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
+    for (int32_t allowed = allowed_; launches_ >= allowed; allowed = allowed_) allowed_.wait(allowed);
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
     int32_t rows = 0;
     int32_t prompt_rows = 0;
@@ -96,12 +97,20 @@ class FakeDecoder final : public Decoder {
     most = std::max<int32_t>(most, prompt_rows);
     result.times = {};
     result.times.verify_ns = rows * row_ns_;
+    if (launches_ < static_cast<int32_t>(spans_.size())) spans_[launches_] = static_cast<int32_t>(plan.spans.size());
     ++launches_;
   }
 
   void fail_launch(int32_t n) { fail_at_ = n; }
   void delay(int32_t microseconds) { delay_us_ = microseconds; }
   int32_t launches() const { return launches_; }
+  /// Spans of the launch of this number, if it is one of the first.
+  int32_t spans(int32_t launch) const { return spans_[launch]; }
+  /// Launches wait once there have been so many.
+  void allow(int32_t launches) {
+    allowed_ = launches;
+    allowed_.notify_all();
+  }
   /// Steps say that their rows took so long.
   void claim(int64_t ns_per_row) { row_ns_ = ns_per_row; }
   /// Most prompt rows of a step in which others decoded, and of one in which nobody did.
@@ -173,6 +182,8 @@ class FakeDecoder final : public Decoder {
   mutable std::atomic<int32_t> fail_check_at_ = -1;
   std::atomic<int32_t> delay_us_ = 0;
   std::atomic<int32_t> launches_ = 0;
+  std::atomic<int32_t> allowed_ = INT32_MAX;
+  std::array<std::atomic<int32_t>, 64> spans_{};
   std::atomic<int64_t> row_ns_ = 0;
   std::atomic<int32_t> most_beside_others_ = 0, most_alone_ = 0;
 };

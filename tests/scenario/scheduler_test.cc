@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -339,6 +340,46 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
     ASSERT_TRUE(engine.submit(std::move(alone)).ok());
     engine.wait_idle();
     EXPECT_EQ(fake.most_alone(), 256);
+  }
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+// Also into one that was planned before it came.
+TEST_P(Depths, ARequestThatComesDuringAStepIsInTheNext) {
+  const auto ops = make_device("ref", {});
+  for (int32_t running = 1; running < 4; ++running) {
+    auto decoder = std::make_unique<FakeDecoder>(1, 1000);
+    FakeDecoder& fake = *decoder;
+    fake.allow(0);
+    EngineOptions options;
+    options.depth = GetParam();
+    options.max_sequences = 4;
+    options.kv_pages = 128;
+    const auto engine = std::make_unique<Engine>(*ops, std::move(decoder), options);
+    std::vector<RequestId> ids;
+    for (int32_t i = 0; i < running; ++i) ids.push_back(engine->submit(simple_request(500)).value());
+    fake.allow(3);
+    ASSERT_TRUE(comes_true([&] { return fake.launches() == 3; }));
+    ids.push_back(engine->submit(simple_request(500)).value());
+    if (GetParam() > 1) {
+      EXPECT_TRUE(comes_true([&] { return static_cast<int32_t>(fake.seeds().size()) == running + 1; }));
+    }
+    fake.allow(5);
+    ASSERT_TRUE(comes_true([&] { return fake.launches() == 5; }));
+    EXPECT_EQ(fake.spans(3), running);
+    EXPECT_EQ(fake.spans(4), running + 1);
+    fake.allow(INT32_MAX);
+    for (const RequestId id : ids) engine->cancel(id);
+    engine->wait_idle();
+    EXPECT_EQ(engine->counters().pages_held, 0);
   }
 }
 
