@@ -6,6 +6,9 @@
 namespace ashlar {
 namespace {
 
+// Rows of a part that waits for others in every layer. More of them compute so long that a worker on a slow core is
+// better helped out in every op.
+constexpr int32_t kMostShared = 64;
 constexpr int32_t kWorthGathering = 4;  // the last layer leaves rows out if they are a quarter or more
 
 // Carves consecutive [rows, cols] tensors out of one buffer; every tensor starts on a cache line.
@@ -125,8 +128,10 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
   const Pass pass = {batch, rope, kv, workspace, taps, few};
   // A mixture reads an expert's weights once for all rows.
   const int32_t lanes = config_.moe ? 1 : ops.lanes(batch.n(), largest_layer_);
-  if (lanes > 1) {
-    run_side_by_side(ops, pass, std::span(workspace.parts).first(static_cast<size_t>(lanes)));
+  const std::span<RowPart> parts = std::span(workspace.parts).first(static_cast<size_t>(lanes));
+  const bool apart = lanes > 1 && batch.cut(parts);
+  if (apart || (lanes > 1 && batch.n() <= lanes * kMostShared)) {
+    run_side_by_side(ops, pass, parts, apart);
   } else {
     store_keys(ops, 0, pass, batch.whole());
     for (int32_t i = 0; i < config_.n_layers; ++i) finish_layer(ops, i, pass, batch.whole());
@@ -139,14 +144,13 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
   return kept;
 }
 
-void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<RowPart> parts) const {
+void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const {
   struct Context {
     const LayerStack* self;
     const Pass* pass;
     std::span<const RowPart> parts;
     int32_t first, last;  // layers; -1: the keys of the first one
   } context = {this, &pass, parts, -1, config_.n_layers};
-  const bool apart = pass.batch.cut(parts);
   // Parts that share a sequence wait for each other's keys in every layer.
   for (; context.first < config_.n_layers; context.first = context.last) {
     context.last = apart ? config_.n_layers : context.first + 1;

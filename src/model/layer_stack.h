@@ -80,7 +80,8 @@ class LayerStack {
     const TapRequest& taps;
     bool few;  ///< the last layer computes outputs alone
   };
-  void run_side_by_side(Ops& ops, const Pass& pass, std::span<RowPart> parts) const;
+  /// All layers, part by part; apart: no sequence has rows in two of them.
+  void run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const;
   /// The rest of a layer for some rows of the batch whose sequences have all their keys, and the keys of the next one.
   /// Touches what belongs to those rows only. What the last layer yields is in workspace.kept if pass.few, otherwise in
   /// workspace.x.
