@@ -59,6 +59,10 @@ int32_t claim(std::atomic<uint64_t>& share, uint32_t epoch, End from) {
 }  // namespace
 
 ThreadPool::ThreadPool(int32_t workers) {
+  if (workers == 1) {
+    shares_ = std::vector<Share>(1);
+    return;
+  }
   const Cores usable = usable_cores();
   size_ = workers > 0 ? workers : usable.workers();
   const bool enough = size_ <= static_cast<int32_t>(usable.cpus.size());

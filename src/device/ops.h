@@ -92,7 +92,7 @@ class Ops {
 
   /// A copy of a weight with 8 bits a value and a scale for every output, for products that only propose: its outputs
   /// are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
-  /// linear_argmax, linear_statistics and gated_mlp (in either place) take it; embed and mix_experts do not.
+  /// linear_kv, linear_argmax, linear_statistics and gated_mlp (in either place) take it; embed and mix_experts do not.
   virtual std::unique_ptr<Weight> quantise(const Weight& /*weight*/) { return nullptr; }
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
@@ -166,7 +166,7 @@ class Ops {
 
   /// Runs fn(context, i, lane) for i in [0, n) side by side and returns when all are done. n is at most lanes(). A lane
   /// is the same device with one worker: its ops give the same bits. No call may write what another one reads or
-  /// writes. Exceptions are for_each's.
+  /// writes, unless it is the bytes that are there. Exceptions are for_each's.
   virtual void side_by_side(int32_t n, void (*fn)(void* context, int32_t i, Ops& lane), void* context) = 0;
 };
 

@@ -253,7 +253,7 @@ void Engine::Impl::advance(uint32_t news) {
     const bool done = pipeline_->await(news);
     const int64_t arrived = now_ns();
     wait_ns_ += arrived - decided;
-    if (!done) return;  // somebody has come
+    if (!done) return;  // somebody has come, or wants something else
     scheduler_->collect(pipeline_->collect());
     host_ns_ += now_ns() - arrived;
   } else if (!planned && !scheduler_->empty()) {

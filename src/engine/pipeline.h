@@ -31,7 +31,7 @@ class Pipeline {
   bool reclaim();
   /// Waits for the oldest step in flight: true; or until news() is no longer `seen`: false.
   bool await(uint32_t seen);
-  /// Returns the oldest step in flight, waiting for it; it is next's turn again once another collect follows.
+  /// Returns the oldest step in flight, waiting for it. It may be next() again: to be used up before that is filled.
   Step& collect();
 
   /// Changes with every step that is done and every nudge().

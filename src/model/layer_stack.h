@@ -28,6 +28,7 @@ class StackWorkspace {
   MlpWorkspace mlp;
   std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
   std::vector<RowPart> parts;       ///< [threads]
+  std::vector<int64_t> work;        ///< [max_rows + 1]: of all rows before each
 
  private:
   std::unique_ptr<Buffer> storage_, routes_;
@@ -80,6 +81,8 @@ class LayerStack {
     const TapRequest& taps;
     bool few;  ///< the last layer computes outputs alone
   };
+  /// Cuts the rows of a pass into parts of about as much work.
+  bool cut(const RowBatch& batch, StackWorkspace& workspace, std::span<RowPart> parts) const;
   /// All layers, part by part; apart: no sequence has rows in two of them.
   void run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const;
   /// The rest of a layer for some rows of the batch whose sequences have all their keys, and the keys of the next one.

@@ -49,9 +49,10 @@ class RowBatch {
 
   Rows rows() const;
   RowPart whole() const { return {0, n_, 0, n_outputs_}; }
-  /// Cuts the batch into as many parts as `parts` has, of about as many rows each. True if no sequence has rows in two
-  /// of them; sequences are cut where they are too few or too different.
-  bool cut(std::span<RowPart> parts) const;
+  /// Cuts the batch into as many parts as `parts` has, of about as much work each; there are as many rows at least.
+  /// work: [n + 1], strictly ascending: that of all rows before each. True if no sequence (rows in a row with one page
+  /// table) is in two parts; sequences are cut where they are too few or too different.
+  bool cut(std::span<RowPart> parts, std::span<const int64_t> work) const;
   /// Fills `begin` and `end` ([n] each) for layers of this kind.
   void visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const;
 

@@ -73,6 +73,7 @@ class FakeDecoder final : public Decoder {
 
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
+    ++begun_;
     for (int32_t allowed = allowed_; launches_ >= allowed; allowed = allowed_) allowed_.wait(allowed);
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
     int32_t rows = 0;
@@ -104,6 +105,8 @@ class FakeDecoder final : public Decoder {
   void fail_launch(int32_t n) { fail_at_ = n; }
   void delay(int32_t microseconds) { delay_us_ = microseconds; }
   int32_t launches() const { return launches_; }
+  /// Those that wait included.
+  int32_t begun() const { return begun_; }
   /// Spans of the launch of this number, if it is one of the first.
   int32_t spans(int32_t launch) const { return spans_[launch]; }
   /// Launches wait once there have been so many.
@@ -183,6 +186,7 @@ class FakeDecoder final : public Decoder {
   std::atomic<int32_t> delay_us_ = 0;
   std::atomic<int32_t> launches_ = 0;
   std::atomic<int32_t> allowed_ = INT32_MAX;
+  std::atomic<int32_t> begun_ = 0;
   std::array<std::atomic<int32_t>, 64> spans_{};
   std::atomic<int64_t> row_ns_ = 0;
   std::atomic<int32_t> most_beside_others_ = 0, most_alone_ = 0;

@@ -24,12 +24,14 @@ void find_segments(const Visibility& visible, QueryBlock& block, int64_t& work) 
 
 }  // namespace
 
-void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads,
-                          bool join) {
-  // Steps differ in how many branches their rows have: grown once, not whenever there are more than ever before.
+void AttentionPlan::reserve() {
   constexpr size_t kUsual = 1024;
   blocks.reserve(kUsual);
   items.reserve(kUsual);
+}
+
+void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads,
+                          bool join) {
   blocks.clear();
   items.clear();
   states = 0;

@@ -32,6 +32,9 @@ struct AttentionPlan {
   bool split = false;
   int32_t states = 0;  ///< states to keep if split
 
+  /// Steps differ in how many branches their rows have: room is made once, not whenever there are more than ever
+  /// before.
+  void reserve();
   /// `join`: rows that differ in their overlays only may be in one block.
   void build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads, bool join);
 };

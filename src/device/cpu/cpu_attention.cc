@@ -172,11 +172,21 @@ void CpuOps::settle_kv(const AttentionShape& shape, const Overlay& overlay, cons
   }
 }
 
+// Also in lanes, which come into use by and by, when steps should allocate nothing any more.
+void CpuOps::make_attention_room(int64_t floats) {
+  if (floats <= attention_room_) return;
+  plan_.reserve();
+  attention_scratch_.floats(floats * pool_.size());
+  for (const auto& lane : lanes_) lane->make_attention_room(floats);
+  attention_room_ = floats;
+}
+
 void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                        Tensor out) {
   ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
   ASHLAR_CHECK_LE(shape.q_width() + (rows.apart != nullptr ? 2 * shape.kv_width() : 0), q.cols);
   const bool join = kernels_.joins_branches != nullptr && kernels_.joins_branches(shape.head_dim, kv_dtype_);
+  make_attention_room(AttentionRun::scratch_floats(shape.head_dim));
   plan_.build(shape, rows, visible, pool_.size(), join);
   float* scratch = attention_scratch_.floats(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
   float* states = states_.floats(int64_t{plan_.states} * state_floats(shape.head_dim));

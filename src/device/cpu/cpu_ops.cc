@@ -121,7 +121,9 @@ int32_t CpuOps::blocks_of(const LinearKernels& kernels, int32_t rows) const {
 }
 
 void CpuOps::make_room(const PackedWeight& weight) {
-  for (const auto& lane : lanes_) lane->make_room(weight);
+  if (static_cast<int64_t>(weight.bytes()) <= kLayerOfLane) {
+    for (const auto& lane : lanes_) lane->make_room(weight);
+  }
   constexpr int64_t kRows = 64;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   const auto room = [&](const LinearKernels& of, int64_t k, int64_t rows) {
@@ -262,6 +264,7 @@ void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore
   if (head_dim % kPanelColumns != 0) return Ops::linear_kv(weight, in, qkv, to);
   ASHLAR_CHECK(!w.gated());
   ASHLAR_CHECK_EQ(qkv.cols, w.n());
+  ASHLAR_CHECK_EQ(qkv.rows, in.x.rows);
   const HeadFinisher heads(kernels_, kv_dtype_, qkv, to);
   const int32_t together = head_dim / kPanelColumns;
   for_pieces(
@@ -432,7 +435,10 @@ int32_t CpuOps::lanes(int32_t rows, size_t layer) const {
 
 void CpuOps::side_by_side(int32_t n, void (*fn)(void*, int32_t, Ops&), void* context) {
   ASHLAR_CHECK_LE(n, static_cast<int32_t>(std::max<size_t>(lanes_.size(), 1)));
-  if (lanes_.empty()) return fn(context, 0, *this);
+  if (lanes_.empty()) {
+    if (n > 0) fn(context, 0, *this);
+    return;
+  }
   run_foreign(n, [=, this](int32_t item) { fn(context, item, *lanes_[static_cast<size_t>(item)]); });
 }
 

@@ -99,7 +99,7 @@ class CpuOps final : public Ops {
   /// The same for a call of begin_linear whose rows are packed, if its kernel wants that.
   template <class Body>
   void for_pieces(const PackedWeight& weight, LinearCall call, const Body& body, int32_t together = 1);
-  /// The product of all rows and panels. How rows are cut into blocks depends on their number and the kernel alone.
+  /// The product of all rows and panels, in blocks of rows that suit the kernel and the workers.
   LinearCall begin_linear(const PackedWeight& weight, Input in);
   /// The first half of gated_mlp: activations to where the second half reads its rows, packed or not.
   void gate(const PackedWeight& gate_up, Input in, const LinearCall& next);
@@ -114,6 +114,8 @@ class CpuOps final : public Ops {
   /// the other buffers of products what 64 rows need: steps with drafts grow by and by, and should allocate nothing.
   /// Not while an op runs.
   void make_room(const PackedWeight& weight);
+  /// The same for attention: `floats` of scratch a worker.
+  void make_attention_room(int64_t floats);
   /// From the Highest of one worker to those of the next.
   static int64_t highest_stride(int64_t rows);
   void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
@@ -132,6 +134,7 @@ class CpuOps final : public Ops {
   uint64_t linears_ = 0;
   AttentionPlan plan_;
   Scratch attention_scratch_;
+  int64_t attention_room_ = 0;  ///< floats of scratch that each worker and lane has
   Scratch states_;
   Scratch products_;            ///< of each worker: products that are used up where they arise
   Scratch activations_;         ///< of a gated MLP, all rows

@@ -138,10 +138,16 @@ class Cut : public ::testing::Test {
     batch_.add_row(0, position, position + 1);
     if (batch_.n() % 3 == 0) batch_.want_output();
   }
+  // As much work as rows; those of the first sequence as much as `first` others each.
+  std::vector<int64_t> work(int64_t first = 1) const {
+    std::vector<int64_t> work = {7};
+    for (int32_t r = 0; r < batch_.n(); ++r) work.push_back(work.back() + (batch_.rows().tables[r] == 0 ? first : 1));
+    return work;
+  }
   // Rows of each part, after looking that parts have all rows and outputs once.
-  std::vector<int32_t> cut(size_t parts, bool expect_apart) {
+  std::vector<int32_t> cut(size_t parts, bool expect_apart, int64_t first = 1) {
     std::vector<RowPart> cut(parts);
-    EXPECT_EQ(batch_.cut(cut), expect_apart);
+    EXPECT_EQ(batch_.cut(cut, work(first)), expect_apart);
     std::vector<int32_t> rows;
     int32_t row = 0;
     int32_t output = 0;
@@ -184,6 +190,16 @@ TEST_F(Cut, GoesThroughSequencesThatAreTooFewOrTooDifferent) {
   EXPECT_EQ(cut(2, false), (std::vector<int32_t>{12, 12}));
   EXPECT_EQ(cut(3, true), (std::vector<int32_t>{8, 8, 8}));
   EXPECT_EQ(cut(5, false), (std::vector<int32_t>{4, 5, 5, 5, 5}));
+}
+
+TEST_F(Cut, WeighsRowsByTheirWork) {
+  fill({4, 4, 4, 4});
+  EXPECT_EQ(cut(2, true, 3), (std::vector<int32_t>{4, 12}));
+  EXPECT_EQ(cut(2, false, 100), (std::vector<int32_t>{3, 13}));
+  fill({1, 1, 1});
+  EXPECT_EQ(cut(3, false, 100), (std::vector<int32_t>{1, 1, 1}));
+  fill({2, 1, 1});
+  EXPECT_EQ(cut(4, false, 100), (std::vector<int32_t>{1, 1, 1, 1}));
 }
 
 TEST_F(Cut, LeavesBranchesWithTheirSequence) {
