@@ -15,6 +15,7 @@
 #include "app/memory_plan.h"
 #include "ashlar/llm.h"
 #include "server/grammar_constraint.h"
+#include "text/chat_messages.h"
 #include "text/grammar/compile.h"
 
 namespace py = pybind11;
@@ -246,7 +247,8 @@ LlmPrompt prompt_of(py::handle in) {
   if (py::isinstance<py::bytes>(in)) return in.cast<std::string>();
   if (py::isinstance<py::tuple>(in)) {
     const auto [messages, tools, variables] = in.cast<std::tuple<std::string, std::string, std::string>>();
-    return LlmChat{parse_json(messages, "messages"), parse_json(tools, "tools"), parse_json(variables, "variables")};
+    return LlmChat{text::plain_messages(parse_json(messages, "messages")), parse_json(tools, "tools"),
+                   parse_json(variables, "variables")};
   }
   return as<std::vector<int32_t>>(in, "the prompt", "a list of token ids");
 }

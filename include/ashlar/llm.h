@@ -356,6 +356,11 @@ class Llm {
     return session_->tokenizer().encode(form->render(chat.messages, chat.tools, true, chat.variables));
   }
   std::string decode(const std::vector<int32_t>& ids, bool skip_special_tokens = true) const {
+    const int32_t vocab = session_->engine().vocab();
+    for (const int32_t id : ids) {
+      if (id >= 0 && id < vocab) continue;
+      throw Error("llm", "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab));
+    }
     return session_->tokenizer().decode(ids, skip_special_tokens);
   }
 

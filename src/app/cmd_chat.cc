@@ -43,7 +43,9 @@ class LivePrinter final : public AnswerListener {
 class Chat {
  public:
   Chat(ChatOptions& options, Session& session)
-      : options_(options), state_(options.state), session_(session), color_(use_color(options.color, STDOUT_FILENO)) {}
+      : options_(options), state_(options.state), session_(session), color_(use_color(options.color, STDOUT_FILENO)) {
+    color_messages(options.color);
+  }
 
   void loop() {
     const bool terminal = is_terminal(STDIN_FILENO);

@@ -94,6 +94,9 @@ void evaluate(EvalOptions& options) {
   ReportFile json_file(options.json), svg_file(options.svg);
   const auto texts = options.prompts.empty() ? builtin_prompts() : read_prompt_file(options.prompts, options.limit);
   const std::unique_ptr<Session> session = open_session(options.session);
+  if (session->config().diffusion) {
+    throw Error("eval", "acceptance is that of drafts, and this model fills blocks without any; use ashlar eval dllm");
+  }
   if (!session->has_drafter()) throw Error("eval", "acceptance needs a drafter; name one with --drafter FOLDER");
   const int32_t widest = session->engine().max_width();
   settle_widths(options.acceptance.widths, widest);

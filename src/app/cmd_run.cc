@@ -101,6 +101,7 @@ int exit_code(const std::vector<Answer>& answers, int32_t answers_per_prompt) {
 }
 
 void run(RunOptions& options) {
+  color_messages(options.color);
   const std::vector<Prompt> prompts = collect_prompts(options);
   const std::unique_ptr<Session> session = open_session(options.session);
   note_what_is_moot(*session, options.sampling);

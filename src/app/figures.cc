@@ -110,7 +110,9 @@ Json stats_json(const Answer& answer) {
       {"first_token_seconds", stats.first_token_ns > 0
                                   ? rounded(static_cast<double>(stats.first_token_ns - stats.submitted_ns) * 1e-9, 1e6)
                                   : 0.0},
-      {"tokens_per_second", rounded(answer.decode_tokens_per_second(), 100)}};
+      {"tokens_per_second", answer.decode_tokens_per_second() > 0
+                                ? Json(rounded(answer.decode_tokens_per_second(), 100))
+                                : Json()}};  // too few tokens to tell
   const auto per_pass = [&stats](double figure) { return stats.verify_steps > 0 ? Json(figure) : Json(); };
   if (!stats.settled_in.empty()) {  // as the line for people has it: of the answer's tokens
     AnswerTotals totals;

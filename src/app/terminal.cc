@@ -14,10 +14,11 @@ namespace ashlar {
 namespace {
 
 std::function<void(MessageKind, const std::string&)> redirection;
+ColorMode message_color = ColorMode::kAuto;
 
 void print_line(MessageKind kind, const char* style, const std::string& label, const std::string& text) {
   if (redirection) return redirection(kind, text);
-  const bool color = use_color(ColorMode::kAuto, STDERR_FILENO);
+  const bool color = use_color(message_color, STDERR_FILENO);
   const std::string line = (color ? style : "") + label + text + (color ? "\033[0m" : "") + "\n";
   flush_output();
   std::fputs(line.c_str(), stderr);
@@ -43,6 +44,7 @@ bool use_color(ColorMode mode, int fd) {
 void print_note(const std::string& text) { print_line(MessageKind::kNote, "\033[2m", "", text); }
 void print_warning(const std::string& text) { print_line(MessageKind::kWarning, "\033[33m", "warning: ", text); }
 void print_error(const std::string& text) { print_line(MessageKind::kError, "\033[31m", "error: ", text); }
+void color_messages(ColorMode mode) { message_color = mode; }
 void redirect_messages(std::function<void(MessageKind, const std::string&)> to) { redirection = std::move(to); }
 
 }  // namespace ashlar

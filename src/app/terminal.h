@@ -22,6 +22,8 @@ void print_warning(const std::string& text);
 void print_error(const std::string& text);
 
 enum class MessageKind { kNote, kWarning, kError };
+/// Whether such lines are coloured (kAuto).
+void color_messages(ColorMode mode);
 /// Where such lines go instead of stderr, for a program whose log machines read; null: stderr again.
 void redirect_messages(std::function<void(MessageKind, const std::string&)> to);
 

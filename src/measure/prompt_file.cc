@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "text/chat_messages.h"
 
 namespace ashlar {
 namespace {
@@ -26,15 +27,11 @@ std::string text_of(const Json& value, const std::string& where, const std::stri
 }
 
 Json checked_messages(const Json& value, const std::string& where) {
-  if (!value.is_array() || value.empty()) fail(where, "messages is no list of messages; expected at least one");
-  for (const Json& message : value) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
-        !message.contains("content")) {
-      fail(where, "messages holds " + for_message(message.dump(-1, ' ', true, Json::error_handler_t::replace)) +
-                      "; expected objects with role and content");
-    }
+  try {
+    return text::plain_messages(value);
+  } catch (const Error& error) {
+    fail(where, std::string(error.message()));
   }
-  return value;
 }
 
 std::vector<int32_t> checked_ids(const JsonFields& fields, const std::string& where) {

@@ -59,6 +59,7 @@ struct Generation {
   Constraint constraint;
   ToolChoice tool_choice = ToolChoice::kNone;
   std::string tool_name;  ///< kNamed
+  bool demands_call() const { return tool_choice == ToolChoice::kRequired || tool_choice == ToolChoice::kNamed; }
   bool parallel_tool_calls = true;
   bool split_reasoning = true;  ///< <think> text goes to the reasoning part
   bool show_reasoning = true;   ///< the client gets that part
@@ -76,7 +77,8 @@ struct PromptRequest {
   std::string model;
   Prompt prompt;
   bool add_special_tokens = true;
-  bool with_pieces = false;  ///< the tokens as the vocabulary spells them, too
+  bool parse_special = true;  ///< of a text: spellings of special tokens mean them
+  bool with_pieces = false;   ///< the tokens as the vocabulary spells them, too
 };
 
 /// Tokens to turn into text.

@@ -41,6 +41,10 @@ void append_some(OutputParser::Parts& parts, OutputParser::Kind kind, std::strin
 
 }  // namespace
 
+void OutputParser::append_content(Parts& parts, std::string text) const {
+  append(parts, {Kind::kContent, options_.only_calls ? std::string() : std::move(text)});
+}
+
 OutputParser::OutputParser(Options options) : options_(options) {
   if (!options_.reasoning) state_ = State::kContent;
 }
@@ -120,12 +124,12 @@ bool OutputParser::step_content(Parts& parts) {
   const size_t found = options_.tool_calls ? buffer_.find(kCallTag) : std::string::npos;
   if (found == std::string::npos) {
     const size_t sure = buffer_.size() - (options_.tool_calls ? undecided(buffer_, kCallTag) : 0);
-    append_some(parts, Kind::kContent, buffer_.substr(0, sure));
+    if (sure > 0) append_content(parts, buffer_.substr(0, sure));
     buffer_.erase(0, sure);
     return false;
   }
   const size_t end = space_begin(buffer_, found);
-  append_some(parts, Kind::kContent, buffer_.substr(0, end));
+  if (end > 0) append_content(parts, buffer_.substr(0, end));
   before_call_ = buffer_.substr(end, found - end);
   buffer_.erase(0, found + kCallTag.size());
   state_ = State::kCall;
@@ -140,7 +144,7 @@ void OutputParser::take_news(ToolCallReader::News& news, Parts& parts) {
 }
 
 void OutputParser::fail_call(Parts& parts) {
-  append(parts, {Kind::kContent, before_call_ + std::string(kCallTag)});
+  append_content(parts, before_call_ + std::string(kCallTag));
   buffer_.insert(0, call_->body());
   call_.reset();
   state_ = State::kContent;
@@ -167,15 +171,22 @@ OutputParser::Parts OutputParser::finish() {
   Parts parts;
   if (state_ == State::kCall) {
     ToolCallReader::News news;
-    if (call_->finish(news) == ToolCallReader::Status::kFailed) {
+    if (call_->finish(news, options_.only_calls) == ToolCallReader::Status::kFailed) {
       fail_call(parts);
     } else {
       cut_call_ = !call_->complete();
-      append(parts, {Kind::kCall, std::move(news.arguments), calls_ - 1});
+      take_news(news, parts);
+      append(parts, {Kind::kCall, "", calls_ - 1});
     }
   }
   const bool in_call = state_ == State::kCall;
-  if (!in_call) append(parts, {in_reasoning() ? Kind::kReasoning : Kind::kContent, std::exchange(buffer_, {})});
+  if (in_call) return parts;
+  std::string rest = std::exchange(buffer_, {});
+  if (in_reasoning()) {
+    append(parts, {Kind::kReasoning, std::move(rest)});
+  } else {
+    append_content(parts, std::move(rest));
+  }
   return parts;
 }
 

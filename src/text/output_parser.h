@@ -23,6 +23,9 @@ class OutputParser {
     bool reasoning = true;             ///< look for <think>
     bool starts_in_reasoning = false;  ///< the prompt ended with <think>
     bool tool_calls = true;            ///< look for <tool_call>
+    /// A grammar lets nothing but calls through: there is no content, and a call that ends before its arguments is one
+    /// without, if it has its name.
+    bool only_calls = false;
   };
   enum class Kind : uint8_t { kReasoning, kContent, kCall };
   /// The next piece of the answer. One without text says that what was read last belongs to its kind: reasoning and
@@ -61,6 +64,7 @@ class OutputParser {
   bool step_content(Parts& parts);
   bool step_call(Parts& parts);
   void fail_call(Parts& parts);
+  void append_content(Parts& parts, std::string text) const;
   void take_news(ToolCallReader::News& news, Parts& parts);
   bool trim();
   bool in_reasoning() const {

@@ -204,8 +204,14 @@ ToolCallReader::Status ToolCallReader::feed_to_tag(char c, News& news) {
   return Status::kOpen;
 }
 
-ToolCallReader::Status ToolCallReader::finish(News& news) {
-  if (mode_ == Mode::kHead) return Status::kFailed;
+ToolCallReader::Status ToolCallReader::finish(News& news, bool named_is_call) {
+  if (mode_ == Mode::kHead) {
+    Cursor cursor{body_};
+    if (named_is_call && cursor.take('{') && cursor.take_string() == "\"name\"" && cursor.take(':')) {
+      news.name = name_in(cursor.take_string());
+    }
+    return news.name ? Status::kClosed : Status::kFailed;
+  }
   if (mode_ == Mode::kRaw) news.arguments += tag_;
   return Status::kClosed;
 }

@@ -37,8 +37,9 @@ class ToolCallReader {
   };
 
   Status feed(char c, News& news);
-  /// The text ends. kFailed as above; kClosed: a call, complete or cut off.
-  Status finish(News& news);
+  /// The text ends. kFailed as above; kClosed: a call, complete or cut off. `named_is_call`: also one that has its name
+  /// and no arguments yet.
+  Status finish(News& news, bool named_is_call = false);
   const std::string& body() const { return body_; }
   /// The call's object has ended: only its closing tag may be missing.
   bool complete() const { return mode_ == Mode::kTail; }

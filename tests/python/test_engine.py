@@ -151,6 +151,19 @@ class Answers(unittest.TestCase):
         self.assertEqual(engine.decode(engine.encode("Grüße, 世界")), "Grüße, 世界")
         self.assertEqual(engine.decode(engine.encode("a\udc80b")), "a\ufffd\ufffd\ufffdb")
 
+    def test_tokens_that_do_not_exist_are_no_text(self):
+        for ids in [[-1], [83, engines["plain"].vocab_size], [2**31 - 1]]:
+            with self.subTest(ids=ids), self.assertRaisesRegex(ashlar.Error, "outside the vocabulary"):
+                engines["plain"].decode(ids)
+
+    def test_text_parts_of_messages_are_joined(self):
+        engine = engines["plain"]
+        parts = [{"type": "text", "text": "What is "}, {"type": "text", "text": "a harbour?"}]
+        self.assertEqual(engine.encode([{"role": "user", "content": parts}]),
+                         engine.encode([{"role": "user", "content": "What is a harbour?"}]))
+        with self.assertRaisesRegex(ashlar.Error, r"messages\[0\].content is 5"):
+            engine.encode([{"role": "user", "content": 5}])
+
     def test_halves_of_characters_are_read_alike_in_texts_and_in_messages(self):
         engine = engines["plain"]
         for given, read in [("a\udc80b", "a\ufffd\ufffd\ufffdb"), ("\ud83d", "\ufffd" * 3),

@@ -465,6 +465,15 @@ case_many_prompts() {
   expect 1 "$ashlar" eval acceptance "$work/broken" --no-self-test --prompts "$work/refused.jsonl" -n 4
   err_has "refused.jsonl:3: "
   err_has "begin with a user"
+  expect 1 "$ashlar" eval acceptance "$root/models/pebble-11m-sdar" -n 4
+  err_has "use ashlar eval dllm"
+  echo '{"messages": [{"role": "user", "content": [{"type": "text", "text": "Count from 1 "}, {"type": "text", "text": "to 5."}]}]}' \
+    > "$work/parts.jsonl"
+  expect 0 "$ashlar" run --prompts "$work/parts.jsonl" -n 16 --json --quiet
+  [ "$(tokens "$work/out")" = "$(tokens "$work/one")" ] || fail "text parts are no text"
+  echo '{"messages": [{"role": "user", "content": 5}]}' > "$work/parts.jsonl"
+  expect 1 "$ashlar" run --prompts "$work/parts.jsonl" -n 4
+  err_has "parts.jsonl:1: messages[0].content is 5; expected a string"
   printf '{"prompt": "fine"}\n{"prompt_ids": [5, 99999999]}\n' > "$work/ids.jsonl"
   expect 1 "$ashlar" eval acceptance --no-self-test --prompts "$work/ids.jsonl" -n 4
   err_has "ids.jsonl:2: has token id 99999999; the vocabulary has "

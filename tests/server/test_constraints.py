@@ -242,3 +242,19 @@ def test_a_call_that_was_cut_off_may_be_sent_back(http):
         json.loads(calls[0]["function"]["arguments"])
     body["messages"] += [message, {"role": "tool", "tool_call_id": calls[0]["id"], "content": "?"}]
     assert http.post("/v1/chat/completions", json=body).status_code == 200
+
+
+def test_a_demanded_call_that_is_cut_leaves_no_markup(http):
+    """Wherever the limit falls: the name or nothing, the arguments as far as they came, and the same in a stream."""
+    for limit in range(1, 34, 2):
+        body = chat("Look up a word.", tools=[TOOL], tool_choice="required", temperature=0, max_tokens=limit)
+        message = http.post("/v1/chat/completions", json=body).json()["choices"][0]["message"]
+        assert not message["content"], limit
+        calls = message.get("tool_calls") or []
+        assert all(call["function"]["name"] == "look_up" for call in calls)
+        deltas = [choice["delta"] for chunk in stream(http, "/v1/chat/completions", body) for choice in chunk["choices"]]
+        assert not any(delta.get("content") for delta in deltas), limit
+        streamed = [part["function"] for delta in deltas for part in delta.get("tool_calls") or []]
+        assert [part["name"] for part in streamed if part.get("name")] == [call["function"]["name"] for call in calls]
+        assert "".join(part.get("arguments", "") for part in streamed) == "".join(call["function"]["arguments"] for call in calls)
+    assert calls and not message["content"]

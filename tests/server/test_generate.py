@@ -106,6 +106,12 @@ def test_both_spellings_mean_the_same(http):
     assert "".join(one.json()["token_strs"]).replace("\u0120", " ") == "hi there"
 
 
+def test_special_tokens_may_be_text(http, tokenizer):
+    ids = http.post("/tokenize", json={"content": "a<|im_end|>b", "parse_special": False}).json()["tokens"]
+    assert not any(i < 12 for i in ids) and tokenizer.decode(ids, skip_special_tokens=False) == "a<|im_end|>b"
+    assert 2 in http.post("/tokenize", json={"content": "a<|im_end|>b"}).json()["tokens"]
+
+
 def test_template_is_what_the_tokens_say(http, tokenizer):
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     text = http.post("/apply-template", json={"messages": messages}).json()["prompt"]

@@ -68,7 +68,7 @@ constexpr FieldSpec kFields[] = {
     {"add_special", T, kActs, kBool, "false", "add_special_tokens, as llama.cpp names it."},
     {"return_token_strs", T, kActs, kBool, "true", "Also each token as the vocabulary spells it."},
     {"with_pieces", T, kActs, kBool, "true", "return_token_strs, as llama.cpp names it."},
-    {"parse_special", T, kTolerated, kBool, "true", "Special tokens in the text are always recognised."},
+    {"parse_special", T, kActs, kBool, "false", "False: spellings of special tokens in a text are text; default true."},
     {"tools", C | T | A, kActs, kArray, kChatTool, "Function tools."},
     {"tools", R, kActs, kArray, kFlatTool, "Function tools; tools of other types are dropped."},
     {"tools", M | K, kActs, kArray, kMessagesTool, "Tools with input_schema; tools of other types are dropped."},

@@ -140,6 +140,7 @@ Parsed<PromptRequest> parse_tokenize(const Json& body, const ApiLimits& limits) 
   for (const char* name : {"add_special_tokens", "add_special"}) {
     out.add_special_tokens = fields.boolean(name).value_or(out.add_special_tokens);
   }
+  out.parse_special = fields.boolean("parse_special").value_or(true);
   for (const char* name : {"return_token_strs", "with_pieces"}) {
     out.with_pieces = fields.boolean(name).value_or(out.with_pieces);
   }

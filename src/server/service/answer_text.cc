@@ -36,7 +36,8 @@ AnswerText::AnswerText(const ServedModel& model, const Generation& generation, i
       text_(*model.tokenizer, generation.skip_special_tokens, stops_),
       parser_({.reasoning = generation.split_reasoning,
                .starts_in_reasoning = generation.split_reasoning && starts_in_reasoning,
-               .tool_calls = calls}) {}
+               .tool_calls = calls,
+               .only_calls = generation.demands_call()}) {}
 
 bool AnswerText::ends(int32_t id) const { return std::find(stop_ids_.begin(), stop_ids_.end(), id) != stop_ids_.end(); }
 

@@ -13,10 +13,6 @@ namespace {
 
 constexpr int32_t kMaxCalls = 16;  // of one answer
 
-bool demands_call(const Generation& generation) {
-  return generation.tool_choice == ToolChoice::kRequired || generation.tool_choice == ToolChoice::kNamed;
-}
-
 // The functions that may be called: all, or the one that was named. Where the model chooses whether to call, only the
 // arguments of strict ones are held to a schema.
 std::vector<grammar::ToolSpec> callable(const Generation& generation) {
@@ -27,7 +23,7 @@ std::vector<grammar::ToolSpec> callable(const Generation& generation) {
     const Json& function = tool.at("function");
     std::string name = function.at("name").get<std::string>();
     if (generation.tool_choice == ToolChoice::kNamed && name != generation.tool_name) continue;
-    const bool held = demands_call(generation) || function.value("strict", false);
+    const bool held = generation.demands_call() || function.value("strict", false);
     tools.push_back({std::move(name), held ? function.value("parameters", Json()) : Json()});
   }
   return tools;
@@ -54,7 +50,7 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bo
   calls.max_calls = several ? kMaxCalls : 1;
   const bool may_call = generation.tool_choice != ToolChoice::kNone;
   const std::vector<grammar::ToolSpec> tools = may_call ? callable(generation) : std::vector<grammar::ToolSpec>();
-  if (demands_call(generation)) return grammar::compile_tool_calls(tools, calls);
+  if (generation.demands_call()) return grammar::compile_tool_calls(tools, calls);
   grammar::CompileOptions options;
   options.or_tools = tools;
   options.or_calls = calls;
@@ -79,7 +75,7 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bo
 }  // namespace
 
 std::string field_of_constraint(const Generation& generation) {
-  const bool calls = demands_call(generation) || generation.constraint.kind == Constraint::Kind::kNone;
+  const bool calls = generation.demands_call() || generation.constraint.kind == Constraint::Kind::kNone;
   return calls ? "tools" : generation.constraint.param;
 }
 

@@ -194,7 +194,8 @@ std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const 
   return too_long(least_tokens(bytes));
 }
 
-Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens, bool must_fit) const {
+Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens, bool must_fit,
+                                            bool parse_special) const {
   EncodedPrompt out;
   try {
     if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
@@ -203,7 +204,8 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
     } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
       if (std::optional<ApiError> error = must_fit ? too_long(text->text) : std::nullopt) return *error;
       out.text = text->text;
-      out.ids = model_.tokenizer->encode(text->text, {.add_special_tokens = add_special_tokens});
+      out.ids = model_.tokenizer->encode(text->text,
+                                         {.add_special_tokens = add_special_tokens, .parse_special = parse_special});
     } else {
       const auto& chat = std::get<ChatPrompt>(prompt);
       if (model_.chat_template == nullptr) return render(chat).error();

@@ -28,7 +28,8 @@ class PromptEncoder {
 
   /// Ids and text, or a 400. `add_special_tokens`: what the tokenizer puts around a text; not for conversations.
   /// `must_fit`: a prompt that is clearly longer than the context is refused before it is tokenised.
-  Parsed<EncodedPrompt> encode(const Prompt& prompt, bool add_special_tokens = true, bool must_fit = true) const;
+  Parsed<EncodedPrompt> encode(const Prompt& prompt, bool add_special_tokens = true, bool must_fit = true,
+                               bool parse_special = true) const;
   /// The text of a conversation.
   Parsed<std::string> render(const ChatPrompt& prompt) const;
 

@@ -50,7 +50,8 @@ Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request
 }
 
 Parsed<HttpResponse> tokenize(Service& service, const PromptRequest& request) {
-  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, request.add_special_tokens, false);
+  const Parsed<EncodedPrompt> encoded =
+      service.encoder().encode(request.prompt, request.add_special_tokens, false, request.parse_special);
   if (!encoded) return encoded.error();
   const std::vector<int32_t>& ids = encoded.value().ids;
   Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};

@@ -35,7 +35,7 @@ Answer answer_of(std::vector<int32_t> lengths, int64_t decode_ns) {
 TEST(AnswerTotals, TooLittleGivesNoRate) {
   const Answer two = answer_of({0, 1}, 20'000);  // 50,000 tokens a second, if one wanted to believe it
   EXPECT_EQ(two.decode_tokens_per_second(), 0);
-  EXPECT_EQ(stats_json(two)["tokens_per_second"], 0.0);
+  EXPECT_TRUE(stats_json(two)["tokens_per_second"].is_null());
   EXPECT_THAT(stats_line({two}, 0.001, StepKind::kVerify), testing::Not(HasSubstr("tokens/s")));
   EXPECT_THAT(stats_line({two}, 0.001, StepKind::kForward), testing::Not(HasSubstr("tokens/s")));
   Answer many = answer_of({0, 8}, 8'000'123);

@@ -258,5 +258,24 @@ TEST(OutputParser, LongAnswersTakeLinearTime) {
   parser.finish();
 }
 
+// Where a grammar lets nothing but calls through, what is cut short is no content.
+TEST(OutputParser, DemandedCallsLeaveNoContent) {
+  const OutputParser::Options demanded = {.only_calls = true};
+  const std::string whole = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  const Split one = {"", "", {{"f", "{\"a\": 1}"}}};
+  EXPECT_EQ(parse({whole}, demanded), one);
+  EXPECT_EQ(parse({whole + "\n<tool_c"}, demanded), one);
+  EXPECT_EQ(parse({whole + "\n<tool_call>\n{\"na"}, demanded), one);
+  EXPECT_EQ(parse({"<think>Let me see</think>\n<tool_call>\n{"}, demanded), (Split{"Let me see", "", {}}));
+  for (size_t end = 0; end < whole.size(); ++end) {
+    const size_t named = whole.find("\"f\"") + 3;
+    const size_t begun = whole.find("{\"a");
+    const size_t done = whole.find("}}") + 1;
+    const std::string arguments = end <= begun ? "" : whole.substr(begun, std::min(end, done) - begun);
+    const Split expected = end < named ? Split{} : Split{"", "", {{"f", arguments}}};
+    EXPECT_EQ(parse({whole.substr(0, end)}, demanded), expected) << end;
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::text::test
