@@ -156,8 +156,10 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
     state.reset();
     result.reply = "a new conversation";
   } else if (name == "/system") {
+    const bool had = !state.messages.empty() && state.messages[0]["role"] == "system";
+    if (rest.empty() && had) result.reply = "it was: " + state.messages[0]["content"].get<std::string>() + "\n";
     state.set_system(rest);
-    result.reply = rest.empty() ? "no system message; a new conversation" : "system message set; a new conversation";
+    result.reply += rest.empty() ? "no system message; a new conversation" : "system message set; a new conversation";
   } else if (name == "/set") {
     result.reply = change_setting(state, rest);
   } else if (name == "/save") {

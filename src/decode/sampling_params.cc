@@ -1,6 +1,7 @@
 #include "decode/sampling_params.h"
 
 #include <cmath>
+#include <cstdio>
 
 #include "base/philox.h"
 
@@ -8,7 +9,9 @@ namespace ashlar {
 namespace {
 
 std::string range(const char* field, double value, const char* allowed) {
-  return std::string(field) + " is " + std::to_string(value) + "; expected " + allowed;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);  // what tells floats apart
+  return std::string(field) + " is " + text + "; expected " + allowed;
 }
 
 }  // namespace

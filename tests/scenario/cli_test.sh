@@ -465,6 +465,8 @@ case_many_prompts() {
   expect 1 "$ashlar" eval acceptance "$work/broken" --no-self-test --prompts "$work/refused.jsonl" -n 4
   err_has "refused.jsonl:3: "
   err_has "begin with a user"
+  expect 1 "$ashlar" inspect "$root/models/pebble-11m-sdar" --drafter "$root/models/pebble-11m-dflash"
+  out_has "works without a drafter"
   expect 1 "$ashlar" eval acceptance "$root/models/pebble-11m-sdar" -n 4
   err_has "use ashlar eval dllm"
   echo '{"messages": [{"role": "user", "content": [{"type": "text", "text": "Count from 1 "}, {"type": "text", "text": "to 5."}]}]}' \

@@ -146,6 +146,10 @@ void check_fit(const DflashConfig& drafter, const ModelConfig& target) {
     throw Error("drafter", drafter.folder.string() + " was not made for " + target.folder.string() + ": it expects " +
                                what + " " + std::to_string(wants) + ", the model has " + std::to_string(has));
   };
+  if (target.diffusion) {
+    throw Error("drafter", drafter.folder.string() + " drafts for models that predict the next token; " +
+                               target.folder.string() + " fills masked blocks: it works without a drafter");
+  }
   if (drafter.target_layers > 0 && drafter.target_layers != target.stack.n_layers) {
     fail("a layer count of", drafter.target_layers, target.stack.n_layers);
   }

@@ -40,7 +40,7 @@ TEST(ChatState, ResetKeepsTheSystemMessage) {
   state.add("assistant", "b");
   reply(state, "/reset");
   EXPECT_EQ(state.messages.dump(), R"([{"role":"system","content":"Be brief."}])");
-  reply(state, "/system");
+  EXPECT_EQ(reply(state, "/system"), "it was: Be brief.\nno system message; a new conversation");
   EXPECT_TRUE(state.messages.empty());
 }
 
