@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "app/terminal.h"
@@ -57,6 +59,9 @@ class EditReader final : public LineReader {
     el_set(editor_, EL_EDITOR, "emacs");
     el_set(editor_, EL_SIGNAL, 0);
     el_set(editor_, EL_HIST, history, history_);
+    // Terminals that know bracketed paste put these around what is pasted: its lines are one text then.
+    el_set(editor_, EL_ADDFN, "ashlar-paste", "Insert pasted lines", paste);
+    el_set(editor_, EL_BIND, "\\e[200~", "ashlar-paste", nullptr);
     el_source(editor_, nullptr);
   }
 
@@ -76,6 +81,7 @@ class EditReader final : public LineReader {
     line_interrupted = 0;
     prompt_ = prompt;
     Line line;
+    bracket_paste(true);
     do {
       int count = 0;
       const char* text = el_gets(editor_, &count);
@@ -94,12 +100,32 @@ class EditReader final : public LineReader {
       while (!line.text.empty() && (line.text.back() == '\n' || line.text.back() == '\r')) line.text.pop_back();
       prompt_ = "... ";
     } while (continues(line.text));
+    bracket_paste(false);
     sigaction(SIGINT, &previous, nullptr);
     remember(line);
     return line;
   }
 
  private:
+  static void bracket_paste(bool on) {
+    if (!is_terminal(STDOUT_FILENO)) return;
+    std::fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+    std::fflush(stdout);
+  }
+
+  static unsigned char paste(EditLine* editor, int) {
+    constexpr std::wstring_view kEnd = L"\033[201~";
+    std::wstring text;
+    for (wchar_t c = 0; !text.ends_with(kEnd);) {
+      if (el_wgetc(editor, &c) != 1) return CC_REFRESH;
+      text += c == L'\r' ? L'\n' : c;
+    }
+    text.resize(text.size() - kEnd.size());
+    while (!text.empty() && text.back() == L'\n') text.pop_back();
+    if (!text.empty()) el_winsertstr(editor, text.c_str());
+    return CC_REFRESH;
+  }
+
   static char* prompt_of(EditLine* editor) {
     void* self = nullptr;
     el_get(editor, EL_CLIENTDATA, &self);

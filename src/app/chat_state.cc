@@ -22,7 +22,7 @@ constexpr const char* kHelp =
     "/load FILE         go on with it\n"
     "/stats             figures of this conversation\n"
     "/quit              leave (or Ctrl-D)\n"
-    "Ctrl-C stops an answer. A line that ends with \\ goes on in the next one.";
+    "Ctrl-C stops an answer. A line that ends with \\ goes on in the next one, and what is pasted is one text.";
 
 struct Setting {
   const char* name;

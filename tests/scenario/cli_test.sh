@@ -536,6 +536,12 @@ TALK
   out_has "there is no command /whatever"
   grep -q 'never read' "$work/out" && fail "went on after /quit"
   grep -q '"content": "What is a harbour?"' saved.json || fail "the question was not saved"
+  if command -v script > /dev/null; then  # on a terminal, what is pasted is one text
+    printf '\033[200~first line\rsecond line\033[201~ more\r/save pasted.json\r/quit\r' > "$work/typed"
+    TERM=xterm script -qec "'$ashlar' chat --no-history -n 4 --drafter none --no-self-test" /dev/null \
+      < "$work/typed" > "$work/out" 2>&1
+    grep -q '"content": "first line\\nsecond line more"' pasted.json || fail "pasted lines are no text"
+  fi
   printf 'word %.0s' $(seq 100) > "$work/talk"
   input=$work/talk expect 0 "$ashlar" chat --max-context 48
   err_has "too many"
