@@ -1,5 +1,7 @@
 #include "text/template/utf8.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -8,17 +10,12 @@
 namespace ashlar::tmpl {
 namespace {
 
-bool in_ranges(const CodeRange* begin, const CodeRange* end, char32_t code) {
-  const CodeRange* it = std::lower_bound(begin, end, code, [](const CodeRange& r, char32_t c) { return r.last < c; });
-  return it != end && it->first <= code;
+utf8proc_category_t category(char32_t code) { return utf8proc_category(static_cast<utf8proc_int32_t>(code)); }
+char32_t simple_upper(char32_t code) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
 }
-
-/// The case ranges of different strides interleave, so they are scanned; text beyond ASCII is rare enough.
-char32_t map_case(const CaseRange* begin, const CaseRange* end, char32_t code) {
-  for (const CaseRange* r = begin; r != end && r->first <= code; ++r)
-    if (code <= r->last && (code - r->first) % static_cast<unsigned>(r->stride) == 0)
-      return static_cast<char32_t>(static_cast<int>(code) + r->delta);
-  return code;
+char32_t simple_lower(char32_t code) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
 }
 
 const char* special_case(const CaseSpecial* begin, const CaseSpecial* end, char32_t code) {
@@ -137,7 +134,7 @@ void append_upper(std::string& out, char32_t code) {
   } else if (const char* mapped = special_case(std::begin(kUpperSpecial), std::end(kUpperSpecial), code)) {
     out += mapped;
   } else {
-    append_utf8(out, map_case(std::begin(kUpperRanges), std::end(kUpperRanges), code));
+    append_utf8(out, simple_upper(code));
   }
 }
 
@@ -147,7 +144,7 @@ void append_lower(std::string& out, char32_t code) {
   } else if (const char* mapped = special_case(std::begin(kLowerSpecial), std::end(kLowerSpecial), code)) {
     out += mapped;
   } else {
-    append_utf8(out, map_case(std::begin(kLowerRanges), std::end(kLowerRanges), code));
+    append_utf8(out, simple_lower(code));
   }
 }
 
@@ -167,28 +164,32 @@ std::string to_lower(std::string_view text) {
 
 bool is_alpha(char32_t code) {
   if (code < 0x80) return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z');
-  return in_ranges(std::begin(kAlphaRanges), std::end(kAlphaRanges), code);
+  const utf8proc_category_t kind = category(code);
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
 }
 
 bool is_digit(char32_t code) {
   if (code < 0x80) return code >= '0' && code <= '9';
-  return in_ranges(std::begin(kDigitRanges), std::end(kDigitRanges), code);
+  return category(code) == UTF8PROC_CATEGORY_ND ||
+         std::any_of(std::begin(kOtherDigits), std::end(kOtherDigits),
+                     [code](const CodeRange& range) { return range.first <= code && code <= range.last; });
 }
 
 bool is_upper(char32_t code) {
   if (code < 0x80) return code >= 'A' && code <= 'Z';
-  return map_case(std::begin(kLowerRanges), std::end(kLowerRanges), code) != code;
+  return simple_lower(code) != code;
 }
 
 bool is_lower(char32_t code) {
   if (code < 0x80) return code >= 'a' && code <= 'z';
-  return map_case(std::begin(kUpperRanges), std::end(kUpperRanges), code) != code ||
+  return simple_upper(code) != code ||
          special_case(std::begin(kUpperSpecial), std::end(kUpperSpecial), code) != nullptr;
 }
 
 bool is_printable(char32_t code) {
   if (code < 0x80) return code >= 32 && code < 127;
-  return !in_ranges(std::begin(kUnprintableRanges), std::end(kUnprintableRanges), code);
+  const utf8proc_category_t kind = category(code);
+  return kind != UTF8PROC_CATEGORY_CN && kind < UTF8PROC_CATEGORY_ZS;  // separators and controls come last
 }
 
 }  // namespace ashlar::tmpl
