@@ -132,8 +132,8 @@ void ThreadPool::run_loop(int32_t n, Task task, void* context) {
   remaining_.store(static_cast<uint32_t>(n), std::memory_order_relaxed);
   const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
   for (int32_t worker = size_ - 1; worker >= 0; --worker) {
-    const auto begin = static_cast<uint32_t>(static_cast<int64_t>(n) * worker / size_);
-    const auto end = static_cast<uint32_t>(static_cast<int64_t>(n) * (worker + 1) / size_);
+    const auto begin = static_cast<uint32_t>(first_of_share(n, worker));
+    const auto end = static_cast<uint32_t>(first_of_share(n, worker + 1));
     Share& share = shares_[static_cast<size_t>(worker)];
     share.task = task;
     share.context = context;

@@ -33,6 +33,9 @@ class ThreadPool {
 
   int32_t size() const { return size_; }
 
+  /// Where a worker's share of n items begins; it ends where the next worker's begins. Others may steal from it.
+  int32_t first_of_share(int32_t n, int32_t worker) const { return static_cast<int32_t>(int64_t{n} * worker / size_); }
+
   /// Calls fn(item, worker) for every item in [0, n) and returns when all calls have returned. Does not allocate.
   template <class Fn>
   void run(int32_t n, Fn&& fn) {
@@ -45,8 +48,11 @@ class ThreadPool {
  private:
   using Task = void (*)(void* context, int32_t item, int32_t worker);
 
+  /// Bytes between what different threads write: with a line, hardware fetches its neighbour.
+  static constexpr size_t kApart = 256;
+
   /// A worker's part of a loop: all it needs to begin, in one cache line, which it watches while it spins.
-  struct alignas(64) Share {
+  struct alignas(kApart) Share {
     /// What is left, in one word so that claims are one compare-and-swap: epoch << 32 | begin << 16 | end. A claim of
     /// an earlier loop fails on the epoch.
     std::atomic<uint64_t> word{0};
@@ -71,10 +77,10 @@ class ThreadPool {
   std::vector<Share> shares_;
   std::vector<std::thread> threads_;
 
-  alignas(64) std::atomic<uint32_t> epoch_{0};
+  alignas(kApart) std::atomic<uint32_t> epoch_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
-  alignas(64) std::atomic<uint32_t> remaining_{0};
+  alignas(kApart) std::atomic<uint32_t> remaining_{0};
   std::atomic<uint32_t> caller_sleeps_{0};
 };
 

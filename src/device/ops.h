@@ -70,6 +70,18 @@ struct KvStore {
   KvPlane plane;
 };
 
+/// The attention of a layer: what enters it, its weights, where keys and values go, what each row sees, and room for
+/// what is between the products.
+struct SelfAttention {
+  const Weight& projection;  ///< of queries, keys and values
+  const Weight& output;
+  Input in;
+  const KvStore& store;
+  Visibility visible;
+  Tensor qkv;    ///< [rows, q_width + 2 kv_width]
+  Tensor mixed;  ///< [rows, q_width]
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -148,6 +160,14 @@ class Ops {
   /// Keys are walked in tiles that start at multiples of a fixed length from position 0.
   virtual void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                          Tensor out) = 0;
+
+  /// out[r] += the output projection of what r attends to: linear_kv, attention and linear. What is left in qkv and
+  /// mixed nobody may read.
+  virtual void self_attention(const SelfAttention& call, Tensor out) {
+    linear_kv(call.projection, call.in, call.qkv, call.store);
+    attention(call.qkv, call.store.shape, call.store.rows, call.visible, call.store.plane, call.mixed);
+    linear(call.output, call.mixed, Store::kAdd, out);
+  }
 
   /// out[i] = x[indices[i]] for i in [0, out.rows).
   virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;

@@ -99,22 +99,37 @@ void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, co
   }
 }
 
-void LayerStack::store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
+Input LayerStack::input(int32_t index, const Pass& pass, const RowPart& part) const {
+  return {pass.workspace.x.part(part.first, part.n), layers_[index].input_norm.data(), config_.norm_eps};
+}
+
+KvStore LayerStack::store(int32_t index, const Pass& pass, const Rows& rows) const {
   const Layer& layer = layers_[index];
-  const StackWorkspace& workspace = pass.workspace;
-  ops.linear_kv(*layer.qkv, {workspace.x.part(part.first, part.n), layer.input_norm.data(), config_.norm_eps},
-                workspace.qkv.part(part.first, part.n),
-                {config_.attention, layer.q_norm.data(), layer.k_norm.data(), config_.norm_eps, pass.rope.table(),
-                 pass.batch.rows().part(part.first, part.n), pass.kv.plane(first_plane_ + index)});
+  return {config_.attention,
+          layer.q_norm.data(),
+          layer.k_norm.data(),
+          config_.norm_eps,
+          pass.rope.table(),
+          rows,
+          pass.kv.plane(first_plane_ + index)};
+}
+
+Visibility LayerStack::visible(int32_t index, const Pass& pass, int32_t first) const {
+  const int64_t at = int64_t{kind_of_[index]} * pass.workspace.x.rows + first;
+  return {pass.workspace.begin.data() + at, pass.workspace.end.data() + at};
+}
+
+void LayerStack::store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
+  const Rows rows = pass.batch.rows().part(part.first, part.n);
+  ops.linear_kv(*layers_[index].qkv, input(index, pass, part), pass.workspace.qkv.part(part.first, part.n),
+                store(index, pass, rows));
 }
 
 void LayerStack::attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const {
   const StackWorkspace& workspace = pass.workspace;
   const int32_t n = part.first + part.n - first;
-  const int64_t at = int64_t{kind_of_[index]} * workspace.x.rows + first;
-  const Visibility visible = {workspace.begin.data() + at, workspace.end.data() + at};
-  ops.attention(workspace.qkv.part(first, n), config_.attention, pass.batch.rows().part(first, n), visible,
-                pass.kv.plane(first_plane_ + index), workspace.mixed.part(first, n));
+  ops.attention(workspace.qkv.part(first, n), config_.attention, pass.batch.rows().part(first, n),
+                visible(index, pass, first), pass.kv.plane(first_plane_ + index), workspace.mixed.part(first, n));
 }
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
@@ -134,8 +149,7 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
   if (apart || (lanes > 1 && batch.n() <= lanes * kMostShared)) {
     run_side_by_side(ops, pass, parts, apart);
   } else {
-    store_keys(ops, 0, pass, batch.whole());
-    for (int32_t i = 0; i < config_.n_layers; ++i) finish_layer(ops, i, pass, batch.whole());
+    for (int32_t i = 0; i < config_.n_layers; ++i) whole_layer(ops, i, pass);
   }
   const Tensor kept = workspace.kept.narrow(batch.n_outputs());
   if (few) return kept;
@@ -188,6 +202,22 @@ void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<const Ro
   }
 }
 
+void LayerStack::whole_layer(Ops& ops, int32_t index, const Pass& pass) const {
+  const RowPart all = pass.batch.whole();
+  if (index + 1 == config_.n_layers && pass.few) {
+    store_keys(ops, index, pass, all);
+    return finish_layer(ops, index, pass, all);
+  }
+  const Layer& layer = layers_[index];
+  const StackWorkspace& workspace = pass.workspace;
+  const Rows rows = pass.batch.rows();
+  const Tensor x = workspace.x.narrow(all.n);
+  ops.self_attention({*layer.qkv, *layer.output, input(index, pass, all), store(index, pass, rows),
+                      visible(index, pass, 0), workspace.qkv.narrow(all.n), workspace.mixed.narrow(all.n)},
+                     x);
+  feed_forward(ops, index, pass, all, x);
+}
+
 void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
   const StackWorkspace& workspace = pass.workspace;
   const bool last = index + 1 == config_.n_layers;
@@ -203,14 +233,18 @@ void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const R
     ops.gather_rows(workspace.mixed.narrow(pass.batch.n()), outputs, mixed);
     ops.gather_rows(workspace.x.narrow(pass.batch.n()), outputs, x);
   }
+  ops.linear(*layers_[index].output, mixed, Store::kAdd, x);
+  feed_forward(ops, index, pass, part, x);
+  if (!last) store_keys(ops, index + 1, pass, part);
+}
+
+void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
   const Layer& layer = layers_[index];
-  ops.linear(*layer.output, mixed, Store::kAdd, x);
-  layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, workspace.mlp, x);
+  layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, x);
   for (const Tap& tap : pass.taps.taps) {
     if (tap.layer != index) continue;
     ops.copy(x, pass.taps.out.part(part.first, part.n).columns(tap.column, config_.hidden));
   }
-  if (!last) store_keys(ops, index + 1, pass, part);
 }
 
 size_t LayerStack::weight_bytes() const {

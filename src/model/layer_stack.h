@@ -85,10 +85,18 @@ class LayerStack {
   bool cut(const RowBatch& batch, StackWorkspace& workspace, std::span<RowPart> parts) const;
   /// All layers, part by part; apart: no sequence has rows in two of them.
   void run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const;
+  /// A layer for all rows of the batch.
+  void whole_layer(Ops& ops, int32_t index, const Pass& pass) const;
   /// The rest of a layer for some rows of the batch whose sequences have all their keys, and the keys of the next one.
   /// Touches what belongs to those rows only. What the last layer yields is in workspace.kept if pass.few, otherwise in
   /// workspace.x.
   void finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
+  /// The MLP of a layer on rows x of a part, and what is tapped behind it.
+  void feed_forward(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
+  /// What enters a layer, where its keys and values go, and what rows from `first` on see there.
+  Input input(int32_t index, const Pass& pass, const RowPart& part) const;
+  KvStore store(int32_t index, const Pass& pass, const Rows& rows) const;
+  Visibility visible(int32_t index, const Pass& pass, int32_t first) const;
   void store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
   /// Of the part's rows from row `first` of the batch on.
   void attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const;

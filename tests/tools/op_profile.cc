@@ -82,6 +82,9 @@ class TimedOps final : public Ops {
                  Tensor out) override {
     timed("attention", [&] { ops_.attention(q, shape, rows, visible, plane, out); });
   }
+  void self_attention(const SelfAttention& call, Tensor out) override {
+    timed("self_attention", [&] { ops_.self_attention(call, out); });
+  }
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
   }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 namespace ashlar::cpu {
 namespace {
 constexpr size_t kAlignment = 64;
+constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kChunk = 4 * kHugePage;
 }  // namespace
@@ -28,8 +30,10 @@ Memory::Memory(size_t bytes) : size_(bytes) {
     madvise(data_, mapped_, MADV_HUGEPAGE);
     return;
   }
-  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded > 0 ? rounded : kAlignment));
+  // Small pieces would waste most of a page.
+  const size_t alignment = bytes >= kPage ? kPage : kAlignment;
+  const size_t rounded = (std::max(bytes, kAlignment) + alignment - 1) / alignment * alignment;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_, 0, rounded);
 }

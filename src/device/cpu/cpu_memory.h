@@ -1,6 +1,6 @@
 #pragma once
-// Memory for weights and buffers: zeroed, 64-byte aligned, on huge pages where it is large (a stream over 4 KiB pages
-// loses 5-10 % of the read bandwidth to address translation).
+// Memory for weights and buffers: zeroed, on a border of cache lines and, from a page on, of pages; on huge pages where
+// it is large (a stream over 4 KiB pages loses 5-10 % of the read bandwidth to address translation).
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ class Arena {
   size_t used_ = 0;
 };
 
-/// Working memory that grows on demand and loses its contents then. On a border of cache lines: vectors and rows of
-/// tiles that straddle two lines cost twice.
+/// Working memory that grows on demand and loses its contents then. On a border of cache lines at least: vectors and
+/// rows of tiles that straddle two lines cost twice.
 class Scratch {
  public:
   std::byte* bytes(size_t size) {

@@ -36,34 +36,6 @@ constexpr int64_t kBytesOfRow = 144 << 10;
 constexpr int64_t kLayerOfLane = int64_t{4} << 20;
 constexpr int32_t kArgmaxColumns = 4 * kPanelColumns;  // 16 rows of them stay in L1
 
-/// What a piece of a product must know of its weight. Taken along by value: the weight itself would be a few more lines
-/// to fetch for every worker and op.
-struct Panels {
-  const std::byte* first;
-  int64_t bytes;  ///< of a panel
-  const float* bias;
-  int32_t columns;  ///< that exist
-  void (*run)(const LinearCall& call);
-
-  Panels(const PackedWeight& weight, const LinearKernels& kernels, int32_t columns)
-      : first(weight.panel(0)), bytes(weight.panel_bytes()), bias(weight.bias()), columns(columns), run(kernels.run) {}
-
-  /// Makes part a product with `count` panels from `index` on.
-  void take(int32_t index, int32_t count, LinearCall& part) const {
-    const int32_t column = index * kPanelColumns;
-    part.weight = first + index * bytes;
-    part.panels = count;
-    part.columns = std::min(count * kPanelColumns, columns - column);
-    part.bias = bias == nullptr ? nullptr : bias + column;
-  }
-
-  /// The product of part's rows with those panels.
-  void multiply(int32_t index, int32_t count, LinearCall& part) const {
-    take(index, count, part);
-    run(part);
-  }
-};
-
 }  // namespace
 
 int64_t CpuOps::highest_stride(int64_t rows) {
@@ -166,11 +138,15 @@ void CpuOps::pack_block(const LinearKernels& kernels, const LinearCall& call, in
   kernels.pack(normed, call.k, rows, call.k, to);
 }
 
+bool CpuOps::packs_own(const LinearCall& call, int32_t worker) const {
+  return call.packed == nullptr && call.packed_block != 0 && packed_rows_[static_cast<size_t>(worker)].call != linears_;
+}
+
 void CpuOps::pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker) {
   if (call.packed != nullptr || call.packed_block == 0) return;
   PackedRows& own = packed_rows_[static_cast<size_t>(worker)];
   std::byte* to = own.memory.bytes(static_cast<size_t>(call.packed_block));
-  if (own.call != linears_) pack_block(kernels, call, 0, worker, to);
+  if (packs_own(call, worker)) pack_block(kernels, call, 0, worker, to);
   own.call = linears_;
   call.packed = to;
 }
@@ -204,36 +180,47 @@ void CpuOps::for_pieces(const PackedWeight& weight, Input in, const Body& body, 
   for_pieces(weight, call, body, together);
 }
 
+// Groups of blocks of rows times groups of panels, about eight pieces a worker so that stealing evens out.
+CpuOps::Cut CpuOps::cut(const PackedWeight& weight, const LinearCall& call, int32_t together) const {
+  const bool alone = linear_cost(weight, call.rows) < kWorthWaking;
+  const int32_t workers = alone ? 1 : pool_.size();
+  const int32_t per_panel = std::max(1, kRowsPerPanel / kernels_of(kernels_, weight).block_rows);
+  const bool by_rows = keeps_rows(weight, call.blocks);
+  const int32_t block_group = by_rows ? std::min(per_panel, call.blocks / workers) : per_panel;
+  const int32_t groups = (call.blocks + block_group - 1) / block_group;
+  const int32_t panels = weight.panels();
+  const int32_t wanted = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
+  const auto chunk = static_cast<int32_t>(round_up(wanted, together));
+  const int32_t chunks = (panels + chunk - 1) / chunk;
+  return {block_group, chunk, chunks, groups * chunks, alone};
+}
+
+void CpuOps::expect_share(const PackedWeight& weight, const Cut& cut, int32_t worker) const {
+  if (kernels_.expect == nullptr) return;
+  const auto panel = [&](int32_t chunk) { return weight.panel(std::min(chunk * cut.panel_chunk, weight.panels())); };
+  kernels_.expect(panel(pool_.first_of_share(cut.pieces, worker)), panel(pool_.first_of_share(cut.pieces, worker + 1)));
+}
+
 template <class Body>
 void CpuOps::for_pieces(const PackedWeight& weight, LinearCall call, const Body& body, int32_t together) {
   if (call.rows == 0) return;
   ++linears_;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
-  const bool by_rows = keeps_rows(weight, call.blocks);
-  const bool alone = linear_cost(weight, call.rows) < kWorthWaking;
-  const int32_t workers = alone ? 1 : pool_.size();
-  // Work is cut into groups of blocks of rows times groups of panels, about eight pieces a worker so that stealing
-  // evens out.
-  const int32_t per_panel = std::max(1, kRowsPerPanel / kernels.block_rows);
-  const int32_t block_group = by_rows ? std::min(per_panel, call.blocks / workers) : per_panel;
-  const int32_t groups = (call.blocks + block_group - 1) / block_group;
+  const Cut cut = this->cut(weight, call, together);
   const int32_t panels = weight.panels();
-  const int32_t wanted = std::max(1, panels * groups / (workers == 1 ? 1 : workers * 8));
-  const auto panel_chunk = static_cast<int32_t>(round_up(wanted, together));
-  const int32_t panel_chunks = (panels + panel_chunk - 1) / panel_chunk;
   // By value: a worker then fetches what it needs from the caller's core at once, not pointer by pointer.
-  const auto piece = [=, this, &kernels](int32_t item, int32_t worker) {
+  const auto piece = [=, this, &kernels, &weight](int32_t item, int32_t worker) {
     LinearCall part = call;
+    if (packs_own(part, worker)) expect_share(weight, cut, worker);
     pack_own(kernels, part, worker);
-    part.first_block = item / panel_chunks * block_group;
-    part.last_block = std::min(part.first_block + block_group, call.blocks);
-    const int32_t panel = item % panel_chunks * panel_chunk;
-    part.panels = std::min(panel_chunk, panels - panel);
+    part.first_block = item / cut.panel_chunks * cut.block_group;
+    part.last_block = std::min(part.first_block + cut.block_group, call.blocks);
+    const int32_t panel = item % cut.panel_chunks * cut.panel_chunk;
+    part.panels = std::min(cut.panel_chunk, panels - panel);
     body(part, panel, worker);
   };
-  const int32_t pieces = groups * panel_chunks;
-  if (!alone) return pool_.run(pieces, piece);
-  for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
+  if (!cut.alone) return pool_.run(cut.pieces, piece);
+  for (int32_t item = 0; item < cut.pieces; ++item) piece(item, 0);
 }
 
 void CpuOps::multiply(const PackedWeight& weight, const LinearCall& call, Store store, Tensor out) {
@@ -265,7 +252,7 @@ void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore
   ASHLAR_CHECK(!w.gated());
   ASHLAR_CHECK_EQ(qkv.cols, w.n());
   ASHLAR_CHECK_EQ(qkv.rows, in.x.rows);
-  const HeadFinisher heads(kernels_, kv_dtype_, qkv, to);
+  const HeadFinisher heads(kernels_, kv_dtype_, ProjectedHeads::of(to.shape, qkv), to);
   const int32_t together = head_dim / kPanelColumns;
   for_pieces(
       w, in,

@@ -25,6 +25,8 @@ std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options);
 namespace cpu {
 
 class PackedWeight;
+class ProjectedHeads;
+struct AttentionRun;
 
 class CpuOps final : public Ops {
  public:
@@ -60,6 +62,8 @@ class CpuOps final : public Ops {
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;
 
+  void self_attention(const SelfAttention& call, Tensor out) override;
+
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
@@ -68,8 +72,9 @@ class CpuOps final : public Ops {
   void side_by_side(int32_t n, void (*fn)(void* context, int32_t i, Ops& lane), void* context) override;
 
  private:
-  /// Rows of one linear in the form its kernel wants, and which call they belong to. A cache line of its own each.
-  struct alignas(64) PackedRows {
+  /// Rows of one linear in the form its kernel wants, and which call they belong to. Apart from each other, since
+  /// hardware fetches lines in pairs.
+  struct alignas(256) PackedRows {
     Scratch memory;
     Scratch normed;  // what one block of rows is packed from
     uint64_t call = 0;
@@ -91,6 +96,18 @@ class CpuOps final : public Ops {
   /// op to op: worth it while reading a weight once a worker costs less than to fetch half of the rows from another
   /// core.
   bool keeps_rows(const PackedWeight& weight, int32_t blocks) const;
+  /// How a product is cut into pieces: groups of blocks of rows times chunks of panels.
+  struct Cut {
+    int32_t block_group;
+    int32_t panel_chunk;
+    int32_t panel_chunks;
+    int32_t pieces;
+    bool alone;  ///< not worth the pool
+  };
+  /// Chunks are multiples of `together` panels.
+  Cut cut(const PackedWeight& weight, const LinearCall& call, int32_t together) const;
+  /// Tells the kernels which panels of a product of one block of rows are the worker's share.
+  void expect_share(const PackedWeight& weight, const Cut& cut, int32_t worker) const;
   /// Cuts the product of rows and weight into pieces and calls body(part, first_panel, worker) for each: rows of blocks
   /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its
   /// stride and add are for the body to fill in. Pieces begin at multiples of `together` panels.
@@ -114,10 +131,16 @@ class CpuOps final : public Ops {
   /// the other buffers of products what 64 rows need: steps with drafts grow by and by, and should allocate nothing.
   /// Not while an op runs.
   void make_room(const PackedWeight& weight);
+  /// Cuts attention into the pieces that attend() runs.
+  AttentionRun begin_attention(const ProjectedHeads& heads, const AttentionShape& shape, const Rows& rows,
+                               Visibility visible, KvPlane plane, Tensor out);
+  void attend(const AttentionRun& run);
   /// The same for attention: `floats` of scratch a worker.
   void make_attention_room(int64_t floats);
   /// From the Highest of one worker to those of the next.
   static int64_t highest_stride(int64_t rows);
+  /// Whether the worker has not yet packed the rows of the current product.
+  bool packs_own(const LinearCall& call, int32_t worker) const;
   void pack_own(const LinearKernels& kernels, LinearCall& call, int32_t worker);
   void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, int32_t worker, std::byte* to);
 
@@ -136,6 +159,7 @@ class CpuOps final : public Ops {
   Scratch attention_scratch_;
   int64_t attention_room_ = 0;  ///< floats of scratch that each worker and lane has
   Scratch states_;
+  Scratch heads_;               ///< projected heads of a block of rows
   Scratch products_;            ///< of each worker: products that are used up where they arise
   Scratch activations_;         ///< of a gated MLP, all rows
   Scratch normed_;              ///< rows of a product that takes them unpacked

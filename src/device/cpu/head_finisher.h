@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "device/cpu/kernels.h"
+#include "device/cpu/projected_heads.h"
 #include "device/ops.h"
 
 namespace ashlar::cpu {
@@ -58,27 +58,21 @@ class PageHead {
   int32_t token_;
 };
 
-/// What store_kv does, head by head in the order of the projection's columns: those of queries (or none), of keys, of
-/// values. Any worker may finish any of them, in any order.
+/// What store_kv does, head by head. Any worker may finish any of them, in any order.
 class HeadFinisher {
  public:
-  HeadFinisher(const Kernels& kernels, DType kv_dtype, Tensor qkv, const KvStore& to)
-      : kernels_(kernels),
-        kv_dtype_(kv_dtype),
-        qkv_(qkv),
-        to_(to),
-        q_heads_(qkv.cols / to.shape.head_dim - 2 * to.shape.n_kv_heads) {
-    ASHLAR_CHECK_EQ(qkv.rows, to.rows.n);
-    ASHLAR_CHECK(q_heads_ == to.shape.n_heads || q_heads_ == 0);
+  HeadFinisher(const Kernels& kernels, DType kv_dtype, const ProjectedHeads& heads, const KvStore& to)
+      : kernels_(kernels), kv_dtype_(kv_dtype), heads_(heads), to_(to) {
+    ASHLAR_CHECK(heads.q_heads() == to.shape.n_heads || heads.q_heads() == 0);
   }
 
-  int32_t q_heads() const { return q_heads_; }
+  const ProjectedHeads& heads() const { return heads_; }
 
   void finish(int32_t r, int32_t head) const {
     const AttentionShape& shape = to_.shape;
     const Rows& rows = to_.rows;
-    float* values = qkv_.row(r) + int64_t{head} * shape.head_dim;
-    const int32_t k_head = head - q_heads_;
+    float* values = heads_.head(head).row(r);
+    const int32_t k_head = head - heads_.q_heads();
     const int32_t v_head = k_head - shape.n_kv_heads;
     if (v_head < 0) rotate(r, values, k_head < 0 ? to_.q_norm : to_.k_norm);
     if (k_head < 0 || rows.is_apart(r)) return;
@@ -106,9 +100,8 @@ class HeadFinisher {
 
   const Kernels& kernels_;
   DType kv_dtype_;
-  Tensor qkv_;
+  const ProjectedHeads heads_;
   const KvStore& to_;
-  int32_t q_heads_;
 };
 
 }  // namespace ashlar::cpu

@@ -33,6 +33,18 @@ inline void attend(const AttentionBlock& block, int32_t segment, float* scratch,
   avx512_kernels().attend(block, segment, scratch, states);
 }
 
+inline void finish_packed(const float* state, int32_t head_dim, int32_t row, int32_t column, std::byte* packed) {
+  static_assert(kPanelColumns % kTileDepth == 0);
+  const F scale = set1(state[1] == 0 ? 0.0F : 1.0F / state[1]);
+  auto* to = reinterpret_cast<uint16_t*>(packed + tile_packed_bytes(column)) + int64_t{row} * kTileDepth;
+  for (int32_t i = 0; i < head_dim; i += kTileDepth, to += kTileRows * kTileDepth) {
+    float depth[kTileDepth];
+    const float* values = state + kStateHeader + i;
+    for (int v = 0; v < kTileDepth; v += kLanes) store(depth + v, mul(load(values + v), scale));
+    narrow_depth(depth, to);
+  }
+}
+
 inline void fetching_rms_norm(const float* x, const float* weight, float eps, int32_t n, float* out) {
   fetch_upcoming(n / 32);
   rms_norm(x, weight, eps, n, out);
@@ -61,6 +73,8 @@ const Kernels& amx_kernels() {
     out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;
+    out.expect = amx::expect_weights;
+    out.finish_packed = amx::finish_packed;
     out.joins_branches = amx::fits_tiles;
     return out;
   }();

@@ -40,6 +40,7 @@ const Kernels& avx2_kernels() {
                                merge,
                                finish,
                                nullptr,
+                               nullptr,
                                {}};
   return kernels;
 }

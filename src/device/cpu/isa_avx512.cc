@@ -46,6 +46,7 @@ const Kernels& avx512_kernels() {
                                merge,
                                finish,
                                nullptr,
+                               nullptr,
                                multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{}};
   return kernels;
 }

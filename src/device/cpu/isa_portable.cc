@@ -34,6 +34,7 @@ const Kernels& portable_kernels() {
                                merge,
                                finish,
                                nullptr,
+                               nullptr,
                                {}};
   return kernels;
 }

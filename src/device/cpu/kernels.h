@@ -27,6 +27,9 @@ inline constexpr int32_t kDepthMultiple = 32;
 inline constexpr int32_t kSegmentKeys = 256;
 /// Floats from the scores of one query to those of the next: off a power of two, so that they do not share cache sets.
 inline constexpr int32_t kScoreStride = kSegmentKeys + 16;
+/// A memory page: hardware prefetchers run ahead within one. What two workers write lies in different ones, or each
+/// takes lines away from the other (docs/kernels.md).
+inline constexpr int32_t kFloatsOfPage = 1024;
 /// Query vectors (rows x heads of one group) that walk the keys together.
 inline constexpr int32_t kMaxQueries = 32;
 
@@ -175,10 +178,15 @@ struct Kernels {
   void (*merge)(float* state, const float* next, int32_t head_dim) = nullptr;
   /// out[head_dim] = values / sum, zeros if sum is 0.
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
+  /// The same to columns [column, column + head_dim), multiples of 64, of a row of a block as bf16.pack would leave it.
+  /// Null where rows are packed in a pass of their own.
+  void (*finish_packed)(const float* state, int32_t head_dim, int32_t row, int32_t column, std::byte* packed) = nullptr;
 
   /// A bf16 product and its activation in one; null where the rows of a product are packed in a pass of their own.
   void (*gated_pack)(const GatedCall& call) = nullptr;
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
+  /// This thread will read [first, last) of weights next: kernels that leave memory idle may fetch them. Null: no use.
+  void (*expect)(const void* first, const void* last) = nullptr;
   /// Whether attend() takes blocks of this head size and cache whose rows have several overlays over one page table:
   /// what lies before them is then walked together. Null: no.
   bool (*joins_branches)(int32_t head_dim, DType dtype) = nullptr;

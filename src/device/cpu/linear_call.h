@@ -53,6 +53,34 @@ inline int64_t packed_block_bytes(const LinearKernels& kernels, const LinearCall
   return round_up(kernels.packed_bytes(call.k), kPackedAlignment);
 }
 
+/// What a piece of a product must know of its weight. Taken along by value: the weight itself would be a few more lines
+/// to fetch for every worker and op.
+struct Panels {
+  const std::byte* first;
+  int64_t bytes;  ///< of a panel
+  const float* bias;
+  int32_t columns;  ///< that exist
+  void (*run)(const LinearCall& call);
+
+  Panels(const PackedWeight& weight, const LinearKernels& kernels, int32_t columns)
+      : first(weight.panel(0)), bytes(weight.panel_bytes()), bias(weight.bias()), columns(columns), run(kernels.run) {}
+
+  /// Makes part a product with `count` panels from `index` on.
+  void take(int32_t index, int32_t count, LinearCall& part) const {
+    const int32_t column = index * kPanelColumns;
+    part.weight = first + index * bytes;
+    part.panels = count;
+    part.columns = std::min(count * kPanelColumns, columns - column);
+    part.bias = bias == nullptr ? nullptr : bias + column;
+  }
+
+  /// The product of part's rows with those panels.
+  void multiply(int32_t index, int32_t count, LinearCall& part) const {
+    take(index, count, part);
+    run(part);
+  }
+};
+
 /// Rough nanoseconds of one thread: the stream of weights at 20 GB/s, or the products at 50 per nanosecond.
 inline int64_t linear_cost(const PackedWeight& weight, int64_t rows) {
   const int64_t stream = weight.panels() * weight.panel_bytes() / 20;

@@ -1,0 +1,74 @@
+// The attention of a layer as one op, for as many rows as fit one block.
+//
+// In rows, what two workers write would alternate within memory pages, and hardware prefetchers of each core would take
+// the other's lines away. So heads are kept by key/value head, in pages of their own, and answers go where the output
+// projection wants its rows packed.
+
+#include "device/cpu/attention_run.h"
+#include "device/cpu/cpu_ops.h"
+#include "device/cpu/head_finisher.h"
+#include "device/cpu/linear_call.h"
+
+namespace ashlar::cpu {
+
+void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
+  const PackedWeight& projection = as_packed(call.projection);
+  const PackedWeight& output = as_packed(call.output);
+  const AttentionShape& shape = call.store.shape;
+  const Rows& rows = call.store.rows;
+  const LinearKernels& kernels = kernels_of(kernels_, projection);
+  const int32_t groups = shape.n_kv_heads;
+  const bool fits = rows.n > 0 && rows.n <= kernels.block_rows && shape.head_dim % kPanelColumns == 0;
+  // Every worker has the same number of key/value heads and attends to its own. One alone gains nothing.
+  const bool even = pool_.size() > 1 && groups % pool_.size() == 0;
+  if (!fits || !even || linear_cost(projection, rows.n) < kWorthWaking) {
+    return Ops::self_attention(call, out);
+  }
+  ASHLAR_CHECK(!projection.gated());
+  ASHLAR_CHECK_EQ(projection.n(), shape.q_width() + 2 * shape.kv_width());
+  ASHLAR_CHECK_EQ(rows.n, call.in.x.rows);
+
+  const ProjectedHeads heads(shape, rows.n,
+                             heads_.floats(groups * ProjectedHeads::group_floats(shape, kernels.block_rows)));
+  const HeadFinisher finisher(kernels_, kv_dtype_, heads, call.store);
+  AttentionRun run = begin_attention(heads, shape, rows, call.visible, call.store.plane, call.mixed);
+  const LinearCall product = begin_linear(projection, call.in);
+  LinearCall next = begin_linear(output, call.mixed);
+  if (kernels_.finish_packed != nullptr && output.is(DType::kBF16)) {
+    run.packed = activations_.bytes(static_cast<size_t>(next.packed_block));
+    next.packed = run.packed;
+  }
+
+  ++linears_;
+  const Panels panels(projection, kernels, projection.n());
+  const int32_t panels_of_head = shape.head_dim / kPanelColumns;
+  const auto project = [&](int32_t head, int32_t worker) {
+    LinearCall part = product;
+    pack_own(kernels, part, worker);
+    const ProjectedHeads::Head to = heads.head(head);
+    part.out = to.data;
+    part.out_stride = to.stride;
+    panels.multiply(head * panels_of_head, panels_of_head, part);
+    for (int32_t r = 0; r < rows.n; ++r) finisher.finish(r, head);
+  };
+  const int32_t queries = shape.n_heads / groups;
+  const Cut cut_next = cut(output, next, 1);
+  pool_.run(groups, [&](int32_t group, int32_t worker) {
+    const int32_t first = group * queries;
+    if (kernels_.expect != nullptr) {
+      kernels_.expect(projection.panel(first * panels_of_head), projection.panel((first + queries) * panels_of_head));
+    }
+    for (int32_t head = first; head < first + queries; ++head) project(head, worker);
+    project(shape.n_heads + group, worker);
+    project(shape.n_heads + groups + group, worker);
+    if (plan_.split) return;
+    expect_share(output, cut_next, worker);
+    for (size_t b = 0; b < plan_.blocks.size(); ++b) {
+      if (plan_.blocks[b].head / queries == group) run.whole_block(static_cast<int32_t>(b), worker);
+    }
+  });
+  if (plan_.split) attend(run);
+  multiply(output, next, Store::kAdd, out);
+}
+
+}  // namespace ashlar::cpu
