@@ -222,7 +222,11 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
 
 void check_generation(const Fields& fields, Reading& reading, const Generation& out) {
   const std::string refusal = check_sampling(out.sampling, reading.limits.vocab);
-  if (!refusal.empty()) reading.fail(fields.path(refusal.substr(0, refusal.find(' '))), refusal);
+  if (!refusal.empty()) {  // "FIELD is VALUE; expected ..."; the path already names the field
+    const size_t name = refusal.find(' ');
+    const std::string why = refusal.substr(name + 1);
+    reading.fail(fields.path(refusal.substr(0, name)), why.starts_with("is ") ? "found " + why.substr(3) : why);
+  }
   if (static_cast<int64_t>(out.prompts.size()) * out.n > reading.limits.prompts) {
     reading.fail(fields.path("n"), std::to_string(out.prompts.size()) + " prompts with n = " + std::to_string(out.n) +
                                        " are more than " + std::to_string(reading.limits.prompts) +

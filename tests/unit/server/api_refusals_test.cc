@@ -20,6 +20,7 @@ void check_rows(Endpoint endpoint, const std::vector<Row>& rows) {
     EXPECT_EQ(error->param, row.param) << row.members << " -> " << error->message;
     EXPECT_EQ(error->status, 400);
     EXPECT_EQ(error->message.rfind(row.param, 0), 0u) << error->message;
+    EXPECT_EQ(error->message.find(": " + std::string(row.param) + " "), std::string::npos) << error->message;
     EXPECT_GT(error->message.size(), std::string(row.param).size() + 10) << error->message;
     EXPECT_TRUE(text::is_valid_utf8(error->message));
   }
