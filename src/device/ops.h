@@ -80,6 +80,7 @@ struct SelfAttention {
   Visibility visible;
   Tensor qkv;    ///< [rows, q_width + 2 kv_width]
   Tensor mixed;  ///< [rows, q_width]
+  Tensor copy;   ///< if it has rows, those of `in` go there too, as they came
 };
 
 class Ops {
@@ -164,6 +165,7 @@ class Ops {
   /// out[r] += the output projection of what r attends to: linear_kv, attention and linear. What is left in qkv and
   /// mixed nobody may read.
   virtual void self_attention(const SelfAttention& call, Tensor out) {
+    if (call.copy.rows > 0) copy(call.in.x, call.copy);
     linear_kv(call.projection, call.in, call.qkv, call.store);
     attention(call.qkv, call.store.shape, call.store.rows, call.visible, call.store.plane, call.mixed);
     linear(call.output, call.mixed, Store::kAdd, out);

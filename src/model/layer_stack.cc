@@ -204,18 +204,26 @@ void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<const Ro
 
 void LayerStack::whole_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const RowPart all = pass.batch.whole();
-  if (index + 1 == config_.n_layers && pass.few) {
+  const bool last = index + 1 == config_.n_layers;
+  const Layer& layer = layers_[index];
+  const StackWorkspace& workspace = pass.workspace;
+  const Tensor x = workspace.x.narrow(all.n);
+  if (last && pass.few) {
+    tap(ops, index - 1, pass, all, x);
     store_keys(ops, index, pass, all);
     return finish_layer(ops, index, pass, all);
   }
-  const Layer& layer = layers_[index];
-  const StackWorkspace& workspace = pass.workspace;
+  // What is tapped between two layers is copied where the second one reads its rows anyway.
+  const std::span<const Tap> taps = pass.taps.behind(index - 1);
+  const bool copies = taps.size() == 1;
+  if (!copies) tap(ops, index - 1, pass, all, x);
   const Rows rows = pass.batch.rows();
-  const Tensor x = workspace.x.narrow(all.n);
   ops.self_attention({*layer.qkv, *layer.output, input(index, pass, all), store(index, pass, rows),
-                      visible(index, pass, 0), workspace.qkv.narrow(all.n), workspace.mixed.narrow(all.n)},
+                      visible(index, pass, 0), workspace.qkv.narrow(all.n), workspace.mixed.narrow(all.n),
+                      copies ? pass.taps.out.narrow(all.n).columns(taps[0].column, config_.hidden) : Tensor{}},
                      x);
-  feed_forward(ops, index, pass, all, x);
+  feed_forward(ops, index, pass, x);
+  if (last) tap(ops, index, pass, all, x);
 }
 
 void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
@@ -234,15 +242,18 @@ void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const R
     ops.gather_rows(workspace.x.narrow(pass.batch.n()), outputs, x);
   }
   ops.linear(*layers_[index].output, mixed, Store::kAdd, x);
-  feed_forward(ops, index, pass, part, x);
+  feed_forward(ops, index, pass, x);
+  tap(ops, index, pass, part, x);
   if (!last) store_keys(ops, index + 1, pass, part);
 }
 
-void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
+void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
   const Layer& layer = layers_[index];
   layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, x);
-  for (const Tap& tap : pass.taps.taps) {
-    if (tap.layer != index) continue;
+}
+
+void LayerStack::tap(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
+  for (const Tap& tap : pass.taps.behind(index)) {
     ops.copy(x, pass.taps.out.part(part.first, part.n).columns(tap.column, config_.hidden));
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The decoder layers that targets and drafters share: pre-norm attention and gated MLP on a residual stream.
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +43,13 @@ struct Tap {
 struct TapRequest {
   std::span<const Tap> taps;  ///< ascending by layer
   Tensor out;                 ///< [rows or more, columns]
+
+  /// Those of one layer.
+  std::span<const Tap> behind(int32_t layer) const {
+    const auto first = std::find_if(taps.begin(), taps.end(), [layer](const Tap& tap) { return tap.layer == layer; });
+    const auto last = std::find_if(first, taps.end(), [layer](const Tap& tap) { return tap.layer != layer; });
+    return {first, last};
+  }
 };
 
 class LayerStack {
@@ -91,8 +99,9 @@ class LayerStack {
   /// Touches what belongs to those rows only. What the last layer yields is in workspace.kept if pass.few, otherwise in
   /// workspace.x.
   void finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
-  /// The MLP of a layer on rows x of a part, and what is tapped behind it.
-  void feed_forward(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
+  void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
+  /// Copies rows x of a part where what is tapped behind the layer goes.
+  void tap(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
   /// What enters a layer, where its keys and values go, and what rows from `first` on see there.
   Input input(int32_t index, const Pass& pass, const RowPart& part) const;
   KvStore store(int32_t index, const Pass& pass, const Rows& rows) const;

@@ -51,7 +51,7 @@ class SelfAttentionOp : public OnIsa {
     };
     const auto projection = pack(in);
     const auto output = pack(back);
-    Matrix x(kRows, kWidth), norms(3, kWidth), qkv(kRows, columns), mixed(kRows, shape.q_width());
+    Matrix x(kRows, kWidth), norms(3, kWidth), qkv(kRows, columns), mixed(kRows, shape.q_width()), copy(kRows, kWidth);
     x.fill_normal(random);
     norms.fill_normal(random);
 
@@ -70,10 +70,18 @@ class SelfAttentionOp : public OnIsa {
     const Rows some = all.part(first, n);
     const auto part = [&](Matrix& matrix) { return matrix.view().part(first, n); };
     const KvStore store = {shape, norms.row(0), norms.row(1), 1e-6F, rope.table, some, cache.plane()};
-    run(
-        SelfAttention{
-            *projection, *output, {part(x), norms.row(2), 1e-6F}, store, list.visible(first), part(qkv), part(mixed)},
+    const Matrix before = x;
+    run(SelfAttention{*projection,
+                      *output,
+                      {part(x), norms.row(2), 1e-6F},
+                      store,
+                      list.visible(first),
+                      part(qkv),
+                      part(mixed),
+                      part(copy)},
         part(x));
+    for (int32_t r = first; r < kRows; ++r) EXPECT_TRUE(same_bits(copy.row(r), before.row(r), kWidth)) << "copy " << r;
+    EXPECT_TRUE(copy.guards_intact());
     Buffer& memory = cache.memory();
     return {std::move(x), {memory.data(), memory.data() + memory.size()}};
   }
@@ -83,6 +91,7 @@ class SelfAttentionOp : public OnIsa {
     for (const int32_t far : {20, 300}) {  // with a segment and with more
       for (const int32_t first : {0, 8, 12}) {
         const auto want = result(*one, shape, far, first, weights, quantised, [&](const SelfAttention& call, Tensor x) {
+          one->copy(call.in.x, call.copy);
           one->linear_kv(call.projection, call.in, call.qkv, call.store);
           one->attention(call.qkv, shape, call.store.rows, call.visible, call.store.plane, call.mixed);
           one->linear(call.output, call.mixed, Store::kAdd, x);

@@ -4,6 +4,8 @@
 // the other's lines away. So heads are kept by key/value head, in pages of their own, and answers go where the output
 // projection wants its rows packed.
 
+#include <algorithm>
+
 #include "device/cpu/attention_run.h"
 #include "device/cpu/cpu_ops.h"
 #include "device/cpu/head_finisher.h"
@@ -27,6 +29,7 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
   ASHLAR_CHECK(!projection.gated());
   ASHLAR_CHECK_EQ(projection.n(), shape.q_width() + 2 * shape.kv_width());
   ASHLAR_CHECK_EQ(rows.n, call.in.x.rows);
+  ASHLAR_CHECK(call.copy.rows == 0 || (call.copy.rows == rows.n && call.copy.cols == call.in.x.cols));
 
   const ProjectedHeads heads(shape, rows.n,
                              heads_.floats(groups * ProjectedHeads::group_floats(shape, kernels.block_rows)));
@@ -57,6 +60,12 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
     const int32_t first = group * queries;
     if (kernels_.expect != nullptr) {
       kernels_.expect(projection.panel(first * panels_of_head), projection.panel((first + queries) * panels_of_head));
+    }
+    LinearCall packed = product;
+    pack_own(kernels, packed, worker);
+    // Its share of the rows, which are at hand now.
+    for (int32_t r = call.copy.rows * group / groups; r < call.copy.rows * (group + 1) / groups; ++r) {
+      std::copy_n(call.in.x.row(r), call.copy.cols, call.copy.row(r));
     }
     for (int32_t head = first; head < first + queries; ++head) project(head, worker);
     project(shape.n_heads + group, worker);
