@@ -14,6 +14,7 @@ int64_t CpuOps::kv_page_bytes(const AttentionShape& shape) const {
 }
 
 void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
+  ASHLAR_CHECK_EQ(qkv.rows, to.rows.n);
   const HeadFinisher heads(kernels_, kv_dtype_, ProjectedHeads::of(to.shape, qkv), to);
   const Rows& rows = to.rows;
   // Few rows are cut by heads first: rows of a page share its cache lines, heads do not. Many are cut by rows, as in

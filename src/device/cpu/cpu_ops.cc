@@ -252,6 +252,7 @@ void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore
   ASHLAR_CHECK(!w.gated());
   ASHLAR_CHECK_EQ(qkv.cols, w.n());
   ASHLAR_CHECK_EQ(qkv.rows, in.x.rows);
+  ASHLAR_CHECK_EQ(qkv.rows, to.rows.n);
   const HeadFinisher heads(kernels_, kv_dtype_, ProjectedHeads::of(to.shape, qkv), to);
   const int32_t together = head_dim / kPanelColumns;
   for_pieces(

@@ -45,9 +45,7 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
   ++linears_;
   const Panels panels(projection, kernels, projection.n());
   const int32_t panels_of_head = shape.head_dim / kPanelColumns;
-  const auto project = [&](int32_t head, int32_t worker) {
-    LinearCall part = product;
-    pack_own(kernels, part, worker);
+  const auto project = [&](int32_t head, LinearCall part) {
     const ProjectedHeads::Head to = heads.head(head);
     part.out = to.data;
     part.out_stride = to.stride;
@@ -67,9 +65,9 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
     for (int32_t r = call.copy.rows * group / groups; r < call.copy.rows * (group + 1) / groups; ++r) {
       std::copy_n(call.in.x.row(r), call.copy.cols, call.copy.row(r));
     }
-    for (int32_t head = first; head < first + queries; ++head) project(head, worker);
-    project(shape.n_heads + group, worker);
-    project(shape.n_heads + groups + group, worker);
+    for (int32_t head = first; head < first + queries; ++head) project(head, packed);
+    project(shape.n_heads + group, packed);
+    project(shape.n_heads + groups + group, packed);
     if (plan_.split) return;
     expect_share(output, cut_next, worker);
     for (size_t b = 0; b < plan_.blocks.size(); ++b) {
