@@ -170,14 +170,15 @@ void run(const cpu::PackedWeight& weight, Matrix& x, Store store, Matrix& out) {
 TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
   std::mt19937 random(7);
   const auto ref = make_ref_ops();
-  for (const auto& [n, k] : {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 33}, {130, 50}, {200, 100}, {16, 129}}) {
+  for (const auto& [n, k] :
+       {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 33}, {130, 50}, {200, 100}, {16, 129}, {70, 257}, {330, 600}}) {
     const Checkpoint checkpoint(DType::kBF16, n, k, random);
     const std::vector<HostTensor> parts{checkpoint.view()};
     std::vector<float> bias(static_cast<size_t>(n), 0.5F);
     cpu::Arena arena;
     const cpu::PackedWeight weight(parts, bias, arena);
     const auto plain = ref->pack(parts, bias);
-    for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49}) {
+    for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49, 84}) {
       Matrix x(rows, k);
       x.fill_normal(random);
       Matrix rounded = x;

@@ -133,8 +133,17 @@ void PackedWeight::read_row(int32_t index, float scale, float* to) const {
     for (int64_t i = 0; i < k_; ++i) to[i] = scale * from[i * kBlockColumns];
     return;
   }
-  const uint16_t* from = reinterpret_cast<const uint16_t*>(base) + column * 2;
-  for (int64_t i = 0; i < k_; ++i) to[i] = scale * to_float(BFloat16{from[i / 2 * (2 * kBlockColumns) + i % 2]});
+  const std::byte* pair = base + column * 2 * static_cast<int64_t>(sizeof(uint16_t));
+  for (int64_t i = 0; i + 1 < k_; i += 2, pair += kBlockColumns * 2 * sizeof(uint16_t)) {
+    uint16_t both[2];
+    std::memcpy(both, pair, sizeof(both));
+    to[i] = scale * to_float(BFloat16{both[0]});
+    to[i + 1] = scale * to_float(BFloat16{both[1]});
+  }
+  if (k_ % 2 == 0) return;
+  uint16_t last = 0;
+  std::memcpy(&last, pair, sizeof(last));
+  to[k_ - 1] = scale * to_float(BFloat16{last});
 }
 
 void PackedWeight::read_block(int32_t index, float* to) const {
