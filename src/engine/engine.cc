@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/time_slices.h"
 #include "engine/pipeline.h"
 #include "engine/scheduler.h"
 
@@ -232,7 +233,9 @@ bool Engine::Impl::take_inbox() {
     drop = std::exchange(drop_cache_, false);
     report();
     counters_.waiting += static_cast<int32_t>(arriving_.size());
+    tell_company(counters_.running + counters_.waiting);
   }
+  suit_time_slices();
   for (auto& sequence : arriving_) scheduler_->add(sequence);
   arriving_.clear();
   for (const RequestId id : cancelling_) scheduler_->cancel(id);

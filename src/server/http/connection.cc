@@ -10,6 +10,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tuple>
 
+#include "base/time_slices.h"
+
 namespace ashlar::server {
 
 namespace asio = boost::asio;
@@ -177,6 +179,7 @@ Connection::Awaitable Connection::pump([[maybe_unused]] std::shared_ptr<Connecti
 }
 
 void Connection::received(std::string_view bytes) {
+  suit_time_slices();
   if (discard_ || bytes.empty()) return;
   input_.append(bytes);
   event_.cancel();

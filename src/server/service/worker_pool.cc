@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/time_slices.h"
+
 namespace ashlar::server {
 
 WorkerPool::WorkerPool(int threads, size_t max_waiting) : max_waiting_(max_waiting), threads_count_(threads) {
@@ -53,6 +55,7 @@ void WorkerPool::work() {
       tasks_.erase(at);
       long_running_ += task.is_long ? 1 : 0;
     }
+    suit_time_slices();
     task.run();
     if (!task.is_long) continue;
     {
