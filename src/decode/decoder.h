@@ -17,8 +17,8 @@ namespace ashlar {
 
 /// Sizes that are fixed when the engine starts; a decoder allocates for them once.
 struct StepLimits {
-  int32_t max_rows = 0;  ///< rows of one step, all spans together
-  int32_t max_spans = 0;
+  int32_t max_rows = 0;   ///< rows of one step, all spans together
+  int32_t max_spans = 0;  ///< two of a sequence where a decode span joins the prefill
   int32_t max_slots = 0;
 };
 
@@ -29,6 +29,9 @@ struct StepShape {
   /// Whether the last row of the prompt yields the first token. If not, only whole blocks of the prompt are prefilled,
   /// and its rest belongs to the first decode span.
   bool prefill_samples = true;
+  /// Whether the first decode span needs nothing that prefill spans find out but K and V of the rows before its own, so
+  /// that it may share a step with the last of them.
+  bool joins_prefill = false;
   /// Every decode span computes the whole sequence up to its limit: nothing is prefilled, nothing is kept or reused.
   bool whole_sequence = false;
   int32_t rows = 1;         ///< most rows of a decode span

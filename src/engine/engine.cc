@@ -59,14 +59,15 @@ class Engine::Impl {
     const int32_t decode_rows = (shape.whole_sequence ? 1 : options.max_sequences) * shape.rows;
     const int32_t prefill_rows = std::max(std::min(options.prefill_chunk, 64), shape.block);
     const int32_t max_rows = std::max(options.max_step_rows, decode_rows + prefill_rows);
-    const StepLimits limits = {max_rows, options.max_sequences, options.max_sequences};
+    const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
+    const StepLimits limits = {max_rows, max_spans, options.max_sequences};
     KvLayout layout;
     decoder_->register_planes(layout, limits);
     const int32_t pages = choose_pages(options, layout, decoder_->max_positions());
     memory_ = std::make_unique<KvMemory>(ops, layout, pages);
     decoder_->start(limits, *memory_);
     scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, pages, max_rows);
-    pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, options.max_sequences);
+    pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, max_spans);
     thread_ = std::thread([this] { loop(); });
   }
 

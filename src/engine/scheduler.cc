@@ -164,7 +164,9 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   const int32_t tokens = last && shape.prefill_samples ? 1 : 0;
   step.members.push_back({&sequence, tokens, tokens, to});
   sequence.planned = to;
-  if (last) sequence.state = SequenceState::kDecode;
+  if (!last) return;
+  sequence.state = SequenceState::kDecode;
+  if (shape.joins_prefill) add_decode(step, sequence);
 }
 
 void Scheduler::admit_waiting(Step& step) {

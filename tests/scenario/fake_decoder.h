@@ -37,6 +37,11 @@ class FakeDecoder final : public Decoder {
   /// `vocab`: of prompts; answers have tokens below kFakeVocab.
   FakeDecoder(int32_t width, int32_t longest, int32_t vocab = kFakeVocab)
       : width_(width), longest_(longest), vocab_(vocab) {}
+  /// Prefill yields no token, and the first decode span may share its last step.
+  FakeDecoder& join() {
+    joins_ = true;
+    return *this;
+  }
 
   std::string name() const override { return "fake"; }
   int32_t max_width() const override { return width_; }
@@ -44,6 +49,10 @@ class FakeDecoder final : public Decoder {
     StepShape shape;
     shape.rows = shape.tokens = width > 0 ? width : width_;
     shape.ahead = shape.rows - 1;
+    if (!joins_) return shape;
+    shape.prefill_samples = false;
+    shape.joins_prefill = true;
+    shape.ahead = shape.rows;
     return shape;
   }
   int32_t vocab() const override { return vocab_; }
@@ -78,20 +87,24 @@ class FakeDecoder final : public Decoder {
     if (delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us_));
     int32_t rows = 0;
     int32_t prompt_rows = 0;
-    std::set<int32_t> seen;
+    std::set<int32_t> seen, prefilled;
     for (size_t i = 0; i < plan.spans.size(); ++i) {
       const Span& span = plan.spans[i];
-      ASHLAR_CHECK(seen.insert(span.slot).second);
+      ASHLAR_CHECK(seen.insert(span.slot).second || (span.prompt == nullptr && prefilled.erase(span.slot) == 1));
+      if (joins_ && span.prompt != nullptr) prefilled.insert(span.slot);
       rows += span.n_rows;
       prompt_rows += span.prompt != nullptr ? span.n_rows : 0;
       result.spans[i] = {};
       if (slots[span.slot].done) continue;
       if (span.prompt != nullptr) {
         prefill(span, slots[span.slot], result.spans[i]);
+      } else if (joins_) {
+        extend(span, slots[span.slot], result.spans[i]);
       } else {
         decode(span, slots[span.slot], result.spans[i]);
       }
     }
+    ASHLAR_CHECK_LE(static_cast<int32_t>(plan.spans.size()), limits_.max_spans);
     ASHLAR_CHECK_EQ(rows, plan.n_rows);
     ASHLAR_CHECK_LE(rows, limits_.max_rows);
     std::atomic<int32_t>& most = prompt_rows < rows ? most_beside_others_ : most_alone_;
@@ -172,9 +185,29 @@ class FakeDecoder final : public Decoder {
     result.n_settled = result.n_tokens;
   }
 
+  // Without an anchor: what it appends is computed as well.
+  void extend(const Span& span, Slot& slot, SpanResult& result) {
+    result.active = true;
+    ASHLAR_CHECK_LE(slot.prompt_length, slot.length);
+    const int32_t width = std::min(span.n_rows, slot.limit - slot.length);
+    ASHLAR_CHECK_LT(0, width);
+    const int32_t base = slot.length;
+    for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
+    const auto wanted = static_cast<int32_t>(1 + mix(launches_ * 131 + span.slot) % width);
+    while (result.n_tokens < wanted && !slot.done) {
+      const int32_t position = base + result.n_tokens;
+      const int32_t token = fake_next(read(span, position));
+      cell(span, position) = token;
+      finish(slot, result, token, position);
+    }
+    slot.length = result.computed = base + result.n_tokens;
+    result.n_settled = result.n_tokens;
+  }
+
   const int32_t width_;
   const int32_t longest_;
   const int32_t vocab_;
+  bool joins_ = false;
   mutable std::mutex mutex_;
   std::array<uint64_t, 64> seeds_{};  // of fixed size: admission allocates nothing
   size_t admitted_ = 0;

@@ -74,6 +74,7 @@ Request make_request(std::mt19937& random, const std::vector<std::vector<int32_t
 struct Shape {
   const char* name;
   int32_t depth, width, sequences, pages, chunk, step_rows;
+  bool joins = false;
 };
 
 class RandomTraffic : public ::testing::TestWithParam<Shape> {};
@@ -93,7 +94,9 @@ TEST_P(RandomTraffic, EveryAnswerIsRightAndEveryRequestEndsOnce) {
   for (auto& stem : stems) {
     for (size_t i = 0; i < 20 + random() % 40; ++i) stem.push_back(static_cast<int32_t>(random() % kFakeVocab));
   }
-  Engine engine(*ops, std::make_unique<FakeDecoder>(shape.width, kLongest), options);
+  auto decoder = std::make_unique<FakeDecoder>(shape.width, kLongest);
+  if (shape.joins) decoder->join();
+  Engine engine(*ops, std::move(decoder), options);
   std::vector<std::shared_ptr<CheckingSink>> sinks;
   std::vector<Expected> expected;
   std::vector<bool> cancelled;
@@ -136,7 +139,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RandomTraffic,
                                            Shape{"overlap", 2, 1, 4, 64, 512, 512}, Shape{"wide", 2, 8, 8, 200, 32, 96},
                                            Shape{"tight", 1, 4, 6, 10, 16, 64},
                                            Shape{"tight_overlap", 2, 4, 6, 10, 16, 64},
-                                           Shape{"tightest", 2, 16, 8, 8, 7, 32}, Shape{"one", 2, 16, 1, 8, 512, 16}),
+                                           Shape{"tightest", 2, 16, 8, 8, 7, 32}, Shape{"one", 2, 16, 1, 8, 512, 16},
+                                           Shape{"joined", 2, 8, 8, 200, 32, 96, true},
+                                           Shape{"joined_tight", 1, 4, 6, 10, 16, 64, true},
+                                           Shape{"joined_tightest", 2, 16, 8, 8, 7, 32, true}),
                          [](const auto& info) { return info.param.name; });
 
 std::unique_ptr<Engine> small_engine(Ops& ops, std::unique_ptr<FakeDecoder> decoder, int32_t depth,
@@ -380,6 +386,27 @@ TEST_P(Depths, ARequestThatComesDuringAStepIsInTheNext) {
     for (const RequestId id : ids) engine.cancel(id);
     engine.wait_idle();
     EXPECT_EQ(engine.counters().pages_held, 0);
+  }
+}
+
+TEST_P(Depths, ADecodeSpanJoinsTheLastChunkOfItsPrompt) {
+  const auto ops = make_device("ref", {});
+  for (const bool joins : {false, true}) {
+    auto decoder = std::make_unique<FakeDecoder>(1, 1000);
+    FakeDecoder& fake = joins ? decoder->join() : *decoder;
+    EngineOptions options;
+    options.depth = GetParam();
+    options.prefill_chunk = 4;
+    Engine engine(*ops, std::move(decoder), options);
+    Request request = simple_request(2);
+    request.prompt = {1, 2, 3, 4, 5, 6};
+    engine.submit(std::move(request)).value();
+    engine.wait_idle();
+    // 4 tokens of the prompt, the other 2 and the first of the answer, the second of the answer.
+    EXPECT_EQ(fake.launches(), 3);
+    EXPECT_EQ(fake.spans(0), 1);
+    EXPECT_EQ(fake.spans(1), joins ? 2 : 1);
+    EXPECT_EQ(fake.spans(2), 1);
   }
 }
 
