@@ -214,6 +214,7 @@ void Engine::Impl::report() {
   scheduler_->report(counters_);
   counters_.host_ns = host_ns_;
   counters_.device_wait_ns = wait_ns_;
+  tell_company(counters_.running + counters_.waiting);
 }
 
 bool Engine::Impl::take_inbox() {
@@ -234,7 +235,6 @@ bool Engine::Impl::take_inbox() {
     drop = std::exchange(drop_cache_, false);
     report();
     counters_.waiting += static_cast<int32_t>(arriving_.size());
-    tell_company(counters_.running + counters_.waiting);
   }
   suit_time_slices();
   for (auto& sequence : arriving_) scheduler_->add(sequence);
