@@ -8,8 +8,8 @@
 namespace ashlar {
 namespace {
 
-// Two cores, 11 million weights (docs/kernels.md): up to 8 answers gain latency and lose no throughput, 16 lose 3 to 7
-// % of it.
+// With two cores and 11 million weights (docs/kernels.md) up to 8 answers gain latency and lose no throughput; 16 lose
+// 3 to 7 % of it.
 constexpr int32_t kFewAnswers = 8;
 constexpr uint64_t kShortSlice = 100'000;  // ns, the least that the kernel takes
 

@@ -26,7 +26,7 @@ struct Span {
 };
 
 struct StepPlan {
-  std::vector<Span> spans;  // reserved once
+  std::vector<Span> spans;  // reserved once; of a sequence one, or a prefill span and behind it a decode span
   int32_t n_rows = 0;       ///< upper bound over all spans
 };
 
