@@ -18,6 +18,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   /// Longest sequence, in tokens.
   int32_t max_positions() const { return rope_.table().max_position; }
+  const RopeTable& rope_table() const { return rope_.table(); }
   void register_planes(KvLayout& layout) { stack_.register_planes(layout, "target", ops_); }
 
   /// Makes a branch's rows that were verified part of its sequence: copies K and V of an overlay to the pages.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bf16.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -26,8 +27,16 @@ inline std::vector<std::string> subfolders(const std::filesystem::path& folder) 
   return names;
 }
 
+/// A tensor of floats or, where 2e-4 of a row's length are nothing to the test, of halves.
 inline std::vector<float> floats(const SafetensorsFile& file, const std::string& name) {
   const StoredTensor& tensor = file.tensors().at(name);
+  if (tensor.dtype == "F16") {
+    std::vector<Float16> halves(tensor.bytes / sizeof(Float16));
+    std::memcpy(halves.data(), tensor.data, tensor.bytes);
+    std::vector<float> values(halves.size());
+    std::transform(halves.begin(), halves.end(), values.begin(), [](Float16 half) { return to_float(half); });
+    return values;
+  }
   std::vector<float> values(tensor.bytes / sizeof(float));
   std::memcpy(values.data(), tensor.data, tensor.bytes);
   return values;

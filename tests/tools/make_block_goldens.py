@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Decodes with a block-diffusion model in SDAR form, by PyTorch in strict float32 and without a cache.
 
-make_block_goldens.py MODEL OLD.json NEW.json
+make_block_goldens.py MODEL OLD.json NEW.json [rounded]
 
 OLD.json names the cases (prompt_ids, block_size, threshold, and answers if it has them); NEW.json gets their tokens,
 the passes over blocks and the positions that each pass settled. Rule: every hole whose token is more likely than the
 threshold (strictly), else the most likely one; the mask token is never chosen; a block is filled to its end before stop
-tokens are looked for. Products run in full float32: with TF32, which GPUs use on request, a few answers come out
-differently.
+tokens are looked for. `rounded`: with rotary frequencies rounded to bfloat16, as model.to(bfloat16).float() leaves
+them; a few answers come out differently.
 """
 
 import json
@@ -19,7 +19,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 NEW_CASE_TOKENS = 160  # the longest answer of a case that had none
 
 
-def load(folder, device):
+def load(folder, device, rounded):
     fields = json.load(open(f"{folder}/config.json"))
     mask_id = fields["mask_token_id"]
     for key in ("architectures", "model_type", "block_size", "mask_token_id"):
@@ -28,6 +28,9 @@ def load(folder, device):
     config._attn_implementation = "eager"
     model = Qwen3ForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager")
     stops = json.load(open(f"{folder}/generation_config.json"))["eos_token_id"]
+    if rounded:
+        rope = model.model.rotary_emb
+        rope.inv_freq = rope.inv_freq.bfloat16().float()
     return model.to(device).eval(), mask_id, stops if isinstance(stops, list) else [stops]
 
 
@@ -72,11 +75,12 @@ def decode(model, mask_id, stops, prompt, block, threshold, most, device):
 
 def main():
     folder, old_path, new_path = sys.argv[1:4]
-    torch.backends.cuda.matmul.allow_tf32 = len(sys.argv) > 4
-    torch.backends.cudnn.allow_tf32 = len(sys.argv) > 4
-    torch.set_float32_matmul_precision("high" if len(sys.argv) > 4 else "highest")
+    rounded = sys.argv[4:] == ["rounded"]
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, mask_id, stops = load(folder, device)
+    model, mask_id, stops = load(folder, device, rounded)
     old = json.load(open(old_path))
     cases, differ = [], []
     for index, case in enumerate(old["cases"]):
