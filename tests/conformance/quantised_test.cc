@@ -46,6 +46,23 @@ TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
   }
 }
 
+// All products of a sum at their largest and of one sign: integers of 32 bits must hold what they are asked to.
+TEST_P(Quantised, DeepSumsDoNotRunOver) {
+  const auto cpu = make();
+  const int32_t k = 5000;
+  Checkpoint checkpoint(DType::kF32, 20, k, random_);
+  auto* values = reinterpret_cast<float*>(checkpoint.bytes.data());
+  std::fill_n(values, 20 * k, -1.0F);
+  const std::vector<HostTensor> parts{checkpoint.view()};
+  const auto quantised = cpu->quantise(*cpu->pack(parts, {}));
+  if (quantised == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+  Matrix x(1, k);
+  Matrix out(1, 20);
+  std::fill_n(x.row(0), k, 3.0F);
+  cpu->linear(*quantised, x.view(), Store::kOverwrite, out.view());
+  for (int32_t c = 0; c < 20; ++c) EXPECT_NEAR(out.row(0)[c], -3.0F * k, 0.01F) << c;
+}
+
 ASHLAR_FOR_EACH_ISA(Quantised);
 
 int64_t resident_bytes() {

@@ -16,6 +16,7 @@ inline constexpr int kPackFrom = INT32_MAX;
 // clang-format off
 #include "device/cpu/vec_avx2.inc"
 #include "device/cpu/bodies.inc"
+#include "device/cpu/avx2_quantised.inc"
 // clang-format on
 
 }  // namespace avx2
@@ -41,7 +42,7 @@ const Kernels& avx2_kernels() {
                                finish,
                                nullptr,
                                nullptr,
-                               {}};
+                               {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack}};
   return kernels;
 }
 
