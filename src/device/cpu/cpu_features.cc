@@ -95,6 +95,14 @@ bool multiplies_bytes() {
 #endif
 }
 
+bool adds_products() {
+#ifdef ASHLAR_INSTRUCTION_SETS
+  return bit(cpuid(7, 1).a, 4);
+#else
+  return false;
+#endif
+}
+
 const Kernels& kernels_for(const std::string& isa) {
   const std::vector<std::string>& isas = runnable_isas();
   if (std::find(isas.begin(), isas.end(), isa) == isas.end()) {

@@ -14,6 +14,8 @@ const std::vector<std::string>& runnable_isas();
 
 /// Whether the AVX-512 paths can multiply bytes here (VNNI).
 bool multiplies_bytes();
+/// Whether the AVX2 path can multiply 16 bits and add in one instruction here (AVX-VNNI).
+bool adds_products();
 
 /// Kernels of a path. Throws Error("device", ...) for a name that is unknown or not runnable here.
 const Kernels& kernels_for(const std::string& isa);

@@ -1,5 +1,6 @@
 // Kernels for AVX2 with FMA: eight lanes, sixteen registers.
 
+#include "device/cpu/cpu_features.h"
 #include "device/cpu/isa_common.h"
 
 #pragma GCC push_options
@@ -12,6 +13,7 @@ constexpr int blocks_for_rows(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 :
 inline constexpr int kLinearRows = 6;
 inline constexpr int kAttentionRows = 6;
 inline constexpr int kPackFrom = INT32_MAX;
+inline constexpr bool kAddsProducts = false;
 
 // clang-format off
 #include "device/cpu/vec_avx2.inc"
@@ -27,6 +29,7 @@ namespace ashlar::cpu {
 
 const Kernels& avx2_kernels() {
   using namespace avx2;
+  constexpr LinearKernels kQuantised{quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack};
   static const Kernels kernels{"avx2",
                                {linear<uint16_t>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
@@ -42,7 +45,7 @@ const Kernels& avx2_kernels() {
                                finish,
                                nullptr,
                                nullptr,
-                               {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack}};
+                               adds_products() ? avxvnni_quantised_kernels() : kQuantised};
   return kernels;
 }
 

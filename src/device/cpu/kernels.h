@@ -199,5 +199,7 @@ const Kernels& avx512bf16_kernels();
 const Kernels& amx_kernels();
 /// Products of 8-bit weights for the AVX-512 paths of a machine with VNNI.
 LinearKernels vnni_quantised_kernels();
+/// The same for the AVX2 path of a machine with AVX-VNNI.
+LinearKernels avxvnni_quantised_kernels();
 
 }  // namespace ashlar::cpu

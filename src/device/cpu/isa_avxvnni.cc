@@ -1,0 +1,30 @@
+// Products of 8-bit weights for the AVX2 path on machines that have AVX-VNNI.
+
+#include "device/cpu/isa_common.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,avxvnni")
+namespace ashlar::cpu {
+namespace avxvnni {
+
+inline constexpr bool kAddsProducts = true;
+
+// clang-format off
+#include "device/cpu/vec_avx2.inc"
+#include "device/cpu/packed_blocks.inc"
+#include "device/cpu/output.inc"
+#include "device/cpu/avx2_quantised.inc"
+// clang-format on
+
+}  // namespace avxvnni
+}  // namespace ashlar::cpu
+#pragma GCC pop_options
+
+namespace ashlar::cpu {
+
+LinearKernels avxvnni_quantised_kernels() {
+  using namespace avxvnni;
+  return {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack};
+}
+
+}  // namespace ashlar::cpu
