@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -84,29 +85,39 @@ std::map<std::string, std::string> sources_of(const Json& config, const std::str
 
 bool knows_thinking(std::string_view source) { return source.find("</think>") != std::string_view::npos; }
 
+/// Bare calls are those of a template without tags that writes "parameters" right before a call's arguments.
+CallForm call_form_of(std::string_view source) {
+  const size_t key = std::min(source.rfind("\"parameters\":"), source.size());
+  const bool bare = source.substr(key, 100).find("arguments") != std::string_view::npos &&
+                    source.find("<tool_call>") == std::string_view::npos;
+  return bare ? CallForm::kBare : CallForm::kHermes;
+}
+
 }  // namespace
+
+void ChatTemplate::add(const std::string& name, std::string_view source, std::string_view where) {
+  templates_.insert_or_assign(name, Template::parse(source, where));
+  thinks_ = thinks_ || knows_thinking(source);
+  if (name == "tool_use" || !templates_.contains("tool_use")) call_form_ = call_form_of(source);
+}
 
 std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
   const fs::path config_path = folder / "tokenizer_config.json";
   const Json config = read_config(config_path);
   ChatTemplate out;
   out.special_tokens_ = special_tokens_of(config);
-  const auto add = [&](const std::string& name, const std::string& source, const std::string& where) {
-    out.templates_.insert_or_assign(name, Template::parse(source, where));
-    out.thinks_ = out.thinks_ || knows_thinking(source);
-  };
   const fs::path main_file = folder / "chat_template.jinja";
   if (fs::exists(main_file)) {
-    add("default", read_file(main_file), main_file.string());
+    out.add("default", read_file(main_file), main_file.string());
   } else {
     for (const auto& [name, source] : sources_of(config, config_path.string()))
-      add(name, source, config_path.string() + "#" + for_message(name));
+      out.add(name, source, config_path.string() + "#" + for_message(name));
   }
   const fs::path more = folder / "additional_chat_templates";
   if (fs::is_directory(more))
     for (const auto& entry : fs::directory_iterator(more))
       if (entry.path().extension() == ".jinja")
-        add(entry.path().stem().string(), read_file(entry.path()), entry.path().string());
+        out.add(entry.path().stem().string(), read_file(entry.path()), entry.path().string());
   if (out.templates_.empty()) return std::nullopt;
   return out;
 }
@@ -114,8 +125,7 @@ std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
 ChatTemplate ChatTemplate::from_source(std::string_view source, std::string_view name, Json special_tokens) {
   ChatTemplate out;
   out.special_tokens_ = std::move(special_tokens);
-  out.templates_.emplace("default", Template::parse(source, name));
-  out.thinks_ = knows_thinking(source);
+  out.add("default", source, name);
   return out;
 }
 

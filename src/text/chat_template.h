@@ -7,6 +7,7 @@
 #include <string>
 
 #include "io/json.h"
+#include "text/call_form.h"
 #include "text/template/template.h"
 
 namespace ashlar {
@@ -32,13 +33,17 @@ class ChatTemplate {
 
   /// Whether a template knows of <think>...</think>: then its model may begin an answer with that by itself.
   bool thinks() const { return thinks_; }
+  /// As the template that is taken with tools has it.
+  CallForm call_form() const { return call_form_; }
 
  private:
   ChatTemplate() = default;
+  void add(const std::string& name, std::string_view source, std::string_view where);
   const Template& select(bool with_tools) const;
 
   std::map<std::string, Template> templates_;
   bool thinks_ = false;
+  CallForm call_form_ = CallForm::kHermes;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/call_form.h"
+
 namespace ashlar::text {
 namespace {
 
@@ -45,13 +47,14 @@ void OutputParser::append_content(Parts& parts, std::string text) const {
   append(parts, {Kind::kContent, options_.only_calls ? std::string() : std::move(text)});
 }
 
-OutputParser::OutputParser(Options options) : options_(options) {
+OutputParser::OutputParser(Options options) : options_(std::move(options)) {
   if (!options_.reasoning) state_ = State::kContent;
 }
 
 bool OutputParser::expects(std::string_view tag) const {
   if (tag == kThink) return state_ == State::kStart;
   if (tag == kEndThink) return state_ == State::kStart || state_ == State::kReasoning;
+  if (bare()) return false;
   if (tag == kCallTag) return options_.tool_calls && !in_reasoning() && state_ != State::kCall;
   return state_ == State::kCall;
 }
@@ -121,6 +124,7 @@ bool OutputParser::step_reasoning(Parts& parts) {
 
 bool OutputParser::step_content(Parts& parts) {
   if (!trim()) return false;
+  if (options_.tool_calls && bare()) return step_bare(parts);
   const size_t found = options_.tool_calls ? buffer_.find(kCallTag) : std::string::npos;
   if (found == std::string::npos) {
     const size_t sure = buffer_.size() - (options_.tool_calls ? undecided(buffer_, kCallTag) : 0);
@@ -133,7 +137,30 @@ bool OutputParser::step_content(Parts& parts) {
   before_call_ = buffer_.substr(end, found - end);
   buffer_.erase(0, found + kCallTag.size());
   state_ = State::kCall;
-  call_.emplace();
+  call_.emplace(options_.bare);
+  return true;
+}
+
+bool OutputParser::step_bare(Parts& parts) {
+  std::string_view rest = buffer_;
+  const auto skip = [&](const char* bytes) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(bytes), rest.size()));
+  };
+  skip(calls_ > 0 ? " \t\n\r;" : " \t\n\r");
+  bool open = rest.size() < kPythonTag.size() && kPythonTag.starts_with(rest);
+  if (rest.starts_with(kPythonTag)) {
+    rest.remove_prefix(kPythonTag.size());
+    skip(" \t\n\r");
+    open = rest.empty();
+  }
+  const size_t at = buffer_.size() - rest.size();
+  may_call_ = may_call_ && at <= kMaxSpace && (open || rest.front() == '{');
+  if (!may_call_ && !buffer_.empty()) append_content(parts, std::exchange(buffer_, {}));
+  if (!may_call_ || open) return false;
+  before_call_ = buffer_.substr(0, at);
+  buffer_.erase(0, at);
+  state_ = State::kCall;
+  call_.emplace(options_.bare);
   return true;
 }
 
@@ -144,8 +171,9 @@ void OutputParser::take_news(ToolCallReader::News& news, Parts& parts) {
 }
 
 void OutputParser::fail_call(Parts& parts) {
-  append_content(parts, before_call_ + std::string(kCallTag));
+  append_content(parts, before_call_ + std::string(bare() ? "" : kCallTag));
   buffer_.insert(0, call_->body());
+  may_call_ = false;
   call_.reset();
   state_ = State::kContent;
 }
@@ -155,10 +183,12 @@ bool OutputParser::step_call(Parts& parts) {
   auto status = ToolCallReader::Status::kOpen;
   size_t used = 0;
   while (used < buffer_.size() && status == ToolCallReader::Status::kOpen) status = call_->feed(buffer_[used++], news);
+  if (status == ToolCallReader::Status::kPassed) --used;
   buffer_.erase(0, used);
   take_news(news, parts);
-  if (status == ToolCallReader::Status::kFailed) fail_call(parts);
-  if (status == ToolCallReader::Status::kClosed) {
+  if (status == ToolCallReader::Status::kFailed) {
+    fail_call(parts);
+  } else if (status != ToolCallReader::Status::kOpen) {
     append(parts, {Kind::kCall, "", calls_ - 1});
     call_.reset();
     state_ = State::kContent;

@@ -16,7 +16,8 @@ namespace ashlar::text {
 /// its order. White space around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call
 /// and is none stays content, unchanged. A call whose name and first bracket of the arguments have been read stays a
 /// call: its arguments are what the model wrote, JSON or not. Text between a call's object and its closing tag is
-/// dropped. Not thread-safe.
+/// dropped. A bare call stands where the content begins, or behind another one and ';' or white space; kPythonTag
+/// before it belongs to it, too. Not thread-safe.
 class OutputParser {
  public:
   struct Options {
@@ -26,6 +27,7 @@ class OutputParser {
     /// A grammar lets nothing but calls through: there is no content, and a call that ends before its arguments is one
     /// without, if it has its name.
     bool only_calls = false;
+    std::vector<std::string> bare = {};  ///< look for bare calls of these functions instead
   };
   enum class Kind : uint8_t { kReasoning, kContent, kCall };
   /// The next piece of the answer. One without text says that what was read last belongs to its kind: reasoning and
@@ -62,11 +64,13 @@ class OutputParser {
   bool step_start();
   bool step_reasoning(Parts& parts);
   bool step_content(Parts& parts);
+  bool step_bare(Parts& parts);
   bool step_call(Parts& parts);
   void fail_call(Parts& parts);
   void append_content(Parts& parts, std::string text) const;
   void take_news(ToolCallReader::News& news, Parts& parts);
   bool trim();
+  bool bare() const { return !options_.bare.empty(); }
   bool in_reasoning() const {
     return state_ == State::kReasoning || (state_ == State::kStart && options_.starts_in_reasoning);
   }
@@ -75,7 +79,8 @@ class OutputParser {
   State state_ = State::kStart;
   std::string buffer_;       // text not yet decided
   bool trimming_ = false;    // white space at the front of buffer_ belongs to the tag before it
-  std::string before_call_;  // white space before the open call
+  bool may_call_ = true;     // a bare call may stand at the front of buffer_
+  std::string before_call_;  // white space and the like
   std::optional<ToolCallReader> call_;
   int32_t calls_ = 0;
   bool cut_call_ = false;

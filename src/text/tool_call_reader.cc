@@ -1,7 +1,9 @@
 #include "text/tool_call_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <utility>
 
 #include "base/error.h"
 #include "io/json.h"
@@ -12,54 +14,11 @@ namespace {
 constexpr size_t kMaxDepth = 60;  // parse_json's own limit is 64
 constexpr size_t kMaxName = 256;
 constexpr std::string_view kClose = "</tool_call>";
+constexpr std::array<std::string_view, 4> kFirst = {"name", "type", "parameters", "arguments"};  // keys of bare calls
+
+bool is_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-/// A cursor over text known to be balanced.
-struct Cursor {
-  std::string_view text;
-  size_t at = 0;
-
-  void skip_space() {
-    while (at < text.size() && is_space(text[at])) ++at;
-  }
-  bool take(char c) {
-    skip_space();
-    if (at >= text.size() || text[at] != c) return false;
-    ++at;
-    return true;
-  }
-  /// A JSON string with its quotes; empty if there is none.
-  std::string_view take_string() {
-    skip_space();
-    const size_t begin = at;
-    if (!take('"')) return {};
-    while (at < text.size() && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
-    if (at >= text.size()) return {};
-    return text.substr(begin, ++at - begin);
-  }
-  /// Any value, up to the comma or bracket that follows it.
-  std::string_view take_value() {
-    skip_space();
-    const size_t begin = at;
-    for (size_t depth = 0; at < text.size();) {
-      const char c = text[at];
-      if (c == '"') {
-        take_string();
-        continue;
-      }
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']' || c == ',') {
-        if (depth == 0) break;
-        if (c != ',') --depth;
-      }
-      ++at;
-    }
-    size_t end = std::min(at, text.size());
-    while (end > begin && is_space(text[end - 1])) --end;
-    return text.substr(begin, end - begin);
-  }
-};
 
 /// The value of a quoted JSON string, if it makes a function's name.
 std::optional<std::string> name_in(std::string_view quoted) {
@@ -122,14 +81,14 @@ ToolCallReader::Status ToolCallReader::feed(char c, News& news) {
       // Whatever breaks the arguments now, they have been handed on: what is left follows as the model wrote it.
       if (outline_.feed(c) == JsonOutline::Status::kBroken) {
         mode_ = Mode::kRaw;
-        return feed_to_tag(c, news);
+        return feed(c, news);
       }
       news.arguments += c;
       if (outline_.depth() == 1) mode_ = Mode::kTail;
       return Status::kOpen;
     case Mode::kRaw:
     case Mode::kTail:
-      return feed_to_tag(c, news);
+      return bare_ ? feed_tail(c, news) : feed_to_tag(c, news);
   }
   return Status::kFailed;
 }
@@ -141,47 +100,72 @@ ToolCallReader::Status ToolCallReader::feed_head(char c, News& news) {
   if (status == JsonOutline::Status::kDone) {
     if (!take_whole(news)) return Status::kFailed;
     mode_ = Mode::kTail;
-  } else if (may_stream_ && outline_.depth() == 2) {
-    may_stream_ = false;
-    if (announce(news)) mode_ = Mode::kArguments;
+    return bare_ ? Status::kClosed : Status::kOpen;
+  }
+  followed_ = followed_ && follow(c);
+  if (bare_ && !followed_) return Status::kFailed;
+  if (mode_ == Mode::kArguments) {
+    news.name = name_;
+    news.arguments += c;
   }
   return Status::kOpen;
 }
 
-// body_ ends with the first bracket of depth 2. True if what precedes it is {"name": "...", "arguments": {
-bool ToolCallReader::announce(News& news) {
-  Cursor cursor{body_};
-  if (!cursor.take('{') || cursor.take_string() != "\"name\"" || !cursor.take(':')) return false;
-  const std::string_view name = cursor.take_string();
-  if (name.empty() || !cursor.take(',') || cursor.take_string() != "\"arguments\"" || !cursor.take(':')) return false;
-  if (!cursor.take('{')) return false;
-  news.name = name_in(name);
-  if (!news.name) return false;
-  news.arguments += '{';
-  return true;
+// The newest byte of the head, among the members of its object. False: they are not JSON, or not a bare call's.
+bool ToolCallReader::follow(char c) {
+  const bool was_quoted = std::exchange(quoted_, outline_.in_string());
+  if (was_quoted ? quoted_ : is_space(c)) return true;
+  if (quoted_) quote_ = body_.size() - 1;
+  switch (place_) {
+    case Place::kObject:
+      place_ = Place::kKey;
+      return true;
+    case Place::kKey:
+      if (quoted_ || c != '"') return quoted_;
+      place_ = Place::kColon;
+      return end_key();
+    case Place::kColon:
+      place_ = Place::kValue;
+      return c == ':';
+    case Place::kValue:
+      place_ = Place::kRest;
+      if (key_ == "name") return c == '"' && !name_;
+      if (!is_arguments(key_)) return true;
+      value_ = body_.size() - 1;
+      if (c == '{' && name_) mode_ = Mode::kArguments;
+      return !bare_ || c == '{';
+    case Place::kRest:
+      if (key_ == "name" && c != ',') return end_name();
+      if (outline_.depth() > 1) return true;
+      if (c == ',') place_ = Place::kKey;
+      if (c == '}' && is_arguments(key_) && (key_ == "arguments" || written_.empty())) written_ = body_.substr(value_);
+      return true;
+  }
+  return false;
+}
+
+bool ToolCallReader::end_key() {
+  const bool first = key_.empty();
+  key_ = name_in(std::string_view(body_).substr(quote_)).value_or("");
+  return !bare_ || !first || std::find(kFirst.begin(), kFirst.end(), key_) != kFirst.end();
+}
+
+// A name is one string, and a comma follows it.
+bool ToolCallReader::end_name() {
+  if (quoted_ || name_) return false;
+  name_ = name_in(std::string_view(body_).substr(quote_));
+  return name_ && (!bare_ || std::find(tools_.begin(), tools_.end(), *name_) != tools_.end());
 }
 
 // body_ is a whole object.
 bool ToolCallReader::take_whole(News& news) {
   try {
     const Json call = parse_json(body_, "tool call");
-    const char* key = call.contains("arguments") ? "arguments" : "parameters";
-    const Json arguments = call.value(key, Json());
-    std::string_view written;
-    Cursor cursor{body_};
-    cursor.take('{');
-    while (written.empty()) {  // members, up to the arguments; the text is valid JSON
-      const std::string_view name = cursor.take_string();
-      if (name.empty() || !cursor.take(':')) break;
-      const std::string_view value = cursor.take_value();
-      if (name_in(name) == key) written = value;
-      if (!cursor.take(',')) break;
-    }
-    const auto text = arguments_in(arguments, written);
-    if (!text || !call.contains("name") || !call["name"].is_string()) return false;
-    auto name = call["name"].get<std::string>();
-    if (name.empty() || name.size() > kMaxName) return false;
-    news.name = std::move(name);
+    const Json arguments = call.value("arguments", call.value("parameters", Json()));
+    if (bare_ && !arguments.is_object()) return false;
+    const auto text = arguments_in(arguments, written_);
+    if (!text || !name_) return false;
+    news.name = name_;
     news.arguments += *text;
     return true;
   } catch (const Error&) {
@@ -204,12 +188,23 @@ ToolCallReader::Status ToolCallReader::feed_to_tag(char c, News& news) {
   return Status::kOpen;
 }
 
+// Broken arguments of a bare call go on to the end. Behind whole ones other members are dropped; since models forget
+// the last bracket, what is no member does not belong to the call.
+ToolCallReader::Status ToolCallReader::feed_tail(char c, News& news) {
+  if (mode_ == Mode::kRaw) {
+    news.arguments += c;
+    return Status::kOpen;
+  }
+  if (place_ == Place::kRest && !is_space(c) && c != ',' && c != '}') return Status::kPassed;
+  if (c == ',') place_ = Place::kKey;
+  const auto status = outline_.feed(c);
+  if (status == JsonOutline::Status::kBroken) return Status::kPassed;
+  return status == JsonOutline::Status::kDone ? Status::kClosed : Status::kOpen;
+}
+
 ToolCallReader::Status ToolCallReader::finish(News& news, bool named_is_call) {
   if (mode_ == Mode::kHead) {
-    Cursor cursor{body_};
-    if (named_is_call && cursor.take('{') && cursor.take_string() == "\"name\"" && cursor.take(':')) {
-      news.name = name_in(cursor.take_string());
-    }
+    if (named_is_call) news.name = name_;
     return news.name ? Status::kClosed : Status::kFailed;
   }
   if (mode_ == Mode::kRaw) news.arguments += tag_;

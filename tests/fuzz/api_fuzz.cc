@@ -43,8 +43,8 @@ class Order {
   std::string text_, last_;
 };
 
-void split(std::string_view bytes) {
-  text::OutputParser whole({}), parts({});
+void split(std::string_view bytes, const text::OutputParser::Options& options) {
+  text::OutputParser whole(options), parts(options);
   Order a, b;
   a.add(whole.push(bytes));
   a.add(whole.finish());
@@ -60,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] % 10 == 9) {
-    split(bytes);
+    split(bytes, {});
+    split(bytes, {.bare = {"f", "go"}});
     return 0;
   }
   const auto body = parse_body(bytes);

@@ -16,6 +16,15 @@ std::vector<int32_t> all_stop_ids(const ServedModel& model, const Generation& ge
   return ids;
 }
 
+std::vector<std::string> bare_calls(const ServedModel& model, const Generation& generation) {
+  std::vector<std::string> names;
+  if (model.call_form() != CallForm::kBare) return names;
+  const auto* chat = std::get_if<ChatPrompt>(&generation.prompts.front());
+  if (chat == nullptr) return names;
+  for (const Json& tool : chat->tools) names.push_back(tool.at("function").at("name").get<std::string>());
+  return names;
+}
+
 }  // namespace
 
 std::string random_call_id() {
@@ -37,7 +46,8 @@ AnswerText::AnswerText(const ServedModel& model, const Generation& generation, i
       parser_({.reasoning = generation.split_reasoning,
                .starts_in_reasoning = generation.split_reasoning && starts_in_reasoning,
                .tool_calls = calls,
-               .only_calls = generation.demands_call()}) {}
+               .only_calls = generation.demands_call(),
+               .bare = bare_calls(model, generation)}) {}
 
 bool AnswerText::ends(int32_t id) const { return std::find(stop_ids_.begin(), stop_ids_.end(), id) != stop_ids_.end(); }
 

@@ -42,11 +42,13 @@ grammar::TagTokens tag_tokens(const Tokenizer& tokenizer) {
   return special(tags.begins) && special(tags.ends) ? tags : grammar::TagTokens();
 }
 
-std::optional<grammar::Grammar> compile_grammar(const Generation& generation, bool tag_tokens) {
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, CallForm form, bool tag_tokens) {
   const Constraint& wanted = generation.constraint;
   grammar::ToolCallOptions calls;
+  calls.form = form;
   calls.tag_tokens = tag_tokens;
-  const bool several = generation.parallel_tool_calls && generation.tool_choice != ToolChoice::kNamed;
+  bool several = generation.parallel_tool_calls && generation.tool_choice != ToolChoice::kNamed;
+  if (form == CallForm::kBare) several = false;  // their templates teach one call an answer
   calls.max_calls = several ? kMaxCalls : 1;
   const bool may_call = generation.tool_choice != ToolChoice::kNone;
   const std::vector<grammar::ToolSpec> tools = may_call ? callable(generation) : std::vector<grammar::ToolSpec>();
@@ -87,7 +89,7 @@ Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const
   };
   try {
     const grammar::TagTokens tags = tag_tokens(*model.tokenizer);
-    std::optional<grammar::Grammar> compiled = compile_grammar(generation, tags.begins >= 0);
+    std::optional<grammar::Grammar> compiled = compile_grammar(generation, model.call_form(), tags.begins >= 0);
     if (!compiled) return maker;
     // A token that is text ends the answer where it may stand, as a stop string does, and nowhere else.
     std::vector<int32_t> ends = model.stop_ids;

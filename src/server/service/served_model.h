@@ -22,6 +22,9 @@ struct ServedModel {
   int32_t max_positions = 0;                       ///< prompt and answer together
   std::shared_ptr<const grammar::TokenTrie> trie;  ///< for constrained answers
 
+  /// How it writes function calls.
+  CallForm call_form() const { return chat_template == nullptr ? CallForm::kHermes : chat_template->call_form(); }
+
   bool answers_to(const std::string& wanted) const {
     if (wanted.empty() || wanted == name) return true;
     for (const std::string& alias : aliases) {

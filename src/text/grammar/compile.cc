@@ -9,6 +9,7 @@
 #include "text/grammar/regex_grammar.h"
 #include "text/grammar/schema_compiler.h"
 #include "text/grammar/schema_merge.h"
+#include "text/grammar/text_set.h"
 #include "text/utf8.h"
 
 namespace ashlar::grammar {
@@ -30,6 +31,8 @@ Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolC
   size_t bytes = 0;
   for (const ToolSpec& tool : tools) bytes += tool.name.size() + json_text(tool.parameters).size();
   builder.check_input(bytes);
+  const bool bare = calls.form == CallForm::kBare;
+  const std::string key = bare ? ", \"parameters\": " : ", \"arguments\": ";
   std::vector<Expr> ways;
   for (const ToolSpec& tool : tools) {
     Expr arguments = values.object();
@@ -41,16 +44,17 @@ Expr tool_call(Builder& builder, const std::vector<ToolSpec>& tools, const ToolC
                                        "\": " + std::string(error.message()));
       }
     }
-    ways.push_back(builder.sequence(
-        {builder.literal(json_text(tool.name) + ", \"arguments\": "), builder.rule(tool.name, arguments)}));
+    ways.push_back(builder.sequence({builder.literal(json_text(tool.name) + key), builder.rule(tool.name, arguments)}));
   }
+  const Expr call =
+      builder.sequence({builder.literal("{\"name\": "), builder.alternatives(std::move(ways)), builder.literal("}")});
+  if (bare) return builder.rule("tool call", call);
   const auto tag = [&](const std::string& text, char token) {
     return calls.tag_tokens ? builder.strings({text, std::string(1, token)}) : builder.literal(text);
   };
-  return builder.rule("tool call",
-                      builder.sequence({tag(calls.begin, TagTokens::kBegins), builder.literal("\n{\"name\": "),
-                                        builder.alternatives(std::move(ways)), builder.literal("}\n"),
-                                        tag(calls.end, TagTokens::kEnds)}));
+  const Expr line = builder.literal("\n");
+  return builder.rule("tool call", builder.sequence({tag(calls.begin, TagTokens::kBegins), line, call, line,
+                                                     tag(calls.end, TagTokens::kEnds)}));
 }
 
 Expr tool_calls(Builder& builder, const std::vector<ToolSpec>& tools, const ToolCallOptions& calls) {
@@ -75,6 +79,17 @@ Expr text_without(Builder& builder, std::string_view tag) {
   }
   return builder.rule("text",
                       builder.sequence({plain, builder.repeat(builder.alternatives(std::move(beginnings)), 0, -1)}));
+}
+
+/// A bare call, or text that begins neither with a bracket nor with what OutputParser lets precede a call.
+Expr call_or_text(Builder& builder, Expr call) {
+  const auto spaces = [](Builder& to) { return to.repeat(to.strings({" ", "\t", "\n", "\r"}), 0, -1); };
+  const TextSet any = TextSet::any_string(builder);
+  const TextSet like_calls = TextSet::of(builder, [&](Builder& to) {
+    return to.sequence({spaces(to), to.strings({"{", std::string(kPythonTag), "<think>"}), any.write(to)});
+  });
+  return builder.alternatives(
+      {builder.sequence({spaces(builder), call}), any.without(builder, like_calls).write(builder)});
 }
 
 Grammar finish(Builder& builder, Expr root, const CompileOptions& options) {
@@ -144,8 +159,10 @@ Grammar compile_text_with_calls(const std::vector<ToolSpec>& tools, const ToolCa
                                 const CompileOptions& options) {
   if (tools.empty()) throw Error("grammar", "there are no tools to call");
   Builder builder(options.limits);
+  const Expr call = tool_call(builder, tools, calls);
+  if (calls.form == CallForm::kBare) return finish(builder, call_or_text(builder, call), options);
   const Expr text = text_without(builder, calls.begin);
-  const Expr more = builder.sequence({tool_call(builder, tools, calls), text});
+  const Expr more = builder.sequence({call, text});
   return finish(builder, builder.sequence({text, builder.repeat(more, 0, calls.max_calls)}), options);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
+#include "text/call_form.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
 
@@ -24,6 +25,7 @@ struct ToolSpec {
   Json parameters;
 };
 struct ToolCallOptions {
+  CallForm form = CallForm::kHermes;  ///< kBare: without tags
   std::string begin = "<tool_call>";
   std::string end = "</tool_call>";
   bool tag_tokens = false;  ///< instead of its text, each may be the token of TagTokens
@@ -53,7 +55,8 @@ Grammar compile_choice(const std::vector<std::string>& choices, const CompileOpt
 /// begin {"name": <one of the tools>, "arguments": <what its schema says>} end, once or several times.
 Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                            const CompileOptions& options = {});
-/// Any text, in which at most so many calls stand; the tag that begins one stands nowhere else.
+/// Any text, in which at most so many calls stand; the tag that begins one stands nowhere else. Of bare calls: one, or
+/// a text that does not begin as one could.
 Grammar compile_text_with_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                                 const CompileOptions& options = {});
 

@@ -305,6 +305,24 @@ TEST_F(JobTest, RecordsHoldCalls) {
   EXPECT_THAT(record_.texts, ElementsAre(R"(Look:<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>Done.)"));
 }
 
+TEST_F(JobTest, BareCallsReachEveryApi) {
+  std::mt19937 random(6);
+  const ChatTemplate taught = ChatTemplate::from_source(R"("parameters": {{ call.arguments }})", "t");
+  model_.chat_template = &taught;
+  ChatPrompt prompt;
+  prompt.tools = Json::parse(R"([{"type": "function", "function": {"name": "f"}}])");
+  format_.generation.prompts = {prompt};
+  format_.generation.tool_choice = ToolChoice::kAuto;
+  std::vector<int32_t> tokens = ids(R"(<|python_tag|>{"name": "f", "parameters": {"a": 1}})");
+  tokens.insert(tokens.begin(), *tokenizer_.token_id("<|mask|>"));  // as where the tag is special
+  for (const auto& [api, word] : {std::pair{Api::kChat, R"("finish_reason":"tool_calls")"},
+                                  {Api::kResponses, R"("arguments":"{\"a\": 1}")"},
+                                  {Api::kMessages, R"("input":{"a":1})"}}) {
+    run(*begin(api), 0, tokens, 3, random, {FinishReason::kStop, "", {}});
+    EXPECT_THAT(sent(), ::testing::AllOf(HasSubstr(word), ::testing::Not(HasSubstr("python_tag"))));
+  }
+}
+
 TEST_F(JobTest, WhatBreaksEndsWithAnError) {
   std::mt19937 random(7);
   for (const bool stream : {false, true}) {

@@ -298,6 +298,17 @@ TEST_F(ServiceText, AnAnswerOfGivenShapeMayBeCallsWhereToolsMayBeCalled) {
   generation.tool_choice = ToolChoice::kNone;
   EXPECT_TRUE(follows(R"({"a": 1})"));
   EXPECT_FALSE(follows(call));
+  const ChatTemplate taught = ChatTemplate::from_source(R"("parameters": {{ call.arguments }})", "test");
+  model_.chat_template = &taught;
+  std::get<ChatPrompt>(generation.prompts[0]).tools[0]["function"].erase("parameters");
+  generation.parallel_tool_calls = true;
+  for (const ToolChoice choice : {ToolChoice::kAuto, ToolChoice::kRequired}) {
+    generation.tool_choice = choice;
+    const std::string bare = R"({"name": "f", "parameters": {"b": true}})";
+    EXPECT_TRUE(follows(bare));
+    EXPECT_FALSE(follows(bare + "\n" + bare));
+    EXPECT_EQ(follows(R"({"a": 1})"), choice == ToolChoice::kAuto);
+  }
 }
 
 TEST_F(ServiceText, OnlyModelsOfThinkingTemplatesMayOpenIt) {

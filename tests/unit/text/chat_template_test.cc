@@ -115,6 +115,17 @@ TEST_F(ChatTemplateFolder, WrongFilesAreNamed) {
   EXPECT_THAT(error(), HasSubstr("100 levels"));
 }
 
+TEST_F(ChatTemplateFolder, CallsAreThoseOfTheTemplateWithTools) {
+  for (const auto& entry : fs::directory_iterator(fs::path(ASHLAR_TEST_DATA) / "templates/families")) {
+    fs::copy_file(entry, folder_ / "chat_template.jinja", fs::copy_options::overwrite_existing);
+    EXPECT_EQ(load().call_form() == CallForm::kBare, entry.path().stem() == "llama3_tools") << entry;
+  }
+  write("chat_template.jinja", R"("parameters": {{ call.arguments }})");
+  EXPECT_EQ(load().call_form(), CallForm::kBare);
+  write("additional_chat_templates/tool_use.jinja", R"("parameters": {{ tool.parameters }})");
+  EXPECT_EQ(load().call_form(), CallForm::kHermes);
+}
+
 TEST(ChatTemplate, VariablesAndTheirPrecedence) {
   const ChatTemplate t = ChatTemplate::from_source(
       "{{ bos_token }}{{ add_generation_prompt }}{{ documents }}{{ enable_thinking is defined }}{{ tools }}", "t",

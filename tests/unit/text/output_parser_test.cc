@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "io/json.h"
+
 namespace ashlar::text::test {
 namespace {
 
@@ -78,7 +80,8 @@ std::string only(Kind kind, const Parts& parts) {
   return text;
 }
 
-constexpr OutputParser::Options kOpened{true, true, true};
+const OutputParser::Options kOpened{true, true, true};
+const OutputParser::Options kBare{.bare = {"f", "get"}};
 using Calls = std::vector<std::pair<std::string, std::string>>;
 
 TEST(OutputParser, ByHand) {
@@ -184,30 +187,12 @@ TEST(OutputParser, TagsBelongToWhatTheyEnd) {
 }
 
 std::string random_text(std::mt19937& random) {
-  static const std::vector<std::string> kPieces = {"<think>",
-                                                   "</think>",
-                                                   "<tool_call>",
-                                                   "</tool_call>",
-                                                   "{\"name\":",
-                                                   "\"f\"",
-                                                   ",\"arguments\":",
-                                                   "{",
-                                                   "}",
-                                                   "\"",
-                                                   "\\",
-                                                   "[",
-                                                   "]",
-                                                   " ",
-                                                   "\n",
-                                                   "<",
-                                                   "word",
-                                                   "é",
-                                                   ":",
-                                                   "1",
-                                                   R"({"name": "g", "arguments": {"a": 1}})",
-                                                   R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
-                                                   R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)",
-                                                   std::string(70, ' ')};
+  static const std::vector<std::string> kPieces = {
+      "<think>", "</think>", "<tool_call>", "</tool_call>", "{\"name\":", "\"f\"", ",\"arguments\":", "{", "}", "\"",
+      "\\", "[", "]", " ", "\n", "<", "word", "é", ":", "1", ";", "<|python_tag|>", std::string(70, ' '),
+      // Whole calls.
+      R"({"name": "g", "arguments": {"a": 1}})", R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
+      R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)", R"({"type":1,"name":"f","parameters":{"a":1})"};
   std::string text;
   const int n = static_cast<int>(random() % 14);
   for (int i = 0; i < n; ++i) text += kPieces[random() % kPieces.size()];
@@ -218,7 +203,8 @@ TEST(OutputParser, CutsDoNotMatter) {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     const std::string text = random_text(random);
-    const OutputParser::Options options{random() % 4 != 0, random() % 3 == 0, random() % 4 != 0};
+    OutputParser::Options options{random() % 4 != 0, random() % 3 == 0, random() % 4 != 0};
+    if (round % 2 == 0) options.bare = kBare.bare;
     std::vector<std::string> pieces;
     for (size_t at = 0; at < text.size();) {
       const size_t n = 1 + random() % 5;
@@ -260,6 +246,9 @@ TEST(OutputParser, LongAnswersTakeLinearTime) {
 
 // Where a grammar lets nothing but calls through, what is cut short is no content.
 TEST(OutputParser, DemandedCallsLeaveNoContent) {
+  OutputParser::Options bare = kBare;
+  bare.only_calls = true;
+  EXPECT_EQ(parse({R"({"name": "f", "pa)"}, bare), (Split{"", "", {{"f", ""}}}));
   const OutputParser::Options demanded = {.only_calls = true};
   const std::string whole = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
   const Split one = {"", "", {{"f", "{\"a\": 1}"}}};
@@ -275,6 +264,54 @@ TEST(OutputParser, DemandedCallsLeaveNoContent) {
     const Split expected = end < named ? Split{} : Split{"", "", {{"f", arguments}}};
     EXPECT_EQ(parse({whole.substr(0, end)}, demanded), expected) << end;
   }
+}
+
+TEST(BareCalls, ByHand) {
+  const std::string f = R"({"name": "f", "parameters": {"a": 1}})";
+  const std::pair<std::string, std::string> call{"f", R"({"a": 1})"};
+  for (const auto& text : {f, " <|python_tag|>\n" + f + "\n", f.substr(0, f.size() - 1)}) {
+    EXPECT_EQ(parse({text}, kBare), (Split{"", "", {call}})) << text;
+    EXPECT_EQ(parse({text + " " + f + ";" + f + "}\n" + f}, kBare), (Split{"", "}\n" + f, {call, call, call}})) << text;
+  }
+  EXPECT_EQ(parse({R"({"name": "f", "parameters": {"a": <})"}, kBare), (Split{"", "", {{"f", R"({"a": <})"}}}));
+  OutputParser parser(kBare);
+  EXPECT_EQ(only(Kind::kCall, parser.push(f.substr(0, f.size() - 3))), "{\"a\": ");
+}
+
+/// The byte behind ^ tells that it is no call.
+TEST(BareCalls, OtherTextIsHeldNoLongerThanNeeded) {
+  for (std::string text : {"^Y", "{^x", R"({"n^")", R"({"name": ^1})", R"({"name": "ge^")", R"({"name": "f" ^"x")",
+                           R"({"name": "f"^})", R"({"name": "f", "arguments": ^[{}]})",
+                           R"({"type": {"name": 1}, "name": "h^"})", " <|python_tag|> ^p", "^; {"}) {
+    const size_t at = text.find('^');
+    text.erase(at, 1);
+    OutputParser parser(kBare);
+    EXPECT_EQ(only(Kind::kContent, parser.push(text.substr(0, at))), "") << text;
+    EXPECT_EQ(only(Kind::kContent, parser.push(text.substr(at, 1))), text.substr(0, at + 1));
+    EXPECT_EQ(parse({text}, kBare), (Split{"", text, {}}));
+  }
+}
+
+TEST(BareCalls, AreObjectsOfAToolsNameAndArguments) {
+  const std::vector<std::string> values = {R"("f")", R"("g")", "1", "{}", R"({"a": ["}", {"name": 2}]})"};
+  std::mt19937 random(9);
+  int calls = 0;
+  for (int round = 0; round < 9000; ++round) {
+    std::vector<std::string> keys = {"name", random() % 2 == 0 ? "parameters" : "arguments", "type", "x"};
+    std::shuffle(keys.begin(), keys.end(), random);
+    std::string text;
+    for (const auto& key : keys) text += ", \"" + key + "\": " + values[random() % values.size()];
+    text = "{" + text.substr(2) + "}";
+    const Json object = parse_json(text, "");
+    const Json arguments = object.value("parameters", object.value("arguments", Json()));
+    const bool call = object["name"] == "f" && arguments.is_object() && keys[0] != "x";
+    const Split split = parse({text}, kBare);
+    ASSERT_EQ(split.content, call ? "" : text);
+    if (!call) continue;
+    ASSERT_EQ(parse_json(split.calls.at(0).second, ""), arguments) << text;
+    ++calls;
+  }
+  EXPECT_GT(calls, 300);
 }
 
 }  // namespace

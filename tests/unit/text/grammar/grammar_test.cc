@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
+#include "text/output_parser.h"
 #include "unit/text/grammar/support.h"
 
 namespace ashlar::grammar::testing {
@@ -421,6 +422,31 @@ TEST(GrammarToolCalls, StandInFreeText) {
                                             call + call + call};
   for (const std::string& text : allowed) EXPECT_TRUE(accepts(shared, text)) << text;
   for (const std::string& text : refused) EXPECT_FALSE(accepts(shared, text)) << text;
+}
+
+// Whatever text is let through, what is read as a call of it keeps to the schema.
+TEST(GrammarToolCalls, BareOnes) {
+  const Json number = Json::parse(R"({"properties": {"n": {"type": "integer"}}, "required": ["n"]})");
+  const ToolCallOptions calls{CallForm::kBare};
+  const std::string call = R"({"name": "f", "parameters": {"n": 1}})";
+  EXPECT_TRUE(accepts(compile_tool_calls({{"f", number}}, calls), call));
+  const auto shared = over_tokens(compile_text_with_calls({{"f", number}}, calls));
+  for (const char* text : {"", " words {", "\n<|python", "<thin k>"}) EXPECT_TRUE(accepts(shared, text)) << text;
+  const std::vector<std::string> pieces = {
+      " ", "{", "<|python_tag|>", "<think>", "</think>", ";", call, R"({"name": "f", "parameters": {}})"};
+  std::mt19937 random(3);
+  int called = 0;
+  for (int round = 0; round < 9000; ++round) {
+    std::string text;
+    for (size_t n = random() % 5; n > 0; --n) text += pieces[random() % pieces.size()];
+    if (!accepts(shared, text)) continue;
+    for (const auto& part : text::OutputParser({.bare = {"f"}}).push(text)) {
+      if (part.call < 0 || part.text.empty()) continue;
+      ASSERT_EQ(part.text, "{\"n\": 1}") << text;
+      ++called;
+    }
+  }
+  EXPECT_GT(called, 100);
 }
 
 TEST(GrammarToolCalls, TagsMayBeTokensThatAreNoText) {

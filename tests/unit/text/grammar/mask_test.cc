@@ -41,6 +41,7 @@ std::vector<Grammar> grammars() {
   calls.max_calls = 3;
   all.push_back(compile_tool_calls({{"search", nullptr}, {"send", Json::parse(R"({"type": "object"})")}}, calls));
   all.push_back(compile_text_with_calls({{"search", nullptr}}, calls));
+  all.push_back(compile_text_with_calls({{"search", nullptr}}, {CallForm::kBare}));
   return all;
 }
 
