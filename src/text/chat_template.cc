@@ -98,7 +98,7 @@ CallForm call_form_of(std::string_view source) {
 void ChatTemplate::add(const std::string& name, std::string_view source, std::string_view where) {
   templates_.insert_or_assign(name, Template::parse(source, where));
   thinks_ = thinks_ || knows_thinking(source);
-  if (name == "tool_use" || !templates_.contains("tool_use")) call_form_ = call_form_of(source);
+  if (name == "tool_use" || (name == "default" && !templates_.contains("tool_use"))) call_form_ = call_form_of(source);
 }
 
 std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {

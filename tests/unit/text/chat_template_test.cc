@@ -122,6 +122,8 @@ TEST_F(ChatTemplateFolder, CallsAreThoseOfTheTemplateWithTools) {
   }
   write("chat_template.jinja", R"("parameters": {{ call.arguments }})");
   EXPECT_EQ(load().call_form(), CallForm::kBare);
+  write("additional_chat_templates/rag.jinja", "{{ messages }}");
+  EXPECT_EQ(load().call_form(), CallForm::kBare);  // no template for tools
   write("additional_chat_templates/tool_use.jinja", R"("parameters": {{ tool.parameters }})");
   EXPECT_EQ(load().call_form(), CallForm::kHermes);
 }
