@@ -56,6 +56,9 @@ HttpResponse preflight_answer(const HttpRequest& request) {
   if (!wanted.empty() && header_names(wanted)) {
     answer.headers.push_back({"Access-Control-Allow-Headers", std::string(wanted)});
   }
+  if (request.header("Access-Control-Request-Private-Network") == "true") {
+    answer.headers.push_back({"Access-Control-Allow-Private-Network", "true"});
+  }
   return answer;
 }
 

@@ -155,5 +155,22 @@ TEST(HttpGuard, AnswersPreflightsOfConfiguredOriginsWithoutAKey) {
   EXPECT_EQ(status(guard, request("/v1", {{"Origin", "https://chat.example"}})), 401);
 }
 
+// Browsers ask so when a page of the internet calls an address of a private network or of the machine itself.
+TEST(HttpGuard, LetsConfiguredOriginsIntoPrivateNetworksIfTheyAsk) {
+  GuardOptions options;
+  options.origins = {"https://chat.example"};
+  const Guard guard(options);
+  const auto allowed = [&](const char* origin, const char* asked) {
+    Headers headers{{"Origin", origin}, {"Access-Control-Request-Method", "POST"}};
+    if (asked) headers.push_back({"Access-Control-Request-Private-Network", asked});
+    return header(guard.check(request("/v1/models", std::move(headers), "OPTIONS")),
+                  "Access-Control-Allow-Private-Network");
+  };
+  EXPECT_EQ(allowed("https://chat.example", "true"), "true");
+  EXPECT_EQ(allowed("https://chat.example", nullptr), "");
+  EXPECT_EQ(allowed("https://chat.example", "false"), "");
+  EXPECT_EQ(allowed("https://evil.example", "true"), "");
+}
+
 }  // namespace
 }  // namespace ashlar::server
