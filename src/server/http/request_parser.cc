@@ -80,6 +80,32 @@ std::string_view framing_problem(const HttpRequest& request) {
   return {};
 }
 
+/// A header that decides about the request and is there twice, or empty: who reads the first and who reads the last
+/// would take it for different requests. (Content-Length, Transfer-Encoding and Host are looked at for themselves.)
+std::string_view repeated(const Headers& headers) {
+  for (const std::string_view name : {"Authorization", "X-Api-Key", "Content-Type", "Origin", "Expect",
+                                      "Access-Control-Request-Method", "Access-Control-Request-Private-Network"}) {
+    if (count_headers(headers, name) > 1) return name;
+  }
+  return {};
+}
+
+/// Whether the body is encoded, by any of the lines and elements of the header, which is a list.
+bool encoded(const Headers& headers) {
+  for (const Header& header : headers) {
+    if (!equal_ignoring_case(header.name, "Content-Encoding")) continue;
+    std::string_view rest = header.value;
+    while (!rest.empty()) {
+      std::string_view coding = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), coding.size() + 1));
+      while (!coding.empty() && (coding.front() == ' ' || coding.front() == '\t')) coding.remove_prefix(1);
+      while (!coding.empty() && (coding.back() == ' ' || coding.back() == '\t')) coding.remove_suffix(1);
+      if (!coding.empty() && !equal_ignoring_case(coding, "identity")) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 struct RequestParser::Impl {
@@ -196,8 +222,9 @@ bool RequestParser::Impl::read_fields() {
   } else if (const Header* expect = find_header(request.headers, "Expect");
              expect && !equal_ignoring_case(expect->value, "100-continue")) {
     fail(417, "The only expectation met is \"100-continue\".");
-  } else if (const Header* encoding = find_header(request.headers, "Content-Encoding");
-             encoding && !encoding->value.empty() && !equal_ignoring_case(encoding->value, "identity")) {
+  } else if (const std::string_view twice = repeated(request.headers); !twice.empty()) {
+    fail(400, "The header " + std::string(twice) + " must be given once.");
+  } else if (encoded(request.headers)) {
     fail(415, "Bodies are taken as they are; send this one without Content-Encoding.");
   } else {
     request.path = std::move(target.value().path);

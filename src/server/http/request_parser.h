@@ -16,8 +16,9 @@ struct RequestLimits {
 
 /// Parses one request. Stricter than HTTP where leniency has been used to smuggle requests past a proxy: a line ends in
 /// CR LF; no folded headers; one Content-Length of digits or one Transfer-Encoding of "chunked", never both; exactly
-/// one Host in HTTP/1.1. The framing of a chunked body may take 64 KiB and an eighth of the body, so endless tiny
-/// chunks, chunk extensions and trailers end in a refusal; trailers are otherwise ignored.
+/// one Host in HTTP/1.1, and one of each other header that decides about the request. The framing of a chunked body may
+/// take 64 KiB and an eighth of the body, so endless tiny chunks, chunk extensions and trailers end in a refusal;
+/// trailers are otherwise ignored.
 class RequestParser {
  public:
   enum class State : uint8_t { kHead, kBody, kDone, kFailed };

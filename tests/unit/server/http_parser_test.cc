@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <utility>
+#include <vector>
+
 #include "server/http/request_parser.h"
 #include "server/http/target.h"
 
@@ -146,6 +150,56 @@ TEST(HttpParser, ReadsWhatWasSent) {
   EXPECT_EQ(request.header("x-api-key"), "k e y");
   EXPECT_EQ(request.body, "abc");
   EXPECT_FALSE(request.http_1_0);
+}
+
+// Who reads the first and who reads the last would take such a request for two different ones.
+TEST(HttpParser, HeadersThatDecideComeOnce) {
+  const std::pair<std::string, std::string> once[] = {{"Content-Length", "0"},
+                                                      {"Transfer-Encoding", "chunked"},
+                                                      {"Host", "localhost"},
+                                                      {"Authorization", "Bearer a"},
+                                                      {"X-Api-Key", "a"},
+                                                      {"Content-Type", "application/json"},
+                                                      {"Origin", "https://chat.example"},
+                                                      {"Expect", "100-continue"},
+                                                      {"Access-Control-Request-Method", "POST"},
+                                                      {"Access-Control-Request-Private-Network", "true"}};
+  for (const auto& [name, value] : once) {
+    std::string lower = name;
+    for (char& c : lower) c = static_cast<char>(std::tolower(c));
+    const auto with = [&, name = name](const std::string& lines) {
+      return parse("POST / HTTP/1.1\r\n" + (name == "Host" ? "" : kHost) + lines + "\r\n" +
+                       (name == "Transfer-Encoding" ? "0\r\n\r\n" : ""),
+                   1000);
+    };
+    const std::string line = name + ": " + value + "\r\n";
+    EXPECT_EQ(with(line), 200) << name;
+    EXPECT_EQ(with(line + line), 400) << name;
+    EXPECT_EQ(with(line + "A: b\r\n" + lower + ": " + value + "\r\n"), 400) << name;
+    EXPECT_EQ(with(line + name + ":\r\n"), 400) << name;
+  }
+}
+
+// RFC 9110, 5.3 and 8.4: a list, whose elements may stand in several lines.
+TEST(HttpParser, ContentEncodingIsAList) {
+  const auto with = [](const std::vector<std::string>& values) {
+    std::string lines;
+    for (const std::string& value : values) lines += "Content-Encoding: " + value + "\r\n";
+    return parse("POST / HTTP/1.1\r\n" + kHost + lines + "Content-Length: 1\r\n\r\nx", 1000);
+  };
+  using Values = std::vector<std::string>;
+  for (const Values& values :
+       {Values{""}, {"identity"}, {"identity", "Identity"}, {"identity , identity"}, {"", ","}}) {
+    EXPECT_EQ(with(values), 200) << values.back();
+  }
+  for (const Values& values : {Values{"gzip"},
+                               {"identity", "gzip"},
+                               {"", "gzip"},
+                               {"gzip", "identity"},
+                               {"identity, gzip"},
+                               {"identity", "identity,\tbr"}}) {
+    EXPECT_EQ(with(values), 415) << values.back();
+  }
 }
 
 TEST(HttpParser, TrailersAreNoHeaders) {
