@@ -1,5 +1,8 @@
 #pragma once
-// The server's log on stderr: lines for people, or one JSON object a line for machines.
+// The server's log on stderr: lines for people, or one JSON object a line for machines. A thread of its own writes it:
+// who reads stderr and stops reading does not stop the server.
+
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -15,10 +18,12 @@ struct LogOptions {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
-/// Thread-safe; never throws for what it is told.
+/// Thread-safe; never throws for what it is told and never waits. Lines that come while megabytes wait to be written
+/// are lost; a later line says how many.
 class Log {
  public:
-  explicit Log(const LogOptions& options);
+  explicit Log(const LogOptions& options, int fd = STDERR_FILENO);
+  /// Waits for its lines to be written, unless nobody takes them.
   ~Log();
 
   /// `fields` is an object: " key=value" behind the message, or members of the JSON line.

@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <sstream>
+#include <thread>
+
+#include "app/line_writer.h"
 #include "app/terminal.h"
 
 namespace ashlar {
@@ -82,6 +88,118 @@ TEST(Log, JsonLinesParseAndKeepTheText) {
       EXPECT_EQ(record["message"], text);
       EXPECT_EQ(record["value"], text);
     }
+  }
+}
+
+std::string utf8(uint32_t code) {
+  if (code < 0x80) return {static_cast<char>(code)};
+  if (code < 0x800) return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+  return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 0x3F)),
+          static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+// Control characters, line separators and marks of direction as Unicode lists them (categories Cc, Zl, Zp and the
+// property Bidi_Control), and their neighbours, which are text.
+TEST(Log, NothingRawTurnsATerminalOrItsReader) {
+  std::vector<uint32_t> steer{0x7F, 0x61C, 0x200E, 0x200F, 0x2028, 0x2029};
+  for (uint32_t code = 1; code < 0x20; ++code) steer.push_back(code);
+  for (uint32_t code = 0x80; code < 0xA0; ++code) steer.push_back(code);
+  for (uint32_t code = 0x202A; code <= 0x202E; ++code) steer.push_back(code);
+  for (uint32_t code = 0x2066; code <= 0x2069; ++code) steer.push_back(code);
+  std::string text, harmless;
+  for (const uint32_t code : steer) text += "a" + utf8(code);
+  for (const uint32_t code : {0x7EU, 0xA0U, 0x61BU, 0x61DU, 0x200DU, 0x2010U, 0x2027U, 0x202FU, 0x2065U, 0x206AU}) {
+    harmless += utf8(code);
+  }
+  const auto json = lines_of("json", "info", [&](Log& log) {
+    log.write(LogLevel::kInfo, text + harmless, {{"key", text}, {"list", {text}}});
+  });
+  const auto plain = lines_of("text", "info", [&](Log& log) {
+    log.write(LogLevel::kInfo, text + harmless, {{"key", text}, {"list", {text}}});
+  });
+  ASSERT_EQ(json.size(), 1U);
+  ASSERT_EQ(plain.size(), 1U);
+  for (const uint32_t code : steer) {
+    EXPECT_THAT(json[0], Not(HasSubstr(utf8(code)))) << code;
+    EXPECT_THAT(plain[0], Not(HasSubstr(utf8(code)))) << code;
+  }
+  EXPECT_EQ(Json::parse(json[0])["message"], text + harmless);
+  EXPECT_EQ(Json::parse(json[0])["list"][0], text);
+  EXPECT_THAT(json[0], HasSubstr(harmless));
+  EXPECT_THAT(plain[0], HasSubstr(harmless));
+}
+
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0); }
+  ~Pipe() {
+    close(fds[0]);
+    close(fds[1]);
+  }
+  int fds[2];
+};
+
+// What can be read within a moment, or until the text holds `until`.
+std::string read_all(int fd, const std::string& until) {
+  std::string out;
+  pollfd item{fd, POLLIN, 0};
+  char bytes[65536];
+  while (out.find(until) == std::string::npos && poll(&item, 1, 10'000) > 0) {
+    const ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n <= 0) break;
+    out.append(bytes, static_cast<size_t>(n));
+  }
+  return out;
+}
+
+// Were this to wait for the reader, it would wait for ever.
+TEST(Log, AFullPipeStopsNobody) {
+  for (const std::string format : {"text", "json"}) {
+    Pipe pipe;
+    auto log = std::make_unique<Log>(LogOptions{format, "info"}, pipe.fds[1]);
+    const std::string filler(100'000, 'x');
+    constexpr int kLines = 80;  // eight megabytes
+    for (int i = 0; i < kLines; ++i) log->write(LogLevel::kInfo, "line " + std::to_string(i) + "; " + filler);
+    std::string text = read_all(pipe.fds[0], "line 30; ");  // from here on there is room
+    log->write(LogLevel::kInfo, "the last line");
+    text += read_all(pipe.fds[0], "the last line");
+    int at = 0;
+    for (size_t from = 0; (from = text.find("line " + std::to_string(at) + "; ", from)) != std::string::npos;) ++at;
+    EXPECT_GT(at, 30);
+    EXPECT_LT(at, kLines);
+    EXPECT_THAT(text, HasSubstr(std::to_string(kLines - at) + " lines of this log are lost"));
+  }
+}
+
+TEST(Log, EndsThoughNobodyReads) {
+  Pipe pipe;
+  {
+    Log log({"text", "info"}, pipe.fds[1]);
+    log.write(LogLevel::kInfo, std::string(1'000'000, 'x'));
+  }
+  EXPECT_EQ(read_all(pipe.fds[0], "x").substr(0, 2), "20") << "what fits is written";
+}
+
+TEST(LineWriter, LinesOfManyThreadsStayWholeAndInOrder) {
+  Pipe pipe;
+  LineWriter writer(pipe.fds[1]);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&writer, t] {
+      for (int i = 0; i < 200; ++i) {
+        EXPECT_TRUE(writer.add(std::to_string(t) + " " + std::to_string(i) + " " + std::string(100, 'y') + "\n"));
+      }
+    });
+  }
+  std::string text;
+  while (std::count(text.begin(), text.end(), '\n') < 800) text += read_all(pipe.fds[0], "\n");
+  for (std::thread& thread : threads) thread.join();
+  std::istringstream lines(text);
+  int next[4] = {};
+  for (int t, i; lines >> t >> i;) {
+    std::string filler;
+    lines >> filler;
+    EXPECT_EQ(i, next[t]++);
+    EXPECT_EQ(filler, std::string(100, 'y'));
   }
 }
 
