@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
@@ -53,7 +54,8 @@ Connection::Connection(tcp::socket socket, ConnectionSet& shared, asio::ssl::con
       peer_(peer_name(socket_)),
       event_(socket_.get_executor()),
       room_(socket_.get_executor()),
-      watchdog_(socket_.get_executor()) {
+      watchdog_(socket_.get_executor()),
+      body_memory_(options_.memory.get()) {
   set_socket_options(socket_);
   if (tls) tls_ = std::make_unique<asio::ssl::stream<tcp::socket&>>(socket_, *tls);
 }
@@ -71,7 +73,7 @@ void Connection::finish() {
   close_socket();
   if (core_) core_->detach();
   core_.reset();
-  release_body();
+  body_memory_.set(0);
   shared_.remove(this);
 }
 
@@ -81,6 +83,17 @@ void Connection::poke() {
 
 void Connection::abort() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close_socket(); });
+}
+
+void Connection::yield() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->waiting_) self->close_socket();
+  });
+}
+
+void Connection::set_waiting(bool waiting) {
+  waiting_ = waiting;
+  shared_.set_waiting(this, waiting);
 }
 
 // ---- What every phase uses.
@@ -114,8 +127,10 @@ Connection::Awaitable Connection::wait_until(Clock::time_point deadline) {
 }
 
 Connection::AwaitableBool Connection::write(std::string_view bytes) {
+  const auto end = Clock::now() + options_.max_write_time;
   while (!bytes.empty()) {
-    arm_watchdog(options_.write_timeout);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    arm_watchdog(std::clamp(left, std::chrono::milliseconds(0), options_.write_timeout));
     error_code error;
     size_t written = 0;
     if (tls_) {
@@ -174,7 +189,11 @@ Connection::Awaitable Connection::pump([[maybe_unused]] std::shared_ptr<Connecti
       std::tie(error, n) = co_await socket_.async_read_some(asio::buffer(buffer), kToken);
     }
     received(std::string_view(buffer).substr(0, n));
-    if (error) input_ended();
+    if (!error) continue;
+    input_ended();
+    // A client may end its side and still read. From here on only a reset tells that it does not.
+    if (error == asio::error::eof) co_await socket_.async_wait(tcp::socket::wait_error, kToken);
+    lost();
   }
 }
 
@@ -188,8 +207,18 @@ void Connection::received(std::string_view bytes) {
 void Connection::input_ended() {
   ended_ = true;
   event_.cancel();
+}
+
+void Connection::lost() {
+  ended_ = true;
+  event_.cancel();
   // serve may be stuck in a write to this client, so that it is for us to tell and to stop it.
   if (core_ && core_->client_gone()) close_socket();
+}
+
+/// Whether an interim answer would show if the client of the request being answered has gone.
+bool Connection::needs_probe() const {
+  return ended_ && !probed_ && !core_->request().http_1_0 && !core_->head_taken();
 }
 
 void Connection::consume(size_t bytes) {

@@ -18,8 +18,12 @@
 
 namespace ashlar::server {
 
-/// Two coroutines: `pump` always has a read under way, which is how a client that leaves is noticed in every phase, and
+/// Two coroutines: `pump` always waits for the socket, which is how a client that leaves is noticed in every phase, and
 /// `serve` parses, calls the handler and writes. They meet in `input_` and wake each other by cancelling timers.
+///
+/// The end of the input alone does not say whether the client still reads. HTTP/1.1 clients are sent "100 Continue"
+/// then, which any client must pass over: one that has closed its socket resets the connection, which `pump` sees.
+/// Streams show it with their next bytes, HTTP/1.0 clients with TCP's keep-alive once their system has forgotten them.
 class Connection final : public Endable, public std::enable_shared_from_this<Connection> {
  public:
   using tcp = boost::asio::ip::tcp;
@@ -32,6 +36,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   void start();
   void poke() override;
   void abort() override;
+  void yield() override;
 
  private:
   using Awaitable = boost::asio::awaitable<void>;
@@ -70,10 +75,12 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   void handle(std::optional<HttpResponse> refusal);
   void received(std::string_view bytes);
   void input_ended();
+  void lost();
+  bool needs_probe() const;
   void consume(size_t bytes);
   void woken();
-  bool reserve_body(size_t bytes);
-  void release_body();
+  void set_waiting(bool waiting);
+  Clock::time_point put_off(Clock::time_point deadline, size_t bytes, Clock::time_point end) const;
   void arm_watchdog(std::chrono::milliseconds limit);
   void disarm_watchdog();
   void close_socket();
@@ -90,10 +97,12 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   uint64_t watch_ = 0;                  ///< a watchdog of an earlier number is void
   std::string input_;                   ///< received and not parsed yet
   bool ended_ = false;                  ///< no more input will come
+  bool probed_ = false;                 ///< whether a client that ended its input was sent an interim answer
   bool lingers_ = false;                ///< something was written that the client should get to read
   bool discard_ = false;                ///< what comes is thrown away
   size_t n_requests_ = 0;
-  size_t reserved_body_ = 0;            ///< of ConnectionSet's total
+  bool waiting_ = false;  ///< for a request, as the set knows
+  MemoryShare body_memory_;
   std::shared_ptr<ExchangeCore> core_;  ///< of the request being answered
 };
 

@@ -14,6 +14,7 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::chrono::seconds kLookAnyway{2};  // for what there is to write: waking the connection needs memory
 
 HttpResponse timed_out(std::string_view path, std::string_view part) {
@@ -24,12 +25,12 @@ HttpResponse timed_out(std::string_view path, std::string_view part) {
 }  // namespace
 
 Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
+  if (!refuse_) set_waiting(true);
   if (tls_) {
     const bool shaken = co_await shake_hands();
     if (!shaken) co_return;
   }
-  asio::co_spawn(socket_.get_executor(), pump(self),
-                 [ending = Ending(self, &Connection::input_ended)](std::exception_ptr) {});
+  asio::co_spawn(socket_.get_executor(), pump(self), [ending = Ending(self, &Connection::lost)](std::exception_ptr) {});
   if (refuse_) {
     HttpResponse response = error_response({}, 503, "server_error", "Too many connections are open; try again later.");
     response.headers.push_back({"Retry-After", "1"});
@@ -44,7 +45,9 @@ Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
 /// Takes one request and answers it. Returns whether the connection can take another.
 Connection::AwaitableBool Connection::serve_one() {
   RequestParser parser({options_.max_header_bytes, options_.max_body_bytes});
+  set_waiting(true);
   const bool has_head = co_await read_head(parser);
+  set_waiting(false);
   if (!has_head) co_return false;
   ++n_requests_;
   shared_.count_request();
@@ -63,19 +66,9 @@ Connection::AwaitableBool Connection::serve_one() {
     head.body = parser.take_request().body;
   }
   const bool more = co_await answer(std::move(head), std::move(refusal), keep_alive);
-  release_body();
+  body_memory_.set(0);
   co_return socket_.is_open() && more;
 }
-
-/// Raises what this connection's body holds of the total to `bytes`.
-bool Connection::reserve_body(size_t bytes) {
-  if (bytes <= reserved_body_) return true;
-  if (!shared_.reserve_body(bytes - reserved_body_)) return false;
-  reserved_body_ = bytes;
-  return true;
-}
-
-void Connection::release_body() { shared_.release_body(std::exchange(reserved_body_, 0)); }
 
 Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
   auto deadline = Clock::now() + (n_requests_ == 0 ? options_.header_timeout : options_.idle_timeout);
@@ -105,10 +98,19 @@ Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
   co_return false;
 }
 
+/// The deadline of a body of which so many more bytes have come: what came early makes up for no later silence.
+Connection::Clock::time_point Connection::put_off(Clock::time_point deadline, size_t bytes,
+                                                  Clock::time_point end) const {
+  const std::chrono::microseconds earned(1'000'000 * bytes / std::max<size_t>(1, options_.min_body_bytes_per_s));
+  return std::min({deadline + earned, Clock::now() + options_.body_timeout, end});
+}
+
 Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
-  const auto start = Clock::now();
+  const auto end = Clock::now() + options_.max_body_time;
+  auto deadline = std::min(end, Clock::now() + options_.body_timeout);
+  size_t paid = 0;  // bytes that the deadline was put off for
   if (parser.expects_continue() && input_.empty()) {
-    const bool written = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+    const bool written = co_await write(kContinue);
     if (!written) co_return false;
   }
   size_t offered = 0;  // what the parser has seen of input_ and left lying for want of more
@@ -116,7 +118,9 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
     if (input_.size() > offered) {
       consume(parser.feed(input_));
       offered = input_.size();
-      if (reserve_body(parser.body_bytes())) continue;
+      const size_t bytes = parser.body_bytes();
+      deadline = put_off(deadline, bytes - std::exchange(paid, bytes), end);
+      if (body_memory_.set(bytes)) continue;
       HttpResponse busy = error_response(parser.request().path, 503, "server_error",
                                          "Too many large requests are being served; try again later.");
       busy.headers.push_back({"Retry-After", "1"});
@@ -124,9 +128,6 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       co_await refuse(busy, id);
       co_return false;
     }
-    const auto earned =
-        std::chrono::milliseconds(1000 * parser.body_bytes() / std::max<size_t>(1, options_.min_body_bytes_per_s));
-    const auto deadline = start + options_.body_timeout + earned;
     if (ended_) {
       close_socket();
       co_return false;
@@ -183,16 +184,22 @@ void Connection::handle(std::optional<HttpResponse> refusal) {
 Connection::AwaitableBool Connection::answer(HttpRequest request, std::optional<HttpResponse> refusal,
                                              bool keep_alive) {
   const bool ends_with_connection = request.http_1_0;
-  core_ = std::make_shared<ExchangeCore>(std::move(request), options_.max_backlog_bytes, [weak = weak_from_this()] {
+  const auto wake = [weak = weak_from_this()] {
     if (auto self = weak.lock()) asio::post(self->socket_.get_executor(), [self] { self->woken(); });
-  });
+  };
+  core_ = std::make_shared<ExchangeCore>(std::move(request), options_.max_backlog_bytes, wake, options_.memory);
   handle(std::move(refusal));
   bool more = false;
   for (;;) {
-    const ExchangeCore::Output out = core_->take(keep_alive && !shared_.draining());
+    const bool was_last = ended_ && input_.empty();
+    ExchangeCore::Output out = core_->take(keep_alive && !was_last && !shared_.draining());
+    if (out.bytes.empty() && !out.last && needs_probe()) {
+      probed_ = true;
+      out.bytes = kContinue;
+    }
     bool written = !out.cut;
     if (!out.bytes.empty()) written = co_await write(out.bytes);
-    if (!written || (out.bytes.empty() && !out.last && ended_)) {
+    if (!written || !socket_.is_open()) {
       boost::system::error_code ignored;
       // Without chunks only a reset tells the client that it did not get everything.
       if (ends_with_connection) socket_.set_option(asio::socket_base::linger(true, 0), ignored);

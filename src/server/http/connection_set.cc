@@ -4,34 +4,65 @@
 
 namespace ashlar::server {
 
-bool ConnectionSet::reserve_body(size_t bytes) {
-  const size_t before = body_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (before + bytes <= options_.max_total_body_bytes) return true;
-  release_body(bytes);
-  return false;
-}
-
 HttpCounters ConnectionSet::counters() const {
+  HttpCounters out;
+  out.refused = refused_.load();
+  out.requests = requests_.load();
+  out.accept_errors = accept_errors_.load();
+  out.memory_used = options_.memory->used();
+  out.memory_total = options_.memory->total();
   const std::lock_guard lock(mutex_);
-  return {accepted_, refused_.load(), requests_.load(), accept_errors_.load(), open_.size()};
+  out.accepted = accepted_;
+  out.yielded = yielded_;
+  out.open_connections = open_.size();
+  return out;
 }
 
-size_t ConnectionSet::size() const {
+size_t ConnectionSet::make_room() {
+  std::shared_ptr<Endable> leaver;  // let go after the lock
   const std::lock_guard lock(mutex_);
-  return open_.size();
+  const size_t staying = open_.size() - leaving_;
+  if (staying < options_.max_connections) return 0;
+  Entry* longest = nullptr;
+  for (auto& [key, entry] : open_) {
+    if (entry.waits_since == 0 || entry.leaves) continue;
+    if (longest == nullptr || entry.waits_since < longest->waits_since) longest = &entry;
+  }
+  if (longest != nullptr) leaver = longest->connection.lock();
+  if (leaver == nullptr) return staying + 1 - options_.max_connections;
+  leaver->yield();
+  longest->leaves = true;
+  ++leaving_;
+  ++yielded_;
+  return 0;
+}
+
+void ConnectionSet::set_waiting(const Endable* connection, bool waiting) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(connection);
+  if (found == open_.end()) return;
+  Entry& entry = found->second;
+  entry.waits_since = waiting ? ++waits_ : 0;
+  if (waiting || !entry.leaves) return;
+  entry.leaves = false;  // its request came first
+  --leaving_;
 }
 
 bool ConnectionSet::add(const std::shared_ptr<Endable>& connection) {
   const std::lock_guard lock(mutex_);
   if (ending_) return false;
   ++accepted_;
-  open_.emplace(connection.get(), connection);
+  open_.emplace(connection.get(), Entry{connection});
   return true;
 }
 
 void ConnectionSet::remove(const Endable* connection) {
   const std::lock_guard lock(mutex_);
-  open_.erase(connection);
+  const auto found = open_.find(connection);
+  if (found != open_.end()) {
+    leaving_ -= found->second.leaves ? 1 : 0;
+    open_.erase(found);
+  }
   if (open_.empty()) emptied_.notify_all();
 }
 
@@ -40,8 +71,8 @@ void ConnectionSet::drain() {
   std::vector<std::shared_ptr<Endable>> held;  // let go after the lock
   const std::lock_guard lock(mutex_);
   held.reserve(open_.size());  // what is thrown below would let a connection go within the lock
-  for (const auto& [key, weak] : open_) {
-    if (auto connection = weak.lock()) held.push_back(std::move(connection));
+  for (const auto& [key, entry] : open_) {
+    if (auto connection = entry.connection.lock()) held.push_back(std::move(connection));
   }
   for (const auto& connection : held) connection->poke();
 }
@@ -51,8 +82,8 @@ void ConnectionSet::abort_all() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
   held.reserve(open_.size());  // as in drain()
-  for (const auto& [key, weak] : open_) {
-    if (auto connection = weak.lock()) held.push_back(std::move(connection));
+  for (const auto& [key, entry] : open_) {
+    if (auto connection = entry.connection.lock()) held.push_back(std::move(connection));
   }
   for (const auto& connection : held) connection->abort();
 }

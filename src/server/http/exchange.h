@@ -47,9 +47,10 @@ class Exchange {
   void finish();
 
   /// `callback` is called once, on an I/O thread, if the client goes away before respond() or finish(); at once and on
-  /// this thread if it is gone already. It must not block. A client that shuts down only its sending side counts as
-  /// gone, as it cannot be told from one that closed; answers given until then are still sent. A callback that has
-  /// begun when finish() is called on another thread may end after that. Replaces an earlier callback.
+  /// this thread if it is gone already. It must not block. A client that shuts down only its sending side is still
+  /// there; one that closed without reading what it was sent of a stream shows with the next bytes that it is sent. A
+  /// callback that has begun when finish() is called on another thread may end after that. Replaces an earlier
+  /// callback.
   void on_gone(std::function<void()> callback);
   bool gone() const;
 

@@ -18,8 +18,13 @@ void append_chunk(std::string& out, const std::string& payload) {
 
 }  // namespace
 
-ExchangeCore::ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::function<void()> wake)
-    : request_(std::move(request)), max_backlog_bytes_(max_backlog_bytes), wake_(std::move(wake)) {}
+ExchangeCore::ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::function<void()> wake,
+                           std::shared_ptr<MemoryBudget> memory)
+    : request_(std::move(request)),
+      max_backlog_bytes_(max_backlog_bytes),
+      wake_(std::move(wake)),
+      memory_(std::move(memory)),
+      held_(memory_.get()) {}
 
 void ExchangeCore::wake_if_idle() {
   if (!idle_) return;
@@ -36,6 +41,11 @@ bool ExchangeCore::respond(HttpResponse response) {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   if (answered_ || gone_) return false;
+  if (!held_.set(response.body.size())) {
+    response = error_response(request_.path, 503, "server_error",
+                              "Too many large answers wait for their clients to read them; try again later.");
+    response.headers.push_back({"Retry-After", "1"});
+  }
   answered_ = ended_ = true;
   dropped.swap(on_gone_);
   head_ = std::move(response);
@@ -59,7 +69,8 @@ bool ExchangeCore::begin_stream(int status, std::string content_type, Headers he
 bool ExchangeCore::send(std::string chunk) {
   const std::lock_guard lock(mutex_);
   if (!streaming_ || ended_ || gone_) return false;
-  if (pending_.size() + in_flight_ > max_backlog_bytes_) {
+  const size_t waiting = pending_.size() + in_flight_;
+  if (waiting > max_backlog_bytes_ || !held_.set(waiting + chunk.size())) {
     gone_ = true;
     if (wake_) wake_();  // even if it is writing: that write may never end
     return false;
@@ -137,8 +148,11 @@ void ExchangeCore::make_head(bool keep_alive, Output& out) {
   Headers headers = std::move(head_->headers);
   headers.insert(headers.end(), extra_headers_.begin(), extra_headers_.end());
   out.bytes = response_head(head_->status, head_->content_type, headers, request_.id, framing);
-  if (request_.wants_body() && head_->status != 204 && head_->status != 304) out.bytes += head_->body;
+  if (request_.wants_body() && head_->status != 204 && head_->status != 304 && !streaming_) {
+    pending_ = std::move(head_->body);
+  }
   head_.reset();
+  head_taken_ = true;
 }
 
 ExchangeCore::Output ExchangeCore::take(bool keep_alive) {
@@ -149,20 +163,30 @@ ExchangeCore::Output ExchangeCore::take(bool keep_alive) {
     return out;
   }
   if (head_) make_head(keep_alive, out);
-  if (!pending_.empty()) {
+  // A large body follows its head in a call of its own: it is not copied.
+  const bool later = !out.bytes.empty() && !streaming_ && pending_.size() > MemoryBudget::kSmall;
+  if (!pending_.empty() && !later) {
     if (chunked_) {
       append_chunk(out.bytes, pending_);
+    } else if (out.bytes.empty()) {
+      out.bytes = std::move(pending_);
     } else {
       out.bytes += pending_;
     }
     pending_ = {};
   }
-  out.last = ended_;
+  out.last = ended_ && pending_.empty();
   out.keep_alive = keep_alive_;
-  if (ended_ && chunked_) out.bytes += "0\r\n\r\n";
+  if (out.last && chunked_) out.bytes += "0\r\n\r\n";
   in_flight_ = out.bytes.size();
   idle_ = out.bytes.empty() && !out.last;
+  held_.set(in_flight_ + pending_.size());
   return out;
+}
+
+bool ExchangeCore::head_taken() const {
+  const std::lock_guard lock(mutex_);
+  return head_taken_;
 }
 
 void ExchangeCore::set_in_flight(size_t bytes) {
@@ -190,6 +214,9 @@ void ExchangeCore::detach() {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   dropped.swap(wake_);
+  pending_ = {};
+  head_.reset();
+  held_.set(0);
 }
 
 }  // namespace ashlar::server

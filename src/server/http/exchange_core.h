@@ -3,18 +3,22 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "server/http/http_message.h"
+#include "server/http/memory_budget.h"
 
 namespace ashlar::server {
 
 class ExchangeCore {
  public:
   /// `wake` is called, under the lock and by any thread, when the connection should look again: it must only post.
-  ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::function<void()> wake);
+  /// `memory`: what the bytes that wait for the client count towards; null: no limit.
+  ExchangeCore(HttpRequest request, size_t max_backlog_bytes, std::function<void()> wake,
+               std::shared_ptr<MemoryBudget> memory = nullptr);
 
   // For Exchange; see there.
   const HttpRequest& request() const { return request_; }
@@ -38,6 +42,7 @@ class ExchangeCore {
   /// What can be written; without bytes and not last, `wake` will be called when there is more. The head is made at the
   /// first call that has something, with `keep_alive` as the wish of then.
   Output take(bool keep_alive);
+  bool head_taken() const;
   /// How much of what was taken is not written yet; it counts towards the backlog.
   void set_in_flight(size_t bytes);
   /// The client went away: runs the callback unless the answer is complete. Returns whether it was incomplete.
@@ -55,10 +60,13 @@ class ExchangeCore {
   mutable std::mutex mutex_;
   std::function<void()> wake_;
   std::function<void()> on_gone_;
+  const std::shared_ptr<MemoryBudget> memory_;
+  MemoryShare held_;
   Headers extra_headers_;
   std::optional<HttpResponse> head_;  ///< status, type and headers, and for respond() the body; until it was taken
   std::string pending_;
   size_t in_flight_ = 0;
+  bool head_taken_ = false;
   bool streaming_ = false;
   bool chunked_ = false;
   bool keep_alive_ = false;

@@ -149,12 +149,12 @@ void HttpServer::Impl::accept_client() {
 }
 
 void HttpServer::Impl::admit(tcp::socket socket) {
-  const size_t limit = shared.options().max_connections;
-  const size_t open = shared.size();
-  if (open >= limit) shared.count_refused();
-  if (open >= limit + kRefusers || shared.draining()) return;
+  if (shared.draining()) return;
   try {
-    const auto connection = std::make_shared<Connection>(std::move(socket), shared, tls.get(), open >= limit);
+    const size_t beyond = shared.make_room();
+    if (beyond > 0) shared.count_refused();
+    if (beyond > kRefusers) return;
+    const auto connection = std::make_shared<Connection>(std::move(socket), shared, tls.get(), beyond > 0);
     if (shared.add(connection)) connection->start();
   } catch (const std::exception&) {  // out of memory: this client is turned away, the next may have more luck
     shared.count_accept_error();

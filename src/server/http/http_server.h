@@ -10,6 +10,7 @@
 #include <string>
 
 #include "server/http/exchange.h"
+#include "server/http/memory_budget.h"
 
 namespace ashlar::server {
 
@@ -19,18 +20,24 @@ struct HttpOptions {
   int io_threads = 1;
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 32u << 20;
-  size_t max_total_body_bytes = 1u << 30;  ///< of all requests being received or answered; more is told 503
-  size_t max_connections = 1024;           ///< a few more are told 503, the rest is closed
+  /// Of all bodies that have come and all answers that were not taken yet: what does not fit is told 503. An eighth is
+  /// kept for small ones. Where the handler reserves memory too, it shares this object.
+  std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(size_t{1} << 30);
+  /// One more closes the connection that has waited longest for its client to send a request. Where none waits, a few
+  /// are told 503, the rest is closed.
+  size_t max_connections = 1024;
   size_t max_requests_per_connection = 10'000;
   size_t max_backlog_bytes = 8u << 20;  ///< of a stream that its client does not read; one chunk may exceed it
 
-  // All limits on time are totals, except that a body earns more by arriving.
-  std::chrono::milliseconds header_timeout{10'000};  ///< from the first byte of a request to the end of its headers
-  std::chrono::milliseconds body_timeout{30'000};    ///< for the body, and beyond that:
-  size_t min_body_bytes_per_s = 64u << 10;           ///< a second more for each so many bytes received
-  std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
-  std::chrono::milliseconds write_timeout{30'000};   ///< for a client that takes no byte of what is offered
-  std::chrono::milliseconds linger{2'000};           ///< for a client to read the end before the socket closes
+  // Limits on time are totals, except that who goes on sending or reading earns more, up to the limit that is one.
+  std::chrono::milliseconds header_timeout{10'000};   ///< from the first byte of a request to the end of its headers
+  std::chrono::milliseconds body_timeout{30'000};     ///< what a body may be late, at any time:
+  size_t min_body_bytes_per_s = 64u << 10;            ///< so many bytes received make up for a second
+  std::chrono::milliseconds max_body_time{180'000};   ///< for all of the body
+  std::chrono::milliseconds idle_timeout{75'000};     ///< between requests
+  std::chrono::milliseconds write_timeout{30'000};    ///< for a client that takes no byte of what is offered
+  std::chrono::milliseconds max_write_time{180'000};  ///< for all of an answer, or all that waits of a stream
+  std::chrono::milliseconds linger{2'000};            ///< for a client to read the end before the socket closes
 
   std::string tls_cert_file;  ///< PEM, the chain with the server's certificate first; empty: no TLS
   std::string tls_key_file;   ///< PEM, unencrypted
@@ -46,9 +53,11 @@ struct HttpOptions {
 struct HttpCounters {
   uint64_t accepted = 0;
   uint64_t refused = 0;  ///< connections beyond max_connections
+  uint64_t yielded = 0;  ///< connections without a request that were closed in favour of new ones
   uint64_t requests = 0;
   uint64_t accept_errors = 0;  ///< such as running out of descriptors
   size_t open_connections = 0;
+  size_t memory_used = 0, memory_total = 0;  ///< of HttpOptions::memory
 };
 
 /// Called on an I/O thread; must not block. An exception it throws becomes a 500.

@@ -13,7 +13,10 @@ using Clock = std::chrono::steady_clock;
 void leave_in_every_way(const std::string& path) {
   using Way = void (*)(TestClient&);
   const Way ways[] = {[](TestClient& c) { c.close_now(); }, [](TestClient& c) { c.reset(); },
-                      [](TestClient& c) { c.shut_down_sending(); }};
+                      [](TestClient& c) {
+                        c.shut_down_sending();
+                        c.close_now();
+                      }};
   TestServer server;
   int expected = 0;
   for (const Way way : ways) {
@@ -36,6 +39,71 @@ void leave_in_every_way(const std::string& path) {
 
 TEST(HttpDisconnect, IsNoticedBeforeTheAnswer) { leave_in_every_way("/keep"); }
 TEST(HttpDisconnect, IsNoticedInAStream) { leave_in_every_way("/open"); }
+
+/// The final answer, past interim ones.
+ClientResponse read_final(TestClient& client) {
+  ClientResponse response = client.read();
+  while (response.status / 100 == 1) response = client.read();
+  return response;
+}
+
+TEST(HttpDisconnect, AClientThatOnlyEndsItsInputIsAnswered) {
+  TestServer server;
+  for (const std::string version : {"1.1", "1.0"}) {
+    for (const std::string path : {"/keep", "/open"}) {
+      for (const bool at_once : {true, false}) {  // with the request, or while its answer is made
+        SCOPED_TRACE(path + " HTTP/" + version);
+        TestClient client(server.port());
+        client.send("POST " + path + " HTTP/" + version + "\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+        if (at_once) client.shut_down_sending();
+        const auto exchange = server.kept();
+        ASSERT_TRUE(exchange);
+        client.shut_down_sending();
+        if (path == "/open") {
+          for (int i = 0; i < 3; ++i) {
+            std::this_thread::sleep_for(milliseconds(5));
+            EXPECT_TRUE(exchange->send("data: x\n\n"));
+          }
+          exchange->finish();
+        } else {
+          std::this_thread::sleep_for(milliseconds(15));
+          EXPECT_TRUE(exchange->respond({200, "text/plain", "late", {}}));
+        }
+        const ClientResponse response = read_final(client);
+        EXPECT_EQ(response.status, 200);
+        EXPECT_TRUE(response.complete);
+        EXPECT_EQ(response.body, path == "/open" ? "data: x\n\ndata: x\n\ndata: x\n\n" : "late");
+        EXPECT_TRUE(client.sees_close());
+      }
+    }
+  }
+  EXPECT_EQ(server.n_gone, 0);
+  EXPECT_TRUE(eventually([&] { return server->counters().open_connections == 0; }));
+}
+
+TEST(HttpDisconnect, AllThatWasSentBeforeTheEndOfTheInputIsAnswered) {
+  TestServer server;
+  TestClient client(server.port());
+  client.send(get("/echo?1") + get("/three") + get("/echo?2"));
+  client.shut_down_sending();
+  EXPECT_EQ(read_final(client).body, "GET /echo?1 ");
+  EXPECT_EQ(read_final(client).body, "one two three");
+  EXPECT_EQ(read_final(client).body, "GET /echo?2 ");
+  EXPECT_TRUE(client.sees_close());
+}
+
+TEST(HttpDisconnect, AClientThatLeavesAfterTheEndOfItsInputIsNoticedByTheNextBytes) {
+  TestServer server;
+  TestClient client(server.port());
+  client.send(get("/open"));
+  const auto exchange = server.kept();
+  client.shut_down_sending();
+  ASSERT_TRUE(client.more(10'000));  // the head, lest unread bytes reset the connection
+  client.close_now();
+  EXPECT_TRUE(eventually([&] { return !exchange->send(": x\n\n"); }));
+  EXPECT_TRUE(eventually([&] { return server.n_gone == 1; }));
+  EXPECT_TRUE(eventually([&] { return server->counters().open_connections == 0; }));
+}
 
 TEST(HttpDisconnect, IsNoticedWithPipelinedBytesWaiting) {
   TestServer server;

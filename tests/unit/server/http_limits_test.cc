@@ -84,31 +84,6 @@ TEST(HttpLimits, WhatIsRefusedIsToldOf) {
                                            ::testing::MatchesRegex("431 .* " + endless), "408   " + late));
 }
 
-TEST(HttpLimits, BodiesOfAllClientsTogether) {
-  HttpOptions options;
-  options.max_total_body_bytes = 10'000;
-  TestServer server(options);
-  TestClient first(server.port());
-  first.send(post("/keep", std::string(8000, 'x')));
-  auto exchange = server.kept();
-  ASSERT_TRUE(exchange);
-  {
-    TestClient second(server.port());
-    EXPECT_EQ(second.ask(post("/echo", std::string(3000, 'x'))).status, 503);
-    TestClient small(server.port());
-    EXPECT_EQ(small.ask(post("/echo", std::string(1000, 'x'))).status, 200);
-  }
-  exchange->respond({});
-  EXPECT_EQ(first.read().status, 200);
-  for (int i = 0; i < 5; ++i) {  // what was taken is given back
-    EXPECT_EQ(first.ask(post("/echo", std::string(9000, 'x'))).status, 200);
-    TestClient broken(server.port());
-    broken.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\nhalf");
-    broken.reset();
-    ASSERT_TRUE(eventually([&] { return server->counters().open_connections == 1; }));
-  }
-}
-
 TEST(HttpLimits, ARefusalArrivesThoughTheBodyIsStillComing) {
   HttpOptions options;
   options.max_body_bytes = 1000;
@@ -190,6 +165,42 @@ TEST(HttpLimits, ABodyAtTheMinimumRateMayTakeLonger) {
   EXPECT_EQ(client.read().status, 200);
 }
 
+TEST(HttpLimits, BytesThatCameEarlyBuyNoSilence) {
+  HttpOptions options = impatient();
+  options.min_body_bytes_per_s = 1000;  // by the mean rate it could be silent for fifteen minutes
+  TestServer server(options);
+  const milliseconds time = patience(
+      server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + std::string(900'000, 'x'), 'x', 408);
+  EXPECT_LT(time, milliseconds(5000));
+}
+
+TEST(HttpLimits, ABodyEndsHoweverFastItIs) {
+  HttpOptions options = impatient();
+  options.min_body_bytes_per_s = 1;
+  options.max_body_time = milliseconds(500);
+  TestServer server(options);
+  const milliseconds time = patience(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n", 'x', 408);
+  EXPECT_GE(time, milliseconds(490));
+  EXPECT_LT(time, milliseconds(5000));
+}
+
+TEST(HttpLimits, AnAnswerIsTakenInTimeOrNotAtAll) {
+  HttpOptions options;
+  options.max_write_time = milliseconds(400);
+  TestServer server(options);
+  TestClient client(server.port(), 4096);
+  client.send(get("/keep"));
+  server.kept()->respond({200, "text/plain", std::string(64u << 20, 'x'), {}});
+  size_t before = 0;
+  while (server->counters().open_connections > 0 && client.more(1000)) {  // a little now and then
+    EXPECT_GT(client.buffer().size(), before);
+    before = client.buffer().size();
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_LT(before, 64u << 20);
+  EXPECT_TRUE(eventually([&] { return server->counters().open_connections == 0; }));
+}
+
 TEST(HttpLimits, SilentConnectionsAreClosed) {
   TestServer server(impatient());
   TestClient silent(server.port());
@@ -203,26 +214,6 @@ TEST(HttpLimits, SilentConnectionsAreClosed) {
   std::this_thread::sleep_for(milliseconds(600));
   EXPECT_TRUE(exchange->respond({})) << "thinking is not idling";
   EXPECT_EQ(busy.read().status, 200);
-}
-
-TEST(HttpLimits, Connections) {
-  HttpOptions options;
-  options.max_connections = 3;
-  options.linger = milliseconds(100);
-  TestServer server(options);
-  std::vector<std::unique_ptr<TestClient>> clients;
-  for (int i = 0; i < 3; ++i) {
-    clients.push_back(std::make_unique<TestClient>(server.port()));
-    EXPECT_EQ(clients.back()->ask(get("/echo")).status, 200);
-  }
-  TestClient extra(server.port());
-  const ClientResponse response = extra.ask(get("/echo"));
-  EXPECT_EQ(response.status, 503);
-  EXPECT_TRUE(response.headers.contains("retry-after"));
-  EXPECT_EQ(server->counters().refused, 1u);
-  clients.pop_back();
-  ASSERT_TRUE(eventually([&] { return server->counters().open_connections == 2; }));
-  EXPECT_EQ(TestClient(server.port()).ask(get("/echo")).status, 200);
 }
 
 TEST(HttpLimits, TwoHundredStreamsAtOnce) {
