@@ -1,5 +1,9 @@
 #include "app/server_program.h"
 
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -29,6 +33,23 @@ server::ServedModel served_model(Session& session, const ServeOptions& options) 
 // To microseconds: further digits of a log are noise.
 double rounded_s(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
+// Large bodies and answers get pages of their own, which go back to the system with them; with the default, which
+// follows what was freed before, they would not. Few arenas: each keeps what its threads freed.
+void limit_kept_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_ARENA_MAX, 4);
+}
+
+// A descriptor for each connection, and some for files: many systems allow 1,024 unless a program asks for more.
+void allow_descriptors(size_t connections) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, connections + 512);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  setrlimit(RLIMIT_NOFILE, &limit);  // where that fails, clients wait until one leaves
+}
+
 Json fields_of(const server::RequestRecord& r) {
   Json fields = {{"id", r.id},
                  {"api", r.api},
@@ -49,6 +70,11 @@ Json fields_of(const server::RequestRecord& r) {
 
 struct ServerProgram::Impl {
   explicit Impl(const ServeOptions& given) : options(given), log(given.log) {
+    limit_kept_memory();
+    allow_descriptors(options.http.max_connections);
+    // So that a body of the largest size can be received and read.
+    const size_t memory = std::max(options.http.memory->total(), 16 * options.http.max_body_bytes);
+    options.http.memory = std::make_shared<server::MemoryBudget>(memory);
     if (!options.api_key_file.empty()) {
       for (std::string& key : read_api_keys(options.api_key_file)) options.guard.api_keys.push_back(std::move(key));
     }
@@ -70,6 +96,7 @@ struct ServerProgram::Impl {
     server::ServiceOptions service_options = options.service;
     service_options.max_sequences = options.session.engine.max_sequences;
     service_options.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
+    service_options.memory = options.http.memory;
     service_options.isolate_keys = options.guard.api_keys.size() > 1;
     service_options.keep_texts = options.log_texts;
     service_options.on_record = [this](const server::RequestRecord& record) {

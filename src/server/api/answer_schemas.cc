@@ -41,7 +41,8 @@ constexpr AnswerSchema kOtherSchemas[] = {
         "object":{"const":"list"},"data":{"type":"array","minItems":1,"items":"@Model"}}})"},
     {"ModelInfo", R"({"type":"object","properties":{
         "model_path":{"type":"string"},"tokenizer_path":{"type":"string"},"is_generation":{"const":true}}})"},
-    {"Health", R"({"type":"object","properties":{"status":{"const":"ok"}}})"},
+    {"Health", R"({"type":"object","properties":{"status":{"const":"ok"},
+        "busy?":{"type":"string","description":"Why a request would be told to come again now; absent if it would not."}}})"},
     {"Trouble", R"({"type":"object","properties":{
         "status":{"type":"string","description":"Why requests would not be answered."}}})"},
     {"Version", R"({"type":"object","properties":{"version":{"type":"string"}}})"},

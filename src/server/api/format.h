@@ -31,6 +31,9 @@ class Format {
   virtual std::string begin(const Usage& prompt_usage) = 0;
   virtual std::string delta(const AnswerDelta& delta) = 0;
   virtual std::string pause() { return {}; }
+  /// For a stream that has nothing to send for a while, so that neither client nor proxy takes it for dead. After
+  /// begin.
+  virtual std::string keep_alive() { return ": keep-alive\n\n"; }
   /// Not of an answer that failed or was cut off: there `failed` follows.
   virtual std::string end(const AnswerEnd& end) = 0;
   virtual std::string finish(const Usage& usage) = 0;

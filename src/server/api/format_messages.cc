@@ -56,6 +56,8 @@ class MessagesFormat : public Format {
            send("message_stop", Json::object());
   }
 
+  std::string keep_alive() override { return send("ping", Json::object()); }
+
   std::string failed(const ApiError& error) override { return close() + error_event(error); }
 
  private:

@@ -11,8 +11,6 @@
 namespace ashlar::server {
 namespace {
 
-constexpr size_t kLongestUser = 256;  // of what a record keeps
-
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // Tokens from `from` on that a page shows alike: all drafted or all the model's own, settled by one pass.
@@ -40,51 +38,7 @@ TokenChunk part_of(const TokenChunk& chunk, size_t from, size_t n) {
   return part;
 }
 
-// An answer for a log, calls included.
-std::string whole_text(const FinishedAnswer& answer) {
-  std::string out;
-  for (const AnswerDelta& part : parts_of(answer)) {
-    out += part.reasoning + part.content;
-    for (const ToolCallDelta& call : part.tool_calls) {
-      out += "<tool_call>{\"name\": " + to_line(call.name) + ", \"arguments\": " + call.arguments + "}</tool_call>";
-    }
-  }
-  return out;
-}
-
 }  // namespace
-
-const char* name_of(AnswerEnd::Reason reason) {
-  switch (reason) {
-    case AnswerEnd::Reason::kStop:
-      return "stop";
-    case AnswerEnd::Reason::kLength:
-      return "length";
-    case AnswerEnd::Reason::kToolCalls:
-      return "tool_calls";
-    case AnswerEnd::Reason::kCancelled:
-      return "cancelled";
-    case AnswerEnd::Reason::kError:
-      break;
-  }
-  return "error";
-}
-
-const char* name_of(Api api) {
-  switch (api) {
-    case Api::kChat:
-      return "chat";
-    case Api::kCompletions:
-      return "completions";
-    case Api::kResponses:
-      return "responses";
-    case Api::kMessages:
-      return "messages";
-    case Api::kGenerate:
-      break;
-  }
-  return "generate";
-}
 
 HttpResponse error_answer(Api api, const ApiError& error) {
   HttpResponse response;
@@ -103,7 +57,8 @@ Job::Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, Fo
       described_(std::move(format)),
       format_(make_format(api, described_)),
       arrived_ns_(arrived_ns),
-      plans_(std::move(plans)) {
+      plans_(std::move(plans)),
+      last_sent_ns_(arrived_ns) {
   const bool calls = generation_.tool_choice != ToolChoice::kNone;
   states_.reserve(plans_.size());
   int32_t last_prompt = -1;
@@ -126,16 +81,30 @@ void Job::start() {
     exchange_->on_gone([weak = weak_from_this()] {
       if (const auto job = weak.lock()) job->cancel();
     });
-    if (generation_.stream) {
-      exchange_->begin_stream(200, "text/event-stream");
-      outbox_ += format_->begin(usage_);
-      flush();
-    }
   } catch (const std::exception& error) {  // nothing is submitted that would end it
     set_broken(told_by(error));
     return finish();
   }
+  submitting_ = true;
   for (size_t i = 0; i < plans_.size(); ++i) submit(i, sinks[i]);
+}
+
+// Not before there is something to send: what fails until then is told with a status of its own.
+void Job::begin_stream() {
+  if (std::exchange(begun_, true)) return;
+  exchange_->begin_stream(200, "text/event-stream");
+  outbox_ += format_->begin(usage_);
+}
+
+void Job::on_tick(int64_t now_ns) {
+  if (!generation_.stream || !submitting_ || broken_) return;
+  const std::chrono::nanoseconds silent(now_ns - last_sent_ns_);
+  if (silent < (begun_ ? context_.patience.between : context_.patience.begin)) return;
+  begin_stream();
+  last_sent_ns_ = now_ns;
+  if (exchange_->backlog() > 0) return;  // it is not for want of something to read that the client reads nothing
+  outbox_ += format_->keep_alive();
+  flush();
 }
 
 // Once some answers are submitted, all must end.
@@ -208,12 +177,14 @@ void Job::set_broken(const char* what) noexcept {
 // Events that a later one makes needless wait for a client that has not read the ones before.
 void Job::on_pause() {
   constexpr size_t kEnough = size_t{256} << 10;
-  if (generation_.stream && !broken_ && exchange_->backlog() < kEnough) outbox_ += format_->pause();
+  if (begun_ && !broken_ && exchange_->backlog() < kEnough) outbox_ += format_->pause();
   flush();
 }
 
 void Job::flush() {
-  if (!outbox_.empty() && !exchange_->send(std::exchange(outbox_, {}))) cancel();
+  if (outbox_.empty()) return;
+  last_sent_ns_ = now_ns();
+  if (!exchange_->send(std::exchange(outbox_, {}))) cancel();
 }
 
 void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
@@ -244,7 +215,9 @@ void Job::take(State& state, const TokenChunk& chunk) {
 void Job::emit(State& state, const std::vector<AnswerDelta>& deltas) {
   for (const AnswerDelta& delta : deltas) {
     if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
-    if (generation_.stream) outbox_ += format_->delta(delta);
+    if (!generation_.stream) continue;
+    begin_stream();
+    outbox_ += format_->delta(delta);
   }
 }
 
@@ -308,7 +281,9 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
   // An answer that failed or was cut off has no end of its own: the request fails.
   using Reason = AnswerEnd::Reason;
   const bool whole = state.finished.end.reason != Reason::kError && state.finished.end.reason != Reason::kCancelled;
-  if (generation_.stream && !broken_ && whole) outbox_ += format_->end(state.finished.end);
+  if (!generation_.stream || broken_ || !whole) return;
+  begin_stream();
+  outbox_ += format_->end(state.finished.end);
 }
 
 // Why the request fails, if it does.
@@ -331,7 +306,8 @@ std::optional<ApiError> Job::trouble() {
 }
 
 void Job::respond(const std::optional<ApiError>& error) {
-  if (generation_.stream) {
+  if (generation_.stream && (begun_ || !error)) {
+    begin_stream();
     outbox_ += error ? format_->failed(*error) : format_->finish(usage_);
     flush();
     exchange_->finish();
@@ -356,44 +332,6 @@ void Job::finish() {
   }
   context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));
   context_.on_end(ended);
-}
-
-// How it ended: of several answers the first that went wrong, if the request failed, even if only for being cut.
-AnswerEnd::Reason Job::end_of_all(bool failed) const {
-  using Reason = AnswerEnd::Reason;
-  for (const Reason wrong : {Reason::kError, Reason::kCancelled}) {
-    if (!failed) break;
-    for (const State& state : states_) {
-      if (state.finished.end.reason == wrong) return wrong;
-    }
-  }
-  return states_.front().finished.end.reason;
-}
-
-RequestRecord Job::record(const std::optional<ApiError>& error) const {
-  RequestRecord out;
-  out.id = exchange_->request().id;
-  out.api = name_of(api_);
-  out.model = context_.model->name;
-  out.peer = exchange_->request().peer;
-  out.user = for_message(generation_.user, kLongestUser);
-  out.status = error ? error->status : 200;
-  out.stream = generation_.stream;
-  out.answers = static_cast<int32_t>(states_.size());
-  out.finish = name_of(end_of_all(error.has_value()));
-  if (error) out.error = error->message;
-  out.usage = usage_;
-  out.drafted = total_.drafted;
-  out.accepted = total_.accepted;
-  out.verify_steps = total_.verify_steps;
-  out.queue_s = seconds(queue_ns_);
-  out.first_token_s = first_token_ns_ == 0 ? 0 : seconds(first_token_ns_ - arrived_ns_);
-  out.total_s = seconds(now_ns() - arrived_ns_);
-  if (context_.keep_texts) {
-    out.prompts = described_.prompt_texts;
-    for (const State& state : states_) out.texts.push_back(whole_text(state.finished));
-  }
-  return out;
 }
 
 }  // namespace ashlar::server

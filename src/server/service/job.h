@@ -1,6 +1,8 @@
 #pragma once
 // One client request on its way: its answers, what the client has been told, and how it ends.
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +33,12 @@ struct RequestRecord {
   std::vector<std::string> prompts, texts;             ///< filled only if they are wanted
 };
 
+/// When a stream that has nothing to tell speaks all the same.
+struct StreamPatience {
+  std::chrono::milliseconds begin{2'500};  ///< from the request's arrival: until then an error has a status of its own
+  std::chrono::milliseconds between{5'000};  ///< between signs of life
+};
+
 /// One answer to produce.
 struct AnswerPlan {
   Request request;  ///< without sink
@@ -47,14 +55,16 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     ServiceMetrics* metrics;
     bool keep_texts;
     std::function<void(const RequestRecord&)> on_end;  ///< last of all; on the delivery's thread, or within start()
+    StreamPatience patience = {};
   };
 
   Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, FormatContext format,
       std::vector<AnswerPlan> plans, int64_t arrived_ns);
 
-  /// Begins the stream, if it is one, and submits the answers. On a worker's thread, once. What fails here ends the
-  /// request too, with on_end.
+  /// Submits the answers. On a worker's thread, once. What fails here ends the request too, with on_end.
   void start();
+  /// On the delivery's thread, now and then: a stream that has been silent for long sends a sign of life.
+  void on_tick(int64_t now_ns);
   /// Ends every answer as soon as possible; thread-safe.
   void cancel();
   /// Cancels because it took too long.
@@ -85,6 +95,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void set_broken(const char* what) noexcept;
   std::optional<ApiError> trouble();
   void finish();
+  void begin_stream();
   void respond(const std::optional<ApiError>& error);
   void flush();
   AnswerEnd::Reason end_of_all(bool failed) const;
@@ -100,6 +111,9 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   std::string outbox_;  // bytes of a stream for the next write: each costs both ends a system call and a wake-up
   const int64_t arrived_ns_;
   std::vector<AnswerPlan> plans_;
+  std::atomic<bool> submitting_{false};  // from here on the above is the delivery's
+  bool begun_ = false;                   // the stream
+  int64_t last_sent_ns_;                 // of the stream; the request's arrival before
 
   std::mutex mutex_;  // guards ids of states and what follows
   bool cancelled_ = false;

@@ -191,6 +191,11 @@ std::string ServiceMetrics::write(const std::string& model, const EngineCounters
   page.counter("ashlar:http_requests_total", "Requests of any kind.", static_cast<double>(http.requests));
   page.counter("ashlar:http_connections_refused_total", "Connections beyond the limit.",
                static_cast<double>(http.refused));
+  page.counter("ashlar:http_connections_yielded_total",
+               "Connections without a request that were closed in favour of new ones.",
+               static_cast<double>(http.yielded));
+  page.gauge("ashlar:http_memory_bytes", "Bytes of requests being served and of answers that were not taken yet.",
+             static_cast<double>(http.memory_used));
   page.gauge("ashlar:http_open_connections", "Open connections.", static_cast<double>(http.open_connections));
   return page.out;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "server/api/openapi.h"
 #include "server/api/parse.h"
+#include "server/api/wire.h"
 #include "server/page/page.h"
 
 namespace ashlar::server {
@@ -49,18 +50,24 @@ Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request
   return json({{"input_tokens", encoded.value().ids.size()}});
 }
 
+// Written as text: a tree of millions of values would take ten times as much.
 Parsed<HttpResponse> tokenize(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded =
       service.encoder().encode(request.prompt, request.add_special_tokens, false, request.parse_special);
   if (!encoded) return encoded.error();
   const std::vector<int32_t>& ids = encoded.value().ids;
-  Json body = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", service.model().max_positions}};
+  std::string body = "{\"tokens\":[";
+  for (const int32_t id : ids) body.append(std::to_string(id)) += ',';
+  if (!ids.empty()) body.pop_back();
+  body += "],\"count\":" + std::to_string(ids.size()) +
+          ",\"max_model_len\":" + std::to_string(service.model().max_positions);
   if (request.with_pieces) {
-    body["token_strs"] = Json::array();
-    for (const int32_t id : ids)
-      body["token_strs"].push_back(std::string(service.model().tokenizer->token_content(id)));
+    body += ",\"token_strs\":[";
+    for (const int32_t id : ids) (body += to_line(std::string(service.model().tokenizer->token_content(id)))) += ',';
+    if (!ids.empty()) body.pop_back();
+    body += ']';
   }
-  return json(body);
+  return HttpResponse{200, "application/json", std::move(body += "}\n"), {}};
 }
 
 Parsed<HttpResponse> detokenize(Service& service, const DetokenizeRequest& request) {
@@ -132,8 +139,11 @@ void add_models(Router& router, RouteContext& context) {
 void add_figures(Router& router, RouteContext& context) {
   router.add("GET", "/health", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     const std::string trouble = context.service->trouble();
-    if (trouble.empty()) return exchange->respond(json({{"status", "ok"}}));
-    return exchange->respond(json({{"status", trouble}}, 503));
+    if (!trouble.empty()) return exchange->respond(json({{"status", trouble}}, 503));
+    Json body = {{"status", "ok"}};
+    const std::string busy = context.service->busy();
+    if (!busy.empty()) body["busy"] = busy;  // a server that has much to do must not be taken for a dead one
+    return exchange->respond(json(body));
   });
   router.add("GET", "/metrics", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     Service& of = *context.service;

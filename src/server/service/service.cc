@@ -1,5 +1,6 @@
 #include "server/service/service.h"
 
+#include <malloc.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -15,11 +16,14 @@
 namespace ashlar::server {
 namespace {
 
-constexpr size_t kMaxPreparing = 4096;        // requests that wait for a worker
 constexpr int64_t kStalled = 30'000'000'000;  // ns without a step while there is work
 
-// A body that takes its worker long to read: a second for ten megabytes.
-bool is_long(Exchange& exchange) { return exchange.request().body.size() > (size_t{1} << 20); }
+// What reading a body takes for a while: a value of JSON has 16 bytes, where its text may have two. Small ones do not
+// count: there is one at a time for each worker.
+size_t reading_takes(const HttpRequest& request) {
+  constexpr size_t kCounts = size_t{1} << 20;
+  return request.body.size() > kCounts ? 8 * request.body.size() : 0;
+}
 
 std::string random_key() {
   std::random_device random;
@@ -68,8 +72,8 @@ Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, Ser
       options_(std::move(options)),
       encoder_(model_),
       salt_key_(random_key()),
-      delivery_(std::make_shared<Delivery>([this] { check_deadlines(); })),
-      workers_(options_.workers, kMaxPreparing) {
+      delivery_(std::make_shared<Delivery>([this] { tick(); })),
+      workers_(options_.workers, kMaxWaiting) {
   delivery_->start();
 }
 
@@ -79,11 +83,6 @@ Service::~Service() {
     cancel_all();
   } while (!wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
   delivery_->stop();
-}
-
-ApiError Service::busy(const std::string& message) const {
-  const double wait = mean_seconds_ * answers_ / std::max(1, options_.max_sequences);
-  return {429, "rate_limit_error", message, "", "server_overloaded", static_cast<int>(std::clamp(wait, 1.0, 60.0))};
 }
 
 void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error) {
@@ -124,34 +123,23 @@ void Service::answer(std::shared_ptr<Exchange> exchange, Api api) {
   const auto task = [this, exchange, api, arrived = now_ns(), counted = count_preparing()] {
     prepare_safely(exchange, api, arrived);
   };
-  const bool queued = workers_.post(task, is_long(*exchange));
-  if (queued) return;
-  ApiError full;
-  {
-    const std::lock_guard lock(mutex_);
-    full = busy("too many requests wait to be read; try again later");
-  }
-  refuse(exchange, api, full);
+  if (!post(exchange, task)) refuse_busy(exchange, api, 429, kManyWait);
 }
 
 void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<Parsed<HttpResponse>()> task) {
   const auto safely = [this, exchange, api, task = std::move(task)]() noexcept {
     try {
+      MemoryShare reading(options_.memory.get());
+      if (!reading.set(reading_takes(exchange->request()))) return refuse_busy(exchange, api, 503, kNoMemory);
       Parsed<HttpResponse> response = task();
+      reading.set(0);
       if (!response) return refuse(exchange, api, response.error());
       exchange->respond(std::move(response.value()));
     } catch (const std::exception& error) {
       tell_failure(exchange, api, told_by(error));
     }
   };
-  const bool queued = workers_.post(safely, is_long(*exchange));
-  if (queued) return;
-  ApiError full;
-  {
-    const std::lock_guard lock(mutex_);
-    full = busy("too many requests wait to be read; try again later");
-  }
-  refuse(exchange, api, full);
+  if (!post(exchange, safely)) refuse_busy(exchange, api, 429, kManyWait);
 }
 
 Parsed<Generation> Service::parse(const HttpRequest& request, Api api) const {
@@ -172,12 +160,14 @@ Parsed<Generation> Service::parse(const HttpRequest& request, Api api) const {
   return parse_generate(body.value(), limits_);
 }
 
+std::string Service::tenant_of(const HttpRequest& request) const {
+  if (!options_.isolate_keys) return {};
+  return std::string(request.header("authorization")) + "\n" + std::string(request.header("x-api-key"));
+}
+
 // Prompts that share cached pages show by their speed what others have asked; different salts never share.
 uint64_t Service::salt(const Generation& generation, const HttpRequest& request) const {
-  std::string tenant;
-  if (options_.isolate_keys) {
-    tenant.append(request.header("authorization")).append("\n").append(request.header("x-api-key"));
-  }
+  const std::string tenant = tenant_of(request);
   if (tenant.empty() && generation.cache_salt.empty()) return 0;
   const std::string text = salt_key_ + std::to_string(tenant.size()) + ":" + tenant + generation.cache_salt;
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -272,23 +262,6 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   return plans;
 }
 
-std::optional<ApiError> Service::admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens) {
-  const std::lock_guard lock(mutex_);
-  const bool idle = answers_ == 0;  // then even a huge request runs
-  if (!idle && answers_ + answers > options_.max_sequences + options_.max_waiting_requests) {
-    return busy("the queue is full: " + std::to_string(answers_) + " answers are under way or wait; try again later");
-  }
-  if (!idle && prompt_tokens_ + tokens > options_.max_waiting_tokens) {
-    return busy("the queue is full: prompts of " + std::to_string(prompt_tokens_) +
-                " tokens are under way or wait; try again later");
-  }
-  if (jobs_.empty()) busy_since_ns_ = now_ns();
-  jobs_.insert(job);
-  answers_ += answers;
-  prompt_tokens_ += tokens;
-  return std::nullopt;
-}
-
 // A request that breaks something ends with its own error.
 void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept {
   try {
@@ -299,8 +272,9 @@ void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api,
 }
 
 void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) {
-  if (exchange->gone()) return;
   const HttpRequest& request = exchange->request();
+  MemoryShare reading(options_.memory.get());
+  if (!reading.set(reading_takes(request))) return refuse_busy(exchange, api, 503, kNoMemory);
   Parsed<Generation> generation = parse(request, api);
   if (!generation) return refuse(exchange, api, generation.error());
   FormatContext format;
@@ -321,7 +295,8 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
       delivery_.get(),
       &metrics_,
       options_.keep_texts,
-      [this, handle, answers, tokens](const RequestRecord& record) { ended(handle->lock(), answers, tokens, record); }};
+      [this, handle, answers, tokens](const RequestRecord& record) { ended(handle->lock(), answers, tokens, record); },
+      options_.patience};
   const auto job =
       std::make_shared<Job>(context, exchange, api, std::move(format), std::move(plans.value()), arrived_ns);
   *handle = job;
@@ -356,17 +331,25 @@ void Service::cancel_all() {
   for (const auto& job : jobs) job->shut_down();
 }
 
-void Service::check_deadlines() {
-  if (options_.timeout.count() == 0) return;
-  const int64_t oldest = now_ns() - std::chrono::nanoseconds(options_.timeout).count();
-  std::vector<std::shared_ptr<Job>> late;
+void Service::tick() {
+  const int64_t now = now_ns();
+  const int64_t timeout = std::chrono::nanoseconds(options_.timeout).count();
+  std::vector<std::shared_ptr<Job>> jobs;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& job : jobs_) {
-      if (job->arrived_ns() < oldest) late.push_back(job);
-    }
+    jobs.assign(jobs_.begin(), jobs_.end());
   }
-  for (const auto& job : late) job->time_out();
+  for (const auto& job : jobs) {
+    try {
+      job->on_tick(now);
+    } catch (const std::exception& error) {
+      job->on_failure(told_by(error));
+    }
+    if (timeout > 0 && now - job->arrived_ns() > timeout) job->time_out();
+  }
+  // Freed memory would stay with the process. On a worker's thread: it may take long.
+  const bool trim = options_.memory && options_.memory->take_trim_due();
+  if (trim) workers_.post({.run = [] { malloc_trim(0); }, .kind = "trim"});
 }
 
 std::string Service::trouble() const {

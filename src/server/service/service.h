@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "server/http/memory_budget.h"
 #include "server/service/constraints.h"
 #include "server/service/job.h"
 #include "server/service/prompt_encoder.h"
@@ -32,8 +33,10 @@ struct ServiceOptions {
   int32_t max_waiting_requests = 256;                   ///< answers beyond those in the works; more is told 429
   int64_t max_waiting_tokens = 1 << 20;                 ///< prompt tokens of all answers that have not ended
   std::chrono::milliseconds timeout{0};                 ///< of a request, from its arrival; 0: none
+  StreamPatience patience = {};                         ///< of streams that wait
   bool isolate_keys = false;                            ///< clients with different API keys share no cached prompts
   bool keep_texts = false;                              ///< records carry prompts and answers
+  std::shared_ptr<MemoryBudget> memory;                 ///< the transport's; null: what requests take is not counted
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
   std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread
 };
@@ -59,8 +62,10 @@ class Service {
   bool wait_idle(std::chrono::steady_clock::time_point deadline);
   void cancel_all();
 
-  /// Empty if requests would be answered; otherwise why not.
+  /// Empty if requests would be answered, if only later; otherwise why not.
   std::string trouble() const;
+  /// Empty if a request would be taken now; otherwise why it would be told to come again.
+  std::string busy() const;
 
   Engine& engine() { return engine_; }
   const ServedModel& model() const { return model_; }
@@ -70,7 +75,15 @@ class Service {
   int64_t preparing() const { return static_cast<int64_t>(workers_.waiting()); }
 
  private:
+  static constexpr size_t kMaxWaiting = 4096;  // requests that wait for a worker
+  static constexpr const char* kManyWait = "too many requests wait to be read";
+  static constexpr const char* kNoMemory = "the memory for large requests and answers is in use";
+
   std::shared_ptr<void> count_preparing();
+  bool post(const std::shared_ptr<Exchange>& exchange, std::function<void()> task);
+  void refuse_busy(const std::shared_ptr<Exchange>& exchange, Api api, int status, const std::string& message);
+  std::string tenant_of(const HttpRequest& request) const;
+  uint64_t client_of(const HttpRequest& request) const;
   void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept;
   void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
@@ -80,9 +93,10 @@ class Service {
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
   std::optional<ApiError> admit(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens);
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
-  ApiError busy(const std::string& message) const;
+  ApiError busy_error(const std::string& message) const;
+  std::string full(int32_t answers, int64_t tokens) const;
   void tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
-  void check_deadlines();
+  void tick();
 
   Engine& engine_;
   const ServedModel model_;

@@ -1,32 +1,41 @@
 #include "server/service/worker_pool.h"
 
-#include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "base/time_slices.h"
 
 namespace ashlar::server {
+namespace {
+
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
 
 WorkerPool::WorkerPool(int threads, size_t max_waiting) : max_waiting_(max_waiting), threads_count_(threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
 WorkerPool::~WorkerPool() {
-  std::deque<Task> dropped;
+  FairQueue dropped;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    dropped.swap(tasks_);
+    std::swap(dropped, tasks_);
   }
   ready_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool WorkerPool::post(std::function<void()> task, bool is_long) {
+bool WorkerPool::post(FairQueue::Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_ || tasks_.size() >= max_waiting_) return false;
-    tasks_.push_back({std::move(task), is_long});
+    tasks_.push(std::move(task));
   }
   ready_.notify_one();
   return true;
@@ -37,32 +46,33 @@ size_t WorkerPool::waiting() const {
   return tasks_.size();
 }
 
-// The oldest task that may run now; long ones leave a thread to the others.
-std::deque<WorkerPool::Task>::iterator WorkerPool::next() {
-  const bool room = long_running_ + 1 < threads_count_ || threads_count_ == 1;
-  return std::find_if(tasks_.begin(), tasks_.end(), [room](const Task& task) { return room || !task.is_long; });
-}
-
 void WorkerPool::work() {
   for (;;) {
-    Task task;
+    std::optional<FairQueue::Taken> taken;
     {
       std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return stop_ || next() != tasks_.end(); });
+      ready_.wait(lock, [this] { return stop_ || tasks_.can_take(long_may_run()); });
       if (stop_) return;
-      const auto at = next();
-      task = std::move(*at);
-      tasks_.erase(at);
-      long_running_ += task.is_long ? 1 : 0;
+      taken = tasks_.take(long_may_run());
+      long_running_ += taken->is_long ? 1 : 0;
     }
     suit_time_slices();
-    task.run();
-    if (!task.is_long) continue;
+    const double start = thread_cpu_seconds();
+    const bool wanted = !taken->task.wanted || taken->task.wanted();
+    if (wanted) taken->task.run();
+    taken->task.run = nullptr;  // lets go of what it holds
+    const double cost = thread_cpu_seconds() - start;
     {
       const std::lock_guard lock(mutex_);
-      --long_running_;
+      long_running_ -= taken->is_long ? 1 : 0;
+      if (stop_) return;
+      if (wanted) {
+        tasks_.done(*taken, cost);
+      } else {
+        tasks_.dropped(*taken);
+      }
     }
-    ready_.notify_all();
+    if (taken->is_long) ready_.notify_all();
   }
 }
 

@@ -2,11 +2,12 @@
 // Threads for work that is too slow for an I/O thread: reading JSON, templates, tokenising, compiling grammars.
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "server/service/fair_queue.h"
 
 namespace ashlar::server {
 
@@ -18,25 +19,21 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Queues a task, which must not throw. False if too many wait. Long tasks never take the last thread, so that short
-  /// ones behind them go on.
-  bool post(std::function<void()> task, bool is_long = false);
+  /// Queues a task, which must not throw. False if too many wait. Clients share the threads' time (FairQueue). Tasks
+  /// that are expected to take long never take the last thread, so that others go on.
+  bool post(FairQueue::Task task);
   size_t waiting() const;
 
  private:
-  struct Task {
-    std::function<void()> run;
-    bool is_long = false;
-  };
   void work();
-  std::deque<Task>::iterator next();
+  bool long_may_run() const { return long_running_ + 1 < threads_count_ || threads_count_ == 1; }
 
   const size_t max_waiting_;
   const int threads_count_;
   int long_running_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Task> tasks_;
+  FairQueue tasks_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

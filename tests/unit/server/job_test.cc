@@ -10,6 +10,7 @@
 #include <future>
 #include <random>
 
+#include "base/clock.h"
 #include "device/device.h"
 #include "scenario/fake_decoder.h"
 #include "server/http/exchange_core.h"
@@ -34,7 +35,6 @@ class JobTest : public ::testing::Test {
   std::shared_ptr<Job> begin(Api api, Engine* engine = nullptr, Delivery* delivery = nullptr) {
     core_ = std::make_shared<ExchangeCore>(HttpRequest{}, size_t{1} << 20, [] {});
     auto exchange = std::make_shared<Exchange>(core_);
-    if (format_.generation.stream) exchange->begin_stream(200, "text/event-stream");
     const Job::Context context{engine, &model_, delivery, &metrics_, true, [this](const RequestRecord& record) {
                                  record_ = record;
                                  recorded_.set_value();
@@ -261,6 +261,83 @@ TEST_F(JobTest, StreamsTellOfAnErrorOnce) {
     const size_t first = told.find("no memory left");
     ASSERT_NE(first, std::string::npos);
     EXPECT_EQ(told.find("no memory left", first + 1), std::string::npos) << told;
+  }
+}
+
+// Its decoder does nothing until it may.
+struct HeldEngine {
+  explicit HeldEngine(Ops& ops) {
+    auto held = std::make_unique<testing::FakeDecoder>(2, 64);
+    decoder = held.get();
+    decoder->allow(0);
+    EngineOptions options;
+    options.kv_pages = 16;
+    engine = std::make_unique<Engine>(ops, std::move(held), options);
+    delivery->start();
+  }
+  ~HeldEngine() {
+    decoder->allow(INT32_MAX);
+    engine.reset();
+    delivery->stop();
+  }
+  testing::FakeDecoder* decoder;
+  std::unique_ptr<Engine> engine;
+  const std::shared_ptr<Delivery> delivery = std::make_shared<Delivery>([] {});
+};
+
+TEST_F(JobTest, AStreamThatWaitsShowsSignsOfLife) {
+  const auto ops = make_device("ref", {});
+  format_.generation.stream = true;
+  constexpr int64_t kSecond = 1'000'000'000;
+  for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
+    HeldEngine held(*ops);
+    const auto job = begin(api, held.engine.get(), held.delivery.get());  // it came at time 0
+    job->on_tick(9 * kSecond);
+    EXPECT_EQ(sent(), "") << "a job that is not started belongs to its worker";
+    job->start();
+    job->on_tick(2 * kSecond);
+    EXPECT_EQ(sent(), "");
+    job->on_tick(3 * kSecond);
+    const std::string first = sent();
+    const std::string sign = api == Api::kMessages ? "event: ping\ndata: {\"type\":\"ping\"}\n\n" : ": keep-alive\n\n";
+    EXPECT_THAT(first, HasSubstr(sign));
+    if (api == Api::kMessages) {
+      EXPECT_LT(first.find("message_start"), first.find("ping"));
+    }
+    const int64_t last = now_ns();  // what was sent is timed by the clock
+    job->on_tick(last + 4 * kSecond);
+    EXPECT_EQ(sent(), "");
+    job->on_tick(last + 6 * kSecond);
+    EXPECT_THAT(sent(), HasSubstr(sign));
+    EXPECT_EQ(sent(), "");
+    const int64_t much_later = last + 1000 * kSecond;
+    job->on_tick(much_later);
+    const size_t backlog = core_->backlog();
+    EXPECT_GT(backlog, 0U);
+    job->on_tick(much_later + 1000 * kSecond);
+    EXPECT_EQ(core_->backlog(), backlog) << "who reads nothing needs no further signs";
+    job->cancel();
+    held.decoder->allow(INT32_MAX);
+    EXPECT_EQ(recorded_.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  }
+}
+
+TEST_F(JobTest, WhatFailsBeforeAStreamHasBegunHasItsOwnStatus) {
+  std::mt19937 random(13);
+  format_.generation.stream = true;
+  for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
+    const auto head = [&] {
+      const std::string bytes = core_->take(true).bytes;
+      return bytes.substr(0, bytes.find('\r'));
+    };
+    run(*begin(api), 0, {}, 3, random, {FinishReason::kError, "no memory left", {}});
+    EXPECT_THAT(head(), ::testing::StartsWith("HTTP/1.1 500"));
+    const auto late = begin(api);
+    late->time_out();
+    run(*late, 0, {}, 3, random, {FinishReason::kCancelled, "", {}});
+    EXPECT_THAT(head(), ::testing::StartsWith("HTTP/1.1 504"));
+    run(*begin(api), 0, ids("One"), 3, random, {FinishReason::kError, "no memory left", {}});
+    EXPECT_THAT(head(), ::testing::StartsWith("HTTP/1.1 200"));
   }
 }
 

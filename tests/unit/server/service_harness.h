@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,12 +26,12 @@ struct Told {
   std::string body;  ///< of a stream with its chunks' sizes
 };
 
-/// A POST request. Between begin() and end(), which may be on one thread only, lies what its client waits for.
+/// A request. Between begin() and end(), which may be on one thread only, lies what its client waits for.
 class Asked {
  public:
-  Asked(std::string path, std::string body) {
+  Asked(std::string path, std::string body, std::string method = "POST") {
     HttpRequest request;
-    request.method = "POST";
+    request.method = std::move(method);
     request.path = std::move(path);
     request.body = std::move(body);
     request.id = "an-id";
@@ -44,6 +45,17 @@ class Asked {
     } catch (const std::exception&) {  // the exchange, once let go, answers
     }
     exchange_.reset();
+  }
+  /// The next bytes of an answer that has not ended.
+  std::string wait_for_more() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const std::string bytes = core_->take(true).bytes;
+      core_->set_in_flight(0);
+      if (!bytes.empty()) return bytes;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    throw std::runtime_error("nothing came");
   }
   Told end() {
     Told told;
@@ -100,14 +112,14 @@ class ServiceHarness {
     add_routes(router_, context_);
   }
 
-  Told ask(const std::string& path, const std::string& body) {
-    Asked asked(path, body);
+  Told ask(const std::string& path, const std::string& body, const std::string& method = "POST") {
+    Asked asked(path, body, method);
     asked.begin(router_);
     return asked.end();
   }
   const Router& router() const { return router_; }
   Service& service() { return *service_; }
-  const ashlar::testing::FakeDecoder& decoder() const { return *decoder_; }
+  ashlar::testing::FakeDecoder& decoder() const { return *decoder_; }
 
  private:
   std::filesystem::path folder_;

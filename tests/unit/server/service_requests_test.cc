@@ -29,6 +29,91 @@ TEST(ServiceRequests, AGivenSeedIsThatOfEachPrompt) {
   EXPECT_THAT(seeds, ::testing::UnorderedElementsAreArray(expected));
 }
 
+TEST(ServiceRequests, AStreamThatWaitsForItsTurnIsNotSilent) {
+  ServiceOptions options;
+  options.patience = {std::chrono::milliseconds(0), std::chrono::milliseconds(1)};
+  test::ServiceHarness harness(options);
+  harness.decoder().allow(0);
+  test::Asked asked("/v1/chat/completions",
+                    R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2, "stream": true})");
+  asked.begin(harness.router());
+  std::string before;
+  for (int signs = 0; signs < 3;) {
+    before += asked.wait_for_more();
+    signs = 0;
+    for (size_t at = before.find("\n: "); at != std::string::npos; at = before.find("\n: ", at + 1)) ++signs;
+  }
+  harness.decoder().allow(INT32_MAX);
+  while (!before.ends_with("\r\n0\r\n\r\n")) before += asked.wait_for_more();
+  EXPECT_THAT(before, ::testing::HasSubstr("data: [DONE]\n\n"));
+}
+
+TEST(ServiceRequests, TokensAreWrittenAsJson) {
+  ServiceHarness harness;
+  const Tokenizer& tokenizer = *harness.service().model().tokenizer;
+  for (const std::string text : {"x", "One \"two\" \\ \n\t\x01 \u00e9\U0001F30A"}) {
+    for (const bool pieces : {false, true}) {
+      const Json request = {{"prompt", text}, {"return_token_strs", pieces}};
+      const Told told = harness.ask("/tokenize", request.dump());
+      ASSERT_EQ(told.status, 200) << told.body;
+      const Json body = Json::parse(told.body);
+      const auto ids = body["tokens"].get<std::vector<int32_t>>();
+      EXPECT_EQ(tokenizer.decode(ids, false), text);
+      Json expected = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", 1024}};
+      for (const int32_t id : ids) {
+        if (pieces) expected["token_strs"].push_back(std::string(tokenizer.token_content(id)));
+      }
+      EXPECT_EQ(body, expected);
+    }
+  }
+}
+
+// A balancer must not take a busy server for a dead one, and a person wants to know.
+TEST(ServiceRequests, HealthTellsOfABusyServerWithoutCallingItDead) {
+  ServiceOptions options;
+  options.memory = std::make_shared<MemoryBudget>(size_t{8} << 20);
+  options.max_sequences = 1;
+  options.max_waiting_requests = 0;
+  ServiceHarness harness(options);
+  const auto health = [&] {
+    const Told told = harness.ask("/health", "", "GET");
+    EXPECT_EQ(told.status, 200);
+    return Json::parse(told.body);
+  };
+  EXPECT_EQ(health(), Json::parse(R"({"status": "ok"})"));
+  {
+    MemoryShare all(options.memory.get());
+    ASSERT_TRUE(all.set(size_t{7} << 20));
+    EXPECT_EQ(health()["status"], "ok");
+    EXPECT_THAT(health()["busy"].get<std::string>(), ::testing::HasSubstr("memory"));
+  }
+  harness.decoder().allow(0);
+  Asked running("/v1/completions", R"({"prompt": [1, 2], "max_tokens": 2})");
+  running.begin(harness.router());
+  while (!health().contains("busy")) std::this_thread::yield();
+  EXPECT_THAT(health()["busy"].get<std::string>(), ::testing::HasSubstr("the queue is full"));
+  harness.decoder().allow(INT32_MAX);
+  EXPECT_EQ(running.end().status, 200);
+  while (health().contains("busy")) std::this_thread::yield();
+  harness.service().begin_drain();
+  EXPECT_EQ(harness.ask("/health", "", "GET").status, 503);
+}
+
+TEST(ServiceRequests, ReadingALargeBodyTakesMemoryOfTheBudget) {
+  ServiceOptions options;
+  options.memory = std::make_shared<MemoryBudget>(size_t{16} << 20);
+  ServiceHarness harness(options);
+  const std::string small = R"({"prompt": "x"})";
+  const std::string large = small + std::string((size_t{1} << 20) + 1, ' ');
+  EXPECT_EQ(harness.ask("/tokenize", large).status, 200);
+  EXPECT_EQ(options.memory->used(), 0U);
+  MemoryShare others(options.memory.get());
+  ASSERT_TRUE(others.set(size_t{7} << 20));
+  for (const char* path : {"/tokenize", "/v1/completions"}) EXPECT_EQ(harness.ask(path, large).status, 503) << path;
+  EXPECT_EQ(harness.ask("/tokenize", small).status, 200);
+  EXPECT_EQ(options.memory->used(), size_t{7} << 20);
+}
+
 struct Refused {
   const char* path;
   const char* body;
