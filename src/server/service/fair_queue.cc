@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 namespace ashlar::server {
 namespace {
@@ -11,8 +12,6 @@ constexpr size_t kLongBytes = size_t{1} << 20;
 constexpr size_t kMaxClients = 256;  // that are remembered though nothing of theirs waits
 
 }  // namespace
-
-FairQueue::Class FairQueue::class_of(const Task& task) { return {task.kind, std::bit_width(task.bytes)}; }
 
 double FairQueue::expected(const Client& client, const Class& of, size_t bytes) {
   const auto known = client.costs_s.find(of);
@@ -24,59 +23,63 @@ bool FairQueue::is_long(double expected_s, size_t bytes) { return expected_s >= 
 void FairQueue::push(Task task) {
   forget_idle();
   Client& client = clients_[task.client];
+  const uint64_t id = client.id = task.client;
+  const auto [at, first] = client.tasks.try_emplace(Class{task.kind, std::bit_width(task.bytes)});
+  try {
+    waiting_.insert(id);
+    at->second.push_back({std::move(task), number_ + 1});
+  } catch (...) {
+    if (first) client.tasks.erase(at);
+    if (client.tasks.empty()) waiting_.erase(id);
+    throw;
+  }
   if (client.waiting + client.running == 0) client.used_s = std::max(client.used_s, used_s_);
-  client.id = task.client;
   client.last = ++number_;
-  waiting_.insert(client.id);
   ++client.waiting;
   ++size_;
-  client.tasks[class_of(task)].push_back({std::move(task), number_});
 }
 
-const FairQueue::Choice* FairQueue::choose(const Client& client, bool long_too) {
-  const Choice* best = nullptr;
+FairQueue::Tasks::iterator FairQueue::choose(Client& client, bool long_too) {
+  auto best = client.tasks.end();
   double best_s = 0;
-  for (const Choice& choice : client.tasks) {
-    const Waiting& first = choice.second.front();
-    const double cost = expected(client, choice.first, first.task.bytes);
+  for (auto at = client.tasks.begin(); at != client.tasks.end(); ++at) {
+    const Waiting& first = at->second.front();
+    const double cost = expected(client, at->first, first.task.bytes);
     if (!long_too && is_long(cost, first.task.bytes)) continue;
-    if (first.overtaken_s > kOvertaken_s) return &choice;
-    if (best == nullptr || cost < best_s) {
-      best = &choice;
+    if (first.overtaken_s > kOvertaken_s) return at;
+    if (best == client.tasks.end() || cost < best_s) {
+      best = at;
       best_s = cost;
     }
   }
   return best;
 }
 
-const FairQueue::Client* FairQueue::choose(bool long_too) const {
-  const Client* best = nullptr;
+FairQueue::Client* FairQueue::choose(bool long_too) {
+  Client* best = nullptr;
   for (const uint64_t id : waiting_) {
-    const Client& client = clients_.at(id);
+    Client& client = clients_.find(id)->second;
     if (best != nullptr && client.used_s >= best->used_s) continue;
-    if (choose(client, long_too) != nullptr) best = &client;
+    if (choose(client, long_too) != client.tasks.end()) best = &client;
   }
   return best;
 }
 
-bool FairQueue::can_take(bool long_too) const { return choose(long_too) != nullptr; }
-
-std::optional<FairQueue::Taken> FairQueue::take(bool long_too) {
-  const Client* chosen = choose(long_too);
+std::optional<FairQueue::Taken> FairQueue::take(bool long_too) noexcept {
+  Client* chosen = choose(long_too);
   if (chosen == nullptr) return std::nullopt;
-  Client& client = clients_.at(chosen->id);
-  const Class of = choose(client, long_too)->first;
-  const auto at = client.tasks.find(of);
+  Client& client = *chosen;
+  const auto at = choose(client, long_too);
   Waiting waiting = std::move(at->second.front());
   at->second.pop_front();
+  Taken taken;
+  taken.expected_s = expected(client, at->first, waiting.task.bytes);
+  taken.is_long = is_long(taken.expected_s, waiting.task.bytes);
+  taken.task = std::move(waiting.task);
   if (at->second.empty()) client.tasks.erase(at);
   if (--client.waiting == 0) waiting_.erase(client.id);
   ++client.running;
   --size_;
-  Taken taken;
-  taken.expected_s = expected(client, of, waiting.task.bytes);
-  taken.is_long = is_long(taken.expected_s, waiting.task.bytes);
-  taken.task = std::move(waiting.task);
   used_s_ = std::max(used_s_, client.used_s);
   client.used_s += taken.expected_s;
   for (auto& [other, tasks] : client.tasks) {
@@ -85,17 +88,21 @@ std::optional<FairQueue::Taken> FairQueue::take(bool long_too) {
   return taken;
 }
 
-void FairQueue::done(const Taken& taken, double seconds) {
+void FairQueue::done(const Taken& taken, double seconds) noexcept {
   const auto found = clients_.find(taken.task.client);
   if (found == clients_.end()) return;
   Client& client = found->second;
   --client.running;
   client.used_s += seconds - taken.expected_s;
-  const auto [known, first] = client.costs_s.emplace(class_of(taken.task), seconds);
-  if (!first) known->second += 0.5 * (seconds - known->second);
+  try {
+    const Class of{taken.task.kind, std::bit_width(taken.task.bytes)};
+    const auto [known, first] = client.costs_s.try_emplace(of, seconds);
+    if (!first) known->second += 0.5 * (seconds - known->second);
+  } catch (const std::bad_alloc&) {  // then nothing is learned from it
+  }
 }
 
-void FairQueue::dropped(const Taken& taken) {
+void FairQueue::dropped(const Taken& taken) noexcept {
   const auto found = clients_.find(taken.task.client);
   if (found == clients_.end()) return;
   --found->second.running;

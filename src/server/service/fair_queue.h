@@ -15,7 +15,7 @@ namespace ashlar::server {
 /// Shares time among clients, however many tasks each has: the one that has used least goes next, counted from when it
 /// last had nothing waiting. What tasks cost is learned for each client, kind and size. Of one client's tasks the one
 /// expected to be cheapest goes next, unless others went before an older one for more than a second. Tasks expected to
-/// take long leave a place to those that are not. Not thread-safe.
+/// take long leave a place to those that are not. Not thread-safe. Only push() may throw, and changes nothing then.
 class FairQueue {
  public:
   struct Task {
@@ -34,12 +34,12 @@ class FairQueue {
   void push(Task task);
   /// The next task, whose expected cost is charged at once; nothing if none may run. `long_too`: tasks that are
   /// expected to take long may.
-  std::optional<Taken> take(bool long_too);
-  bool can_take(bool long_too) const;
+  std::optional<Taken> take(bool long_too) noexcept;
+  bool can_take(bool long_too) noexcept { return choose(long_too) != nullptr; }
   /// What a task that was taken did cost.
-  void done(const Taken& taken, double seconds);
+  void done(const Taken& taken, double seconds) noexcept;
   /// A task that was taken did not run.
-  void dropped(const Taken& taken);
+  void dropped(const Taken& taken) noexcept;
   size_t size() const { return size_; }
 
   static constexpr double kLong_s = 0.2;
@@ -60,13 +60,12 @@ class FairQueue {
     std::map<Class, std::deque<Waiting>> tasks;  // none empty
     std::map<Class, double> costs_s;             // learned
   };
-  using Choice = std::pair<const Class, std::deque<Waiting>>;
+  using Tasks = std::map<Class, std::deque<Waiting>>;
 
-  static Class class_of(const Task& task);
   static double expected(const Client& client, const Class& of, size_t bytes);
   static bool is_long(double expected_s, size_t bytes);
-  static const Choice* choose(const Client& client, bool long_too);
-  const Client* choose(bool long_too) const;
+  static Tasks::iterator choose(Client& client, bool long_too);
+  Client* choose(bool long_too);
   void forget_idle();
 
   std::map<uint64_t, Client> clients_;
