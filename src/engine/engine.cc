@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/time_slices.h"
 #include "engine/pipeline.h"
 #include "engine/scheduler.h"
 
@@ -214,7 +213,6 @@ void Engine::Impl::report() {
   scheduler_->report(counters_);
   counters_.host_ns = host_ns_;
   counters_.device_wait_ns = wait_ns_;
-  tell_company(counters_.running + counters_.waiting);
 }
 
 bool Engine::Impl::take_inbox() {
@@ -236,7 +234,6 @@ bool Engine::Impl::take_inbox() {
     report();
     counters_.waiting += static_cast<int32_t>(arriving_.size());
   }
-  suit_time_slices();
   for (auto& sequence : arriving_) scheduler_->add(sequence);
   arriving_.clear();
   for (const RequestId id : cancelling_) scheduler_->cancel(id);

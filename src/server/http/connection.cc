@@ -11,8 +11,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tuple>
 
-#include "base/time_slices.h"
-
 namespace ashlar::server {
 
 namespace asio = boost::asio;
@@ -198,7 +196,6 @@ Connection::Awaitable Connection::pump([[maybe_unused]] std::shared_ptr<Connecti
 }
 
 void Connection::received(std::string_view bytes) {
-  suit_time_slices();
   if (discard_ || bytes.empty()) return;
   input_.append(bytes);
   event_.cancel();

@@ -3,8 +3,6 @@
 #include <ctime>
 #include <utility>
 
-#include "base/time_slices.h"
-
 namespace ashlar::server {
 namespace {
 
@@ -56,7 +54,6 @@ void WorkerPool::work() {
       taken = tasks_.take(long_may_run());
       long_running_ += taken->is_long ? 1 : 0;
     }
-    suit_time_slices();
     const double start = thread_cpu_seconds();
     const bool wanted = !taken->task.wanted || taken->task.wanted();
     if (wanted) taken->task.run();
