@@ -1,9 +1,7 @@
 #include "base/row_math.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <cwchar>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -17,19 +15,6 @@ constexpr float kLog2E = 1.44269504F;
 constexpr float kLeast = -127.0F;  // the power of two that counts as nothing
 
 }  // namespace
-
-// By the library's search for a word, which goes by vectors.
-int32_t first_of(const float* values, int32_t n, float value) {
-  static_assert(sizeof(wchar_t) == sizeof(float));
-  int32_t i = 0;
-  if (value == 0) {  // two words
-    while (i < n && values[i] != value) ++i;
-    return i;
-  }
-  const auto* words = reinterpret_cast<const wchar_t*>(values);
-  const wchar_t* found = std::wmemchr(words, std::bit_cast<wchar_t>(value), static_cast<size_t>(n));
-  return found == nullptr ? n : static_cast<int32_t>(found - words);
-}
 
 namespace row_math {
 namespace plain {
@@ -77,6 +62,8 @@ const RowMath& fastest() {
 TopTwo top_two(const float* values, int32_t n) { return fastest().top_two(values, n); }
 
 int32_t argmax(const float* values, int32_t n) { return fastest().argmax(values, n); }
+
+int32_t first_of(const float* values, int32_t n, float value) { return fastest().first_of(values, n, value); }
 
 int32_t top_k(const float* values, int32_t n, int32_t k, int32_t* indices) {
   return fastest().top_k(values, n, k, indices);

@@ -42,6 +42,7 @@ ExpMoments exp_moments(const float* values, int32_t n, float highest);
 /// The passes above as one instruction set runs them.
 struct RowMath {
   int32_t (*argmax)(const float* values, int32_t n);
+  int32_t (*first_of)(const float* values, int32_t n, float value);
   TopTwo (*top_two)(const float* values, int32_t n);
   int32_t (*top_k)(const float* values, int32_t n, int32_t k, int32_t* indices);
   double (*exp_sum)(const float* values, int32_t n, float highest, float inverse_temperature);

@@ -10,8 +10,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
+#include "base/check.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -35,6 +37,14 @@ class Weight {
   virtual int32_t k() const = 0;
   virtual size_t bytes() const = 0;  ///< memory it holds
 };
+
+/// The weight as the device's own kind, which has no subclasses. Aborts where another device packed it.
+template <class Own>
+const Own& own_weight(const Weight& weight) {
+  const bool packed_by_this_device = typeid(weight) == typeid(Own);
+  ASHLAR_CHECK(packed_by_this_device);
+  return static_cast<const Own&>(weight);
+}
 
 /// The gated MLPs of a mixture, all of one shape and dtype: expert e computes down[e] (silu(gate) * up), where
 /// gate_up[e] is a weight of Ops::pack_gated.

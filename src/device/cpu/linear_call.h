@@ -12,7 +12,7 @@ inline constexpr int64_t kPackedAlignment = 64;
 /// Rows that a panel of weights meets before the next panel: they stay in L2.
 inline constexpr int32_t kRowsPerPanel = 96;
 
-inline const PackedWeight& as_packed(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
+inline const PackedWeight& as_packed(const Weight& weight) { return own_weight<PackedWeight>(weight); }
 
 inline const LinearKernels& kernels_of(const Kernels& kernels, const PackedWeight& weight) {
   if (weight.quantised()) return kernels.quantised;

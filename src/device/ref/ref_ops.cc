@@ -53,7 +53,7 @@ void widen(const void* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
 }
 
-const RefWeight& as_ref(const Weight& weight) { return static_cast<const RefWeight&>(weight); }
+const RefWeight& as_ref(const Weight& weight) { return own_weight<RefWeight>(weight); }
 
 class RefOps final : public Ops {
  public:

@@ -60,6 +60,20 @@ TEST(FirstOf, ComparesNumbersAndNotTheirBits) {
   EXPECT_EQ(first_of(values.data(), 0, 7.0F), 0);
 }
 
+TEST(FirstOf, FindsTheFirstOfEqualsAtEveryLengthAndPlace) {
+  for (const RowMath& passes : row_maths()) {
+    for (int32_t n = 0; n <= 600; n += n < 40 ? 1 : 37) {
+      std::vector<float> values(static_cast<size_t>(n) + 1, std::nanf(""));
+      values.back() = 2.0F;  // beyond the end
+      EXPECT_EQ(passes.first_of(values.data(), n, 2.0F), n);
+      for (int32_t at = n - 1; at >= 0; --at) {
+        values[static_cast<size_t>(at)] = 2.0F;
+        EXPECT_EQ(passes.first_of(values.data(), n, 2.0F), at) << "of " << n;
+      }
+    }
+  }
+}
+
 TEST(TopTwo, AgreesWithASortOfRowsWithTiesAndHoles) {
   std::mt19937 random(8);
   for (int round = 0; round < 6000; ++round) {
