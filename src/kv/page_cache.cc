@@ -20,6 +20,10 @@ PageTokens PageCache::key_of(std::span<const int32_t> tokens, int32_t index) con
   return tokens.subspan(begin, key_end(index) - begin);
 }
 
+bool PageCache::is_asked(std::span<const int32_t> tokens, int32_t max_tokens, int32_t index) const {
+  return (index + 1) * kPageTokens <= max_tokens && key_end(index) <= static_cast<int32_t>(tokens.size());
+}
+
 // A pin travels up until it meets a page that has one already. Sequences take pages from the root on and drop them
 // together, so this is constant time a page on average.
 void PageCache::pin(int32_t page) {
@@ -43,26 +47,35 @@ void PageCache::hold(int32_t page) {
 }
 
 int32_t PageCache::match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages,
-                         uint64_t salt) {
+                         uint64_t salt, PrefixCursor& cursor) {
   const auto asked =
       static_cast<int32_t>(std::clamp<size_t>(static_cast<size_t>(std::max(max_tokens, 0)), 0, tokens.size()));
   const size_t before = pages.size();
   int32_t parent = PrefixIndex::kNone;
   int32_t found = 0;  // pages
   int32_t whole = 0;  // of them, up to the last that ends with a block
-  for (; (found + 1) * kPageTokens <= asked && key_end(found) <= static_cast<int32_t>(tokens.size()); ++found) {
+  for (; is_asked(tokens, asked, found); ++found) {
     const int32_t page = index_.find(parent, salt, key_of(tokens, found));
     if (page == PrefixIndex::kNone) break;
     pages.push_back(page);
     parent = page;
     if ((found + 1) * kPageTokens % block_ == 0) whole = found + 1;
   }
+  cursor = {found, parent, index_.time()};
   pages.resize(before + static_cast<size_t>(whole));
   for (size_t i = before; i < pages.size(); ++i) hold(pages[i]);
   const int32_t covered = whole * kPageTokens;
+  ++counters_.matches;
   counters_.matched_tokens += static_cast<uint64_t>(covered);
   counters_.missed_tokens += static_cast<uint64_t>(asked - covered);
   return covered;
+}
+
+bool PageCache::may_match_more(std::span<const int32_t> tokens, int32_t max_tokens, uint64_t salt,
+                               const PrefixCursor& cursor) const {
+  if (!index_.has(cursor)) return true;  // somebody may have published other pages in place of those evicted
+  return is_asked(tokens, max_tokens, cursor.pages) &&
+         index_.find(cursor.node, salt, key_of(tokens, cursor.pages)) != PrefixIndex::kNone;
 }
 
 void PageCache::evict_oldest() {
@@ -102,60 +115,62 @@ void PageCache::release(std::span<const int32_t> pages) {
   }
 }
 
-// The last page before `page` that is a node itself, or kNone: from there on the trie must be walked by tokens.
-int32_t PageCache::published_before(std::span<const int32_t> pages, int32_t page) const {
-  do --page;
-  while (page >= 0 && !index_.contains(pages[page]));
-  return page;
-}
-
 void PageCache::publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt,
-                        int32_t from_page) {
+                        PrefixCursor& cursor) {
   auto full = static_cast<int32_t>(tokens.size() / kPageTokens);
   while (full > 0 && key_end(full - 1) > static_cast<int32_t>(tokens.size())) --full;
   ASHLAR_CHECK_LE(static_cast<size_t>(full), pages.size());
-  const int32_t known = published_before(pages, std::clamp(from_page, 0, full));
-  int32_t parent = known < 0 ? PrefixIndex::kNone : pages[known];
-  if (known >= 0) {
-    ASHLAR_CHECK_EQ(index_.salt(parent), salt);
-    ASHLAR_CHECK(std::ranges::equal(index_.tokens(parent), key_of(tokens, known)));
+  if (!index_.has(cursor)) cursor = {};
+  for (int32_t i = full; i > cursor.pages; --i) {
+    if (!index_.contains(pages[i - 1])) continue;
+    cursor = {i, pages[i - 1], index_.time()};
+    break;
   }
-  for (int32_t i = known + 1; i < full; ++i) {
-    const int32_t existing = index_.find(parent, salt, key_of(tokens, i));
+  if (cursor.pages > 0) {
+    ASHLAR_CHECK_EQ(index_.salt(cursor.node), salt);
+    const int32_t last = cursor.pages - 1;
+    ASHLAR_CHECK(last >= full || std::ranges::equal(index_.tokens(cursor.node), key_of(tokens, last)));
+  }
+  for (; cursor.pages < full; ++cursor.pages) {
+    const PageTokens key = key_of(tokens, cursor.pages);
+    const int32_t existing = index_.find(cursor.node, salt, key);
+    ++counters_.lookups;
     if (existing != PrefixIndex::kNone) {
-      parent = existing;
+      cursor.node = existing;
       continue;
     }
-    const int32_t page = pages[i];
+    const int32_t page = pages[cursor.pages];
     ASHLAR_CHECK_LT(0, pages_[page].references);
-    index_.insert(page, parent, salt, key_of(tokens, i));
+    index_.insert(page, cursor.node, salt, key);
     pin(page);
     ++counters_.published;
-    parent = page;
+    cursor.node = page;
   }
+  cursor.time = index_.time();
 }
 
 void PageCache::drop_published() {
   while (idle_.size() > 0) evict_oldest();
 }
 
-void PageCache::check_pins() const {
+bool PageCache::check_pins(Interruption& interruption) const {
   std::vector<int32_t> pins(pages_.size(), 0);
   for (int32_t page = 0; page < total(); ++page) {
+    if (interruption.requested()) return false;
     if (!index_.contains(page)) continue;
     if (pages_[page].references > 0) ++pins[page];
     const int32_t parent = index_.parent(page);
     if (parent != PrefixIndex::kNone && pages_[page].pins > 0) ++pins[parent];
   }
   for (int32_t page = 0; page < total(); ++page) {
+    if (interruption.requested()) return false;
     ASHLAR_CHECK_EQ(pages_[page].pins, pins[page]);
     ASHLAR_CHECK_EQ(idle_.contains(page), index_.contains(page) && pins[page] == 0);
   }
+  return true;
 }
 
-void PageCache::check_integrity() const {
-  index_.check_integrity();
-  check_pins();
+bool PageCache::check_states(Interruption& interruption) const {
   std::vector<bool> is_free(pages_.size(), false);
   for (const int32_t page : free_) {
     ASHLAR_CHECK(!is_free[page]);
@@ -164,6 +179,7 @@ void PageCache::check_integrity() const {
   int32_t held = 0;
   int32_t cached = 0;
   for (int32_t page = 0; page < total(); ++page) {
+    if (interruption.requested()) return false;
     ASHLAR_CHECK_GE(pages_[page].references, 0);
     const bool is_held = pages_[page].references > 0;
     const bool is_cached = !is_held && index_.contains(page);
@@ -175,9 +191,14 @@ void PageCache::check_integrity() const {
   ASHLAR_CHECK_EQ(held, held_);
   ASHLAR_CHECK_EQ(free_pages() + held + cached, total());
   ASHLAR_CHECK_EQ(cached, cached_pages());
+  return true;
+}
+
+bool PageCache::check_idle(Interruption& interruption) const {
   std::vector<bool> listed(pages_.size(), false);
   int32_t length = 0;
   for (int32_t page = idle_.front(), previous = PageList::kNone; page != PageList::kNone; page = idle_.after(page)) {
+    if (interruption.requested()) return false;
     ASHLAR_CHECK(!listed[page]);
     ASHLAR_CHECK_EQ(idle_.before(page), previous);
     listed[page] = true;
@@ -187,6 +208,12 @@ void PageCache::check_integrity() const {
     ++length;
   }
   ASHLAR_CHECK_EQ(length, idle_.size());
+  return true;
+}
+
+bool PageCache::check_integrity(Interruption& interruption) const {
+  return index_.check_integrity(interruption) && check_pins(interruption) && check_states(interruption) &&
+         check_idle(interruption);
 }
 
 }  // namespace ashlar

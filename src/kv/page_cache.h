@@ -23,8 +23,16 @@ class PageCache {
 
   /// Longest published prefix of `tokens` in whole pages and whole blocks, covering at most `max_tokens` tokens.
   /// Appends the page ids to `pages`, each with a reference for the caller; returns tokens covered. `salt` separates
-  /// tenants: equal tokens under different salts never match.
-  int32_t match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages, uint64_t salt = 0);
+  /// tenants: equal tokens under different salts never match. `cursor`: out, how far the index goes.
+  int32_t match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages, uint64_t salt,
+                PrefixCursor& cursor);
+  int32_t match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages, uint64_t salt = 0) {
+    PrefixCursor cursor;
+    return match(tokens, max_tokens, pages, salt, cursor);
+  }
+  /// Whether a match of the same tokens may find more than the one that left `cursor` did. Looks one page up.
+  bool may_match_more(std::span<const int32_t> tokens, int32_t max_tokens, uint64_t salt,
+                      const PrefixCursor& cursor) const;
 
   /// Appends `count` fresh pages (reference 1 each) or none at all. Evicts cached pages that were least recently held,
   /// children before parents. False if available() < count; nothing is evicted then.
@@ -36,10 +44,14 @@ class PageCache {
 
   /// Publishes every full page of `tokens` whose block is complete: pages[i] holds tokens [16 i, 16 i + 16), and the
   /// caller holds a reference to it. Where an equal page is published already under another id, that one stays, the
-  /// caller's page stays private, and the caller's later pages hang under the existing one. Idempotent. Pages before
-  /// `from_page` were published by this caller before, so that they need not be looked at again.
-  void publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt = 0,
-               int32_t from_page = 0);
+  /// caller's page stays private, and the caller's later pages hang under the existing one. Idempotent. `cursor`
+  /// belongs to these tokens: what it stands for is not looked up again, and it is moved to the last published page.
+  /// Without one, or where its node was evicted, the walk begins at the caller's last page that is published itself.
+  void publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt, PrefixCursor& cursor);
+  void publish(std::span<const int32_t> tokens, std::span<const int32_t> pages, uint64_t salt = 0) {
+    PrefixCursor cursor;
+    publish(tokens, pages, salt, cursor);
+  }
 
   /// Forgets every page that allocate could evict.
   void drop_published();
@@ -55,12 +67,18 @@ class PageCache {
     uint64_t missed_tokens = 0;   ///< asked of match, within max_tokens, and not found
     uint64_t evictions = 0;       ///< pages that allocate took from the cache
     uint64_t published = 0;       ///< pages that became findable
+    uint64_t matches = 0;         ///< calls of match
+    uint64_t lookups = 0;         ///< pages that publish looked up in the index
   };
   const Counters& counters() const { return counters_; }
 
   /// Aborts unless free + held + cached == total with no page in two places, the trie is sound, pins are right, and
-  /// idle_ holds exactly the published pages without pins, children before parents.
-  void check_integrity() const;
+  /// idle_ holds exactly the published pages without pins, children before parents. False if it was interrupted.
+  bool check_integrity(Interruption& interruption) const;
+  void check_integrity() const {
+    Interruption endless;
+    check_integrity(endless);
+  }
 
  private:
   struct Page {
@@ -71,12 +89,15 @@ class PageCache {
   };
   int32_t key_end(int32_t index) const;
   PageTokens key_of(std::span<const int32_t> tokens, int32_t index) const;
+  /// Whether page `index` lies in the first `asked` tokens, and its block in all of them.
+  bool is_asked(std::span<const int32_t> tokens, int32_t max_tokens, int32_t index) const;
   void hold(int32_t page);
   void pin(int32_t page);
   void unpin(int32_t page);
   void evict_oldest();
-  int32_t published_before(std::span<const int32_t> pages, int32_t page) const;
-  void check_pins() const;
+  bool check_pins(Interruption& interruption) const;
+  bool check_states(Interruption& interruption) const;
+  bool check_idle(Interruption& interruption) const;
 
   const int32_t block_;
   std::vector<Page> pages_;

@@ -55,6 +55,7 @@ void PrefixIndex::insert(int32_t page, int32_t parent, uint64_t salt, PageTokens
   node.salt = salt;
   node.parent = parent;
   node.published = true;
+  node.inserted = ++time_;
   int32_t& head = buckets_[bucket_of(parent, salt, tokens)];
   node.bucket_next = head;
   head = page;
@@ -74,10 +75,11 @@ void PrefixIndex::erase(int32_t page) {
   --size_;
 }
 
-void PrefixIndex::check_buckets() const {
+bool PrefixIndex::check_buckets(Interruption& interruption) const {
   std::vector<int32_t> seen(nodes_.size(), 0);
   int32_t listed = 0;
   for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    if (interruption.requested()) return false;
     for (int32_t page = buckets_[bucket]; page != kNone; page = nodes_[page].bucket_next) {
       ASHLAR_CHECK_EQ(++seen[page], 1);
       ASHLAR_CHECK(nodes_[page].published);
@@ -87,16 +89,18 @@ void PrefixIndex::check_buckets() const {
     }
   }
   ASHLAR_CHECK_EQ(listed, size_);
+  return true;
 }
 
-void PrefixIndex::check_integrity() const {
-  check_buckets();
+bool PrefixIndex::check_integrity(Interruption& interruption) const {
+  if (!check_buckets(interruption)) return false;
   const auto pages = static_cast<int32_t>(nodes_.size());
   std::vector<int32_t> children(nodes_.size(), 0);
   // 0: not walked, 1: on the path being walked, 2: known to reach the top level.
   std::vector<uint8_t> state(nodes_.size(), 0);
   int32_t published = 0;
   for (int32_t page = 0; page < pages; ++page) {
+    if (interruption.requested()) return false;
     if (!nodes_[page].published) continue;
     ++published;
     int32_t at = page;
@@ -116,6 +120,7 @@ void PrefixIndex::check_integrity() const {
   for (int32_t page = 0; page < pages; ++page) {
     ASHLAR_CHECK_EQ(nodes_[page].children, children[page]);
   }
+  return true;
 }
 
 }  // namespace ashlar

@@ -34,9 +34,10 @@ TEST(PageCache, AllocatesNoMemoryAfterConstruction) {
   for (int32_t round = 0; round < 200; ++round) {
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = (round % 7) * 1000 + static_cast<int32_t>(i);
     pages.clear();
-    const int32_t covered = cache.match(tokens, static_cast<int32_t>(tokens.size()), pages, 0);
+    PrefixCursor cursor;
+    const int32_t covered = cache.match(tokens, static_cast<int32_t>(tokens.size()), pages, 0, cursor);
     ASSERT_TRUE(cache.allocate(20 - covered / kPageTokens, pages));
-    cache.publish(tokens, pages, 0, covered / kPageTokens);
+    cache.publish(tokens, pages, 0, cursor);
     cache.release(pages);
   }
   const int64_t after = allocations.load();

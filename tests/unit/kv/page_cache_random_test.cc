@@ -111,7 +111,7 @@ class NaiveCache {
 struct Sequence {
   Key key;
   Ids pages;
-  int32_t published = 0;
+  PrefixCursor cursor;
 };
 
 class Pair {
@@ -195,7 +195,7 @@ class Pair {
     const Ids& tokens = sequence.key.second;
     const int32_t limit = below(4) == 0 ? below(80) : static_cast<int32_t>(tokens.size());
     if (below(5) != 0) {  // otherwise recomputed without a look: duplicates
-      const int32_t covered = cache_.match(tokens, limit, sequence.pages, sequence.key.first);
+      const int32_t covered = cache_.match(tokens, limit, sequence.pages, sequence.key.first, sequence.cursor);
       ASSERT_EQ(sequence.pages, naive_.match(sequence.key, limit));
       ASSERT_EQ(covered, static_cast<int32_t>(sequence.pages.size()) * kPageTokens);
     }
@@ -220,10 +220,9 @@ class Pair {
   void publish() {
     if (live_.empty()) return;
     Sequence& sequence = live_[below(static_cast<int32_t>(live_.size()))];
-    const int32_t from = below(2) == 0 ? sequence.published : 0;
-    cache_.publish(sequence.key.second, sequence.pages, sequence.key.first, from);
+    if (below(4) == 0) sequence.cursor = {};
+    cache_.publish(sequence.key.second, sequence.pages, sequence.key.first, sequence.cursor);
     naive_.publish(sequence.key, sequence.pages);
-    sequence.published = static_cast<int32_t>(sequence.key.second.size()) / kPageTokens;
   }
 
   void end() {

@@ -286,9 +286,9 @@ TEST(PageCache, PublishingGrowsWithTheSequence) {
   PageCache cache(6);
   const Ids pages = allocate(cache, 6);
   const Ids tokens = text("abcdef");
+  PrefixCursor cursor;
   for (int32_t n = 0; n <= tokens_in(6); ++n) {
-    const int32_t before = std::max(0, n - 1) / kPageTokens;
-    cache.publish(std::span(tokens).first(n), pages, 0, before);
+    cache.publish(std::span(tokens).first(n), pages, 0, cursor);
     ASSERT_EQ(cache.counters().published, static_cast<uint64_t>(n / kPageTokens));
     cache.check_integrity();
   }
@@ -324,25 +324,31 @@ TEST(PageCache, AParentNobodyHoldsStaysWhileItsChildIsHeld) {
   EXPECT_EQ(cache.available(), 4);
 }
 
-TEST(PageCache, FromPageIsOnlyAHintWhereADuplicateLies) {
+TEST(PageCache, ACursorStandsOnTheOtherPageWhereADuplicateLies) {
   PageCache cache(8);
   const Ids first = hold(cache, "a");
   const Ids second = allocate(cache, 3);
-  cache.publish(text("a"), second);  // stays private
-  cache.publish(text("ab"), second, 0, 1);
-  cache.publish(text("abc"), second, 0, 2);
+  PrefixCursor cursor;
+  cache.publish(text("a"), second, 0, cursor);  // stays private
+  EXPECT_EQ(cursor.node, first[0]);
+  cache.publish(text("ab"), second, 0, cursor);
+  cache.publish(text("abc"), second, 0, cursor);
   EXPECT_EQ(probe(cache, "abc"), Ids({first[0], second[1], second[2]}));
 }
 
 TEST(PageCache, ADuplicateIsPublishedOnceTheFirstIsGone) {
   PageCache cache(2);
   const Ids first = hold(cache, "a");
-  const Ids second = hold(cache, "a");
+  const Ids second = allocate(cache, 1);
+  PrefixCursor cursor;
+  cache.publish(text("a"), second, 0, cursor);
   cache.release(first);
-  const Ids third = allocate(cache, 1);  // evicts first
+  Ids third = allocate(cache, 1);  // evicts first
   EXPECT_TRUE(probe(cache, "a").empty());
-  cache.publish(text("a"), second, 0, 1);
+  cache.publish(text("b"), third);  // the cursor's page is a node again, of other tokens
+  cache.publish(text("a"), second, 0, cursor);
   EXPECT_EQ(probe(cache, "a"), second);
+  EXPECT_EQ(probe(cache, "b"), third);
 }
 
 TEST(PageCache, DropPublishedForgetsWhatNobodyHolds) {
