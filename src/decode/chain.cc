@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "decode/draft_tree.h"
+#include "decode/span_error.h"
 #include "decode/verify.h"
 
 namespace ashlar {
@@ -70,6 +71,7 @@ TapRequest ChainDecoder::taps() const {
 StepShape ChainDecoder::shape(int32_t width) const {
   StepShape shape;
   shape.rows = shape.tokens = width > 0 ? std::min(width, max_width()) : max_width();
+  shape.min_rows = 1;
   shape.ahead = shape.rows - 1;
   return shape;
 }
@@ -85,6 +87,14 @@ void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
 
 void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   const int64_t begin = now_ns();
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    SpanResult& span = result.spans[i];
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
+    span.settled_in[0] = -1;
+    span.computed = slots[plan.spans[i].slot].length;
+    span.end = SpanEnd::kRunning;
+    span.active = false;
+  }
   collect_chains(plan, slots);
   if (proposer_) {
     context_->begin_step();
@@ -93,16 +103,13 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
     proposer_->propose(chains_, slots);
     trim_trees();
   }
-  if (drafts()) force_drafts(plan, slots);
+  if (drafts()) force_drafts(plan, slots, result);
   const int64_t drafted = now_ns();
   fill_batch(plan);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_accepted = span.n_recalled = 0;
-    span.settled_in[0] = -1;
     span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
-    span.end = SpanEnd::kRunning;
-    span.active = work_[i].n_rows > 0;
+    span.active = span.active || work_[i].n_rows > 0;
   }
   result.times = {};
   result.times.draft_ns = drafted - begin;
@@ -206,16 +213,21 @@ void ChainDecoder::share_branches() {
 
 // Where a constraint knows what comes next, that is a better draft than any, and a run of it is worth a wider span than
 // the policy chose.
-void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots) {
+void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   for (size_t i = 0; i < work_.size(); ++i) {
     if (work_[i].chain < 0) continue;
     ChainSpan& chain = chains_[work_[i].chain];
-    const Slot& slot = slots[chain.slot];
+    Slot& slot = slots[chain.slot];
     if (slot.constraint == nullptr) continue;
     const int32_t most = std::min({plan.spans[i].n_rows, slot.width, slot.limit - slot.length - 1}) - 1;
     if (most <= 0) continue;
     int32_t forced[kMaxWidth];
-    work_[i].forced = slot.constraint->forced(std::span(forced, most));
+    if (!run_for_span(slot, result.spans[i],
+                      [&] { work_[i].forced = slot.constraint->forced(std::span(forced, most)); })) {
+      work_[i].chain = -1;
+      work_[i].ended = true;
+      continue;
+    }
     std::copy_n(forced, work_[i].forced, chain.ids + 1);
     chain.make_chain();
     chain.width = std::max(chain.width, work_[i].forced + 1);
@@ -373,7 +385,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
       const auto* of = static_cast<const Context*>(c);
       return j < of->certain ? nullptr : of->proposer->draft_distribution(of->slot, j + 1);
     };
-    verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0));
+    run_for_span(slot, outcome, [&] { verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0)); });
   }
   if (chain && !chains_[work.chain].proposes) outcome.n_recalled = std::max(outcome.n_accepted - work.forced, 0);
   // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed.

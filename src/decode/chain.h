@@ -33,6 +33,10 @@ class ChainDecoder final : public Decoder {
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+  int64_t last_progress_ns() const override { return model_.last_progress_ns(); }
+  void check_integrity() const override {
+    if (context_) context_->check_integrity();
+  }
 
  private:
   // One span of the plan during a launch.
@@ -59,7 +63,7 @@ class ChainDecoder final : public Decoder {
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
   void collect_chains(const StepPlan& plan, SlotTable& slots);
   void remember(const StepPlan& plan, const StepResult& result);
-  void force_drafts(const StepPlan& plan, SlotTable& slots);
+  void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void share_branches();
   void trim_trees();
   void fill_batch(const StepPlan& plan);

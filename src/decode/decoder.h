@@ -35,6 +35,7 @@ struct StepShape {
   /// Every decode span computes the whole sequence up to its limit: nothing is prefilled, nothing is kept or reused.
   bool whole_sequence = false;
   int32_t rows = 1;         ///< most rows of a decode span
+  int32_t min_rows = 0;     ///< a decode span may be given fewer, down to so many, and appends less; 0: it may not
   int32_t tokens = 1;       ///< most tokens it may append
   int32_t sure_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends
   /// A decode span touches positions below floor(known / block) * block + ahead, where `known` counts the tokens.
@@ -90,6 +91,13 @@ class Decoder {
 
   /// Runs one step on the device's thread: reads the plan and the slots, advances the slots, writes result.spans[0..n).
   virtual void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) = 0;
+
+  /// Monotonic time of the newest sign that a launch is getting on, such as a layer that is done; 0: none yet. Any
+  /// thread, after start().
+  virtual int64_t last_progress_ns() const { return 0; }
+
+  /// Aborts if what it keeps about pages contradicts itself. Called on the engine's thread while nothing runs.
+  virtual void check_integrity() const {}
 };
 
 }  // namespace ashlar

@@ -31,6 +31,9 @@ class DraftContext {
   /// To be called before anything else of a step: forgets what a step that threw left to be absorbed, and lets the
   /// frames of the step before the last one go.
   void begin_step();
+  void check_integrity() const {
+    if (frames_) frames_->check_integrity();
+  }
 
   /// Where the target's forward leaves its taps: [max_rows, tap_width].
   Tensor taps() const { return all_.narrow(max_rows_); }

@@ -3,6 +3,7 @@
 // to the device's. One step is a list of spans: rows of one sequence each.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -36,6 +37,7 @@ enum class SpanEnd : uint8_t {
   kLength,     ///< the sequence reached its limit
   kError,      ///< no token satisfies the request's constraint; the span ends before it
   kNoNumbers,  ///< the model's logits are not numbers; the span ends before them
+  kFailed,     ///< SpanResult::error, of this sequence alone; tokens and positions so far are right
 };
 
 /// What became of one span.
@@ -47,6 +49,7 @@ struct SpanResult {
   int32_t n_accepted = 0;  ///< drafts among the tokens
   int32_t n_recalled = 0;  ///< of them, those that were recalled (decode/recall.h)
   SpanEnd end = SpanEnd::kRunning;
+  std::string error;    ///< of kFailed
   bool active = false;  ///< false: the sequence had ended before the step ran
   int32_t tokens[kMaxWidth] = {};
   /// For tokens of a block: the pass over the block, from 0, that decided each. -1 in the first place: not known.

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -13,8 +14,6 @@
 
 namespace ashlar {
 namespace {
-
-int32_t pages_for(int64_t tokens) { return static_cast<int32_t>((tokens + kPageTokens - 1) / kPageTokens); }
 
 void check_options(const EngineOptions& options) {
   const auto within = [](const char* name, int64_t value, int64_t low, int64_t high) {
@@ -101,14 +100,18 @@ class Engine::Impl {
     wait_idle();
   }
   EngineCounters counters() const {
+    const int64_t progress = decoder_->last_progress_ns();
     const std::lock_guard lock(mutex_);
-    return counters_;
+    EngineCounters counters = counters_;
+    counters.last_progress_ns = std::max(counters.last_progress_ns, progress);
+    return counters;
   }
   const Decoder& decoder() const { return *decoder_; }
 
  private:
   void loop();
   bool take_inbox();
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
   void report();
   void advance(uint32_t news);
   bool extend();
@@ -215,6 +218,21 @@ void Engine::Impl::report() {
   counters_.device_wait_ns = wait_ns_;
 }
 
+// A request of the first 100 ms, as from a client that asks again, finds the thread asleep; a later one interrupts the
+// check.
+void Engine::Impl::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  constexpr auto kBeforeCheck = std::chrono::milliseconds(100);
+  const auto wanted = [this] { return stop_ || drop_cache_ || !arrived_.empty(); };
+  for (bool checked = false; !checked && !wake_.wait_for(lock, kBeforeCheck, wanted);) {
+    const uint32_t seen = pipeline_->news();
+    lock.unlock();
+    Interruption interruption([&] { return pipeline_->news() != seen; });
+    checked = scheduler_->check_idle(interruption);
+    lock.lock();
+  }
+  wake_.wait(lock, wanted);
+}
+
 bool Engine::Impl::take_inbox() {
   bool stopping = false;
   bool drop = false;
@@ -225,7 +243,7 @@ bool Engine::Impl::take_inbox() {
       report();
       idle_.notify_all();
       cancelled_.clear();  // nothing left that they could mean
-      wake_.wait(lock, [this] { return stop_ || drop_cache_ || !arrived_.empty(); });
+      wait_for_work(lock);
     }
     arriving_.swap(arrived_);
     cancelling_.swap(cancelled_);

@@ -45,7 +45,7 @@ struct EngineCounters {
   int64_t device_wait_ns = 0;                                         ///< engine thread waiting for a step
   int32_t running = 0, waiting = 0;
   int32_t pages_total = 0, pages_free = 0, pages_cached = 0, pages_held = 0;
-  int64_t last_step_ns = 0;  ///< monotonic time of the newest finished step
+  int64_t last_progress_ns = 0;  ///< monotonic time of the newest sign of work: a finished step, or a part of one
 };
 
 class Engine {

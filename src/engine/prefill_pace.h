@@ -1,7 +1,6 @@
 #pragma once
-// How many prompt rows a step may have while other sequences wait in it for their next tokens. A chunk that takes
-// milliseconds with a small model holds everybody up for seconds with a large one. Where a prompt is cut changes no
-// bit.
+// How many prompt rows a step may have, so that a step stays short whatever the model: a chunk that takes milliseconds
+// with a small model takes a minute with a large one. Where a prompt is cut changes no bit.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,27 +9,39 @@ namespace ashlar {
 
 class PrefillPace {
  public:
-  static constexpr int64_t kGoalNs = 200'000'000;  ///< a step with decoding sequences should take
-  static constexpr int32_t kFewestRows = 64;       ///< below, reading the weights once more a chunk costs too much
+  static constexpr int64_t kSharedNs = 200'000'000;  ///< a step should take while other sequences wait for tokens in it
+  static constexpr int64_t kAloneNs = 1'000'000'000;  ///< a step of prompts alone should take, and any step may
+  static constexpr int32_t kMinRows = 16;             ///< the first chunk of all; below, a step mostly reads weights
+  /// Beside others, as long as they take less than kAloneNs: below, reading the weights once more a chunk costs much.
+  static constexpr int32_t kMinShared = 64;
 
   /// Takes in a step of `rows` rows, `prompt_rows` of them of prompts, that took `ns`.
   void learn(int32_t rows, int32_t prompt_rows, int64_t ns) {
-    constexpr int32_t kTelling = 16;  // of fewer rows a step's time says more about weights than about rows
-    constexpr double kRate = 0.25;
-    if (prompt_rows < kTelling) return;
+    // Rows get dearer little by little, as prompts get longer. They get cheaper at once, where the next prompt begins;
+    // and what a step took too long for a reason of its own is soon forgotten.
+    constexpr double kUp = 0.25;
+    constexpr double kDown = 0.5;
+    if (prompt_rows < kMinRows / 2) return;  // says more about weights than about rows
     const double one = static_cast<double>(ns) / rows;
-    row_ns_ += (row_ns_ > 0 ? kRate : 1.0) * (one - row_ns_);
+    row_ns_ += (!learnt_ ? 1.0 : one > row_ns_ ? kUp : kDown) * (one - row_ns_);
+    learnt_ = true;
   }
 
-  /// Prompt rows beside `others`; no bound before anything was seen.
+  /// Prompt rows of a step with `others` rows.
   int32_t most_rows(int32_t others) const {
-    if (row_ns_ <= 0) return INT32_MAX;
-    const double rows = std::min(static_cast<double>(kGoalNs) / row_ns_, 1e9);
-    return std::max(static_cast<int32_t>(rows) - others, kFewestRows);
+    if (!learnt_) return kMinRows;
+    int32_t rows = rows_in(kAloneNs) - others;
+    if (others > 0) rows = std::min(rows, std::max(rows_in(kSharedNs) - others, kMinShared));
+    return std::max(rows, kMinRows);
   }
 
  private:
+  int32_t rows_in(int64_t ns) const {
+    return static_cast<int32_t>(std::min(static_cast<double>(ns) / std::max(row_ns_, 1.0), 1e9));
+  }
+
   double row_ns_ = 0;
+  bool learnt_ = false;
 };
 
 }  // namespace ashlar

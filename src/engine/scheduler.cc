@@ -7,17 +7,6 @@
 #include "base/error.h"
 
 namespace ashlar {
-namespace {
-
-int32_t pages_for(int32_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
-int32_t prompt_rows(const StepPlan& plan) {
-  int32_t rows = 0;
-  for (const Span& span : plan.spans) rows += span.prompt != nullptr ? span.n_rows : 0;
-  return rows;
-}
-
-}  // namespace
 
 Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages,
                      int32_t max_step_rows)
@@ -48,13 +37,7 @@ void Scheduler::cancel(RequestId id) {
 
 void Scheduler::end_all(FinishReason reason, std::string_view error) {
   for (Owned& sequence : waiting_) {
-    if (!sequence) continue;
-    end(*sequence, reason, error);
-    if (sequence->slot >= 0) {  // its admission was interrupted
-      free_resources(*sequence);
-    } else {
-      cache_.release(sequence->pages);
-    }
+    if (sequence) end_waiting(*sequence, reason, error);
   }
   waiting_.clear();
   for (Owned& sequence : running_) end(*sequence, reason, error);
@@ -77,6 +60,9 @@ bool Scheduler::plan(Step& step) {
   step.plan.n_rows = 0;
   step.members.clear();
   step.error.clear();
+  prompts_wait_ = has_room_for_waiting() || std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
+                    return sequence->state == SequenceState::kPrefill;
+                  });
   plan_decodes(step);
   plan_prefills(step);
   drop_preempted(step);
@@ -112,16 +98,25 @@ void Scheduler::plan_decodes(Step& step) {
   }
 }
 
+// Beside prompts, a sequence that uses few of the rows that it may have leaves them the others. With twice as many as
+// it used last it is back at all of them in a few steps, should it have a use for them.
+int32_t Scheduler::decode_rows(const Sequence& sequence) const {
+  const StepShape& shape = sequence.shape;
+  if (shape.min_rows == 0 || !prompts_wait_ || sequence.newest_rows == 0) return shape.rows;
+  return std::min(shape.rows, std::max(shape.min_rows, 2 * sequence.newest_rows));
+}
+
 void Scheduler::add_decode(Step& step, Sequence& sequence) {
   const auto known = static_cast<int32_t>(sequence.tokens.size());
   const int32_t left = sequence.limit - known - sequence.inflight_sure;
   if (left <= 0) return;  // the steps in flight take it to its limit
   const StepShape& shape = sequence.shape;
-  if (step.plan.n_rows + shape.rows > max_step_rows_) return;  // its turn comes when older ones have ended
+  const int32_t rows = decode_rows(sequence);
+  if (step.plan.n_rows + rows > max_step_rows_) return;  // its turn comes when older ones have ended
   const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
   if (!grow(sequence, shape.reach(most, sequence.limit))) return;
-  step.plan.spans.push_back({sequence.slot, nullptr, 0, shape.rows, true, sequence.pages.data()});
-  step.plan.n_rows += shape.rows;
+  step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data()});
+  step.plan.n_rows += rows;
   step.members.push_back({&sequence, std::min(shape.tokens, left), shape.sure_tokens, 0});
 }
 
@@ -143,17 +138,19 @@ void Scheduler::drop_preempted(Step& step) {
 
 int32_t Scheduler::prompt_room(const Step& step) const {
   const int32_t room = max_step_rows_ - step.plan.n_rows;
-  const int32_t prompts = prompt_rows(step.plan);
-  const bool others_wait = prompts < step.plan.n_rows;
-  return others_wait ? std::min(room, pace_.most_rows(step.plan.n_rows - prompts) - prompts) : room;
+  const int32_t prompts = step.prompt_rows();
+  return std::min(room, pace_.most_rows(step.plan.n_rows - prompts) - prompts);
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   const StepShape& shape = sequence.shape;
   const int32_t left = sequence.prefill_end - sequence.planned;
   // In whole blocks, which prefill_end and planned consist of as well where blocks are longer than a row.
+  int32_t room = prompt_room(step);
+  // A block that is longer than the pace allows: the first prompt goes on all the same.
+  if (step.prompt_rows() == 0) room = std::max(room, std::min(shape.block, max_step_rows_ - step.plan.n_rows));
   int32_t rows = shape.whole_blocks(std::max(options_.prefill_chunk, shape.block));
-  rows = std::min({rows, left, shape.whole_blocks(prompt_room(step))});
+  rows = std::min({rows, left, shape.whole_blocks(room)});
   if (rows <= 0) return;
   const int32_t to = sequence.planned + rows;
   const bool last = to == sequence.prefill_end;
@@ -167,81 +164,6 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   if (!last) return;
   sequence.state = SequenceState::kDecode;
   if (shape.joins_prefill) add_decode(step, sequence);
-}
-
-void Scheduler::admit_waiting(Step& step) {
-  while (!waiting_.empty() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_) {
-    const bool preempting = std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
-      return sequence->state == SequenceState::kPreempting;
-    });
-    if (preempting || !admit(*waiting_.front())) return;
-    Sequence& sequence = *waiting_.front();
-    // Preempted sequences return to their place, so that the oldest is never the victim of a younger one.
-    const auto place = std::upper_bound(running_.begin(), running_.end(), sequence.id,
-                                        [](RequestId id, const Owned& other) { return id < other->id; });
-    running_.insert(place, std::move(waiting_.front()));
-    waiting_.pop_front();
-    if (sequence.state == SequenceState::kPrefill) {
-      add_prefill(step, sequence);
-    } else {
-      add_decode(step, sequence);  // the cache has all of its prompt that is prefilled
-    }
-  }
-}
-
-bool Scheduler::admit(Sequence& sequence) {
-  const auto known = static_cast<int32_t>(sequence.tokens.size());
-  int32_t cached = 0;
-  const StepShape& shape = sequence.shape;
-  if (options_.prefix_cache && !shape.whole_sequence) {
-    cached = cache_.match(sequence.tokens, shape.cacheable(known), sequence.pages, sequence.request.salt);
-  }
-  const int32_t reach = shape.reach(std::min(known + shape.sure_tokens, sequence.limit), sequence.limit);
-  if (cache_.available() < pages_for(reach) - static_cast<int32_t>(sequence.pages.size())) {
-    cache_.release(sequence.pages);
-    sequence.pages.clear();
-    return false;
-  }
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
-  sequence.prefill_end = shape.prefill(known);
-  sequence.planned = sequence.computed = cached;
-  sequence.state = cached < sequence.prefill_end ? SequenceState::kPrefill : SequenceState::kDecode;
-
-  Slot& slot = slots_[sequence.slot];
-  slot.length = cached;
-  slot.anchor = -1;
-  slot.limit = sequence.limit;
-  slot.prompt_length = sequence.prompt_length;
-  slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
-  slot.done = false;
-  slot.params = sequence.request.sampling;
-  slot.stop_ids = sequence.request.stop_ids;
-  // It has heard of all tokens of the answer so far, which are among those that the prefill computes again.
-  slot.constraint = sequence.request.constraint.get();
-  slot.choice = sequence.request.choice;
-  slot.pass = sequence.block_pass;
-  if (slot.params.has_penalties()) {
-    slot.counts.reserve(decoder_.vocab());
-    for (int32_t i = 0; i < known; ++i) {
-      if (i < sequence.prompt_length) {
-        slot.counts.add_prompt(sequence.tokens[i]);
-      } else {
-        slot.counts.add_answer(sequence.tokens[i]);
-      }
-    }
-  }
-  decoder_.admit(sequence.slot, slot, sequence.tokens);
-  if (!sequence.admitted_before) {
-    sequence.admitted_before = true;
-    sequence.stats.cached_tokens = cached;
-    sequence.stats.admitted_ns = now_ns();
-  }
-  if (sequence.state == SequenceState::kDecode && sequence.stats.prompt_done_ns == 0) {
-    sequence.stats.prompt_done_ns = now_ns();  // all of it was in the cache
-  }
-  totals_.cached_tokens += cached;
-  return true;
 }
 
 bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
@@ -299,19 +221,20 @@ void Scheduler::collect(Step& step) {
     append(sequence, span, &step.result.logprob(i, 0));
   }
   const StepTimes& times = step.result.times;
-  if (step.error.empty()) pace_.learn(step.plan.n_rows, prompt_rows(step.plan), times.total_ns());
+  if (step.error.empty()) pace_.learn(step.plan.n_rows, step.prompt_rows(), times.total_ns());
   totals_.draft_ns += times.draft_ns;
   totals_.verify_ns += times.verify_ns;
   totals_.sample_ns += times.sample_ns;
   totals_.absorb_ns += times.absorb_ns;
   ++totals_.steps;
-  totals_.last_step_ns = now_ns();
+  totals_.last_progress_ns = now_ns();
   release_idle();
 }
 
 void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   RequestStats& stats = sequence.stats;
   ++stats.verify_steps;
+  sequence.newest_rows = 1 + span.n_drafted;
   stats.drafted += span.n_drafted;
   stats.accepted += span.n_accepted;
   stats.recalled += span.n_recalled;
@@ -355,11 +278,13 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
       return end(sequence, FinishReason::kError, told_by(error));
     }
   }
-  if (options_.prefix_cache && !sequence.shape.whole_sequence) {
-    cache_.publish(std::span(sequence.tokens).first(sequence.computed), sequence.pages, sequence.request.salt);
+  if (uses_cache(sequence)) {
+    cache_.publish(std::span(sequence.tokens).first(sequence.computed), sequence.pages, sequence.request.salt,
+                   sequence.prefix);
   }
   if (span.end == SpanEnd::kStop) end(sequence, FinishReason::kStop, {});
   if (span.end == SpanEnd::kLength) end(sequence, FinishReason::kLength, {});
+  if (span.end == SpanEnd::kFailed) end(sequence, FinishReason::kError, span.error);
   if (span.end == SpanEnd::kNoNumbers) {
     end(sequence, FinishReason::kError,
         "the model's logits are not numbers here; its weights may be damaged: fetch or convert them again");
@@ -390,6 +315,13 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view er
   sequence.request.sink->on_end(EndEvent{reason, copy_or_less(error), std::move(sequence.stats), of_request});
 }
 
+void Scheduler::end_waiting(Sequence& sequence, FinishReason reason, std::string_view error) noexcept {
+  end(sequence, reason, error);
+  if (sequence.slot >= 0) return free_resources(sequence);
+  cache_.release(sequence.pages);
+  sequence.pages.clear();
+}
+
 void Scheduler::free_resources(Sequence& sequence) {
   cache_.release(sequence.pages);
   sequence.pages.clear();
@@ -415,6 +347,19 @@ void Scheduler::release_idle() {
     }
   }
   if (running_.empty()) ASHLAR_CHECK_EQ(cache_.held_pages(), 0);
+}
+
+bool Scheduler::check_idle(Interruption& interruption) const {
+  ASHLAR_CHECK(empty());
+  ASHLAR_CHECK_EQ(cache_.held_pages(), 0);
+  ASHLAR_CHECK_EQ(free_slots_.size(), static_cast<size_t>(slots_.size()));
+  std::vector<bool> is_free(free_slots_.size(), false);
+  for (const int32_t slot : free_slots_) {
+    ASHLAR_CHECK(!is_free[static_cast<size_t>(slot)]);
+    is_free[static_cast<size_t>(slot)] = true;
+  }
+  decoder_.check_integrity();
+  return cache_.check_integrity(interruption);
 }
 
 void Scheduler::report(EngineCounters& counters) const {

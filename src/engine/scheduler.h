@@ -28,6 +28,12 @@ struct Step {
   std::vector<Member> members;  // as plan.spans
   StepResult result;
   std::string error;  ///< not empty: the launch failed and the results mean nothing
+
+  int32_t prompt_rows() const {
+    int32_t rows = 0;
+    for (const Span& span : plan.spans) rows += span.prompt != nullptr ? span.n_rows : 0;
+    return rows;
+  }
 };
 
 class Scheduler {
@@ -46,7 +52,7 @@ class Scheduler {
   /// Fills step.plan; false if there is nothing to run.
   bool plan(Step& step);
   /// Whether extend() might find something to add.
-  bool has_room_for_waiting() const { return !waiting_.empty() && !free_slots_.empty(); }
+  bool has_room_for_waiting() const { return !waiting_.empty() && !free_slots_.empty() && may_fit(*waiting_.front()); }
   /// Adds sequences that wait to a planned step that nobody has begun.
   void extend(Step& step);
   /// Takes in the results of a step, in the order the steps were planned.
@@ -54,6 +60,10 @@ class Scheduler {
   /// Called when nothing could be planned and nothing is in flight although sequences remain: ends the oldest, so that
   /// the rest can go on.
   void fail_oldest();
+
+  /// Aborts unless everything that sequences took has come back and the accounts of pages agree. While nothing runs,
+  /// waits or is in flight. False if it was interrupted.
+  bool check_idle(Interruption& interruption) const;
 
   bool empty() const { return waiting_.empty() && running_.empty(); }
   PageCache& cache() { return cache_; }
@@ -65,12 +75,19 @@ class Scheduler {
 
   void plan_decodes(Step& step);
   void add_decode(Step& step, Sequence& sequence);
+  /// Rows that a step reserves for the sequence's next tokens.
+  int32_t decode_rows(const Sequence& sequence) const;
   void plan_prefills(Step& step);
   void drop_preempted(Step& step);
   void admit_waiting(Step& step);
   /// Counts members from `first` on as in flight.
   static void count_in(const Step& step, size_t first);
   bool admit(Sequence& sequence);
+  /// Writes what the device's side keeps of a sequence that begins.
+  void prepare_slot(const Sequence& sequence);
+  /// Whether anything has changed since the sequence was refused for want of pages that could let it in.
+  bool may_fit(const Sequence& sequence) const;
+  bool uses_cache(const Sequence& sequence) const { return options_.prefix_cache && !sequence.shape.whole_sequence; }
   void add_prefill(Step& step, Sequence& sequence);
   /// Prompt rows that the step still has room for.
   int32_t prompt_room(const Step& step) const;
@@ -79,6 +96,8 @@ class Scheduler {
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
   void count_step(Sequence& sequence, const SpanResult& span);
   void count_block(Sequence& sequence, const SpanResult& span);
+  /// Ends one that is in the queue, and gives back what an interrupted admission gave it.
+  void end_waiting(Sequence& sequence, FinishReason reason, std::string_view error) noexcept;
   /// Tells the end, once. Cannot fail: nobody would tell it later.
   void end(Sequence& sequence, FinishReason reason, std::string_view error, bool of_request = false) noexcept;
   void release_idle();
@@ -93,6 +112,11 @@ class Scheduler {
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;
+  bool prompts_wait_ = false;  // for rows of the step that is being planned
+  // The sequence that found too few pages, and how many it needs available while its match stays what it was. Nobody
+  // was admitted since.
+  RequestId refused_ = 0;
+  int32_t refused_needs_ = 0;
   EngineCounters totals_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "decode/decoder.h"
 #include "engine/request.h"
+#include "kv/prefix_index.h"
 
 namespace ashlar {
 
@@ -17,6 +18,9 @@ enum class SequenceState : uint8_t {
   kPreempting,  ///< goes back to the queue when its last step in flight has ended
   kRetiring,    ///< its end was told; slot and pages go when its last step in flight has ended
 };
+
+/// Pages that so many tokens of one sequence take.
+inline int32_t pages_for(int64_t tokens) { return static_cast<int32_t>((tokens + kPageTokens - 1) / kPageTokens); }
 
 struct Sequence {
   RequestId id = 0;
@@ -36,9 +40,12 @@ struct Sequence {
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
   int32_t inflight_sure = 0;    ///< tokens they append for certain, unless the sequence ends
   int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
+  int32_t newest_rows = 0;      ///< rows that its newest decode span used; 0: not known
   bool ended = false;           ///< on_end was called
   bool admitted_before = false;
   RequestStats stats;
+
+  PrefixCursor prefix;  ///< how far the tokens were found in the cache, or published there
 
   /// Tokens whose K and V are in the cache for certain: all but the newest, or those of the newest block.
   int32_t computed = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace ashlar {
 namespace {
 
@@ -250,6 +252,7 @@ void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const R
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
   const Layer& layer = layers_[index];
   layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, x);
+  pass.workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
 void LayerStack::tap(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {

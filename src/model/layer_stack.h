@@ -2,6 +2,7 @@
 // The decoder layers that targets and drafters share: pre-norm attention and gated MLP on a residual stream.
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,9 +28,10 @@ class StackWorkspace {
   Tensor mixed;   ///< [max_rows, q_width]: attention output
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MlpWorkspace mlp;
-  std::vector<int32_t> begin, end;  ///< [kinds, max_rows]
-  std::vector<RowPart> parts;       ///< [threads]
-  std::vector<int64_t> work;        ///< [max_rows + 1]: of all rows before each
+  std::vector<int32_t> begin, end;               ///< [kinds, max_rows]
+  std::vector<RowPart> parts;                    ///< [threads]
+  std::vector<int64_t> work;                     ///< [max_rows + 1]: of all rows before each
+  mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
   std::unique_ptr<Buffer> storage_, routes_;

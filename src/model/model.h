@@ -32,6 +32,8 @@ class Model {
   /// Runs the batch: K and V of every row go to the cache, taps (if any) to taps.out. Returns the final, normed hidden
   /// states of the wanted rows, [batch.n_outputs(), hidden], valid until the next call.
   Tensor forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps);
+  /// Monotonic time at which a forward was last done with a layer; 0: never. Any thread, after reserve().
+  int64_t last_progress_ns() const { return workspace_->progress_ns.load(std::memory_order_relaxed); }
 
   /// Logits of final hidden states: out[r] = head(hidden[r]). hidden: [rows, hidden], out: [rows, vocab].
   void head(Tensor hidden, Tensor out) const;

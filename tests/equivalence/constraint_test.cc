@@ -215,5 +215,71 @@ TEST(ConstrainedEquivalence, AConstraintsOwnTroubleIsTheErrorOfTheAnswer) {
   }
 }
 
+// Lets anything pass, and throws in its n-th call of one kind.
+class Throwing final : public TokenConstraint {
+ public:
+  enum class In { kMask, kAdvance, kForced };
+  Throwing(In in, int32_t n) : in_(in), left_(n) {}
+  bool mask(std::span<uint32_t>) override {
+    count(In::kMask);
+    return false;
+  }
+  void advance(int32_t) override { count(In::kAdvance); }
+  int32_t forced(std::span<int32_t>) override {
+    count(In::kForced);
+    return 0;
+  }
+
+ private:
+  void count(In in) {
+    if (in == in_ && --left_ == 0) throw std::runtime_error("the constraint broke");
+  }
+  In in_;
+  int32_t left_;
+};
+
+// What a constraint throws ends its own request; the others of the step do not notice.
+TEST(ConstrainedEquivalence, AConstraintThatThrowsEndsItsOwnRequestAlone) {
+  for (const char* name : {"pebble-11m", "pebble-11m-sdar"}) {
+    const World world(name);
+    const bool blocks = world.model->config().diffusion.has_value();
+    const auto free_requests = [&] {
+      std::vector<Request> all = requests(world, {});
+      for (Request& request : all) request.constraint = nullptr;
+      return all;
+    };
+    Road road;
+    const std::vector<Answer> expected =
+        run_together(*open_road(*world.ops, *world.model, road, kLongest), free_requests());
+    for (const char* method : {"", "ngram"}) {
+      if (blocks && method[0] != '\0') continue;
+      road.decoder.method = method[0] != '\0' ? method : road.decoder.method;
+      for (const auto in : {Throwing::In::kMask, Throwing::In::kAdvance, Throwing::In::kForced}) {
+        if (in == Throwing::In::kForced && method[0] == '\0') continue;  // not asked
+        for (const int32_t depth : {1, 2}) {
+          SCOPED_TRACE(std::string(name) + ", " + method + ", depth " + std::to_string(depth));
+          road.depth = depth;
+          const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+          std::vector<Request> all = free_requests();
+          all[3].constraint = std::make_shared<Throwing>(in, 5);
+          const std::vector<Answer> found = run_together(*engine, std::move(all));
+          for (size_t i = 0; i < expected.size(); ++i) {
+            if (i == 3) continue;
+            EXPECT_EQ(found[i].tokens, expected[i].tokens) << i;
+            EXPECT_EQ(found[i].end.reason, expected[i].end.reason) << i;
+          }
+          EXPECT_EQ(found[3].end.reason, FinishReason::kError);
+          EXPECT_EQ(found[3].end.error, "the constraint broke");
+          EXPECT_LT(found[3].tokens.size(), expected[3].tokens.size());
+          if (!blocks) {
+            const auto n = static_cast<int64_t>(found[3].tokens.size());
+            EXPECT_EQ(found[3].tokens, std::vector(expected[3].tokens.begin(), expected[3].tokens.begin() + n));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing

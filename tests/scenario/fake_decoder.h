@@ -43,11 +43,18 @@ class FakeDecoder final : public Decoder {
     return *this;
   }
 
+  /// Decode spans may be given fewer rows than they may have, and use at most so many.
+  FakeDecoder& use_rows(int32_t rows) {
+    used_rows_ = rows;
+    return *this;
+  }
+
   std::string name() const override { return "fake"; }
   int32_t max_width() const override { return width_; }
   StepShape shape(int32_t width) const override {
     StepShape shape;
     shape.rows = shape.tokens = width > 0 ? width : width_;
+    shape.min_rows = used_rows_ > 0 ? 1 : 0;
     shape.ahead = shape.rows - 1;
     if (!joins_) return shape;
     shape.prefill_samples = false;
@@ -110,10 +117,17 @@ class FakeDecoder final : public Decoder {
     std::atomic<int32_t>& most = prompt_rows < rows ? most_beside_others_ : most_alone_;
     most = std::max<int32_t>(most, prompt_rows);
     result.times = {};
-    result.times.verify_ns = rows * row_ns_;
+    result.times.verify_ns = step_ns_ + rows * row_ns_;
     if (launches_ < static_cast<int32_t>(spans_.size())) spans_[launches_] = static_cast<int32_t>(plan.spans.size());
     ++launches_;
   }
+
+  int64_t last_progress_ns() const override { return progress_ns_; }
+  void check_integrity() const override { ASHLAR_CHECK(!broken_); }
+  /// check_integrity() fails from now on.
+  void break_integrity() { broken_ = true; }
+  /// A launch has got on, it says, at this time.
+  void show_progress(int64_t ns) { progress_ns_ = ns; }
 
   void fail_launch(int32_t n) { fail_at_ = n; }
   void delay(int32_t microseconds) { delay_us_ = microseconds; }
@@ -128,7 +142,10 @@ class FakeDecoder final : public Decoder {
     allowed_.notify_all();
   }
   /// Steps say that their rows took so long.
-  void claim(int64_t ns_per_row) { row_ns_ = ns_per_row; }
+  void claim(int64_t ns_per_row, int64_t ns_per_step = 0) {
+    row_ns_ = ns_per_row;
+    step_ns_ = ns_per_step;
+  }
   /// Most prompt rows of a step in which others decoded, and of one in which nobody did.
   int32_t most_beside_others() const { return most_beside_others_; }
   int32_t most_alone() const { return most_alone_; }
@@ -168,7 +185,8 @@ class FakeDecoder final : public Decoder {
   // Writes width rows as a verify pass would, garbage beyond what it "accepts".
   void decode(const Span& span, Slot& slot, SpanResult& result) {
     result.active = true;
-    const int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
+    int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
+    if (used_rows_ > 0) width = std::min<int32_t>(width, used_rows_);
     ASHLAR_CHECK_LT(0, width);
     ASHLAR_CHECK_LE(0, slot.anchor);
     const int32_t base = slot.length;
@@ -208,6 +226,7 @@ class FakeDecoder final : public Decoder {
   const int32_t longest_;
   const int32_t vocab_;
   bool joins_ = false;
+  std::atomic<int32_t> used_rows_ = 0;
   mutable std::mutex mutex_;
   std::array<uint64_t, 64> seeds_{};  // of fixed size: admission allocates nothing
   size_t admitted_ = 0;
@@ -221,7 +240,9 @@ class FakeDecoder final : public Decoder {
   std::atomic<int32_t> allowed_ = INT32_MAX;
   std::atomic<int32_t> begun_ = 0;
   std::array<std::atomic<int32_t>, 64> spans_{};
-  std::atomic<int64_t> row_ns_ = 0;
+  std::atomic<int64_t> row_ns_ = 0, step_ns_ = 0;
+  std::atomic<int64_t> progress_ns_ = 0;
+  std::atomic<bool> broken_ = false;
   std::atomic<int32_t> most_beside_others_ = 0, most_alone_ = 0;
 };
 

@@ -314,10 +314,13 @@ TEST_P(Depths, AFailingChunkOfAPromptEndsItsRequestToo) {
   }
 }
 
-// Where rows take long, prompts are cut into smaller pieces while others wait for tokens.
+// Where rows take long, prompts are cut into smaller pieces, more so while others wait for tokens.
 TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
   const auto ops = make_device("ref", {});
-  for (const auto& [row_ms, rows] : {std::pair{2, 99}, {1000, 64}, {0, 256}}) {
+  struct Pace {
+    int32_t row_ms, beside_others, alone;
+  };
+  for (const auto& [row_ms, rows, alone_rows] : {Pace{2, 99, 256}, {10, 64, 100}, {1000, 16, 16}, {0, 256, 256}}) {
     SCOPED_TRACE(row_ms);
     auto decoder = std::make_unique<FakeDecoder>(1, 2000);
     FakeDecoder& fake = *decoder;
@@ -345,7 +348,7 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
     alone.prompt.resize(1000, 9);
     ASSERT_TRUE(engine.submit(std::move(alone)).ok());
     engine.wait_idle();
-    EXPECT_EQ(fake.most_alone(), 256);
+    EXPECT_EQ(fake.most_alone(), alone_rows);
   }
 }
 
@@ -430,6 +433,39 @@ TEST_P(Depths, TwinsInTightMemoryBothFinish) {
     for (const auto& sink : sinks) ASSERT_EQ(sink->end.reason, FinishReason::kLength) << sink->end.error;
     ASSERT_EQ(sinks[0]->tokens, sinks[1]->tokens);
   }
+}
+
+// A step may take minutes; who waits for it wants to know whether it is getting on.
+TEST_P(Depths, ProgressWithinAStepShows) {
+  const auto ops = make_device("ref", {});
+  auto decoder = std::make_unique<FakeDecoder>(1, 1000);
+  FakeDecoder& fake = *decoder;
+  fake.allow(1);
+  const auto engine = small_engine(*ops, std::move(decoder), GetParam());
+  ASSERT_TRUE(engine->submit(simple_request(5)).ok());
+  ASSERT_TRUE(comes_true([&] { return fake.begun() == 2; }));
+  const int64_t before = engine->counters().last_progress_ns;
+  fake.show_progress(before + 1000);
+  EXPECT_EQ(engine->counters().last_progress_ns, before + 1000);
+  fake.allow(INT32_MAX);
+  engine->wait_idle();
+  EXPECT_GE(engine->counters().last_progress_ns, before);
+}
+
+TEST(IntegrityDeath, IsCheckedSoonAfterTheEngineFellIdle) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        const auto ops = make_device("ref", {});
+        auto decoder = std::make_unique<FakeDecoder>(1, 100);
+        FakeDecoder& fake = *decoder;
+        const auto engine = small_engine(*ops, std::move(decoder), 2);
+        static_cast<void>(engine->submit(simple_request(5)));
+        engine->wait_idle();
+        fake.break_integrity();
+        std::this_thread::sleep_for(std::chrono::seconds(20));
+      },
+      "check failed: !broken_");
 }
 
 TEST_P(Depths, DestructionCancelsWhatRuns) {

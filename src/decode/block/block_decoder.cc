@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "decode/span_error.h"
 
 namespace ashlar {
 namespace {
@@ -149,27 +150,31 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
 
 void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   const int64_t begin = now_ns();
-  fill_batch(plan, slots);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
     span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
+    span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
-    span.active = work_[i].n_rows > 0;
+    span.active = false;
   }
+  fill_batch(plan, slots, result);
   result.times = {};
   if (batch_->n() == 0) return;
   const Tensor hidden = model_.forward(*batch_, *kv_, {});
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - begin;
-  find_candidates(plan, slots, hidden, result.times);
+  find_candidates(plan, slots, hidden, result);
   const int64_t found = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const Span& span = plan.spans[i];
     Slot& slot = slots[span.slot];
     if (work_[i].block != nullptr) {
-      settle(work_[i], slot, result.spans[i]);
-      emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
-      finish(work_[i], slot);
+      if (result.spans[i].end == SpanEnd::kFailed) continue;
+      run_for_span(slot, result.spans[i], [&] {
+        settle(work_[i], slot, result.spans[i]);
+        emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
+        finish(work_[i], slot);
+      });
       result.spans[i].pass = work_[i].block->pass;
     } else if (work_[i].n_rows > 0) {
       slot.length = span.start + span.n_rows;
@@ -179,10 +184,11 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times.sample_ns += now_ns() - found;
 }
 
-void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
+void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   batch_->clear();
   work_.clear();
   for (const Span& span : plan.spans) {
+    SpanResult& outcome = result.spans[work_.size()];
     Work& work = work_.emplace_back();
     const int32_t before = batch_->n();
     work.first_output = batch_->n_outputs();
@@ -191,16 +197,17 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
       // Nothing to do.
     } else if (span.prompt != nullptr) {
       add_prefill(span);
-    } else {
-      work.block = &blocks_[span.slot];
-      if (slot.constraint != nullptr) force(*work.block, slot);
-      if (work.block->verify != 0) {
+    } else if (Block& block = blocks_[span.slot];
+               slot.constraint == nullptr || run_for_span(slot, outcome, [&] { force(block, slot); })) {
+      work.block = &block;
+      if (block.verify != 0) {
         add_verification(span, work);
       } else {
         add_block(span, slot, work);
       }
     }
     work.n_rows = batch_->n() - before;
+    outcome.active = outcome.active || work.n_rows > 0;
     work.n_outputs = batch_->n_outputs() - work.first_output;
     ASHLAR_CHECK_EQ(work.n_outputs, count(work.wanted));  // or a span would read its neighbours' rows
   }
@@ -269,7 +276,8 @@ void BlockDecoder::add_verification(const Span& span, Work& work) {
 }
 
 // Spans whose rows are judged by their statistics alone and spans that need logits take turns, as they come.
-void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times) {
+void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
+  StepTimes& times = result.times;
   const auto plain = [&](size_t i) { return is_plain(slots[plan.spans[i].slot], candidate_options(*work_[i].block)); };
   for (size_t first = 0; first < work_.size();) {
     if (work_[first].n_outputs == 0) {
@@ -295,7 +303,7 @@ void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tenso
       for (size_t i = first; i < last; ++i)
         take_statistics(work_[i], work_[i].first_output - work_[first].first_output);
     } else {
-      choose(plan, slots, first, last);
+      choose(plan, slots, result, first, last);
     }
     times.verify_ns += headed - begin;
     times.sample_ns += now_ns() - headed;
@@ -316,13 +324,14 @@ void BlockDecoder::take_statistics(const Work& work, int32_t row) {
 }
 
 // Candidates of spans [first, last), whose logits are in the buffer.
-void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, size_t first, size_t last) {
+void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last) {
   struct Context {
     BlockDecoder* self;
     const StepPlan* plan;
     SlotTable* slots;
+    StepResult* result;
     size_t first;
-  } context = {this, &plan, &slots, first};
+  } context = {this, &plan, &slots, &result, first};
   model_.ops().for_each(
       static_cast<int32_t>(last - first),
       [](void* pointer, int32_t i) {
@@ -331,7 +340,9 @@ void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, size_t first, 
         const Work& work = c.self->work_[span];
         if (work.n_outputs == 0) return;
         const int32_t row = work.first_output - c.self->work_[c.first].first_output;
-        c.self->choose_span(span, (*c.slots)[c.plan->spans[span].slot], c.self->logits_->rows(row + 1).row(row));
+        Slot& slot = (*c.slots)[c.plan->spans[span].slot];
+        run_for_span(slot, c.result->spans[span],
+                     [&] { c.self->choose_span(span, slot, c.self->logits_->rows(row + 1).row(row)); });
       },
       &context);
 }

@@ -39,6 +39,7 @@ class BlockDecoder final : public Decoder {
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+  int64_t last_progress_ns() const override { return model_.last_progress_ns(); }
 
  private:
   // One span of the plan during a launch.
@@ -57,14 +58,14 @@ class BlockDecoder final : public Decoder {
   RuleSpec spec_for(const MethodChoice& choice) const;
   std::unique_ptr<UnmaskRule> make_fitting_rule(const RuleSpec& spec) const;
   CandidateOptions candidate_options(const Block& block) const;
-  void fill_batch(const StepPlan& plan, SlotTable& slots);
+  void fill_batch(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void add_prefill(const Span& span);
   void add_block(const Span& span, const Slot& slot, Work& work);
   void add_verification(const Span& span, Work& work);
   void force(Block& block, Slot& slot);
-  void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepTimes& times);
+  void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void take_statistics(const Work& work, int32_t row);
-  void choose(const StepPlan& plan, SlotTable& slots, size_t first, size_t last);
+  void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last);
   void choose_span(size_t index, Slot& slot, float* logits);
   Verdict judge(Block& block, const Slot& slot) const;
   void settle(Work& work, Slot& slot, SpanResult& result);

@@ -16,7 +16,7 @@
 namespace ashlar::server {
 namespace {
 
-constexpr int64_t kStalled = 30'000'000'000;  // ns without a step while there is work
+constexpr int64_t kStalled = 30'000'000'000;  // ns without progress while there is work
 
 // What reading a body takes for a while: a value of JSON has 16 bytes, where its text may have two. Small ones do not
 // count: there is one at a time for each worker.
@@ -360,8 +360,8 @@ std::string Service::trouble() const {
     if (jobs_.empty()) return "";
     busy_since = busy_since_ns_;
   }
-  const int64_t age = now_ns() - std::max(busy_since, engine_.counters().last_step_ns);
-  return age > kStalled ? "the engine has not finished a step for " + std::to_string(age / 1'000'000'000) + " s" : "";
+  const int64_t age = now_ns() - std::max(busy_since, engine_.counters().last_progress_ns);
+  return age > kStalled ? "the engine has made no progress for " + std::to_string(age / 1'000'000'000) + " s" : "";
 }
 
 }  // namespace ashlar::server

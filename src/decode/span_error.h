@@ -1,0 +1,28 @@
+#pragma once
+// Errors that belong to one sequence of a step.
+
+#include <exception>
+
+#include "base/error.h"
+#include "decode/slot_table.h"
+#include "decode/step.h"
+
+namespace ashlar {
+
+/// Runs what only this span depends on. An exception ends its sequence with that error, and the other spans of the step
+/// go on. False if it did.
+template <class Fn>
+bool run_for_span(Slot& slot, SpanResult& span, const Fn& fn) {
+  try {
+    fn();
+    return true;
+  } catch (const std::exception& error) {
+    span.error = copy_or_less(told_by(error));
+    span.end = SpanEnd::kFailed;
+    span.active = true;
+    slot.done = true;
+    return false;
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,113 @@
+// Which waiting sequences begin, with what the cache has of them, and when it is worth looking again.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/scheduler.h"
+
+namespace ashlar {
+
+void Scheduler::admit_waiting(Step& step) {
+  while (!waiting_.empty() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_) {
+    const bool preempting = std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
+      return sequence->state == SequenceState::kPreempting;
+    });
+    Sequence& sequence = *waiting_.front();
+    if (preempting || !may_fit(sequence)) return;
+    try {
+      if (!admit(sequence)) return;
+    } catch (const std::exception& error) {  // it asks for more memory than there is, which is nobody else's error
+      end_waiting(sequence, FinishReason::kError, told_by(error));
+      waiting_.pop_front();
+      continue;
+    }
+    // Preempted sequences return to their place, so that the oldest is never the victim of a younger one.
+    const auto place = std::upper_bound(running_.begin(), running_.end(), sequence.id,
+                                        [](RequestId id, const Owned& other) { return id < other->id; });
+    running_.insert(place, std::move(waiting_.front()));
+    waiting_.pop_front();
+    if (sequence.state == SequenceState::kPrefill) {
+      add_prefill(step, sequence);
+    } else {
+      add_decode(step, sequence);  // the cache has all of its prompt that is prefilled
+    }
+  }
+}
+
+// While nobody is admitted, what the sequence lacks shrinks only where pages come back, or where running sequences
+// publish what continues its match; that they hold what it matched already costs as many pages as it saves.
+bool Scheduler::may_fit(const Sequence& sequence) const {
+  if (refused_ != sequence.id || cache_.available() >= refused_needs_) return true;
+  const auto known = static_cast<int32_t>(sequence.tokens.size());
+  return uses_cache(sequence) && cache_.may_match_more(sequence.tokens, sequence.shape.cacheable(known),
+                                                       sequence.request.salt, sequence.prefix);
+}
+
+bool Scheduler::admit(Sequence& sequence) {
+  const auto known = static_cast<int32_t>(sequence.tokens.size());
+  int32_t cached = 0;
+  const StepShape& shape = sequence.shape;
+  sequence.prefix = {};
+  if (uses_cache(sequence)) {
+    cached =
+        cache_.match(sequence.tokens, shape.cacheable(known), sequence.pages, sequence.request.salt, sequence.prefix);
+  }
+  const int32_t reach = shape.reach(std::min(known + shape.sure_tokens, sequence.limit), sequence.limit);
+  const int32_t lacking = pages_for(reach) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
+  if (lacking > 0) {
+    cache_.release(sequence.pages);
+    sequence.pages.clear();
+    refused_ = sequence.id;
+    refused_needs_ = cache_.available() + lacking;
+    return false;
+  }
+  refused_ = 0;
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  sequence.prefill_end = shape.prefill(known);
+  sequence.planned = sequence.computed = cached;
+  sequence.state = cached < sequence.prefill_end ? SequenceState::kPrefill : SequenceState::kDecode;
+  prepare_slot(sequence);
+  if (!sequence.admitted_before) {
+    sequence.admitted_before = true;
+    sequence.stats.cached_tokens = cached;
+    sequence.stats.admitted_ns = now_ns();
+  }
+  if (sequence.state == SequenceState::kDecode && sequence.stats.prompt_done_ns == 0) {
+    sequence.stats.prompt_done_ns = now_ns();  // all of it was in the cache
+  }
+  totals_.cached_tokens += cached;
+  return true;
+}
+
+void Scheduler::prepare_slot(const Sequence& sequence) {
+  const auto known = static_cast<int32_t>(sequence.tokens.size());
+  Slot& slot = slots_[sequence.slot];
+  slot.length = sequence.computed;
+  slot.anchor = -1;
+  slot.limit = sequence.limit;
+  slot.prompt_length = sequence.prompt_length;
+  slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
+  slot.done = false;
+  slot.params = sequence.request.sampling;
+  slot.stop_ids = sequence.request.stop_ids;
+  // It has heard of all tokens of the answer so far, which are among those that the prefill computes again.
+  slot.constraint = sequence.request.constraint.get();
+  slot.choice = sequence.request.choice;
+  slot.pass = sequence.block_pass;
+  if (slot.params.has_penalties()) {
+    slot.counts.reserve(decoder_.vocab());
+    for (int32_t i = 0; i < known; ++i) {
+      if (i < sequence.prompt_length) {
+        slot.counts.add_prompt(sequence.tokens[i]);
+      } else {
+        slot.counts.add_answer(sequence.tokens[i]);
+      }
+    }
+  }
+  decoder_.admit(sequence.slot, slot, sequence.tokens);
+}
+
+}  // namespace ashlar
