@@ -7,6 +7,7 @@
 #include "app/model_locator.h"
 #include "base/error.h"
 #include "io/checkpoint.h"
+#include "model/model.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -16,8 +17,7 @@ namespace {
 bool is_number(const std::string& dtype) { return dtype.starts_with("F") || dtype.starts_with("BF"); }
 
 // Counts by shape: what a checkpoint stores, without index tables and without a second copy of a tied head.
-Json weight_facts(const std::filesystem::path& folder, bool tied_head) {
-  const Checkpoint checkpoint(folder);
+Json weight_facts(const Checkpoint& checkpoint, bool tied_head) {
   int64_t parameters = 0, bytes = 0;
   std::map<std::string, int64_t> dtypes;
   std::map<std::string, int> files;
@@ -122,14 +122,16 @@ Json inspect_drafter(const std::filesystem::path& folder) {
   facts["draft_vocabulary"] = config.draft_vocab;
   facts["own_vocabulary"] = config.own_vocabulary;
   facts["sample_from_anchor"] = config.sample_from_anchor;
-  facts["weights"] = weight_facts(folder, false);
+  facts["weights"] = weight_facts(Checkpoint(folder), false);
   return facts;
 }
 
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
                    const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
                    int32_t sequences) {
-  const ModelConfig config = read_model_config(model);
+  ModelConfig config = read_model_config(model);
+  const Checkpoint checkpoint(model);
+  config.tied_head = ties_head(config, checkpoint);
   Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
   report.update(stack_facts(config.stack));
   if (config.diffusion) {
@@ -141,7 +143,7 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   report["context"] = config.max_positions;
   report["vocabulary"] = config.vocab;
   report["tied_head"] = config.tied_head;
-  report["weights"] = weight_facts(model, config.tied_head);
+  report["weights"] = weight_facts(checkpoint, config.tied_head);
   report["tokenizer"] = text_facts(model, config);
   report.update(template_facts(model));
 

@@ -27,6 +27,10 @@ Session::Session(const SessionOptions& options)
   limit_memory(config);
   note_what_is_moot(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
+  if (config.tied_head && !model_->config().tied_head) {
+    notes_.push_back("config.json ties the head to the embedding, and the stored " + std::string(config.names.head) +
+                     ".weight differs from it: the stored head is used");
+  }
   if (choice_.drafter_was_found) {
     notes_.push_back("drafting with " + choice_.drafter->string() +
                      ", found beside the model (--drafter none: plain decoding)");

@@ -50,10 +50,10 @@ void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, Ro
   }
 }
 
-// Which layers slide: layer_types names them, older files give max_window_layers.
-std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers) {
+std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers, SlidingLayers sliding) {
   std::vector<LayerAttention> layers(n_layers);
-  if (fields.has("layer_types")) {
+  if (sliding == SlidingLayers::kNone) return layers;
+  if (sliding == SlidingLayers::kNamed && fields.has("layer_types")) {
     const std::vector<std::string> types = fields.strings("layer_types");
     if (static_cast<int32_t>(types.size()) != n_layers) {
       fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
@@ -69,7 +69,8 @@ std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_laye
   }
   if (fields.boolean("use_sliding_window", false)) {
     const auto window = static_cast<int32_t>(fields.integer("sliding_window", 1, kMaxPositions));
-    const int64_t first = fields.integer("max_window_layers", 0, 1 << 20, 28);  // the class default
+    const int64_t first =
+        sliding == SlidingLayers::kAll ? 0 : fields.integer("max_window_layers", 0, 1 << 20, 28);  // the class default
     for (int64_t i = first; i < n_layers; ++i) layers[i].window = window;
   }
   return layers;
@@ -118,7 +119,7 @@ RopeConfig read_rope_config(const JsonFields& fields) {
   return rope;
 }
 
-StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys) {
+StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, SlidingLayers sliding) {
   StackConfig stack;
   stack.hidden = static_cast<int32_t>(fields.integer(keys.hidden, 1, kMaxWidth));
   stack.intermediate = static_cast<int32_t>(fields.integer(keys.intermediate, 1, kMaxWidth));
@@ -146,7 +147,7 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys) 
     fields.fail("partial_rotary_factor",
                 "an even number of rotated elements of head_dim " + std::to_string(shape.head_dim));
   }
-  stack.layers = read_layers(fields, stack.n_layers);
+  stack.layers = read_layers(fields, stack.n_layers, sliding);
   return stack;
 }
 
@@ -166,7 +167,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   config.folder = folder;
   config.family = family->model_type;
   const ConfigKeys& keys = family->keys;
-  config.stack = read_stack_config(fields, keys);
+  config.stack = read_stack_config(fields, keys, family->sliding);
   config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
   config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.rope);
   config.names = family->names;

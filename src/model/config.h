@@ -97,13 +97,21 @@ struct ConfigKeys {
   const char* tied_head = "tie_word_embeddings";
 };
 
+/// Which layers a config.json's sliding_window is for.
+enum class SlidingLayers : uint8_t {
+  kNamed,  ///< those that layer_types names; without it, and with use_sliding_window, those from max_window_layers on
+  kAll,    ///< with use_sliding_window every layer
+  kNone    ///< no layer: the family does not read these keys
+};
+
 /// Reads FOLDER/config.json (and generation_config.json). Throws Error("config", ...) for an unknown family, a missing
 /// or impossible value, or a feature that would change the result and is not supported.
 ModelConfig read_model_config(const std::filesystem::path& folder);
 
 /// The parts of a config.json that all families and drafters have: geometry, norm, rope, layer kinds. A missing
 /// head_dim means hidden / heads.
-StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys = {});
+StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys = {},
+                              SlidingLayers sliding = SlidingLayers::kNamed);
 
 /// Rope from either spelling: rope_parameters, or rope_theta with rope_scaling.
 RopeConfig read_rope_config(const JsonFields& fields);

@@ -1,17 +1,29 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ashlar {
 
+bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint) {
+  if (!config.tied_head) return false;
+  const auto& tensors = checkpoint.tensors();
+  const auto head = tensors.find(std::string(config.names.head) + ".weight");
+  const auto embedding = tensors.find(std::string(config.names.embedding) + ".weight");
+  if (head == tensors.end() || embedding == tensors.end()) return true;
+  const StoredTensor &one = *head->second, &other = *embedding->second;
+  return one.dtype == other.dtype && one.shape == other.shape && std::memcmp(one.data, other.data, one.bytes) == 0;
+}
+
 std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions) {
   ModelConfig config = read_model_config(folder);
   const int32_t positions = max_positions > 0 ? std::min(max_positions, config.max_positions) : config.max_positions;
   check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, positions);
   const Checkpoint checkpoint(folder);
+  config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);
   std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions));
   binder.finish();

@@ -9,6 +9,11 @@
 
 namespace ashlar {
 
+/// Whether the embedding serves as the head: config.json ties them and the files hold no other head. Merged fine-tunes
+/// hold one that was trained apart from the embedding and keep the base model's config.json; as in transformers 5 the
+/// stored head counts there.
+bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint);
+
 class Model {
  public:
   /// Loads the folder and packs its weights on the device. `max_positions`: how long a sequence may get (at most the

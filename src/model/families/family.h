@@ -16,6 +16,7 @@ struct Family {
   ConfigKeys keys = {};
   ModelNames names = {};
   LayerNames layer_names = {};
+  SlidingLayers sliding = SlidingLayers::kNamed;
 };
 
 extern const Family kDreamFamily;

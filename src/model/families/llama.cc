@@ -11,6 +11,6 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kLlamaFamily = {"llama", false, read};
+const Family kLlamaFamily = {"llama", false, read, {}, {}, {}, SlidingLayers::kNone};
 
 }  // namespace ashlar

@@ -24,6 +24,6 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kQwen3MoeFamily = {"qwen3_moe", false, read};
+const Family kQwen3MoeFamily = {"qwen3_moe", false, read, {}, {}, {}, SlidingLayers::kAll};
 
 }  // namespace ashlar

@@ -108,6 +108,23 @@ TEST(ModelConfig, SlidingLayers) {
   EXPECT_EQ(windows(R"({"sliding_window":9,"layer_types":["sliding_attention","full_attention"]})"), Windows({9, 0}));
 }
 
+// Qwen3-MoE slides everywhere or nowhere; Llama has no windows, whatever else its config.json says.
+TEST(ModelConfig, WhichLayersSlideIsTheFamilys) {
+  const auto windows = [](const char* family, const std::string& patch) {
+    const Json moe = patched(tiny_config(family), R"({"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6,
+      "sliding_window":9,"max_window_layers":1,"layer_types":["sliding_attention","full_attention"]})");
+    std::vector<int32_t> result;
+    for (const LayerAttention& layer : read(patched(moe, patch)).stack.layers) result.push_back(layer.window);
+    return result;
+  };
+  using Windows = std::vector<int32_t>;
+  EXPECT_EQ(windows("qwen3_moe", R"({"use_sliding_window":true})"), Windows({9, 9}));
+  EXPECT_EQ(windows("qwen3_moe", R"({"use_sliding_window":false})"), Windows({0, 0}));
+  EXPECT_EQ(windows("qwen3_moe", "{}"), Windows({0, 0}));
+  EXPECT_EQ(windows("llama", R"({"use_sliding_window":true})"), Windows({0, 0}));
+  EXPECT_EQ(windows("qwen3", R"({"use_sliding_window":true})"), Windows({9, 0}));
+}
+
 TEST(ModelConfig, LinearAndYarnScalingExtendTheContext) {
   const auto context = [](const std::string& patch, const char* family = "qwen3") {
     return read(patched(tiny_config(family), patch)).max_positions;

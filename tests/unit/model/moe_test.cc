@@ -31,6 +31,10 @@ TEST(MoeConfig, Qwen3) {
   EXPECT_EQ(moe.routing.score, Routing::Score::kSoftmax);
   EXPECT_FALSE(moe.routing.normalise);  // the class default
   EXPECT_EQ(moe.layers, std::vector<bool>({true, true}));
+  const auto experts = [](const std::string& patch) { return read(patched(qwen3_moe(), patch)).stack.moe->n_experts; };
+  EXPECT_EQ(experts(R"({"num_experts":"<absent>","num_local_experts":6})"), 6);  // as transformers 5 writes it
+  EXPECT_EQ(experts(R"({"num_experts":3,"num_local_experts":6})"), 6);
+  EXPECT_EQ(experts(R"({"num_experts":3,"num_local_experts":null})"), 3);
   const auto layers = [](const std::string& patch) { return read(patched(qwen3_moe(), patch)).stack.moe->layers; };
   EXPECT_EQ(layers(R"({"decoder_sparse_step":2})"), std::vector<bool>({false, true}));
   EXPECT_EQ(layers(R"({"decoder_sparse_step":3})"), std::vector<bool>({false, false}));

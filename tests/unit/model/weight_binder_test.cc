@@ -160,6 +160,22 @@ TEST_F(Binding, ATiedHeadNeedsNoTensorAndAStoredOneMustFit) {
   EXPECT_NO_THROW(load(ModelFolder(config, tensors)));
 }
 
+// As in transformers 5: what was stored as a head is the head, unless it is the embedding once more.
+TEST_F(Binding, AStoredHeadThatIsNotTheEmbeddingIsTheHead) {
+  const Json tied = patched(tiny_config(), R"({"tie_word_embeddings":true})");
+  const Tensors apart = tiny_tensors();
+  EXPECT_EQ(logits(ModelFolder(tied, apart)), logits(ModelFolder(tiny_config(), apart)));
+  EXPECT_FALSE(load(ModelFolder(tied, apart))->config().tied_head);
+
+  Tensors equal = apart, without = apart;
+  equal["lm_head.weight"].bytes = equal.at("model.embed_tokens.weight").bytes;
+  without.erase("lm_head.weight");
+  for (const Tensors& tensors : {equal, without}) {
+    EXPECT_EQ(logits(ModelFolder(tied, tensors)), logits(ModelFolder(tiny_config(), equal)));
+    EXPECT_TRUE(load(ModelFolder(tied, tensors))->config().tied_head);
+  }
+}
+
 TEST_F(Binding, StoredRotaryFrequenciesAreKnown) {
   Tensors tensors = tiny_tensors();
   add_random(tensors, "model.layers.1.self_attn.rotary_emb.inv_freq", {2});
