@@ -53,11 +53,11 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
   if (!is_folder(folder)) fail_checkpoint(folder, "is not a folder; expected a Hugging Face model folder");
   const auto index = folder / "model.safetensors.index.json";
   const auto single = folder / "model.safetensors";
-  if (file_exists(index)) {
-    open_sharded(index);
-  } else if (file_exists(single)) {
+  if (file_exists(single)) {
     files_.emplace_back(single);
     for (const auto& [name, tensor] : files_.back().tensors()) tensors_[name] = &tensor;
+  } else if (file_exists(index)) {
+    open_sharded(index);
   } else {
     open_unlisted();
   }

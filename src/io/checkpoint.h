@@ -13,8 +13,9 @@ namespace ashlar {
 /// All tensors of a folder by name. Holds the files mapped; tensors live as long as this does.
 class Checkpoint {
  public:
-  /// Reads model.safetensors.index.json and the shards it names, or else model.safetensors, or else all of
-  /// model-00001-of-00002.safetensors and so on. Throws Error("checkpoint", ...) if there is none of these, if a shard
+  /// Reads model.safetensors, or else model.safetensors.index.json and the shards it names, or else all of
+  /// model-00001-of-00002.safetensors and so on. The whole file comes first, as in transformers: an index beside it is
+  /// left over from shards that were merged. Throws Error("checkpoint", ...) if there is none of these, if a shard
   /// is missing or outside the folder, if index and shards disagree, or if shards without an index share a tensor.
   explicit Checkpoint(const std::filesystem::path& folder);
 

@@ -1,7 +1,6 @@
 #include "model/drafters/dflash_config.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "io/mapped_file.h"
@@ -20,16 +19,6 @@ void refuse_variants(const JsonFields& fields) {
       fields.fail(key, "nothing (this DFlash variant is not supported)");
     }
   }
-}
-
-// Evenly spaced from layer 1 to layer N - 3, rounding half to even as the original does.
-std::vector<int32_t> default_taps(int32_t draft_layers, int32_t target_layers) {
-  if (draft_layers == 1) return {target_layers / 2};
-  std::vector<int32_t> taps;
-  for (int32_t i = 0; i < draft_layers; ++i) {
-    taps.push_back(static_cast<int32_t>(std::nearbyint(1.0 + i * (target_layers - 4.0) / (draft_layers - 1))));
-  }
-  return taps;
 }
 
 void resolve_causality(const JsonFields& fields, const JsonFields* variant, DflashConfig& config) {
@@ -55,8 +44,7 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   const JsonFields& holder = fields.has("block_size") ? fields : variant;
   config.block_size = static_cast<int32_t>(holder.integer("block_size", 2, kMaxBlock));
   config.mask_id = static_cast<int32_t>(variant.integer("mask_token_id", 0, config.vocab - 1));
-  config.taps = variant.has("target_layer_ids") ? variant.integers("target_layer_ids", 0, config.target_layers - 1)
-                                                : default_taps(config.stack.n_layers, config.target_layers);
+  config.taps = variant.integers("target_layer_ids", 0, config.target_layers - 1);
   config.embedding_scale = static_cast<float>(variant.number("input_embedding_scale", -kMaxScale, kMaxScale, 1.0));
   config.output_multiplier = static_cast<float>(variant.number("output_multiplier", -kMaxScale, kMaxScale, 1.0));
   config.softcap = static_cast<float>(variant.number("final_logit_softcapping", 0.0, kMaxScale, 0.0));

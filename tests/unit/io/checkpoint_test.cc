@@ -43,6 +43,17 @@ TEST_F(CheckpointFiles, ReadsShards) {
   EXPECT_EQ(checkpoint.tensors().at("c")->bytes, 8u);
 }
 
+// Merged shards leave their index behind; whatever it says, the whole file counts, as in transformers.
+TEST_F(CheckpointFiles, AWholeFileComesBeforeAnIndex) {
+  shard("model.safetensors", {"a", "b"});
+  for (const char* map : {R"({"a":"m-1.safetensors"})", R"({"a":"model.safetensors"})", "[", "{}"}) {
+    index(map);
+    EXPECT_EQ(Checkpoint(folder_.path()).tensors().size(), 2u) << map;
+  }
+  shard("model-00001-of-00001.safetensors", {"c"});
+  EXPECT_EQ(Checkpoint(folder_.path()).tensors().size(), 2u);
+}
+
 TEST_F(CheckpointFiles, ReadsShardsWithoutAnIndex) {
   shard("model-00002-of-00002.safetensors", {"b"});
   refuse({"lacks shard 1 of 2"});

@@ -65,21 +65,6 @@ TEST(DflashConfig, ReadsTheSpeculatorsForm) {
   EXPECT_EQ(read(patched(speculators(), R"({"sample_from_anchor":true})")).max_width(), 9);
 }
 
-TEST(DflashConfig, DefaultTapsAreSpread) {
-  const auto taps = [](int layers, int target_layers) {
-    Json config = inside(zlab(), "dflash_config", R"({"target_layer_ids":"<absent>"})");
-    config["num_hidden_layers"] = layers;
-    config["num_target_layers"] = target_layers;
-    return read(config).taps;
-  };
-  using Taps = std::vector<int32_t>;
-  EXPECT_EQ(taps(5, 36), Taps({1, 9, 17, 25, 33}));
-  EXPECT_EQ(taps(1, 36), Taps({18}));
-  EXPECT_EQ(taps(2, 4), Taps({1, 1}));
-  expect_error([&] { taps(3, 1); }, {"config.json", "target layer 1", "0 to 0"});  // 1 + (1 - 4) / 2 and below
-  expect_error([&] { taps(3, 2); }, {"config.json", "target layer -1", "0 to 1"});
-}
-
 TEST(DflashConfig, RecognisesItsFolders) {
   const TempFolder folder;
   EXPECT_FALSE(is_dflash_folder(folder.path()));
@@ -116,6 +101,11 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   refuse(nested(R"({"mask_token_id":"<absent>"
   })"),
          {"mask_token_id", "found nothing"});
+  // Guessed layers would draft, but badly, and nobody would know why.
+  refuse(nested(R"({"target_layer_ids":"<absent>"})"), {"target_layer_ids", "found nothing"});
+  refuse(nested(R"({"target_layer_ids":null})"), {"target_layer_ids", "found nothing"});
+  refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"})"),
+         {"aux_hidden_state_layer_ids", "found nothing"});
   refuse(nested(R"({"target_layer_ids":[]})"), {"no target layers"});
   refuse(nested(R"({"target_layer_ids":[6]})"), {"target_layer_ids", "0 to 5"});
   refuse(nested(R"({"target_layer_ids":[-1]})"), {"target_layer_ids", "0 to 5"});

@@ -149,7 +149,8 @@ TEST_F(HostileConfig, DraftersOfBothForms) {
     "dflash_config":{"mask_token_id":19,"target_layer_ids":[1,3],"use_swa":false,"swa_window_size":5,"causal":false,
     "input_embedding_scale":1.0,"output_multiplier":1.0,"final_logit_softcapping":30.0,"sample_from_anchor":false}})");
   try_all(zlab, read_drafter);
-  zlab["dflash_config"].erase("target_layer_ids");
+  zlab.erase("block_size");
+  zlab["dflash_config"]["block_size"] = 4;
   try_all(zlab, read_drafter);
   Json speculators =
       parse_json(R"({"speculators_model_type":"dflash","aux_hidden_state_layer_ids":[2,4],"mask_token_id":19,
