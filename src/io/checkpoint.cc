@@ -63,6 +63,10 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
   }
 }
 
+void Checkpoint::check_whole() const {
+  for (const SafetensorsFile& file : files_) file.check_whole();
+}
+
 // As vLLM and others do; an index says no more than which tensors must be there, and a model knows that by itself.
 void Checkpoint::open_unlisted() {
   std::map<int64_t, std::filesystem::path> shards;

@@ -21,6 +21,8 @@ class Checkpoint {
 
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
   const std::filesystem::path& folder() const { return folder_; }
+  /// Throws Error("file", ...) if one of the files was found cut short while its tensors were read.
+  void check_whole() const;
 
  private:
   void open_sharded(const std::filesystem::path& index);

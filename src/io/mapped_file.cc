@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "io/file_watch.h"
 
 namespace ashlar {
 namespace {
@@ -22,32 +23,47 @@ namespace {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   // O_NONBLOCK: opening a named pipe would otherwise wait for somebody to write into it.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail_file(path, std::string("cannot open: ") + std::strerror(errno));
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) fail_file(path, std::string("cannot open: ") + std::strerror(errno));
+  const auto fail = [this](const std::string& what) {
+    ::close(fd_);  // no destructor runs
+    fail_file(path_, what);
+  };
   struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    fail_file(path, "is not a regular file");
-  }
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) fail("is not a regular file");
   size_ = static_cast<size_t>(info.st_size);
-  if (size_ > 0) {
-    void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapped == MAP_FAILED) {
-      const int reason = errno;
-      ::close(fd);
-      fail_file(path, std::string("cannot map: ") + std::strerror(reason));
-    }
-    data_ = static_cast<const std::byte*>(mapped);
-  }
-  ::close(fd);
+  if (size_ == 0) return;
+  void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);
+  if (mapped == MAP_FAILED) fail(std::string("cannot map: ") + std::strerror(errno));
+  data_ = static_cast<const std::byte*>(mapped);
+  watch_ = watch_file(data_, size_);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
+  if (data_ == nullptr) return;
+  end_watch(watch_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+// Behind a new end the rest of its page reads as zeros without a fault: the size tells.
+void MappedFile::check_whole() const {
+  if (data_ == nullptr) return;
+  struct stat info {};
+  const bool known = ::fstat(fd_, &info) == 0;
+  const bool shorter = known && static_cast<size_t>(info.st_size) < size_;
+  if (!shorter && !was_cut(*watch_)) return;
+  fail_file(path_, "had " + std::to_string(size_) + " bytes when it was opened and " +
+                       (shorter ? "has " + std::to_string(info.st_size) + " now" : "could not be read to its end") +
+                       "; let whatever writes it end, or fetch it again");
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      watch_(std::exchange(other.watch_, nullptr)) {}
 
 bool file_exists(const std::filesystem::path& path) {
   std::error_code error;
@@ -60,7 +76,9 @@ std::string read_text_file(const std::filesystem::path& path, size_t limit) {
     fail_file(path,
               "has " + std::to_string(file.bytes().size()) + " bytes; at most " + std::to_string(limit) + " are read");
   }
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  file.check_whole();
+  return text;
 }
 
 }  // namespace ashlar

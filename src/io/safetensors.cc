@@ -132,6 +132,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
     tensors_.emplace(name, read_entry(path, name, entry, data));
   }
   check_tiling(path, tensors_, data);
+  check_whole();
 }
 
 }  // namespace ashlar

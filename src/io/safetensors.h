@@ -35,6 +35,8 @@ class SafetensorsFile {
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// As MappedFile::check_whole().
+  void check_whole() const { file_.check_whole(); }
 
  private:
   MappedFile file_;

@@ -187,6 +187,7 @@ std::unique_ptr<Weight> WeightBinder::wide_linear(const std::string& name, int64
 }
 
 void WeightBinder::finish() const {
+  checkpoint_.check_whole();
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (!taken_.contains(name)) {
       fail(tensor->file, for_message(name),

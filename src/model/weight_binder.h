@@ -65,7 +65,7 @@ class WeightBinder {
 
   /// Marks a tensor as known but unused.
   void ignore(const std::string& name) { taken_.insert(name); }
-  /// Throws if the checkpoint has a tensor that nothing took.
+  /// Throws if the checkpoint has a tensor that nothing took, or a file that became shorter while it was read.
   void finish() const;
 
   Ops& ops() const { return ops_; }

@@ -176,6 +176,20 @@ TEST_F(Binding, AStoredHeadThatIsNotTheEmbeddingIsTheHead) {
   }
 }
 
+// Zeros stand where the file has ended; nothing may be computed with them.
+TEST_F(Binding, AFileThatIsCutWhileItIsReadIsNamed) {
+  const ModelFolder folder;
+  const Checkpoint checkpoint(folder.path());
+  WeightBinder binder(*ops_, checkpoint);
+  binder.matrix("model.embed_tokens.weight", 20, 8);
+  std::filesystem::resize_file(folder.file(kFile), 100);
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (tensor->shape.size() == 2) binder.matrix(name, tensor->shape[0], tensor->shape[1]);
+    if (tensor->shape.size() == 1) binder.vector(name, tensor->shape[0]);
+  }
+  expect_error([&] { binder.finish(); }, {"[file]", folder.file(kFile), "bytes when it was opened", "fetch it again"});
+}
+
 TEST_F(Binding, StoredRotaryFrequenciesAreKnown) {
   Tensors tensors = tiny_tensors();
   add_random(tensors, "model.layers.1.self_attn.rotary_emb.inv_freq", {2});
