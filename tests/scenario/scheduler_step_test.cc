@@ -76,10 +76,10 @@ TEST(SchedulerSteps, AnAdmissionThatLacksPagesIsTriedAgainWhenSomethingChanged) 
     const auto waiting = add(loop, 500, 8, first);
     const PageCache::Counters& counters = loop.scheduler().cache().counters();
     while (!running->ended) ASSERT_TRUE(loop.step());
-    EXPECT_LE(counters.matches, 3U);  // one each, and one when the first prompt was there
+    EXPECT_LE(counters.matches, 4U);  // one each, and one for each of the two chunks of the first prompt
     while (loop.step()) {
     }
-    EXPECT_LE(counters.matches, 4U);
+    EXPECT_LE(counters.matches, 5U);
     EXPECT_EQ(running->tokens, answer(160, 300));
     EXPECT_EQ(waiting->tokens, answer(500, 8, first));
     Interruption never;
@@ -184,7 +184,6 @@ TEST(SchedulerSteps, APromptAloneIsCutSoThatStepsStayShort) {
       is_first = false;
       total_us += us;
       longest_us = std::max(longest_us, rows > PrefillPace::kMinRows ? us : 0);
-      EXPECT_GE(rows, std::min(PrefillPace::kMinRows / 2, kPrompt));
     }
     EXPECT_LE(longest_us, 1'200'000);
     const int64_t best_us = (kPrompt + kChunk - 1) / kChunk * step_us + kPrompt * row_us;

@@ -443,7 +443,7 @@ TEST_P(Depths, ProgressWithinAStepShows) {
   fake.allow(1);
   const auto engine = small_engine(*ops, std::move(decoder), GetParam());
   ASSERT_TRUE(engine->submit(simple_request(5)).ok());
-  ASSERT_TRUE(comes_true([&] { return fake.begun() == 2; }));
+  ASSERT_TRUE(comes_true([&] { return fake.begun() == 2 && engine->counters().steps == 1; }));
   const int64_t before = engine->counters().last_progress_ns;
   fake.show_progress(before + 1000);
   EXPECT_EQ(engine->counters().last_progress_ns, before + 1000);
