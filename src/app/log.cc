@@ -109,6 +109,9 @@ std::shared_ptr<LineWriter> writer_for(int fd) {
   return writer;
 }
 
+}  // namespace
+
+// Not of the unnamed namespace: it is a member's type.
 class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   QueueingSink(std::shared_ptr<LineWriter> writer, bool color) : writer_(std::move(writer)), color_(color) {}
@@ -142,8 +145,6 @@ class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
   const bool color_;
   std::atomic<uint64_t> lost_{0};
 };
-
-}  // namespace
 
 struct Log::Impl {
   void say_lost() {

@@ -184,10 +184,12 @@ void Connection::handle(std::optional<HttpResponse> refusal) {
 Connection::AwaitableBool Connection::answer(HttpRequest request, std::optional<HttpResponse> refusal,
                                              bool keep_alive) {
   const bool ends_with_connection = request.http_1_0;
-  const auto wake = [weak = weak_from_this()] {
-    if (auto self = weak.lock()) asio::post(self->socket_.get_executor(), [self] { self->woken(); });
-  };
-  core_ = std::make_shared<ExchangeCore>(std::move(request), options_.max_backlog_bytes, wake, options_.memory);
+  core_ = std::make_shared<ExchangeCore>(
+      std::move(request), options_.max_backlog_bytes,
+      [weak = weak_from_this()] {
+        if (auto self = weak.lock()) asio::post(self->socket_.get_executor(), [self] { self->woken(); });
+      },
+      options_.memory);
   handle(std::move(refusal));
   bool more = false;
   for (;;) {
