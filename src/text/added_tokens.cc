@@ -85,14 +85,18 @@ void AddedTokenMatcher::add(std::string pattern, const AddedToken& token) {
   patterns_.push_back({std::move(pattern), token});
 }
 
-const AddedTokenMatcher::Pattern* AddedTokenMatcher::match_at(std::string_view text, size_t at) const {
+const AddedTokenMatcher::Pattern* AddedTokenMatcher::match_at(std::string_view text, size_t at, const Choose& choose,
+                                                              Choice& choice) const {
   for (const uint32_t index : by_first_byte_[static_cast<unsigned char>(text[at])]) {
-    if (text.substr(at).starts_with(patterns_[index].text)) return &patterns_[index];
+    const Pattern& pattern = patterns_[index];
+    if (!text.substr(at).starts_with(pattern.text)) continue;
+    choice = choose(pattern.token, at, at + pattern.text.size());
+    if (choice != Choice::kOther) return &pattern;
   }
   return nullptr;
 }
 
-void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::vector<Segment>& segments) const {
+void AddedTokenMatcher::split(std::string_view text, const Choose& choose, std::vector<Segment>& segments) const {
   if (empty()) {
     if (!text.empty()) segments.push_back({-1, text});
     return;
@@ -103,7 +107,8 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::ve
       ++at;
       continue;
     }
-    const Pattern* pattern = match_at(text, at);
+    Choice choice = Choice::kTake;
+    const Pattern* pattern = match_at(text, at, choose, choice);
     if (pattern == nullptr) {
       ++at;
       continue;
@@ -112,7 +117,7 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::ve
     size_t begin = at;
     size_t end = at + pattern->text.size();
     at = end;
-    if (token.special && !parse_special) continue;
+    if (choice == Choice::kLeave) continue;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
     // text[end, done), if there is any, is space that the token before has swallowed.
     if (token.lstrip) begin = begin > done ? space_before(text, done, begin) : done;

@@ -20,6 +20,9 @@ struct AddedToken {
   bool rstrip = false;       // swallows the white space after it
   bool normalized = false;   // matched after normalisation, its own content normalised too
   bool special = false;
+
+  /// Looks like <think>: what users and tools say never becomes such a token, special or not.
+  bool is_tag() const { return content.size() > 2 && content.front() == '<' && content.back() == '>'; }
 };
 
 /// Reads the list; an empty content is passed over, as the reference does. Throws Error on a content or id listed
@@ -41,16 +44,20 @@ class AddedTokenMatcher {
   void add(std::string pattern, const AddedToken& token);
   bool empty() const { return patterns_.empty(); }
 
-  /// Appends the segments of `text` (valid UTF-8): leftmost match first, the longest of those. Special tokens stay text
-  /// when parse_special is false; a shorter token inside such a text is not looked for, as in the reference.
-  void split(std::string_view text, bool parse_special, std::vector<Segment>& segments) const;
+  enum class Choice { kTake, kLeave, kOther };
+  /// What to do where a token's spelling stands at [begin, end) of the text: take it, leave it as text, a shorter token
+  /// inside it too, or look for another one.
+  using Choose = std::function<Choice(const AddedToken& token, size_t begin, size_t end)>;
+
+  /// Appends the segments of `text` (valid UTF-8): leftmost match first, the longest of those that are chosen.
+  void split(std::string_view text, const Choose& choose, std::vector<Segment>& segments) const;
 
  private:
   struct Pattern {
     std::string text;
     AddedToken token;
   };
-  const Pattern* match_at(std::string_view text, size_t at) const;
+  const Pattern* match_at(std::string_view text, size_t at, const Choose& choose, Choice& choice) const;
 
   std::vector<Pattern> patterns_;
   std::array<std::vector<uint32_t>, 256> by_first_byte_;  // indices into patterns_, longest first

@@ -83,6 +83,39 @@ std::map<std::string, std::string> sources_of(const Json& config, const std::str
   return out;
 }
 
+/// Templates make tokens such as <|user|> of roles, so those that are in use count as the template's own words.
+constexpr std::string_view kRoles[] = {"system", "developer", "user",        "assistant",
+                                       "tool",   "function",  "observation", "ipython"};
+
+/// The member `name` of an object, else null.
+const Json* member(const Json& value, const char* name) {
+  if (!value.is_object()) return nullptr;
+  const auto found = value.find(name);
+  return found == value.end() ? nullptr : &*found;
+}
+
+/// Tags are a caller's own to write in a system prompt or in what an assistant has said, where templates look for them.
+Variable messages_variable(const Json& messages) {
+  Variable out{"messages", &messages};
+  if (!messages.is_array()) return out;
+  for (const Json& message : messages) {
+    const Json* role = member(message, "role");
+    const std::string_view name = role != nullptr && role->is_string() ? role->get_ref<const std::string&>() : "";
+    out.parts[&message] =
+        name == "system" || name == "developer" || name == "assistant" ? Origin::kData : Origin::kSaid;
+    if (std::find(std::begin(kRoles), std::end(kRoles), name) != std::end(kRoles)) out.parts[role] = Origin::kTemplate;
+    const Json* calls = member(message, "tool_calls");
+    if (calls == nullptr || !calls->is_array()) continue;
+    for (const Json& call : *calls) {
+      const Json* function = member(call, "function");
+      if (const Json* arguments = member(function != nullptr ? *function : call, "arguments")) {
+        out.json_texts.insert(arguments);
+      }
+    }
+  }
+  return out;
+}
+
 bool knows_thinking(std::string_view source) { return source.find("</think>") != std::string_view::npos; }
 
 /// Bare calls are those of a template without tags that writes "parameters" right before a call's arguments.
@@ -140,15 +173,18 @@ const Template& ChatTemplate::select(bool with_tools) const {
               "the model has several chat templates and none is named default: " + for_message(names, kMaxNames));
 }
 
-std::string ChatTemplate::render(const Json& messages, const Json& tools, bool add_generation_prompt,
+SourcedText ChatTemplate::render(const Json& messages, const Json& tools, bool add_generation_prompt,
                                  const Json& extra_variables, const Clock& clock) const {
-  Json variables = special_tokens_;
-  variables["messages"] = messages;
-  variables["tools"] = tools;
-  variables["documents"] = nullptr;
-  variables["add_generation_prompt"] = add_generation_prompt;
+  const Json documents;
+  const Json generation(add_generation_prompt);
+  std::vector<Variable> variables;
+  for (const auto& [name, value] : special_tokens_.items()) variables.push_back({name, &value, Origin::kTemplate});
+  variables.push_back(messages_variable(messages));
+  variables.push_back({"tools", &tools});
+  variables.push_back({"documents", &documents});
+  variables.push_back({"add_generation_prompt", &generation});
   if (extra_variables.is_object())
-    for (const auto& [name, value] : extra_variables.items()) variables[name] = value;
+    for (const auto& [name, value] : extra_variables.items()) variables.push_back({name, &value});
   return select(!tools.is_null()).render(variables, {}, clock);
 }
 

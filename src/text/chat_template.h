@@ -26,8 +26,9 @@ class ChatTemplate {
 
   /// The prompt. `messages` is an array of {role, content, ...}; `tools` null or an array of JSON schemas; members of
   /// `extra_variables` override every other variable. With tools the template named tool_use is taken where there is
-  /// one. Throws Error("template") when the template refuses the conversation or fails.
-  std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
+  /// one. What the template and its special tokens write is of Origin::kTemplate, what users and tools say kSaid, all
+  /// else kData. Throws Error("template") when the template refuses the conversation or fails.
+  SourcedText render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                      bool add_generation_prompt, const nlohmann::ordered_json& extra_variables = {},
                      const Clock& clock = {}) const;
 

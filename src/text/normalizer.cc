@@ -126,7 +126,48 @@ std::string lowercase(std::string_view text) {
   return out;
 }
 
-std::string strip(std::string_view text, bool left, bool right) {
+// Whether nothing that stands before such a character can join it in a normal form.
+bool begins_apart(char32_t code_point) {
+  if (code_point < 0x80) return true;
+  std::vector<utf8proc_int32_t> parts;
+  decompose(code_point, /*compatibility=*/true, parts);
+  const utf8proc_int32_t first = parts.front();
+  const utf8proc_category_t category = utf8proc_category(first);
+  const bool mark =
+      category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
+  const bool inner_jamo = first >= 0x1160 && first <= 0x11FF;  // vowels and finals of Hangul
+  return !mark && !inner_jamo;
+}
+
+/// `map`, a normal form or one of characters alone, of each part of one origin. Where a border cuts what may become one
+/// character, that is a part, of the greatest origin in it.
+template <class Map>
+SourcedText by_origin(SourcedText text, const Map& map) {
+  if (!text.origins.mixed()) return {map(std::move(text.bytes)), std::move(text.origins)};
+  SourcedText out;
+  const std::string& bytes = text.bytes;
+  const auto apart = [&](size_t at) { return at == bytes.size() || begins_apart(utf8_at(bytes, at).code_point); };
+  const auto add = [&](size_t from, size_t to) {
+    if (from < to) out.append(map(bytes.substr(from, to - from)), text.origins.greatest(from, to));
+  };
+  size_t at = 0;
+  for (const Origins::Run& run : text.origins.runs()) {
+    if (run.end <= at) continue;
+    size_t from = run.end, to = run.end;
+    while (!apart(to)) to += utf8_at(bytes, to).length;
+    if (to > run.end) {
+      do {
+        from = utf8_previous(bytes, from);
+      } while (from > at && !apart(from));
+    }
+    add(at, from);
+    add(from, to);
+    at = to;
+  }
+  return out;
+}
+
+std::string_view strip(std::string_view text, bool left, bool right) {
   while (left && !text.empty()) {
     const Utf8Unit unit = utf8_at(text, 0);
     if (!is_white_space(unit.code_point)) break;
@@ -137,7 +178,7 @@ std::string strip(std::string_view text, bool left, bool right) {
     if (!is_white_space(utf8_at(text, last).code_point)) break;
     text = text.substr(0, last);
   }
-  return std::string(text);
+  return text;
 }
 
 }  // namespace
@@ -146,16 +187,17 @@ Normalizer::Normalizer(const std::optional<JsonNode>& node) {
   if (node) add(*node);
 }
 
-std::string Normalizer::normalize(std::string_view text) const {
-  std::string out(text);
-  for (const Step& step : steps_) out = step(std::move(out));
-  return out;
+SourcedText Normalizer::normalize(SourcedText text) const {
+  for (const Step& step : steps_) text = step(std::move(text));
+  return text;
 }
 
 void Normalizer::add(const JsonNode& node) {
   const std::string& type = node.text("type");
   const auto form = [this](Form which) {
-    steps_.emplace_back([which](std::string text) { return normalize_form(std::move(text), which); });
+    steps_.emplace_back([which](SourcedText text) {
+      return by_origin(std::move(text), [which](std::string part) { return normalize_form(std::move(part), which); });
+    });
   };
   if (type == "Sequence") {
     for (const JsonNode& item : node.at("normalizers").items()) add(item);
@@ -168,15 +210,23 @@ void Normalizer::add(const JsonNode& node) {
   } else if (type == "NFKD") {
     form(Form::kNfkd);
   } else if (type == "Lowercase") {
-    steps_.emplace_back([](const std::string& text) { return lowercase(text); });
+    steps_.emplace_back([](SourcedText text) { return by_origin(std::move(text), lowercase); });
   } else if (type == "Strip") {
-    steps_.emplace_back([left = node.flag_or("strip_left", true), right = node.flag_or("strip_right", true)](
-                            const std::string& text) { return strip(text, left, right); });
-  } else if (type == "Prepend") {
     steps_.emplace_back(
-        [prefix = node.text("prepend")](std::string text) { return text.empty() ? text : prefix + text; });
+        [left = node.flag_or("strip_left", true), right = node.flag_or("strip_right", true)](const SourcedText& text) {
+          SourcedText out;
+          out.append_part(text, strip(text.bytes, left, right));
+          return out;
+        });
+  } else if (type == "Prepend") {
+    steps_.emplace_back([prefix = node.text("prepend")](SourcedText text) {
+      if (text.bytes.empty()) return text;
+      SourcedText out{prefix, text.origins.greatest(0, 1)};
+      out.append(text);
+      return out;
+    });
   } else if (type == "Replace") {
-    steps_.emplace_back([replacement = Replacement(node)](const std::string& text) { return replacement.apply(text); });
+    steps_.emplace_back([replacement = Replacement(node)](const SourcedText& text) { return replacement.apply(text); });
   } else {
     node.fail("the normalizer type '" + for_message(type) +
               "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace)");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/json_node.h"
+#include "text/origins.h"
 
 namespace ashlar::text {
 
@@ -21,10 +22,12 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
   /// `text` is valid UTF-8, and so is the result. Normal forms are those of the reference, which knows Unicode 9:
   /// younger characters stay as they are. Thread-safe.
-  std::string normalize(std::string_view text) const;
+  std::string normalize(std::string_view text) const { return normalize(SourcedText{std::string(text), {}}).bytes; }
+  /// With origins: what is made of characters of several has the greatest of theirs.
+  SourcedText normalize(SourcedText text) const;
 
  private:
-  using Step = std::function<std::string(std::string)>;
+  using Step = std::function<SourcedText(SourcedText)>;
   void add(const JsonNode& node);
   std::vector<Step> steps_;
 };

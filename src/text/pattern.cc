@@ -17,18 +17,21 @@ Regex compile_pattern(const JsonNode& node) {
 Replacement::Replacement(const JsonNode& node)
     : regex_(std::make_shared<const Regex>(compile_pattern(node.at("pattern")))), content_(node.text("content")) {}
 
-std::string Replacement::apply(std::string_view text) const {
+SourcedText Replacement::apply(const SourcedText& text) const {
+  const std::string_view bytes = text.bytes;
   std::vector<ByteRange> matches;
-  regex_->find_all(text, matches);
-  std::string out;
-  out.reserve(text.size());
+  regex_->find_all(bytes, matches);
+  SourcedText out;
+  out.bytes.reserve(bytes.size());
   size_t copied = 0;
   for (const ByteRange& match : matches) {
-    out.append(text, copied, match.begin - copied);
-    out += content_;
+    out.append_part(text, bytes.substr(copied, match.begin - copied));
+    const bool empty = match.begin == match.end;
+    const size_t from = match.begin - (empty && match.begin > 0 ? 1 : 0);
+    out.append(content_, text.origins.greatest(from, match.end + (empty ? 1 : 0)));
     copied = match.end;
   }
-  out.append(text, copied);
+  out.append_part(text, bytes.substr(copied));
   return out;
 }
 

@@ -45,6 +45,13 @@ const std::array<char, 256>& every_byte() {
   return bytes;
 }
 
+void check_size(std::string_view text) {
+  if (text.size() > kMaxTextBytes) {
+    throw Error(kTag,
+                "a text of " + std::to_string(text.size()) + " bytes; the limit is " + std::to_string(kMaxTextBytes));
+  }
+}
+
 }  // namespace
 
 Tokenizer::Parts::Parts(const JsonNode& root)
@@ -107,39 +114,80 @@ Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
   return Tokenizer(std::make_unique<Parts>(JsonNode(root, std::string(name))));
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
-  if (text.size() > kMaxTextBytes) {
-    throw Error(kTag,
-                "a text of " + std::to_string(text.size()) + " bytes; the limit is " + std::to_string(kMaxTextBytes));
+// A text to encode, and which added tokens are looked for in it.
+struct Tokenizer::Source {
+  std::string_view text;  // valid UTF-8
+  const Origins& origins;
+  EncodeOptions options;
+
+  using Choice = text::AddedTokenMatcher::Choice;
+  Choice choose(const text::AddedToken& token, Origin greatest) const {
+    if (token.special && !options.parse_special) return Choice::kLeave;
+    const Origin most = token.special ? Origin::kTemplate : token.is_tag() ? Origin::kData : Origin::kSaid;
+    return greatest <= most ? Choice::kTake : Choice::kOther;
   }
+};
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  check_size(text);
   std::string repaired;
   if (!text::is_valid_utf8(text)) {
     repaired = text::replace_invalid_utf8(text);
     text = repaired;
   }
+  std::vector<int32_t> ids = encode(Source{text, Origin::kTemplate, options});
+  if (options.add_special_tokens) parts_->post_processor.apply(ids);
+  return ids;
+}
+
+std::vector<int32_t> Tokenizer::encode(const SourcedText& text) const {
+  check_size(text.bytes);
+  if (text::is_valid_utf8(text.bytes)) return encode(Source{text.bytes, text.origins, {}});
+  SourcedText repaired;
+  size_t begin = 0;
+  std::vector<Origins::Run> runs = text.origins.runs();
+  if (runs.empty()) runs.push_back({text.bytes.size(), text.origins.greatest()});
+  for (const Origins::Run& run : runs) {
+    repaired.append(text::replace_invalid_utf8(std::string_view(text.bytes).substr(begin, run.end - begin)),
+                    run.origin);
+    begin = run.end;
+  }
+  return encode(Source{repaired.bytes, repaired.origins, {}});
+}
+
+std::vector<int32_t> Tokenizer::encode(const Source& source) const {
   std::vector<int32_t> ids;
   text::PreTokenizer::Pieces pieces;
-  std::string normalized;
   std::vector<text::Segment> outer;
   std::vector<text::Segment> inner;
-  const auto cut = [&](const text::AddedTokenMatcher& matcher, std::string_view plain,
-                       std::vector<text::Segment>& segments) {
+  const auto cut = [&](const text::AddedTokenMatcher& matcher, std::string_view plain, const Origins& origins,
+                       size_t offset, std::vector<text::Segment>& segments) {
     segments.clear();
-    if (options.parse_added) return matcher.split(plain, options.parse_special, segments);
+    if (source.options.parse_added) {
+      return matcher.split(
+          plain,
+          [&](const text::AddedToken& token, size_t begin, size_t end) {
+            return source.choose(token, origins.greatest(offset + begin, offset + end));
+          },
+          segments);
+    }
     if (!plain.empty()) segments.push_back({-1, plain});
   };
-  cut(parts_->raw_matcher, text, outer);
+  cut(parts_->raw_matcher, source.text, source.origins, 0, outer);
   for (const text::Segment& segment : outer) {
     if (segment.id >= 0) {
       ids.push_back(segment.id);
       continue;
     }
-    std::string_view plain = segment.text;
-    if (!parts_->normalizer.empty()) {
-      normalized = parts_->normalizer.normalize(plain);
-      plain = normalized;
+    const auto offset = static_cast<size_t>(segment.text.data() - source.text.data());
+    SourcedText normalized;
+    if (parts_->normalizer.empty()) {
+      cut(parts_->normalized_matcher, segment.text, source.origins, offset, inner);
+    } else {
+      normalized = parts_->normalizer.normalize(
+          {std::string(segment.text), source.origins.slice(offset, offset + segment.text.size())});
+      cut(parts_->normalized_matcher, normalized.bytes, normalized.origins, 0, inner);
     }
-    cut(parts_->normalized_matcher, plain, inner);
     for (const text::Segment& part : inner) {
       if (part.id >= 0) {
         ids.push_back(part.id);
@@ -149,7 +197,6 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
       for (const std::string_view piece : pieces.views) parts_->bpe.encode(piece, ids);
     }
   }
-  if (options.add_special_tokens) parts_->post_processor.apply(ids);
   return ids;
 }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/origins.h"
+
 namespace ashlar {
 
 struct EncodeOptions {
@@ -38,6 +40,11 @@ class Tokenizer {
   /// text.
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
+  /// Ids of a text of which parts are a caller's, to whom special tokens (where Origin::kSaid: tags such as <think>,
+  /// too) are text like any other: a spelling that has a byte of such a part is no token. Nothing else depends on
+  /// origins: words reach over their borders.
+  std::vector<int32_t> encode(const SourcedText& text) const;
+
   /// Text of `ids`, valid UTF-8. Ids that the vocabulary lacks stand for nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
@@ -60,6 +67,8 @@ class Tokenizer {
  private:
   friend class Detokenizer;
   struct Parts;
+  struct Source;
+  std::vector<int32_t> encode(const Source& source) const;
   explicit Tokenizer(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

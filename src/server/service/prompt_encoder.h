@@ -10,6 +10,7 @@
 
 #include "server/api/parsed.h"
 #include "server/service/served_model.h"
+#include "text/origins.h"
 
 namespace ashlar::server {
 
@@ -38,22 +39,10 @@ class PromptEncoder {
   std::optional<ApiError> too_long(size_t least) const;
   std::optional<ApiError> too_long(const std::string& text) const;
   std::optional<ApiError> too_long(const ChatPrompt& prompt) const;
-  std::string unmarked(const std::string& marked) const;
-  std::string render_marked(const ChatPrompt& prompt) const;
-  /// `tags`: those too.
-  std::string mark(const std::string& text, bool tags = false) const;
-  Json mark_strings(const Json& value, bool tags = false) const;
-  Json mark_messages(const Json& messages) const;
-  std::vector<int32_t> encode_marked(const std::string& marked) const;
+  SourcedText render_chat(const ChatPrompt& prompt) const;
 
   const ServedModel& model_;
   size_t longest_token_ = 1;  ///< bytes, as the vocabulary spells them: at least those of its text
-  std::string marker_;        ///< put behind the first byte of a special token's spelling in a user's text
-  struct Spelling {
-    std::string text;
-    bool special;  ///< a special token; else a tag
-  };
-  std::vector<Spelling> spellings_;  ///< longest first
 };
 
 }  // namespace ashlar::server

@@ -5,6 +5,7 @@
 #include "text/template/dict.h"
 #include "text/template/interpreter.h"
 #include "text/template/print.h"
+#include "text/template/text_ops.h"
 #include "text/template/utf8.h"
 
 namespace ashlar::tmpl {
@@ -77,7 +78,7 @@ bool element(Budget& budget, const Value& object, std::int64_t index, Value& out
         text.ascii() ? static_cast<std::size_t>(index) : byte_offset(text.bytes, static_cast<std::size_t>(index));
     std::size_t bytes = 0;
     decode_at(text.bytes, at, bytes);
-    out = make_string(budget, text.bytes.substr(at, bytes));
+    out = make_part(budget, text, std::string_view(text.bytes).substr(at, bytes));
   } else {
     out = object.as_items()[static_cast<std::size_t>(index)];
   }
@@ -129,17 +130,17 @@ Value slice_string(Budget& budget, const Text& text, const SliceRange& range) {
   const auto offset = [&](std::int64_t i) {
     return text.ascii() ? static_cast<std::size_t>(i) : offsets[static_cast<std::size_t>(i)];
   };
-  if (range.count == 0) return make_string(budget, "");
+  if (range.count == 0) return make_string(budget, "", Origin::kTemplate);
   if (range.step == 1) {
     const std::size_t from = offset(range.start);
-    return make_string(budget, text.bytes.substr(from, offset(range.start + range.count) - from));
+    return make_part(budget, text, std::string_view(text.bytes).substr(from, offset(range.start + range.count) - from));
   }
-  std::string out;
+  TextBuilder out(budget);
   for (std::int64_t i = 0; i < range.count; ++i) {
     const std::int64_t index = range.start + i * range.step;
-    out += text.bytes.substr(offset(index), offset(index + 1) - offset(index));
+    out.put_part(text, std::string_view(text.bytes).substr(offset(index), offset(index + 1) - offset(index)));
   }
-  return make_string(budget, std::move(out));
+  return make_string(budget, out.take());
 }
 
 }  // namespace
@@ -154,8 +155,11 @@ Value get_attribute(Budget& budget, const Value& object, std::string_view name) 
   if (object.is_undefined()) fail_undefined(object);
   Value out;
   if (own_attribute(budget, object, name, out)) return out;
-  if (object.is(Kind::kDict))
+  if (object.is(Kind::kDict)) {
     if (const Value* item = object.as_dict().find(name)) return *item;
+    if (object.as_dict().json_text && find_string_method(name) != nullptr)
+      return get_own_attribute(budget, text_of(budget, object), name);
+  }
   return no_attribute(object, name);
 }
 
@@ -171,7 +175,7 @@ Value get_item(Budget& budget, const Value& object, const Value& key) {
   }
   if (key.is(Kind::kString))
     return own_attribute(budget, object, key.as_string(), out) ? out : no_attribute(object, key.as_string());
-  return Value::undefined(object_name(object) + " has no element " + to_repr(budget, key).substr(0, 80));
+  return Value::undefined(object_name(object) + " has no element " + to_repr(budget, key).bytes.substr(0, 80));
 }
 
 Value get_slice(Budget& budget, const Value& object, const Value& start, const Value& stop, const Value& step) {

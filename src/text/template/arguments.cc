@@ -32,12 +32,15 @@ std::int64_t Bound::integer(std::size_t index, std::int64_t otherwise) const {
 }
 
 const std::string& Bound::string(std::size_t index, const std::string& otherwise) const {
-  if (!has(index)) return otherwise;
+  return has(index) ? text(index).bytes : otherwise;
+}
+
+const Text& Bound::text(std::size_t index) const {
   const Value& value = at(index);
   if (value.is_undefined()) fail_undefined(value);
   if (!value.is(Kind::kString))
     fail(function_ + "(): argument '" + names_[index] + "' must be a string, got " + value.type_name());
-  return value.as_string();
+  return value.as_text();
 }
 
 }  // namespace ashlar::tmpl

@@ -14,6 +14,7 @@ namespace ashlar::tmpl {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
+  Origin names = Origin::kTemplate;  ///< the greatest of those names that a ** brought
 
   /// The keyword argument `name`, or null.
   const Value* find(std::string_view name) const {
@@ -38,6 +39,8 @@ class Bound {
   /// Typed reads, with a default for what was not given. Fail on another type.
   std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
   const std::string& string(std::size_t index, const std::string& otherwise) const;
+  /// A string that is given.
+  const Text& text(std::size_t index) const;
   bool flag(std::size_t index, bool otherwise = false) const { return has(index) ? at(index).truthy() : otherwise; }
 
  private:

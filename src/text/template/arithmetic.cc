@@ -5,6 +5,7 @@
 #include "text/template/format.h"
 #include "text/template/operators.h"
 #include "text/template/print.h"
+#include "text/template/text_ops.h"
 
 namespace ashlar::tmpl {
 namespace {
@@ -118,9 +119,16 @@ Value float_arithmetic(BinaryOp op, double a, double b) {
 Value add_strings(Budget& budget, const Value& a, const Value& b) {
   budget.string_size(a.as_string().size() + b.as_string().size());
   const bool markup = a.as_text().markup || b.as_text().markup;
-  if (!markup) return make_string(budget, a.as_string() + b.as_string());
-  const auto side = [](const Value& v) { return v.as_text().markup ? v.as_string() : escape_html(v.as_string()); };
-  return make_string(budget, side(a) + side(b), true);
+  TextBuilder out(budget);
+  for (const Value* side : {&a, &b}) {
+    const Text& text = side->as_text();
+    if (markup && !text.markup) {
+      out.put(escape_html(text.bytes), text.origins.greatest());
+    } else {
+      out.put(text);
+    }
+  }
+  return make_string(budget, out.take(), markup);
 }
 
 Value add_sequences(Budget& budget, const Value& a, const Value& b) {
@@ -128,6 +136,19 @@ Value add_sequences(Budget& budget, const Value& a, const Value& b) {
   std::vector<Value> items = a.as_items();
   items.insert(items.end(), b.as_items().begin(), b.as_items().end());
   return a.is(Kind::kList) ? make_list(budget, std::move(items)) : make_tuple(budget, std::move(items));
+}
+
+/// `text` over and over, `total` bytes.
+Value repeat_text(Budget& budget, const Text& text, std::uint64_t total) {
+  if (text.origins.mixed()) {
+    TextBuilder out(budget);
+    while (out.size() < total) out.put(text);
+    return make_string(budget, out.take(), text.markup);
+  }
+  std::string out = total > 0 ? text.bytes : "";
+  out.reserve(total);
+  while (out.size() < total) out.append(out, 0, total - out.size());  // doubles
+  return make_string(budget, std::move(out), text.origins, text.markup);
 }
 
 Value repeat(Budget& budget, const Value& value, std::int64_t count) {
@@ -138,10 +159,7 @@ Value repeat(Budget& budget, const Value& value, std::int64_t count) {
   if (__builtin_mul_overflow(size, times, &total)) total = std::numeric_limits<std::uint64_t>::max() / 2;
   if (value.is(Kind::kString)) {
     budget.string_size(total);
-    std::string out = total > 0 ? value.as_string() : "";
-    out.reserve(total);
-    while (out.size() < total) out.append(out, 0, total - out.size());  // doubles
-    return make_string(budget, std::move(out), value.as_text().markup);
+    return repeat_text(budget, value.as_text(), total);
   }
   budget.work(total);
   std::vector<Value> items;
@@ -165,6 +183,10 @@ Value arithmetic(Budget& budget, BinaryOp op, const Value& a, const Value& b) {
   if (op == BinaryOp::kAdd && a.kind() == b.kind()) {
     if (a.is(Kind::kString)) return add_strings(budget, a, b);
     if (a.is(Kind::kList) || a.is(Kind::kTuple)) return add_sequences(budget, a, b);
+  }
+  if (op == BinaryOp::kAdd && (a.is(Kind::kString) || b.is(Kind::kString))) {
+    const Value left = text_of(budget, a), right = text_of(budget, b);
+    if (left.kind() == right.kind()) return add_strings(budget, left, right);
   }
   if (op == BinaryOp::kMul) {
     if (repeatable(a) && b.is_integral()) return repeat(budget, a, b.as_int());

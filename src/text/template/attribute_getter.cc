@@ -16,7 +16,7 @@ AttributeGetter::AttributeGetter(Budget& budget, const Value& attribute) {
     const bool number =
         !part.empty() && part.size() < 18 && part.find_first_not_of("0123456789") == std::string_view::npos;
     parts_.push_back(number ? Value(static_cast<std::int64_t>(std::stoll(std::string(part))))
-                            : make_text(budget, part));
+                            : make_part(budget, attribute.as_text(), part));
   }
 }
 
@@ -32,7 +32,7 @@ Value AttributeGetter::get(Budget& budget, const Value& item, const Value* other
 Value sort_key(Budget& budget, const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.is(Kind::kString)) return value;
   charge_case_mapping(budget, value.as_string());
-  return make_string(budget, to_lower(value.as_string()));
+  return make_string(budget, to_lower(value.as_string()), value.as_text().origins.greatest());
 }
 
 }  // namespace ashlar::tmpl

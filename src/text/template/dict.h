@@ -14,6 +14,7 @@ namespace ashlar::tmpl {
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   int depth = 1;
+  bool json_text = false;  ///< where a template wants text of it, that is its JSON text (Variable::json_texts)
 
   /// The value at a string key, or null.
   const Value* find(std::string_view key) const;

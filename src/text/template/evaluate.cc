@@ -1,9 +1,12 @@
+#include <algorithm>
+
 #include "text/template/access.h"
 #include "text/template/dict.h"
 #include "text/template/globals.h"
 #include "text/template/interpreter.h"
 #include "text/template/operators.h"
 #include "text/template/print.h"
+#include "text/template/text_ops.h"
 
 namespace ashlar::tmpl {
 
@@ -105,12 +108,13 @@ Value Interpreter::evaluate_compare(const Expr& expr, Scope& scope) {
 }
 
 Value Interpreter::evaluate_concat(const Expr& expr, Scope& scope) {
-  std::string out;
+  TextBuilder out(budget_);
   for (const ExprPtr& kid : expr.kids) {
-    out += to_str(budget_, evaluate(*kid, scope));
-    if (out.size() > budget_.limits().string_bytes) budget_.string_size(out.size());
+    const Value text = to_str(budget_, evaluate(*kid, scope));
+    budget_.work(text.as_string().size());
+    out.put(text.as_text());
   }
-  return make_string(budget_, std::move(out));
+  return make_string(budget_, out.take());
 }
 
 Value Interpreter::evaluate_condition(const Expr& expr, Scope& scope) {
@@ -133,6 +137,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments, Scope&
     if (!key.is(Kind::kString)) fail("keywords must be strings");
     if (out.find(key.as_string()) != nullptr) fail("multiple values for keyword argument '" + key.as_string() + "'");
     budget_.work(sizeof(Value) + key.as_string().size());
+    out.names = std::max(out.names, key.as_text().origins.greatest());
     out.named.emplace_back(key.as_string(), value);
   }
   return out;

@@ -40,7 +40,8 @@ class NamedTaker {
   Dict rest(Budget& budget) const {
     Dict out;
     for (std::size_t i = 0; i < used_.size(); ++i)
-      if (!used_[i]) out.set(budget, make_string(budget, arguments_.named[i].first), arguments_.named[i].second);
+      if (!used_[i])
+        out.set(budget, make_string(budget, arguments_.named[i].first, arguments_.names), arguments_.named[i].second);
     return out;
   }
 
@@ -51,8 +52,10 @@ class NamedTaker {
 
 }  // namespace
 
-Interpreter::Interpreter(const RenderLimits& limits, const Clock& clock, const nlohmann::ordered_json& variables)
-    : budget_(limits), clock_(clock), variables_(variables_from_json(budget_, variables)) {}
+Interpreter::Interpreter(const RenderLimits& limits, const Clock& clock, std::span<const Variable> variables)
+    : budget_(limits), clock_(clock) {
+  for (const Variable& variable : variables) variables_[variable.name] = from_json(budget_, variable);
+}
 
 Interpreter::~Interpreter() = default;
 
@@ -64,8 +67,8 @@ std::tm Interpreter::now() const {
   return local;
 }
 
-std::string Interpreter::run(const Body& body, const HiddenNames& hidden) {
-  std::string out;
+SourcedText Interpreter::run(const Body& body, const HiddenNames& hidden) {
+  SourcedText out;
   const ScopeHold root(scopes_, budget_, nullptr, hidden);
   root_ = &*root;
   out_ = &out;
@@ -78,17 +81,24 @@ Namespace& Interpreter::new_namespace() {
   return *namespaces_.emplace_back(std::make_unique<Namespace>());
 }
 
-void Interpreter::write(std::string_view text) {
+void Interpreter::write(std::string_view text, const Origins& origins) {
   budget_.work(text.size());
-  if (out_->size() + text.size() > budget_.limits().output_bytes)
+  if (out_->bytes.size() + text.size() > budget_.limits().output_bytes)
     fail("limit of " + std::to_string(budget_.limits().output_bytes) + " bytes of output exceeded");
-  *out_ += text;
+  const std::size_t runs = out_->origins.runs().size();
+  out_->append(text, origins);
+  budget_.work((out_->origins.runs().size() - runs) * sizeof(Origins::Run));
+}
+
+void Interpreter::write(const Value& value) {
+  const Value text = to_str(budget_, value);
+  write(text.as_string(), text.as_text().origins);
 }
 
 Value Interpreter::capture(const Body& body, Scope& scope, Flow& flow) {
-  std::string text;
+  SourcedText text;
   {
-    const Swap<std::string*> redirect(out_, &text);
+    const Swap<SourcedText*> redirect(out_, &text);
     flow = execute(body, scope);
   }
   return make_string(budget_, std::move(text));
@@ -108,17 +118,12 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt, Scope& scope) {
 }
 
 Interpreter::Flow Interpreter::run_node(const TextStmt& node, Scope&) {
-  write(node.text);
+  write(node.text, Origin::kTemplate);
   return Flow::kNormal;
 }
 
 Interpreter::Flow Interpreter::run_node(const OutputStmt& node, Scope& scope) {
-  const Value value = evaluate(*node.value, scope);
-  if (value.is(Kind::kString)) {
-    write(value.as_string());
-  } else {
-    write(to_str(budget_, value));
-  }
+  write(evaluate(*node.value, scope));
   return Flow::kNormal;
 }
 
@@ -166,9 +171,9 @@ bool Interpreter::loop_condition(const ForStmt& loop, Scope& scope, const Value&
 
 Value Interpreter::recurse_loop(const ForStmt& loop, Scope& scope, const Value& items, int depth) {
   const Nested nested(*this);
-  std::string text;
+  SourcedText text;
   {
-    const Swap<std::string*> redirect(out_, &text);
+    const Swap<SourcedText*> redirect(out_, &text);
     run_loop(loop, scope, items, depth);
   }
   return make_string(budget_, std::move(text));
@@ -179,7 +184,7 @@ void Interpreter::assign(const Target& target, Scope& scope, Value value) {
   if (!target.attribute.empty()) {
     auto* names = resolve(target.name, scope).as<Namespace>();
     if (names == nullptr) fail("cannot assign attribute on non-namespace object '" + target.name + "'");
-    return names->set(budget_, make_string(budget_, target.attribute), std::move(value));
+    return names->set(budget_, make_string(budget_, target.attribute, Origin::kTemplate), std::move(value));
   }
   const std::vector<Value> parts = iterate(budget_, value);
   if (parts.size() != target.items.size())
@@ -215,7 +220,7 @@ Interpreter::Flow Interpreter::run_node(const FilterBlockStmt& node, Scope& scop
   const Value text = capture(node.body, *inner, flow);
   if (flow != Flow::kNormal) return flow;
   const Swap<const Value*> block(block_input_, &text);
-  write(to_str(budget_, evaluate(*node.filter, *inner)));
+  write(evaluate(*node.filter, *inner));
   return Flow::kNormal;
 }
 
@@ -231,7 +236,7 @@ Interpreter::Flow Interpreter::run_node(const CallBlockStmt& node, Scope& scope)
   if (arguments.find("caller") != nullptr) fail("'caller' is given twice");
   scope.capture();
   arguments.named.emplace_back("caller", Value(std::shared_ptr<Object>(std::make_shared<Macro>(node.caller, scope))));
-  write(to_str(budget_, call(callee, arguments)));
+  write(call(callee, arguments));
   return Flow::kNormal;
 }
 

@@ -19,7 +19,7 @@ Value length_filter(Interpreter&, const Value& input, const Arguments& arguments
 Value default_filter(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("default", arguments, {"default_value", "boolean"});
   if (!input.is_undefined() && (!bound.flag(1) || input.truthy())) return input;
-  return bound.has(0) ? bound.at(0) : make_string(in.budget(), "");
+  return bound.has(0) ? bound.at(0) : make_string(in.budget(), "", Origin::kTemplate);
 }
 
 Value first(Interpreter& in, const Value& input, const Arguments& arguments) {
@@ -54,18 +54,18 @@ Value list(Interpreter& in, const Value& input, const Arguments& arguments) {
 Value join(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("join", arguments, {"d", "attribute"});
   Budget& budget = in.budget();
-  const std::string separator = bound.has(0) ? to_str(budget, bound.at(0)) : "";
+  const Value separator = bound.has(0) ? to_str(budget, bound.at(0)) : make_string(budget, "", Origin::kTemplate);
   const AttributeGetter getter(budget, bound.has(1) ? bound.at(1) : Value());
-  std::string out;
+  TextBuilder out(budget);
   bool first_item = true;
   for (const Value& item : iterate(budget, input)) {
-    if (!first_item) out += separator;
+    if (!first_item) out.put(separator.as_text());
     first_item = false;
-    out += to_str(budget, getter.get(budget, item));
-    budget.work(separator.size());
-    if (out.size() > budget.limits().string_bytes) budget.string_size(out.size());
+    const Value text = to_str(budget, getter.get(budget, item));
+    out.put(text.as_text());
+    budget.work(separator.as_string().size() + text.as_string().size());
   }
-  return make_string(budget, std::move(out));
+  return make_string(budget, out.take());
 }
 
 Value reverse(Interpreter& in, const Value& input, const Arguments& arguments) {
@@ -84,7 +84,7 @@ Value sort(Interpreter& in, const Value& input, const Arguments& arguments) {
   std::vector<AttributeGetter> getters;
   if (bound.has(2) && bound.at(2).is(Kind::kString)) {
     for (const std::string_view part : split_at(bound.at(2).as_string(), ",", -1))
-      getters.emplace_back(budget, make_text(budget, part));
+      getters.emplace_back(budget, make_part(budget, bound.text(2), part));
   } else {
     getters.emplace_back(budget, bound.has(2) ? bound.at(2) : Value());
   }

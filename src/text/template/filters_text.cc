@@ -13,9 +13,9 @@ namespace {
 template <std::string (*kMap)(std::string_view)>
 Value mapped(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("case filter", arguments, {});
-  const std::string text = to_str(in.budget(), input);
-  charge_case_mapping(in.budget(), text);
-  return make_string(in.budget(), kMap(text));
+  const Value text = to_str(in.budget(), input);
+  charge_case_mapping(in.budget(), text.as_string());
+  return make_string(in.budget(), kMap(text.as_string()), text.as_text().origins.greatest());
 }
 
 bool begins_word(char32_t code) {
@@ -43,35 +43,36 @@ std::string title_words(std::string_view text) {
 
 Value trim(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("trim", arguments, {"chars"});
-  const std::string text = to_str(in.budget(), input);
+  const Value text = to_str(in.budget(), input);
   const std::string* chars = bound.given(0) ? &need_string(bound.at(0), "trim") : nullptr;
   in.budget().work(chars != nullptr ? chars->size() * 8 : 0);
-  return make_text(in.budget(), strip(text, chars, true, true));
+  return make_part(in.budget(), text.as_text(), strip(text.as_string(), chars, true, true));
 }
 
 Value replace_filter(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
-  const std::string old = to_str(in.budget(), bound.at(0));
-  const std::string fresh = to_str(in.budget(), bound.at(1));
+  const Value text = to_str(in.budget(), input);
+  const Value old = to_str(in.budget(), bound.at(0));
+  const Value fresh = to_str(in.budget(), bound.at(1));
   const std::int64_t count = bound.given(2) ? bound.integer(2, -1) : -1;
-  return make_string(in.budget(), replace(in.budget(), to_str(in.budget(), input), old, fresh, count));
+  return make_string(in.budget(), replace(in.budget(), text.as_text(), old.as_string(), fresh.as_text(), count));
 }
 
 Value string(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("string", arguments, {});
-  return input.is(Kind::kString) ? input : make_string(in.budget(), to_str(in.budget(), input));
+  return to_str(in.budget(), input);
 }
 
 Value safe(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("safe", arguments, {});
-  return make_string(in.budget(), to_str(in.budget(), input), true);
+  return make_string(in.budget(), to_str(in.budget(), input).as_text(), true);
 }
 
 Value force_escape(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("escape", arguments, {});
-  const std::string text = to_str(in.budget(), input);
-  in.budget().string_size(text.size() * 5);
-  return make_string(in.budget(), escape_html(text), true);
+  const Value text = to_str(in.budget(), input);
+  in.budget().string_size(text.as_string().size() * 5);
+  return make_string(in.budget(), escape_html(text.as_string()), text.as_text().origins.greatest(), true);
 }
 
 Value escape(Interpreter& in, const Value& input, const Arguments& arguments) {
@@ -84,13 +85,15 @@ Value format(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Value text = string(in, input, {});
   if (arguments.named.empty()) return format_percent(in.budget(), text, make_tuple(in.budget(), arguments.positional));
   Dict dict;
-  for (const auto& [name, value] : arguments.named) dict.set(in.budget(), make_string(in.budget(), name), value);
+  for (const auto& [name, value] : arguments.named)
+    dict.set(in.budget(), make_string(in.budget(), name, arguments.names), value);
   return format_percent(in.budget(), text, make_dict(std::move(dict)));
 }
 
 Value wordcount(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("wordcount", arguments, {});
-  const std::string text = to_str(in.budget(), input);
+  const Value shown = to_str(in.budget(), input);
+  const std::string& text = shown.as_string();
   charge_case_mapping(in.budget(), text);
   std::int64_t words = 0;
   bool inside = false;
@@ -126,12 +129,19 @@ std::string url_quote(Budget& budget, const std::string& text, bool query) {
 Value urlencode(Interpreter& in, const Value& input, const Arguments& arguments) {
   const Bound bound("urlencode", arguments, {});
   Budget& budget = in.budget();
-  if (!input.is(Kind::kDict) && !input.is_sequence())
-    return make_string(budget, url_quote(budget, to_str(budget, input), false));
-  std::string out;
+  FlatText out;
+  const auto quoted = [&](const Value& value, bool query) {
+    const Value text = to_str(budget, value);
+    out.include(text.as_text().origins);
+    return url_quote(budget, text.as_string(), query);
+  };
+  if (!input.is(Kind::kDict) && !input.is_sequence()) {
+    out.bytes = quoted(input, false);
+    return make_string(budget, std::move(out.bytes), out.origin);
+  }
   const auto put = [&](const Value& key, const Value& value) {
-    if (!out.empty()) out += "&";
-    out += url_quote(budget, to_str(budget, key), true) + "=" + url_quote(budget, to_str(budget, value), true);
+    if (!out.bytes.empty()) out.bytes += "&";
+    out.bytes += quoted(key, true) + "=" + quoted(value, true);
   };
   if (input.is(Kind::kDict)) {
     for (const auto& [key, value] : input.as_dict().entries) put(key, value);
@@ -142,7 +152,7 @@ Value urlencode(Interpreter& in, const Value& input, const Arguments& arguments)
       put(parts[0], parts[1]);
     }
   }
-  return make_string(budget, std::move(out));
+  return make_string(budget, std::move(out.bytes), out.origin);
 }
 
 constexpr FilterEntry kTextFilters[] = {

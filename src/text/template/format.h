@@ -12,6 +12,6 @@ Value format_percent(Budget& budget, const Value& text, const Value& arguments);
 Value format_braces(Budget& budget, const Value& text, const Arguments& arguments);
 
 /// One number or string by the mini language of format(): [[fill]align][sign][#][0][width][,][.precision][type].
-std::string format_spec(Budget& budget, const Value& value, std::string_view spec);
+SourcedText format_spec(Budget& budget, const Value& value, const SourcedText& spec);
 
 }  // namespace ashlar::tmpl

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cmath>
 
 #include "text/template/access.h"
 #include "text/template/format.h"
 #include "text/template/number_format.h"
 #include "text/template/print.h"
+#include "text/template/text_ops.h"
 #include "text/template/utf8.h"
 
 namespace ashlar::tmpl {
@@ -53,7 +55,7 @@ FieldStyle parse_spec(std::string_view spec) {
   fail(std::string("unknown format code '") + style.type + "' for object of type '" + value.type_name() + "'");
 }
 
-std::string format_float(Budget& budget, FieldStyle style, double value) {
+SourcedText format_float(Budget& budget, FieldStyle style, double value) {
   std::string digits;
   if (style.type == '\0' && style.precision < 0) {
     digits = float_repr(std::fabs(value));
@@ -68,7 +70,7 @@ std::string format_float(Budget& budget, FieldStyle style, double value) {
 
 int base_of(char type) { return type == 'b' ? 2 : type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10; }
 
-std::string format_int(Budget& budget, const FieldStyle& style, const Value& value) {
+SourcedText format_int(Budget& budget, const FieldStyle& style, const Value& value) {
   if (style.precision >= 0) fail("precision not allowed in integer format specifier");
   const std::int64_t number = value.as_int();
   if (style.type == 'c')
@@ -81,42 +83,46 @@ std::string format_int(Budget& budget, const FieldStyle& style, const Value& val
   return pad_number(budget, style, number < 0, prefix, digits);
 }
 
-std::string format_text(Budget& budget, const FieldStyle& style, const Value& value) {
+SourcedText format_text(Budget& budget, const FieldStyle& style, const Value& value) {
   if (style.type != '\0' && style.type != 's') fail_type(style, value);
   if (style.signed_field || style.alternate || style.grouping != '\0' || (style.align == '=' && style.fill != "0"))
     fail("sign, '#', '=' and grouping are not allowed in the format of a string");
-  std::string_view text = value.as_string();
-  if (style.precision >= 0) text = text.substr(0, byte_offset(text, static_cast<std::size_t>(style.precision)));
-  return pad_text(budget, style, text, style.align == '\0' || style.align == '=' ? '<' : style.align);
+  const Text& text = value.as_text();
+  std::string_view shown = text.bytes;
+  if (style.precision >= 0) shown = shown.substr(0, byte_offset(shown, static_cast<std::size_t>(style.precision)));
+  return pad_text(budget, style, {std::string(shown), text.origins_of(shown)},
+                  style.align == '\0' || style.align == '=' ? '<' : style.align);
 }
 
 /// Renders text.format(arguments).
 class BraceFormat {
  public:
-  BraceFormat(Budget& budget, const Arguments& arguments) : budget_(budget), arguments_(arguments) {}
+  /// `whole` is the text that is given to run().
+  BraceFormat(Budget& budget, const Text& whole, const Arguments& arguments)
+      : budget_(budget), whole_(whole), arguments_(arguments) {}
 
   /// `depth`: fields may stand in the specification of a field, but not deeper.
-  std::string run(std::string_view text, int depth) {
-    std::string out;
+  SourcedText run(std::string_view text, int depth) {
+    TextBuilder out(budget_);
     budget_.work(text.size());
     for (std::size_t at = 0; at < text.size();) {
       const char c = text[at];
       if ((c == '{' || c == '}') && at + 1 < text.size() && text[at + 1] == c) {
-        out.push_back(c);
+        out.put_part(whole_, text.substr(at, 1));
         at += 2;
       } else if (c == '}') {
         fail("single '}' encountered in format string");
       } else if (c == '{') {
         const std::size_t end = field_end(text, at + 1);
-        out += field(text.substr(at + 1, end - at - 1), depth);
+        out.put(field(text.substr(at + 1, end - at - 1), depth));
         at = end + 1;
       } else {
-        out.push_back(c);
-        ++at;
+        const std::size_t end = std::min(text.find_first_of("{}", at), text.size());
+        out.put_part(whole_, text.substr(at, end - at));
+        at = end;
       }
-      if (out.size() > budget_.limits().string_bytes) budget_.string_size(out.size());
     }
-    return out;
+    return out.take();
   }
 
  private:
@@ -128,7 +134,7 @@ class BraceFormat {
     fail("single '{' encountered in format string");
   }
 
-  std::string field(std::string_view field, int depth) {
+  SourcedText field(std::string_view field, int depth) {
     if (depth > 1) fail("max string recursion exceeded in a format specification");
     const std::size_t name_end = std::min(field.find_first_of("!:"), field.size());
     const Value value = look_up(field.substr(0, name_end));
@@ -140,11 +146,12 @@ class BraceFormat {
       rest.remove_prefix(2);
     }
     if (!rest.empty()) rest.remove_prefix(1);
-    const std::string spec = run(rest, depth + 1);
+    const SourcedText spec = run(rest, depth + 1);
     if (conversion == '\0') return format_spec(budget_, value, spec);
     if (conversion != 's' && conversion != 'r') fail("unknown conversion specifier in a format string");
-    const std::string text = conversion == 's' ? to_str(budget_, value) : to_repr(budget_, value);
-    return format_spec(budget_, make_string(budget_, text), spec);
+    if (conversion == 's') return format_spec(budget_, to_str(budget_, value), spec);
+    FlatText text = to_repr(budget_, value);
+    return format_spec(budget_, make_string(budget_, std::move(text.bytes), text.origin), spec);
   }
 
   Value look_up(std::string_view path) {
@@ -163,8 +170,8 @@ class BraceFormat {
       const std::string_view key = path.substr(at + 1, stop - at - 1);
       std::size_t digits = 0;
       const std::int64_t index = read_number(key, digits);
-      value = get_item(budget_, value,
-                       digits == key.size() && index >= 0 ? Value(index) : make_string(budget_, std::string(key)));
+      value =
+          get_item(budget_, value, digits == key.size() && index >= 0 ? Value(index) : make_part(budget_, whole_, key));
       at = stop + 1;
     }
     return value;
@@ -191,15 +198,17 @@ class BraceFormat {
   }
 
   Budget& budget_;
+  const Text& whole_;
   const Arguments& arguments_;
   std::int64_t next_ = 0;  // number of the next {}; negative once {0} was used
 };
 
 }  // namespace
 
-std::string format_spec(Budget& budget, const Value& value, std::string_view spec) {
-  if (spec.empty()) return to_str(budget, value);
-  const FieldStyle style = parse_spec(spec);
+SourcedText format_spec(Budget& budget, const Value& value, const SourcedText& spec) {
+  if (spec.bytes.empty()) return to_str(budget, value).as_text();
+  FieldStyle style = parse_spec(spec.bytes);
+  style.origin = spec.origins.greatest();
   if (value.is(Kind::kString)) return format_text(budget, style, value);
   if (!value.is_number()) fail("unsupported format string passed to " + value.type_name() + ".__format__");
   const bool float_type = style.type != '\0' && std::string_view("eEfFgG%").find(style.type) != std::string_view::npos;
@@ -211,7 +220,8 @@ std::string format_spec(Budget& budget, const Value& value, std::string_view spe
 }
 
 Value format_braces(Budget& budget, const Value& text, const Arguments& arguments) {
-  return make_string(budget, BraceFormat(budget, arguments).run(text.as_string(), 0), text.as_text().markup);
+  return make_string(budget, BraceFormat(budget, text.as_text(), arguments).run(text.as_string(), 0),
+                     text.as_text().markup);
 }
 
 }  // namespace ashlar::tmpl

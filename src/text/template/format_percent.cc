@@ -6,6 +6,7 @@
 #include "text/template/format.h"
 #include "text/template/number_format.h"
 #include "text/template/print.h"
+#include "text/template/text_ops.h"
 #include "text/template/utf8.h"
 
 namespace ashlar::tmpl {
@@ -17,13 +18,18 @@ constexpr std::int64_t kMaxWidth = std::int64_t{1} << 40;  // far beyond what a 
 class PercentFormat {
  public:
   PercentFormat(Budget& budget, const Value& text, const Value& arguments)
-      : budget_(budget), text_(text.as_string()), markup_(text.as_text().markup), arguments_(arguments) {}
+      : budget_(budget),
+        whole_(text.as_text()),
+        text_(whole_.bytes),
+        markup_(whole_.markup),
+        arguments_(arguments),
+        out_(budget) {}
 
-  std::string run() {
+  SourcedText run() {
     budget_.work(text_.size());
     for (at_ = 0; at_ < text_.size();) {
       const std::size_t percent = text_.find('%', at_);
-      put(text_.substr(at_, percent - at_));
+      copy(text_.substr(at_, percent - at_));
       if (percent == std::string_view::npos) break;
       at_ = percent + 1;
       conversion();
@@ -33,14 +39,19 @@ class PercentFormat {
                          arguments_.is_undefined();
     const std::size_t given = arguments_.is(Kind::kTuple) ? arguments_.as_items().size() : 1;
     if (!mapping && used_ < given) fail("not all arguments converted during string formatting");
-    return std::move(out_);
+    return out_.take();
   }
 
  private:
-  void put(std::string_view piece) {
-    if (out_.size() + piece.size() > budget_.limits().string_bytes) budget_.string_size(out_.size() + piece.size());
-    budget_.work(piece.size());
-    out_ += piece;
+  void put(const SourcedText& piece) {
+    budget_.work(piece.bytes.size());
+    out_.put(piece);
+  }
+
+  /// A part of the format as it is.
+  void copy(std::string_view part) {
+    budget_.work(part.size());
+    out_.put_part(whole_, part);
   }
 
   char next() {
@@ -78,11 +89,11 @@ class PercentFormat {
 
   void conversion() {
     if (at_ < text_.size() && text_[at_] == '%') {
-      ++at_;
-      return put("%");
+      return copy(text_.substr(at_++, 1));
     }
     keyed_ = nullptr;
     FieldStyle style;
+    style.origin = whole_.origins.greatest();
     bool zero = false;
     if (at_ < text_.size() && text_[at_] == '(') {
       ++at_;
@@ -115,7 +126,7 @@ class PercentFormat {
       case 's':
       case 'r':
       case 'a':
-        return convert_text(style, style.type == 's' ? to_str(budget_, value) : to_repr(budget_, value), value);
+        return convert_text(style, value);
       case 'c':
         return convert_character(style, value);
       default:
@@ -137,18 +148,27 @@ class PercentFormat {
                    float_digits(number, style.type, style.precision, style.alternate)));
   }
 
-  void convert_text(const FieldStyle& style, std::string text, const Value& value) {
+  void convert_text(const FieldStyle& style, const Value& value) {
+    SourcedText text;
+    if (style.type == 's') {
+      text = to_str(budget_, value).as_text();
+    } else {
+      FlatText repr = to_repr(budget_, value);
+      text = {std::move(repr.bytes), repr.origin};
+    }
     const bool safe = value.is(Kind::kString) && value.as_text().markup && style.type == 's';
-    if (markup_ && !safe) text = escape_html(text);
-    std::string_view shown = text;
-    if (style.precision >= 0) shown = shown.substr(0, byte_offset(shown, static_cast<std::size_t>(style.precision)));
-    put(pad_text(budget_, style, shown, style.align == '<' ? '<' : '>'));
+    if (markup_ && !safe) text = {escape_html(text.bytes), text.origins.greatest()};
+    if (style.precision >= 0) {
+      const std::size_t end = byte_offset(text.bytes, static_cast<std::size_t>(style.precision));
+      text = {text.bytes.substr(0, end), text.origins.slice(0, end)};
+    }
+    put(pad_text(budget_, style, std::move(text), style.align == '<' ? '<' : '>'));
   }
 
   void convert_character(const FieldStyle& style, const Value& value) {
-    std::string text;
+    SourcedText text;
     if (value.is(Kind::kString) && value.as_text().length == 1) {
-      text = value.as_string();
+      text = value.as_text();
     } else if (value.is_integral()) {
       text = code_character(value.as_int());
     } else {
@@ -179,13 +199,14 @@ class PercentFormat {
   }
 
   Budget& budget_;
+  const Text& whole_;
   std::string_view text_;
   bool markup_;
   const Value& arguments_;
   std::size_t at_ = 0;
   std::size_t used_ = 0;
   const Value* keyed_ = nullptr;
-  std::string out_;
+  TextBuilder out_;
 };
 
 }  // namespace

@@ -13,13 +13,14 @@ namespace {
 
 Value raise_exception(Interpreter& interpreter, const Arguments& arguments) {
   const Bound bound("raise_exception", arguments, {"message"}, 1);
-  fail("the template refuses this conversation: " + to_str(interpreter.budget(), bound.at(0)));
+  fail("the template refuses this conversation: " + to_str(interpreter.budget(), bound.at(0)).as_string());
 }
 
 Value strftime_now(Interpreter& interpreter, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
-  const std::string& format = need_string(bound.at(0), "strftime_now()");
-  return make_string(interpreter.budget(), format_time(interpreter.budget(), format, interpreter.now()));
+  const Text& format = need_text(bound.at(0), "strftime_now()");
+  return make_string(interpreter.budget(), format_time(interpreter.budget(), format.bytes, interpreter.now()),
+                     format.origins.greatest());
 }
 
 Value range(Interpreter& interpreter, const Arguments& arguments) {
@@ -54,7 +55,7 @@ Dict dict_of(Interpreter& interpreter, const Arguments& arguments) {
       }
     }
   }
-  for (const auto& [name, value] : arguments.named) dict.set(budget, make_string(budget, name), value);
+  for (const auto& [name, value] : arguments.named) dict.set(budget, make_string(budget, name, arguments.names), value);
   return dict;
 }
 
@@ -70,10 +71,10 @@ Value make_namespace(Interpreter& interpreter, const Arguments& arguments) {
 /// joiner(separator): a function that gives nothing the first time and the separator from then on.
 Value joiner(Interpreter& interpreter, const Arguments& arguments) {
   const Bound bound("joiner", arguments, {"sep"});
-  const std::string separator = bound.string(0, ", ");
-  interpreter.budget().string_size(separator.size());
+  const SourcedText separator = bound.has(0) ? SourcedText(bound.text(0)) : SourcedText{", ", {}};
+  interpreter.budget().string_size(separator.bytes.size());
   return make_function("joiner", [separator, used = std::make_shared<bool>(false)](Interpreter& in, const Arguments&) {
-    return make_string(in.budget(), std::exchange(*used, true) ? separator : std::string());
+    return make_string(in.budget(), std::exchange(*used, true) ? separator : SourcedText{});
   });
 }
 

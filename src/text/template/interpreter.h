@@ -5,7 +5,7 @@
 #include <ctime>
 #include <deque>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +14,7 @@
 #include "text/template/arguments.h"
 #include "text/template/ast.h"
 #include "text/template/scope.h"
+#include "text/template/variable.h"
 
 namespace ashlar::tmpl {
 
@@ -22,12 +23,12 @@ class Namespace;
 
 class Interpreter {
  public:
-  /// `variables` is an object: the names the template sees. Both references must outlive the interpreter.
-  Interpreter(const RenderLimits& limits, const Clock& clock, const nlohmann::ordered_json& variables);
+  /// `variables`: the names the template sees; the last of a name counts. The clock must outlive the interpreter.
+  Interpreter(const RenderLimits& limits, const Clock& clock, std::span<const Variable> variables);
   ~Interpreter();
 
   /// `hidden`: those of the template's own scope.
-  std::string run(const Body& body, const HiddenNames& hidden);
+  SourcedText run(const Body& body, const HiddenNames& hidden);
 
   Budget& budget() { return budget_; }
   /// Line of the node evaluated last, for messages.
@@ -94,7 +95,9 @@ class Interpreter {
   void assign(const Target& target, Scope& scope, Value value);
   /// The output of `body` as a string, its flow in `flow`.
   Value capture(const Body& body, Scope& scope, Flow& flow);
-  void write(std::string_view text);
+  void write(std::string_view text, const Origins& origins);
+  /// As {{ value }}.
+  void write(const Value& value);
 
   Budget budget_;
   const Clock& clock_;
@@ -102,7 +105,7 @@ class Interpreter {
   std::deque<std::unique_ptr<Namespace>> namespaces_;
   std::unordered_map<std::string, Value> variables_;
   Scope* root_ = nullptr;
-  std::string* out_ = nullptr;
+  SourcedText* out_ = nullptr;
   const Value* block_input_ = nullptr;  // what a filter without input is applied to
   int depth_ = 0;
   int line_ = 1;

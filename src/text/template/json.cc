@@ -13,7 +13,7 @@ namespace {
 
 class JsonWriter {
  public:
-  JsonWriter(Budget& budget, const JsonStyle& style) : budget_(budget), style_(style) {}
+  JsonWriter(Budget& budget, const JsonStyle& style) : budget_(budget), style_(style), out_{"", style.origin} {}
 
   void value(const Value& value, int depth) {
     budget_.step();
@@ -27,7 +27,7 @@ class JsonWriter {
       case Kind::kFloat:
         return append(number(value.as_float()));
       case Kind::kString:
-        return string(value.as_string());
+        return string(value.as_text());
       case Kind::kList:
       case Kind::kTuple:
         return list(value.as_items(), depth);
@@ -38,13 +38,14 @@ class JsonWriter {
     }
   }
 
-  std::string take() { return std::move(out_); }
+  FlatText take() { return std::move(out_); }
 
  private:
   void append(std::string_view piece) {
     budget_.work(piece.size());
-    if (out_.size() + piece.size() > budget_.limits().string_bytes) budget_.string_size(out_.size() + piece.size());
-    out_ += piece;
+    const std::size_t size = out_.bytes.size() + piece.size();
+    if (size > budget_.limits().string_bytes) budget_.string_size(size);
+    out_.bytes += piece;
   }
 
   static std::string number(double value) {
@@ -59,7 +60,9 @@ class JsonWriter {
     piece += buffer.data();
   }
 
-  void string(std::string_view text) {
+  void string(const Text& source) {
+    const std::string_view text = source.bytes;
+    out_.include(source.origins);
     static constexpr std::string_view kFrom = "\"\\\n\r\t\f\b";
     static constexpr std::string_view kTo = "\"\\nrtfb";
     std::string piece = "\"";
@@ -104,7 +107,7 @@ class JsonWriter {
   void key(const Value& key) {
     switch (key.kind()) {
       case Kind::kString:
-        return string(key.as_string());
+        return string(key.as_text());
       case Kind::kNone:
         return append("\"null\"");
       case Kind::kBool:
@@ -139,12 +142,12 @@ class JsonWriter {
 
   Budget& budget_;
   const JsonStyle& style_;
-  std::string out_;
+  FlatText out_;
 };
 
 }  // namespace
 
-std::string to_json(Budget& budget, const Value& value, const JsonStyle& style) {
+FlatText to_json(Budget& budget, const Value& value, const JsonStyle& style) {
   JsonWriter writer(budget, style);
   writer.value(value, 0);
   return writer.take();

@@ -25,35 +25,36 @@ std::int64_t read_number(std::string_view text, std::size_t& at) {
   return value;
 }
 
-std::string pad_text(Budget& budget, const FieldStyle& style, std::string_view text, char align) {
+SourcedText pad_text(Budget& budget, const FieldStyle& style, SourcedText text, char align) {
   Text measured;
-  measured.bytes = std::string(text);
-  measured.length = count_code_points(text);
+  measured.length = count_code_points(text.bytes);
+  static_cast<SourcedText&>(measured) = std::move(text);
+  const SourcedText fill{style.fill, style.origin};
   if (align == '^') {  // format() puts the odd space at the right, unlike str.center
     const auto length = static_cast<std::int64_t>(measured.length);
     const std::int64_t left = style.width > length ? (style.width - length) / 2 : 0;
-    measured.bytes = pad(budget, measured, length + left, Align::kRight, style.fill);
+    static_cast<SourcedText&>(measured) = pad(budget, measured, length + left, Align::kRight, fill);
     measured.length += static_cast<std::size_t>(left);
     align = '<';
   }
-  return pad(budget, measured, style.width, align == '<' ? Align::kLeft : Align::kRight, style.fill);
+  return pad(budget, measured, style.width, align == '<' ? Align::kLeft : Align::kRight, fill);
 }
 
-std::string pad_number(Budget& budget, const FieldStyle& style, bool negative, const std::string& prefix,
+SourcedText pad_number(Budget& budget, const FieldStyle& style, bool negative, const std::string& prefix,
                        const std::string& digits) {
   const std::string lead = std::string(negative ? "-" : style.sign == '-' ? "" : std::string(1, style.sign)) + prefix;
   const char align = style.align == '\0' ? '>' : style.align;
-  if (align != '=') return pad_text(budget, style, lead + digits, align);
+  if (align != '=') return pad_text(budget, style, {lead + digits, style.origin}, align);
   FieldStyle inner = style;
   inner.width = style.width - static_cast<std::int64_t>(lead.size());
-  return lead + pad_text(budget, inner, digits, '>');
+  return {lead + pad_text(budget, inner, {digits, style.origin}, '>').bytes, style.origin};
 }
 
-std::string code_character(std::int64_t value) {
+SourcedText code_character(std::int64_t value) {
   if (value < 0 || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) fail("%c requires the code of a character");
   std::string out;
   append_utf8(out, static_cast<char32_t>(value));
-  return out;
+  return {out, Origin::kSaid};
 }
 
 std::string int_digits(std::uint64_t value, int base, bool upper) {

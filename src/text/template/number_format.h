@@ -12,10 +12,11 @@ namespace ashlar::tmpl {
 /// Flags, width and precision of one field, whichever syntax they came from.
 struct FieldStyle {
   std::string fill = " ";
-  char align = '\0';          ///< '<' '>' '^' '='; none: by type
-  char sign = '-';            ///< '-' '+' ' '
-  bool signed_field = false;  ///< the sign was given
-  bool alternate = false;     ///< '#'
+  Origin origin = Origin::kTemplate;  ///< of the text that asked for all this, thus of fill, sign and digits
+  char align = '\0';                  ///< '<' '>' '^' '='; none: by type
+  char sign = '-';                    ///< '-' '+' ' '
+  bool signed_field = false;          ///< the sign was given
+  bool alternate = false;             ///< '#'
   std::int64_t width = 0;
   char grouping = '\0';  ///< ',' or '_'
   std::int64_t precision = -1;
@@ -26,12 +27,13 @@ struct FieldStyle {
 std::int64_t read_number(std::string_view text, std::size_t& at);
 
 /// `digits` (no sign) padded to the width, with sign and prefix before what '=' padding goes between.
-std::string pad_number(Budget& budget, const FieldStyle& style, bool negative, const std::string& prefix,
+SourcedText pad_number(Budget& budget, const FieldStyle& style, bool negative, const std::string& prefix,
                        const std::string& digits);
-std::string pad_text(Budget& budget, const FieldStyle& style, std::string_view text, char align);
+SourcedText pad_text(Budget& budget, const FieldStyle& style, SourcedText text, char align);
 
-/// The character with the code `value`, for the type c. Fails outside Unicode.
-std::string code_character(std::int64_t value);
+/// The character with the code `value`, for the type c: nobody knows who computed that, so it counts as what users say.
+/// Fails outside Unicode.
+SourcedText code_character(std::int64_t value);
 /// Absolute value in base 2, 8, 10 or 16.
 std::string int_digits(std::uint64_t value, int base, bool upper);
 /// Absolute value as C's %e, %f or %g does; type one of eEfFgG%.

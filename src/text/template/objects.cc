@@ -1,21 +1,20 @@
 #include "text/template/objects.h"
 
-#include "text/template/print.h"
-
 namespace ashlar::tmpl {
 
 Value make_function(std::string name, NativeFunction::Body body, int depth) {
   return Value(std::shared_ptr<Object>(std::make_shared<NativeFunction>(std::move(name), std::move(body), depth)));
 }
 
-std::string Macro::repr(Budget&, int) const { return "<Macro " + quote(definition_.name) + ">"; }
+void Macro::append_repr(Budget&, FlatText& out, int) const { out.bytes += "<Macro " + quote(definition_.name) + ">"; }
 
 bool Macro::attribute(Budget& budget, std::string_view name, Value& out) {
   if (name == "name") {
-    out = make_string(budget, definition_.name);
+    out = make_string(budget, definition_.name, Origin::kTemplate);
   } else if (name == "arguments") {
     std::vector<Value> names;
-    for (const std::string& parameter : definition_.parameters) names.push_back(make_string(budget, parameter));
+    for (const std::string& parameter : definition_.parameters)
+      names.push_back(make_string(budget, parameter, Origin::kTemplate));
     out = make_tuple(budget, std::move(names));
   } else if (name == "caller") {
     out = Value(definition_.uses_caller);
@@ -29,17 +28,17 @@ bool Macro::attribute(Budget& budget, std::string_view name, Value& out) {
   return true;
 }
 
-std::string Namespace::repr(Budget& budget, int depth) const {
-  std::string out = "<Namespace {";
+void Namespace::append_repr(Budget& budget, FlatText& out, int depth) const {
+  out.bytes += "<Namespace {";
   const char* separator = "";
   for (const auto& [key, value] : attributes_.entries) {
-    out += separator;
-    append_repr(budget, out, key, depth + 1);
-    out += ": ";
-    append_repr(budget, out, value, depth + 1);
+    out.bytes += separator;
+    tmpl::append_repr(budget, out, key, depth + 1);
+    out.bytes += ": ";
+    tmpl::append_repr(budget, out, value, depth + 1);
     separator = ", ";
   }
-  return out + "}>";
+  out.bytes += "}>";
 }
 
 bool Namespace::attribute(Budget&, std::string_view name, Value& out) {
@@ -59,8 +58,8 @@ LoopObject::LoopObject(Interpreter& interpreter, const ForStmt& node, Scope& sco
   depth_ = checked_depth(source_depth + 1);
 }
 
-std::string LoopObject::repr(Budget&, int) const {
-  return "<LoopContext " + std::to_string(index0_ + 1) + "/" + std::to_string(items_.size()) + ">";
+void LoopObject::append_repr(Budget&, FlatText& out, int) const {
+  out.bytes += "<LoopContext " + std::to_string(index0_ + 1) + "/" + std::to_string(items_.size()) + ">";
 }
 
 bool LoopObject::available(std::size_t count) {
@@ -91,10 +90,10 @@ Value LoopObject::call(Interpreter& interpreter, const Arguments& arguments) {
 /// loop.changed compares with its last call by what values print as, which spares it from keeping them alive.
 Value LoopObject::changed_function() {
   return make_function("changed", [last = last_changed_](Interpreter& interpreter, const Arguments& arguments) {
-    std::string seen = "=";
-    for (const Value& value : arguments.positional) append_repr(interpreter.budget(), seen, value, 0);
-    const bool changed = seen != *last;
-    *last = std::move(seen);
+    FlatText seen{"="};
+    for (const Value& value : arguments.positional) tmpl::append_repr(interpreter.budget(), seen, value, 0);
+    const bool changed = seen.bytes != *last;
+    *last = std::move(seen.bytes);
     return Value(changed);
   });
 }

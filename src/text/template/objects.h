@@ -8,6 +8,7 @@
 
 #include "text/template/dict.h"
 #include "text/template/interpreter.h"
+#include "text/template/print.h"
 
 namespace ashlar::tmpl {
 
@@ -19,7 +20,7 @@ class NativeFunction : public Object {
     depth_ = checked_depth(depth);
   }
   std::string type_name() const override { return "function"; }
-  std::string repr(Budget&, int) const override { return "<function " + name_ + ">"; }
+  void append_repr(Budget&, FlatText& out, int) const override { out.bytes += "<function " + name_ + ">"; }
   bool callable() const override { return true; }
   Value call(Interpreter& interpreter, const Arguments& arguments) override { return body_(interpreter, arguments); }
 
@@ -35,7 +36,7 @@ class Macro : public Object {
   /// Both outlive the macro: the definition in the template, the scope in the interpreter.
   Macro(const MacroDefinition& definition, Scope& closure) : definition_(definition), closure_(closure) {}
   std::string type_name() const override { return "Macro"; }
-  std::string repr(Budget& budget, int depth) const override;
+  void append_repr(Budget& budget, FlatText& out, int depth) const override;
   bool callable() const override { return true; }
   Value call(Interpreter& interpreter, const Arguments& arguments) override {
     return interpreter.call_macro(definition_, closure_, arguments);
@@ -51,7 +52,7 @@ class Macro : public Object {
 class Namespace : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }
-  std::string repr(Budget& budget, int depth) const override;
+  void append_repr(Budget& budget, FlatText& out, int depth) const override;
   bool attribute(Budget& budget, std::string_view name, Value& out) override;
   void set(Budget& budget, const Value& name, Value value) { attributes_.set(budget, name, std::move(value)); }
 
@@ -67,7 +68,7 @@ class LoopObject : public Object {
              int depth0);
 
   std::string type_name() const override { return "LoopContext"; }
-  std::string repr(Budget& budget, int depth) const override;
+  void append_repr(Budget& budget, FlatText& out, int depth) const override;
   bool callable() const override { return true; }
   Value call(Interpreter& interpreter, const Arguments& arguments) override;
   bool attribute(Budget& budget, std::string_view name, Value& out) override;

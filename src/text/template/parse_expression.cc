@@ -270,7 +270,7 @@ ExprPtr Parser::parse_primary() {
       std::string text = next().text;
       while (is(TokenType::kString)) text += next().text;
       ExprPtr node = make(ExprKind::kConstant, line);
-      node->value = make_string(budget_, std::move(text));
+      node->value = make_string(budget_, std::move(text), Origin::kTemplate);
       return node;
     }
     default:

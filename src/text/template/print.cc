@@ -11,10 +11,11 @@
 namespace ashlar::tmpl {
 namespace {
 
-void append(Budget& budget, std::string& out, std::string_view piece) {
+void append(Budget& budget, FlatText& out, std::string_view piece) {
   budget.work(piece.size());
-  if (out.size() + piece.size() > budget.limits().string_bytes) budget.string_size(out.size() + piece.size());
-  out += piece;
+  const std::size_t size = out.bytes.size() + piece.size();
+  if (size > budget.limits().string_bytes) budget.string_size(size);
+  out.bytes += piece;
 }
 
 void append_hex(std::string& out, const char* format, unsigned value) {
@@ -23,7 +24,7 @@ void append_hex(std::string& out, const char* format, unsigned value) {
   out += buffer.data();
 }
 
-void append_items(Budget& budget, std::string& out, const Value& value, int depth) {
+void append_items(Budget& budget, FlatText& out, const Value& value, int depth) {
   const auto& items = value.as_items();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) append(budget, out, ", ");
@@ -31,7 +32,7 @@ void append_items(Budget& budget, std::string& out, const Value& value, int dept
   }
 }
 
-void append_dict(Budget& budget, std::string& out, const Dict& dict, int depth) {
+void append_dict(Budget& budget, FlatText& out, const Dict& dict, int depth) {
   append(budget, out, "{");
   const char* separator = "";
   for (const auto& [key, value] : dict.entries) {
@@ -94,7 +95,7 @@ std::string float_repr(double value) {
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
-void append_repr(Budget& budget, std::string& out, const Value& value, int depth) {
+void append_repr(Budget& budget, FlatText& out, const Value& value, int depth) {
   budget.step();
   checked_depth(depth);
   switch (value.kind()) {
@@ -110,6 +111,7 @@ void append_repr(Budget& budget, std::string& out, const Value& value, int depth
       return append(budget, out, float_repr(value.as_float()));
     case Kind::kString:
       budget.work(value.as_string().size());
+      out.include(value.as_text().origins);
       return append(budget, out,
                     value.as_text().markup ? "Markup(" + quote(value.as_string()) + ")" : quote(value.as_string()));
     case Kind::kList:
@@ -131,22 +133,28 @@ void append_repr(Budget& budget, std::string& out, const Value& value, int depth
     case Kind::kIterator:
       return append(budget, out, "<generator object>");
     case Kind::kObject:
-      return append(budget, out, value.as_object().repr(budget, depth));
+      return value.as_object().append_repr(budget, out, depth);
   }
 }
 
-std::string to_repr(Budget& budget, const Value& value) {
-  std::string out;
+FlatText to_repr(Budget& budget, const Value& value) {
+  FlatText out;
   append_repr(budget, out, value, 0);
   return out;
 }
 
-std::string to_str(Budget& budget, const Value& value) {
-  if (value.is(Kind::kString)) {
-    budget.work(value.as_string().size());
-    return value.as_string();
-  }
-  return value.is_undefined() ? "" : to_repr(budget, value);
+Value text_of(Budget& budget, const Value& value) {
+  if (!value.is(Kind::kDict) || !value.as_dict().json_text) return value;
+  FlatText text = to_json(budget, value, {});
+  return make_string(budget, std::move(text.bytes), text.origin);
+}
+
+Value to_str(Budget& budget, const Value& value) {
+  if (value.is(Kind::kString)) return value;
+  if (value.is_undefined()) return make_string(budget, "", Origin::kTemplate);
+  if (value.is(Kind::kDict) && value.as_dict().json_text) return text_of(budget, value);
+  FlatText text = to_repr(budget, value);
+  return make_string(budget, std::move(text.bytes), text.origin);
 }
 
 }  // namespace ashlar::tmpl

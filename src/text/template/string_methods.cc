@@ -86,7 +86,7 @@ Value strip_sides(Budget& budget, const Value& self, const Arguments& arguments,
   const Bound bound("strip", arguments, {"chars"});
   const std::string* chars = bound.given(0) ? &need_string(bound.at(0), "strip()") : nullptr;
   budget.work(chars != nullptr ? chars->size() * 8 : 0);
-  return make_text(budget, strip(self.as_string(), chars, left, right));
+  return make_part(budget, self.as_text(), strip(self.as_string(), chars, left, right));
 }
 
 Value strip_both(Budget& b, const Value& s, const Arguments& a) { return strip_sides(b, s, a, true, true); }
@@ -96,11 +96,13 @@ Value rstrip(Budget& b, const Value& s, const Arguments& a) { return strip_sides
 Value split_from(Budget& budget, const Value& self, const Arguments& arguments, bool backward) {
   const Bound bound("split", arguments, {"sep", "maxsplit"});
   const std::int64_t limit = bound.integer(1, -1);
-  const std::string& text = self.as_string();
+  const Text& whole = self.as_text();
+  const std::string& text = whole.bytes;
   budget.work(text.size());
-  if (!bound.given(0)) return make_text_list(budget, backward ? rsplit_space(text, limit) : split_space(text, limit));
+  if (!bound.given(0))
+    return make_parts(budget, whole, backward ? rsplit_space(text, limit) : split_space(text, limit));
   const std::string& separator = need_string(bound.at(0), "split()");
-  return make_text_list(budget, backward ? rsplit_at(text, separator, limit) : split_at(text, separator, limit));
+  return make_parts(budget, whole, backward ? rsplit_at(text, separator, limit) : split_at(text, separator, limit));
 }
 
 Value split(Budget& b, const Value& s, const Arguments& a) { return split_from(b, s, a, false); }
@@ -108,21 +110,23 @@ Value rsplit(Budget& b, const Value& s, const Arguments& a) { return split_from(
 
 Value splitlines(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("splitlines", arguments, {"keepends"});
-  return make_text_list(budget, split_lines(self.as_string(), bound.flag(0)));
+  return make_parts(budget, self.as_text(), split_lines(self.as_string(), bound.flag(0)));
 }
 
 Value partition_at(Budget& budget, const Value& self, const Arguments& arguments, bool backward) {
   const Bound bound("partition", arguments, {"sep"}, 1);
   const std::string& separator = need_string(bound.at(0), "partition()");
-  const std::string_view text = self.as_string();
-  const auto parts = backward ? rsplit_at(text, separator, 1) : split_at(text, separator, 1);
+  const Text& text = self.as_text();
+  const Value empty = make_string(budget, "", Origin::kTemplate);
+  const auto parts = backward ? rsplit_at(text.bytes, separator, 1) : split_at(text.bytes, separator, 1);
   std::vector<Value> out;
   if (parts.size() == 2) {
-    out = {make_text(budget, parts[0]), bound.at(0), make_text(budget, parts[1])};
+    const std::string_view between = std::string_view(text.bytes).substr(parts[0].size(), separator.size());
+    out = {make_part(budget, text, parts[0]), make_part(budget, text, between), make_part(budget, text, parts[1])};
   } else if (backward) {
-    out = {make_text(budget, ""), make_text(budget, ""), self};
+    out = {empty, empty, self};
   } else {
-    out = {self, make_text(budget, ""), make_text(budget, "")};
+    out = {self, empty, empty};
   }
   return make_tuple(budget, std::move(out));
 }
@@ -133,22 +137,21 @@ Value rpartition(Budget& b, const Value& s, const Arguments& a) { return partiti
 Value replace_method(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
   const std::string& old = need_string(bound.at(0), "replace()");
-  const std::string& fresh = need_string(bound.at(1), "replace()");
-  return make_string(budget, replace(budget, self.as_string(), old, fresh, bound.integer(2, -1)));
+  const Text& fresh = need_text(bound.at(1), "replace()");
+  return make_string(budget, replace(budget, self.as_text(), old, fresh, bound.integer(2, -1)));
 }
 
 Value join(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("join", arguments, {"iterable"}, 1);
-  std::string out;
+  TextBuilder out(budget);
   bool first = true;
   for (const Value& item : iterate(budget, bound.at(0))) {
-    if (!first) out += self.as_string();
+    if (!first) out.put(self.as_text());
     first = false;
-    out += need_string(item, "join()");
+    out.put(need_text(item, "join()"));
     budget.work(self.as_string().size() + item.as_string().size());
-    if (out.size() > budget.limits().string_bytes) budget.string_size(out.size());
   }
-  return make_string(budget, std::move(out));
+  return make_string(budget, out.take());
 }
 
 Value affix_removed(Budget& budget, const Value& self, const Arguments& arguments, bool front) {
@@ -158,7 +161,7 @@ Value affix_removed(Budget& budget, const Value& self, const Arguments& argument
   const bool there =
       text.size() >= part.size() && text.substr(front ? 0 : text.size() - part.size(), part.size()) == part;
   if (there) text = front ? text.substr(part.size()) : text.substr(0, text.size() - part.size());
-  return make_text(budget, text);
+  return make_part(budget, self.as_text(), text);
 }
 
 Value removeprefix(Budget& b, const Value& s, const Arguments& a) { return affix_removed(b, s, a, true); }
@@ -167,24 +170,24 @@ Value removesuffix(Budget& b, const Value& s, const Arguments& a) { return affix
 template <Align kAlign>
 Value padded(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("center", arguments, {"width", "fillchar"}, 1);
-  const std::string fill = bound.string(1, " ");
-  if (count_code_points(fill) != 1) fail("the fill character must be exactly one character long");
+  const SourcedText fill = bound.has(1) ? SourcedText(bound.text(1)) : SourcedText{" ", {}};
+  if (count_code_points(fill.bytes) != 1) fail("the fill character must be exactly one character long");
   return make_string(budget, pad(budget, self.as_text(), bound.integer(0, 0), kAlign, fill));
 }
 
 Value zfill(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("zfill", arguments, {"width"}, 1);
-  std::string out = pad(budget, self.as_text(), bound.integer(0, 0), Align::kRight, "0");
+  std::string out = pad(budget, self.as_text(), bound.integer(0, 0), Align::kRight, {"0", {}}).bytes;
   const std::size_t zeros = out.size() - self.as_string().size();
   if (zeros > 0 && !self.as_string().empty() && (out[zeros] == '-' || out[zeros] == '+')) std::swap(out[0], out[zeros]);
-  return make_string(budget, std::move(out));
+  return make_string(budget, std::move(out), self.as_text().origins.greatest());
 }
 
 template <std::string (*kMap)(std::string_view)>
 Value mapped(Budget& budget, const Value& self, const Arguments& arguments) {
   const Bound bound("case method", arguments, {});
   charge_case_mapping(budget, self.as_string());
-  return make_string(budget, kMap(self.as_string()));
+  return make_string(budget, kMap(self.as_string()), self.as_text().origins.greatest());
 }
 
 std::string swap_case(std::string_view text) {

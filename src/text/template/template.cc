@@ -46,14 +46,24 @@ Template Template::parse(std::string_view source, std::string_view name) {
   return Template(std::move(parsed));
 }
 
-std::string Template::render(const nlohmann::ordered_json& variables, const RenderLimits& limits,
+std::string Template::render(const Json& variables, const RenderLimits& limits, const Clock& clock) const {
+  std::vector<Variable> list;
+  if (!variables.is_object() && !variables.is_null())
+    fail_at(parsed_->name, 1, std::string("the variables must be an object, got ") + variables.type_name());
+  for (const auto& [name, value] : variables.items()) list.push_back({name, &value});
+  return render(list, limits, clock).bytes;
+}
+
+SourcedText Template::render(std::span<const Variable> variables, const RenderLimits& limits,
                              const Clock& clock) const {
   std::unique_ptr<tmpl::Interpreter> interpreter;
   try {
     interpreter = std::make_unique<tmpl::Interpreter>(limits, clock, variables);
     return interpreter->run(parsed_->body, parsed_->hidden);
   } catch (const tmpl::TemplateFailure& failure) {
-    fail_at(parsed_->name, interpreter != nullptr ? interpreter->line() : 1, failure.what());
+    // Whoever sent the conversation reads this: no business of theirs where the file lies.
+    fail_at(parsed_->name.substr(parsed_->name.rfind('/') + 1), interpreter != nullptr ? interpreter->line() : 1,
+            failure.what());
   }
 }
 

@@ -4,11 +4,13 @@
 // Left out: everything that loads other templates, autoescaping, and integers beyond 64 bits.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "io/json.h"
 #include "text/template/budget.h"
+#include "text/template/variable.h"
 
 namespace ashlar {
 
@@ -18,11 +20,13 @@ class Template {
   /// Parses `source` (UTF-8, at most 1 MiB). `name` stands in messages. Throws Error("template") with the line.
   static Template parse(std::string_view source, std::string_view name);
 
-  /// Renders with the members of the object `variables` as names, beside the globals of transformers
+  /// Renders with `variables`, beside the globals of transformers
   /// (raise_exception, strftime_now, range, dict, namespace, joiner, cycler). Throws Error("template") with the line:
   /// what the template itself raises, misuse of a value, or the limit that was exceeded.
-  std::string render(const nlohmann::ordered_json& variables, const RenderLimits& limits = {},
+  SourcedText render(std::span<const Variable> variables, const RenderLimits& limits = {},
                      const Clock& clock = {}) const;
+  /// The members of the object `variables` as names; null counts as an empty one.
+  std::string render(const Json& variables, const RenderLimits& limits = {}, const Clock& clock = {}) const;
 
  private:
   struct Parsed;

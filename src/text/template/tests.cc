@@ -71,7 +71,7 @@ bool same_as(Interpreter&, const Value& value, const Arguments& arguments) {
 }
 
 bool cased(Interpreter& in, const Value& value, std::string_view method) {
-  const Value text = make_string(in.budget(), to_str(in.budget(), value));
+  const Value text = to_str(in.budget(), value);
   return find_string_method(method)->function(in.budget(), text, {}).truthy();
 }
 

@@ -49,31 +49,28 @@ std::string_view strip(std::string_view text, const std::string* chars, bool lef
   return text;
 }
 
-std::string replace(Budget& budget, std::string_view text, std::string_view old, std::string_view fresh,
+SourcedText replace(Budget& budget, const SourcedText& source, std::string_view old, const SourcedText& fresh,
                     std::int64_t count) {
-  std::string out;
+  TextBuilder out(budget);
+  const std::string_view text = source.bytes;
   budget.work(text.size());
   std::size_t at = 0;
-  const auto put = [&](std::string_view piece) {
-    if (out.size() + piece.size() > budget.limits().string_bytes) budget.string_size(out.size() + piece.size());
-    out += piece;
-  };
   while (count != 0) {
     const std::size_t hit = find_bytes(text, old, at);
     if (hit == std::string_view::npos) break;
-    put(text.substr(at, hit - at));
-    put(fresh);
+    out.put_part(source, text.substr(at, hit - at));
+    out.put(fresh);
     at = hit + old.size();
     --count;
     if (!old.empty()) continue;
-    if (at >= text.size()) return out;  // an empty pattern matches around every character, the end included
+    if (at >= text.size()) return out.take();  // an empty pattern matches around every character, the end included
     std::size_t size = 0;
     decode_at(text, at, size);
-    put(text.substr(at, size));
+    out.put_part(source, text.substr(at, size));
     at += size;
   }
-  put(text.substr(at));
-  return out;
+  out.put_part(source, text.substr(at));
+  return out.take();
 }
 
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
@@ -161,21 +158,21 @@ std::vector<std::string_view> rsplit_at(std::string_view text, std::string_view 
   return out;
 }
 
-std::string pad(Budget& budget, const Text& text, std::int64_t width, Align align, std::string_view fill) {
+SourcedText pad(Budget& budget, const Text& text, std::int64_t width, Align align, const SourcedText& fill) {
   const auto length = static_cast<std::int64_t>(text.length);
-  if (width <= length) return text.bytes;
+  if (width <= length) return text;
   const std::int64_t space = width - length;
   if (static_cast<std::uint64_t>(space) > budget.limits().string_bytes)
     budget.string_size(static_cast<std::uint64_t>(space));
-  budget.string_size(text.bytes.size() + static_cast<std::uint64_t>(space) * fill.size());
+  budget.string_size(text.bytes.size() + static_cast<std::uint64_t>(space) * fill.bytes.size());
   const std::int64_t left = align == Align::kLeft    ? 0
                             : align == Align::kRight ? space
                                                      : space / 2 + (space & width & 1);
-  std::string out;
-  for (std::int64_t i = 0; i < left; ++i) out += fill;
-  out += text.bytes;
-  for (std::int64_t i = left; i < space; ++i) out += fill;
-  return out;
+  TextBuilder out(budget);
+  for (std::int64_t i = 0; i < left; ++i) out.put(fill);
+  out.put(text);
+  for (std::int64_t i = left; i < space; ++i) out.put(fill);
+  return out.take();
 }
 
 std::string capitalize(std::string_view text) {
@@ -201,19 +198,17 @@ std::string title_case(std::string_view text) {
   return out;
 }
 
-const std::string& need_string(const Value& value, std::string_view what) {
+const Text& need_text(const Value& value, std::string_view what) {
   if (value.is_undefined()) fail_undefined(value);
   if (!value.is(Kind::kString)) fail(std::string(what) + " expects a string, got " + value.type_name());
-  return value.as_string();
+  return value.as_text();
 }
 
-Value make_text(Budget& budget, std::string_view text) { return make_string(budget, std::string(text)); }
-
-Value make_text_list(Budget& budget, const std::vector<std::string_view>& parts) {
+Value make_parts(Budget& budget, const SourcedText& whole, const std::vector<std::string_view>& parts) {
   std::vector<Value> items;
   budget.step(parts.size());
   items.reserve(parts.size());
-  for (const std::string_view part : parts) items.push_back(make_text(budget, part));
+  for (const std::string_view part : parts) items.push_back(make_part(budget, whole, part));
   return make_list(budget, std::move(items));
 }
 

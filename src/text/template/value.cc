@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/template/dict.h"
+#include "text/template/print.h"
 #include "text/template/utf8.h"
 
 namespace ashlar::tmpl {
@@ -11,6 +12,7 @@ namespace {
 /// Accounting size of an element of a container.
 constexpr std::uint64_t kItemBytes = sizeof(Value);
 constexpr std::uint64_t kNodeBytes = 64;
+constexpr std::uint64_t kTextBytes = 96;
 
 int depth_of(const std::vector<Value>& items) {
   int depth = 0;
@@ -34,7 +36,7 @@ std::vector<Value> characters(Budget& budget, const Text& text) {
   out.reserve(text.length);
   for (std::size_t at = 0, size = 0; at < text.bytes.size(); at += size) {
     decode_at(text.bytes, at, size);
-    out.push_back(make_string(budget, text.bytes.substr(at, size)));
+    out.push_back(make_part(budget, text, std::string_view(text.bytes).substr(at, size)));
   }
   return out;
 }
@@ -55,7 +57,7 @@ std::int64_t Range::size() const {
              : static_cast<std::int64_t>((distance(stop, start) - 1) / (0 - static_cast<std::uint64_t>(step)) + 1);
 }
 
-std::string Object::repr(Budget&, int) const { return "<" + type_name() + " object>"; }
+void Object::append_repr(Budget&, FlatText& out, int) const { out.bytes += "<" + type_name() + " object>"; }
 
 Value Object::call(Interpreter&, const Arguments&) { fail("'" + type_name() + "' object is not callable"); }
 
@@ -173,14 +175,18 @@ int checked_depth(int depth) {
   return depth;
 }
 
-Value make_string(Budget& budget, std::string bytes, bool markup) {
-  budget.string_size(bytes.size());
-  budget.work(kNodeBytes);
+Value make_string(Budget& budget, SourcedText source, bool markup) {
+  budget.string_size(source.bytes.size());
+  budget.work(kTextBytes + source.origins.runs().size() * sizeof(Origins::Run));
   auto text = std::make_shared<Text>();
-  text->length = count_code_points(bytes);
-  text->bytes = std::move(bytes);
+  text->length = count_code_points(source.bytes);
+  static_cast<SourcedText&>(*text) = std::move(source);
   text->markup = markup;
   return Value(std::shared_ptr<const Text>(std::move(text)));
+}
+
+Value make_part(Budget& budget, const SourcedText& whole, std::string_view part) {
+  return make_string(budget, std::string(part), whole.origins_of(part));
 }
 
 Value make_list(Budget& budget, std::vector<Value> items) {

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "text/origins.h"
 #include "text/template/budget.h"
 
 namespace ashlar::tmpl {
@@ -18,6 +19,7 @@ namespace ashlar::tmpl {
 class Value;
 class Interpreter;
 struct Arguments;
+struct FlatText;
 
 enum class Kind : std::uint8_t {
   kUndefined,
@@ -42,8 +44,7 @@ struct Undefined {
 
 struct None {};
 
-struct Text {
-  std::string bytes;
+struct Text : SourcedText {
   std::size_t length = 0;  ///< code points
   bool markup = false;     ///< escape() leaves it alone, + escapes the other side
   bool ascii() const { return length == bytes.size(); }
@@ -77,8 +78,8 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
-  /// What printing shows.
-  virtual std::string repr(Budget& budget, int depth) const;
+  /// Appends what printing shows.
+  virtual void append_repr(Budget& budget, FlatText& out, int depth) const;
   virtual bool callable() const { return false; }
   virtual Value call(Interpreter& interpreter, const Arguments& arguments);
   /// The attribute `name`, false when there is none.
@@ -152,7 +153,12 @@ class Value {
   Payload payload_;
 };
 
-Value make_string(Budget& budget, std::string bytes, bool markup = false);
+Value make_string(Budget& budget, SourcedText text, bool markup = false);
+inline Value make_string(Budget& budget, std::string bytes, Origins origins, bool markup = false) {
+  return make_string(budget, SourcedText{std::move(bytes), std::move(origins)}, markup);
+}
+/// A string of the bytes `part`, which point into those of `whole` or are none.
+Value make_part(Budget& budget, const SourcedText& whole, std::string_view part);
 Value make_list(Budget& budget, std::vector<Value> items);
 Value make_tuple(Budget& budget, std::vector<Value> items);
 Value make_view(Budget& budget, std::vector<Value> items, const char* view);

@@ -49,28 +49,28 @@ TEST_F(ChatTemplateFolder, TakesTheStringOfTheConfigWithItsTokens) {
   write("tokenizer_config.json",
         R"({"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null,
             "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token is defined }}"})");
-  EXPECT_EQ(load().render(hello_, nullptr, false), "<s>hi</s>False");
+  EXPECT_EQ(load().render(hello_, nullptr, false).bytes, "<s>hi</s>False");
 }
 
 TEST_F(ChatTemplateFolder, TheFileGoesBeforeTheConfig) {
   write("tokenizer_config.json", R"({"bos_token": "B", "chat_template": "config"})");
   write("chat_template.jinja", "{{ bos_token }} file\n");
-  EXPECT_EQ(load().render(hello_, nullptr, false), "B file");
+  EXPECT_EQ(load().render(hello_, nullptr, false).bytes, "B file");
 }
 
 TEST_F(ChatTemplateFolder, ToolsChooseTheirOwnTemplate) {
   write("tokenizer_config.json",
         R"({"chat_template": [{"name": "default", "template": "plain {{ tools }}"},
                               {"name": "tool_use", "template": "tools {{ tools|length }}"}]})");
-  EXPECT_EQ(load().render(hello_, nullptr, false), "plain None");
-  EXPECT_EQ(load().render(hello_, Json::array({Json::object()}), false), "tools 1");
+  EXPECT_EQ(load().render(hello_, nullptr, false).bytes, "plain None");
+  EXPECT_EQ(load().render(hello_, Json::array({Json::object()}), false).bytes, "tools 1");
 }
 
 TEST_F(ChatTemplateFolder, AdditionalTemplatesAreRead) {
   write("chat_template.jinja", "plain");
   write("additional_chat_templates/tool_use.jinja", "with tools");
-  EXPECT_EQ(load().render(hello_, nullptr, false), "plain");
-  EXPECT_EQ(load().render(hello_, Json::array(), false), "with tools");
+  EXPECT_EQ(load().render(hello_, nullptr, false).bytes, "plain");
+  EXPECT_EQ(load().render(hello_, Json::array(), false).bytes, "with tools");
 }
 
 TEST_F(ChatTemplateFolder, WithoutDefaultThereIsAClearError) {
@@ -115,6 +115,16 @@ TEST_F(ChatTemplateFolder, WrongFilesAreNamed) {
   EXPECT_THAT(error(), HasSubstr("100 levels"));
 }
 
+TEST_F(ChatTemplateFolder, WhoSendsConversationsDoesNotLearnWhereTheFolderLies) {
+  write("chat_template.jinja", "\n{{ raise_exception('no') }}");
+  try {
+    load().render(hello_, nullptr, false);
+    FAIL();
+  } catch (const Error& caught) {
+    EXPECT_STREQ(caught.what(), "[template] chat_template.jinja:2: the template refuses this conversation: no");
+  }
+}
+
 TEST_F(ChatTemplateFolder, CallsAreThoseOfTheTemplateWithTools) {
   for (const auto& entry : fs::directory_iterator(fs::path(ASHLAR_TEST_DATA) / "templates/families")) {
     fs::copy_file(entry, folder_ / "chat_template.jinja", fs::copy_options::overwrite_existing);
@@ -133,8 +143,43 @@ TEST(ChatTemplate, VariablesAndTheirPrecedence) {
       "{{ bos_token }}{{ add_generation_prompt }}{{ documents }}{{ enable_thinking is defined }}{{ tools }}", "t",
       {{"bos_token", "<s>"}});
   const Json none = Json::array();
-  EXPECT_EQ(t.render(none, nullptr, true), "<s>TrueNoneFalseNone");
-  EXPECT_EQ(t.render(none, nullptr, false, {{"enable_thinking", false}, {"bos_token", "B"}}), "BFalseNoneTrueNone");
+  EXPECT_EQ(t.render(none, nullptr, true).bytes, "<s>TrueNoneFalseNone");
+  EXPECT_EQ(t.render(none, nullptr, false, {{"enable_thinking", false}, {"bos_token", "B"}}).bytes,
+            "BFalseNoneTrueNone");
+}
+
+/// Clients send arguments as JSON text, and templates take them as text or as an object.
+TEST(ChatTemplate, ArgumentsAreTextWhereTextIsWanted) {
+  const Json function = {{"name", "ls"},
+                         {"arguments", {{"dir", "/tmp"}, {"all", true}, {"deep", {{"x", {1, nullptr}}}}}}};
+  const Json messages = Json::array({{{"role", "assistant"}, {"tool_calls", {{{"function", function}}}}}});
+  const std::string text = R"({"dir": "/tmp", "all": true, "deep": {"x": [1, null]}})";
+  for (const auto& [expression, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"'> ' + a", "> " + text},
+           {"a + '!'", text + "!"},
+           {"'' ~ a", text},
+           {"a", text},
+           {"a | string", text},
+           {"a | trim", text},
+           {"'<%s>' % a", "<" + text + ">"},
+           {"'<{}>'.format(a)", "<" + text + ">"},
+           {"[a, 'b'] | join('-')", text + "-b"},
+           {"a.replace('/tmp', '/')", R"({"dir": "/", "all": true, "deep": {"x": [1, null]}})"},
+           {"a | replace('/tmp', '/')", R"({"dir": "/", "all": true, "deep": {"x": [1, null]}})"},
+           {"a.startswith('{')", "True"},
+           {"a | indent(2)", text},
+           {"a | tojson", text},
+           {"a.dir ~ a['all'] ~ a.get('none')", "/tmpTrueNone"},
+           {"a is mapping and a is not string", "True"},
+           {"a.items() | map('first') | join(',')", "dir,all,deep"},
+           {"a | length", "3"},
+           {"a.deep", "{'x': [1, None]}"},
+       }) {
+    const ChatTemplate form = ChatTemplate::from_source(
+        "{% set a = messages[0].tool_calls[0].function.arguments %}{{ " + expression + " }}", "t");
+    EXPECT_EQ(form.render(messages, nullptr, false).bytes, expected) << expression;
+  }
+  EXPECT_THROW(ChatTemplate::from_source("{{ 'x' + messages[0] }}", "t").render(messages, nullptr, false), Error);
 }
 
 }  // namespace
