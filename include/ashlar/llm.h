@@ -351,9 +351,7 @@ class Llm {
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
     if (const auto* text = std::get_if<std::string>(&prompt)) return session_->encode_raw(*text);
     const LlmChat& chat = std::get<LlmChat>(prompt);
-    const ChatTemplate* form = session_->chat_template();
-    if (form == nullptr) return session_->encode_chat(chat.messages);  // says what to do
-    return session_->tokenizer().encode(form->render(chat.messages, chat.tools, true, chat.variables));
+    return session_->encode_conversation({chat.messages, chat.tools, chat.variables});
   }
   std::string decode(const std::vector<int32_t>& ids, bool skip_special_tokens = true) const {
     const int32_t vocab = session_->engine().vocab();

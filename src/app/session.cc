@@ -125,11 +125,11 @@ Engine& Session::engine() {
   return *engine_;
 }
 
-std::vector<int32_t> Session::encode_chat(const Json& messages) const {
+std::vector<int32_t> Session::encode_conversation(const Conversation& conversation) const {
   if (!template_) {
     throw Error("template", choice_.model.string() + ": has no chat template; use --raw to continue a text as it is");
   }
-  return tokenizer_->encode(template_->render(messages, nullptr, true));
+  return ashlar::encode_conversation(*tokenizer_, *template_, conversation);
 }
 
 std::vector<int32_t> Session::encode_raw(const std::string& text) const {

@@ -11,6 +11,7 @@
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "generate/chat_prompt.h"
 #include "model/model.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -71,7 +72,12 @@ class Session {
 
   /// Token ids of a conversation: [{"role": "user", "content": "..."}, ...], ready for an answer. Throws Error if the
   /// model has no chat template or the template refuses the conversation.
-  std::vector<int32_t> encode_chat(const Json& messages) const;
+  std::vector<int32_t> encode_chat(const Json& messages) const {
+    Conversation conversation;
+    conversation.messages = messages;
+    return encode_conversation(conversation);
+  }
+  std::vector<int32_t> encode_conversation(const Conversation& conversation) const;
   /// Token ids of a text as it is, with whatever the tokenizer puts around a text.
   std::vector<int32_t> encode_raw(const std::string& text) const;
 

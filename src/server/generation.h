@@ -9,17 +9,13 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "generate/chat_prompt.h"
 #include "io/json.h"
 
 namespace ashlar::server {
 
-/// A conversation for the model's chat template.
-struct ChatPrompt {
-  Json messages = Json::array();  ///< [{role, content, tool_calls?, tool_call_id?, ...}], contents as plain text
-  Json tools = nullptr;           ///< OpenAI's function tools, or null
-  Json template_kwargs = Json::object();  ///< allow-listed variables of the template
-  bool add_generation_prompt = true;
-};
+/// Contents as plain text, tools as OpenAI's function tools, allow-listed variables of the template.
+using ChatPrompt = Conversation;
 struct TextPrompt {
   std::string text;
 };

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "generate/chat_prompt.h"
 #include "server/api/wire.h"
 
 namespace ashlar::server {

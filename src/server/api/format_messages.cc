@@ -1,5 +1,6 @@
 // Anthropic's messages. The answer is a list of blocks; a body is what its stream says.
 
+#include "generate/chat_prompt.h"
 #include "server/api/formats.h"
 #include "server/api/wire.h"
 

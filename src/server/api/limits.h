@@ -35,7 +35,8 @@ struct ApiLimits {
   int32_t choices = 1024;
   int32_t name_bytes = 128;  ///< of a function, a salt, a request id
   std::vector<std::string> template_kwargs = {"enable_thinking", "thinking",          "reasoning_effort",
-                                              "thinking_budget", "preserve_thinking", "clear_thinking"};
+                                              "thinking_budget", "preserve_thinking", "clear_thinking",
+                                              "date_string"};
 };
 
 }  // namespace ashlar::server

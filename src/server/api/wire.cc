@@ -120,16 +120,6 @@ Json metrics(const RequestStats& sum) {
             {"accepted_per_position", sum.accepted_at}}}};
 }
 
-Json arguments_object(const std::string& text) {
-  if (text.empty()) return Json::object();
-  try {
-    Json value = parse_json(text, "arguments");
-    if (value.is_object()) return value;
-  } catch (const Error&) {  // the model's mistake; the client sees what it wrote
-  }
-  return {{"raw_arguments", text}};
-}
-
 std::unique_ptr<Format> make_format(Api api, FormatContext context) {
   switch (api) {
     case Api::kChat:

@@ -46,7 +46,4 @@ inline bool tells_blocks(const RequestStats& stats) { return !stats.settled_in.e
 /// settled_per_forward, settled_in_pass}}
 Json metrics(const RequestStats& sum);
 
-/// Arguments as an object; what is none becomes {"raw_arguments": text}.
-Json arguments_object(const std::string& text);
-
 }  // namespace ashlar::server

@@ -32,17 +32,12 @@ PromptEncoder::PromptEncoder(const ServedModel& model) : model_(model) {
   }
 }
 
-SourcedText PromptEncoder::render_chat(const ChatPrompt& prompt) const {
-  return model_.chat_template->render(prompt.messages, prompt.tools, prompt.add_generation_prompt,
-                                      prompt.template_kwargs);
-}
-
 Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
   if (model_.chat_template == nullptr) {
     return refused("the model " + model_.name + " has no chat template; use /v1/completions", "messages");
   }
   try {
-    return render_chat(prompt).bytes;
+    return render_conversation(*model_.chat_template, prompt).bytes;
   } catch (const Error& error) {
     return refused(std::string(error.message()), "messages");
   }
@@ -107,7 +102,7 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
       const auto& chat = std::get<ChatPrompt>(prompt);
       if (model_.chat_template == nullptr) return render(chat).error();
       if (std::optional<ApiError> error = must_fit ? too_long(chat) : std::nullopt) return *error;
-      SourcedText rendered = render_chat(chat);
+      SourcedText rendered = render_conversation(*model_.chat_template, chat);
       if (std::optional<ApiError> error = must_fit ? too_long(rendered.bytes) : std::nullopt) return *error;
       out.ids = model_.tokenizer->encode(rendered);
       out.text = std::move(rendered.bytes);

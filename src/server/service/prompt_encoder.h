@@ -1,7 +1,5 @@
 #pragma once
-// Prompts to token ids. What a user wrote stays text: the spelling of a special token inside a message, a tool or a
-// variable of the template does not become that token, and in what users and tools say neither does that of a tag, such
-// as <think>, that the vocabulary has a token for.
+// Prompts to token ids, and what of them the server wants to know.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +8,6 @@
 
 #include "server/api/parsed.h"
 #include "server/service/served_model.h"
-#include "text/origins.h"
 
 namespace ashlar::server {
 
@@ -39,8 +36,6 @@ class PromptEncoder {
   std::optional<ApiError> too_long(size_t least) const;
   std::optional<ApiError> too_long(const std::string& text) const;
   std::optional<ApiError> too_long(const ChatPrompt& prompt) const;
-  SourcedText render_chat(const ChatPrompt& prompt) const;
-
   const ServedModel& model_;
   size_t longest_token_ = 1;  ///< bytes, as the vocabulary spells them: at least those of its text
 };

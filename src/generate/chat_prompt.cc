@@ -1,0 +1,88 @@
+#include "generate/chat_prompt.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+// Models read what was thought under these names; each is offered where a message has one.
+constexpr const char* kReasoning[] = {"reasoning_content", "reasoning", "thinking"};
+
+bool is_text_part(const Json& part) {
+  return part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
+}
+
+void plain_content(Json& message) {
+  Json& content = message["content"];
+  if (content.is_null()) content = "";
+  if (!content.is_array() || !std::all_of(content.begin(), content.end(), is_text_part)) return;
+  std::string text;
+  for (const Json& part : content) text += part["text"].get_ref<const std::string&>();
+  content = std::move(text);
+}
+
+void name_reasoning(Json& message) {
+  for (const char* name : kReasoning) {
+    const auto found = message.find(name);
+    if (found == message.end() || !found->is_string()) continue;
+    const std::string text = found->get<std::string>();
+    for (const char* other : {"reasoning_content", "thinking"}) {
+      if (!message.contains(other)) message[other] = text;
+    }
+    return;
+  }
+}
+
+void open_arguments(Json& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return;
+  for (Json& call : *calls) {
+    const auto function = call.is_object() ? call.find("function") : call.end();
+    if (!call.is_object() || function == call.end() || !function->is_object()) continue;
+    Json& arguments = (*function)["arguments"];
+    if (arguments.is_null()) arguments = Json::object();
+    if (arguments.is_string()) arguments = arguments_object(arguments.get<std::string>());
+  }
+}
+
+Json messages_for_templates(const Json& messages) {
+  Json out = messages;
+  if (!out.is_array()) return out;
+  for (Json& message : out) {
+    if (!message.is_object()) continue;
+    const auto role = message.find("role");
+    const bool assistant = role != message.end() && *role == "assistant";
+    if (role != message.end() && *role == "developer") *role = "system";
+    plain_content(message);
+    if (assistant) name_reasoning(message);
+    open_arguments(message);
+  }
+  return out;
+}
+
+}  // namespace
+
+SourcedText render_conversation(const ChatTemplate& form, const Conversation& conversation) {
+  const Json tools = conversation.tools.empty() ? Json() : conversation.tools;
+  return form.render(messages_for_templates(conversation.messages), tools, conversation.add_generation_prompt,
+                     conversation.template_kwargs);
+}
+
+std::vector<int32_t> encode_conversation(const Tokenizer& tokenizer, const ChatTemplate& form,
+                                         const Conversation& conversation) {
+  return tokenizer.encode(render_conversation(form, conversation));
+}
+
+Json arguments_object(const std::string& text) {
+  if (text.empty()) return Json::object();
+  try {
+    Json value = parse_json(text, "arguments");
+    if (value.is_object()) return value;
+  } catch (const Error&) {  // the model's mistake; the client sees what it wrote
+  }
+  return {{"raw_arguments", text}};
+}
+
+}  // namespace ashlar
