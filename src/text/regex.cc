@@ -77,7 +77,8 @@ Regex Regex::from_oniguruma(std::string_view pattern, std::string_view where) {
   }
   const std::string translated = translate_oniguruma(pattern, where);
   auto compiled = std::make_unique<Compiled>();
-  compiled->where = where;
+  // Errors of matching are for whoever sent the text: no business of theirs where the file lies.
+  compiled->where = where.substr(where.rfind('/') + 1);
   std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
   if (context == nullptr) throw std::bad_alloc();

@@ -63,5 +63,17 @@ TEST(Regex, LiteralsAreNotPatterns) {
   EXPECT_THAT(found, ElementsAre(ByteRange{1, 1 + text.size()}, ByteRange{1 + text.size(), 1 + 2 * text.size()}));
 }
 
+/// Such an error goes to whoever sent the text.
+TEST(Regex, ErrorsOfMatchingDoNotSayWhereTheFileLies) {
+  const Regex regex = Regex::from_oniguruma("(x+x+)+[yz]", "/srv/models/tokenizer.json: pre_tokenizer.pattern");
+  std::vector<ByteRange> found;
+  try {
+    regex.find_all(std::string(64, 'x') + "w", found);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("[tokenizer] tokenizer.json: pre_tokenizer.pattern: the regular"));
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::test
