@@ -124,6 +124,8 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       HttpResponse busy = error_response(parser.request().path, 503, "server_error",
                                          "Too many large requests are being served; try again later.");
       busy.headers.push_back({"Retry-After", "1"});
+      parser.drop_body();  // at once, lest others that grow meanwhile find no room either
+      body_memory_.set(0);
       const std::string id = tell_refusal(parser.request(), busy.status);
       co_await refuse(busy, id);
       co_return false;

@@ -40,6 +40,8 @@ class RequestParser {
   /// left empty.
   const HttpRequest& request() const;
   HttpRequest take_request();
+  /// Frees what has come of the body; nothing can be fed after that.
+  void drop_body();
   /// The answer to give in kFailed; the connection cannot be used for another request.
   const HttpResponse& failure() const;
 
