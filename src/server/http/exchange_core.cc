@@ -214,7 +214,7 @@ void ExchangeCore::detach() {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   dropped.swap(wake_);
-  pending_ = {};
+  std::string().swap(pending_);
   head_.reset();
   held_.set(0);
 }

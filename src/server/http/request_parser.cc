@@ -290,7 +290,11 @@ bool RequestParser::keep_alive() const { return impl_->parser.get().keep_alive()
 size_t RequestParser::body_bytes() const { return impl_->parser.get().body().size() + impl_->request.body.size(); }
 const HttpRequest& RequestParser::request() const { return impl_->request; }
 HttpRequest RequestParser::take_request() { return std::move(impl_->request); }
-void RequestParser::drop_body() { impl_->parser.get().body() = impl_->request.body = {}; }
+
+void RequestParser::drop_body() {
+  for (std::string* body : {&impl_->parser.get().body(), &impl_->request.body}) std::string().swap(*body);
+}
+
 const HttpResponse& RequestParser::failure() const { return impl_->failure; }
 
 bool RequestParser::expects_continue() const {
