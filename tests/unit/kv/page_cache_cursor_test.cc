@@ -11,21 +11,21 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-struct Sequence {
+struct Live {
   uint64_t salt = 0;
   Ids tokens;
   Ids pages;
   PrefixCursor cursor;  // of the first cache; the second publishes without
 };
 
-struct Case {
+struct CursorCase {
   const char* name;
   int32_t block;
   int32_t pages;
 };
 
 // One cache is given cursors, the other one looks everything up again. What they do to pages must be the same.
-class Cursors : public ::testing::TestWithParam<Case> {
+class Cursors : public ::testing::TestWithParam<CursorCase> {
  protected:
   int32_t below(int32_t n) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(n)); }
 
@@ -37,7 +37,7 @@ class Cursors : public ::testing::TestWithParam<Case> {
     }
   }
 
-  bool allocate(Sequence& sequence) {
+  bool allocate(Live& sequence) {
     const auto needed = static_cast<int32_t>((sequence.tokens.size() + kPageTokens - 1) / kPageTokens);
     const int32_t missing = needed - static_cast<int32_t>(sequence.pages.size());
     Ids again = sequence.pages;
@@ -48,7 +48,7 @@ class Cursors : public ::testing::TestWithParam<Case> {
   }
 
   void begin() {
-    Sequence sequence;
+    Live sequence;
     sequence.salt = below(6) == 0 ? 1 : 0;
     add_tokens(sequence.tokens, 1 + below(5 * kPageTokens));
     if (below(3) != 0) {  // else computed again: duplicates
@@ -62,14 +62,14 @@ class Cursors : public ::testing::TestWithParam<Case> {
     if (!allocate(live_.back())) end(live_.size() - 1);
   }
 
-  void grow(Sequence& sequence) {
+  void grow(Live& sequence) {
     if (sequence.tokens.size() > 10 * kPageTokens) return;
     const Ids before = sequence.tokens;
     add_tokens(sequence.tokens, 1 + below(2 * kPageTokens));
     if (!allocate(sequence)) sequence.tokens = before;
   }
 
-  void publish(Sequence& sequence) {
+  void publish(Live& sequence) {
     cache_.publish(sequence.tokens, sequence.pages, sequence.salt, sequence.cursor);
     plain_.publish(sequence.tokens, sequence.pages, sequence.salt);
   }
@@ -83,14 +83,14 @@ class Cursors : public ::testing::TestWithParam<Case> {
   std::mt19937 random_{7};
   PageCache cache_{GetParam().pages, PrefixIndex::mix, GetParam().block};
   PageCache plain_{GetParam().pages, PrefixIndex::mix, GetParam().block};
-  std::vector<Sequence> live_;
+  std::vector<Live> live_;
   int32_t letter_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Blocks, Cursors,
-                         ::testing::Values(Case{"tokens", 1, 24}, Case{"roomy", 1, 90}, Case{"twelve", 12, 24},
-                                           Case{"two_pages", 2 * kPageTokens, 30},
-                                           Case{"three_pages", 3 * kPageTokens, 40}),
+                         ::testing::Values(CursorCase{"tokens", 1, 24}, CursorCase{"roomy", 1, 90},
+                                           CursorCase{"twelve", 12, 24}, CursorCase{"two_pages", 2 * kPageTokens, 30},
+                                           CursorCase{"three_pages", 3 * kPageTokens, 40}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(Cursors, LeaveTheIndexThatPublishingFromTheStartLeaves) {
