@@ -23,15 +23,21 @@ void ashlar::Json::json_value::destroy(ashlar::Json::value_t type);
 
 namespace ashlar {
 
+/// What becomes of a key that is there twice within one object.
+enum class RepeatedKeys {
+  kRefuse,
+  kLastHolds,  ///< as in Python, for files that people edit and Python reads
+};
+
 /// Parses `text`; throws Error("json", ...) naming `name` if it is malformed, nested deeper than 64 levels, or repeats
-/// a key within one object. n log n in the members of an object; looking a member up later is linear.
-Json parse_json(std::string_view text, const std::string& name);
+/// a key that must not be. n log n in the members of an object; looking a member up later is linear.
+Json parse_json(std::string_view text, const std::string& name, RepeatedKeys repeated = RepeatedKeys::kRefuse);
 
 /// Text from outside made fit for an error message: control characters replaced, cut after about `most` bytes.
 std::string for_message(std::string_view text, size_t most = 100);
 
 /// parse_json of a file of at most 64 MiB.
-Json read_json_file(const std::filesystem::path& path);
+Json read_json_file(const std::filesystem::path& path, RepeatedKeys repeated = RepeatedKeys::kRefuse);
 
 /// Typed access to one JSON object of a configuration. Every error names the file and the field, what was found and
 /// expected.

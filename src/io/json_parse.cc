@@ -16,7 +16,8 @@ constexpr size_t kMaxFile = size_t{64} << 20;
 
 class Builder : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  Builder(std::string_view text, const std::string& name, RepeatedKeys repeated)
+      : text_(text), name_(name), repeated_(repeated) {}
 
   Json take() { return std::move(root_); }
 
@@ -35,7 +36,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool start_object(size_t) override { return open(Json::object()); }
   bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override {
-    check_keys(open_.back()->get_ref<const Json::object_t&>());
+    check_keys(open_.back()->get_ref<Json::object_t&>());
     open_.pop_back();
     return true;
   }
@@ -80,38 +81,60 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  void check_keys(const Json::object_t& object) const {
-    std::vector<const std::string*> keys;
-    keys.reserve(object.size());
-    for (const auto& [key, value] : object) keys.push_back(&key);
-    const auto less = [](const std::string* a, const std::string* b) { return *a < *b; };
-    std::sort(keys.begin(), keys.end(), less);
-    const auto equal = [](const std::string* a, const std::string* b) { return *a == *b; };
-    const auto twice = std::adjacent_find(keys.begin(), keys.end(), equal);
-    if (twice != keys.end()) fail("repeats the key \"" + for_message(**twice) + "\"");
+  using Member = Json::object_t::value_type;
+
+  void check_keys(Json::object_t& object) const {
+    std::vector<Member*> members;
+    members.reserve(object.size());
+    for (Member& member : object) members.push_back(&member);
+    const auto less = [](const Member* a, const Member* b) { return a->first < b->first; };
+    std::stable_sort(members.begin(), members.end(), less);
+    const auto equal = [](const Member* a, const Member* b) { return a->first == b->first; };
+    const auto twice = std::adjacent_find(members.begin(), members.end(), equal);
+    if (twice == members.end()) return;
+    if (repeated_ == RepeatedKeys::kRefuse) fail("repeats the key \"" + for_message((*twice)->first) + "\"");
+    keep_last(members, object);
+  }
+
+  // A key stays where it was first, with its last value. `members` are those of `object`, sorted by key, then by place.
+  static void keep_last(const std::vector<Member*>& members, Json::object_t& object) {
+    std::vector<Member*> firsts;
+    for (Member* member : members) {
+      if (firsts.empty() || firsts.back()->first != member->first) {
+        firsts.push_back(member);
+      } else {
+        firsts.back()->second = std::move(member->second);
+      }
+    }
+    std::sort(firsts.begin(), firsts.end());
+    Json::object_t kept;
+    kept.reserve(firsts.size());
+    for (Member* member : firsts) kept.emplace_back(member->first, std::move(member->second));
+    object = std::move(kept);
   }
 
   std::string_view text_;
   const std::string& name_;
+  RepeatedKeys repeated_;
   Json root_;
   std::vector<Json*> open_;
 };
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& name) {
+Json parse_json(std::string_view text, const std::string& name, RepeatedKeys repeated) {
   // The library takes a zero byte for the end of the text and would not see what follows it.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw Error("json", name + ": not valid JSON at byte " + std::to_string(zero + 1) + " of " +
                             std::to_string(text.size()) + " (a zero byte)");
   }
-  Builder builder(text, name);
+  Builder builder(text, name, repeated);
   Json::sax_parse(text, &builder);
   return builder.take();
 }
 
-Json read_json_file(const std::filesystem::path& path) {
-  return parse_json(read_text_file(path, kMaxFile), path.string());
+Json read_json_file(const std::filesystem::path& path, RepeatedKeys repeated) {
+  return parse_json(read_text_file(path, kMaxFile), path.string(), repeated);
 }
 
 }  // namespace ashlar

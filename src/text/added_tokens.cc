@@ -74,51 +74,23 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
   return tokens;
 }
 
-AddedTokenMatcher::AddedTokenMatcher() = default;
-
-void AddedTokenMatcher::add(std::string pattern, const AddedToken& token) {
-  if (pattern.empty()) return;
-  auto& bucket = by_first_byte_[static_cast<unsigned char>(pattern[0])];
-  const auto place = std::find_if(bucket.begin(), bucket.end(),
-                                  [&](uint32_t other) { return patterns_[other].text.size() < pattern.size(); });
-  bucket.insert(place, static_cast<uint32_t>(patterns_.size()));
-  patterns_.push_back({std::move(pattern), token});
-}
-
-const AddedTokenMatcher::Pattern* AddedTokenMatcher::match_at(std::string_view text, size_t at, const Choose& choose,
-                                                              Choice& choice) const {
-  for (const uint32_t index : by_first_byte_[static_cast<unsigned char>(text[at])]) {
-    const Pattern& pattern = patterns_[index];
-    if (!text.substr(at).starts_with(pattern.text)) continue;
-    choice = choose(pattern.token, at, at + pattern.text.size());
-    if (choice != Choice::kOther) return &pattern;
-  }
-  return nullptr;
+AddedTokenMatcher::AddedTokenMatcher(std::vector<Pattern> patterns) : patterns_(std::move(patterns)) {
+  std::vector<std::string_view> texts;
+  texts.reserve(patterns_.size());
+  for (const Pattern& pattern : patterns_) texts.push_back(pattern.text);
+  texts_ = PatternSet(texts);
 }
 
 void AddedTokenMatcher::split(std::string_view text, const Choose& choose, std::vector<Segment>& segments) const {
-  if (empty()) {
-    if (!text.empty()) segments.push_back({-1, text});
-    return;
-  }
   size_t done = 0;  // text[0, done) is in segments
-  for (size_t at = 0; at < text.size();) {
-    if (by_first_byte_[static_cast<unsigned char>(text[at])].empty()) {
-      ++at;
-      continue;
-    }
-    Choice choice = Choice::kTake;
-    const Pattern* pattern = match_at(text, at, choose, choice);
-    if (pattern == nullptr) {
-      ++at;
-      continue;
-    }
-    const AddedToken& token = pattern->token;
-    size_t begin = at;
-    size_t end = at + pattern->text.size();
-    at = end;
-    if (choice == Choice::kLeave) continue;
-    if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
+  texts_.find_all(text, [&](PatternSet::Match match) {
+    const AddedToken& token = patterns_[match.pattern].token;
+    size_t begin = match.begin;
+    size_t end = begin + patterns_[match.pattern].text.size();
+    const Choice choice = choose(token, begin, end);
+    if (choice == Choice::kOther) return false;
+    if (choice == Choice::kLeave) return true;
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) return true;
     // text[end, done), if there is any, is space that the token before has swallowed.
     if (token.lstrip) begin = begin > done ? space_before(text, done, begin) : done;
     if (token.rstrip) end = space_after(text, std::max(end, done));
@@ -126,7 +98,8 @@ void AddedTokenMatcher::split(std::string_view text, const Choose& choose, std::
     // A token made of white space, all of which its neighbour has swallowed, is no token any more.
     if (begin < end) segments.push_back({token.id, text.substr(begin, end - begin)});
     done = std::max(done, end);
-  }
+    return true;
+  });
   if (done < text.size()) segments.push_back({-1, text.substr(done)});
 }
 

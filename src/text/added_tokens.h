@@ -1,7 +1,6 @@
 #pragma once
 // The `added_tokens` of tokenizer.json: tokens that are cut out of the text before everything else.
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "text/json_node.h"
+#include "text/pattern_set.h"
 
 namespace ashlar::text {
 
@@ -38,29 +38,26 @@ struct Segment {
 /// Finds one set of added tokens in text.
 class AddedTokenMatcher {
  public:
-  AddedTokenMatcher();
-  /// `pattern` is what is looked for: the token's content or its normalised form. An empty one is never found. Of equal
-  /// patterns the first added wins.
-  void add(std::string pattern, const AddedToken& token);
-  bool empty() const { return patterns_.empty(); }
+  struct Pattern {
+    std::string text;  // what is looked for: the token's content or its normalised form; an empty one is never found
+    AddedToken token;
+  };
+  AddedTokenMatcher() = default;
+  /// Of equal texts the first is found.
+  explicit AddedTokenMatcher(std::vector<Pattern> patterns);
 
   enum class Choice { kTake, kLeave, kOther };
   /// What to do where a token's spelling stands at [begin, end) of the text: take it, leave it as text, a shorter token
   /// inside it too, or look for another one.
   using Choose = std::function<Choice(const AddedToken& token, size_t begin, size_t end)>;
 
-  /// Appends the segments of `text` (valid UTF-8): leftmost match first, the longest of those that are chosen.
+  /// Appends the segments of `text` (valid UTF-8): leftmost match first, the longest of those that are chosen. One pass
+  /// over the text, however many tokens there are.
   void split(std::string_view text, const Choose& choose, std::vector<Segment>& segments) const;
 
  private:
-  struct Pattern {
-    std::string text;
-    AddedToken token;
-  };
-  const Pattern* match_at(std::string_view text, size_t at, const Choose& choose, Choice& choice) const;
-
   std::vector<Pattern> patterns_;
-  std::array<std::vector<uint32_t>, 256> by_first_byte_;  // indices into patterns_, longest first
+  PatternSet texts_;
 };
 
 }  // namespace ashlar::text

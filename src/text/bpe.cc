@@ -10,8 +10,6 @@
 namespace ashlar::text {
 namespace {
 
-using nlohmann::json;
-
 void refuse_other_models(const JsonNode& model) {
   const std::string type = model.text_or("type", "BPE");
   if (type != "BPE") model.fail("the model type '" + for_message(type) + "' is not supported (known: BPE)");
@@ -24,7 +22,7 @@ void refuse_other_models(const JsonNode& model) {
 
 // The two parts of merges[index], which is ["a", "b"] or "a b".
 std::pair<std::string_view, std::string_view> merge_parts(const JsonNode& merges, size_t index) {
-  const json& merge = merges.raw()[index];
+  const Json& merge = merges.raw()[index];
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
   }
@@ -87,7 +85,7 @@ void Bpe::read_merges(const JsonNode& node) {
   };
   std::string merged;
   for (size_t i = 0; i < count; ++i) {
-    const json& merge = node.raw()[i];
+    const Json& merge = node.raw()[i];
     if (merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version")) continue;
     const auto [left, right] = merge_parts(node, i);
     const int32_t left_id = required(left, i);

@@ -1,80 +1,31 @@
 #include "text/chat_template.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "base/error.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
+#include "text/tokenizer_config.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxConfigBytes = 256u << 20;
+constexpr size_t kMaxTemplateBytes = 16u << 20;
 constexpr size_t kMaxNames = 300;  // bytes of all templates' names in a message
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error || size > kMaxConfigBytes)
-    throw Error("template", path.string() + ": " + (error ? error.message() : "is larger than 256 MiB"));
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.good() && !in.eof()) throw Error("template", path.string() + ": cannot be read");
-  return text;
-}
-
-/// tokenizer_config.json, an empty object when there is none.
-Json read_config(const fs::path& path) {
-  if (!fs::exists(path)) return Json::object();
-  const std::string text = read_file(path);
-  // A depth limit, since the JSON library's own values are destroyed level by level.
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > 100) throw Error("template", "tokenizer_config.json: nested deeper than 100 levels");
-    return true;
-  };
-  Json config = Json::parse(text, shallow, /*allow_exceptions=*/false);
-  if (!config.is_object()) throw Error("template", path.string() + ": expected a JSON object");
-  return config;
-}
-
-/// The text of a special token: a string, or an object with "content".
-Json token_text(const Json& token) {
-  if (token.is_object() && token.contains("content")) return token["content"];
-  return token;
-}
-
-Json special_tokens_of(const Json& config) {
-  Json out = Json::object();
-  for (const char* name :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
-    const auto it = config.find(name);
-    if (it == config.end()) continue;
-    if (Json text = token_text(*it); text.is_string()) out[name] = std::move(text);
-  }
-  const auto more = config.find("additional_special_tokens");
-  if (more != config.end() && more->is_array() && !more->empty()) {
-    Json list = Json::array();
-    for (const Json& token : *more) list.push_back(token_text(token));
-    out["additional_special_tokens"] = std::move(list);
-  }
-  return out;
-}
-
 /// The templates of tokenizer_config.json by name: name, source.
-std::map<std::string, std::string> sources_of(const Json& config, const std::string& where) {
+std::map<std::string, std::string> sources_of(const Json& chat_template, const std::string& where) {
   std::map<std::string, std::string> out;
-  const auto it = config.find("chat_template");
-  if (it == config.end() || it->is_null()) return out;
-  if (it->is_string()) {
-    out["default"] = it->get<std::string>();
+  if (chat_template.is_null()) return out;
+  if (chat_template.is_string()) {
+    out["default"] = chat_template.get<std::string>();
     return out;
   }
-  if (!it->is_array())
-    throw Error("template", where + ": chat_template must be a string or a list, found " + it->type_name());
-  for (const Json& entry : *it) {
+  if (!chat_template.is_array())
+    throw Error("template", where + ": chat_template must be a string or a list, found " + chat_template.type_name());
+  for (const Json& entry : chat_template) {
     const bool usable = entry.is_object() && entry.contains("name") && entry["name"].is_string() &&
                         entry.contains("template") && entry["template"].is_string();
     if (!usable) throw Error("template", where + ": each entry of chat_template needs the strings name and template");
@@ -135,22 +86,22 @@ void ChatTemplate::add(const std::string& name, std::string_view source, std::st
 }
 
 std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
-  const fs::path config_path = folder / "tokenizer_config.json";
-  const Json config = read_config(config_path);
+  const TokenizerConfig config = read_tokenizer_config(folder);
   ChatTemplate out;
-  out.special_tokens_ = special_tokens_of(config);
+  out.special_tokens_ = config.special_tokens;
   const fs::path main_file = folder / "chat_template.jinja";
   if (fs::exists(main_file)) {
-    out.add("default", read_file(main_file), main_file.string());
+    out.add("default", read_text_file(main_file, kMaxTemplateBytes), main_file.string());
   } else {
-    for (const auto& [name, source] : sources_of(config, config_path.string()))
-      out.add(name, source, config_path.string() + "#" + for_message(name));
+    const std::string file = (folder / "tokenizer_config.json").string();
+    for (const auto& [name, source] : sources_of(config.chat_template, file))
+      out.add(name, source, file + "#" + for_message(name));
   }
   const fs::path more = folder / "additional_chat_templates";
   if (fs::is_directory(more))
     for (const auto& entry : fs::directory_iterator(more))
       if (entry.path().extension() == ".jinja")
-        out.add(entry.path().stem().string(), read_file(entry.path()), entry.path().string());
+        out.add(entry.path().stem().string(), read_text_file(entry.path(), kMaxTemplateBytes), entry.path().string());
   if (out.templates_.empty()) return std::nullopt;
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "io/json.h"
 #include "text/pattern.h"
 #include "text/unicode_unnormalized.h"
@@ -188,20 +189,32 @@ Normalizer::Normalizer(const std::optional<JsonNode>& node) {
 }
 
 SourcedText Normalizer::normalize(SourcedText text) const {
-  for (const Step& step : steps_) text = step(std::move(text));
+  const size_t given = text.bytes.size();
+  const size_t most = max_grown_bytes(given);
+  for (const Step& step : steps_) {
+    text = step.apply(std::move(text), most);
+    if (text.bytes.size() > most) {
+      throw Error("tokenizer", "the tokenizer's " + step.place + " lets a text of " + std::to_string(given) +
+                                   " bytes grow beyond " + std::to_string(most) + ", which is the limit");
+    }
+  }
   return text;
 }
 
 void Normalizer::add(const JsonNode& node) {
   const std::string& type = node.text("type");
-  const auto form = [this](Form which) {
-    steps_.emplace_back([which](SourcedText text) {
+  if (type == "Sequence") {
+    for (const JsonNode& item : node.at("normalizers").items(kMaxSteps)) add(item);
+    return;
+  }
+  if (steps_.size() == kMaxSteps) node.fail("expected at most " + std::to_string(kMaxSteps) + " steps in all");
+  const auto step = [&](auto apply) { steps_.push_back({std::move(apply), node.place()}); };
+  const auto form = [&](Form which) {
+    step([which](SourcedText text, size_t) {
       return by_origin(std::move(text), [which](std::string part) { return normalize_form(std::move(part), which); });
     });
   };
-  if (type == "Sequence") {
-    for (const JsonNode& item : node.at("normalizers").items()) add(item);
-  } else if (type == "NFC") {
+  if (type == "NFC") {
     form(Form::kNfc);
   } else if (type == "NFD") {
     form(Form::kNfd);
@@ -210,23 +223,25 @@ void Normalizer::add(const JsonNode& node) {
   } else if (type == "NFKD") {
     form(Form::kNfkd);
   } else if (type == "Lowercase") {
-    steps_.emplace_back([](SourcedText text) { return by_origin(std::move(text), lowercase); });
+    step([](SourcedText text, size_t) { return by_origin(std::move(text), lowercase); });
   } else if (type == "Strip") {
-    steps_.emplace_back(
-        [left = node.flag_or("strip_left", true), right = node.flag_or("strip_right", true)](const SourcedText& text) {
-          SourcedText out;
-          out.append_part(text, strip(text.bytes, left, right));
-          return out;
-        });
+    step([left = node.flag_or("strip_left", true), right = node.flag_or("strip_right", true)](const SourcedText& text,
+                                                                                              size_t) {
+      SourcedText out;
+      out.append_part(text, strip(text.bytes, left, right));
+      return out;
+    });
   } else if (type == "Prepend") {
-    steps_.emplace_back([prefix = node.text("prepend")](SourcedText text) {
+    step([prefix = node.text("prepend")](SourcedText text, size_t) {
       if (text.bytes.empty()) return text;
       SourcedText out{prefix, text.origins.greatest(0, 1)};
       out.append(text);
       return out;
     });
   } else if (type == "Replace") {
-    steps_.emplace_back([replacement = Replacement(node)](const SourcedText& text) { return replacement.apply(text); });
+    step([replacement = Replacement(node)](const SourcedText& text, size_t most) {
+      return replacement.apply(text, most);
+    });
   } else {
     node.fail("the normalizer type '" + for_message(type) +
               "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace)");

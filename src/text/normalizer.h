@@ -21,13 +21,17 @@ class Normalizer {
 
   bool empty() const { return steps_.empty(); }
   /// `text` is valid UTF-8, and so is the result. Normal forms are those of the reference, which knows Unicode 9:
-  /// younger characters stay as they are. Thread-safe.
+  /// younger characters stay as they are. Throws Error that names the step which lets the text grow beyond
+  /// max_grown_bytes. Thread-safe.
   std::string normalize(std::string_view text) const { return normalize(SourcedText{std::string(text), {}}).bytes; }
   /// With origins: what is made of characters of several has the greatest of theirs.
   SourcedText normalize(SourcedText text) const;
 
  private:
-  using Step = std::function<SourcedText(SourcedText)>;
+  struct Step {
+    std::function<SourcedText(SourcedText, size_t most)> apply;  // may stop where it exceeds `most` bytes
+    std::string place;
+  };
   void add(const JsonNode& node);
   std::vector<Step> steps_;
 };

@@ -17,7 +17,7 @@ Regex compile_pattern(const JsonNode& node) {
 Replacement::Replacement(const JsonNode& node)
     : regex_(std::make_shared<const Regex>(compile_pattern(node.at("pattern")))), content_(node.text("content")) {}
 
-SourcedText Replacement::apply(const SourcedText& text) const {
+SourcedText Replacement::apply(const SourcedText& text, size_t most) const {
   const std::string_view bytes = text.bytes;
   std::vector<ByteRange> matches;
   regex_->find_all(bytes, matches);
@@ -25,6 +25,7 @@ SourcedText Replacement::apply(const SourcedText& text) const {
   out.bytes.reserve(bytes.size());
   size_t copied = 0;
   for (const ByteRange& match : matches) {
+    if (out.bytes.size() > most) return out;
     out.append_part(text, bytes.substr(copied, match.begin - copied));
     const bool empty = match.begin == match.end;
     const size_t from = match.begin - (empty && match.begin > 0 ? 1 : 0);

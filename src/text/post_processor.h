@@ -23,13 +23,11 @@ class PostProcessor {
   std::vector<int32_t> ids() const;
 
  private:
-  struct Frame {
-    std::vector<int32_t> before, after;
-  };
   void add(const JsonNode& node);
-  Frame read_template(const JsonNode& node) const;
+  void add_template(const JsonNode& node);
+  void surround(const std::vector<int32_t>& before, const std::vector<int32_t>& after, const JsonNode& node);
 
-  std::vector<Frame> frames_;  // applied in this order, each around the last
+  std::vector<int32_t> before_, after_;
 };
 
 }  // namespace ashlar::text

@@ -146,7 +146,9 @@ void PreTokenizer::add(const JsonNode& node) {
   if (byte_level_ && type != "Sequence")
     node.fail("a step after ByteLevel is not supported (found '" + for_message(type) + "')");
   if (type == "Sequence") {
-    for (const JsonNode& item : node.at("pretokenizers").items()) add(item);
+    for (const JsonNode& item : node.at("pretokenizers").items(kMaxSteps)) add(item);
+  } else if (steps_.size() >= kMaxSteps) {
+    node.fail("expected at most " + std::to_string(kMaxSteps) + " steps in all");
   } else if (type == "Split") {
     add_split(node);
   } else if (type == "ByteLevel") {

@@ -57,7 +57,7 @@ std::string message_of(int code) {
 
 struct Regex::Compiled {
   pcre2_code* code = nullptr;
-  std::string where;
+  std::string pattern;  // as errors quote it
 
   Compiled() = default;
   Compiled(const Compiled&) = delete;
@@ -77,8 +77,7 @@ Regex Regex::from_oniguruma(std::string_view pattern, std::string_view where) {
   }
   const std::string translated = translate_oniguruma(pattern, where);
   auto compiled = std::make_unique<Compiled>();
-  // Errors of matching are for whoever sent the text: no business of theirs where the file lies.
-  compiled->where = where.substr(where.rfind('/') + 1);
+  compiled->pattern = for_message(pattern);
   std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
   if (context == nullptr) throw std::bad_alloc();
@@ -118,7 +117,7 @@ void Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) con
     const int rc = pcre2_match(compiled_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, own.data, own.context);
     if (rc == PCRE2_ERROR_NOMATCH) return;
     if (rc < 0) {
-      throw Error("tokenizer", compiled_->where + ": the regular expression failed on a text of " +
+      throw Error("tokenizer", "the tokenizer's regular expression '" + compiled_->pattern + "' failed on a text of " +
                                    std::to_string(text.size()) + " bytes: " + message_of(rc));
     }
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(own.data);
@@ -130,7 +129,7 @@ void Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) con
     }
     // \K and lookbehind can move a match's start behind its end or before `from`.
     if (match.end < match.begin || match.begin < from) {
-      throw Error("tokenizer", compiled_->where + ": the regular expression matches backwards");
+      throw Error("tokenizer", "the tokenizer's regular expression '" + compiled_->pattern + "' matches backwards");
     }
     matches.push_back(match);
     matched_before = true;

@@ -1,5 +1,6 @@
 #include "text/token_decoder.h"
 
+#include "base/error.h"
 #include "io/json.h"
 #include "text/byte_alphabet.h"
 
@@ -38,7 +39,7 @@ TokenDecoder::TokenDecoder(const std::optional<JsonNode>& node) {
     add_step(*node);
     return;
   }
-  const auto steps = node->at("decoders").items();
+  const auto steps = node->at("decoders").items(kMaxSteps);
   if (steps.size() == 1 && steps[0].text("type") == "ByteLevel") {
     kind_ = Kind::kBytes;
     return;
@@ -50,7 +51,7 @@ void TokenDecoder::add_step(const JsonNode& node) {
   const std::string& type = node.text("type");
   const bool stripped = strip_start_ > 0;
   if (type == "Replace" && !byte_fallback_ && !fuse_ && !stripped) {
-    replacements_.emplace_back(node);
+    replacements_.push_back({Replacement(node), node.place()});
   } else if (type == "ByteFallback" && !byte_fallback_ && !fuse_ && !stripped) {
     byte_fallback_ = true;
   } else if (type == "Fuse" && !fuse_ && !stripped) {
@@ -72,8 +73,15 @@ std::string TokenDecoder::piece_of(std::string_view spelling) const {
     if (auto bytes = bytes_of_spelling(spelling)) return *bytes;
     return std::string(spelling);
   }
+  const size_t most = max_grown_bytes(spelling.size());
   std::string piece(spelling);
-  for (const Replacement& replacement : replacements_) piece = replacement.apply(piece);
+  for (const auto& [replacement, place] : replacements_) {
+    piece = replacement.apply(piece, most);
+    if (piece.size() > most) {
+      throw Error("tokenizer", "the tokenizer's " + place + " lets the token '" + for_message(spelling) +
+                                   "' grow beyond " + std::to_string(most) + " bytes, which is the limit");
+    }
+  }
   return piece;
 }
 

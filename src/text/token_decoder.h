@@ -29,7 +29,8 @@ class TokenDecoder {
   /// Error.
   explicit TokenDecoder(const std::optional<JsonNode>& node);
 
-  /// What one token stands for, by its spelling in the file. ByteLevel: bytes, not always valid UTF-8.
+  /// What one token stands for, by its spelling in the file. ByteLevel: bytes, not always valid UTF-8. Throws Error
+  /// that names the step which lets it grow beyond max_grown_bytes.
   std::string piece_of(std::string_view spelling) const;
   /// The byte that the token of `piece` (from piece_of) adds to the text, -1 if it adds the piece itself.
   int fallback_byte(std::string_view piece) const;
@@ -47,7 +48,7 @@ class TokenDecoder {
   void end_byte_run(State& state, std::string& out) const;
 
   Kind kind_ = Kind::kJoinedBySpaces;
-  std::vector<Replacement> replacements_;
+  std::vector<std::pair<Replacement, std::string>> replacements_;  // each with its place in the file
   bool byte_fallback_ = false;
   bool fuse_ = false;
   std::string strip_content_;

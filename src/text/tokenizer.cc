@@ -1,11 +1,10 @@
 #include "text/tokenizer.h"
 
 #include <array>
-#include <fstream>
-#include <system_error>
 
 #include "base/error.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
@@ -16,23 +15,19 @@ namespace {
 using text::JsonNode;
 
 constexpr const char* kTag = "tokenizer";
-constexpr uintmax_t kMaxFileBytes = 128U << 20;
+constexpr size_t kMaxFileBytes = 128U << 20;
 constexpr size_t kMaxTextBytes = 1U << 30;
+constexpr size_t kMaxPieceBytes = 256U << 20;
+constexpr size_t kMaxAddedBytes = 8U << 20;  // of all added tokens together; those in use have 200 KB at most
 
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) throw Error(kTag, path.string() + ": cannot be read: " + error.message());
-  if (size > kMaxFileBytes) {
-    throw Error(kTag,
-                path.string() + ": " + std::to_string(size) + " bytes; the limit is " + std::to_string(kMaxFileBytes));
+// What `read` gives; its errors become the tokenizer's.
+template <class Read>
+auto as_tokenizer(Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(kTag, error.message());
   }
-  std::string content(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(content.data(), static_cast<std::streamsize>(size))) {
-    throw Error(kTag, path.string() + ": cannot be read");
-  }
-  return content;
 }
 
 // What the pieces of byte tokens point into.
@@ -65,7 +60,15 @@ Tokenizer::Parts::Parts(const JsonNode& root)
     tokens[static_cast<size_t>(id)].content = content;
   }
   if (const auto added = root.find("added_tokens")) add_tokens(*added);
-  for (Token& token : tokens) token.piece = decoder.piece_of(token.content);
+  size_t bytes = 0;
+  for (Token& token : tokens) {
+    token.piece = decoder.piece_of(token.content);
+    bytes += token.piece.size();
+    if (bytes > kMaxPieceBytes) {
+      root.fail("the decoder makes more than " + std::to_string(kMaxPieceBytes) +
+                " bytes of the vocabulary, which is the limit");
+    }
+  }
   for (const int32_t id : post_processor.ids()) {
     if (!known(id)) root.fail("post_processor uses the id " + std::to_string(id) + ", which no token has");
   }
@@ -88,16 +91,22 @@ void Tokenizer::Parts::add_tokens(const JsonNode& node) {
     added_ids.emplace(token.content, token.id);
   }
   // Special tokens come first: of two tokens whose normalised forms are equal the reference finds the special one.
+  std::vector<text::AddedTokenMatcher::Pattern> raw, normalized;
+  size_t bytes = 0;
   for (const bool special : {true, false}) {
     for (const text::AddedToken& token : added) {
       if (token.special != special) continue;
-      if (token.normalized) {
-        normalized_matcher.add(normalizer.normalize(text::replace_invalid_utf8(token.content)), token);
-      } else {
-        raw_matcher.add(token.content, token);
+      auto& patterns = token.normalized ? normalized : raw;
+      patterns.push_back({token.normalized ? normalizer.normalize(token.content) : token.content, token});
+      bytes += patterns.back().text.size();
+      if (bytes > kMaxAddedBytes) {
+        node.fail("the tokens take more than " + std::to_string(kMaxAddedBytes) +
+                  " bytes in all after normalisation, which is the limit");
       }
     }
   }
+  raw_matcher = text::AddedTokenMatcher(std::move(raw));
+  normalized_matcher = text::AddedTokenMatcher(std::move(normalized));
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -106,12 +115,20 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json) {
-  return from_json(read_file(tokenizer_json), tokenizer_json.string());
+  const auto read = [&] { return read_text_file(tokenizer_json, kMaxFileBytes); };
+  return from_json(as_tokenizer(read), tokenizer_json.string());
 }
 
 Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
-  const nlohmann::json root = text::parse_tokenizer_json(text, name);
-  return Tokenizer(std::make_unique<Parts>(JsonNode(root, std::string(name))));
+  const std::string file(name);
+  const Json root = as_tokenizer([&] { return parse_json(text, file); });
+  try {
+    return Tokenizer(std::make_unique<Parts>(JsonNode(root, file)));
+  } catch (const Error& error) {
+    // Steps that fail on a token of the file do not know the file.
+    if (error.message().starts_with(file)) throw;
+    throw Error(kTag, file + ": " + std::string(error.message()));
+  }
 }
 
 // A text to encode, and which added tokens are looked for in it.

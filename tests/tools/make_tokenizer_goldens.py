@@ -151,7 +151,18 @@ def token(id, content, **flags):
     return {"id": id, "content": content, **values, **flags}
 
 
-def variants(files):
+def overlapping_tokens(first, known, strings, rng, flags):
+    """Added tokens cut out of the strings: many are parts of others, begin in one and end in the next."""
+    contents, text = set(), "".join(s for s in strings if len(s) < 400)
+    while len(contents) < 250:
+        at = rng.randrange(len(text))
+        part = text[at:at + rng.choice([2, 2, 3, 3, 4, 6, 9])]
+        contents |= {part[:end] for end in range(2, len(part) + 1) if rng.random() < 0.5} - known
+    return [token(first + i, content, **{flag: rng.random() < p for flag, p in flags.items()})
+            for i, content in enumerate(sorted(contents)[:250])]
+
+
+def variants(files, strings):
     """(name, base, replaced sections): the base file with other sections, over fewer strings."""
     first = len(files["bounds"]["model"]["vocab"])
     bytes_only = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
@@ -197,6 +208,13 @@ def variants(files):
     out.append(("added mixed", "bounds", {"added_tokens": mixed, "normalizer": {"type": "Lowercase"}}))
     out.append(("added mixed with prefix space", "bounds", {"added_tokens": mixed, "pre_tokenizer": {
         "type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}}))
+    known = set(files["bounds"]["model"]["vocab"])
+    rng = random.Random(23)
+    for name, flags in [("plain", {}), ("normalized", {"normalized": 0.5, "special": 0.3}),
+                        ("mixed", {"single_word": 0.2, "lstrip": 0.3, "rstrip": 0.3, "normalized": 0.3, "special": 0.5})]:
+        out.append((f"added overlapping {name}", "bounds",
+                    {"added_tokens": overlapping_tokens(first, known, strings, rng, flags),
+                     "normalizer": {"type": "Lowercase"}}))
     for style in PATTERN_STYLES:
         out.append((f"pattern of {style}", "bounds", {key: files[style][key] for key in ["pre_tokenizer", "normalizer"]}))
     vocabulary = ["?", "a", "é", "aé", "##é", "a##", "<0xC3>", "<0xBC>", "1", " ", "e", "##e", "ae", "the"]
@@ -305,7 +323,7 @@ def main():
     chosen = [i for i in short if i % 7 == 0 or i < 120]
     goldens["variant_strings"] = chosen
     variant_tokenizers = {}
-    for name, base, sections in variants(files):
+    for name, base, sections in variants(files, [strings[i] for i in chosen]):
         tokenizer = Tokenizer.from_str(json.dumps({**files[base], **sections}))
         variant_tokenizers[name] = tokenizer
         goldens["variants"].append({"name": name, "base": base, "sections": sections,

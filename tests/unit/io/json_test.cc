@@ -59,6 +59,23 @@ TEST(Json, RefusesWithTheFileAndThePlace) {
   expect_error([] { parse(R"([{"x":{"\u0061":1,"a":3}}])"); }, {"repeats the key \"a\""});
 }
 
+TEST(Json, TheLastOfRepeatedKeysHoldsWhereAsked) {
+  for (const char* text : {R"({"a":1,"b":2,"a":3})", R"([{"x":{"\u0061":1,"b":{"c":0,"c":1},"a":3}}, {}])", "{}",
+                           R"({"a":[1],"a":{"b":1},"c":0,"a":[2,3],"c":4})"}) {
+    EXPECT_EQ(parse_json(text, "f", RepeatedKeys::kLastHolds).dump(), Json::parse(text).dump()) << text;
+  }
+}
+
+/// A square of the members would take hours.
+TEST(Json, IsNearLinearInMembers) {
+  std::string text = "{\"a\":[";
+  for (int i = 0; i < 200'000; ++i) text += "{\"k\":{}},";
+  text += "0]";
+  for (int i = 0; i < 200'000; ++i) text += ",\"" + std::to_string(i) + "\":{}";
+  EXPECT_EQ(parse(text + "}").size(), 200'001U);
+  EXPECT_EQ(parse_json(text + ",\"7\":1}", "f", RepeatedKeys::kLastHolds).size(), 200'001U);
+}
+
 TEST(Json, SaysOfWhatIsCutThatItEnds) {
   for (const std::string text : {" ", "{", "[1", "[1,", "\"a", "\"\\u00", "-", "tru", "{\"a\": 1", "{\"a\"", "1e"}) {
     const std::string size = std::to_string(text.size());

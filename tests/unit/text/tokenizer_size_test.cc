@@ -1,0 +1,178 @@
+// Model folders that say much: each is read and used in time near-linear in its size (a square of these sizes would
+// take from minutes to days), or refused with what was found and what may be.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "temp_folder.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_config.h"
+
+namespace ashlar {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Json small_file() {
+  return parse_json(R"({"normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+    "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}})",
+                    "small");
+}
+
+Tokenizer load(const Json& file) { return Tokenizer::from_json(file.dump(), "/secret/t.json"); }
+
+Json added(int32_t id, const std::string& content, bool special = true) {
+  return {{"id", id}, {"content", content}, {"special", special}, {"normalized", false}};
+}
+
+Json replace(const std::string& from, const std::string& to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+template <class Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string load_error(const Json& file) {
+  return error_of([&file] { load(file); });
+}
+
+constexpr int32_t kMany = 150'000;
+
+TEST(TokenizerSize, ManyAddedTokensWithOneFirstByte) {
+  Json file = small_file();
+  for (int32_t i = 0; i < kMany; ++i) file["added_tokens"].push_back(added(10 + i, "<" + std::to_string(i) + ">"));
+  file["added_tokens"].push_back(added(9, "<"));
+  const Tokenizer made = load(file);
+  EXPECT_EQ(made.encode("a<77>b<149999><150000>"),
+            (std::vector<int32_t>{0, 10 + 77, 1, 10 + 149'999, 9}));  // what no token spells is no text of this model
+  EXPECT_EQ(made.encode(std::string(1'000'000, '<')), std::vector<int32_t>(1'000'000, 9));
+  EXPECT_EQ(made.encode(std::string(1'000'000, '<'), {.parse_special = false}), std::vector<int32_t>{});
+}
+
+TEST(TokenizerSize, AddedTokensHaveALimitOfBytes) {
+  Json file = small_file();
+  for (int32_t i = 0; i < 9; ++i)
+    file["added_tokens"].push_back(added(10 + i, std::string(1'000'000, 'x' + i % 2) + std::to_string(i)));
+  EXPECT_THAT(load_error(file), HasSubstr("t.json.added_tokens: the tokens take more than 8388608 bytes in all"));
+}
+
+TEST(TokenizerSize, ManyVocabularyEntriesAndMerges) {
+  Json file = small_file();
+  // "a", "aa", ...: no longer than 700, so that the file stays small; and numbers.
+  Json& vocabulary = file["model"]["vocab"] = Json::object();
+  Json::object_t& members = vocabulary.get_ref<Json::object_t&>();
+  for (int32_t i = 0; i < kMany; ++i) members.emplace_back("t" + std::to_string(i), i);
+  for (char c : std::string("t0123456789")) members.emplace_back(std::string(1, c), kMany + c);
+  for (int32_t i = 0; i < 10; ++i) {
+    file["model"]["merges"].push_back({"t", std::to_string(i)});
+    for (int32_t j = 0; i > 0 && j < 10; ++j) {
+      file["model"]["merges"].push_back({"t" + std::to_string(i), std::to_string(j)});
+    }
+  }
+  file["model"]["merges"].erase(0);
+  for (int32_t i = 100; i < kMany; ++i) {
+    file["model"]["merges"].push_back({"t" + std::to_string(i / 10), std::to_string(i % 10)});
+  }
+  const Tokenizer made = load(file);
+  EXPECT_EQ(made.encode("t149999t42t7"), (std::vector<int32_t>{149'999, 42, 7}));
+}
+
+TEST(TokenizerSize, StepsAreCounted) {
+  const Json step = {{"type", "Digits"}};
+  const auto of = [](const char* section, const char* list, const Json& one, int count) {
+    Json file = small_file();
+    file[section] = {{"type", "Sequence"}, {list, Json(Json::array_t(count, one))}};
+    return file;
+  };
+  const auto refusal = [](const std::string& place, int found) {
+    return HasSubstr("t.json." + place + ": found " + std::to_string(found) + " entries, expected at most 256");
+  };
+  EXPECT_THAT(load_error(of("pre_tokenizer", "pretokenizers", step, 100'000)),
+              refusal("pre_tokenizer.pretokenizers", 100'000));
+  EXPECT_THAT(load_error(of("normalizer", "normalizers", {{"type", "NFC"}}, 257)),
+              refusal("normalizer.normalizers", 257));
+  EXPECT_THAT(load_error(of("decoder", "decoders", replace("x", "y"), 257)), refusal("decoder.decoders", 257));
+  EXPECT_THAT(load_error(of("post_processor", "processors", {{"type", "ByteLevel"}}, 257)),
+              refusal("post_processor.processors", 257));
+  EXPECT_EQ(load_error(of("normalizer", "normalizers", {{"type", "NFC"}}, 256)), "no error");
+  EXPECT_EQ(load_error(of("pre_tokenizer", "pretokenizers", step, 256)), "no error");
+  // Sequences within sequences are counted as a whole.
+  const Json inner = {{"type", "Sequence"}, {"pretokenizers", Json(Json::array_t(200, step))}};
+  EXPECT_THAT(load_error(of("pre_tokenizer", "pretokenizers", inner, 2)),
+              HasSubstr("pretokenizers[1].pretokenizers[56]: expected at most 256 steps in all"));
+  const Json forms = {{"type", "Sequence"}, {"normalizers", Json(Json::array_t(200, Json{{"type", "NFC"}}))}};
+  EXPECT_THAT(load_error(of("normalizer", "normalizers", forms, 2)),
+              HasSubstr("normalizers[1].normalizers[56]: expected at most 256 steps in all"));
+  const Json around = {{"type", "BertProcessing"}, {"cls", {"a", 0}}, {"sep", {"b", 1}}};
+  EXPECT_THAT(load_error(of("post_processor", "processors", around, 129)),
+              HasSubstr("found 258 tokens around a text, expected at most 256"));
+}
+
+/// Each step of such a chain makes a thousand bytes of one; five of them would fill any memory.
+TEST(TokenizerSize, ChainsOfReplaceDoNotGrowWithoutEnd) {
+  Json steps = Json::array();
+  for (int i = 0; i < 5; ++i) steps.push_back(replace("a", std::string(1000, 'a')));
+  Json file = small_file();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  const Tokenizer made = load(file);
+  EXPECT_EQ(made.encode("b"), std::vector<int32_t>{1});
+  const std::string error = error_of([&made] { made.encode("xxaxx"); });
+  EXPECT_THAT(error, HasSubstr("the tokenizer's normalizer.normalizers[1] lets a text of 5 bytes grow beyond 65616"));
+  EXPECT_THAT(error, testing::Not(HasSubstr("/secret"))) << "who sends text is not told the server's paths";
+  file["added_tokens"] = {{{"id", 5}, {"content", "<a>"}, {"normalized", true}}};
+  EXPECT_THAT(load_error(file),
+              HasSubstr("t.json: the tokenizer's normalizer.normalizers[1] lets a text of 3 bytes grow"));
+
+  file = small_file();
+  file["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(70'000, 'b')}};
+  EXPECT_THAT(error_of([&file] { load(file).encode("a"); }), HasSubstr("normalizer lets a text of 1 bytes grow"));
+
+  file = small_file();
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", steps}};
+  EXPECT_THAT(load_error(file),
+              HasSubstr("t.json: the tokenizer's decoder.decoders[1] lets the token 'a' grow beyond 65552 bytes"));
+
+  // Little for each token, much in all.
+  file = small_file();
+  file["decoder"] = replace("t", std::string(60'000, 't'));
+  for (int32_t i = 0; i < 5000; ++i) file["model"]["vocab"]["t" + std::to_string(i)] = 10 + i;
+  EXPECT_THAT(load_error(file), HasSubstr("the decoder makes more than 268435456 bytes of the vocabulary"));
+}
+
+TEST(TokenizerSize, RefusalsOfPatternsNameNoPath) {
+  Json file = small_file();
+  file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "(?:a+)+$"}}}, {"behavior", "Isolated"}};
+  const std::string error = error_of([&file] { load(file).encode(std::string(64, 'a') + "b"); });
+  EXPECT_THAT(error, AllOf(HasSubstr("'(?:a+)+$' failed on a text of 65 bytes"), testing::Not(HasSubstr("/secret"))));
+}
+
+TEST(TokenizerConfigSize, ManyMembersTokensAndTemplates) {
+  const TempFolder folder;
+  std::string text = R"({"bos_token": "<s>", "eos_token": "no", "added_tokens_decoder": {)";
+  for (int i = 0; i < kMany; ++i) {
+    text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(": {"content": "t", "special": true})";
+  }
+  text += "}, \"additional_special_tokens\": [\"x\"";
+  for (int i = 0; i < kMany; ++i) text += ",\"<" + std::to_string(i) + ">\"";
+  text += "], \"chat_template\": [{\"name\": \"default\", \"template\": \"{{ bos_token }}{{ eos_token }}\"}";
+  for (int i = 0; i < 10'000; ++i) text += R"(,{"name": "n)" + std::to_string(i) + R"(", "template": "x"})";
+  text += "]";
+  for (int i = 0; i < kMany; ++i) text += ",\"k" + std::to_string(i) + "\": {}";
+  folder.write("tokenizer_config.json", text + R"(, "eos_token": {"content": "</s>"}})");
+  EXPECT_EQ(read_tokenizer_config(folder.path()).special_tokens["additional_special_tokens"].size(), kMany + 1U);
+  const auto made = ChatTemplate::from_folder(folder.path());
+  EXPECT_EQ(made.value().render(Json::array(), nullptr, false), "<s></s>");  // of keys that come twice the last holds
+}
+
+}  // namespace
+}  // namespace ashlar
