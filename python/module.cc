@@ -149,7 +149,7 @@ class Core {
 
   std::vector<int32_t> stop_ids_of(const LlmParams& params) const {
     std::vector<int32_t> ends = params.stop_ids;
-    const std::vector<int32_t>& own = llm()->session().config().stop_ids;
+    const std::vector<int32_t>& own = llm()->session().stop_ids();
     ends.insert(ends.end(), own.begin(), own.end());
     return ends;
   }
@@ -441,7 +441,7 @@ PYBIND11_MODULE(_ashlar, module) {
       .def("decoder", [](const Core& core) { return core.llm()->session().engine().decoder_name(); })
       .def("max_positions", [](const Core& core) { return core.llm()->session().engine().max_positions(); })
       .def("vocab_size", [](const Core& core) { return core.llm()->session().engine().vocab(); })
-      .def("stop_ids", [](const Core& core) { return core.llm()->session().config().stop_ids; })
+      .def("stop_ids", [](const Core& core) { return core.llm()->session().stop_ids(); })
       .def("counters", [](const Core& core) { return ashlar::counters_of(core.llm()->session().engine().counters()); })
       .def("encode",
            [](const Core& core, py::handle prompt) {

@@ -236,7 +236,7 @@ class LlmRun {
     request.choice = job.params.choice;
     request.stop_ids = job.params.stop_ids;
     if (!job.params.ignore_eos) {
-      const std::vector<int32_t>& own = session_->config().stop_ids;
+      const std::vector<int32_t>& own = session_->stop_ids();
       request.stop_ids.insert(request.stop_ids.end(), own.begin(), own.end());
     }
     if (job.params.constraint) request.constraint = job.params.constraint();

@@ -165,7 +165,7 @@ Request demo_request(const Session& session, const Prompt& prompt, const Samplin
                                                  : session.encode_raw(prompt.text);
   request.sampling = sampling;
   request.max_tokens = max_tokens;
-  request.stop_ids = session.config().stop_ids;
+  request.stop_ids = session.stop_ids();
   return request;
 }
 

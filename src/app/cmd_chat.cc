@@ -79,7 +79,7 @@ class Chat {
     job.request.sampling = state_.sampling;
     job.request.max_tokens = state_.max_tokens;
     job.request.width = state_.width;
-    job.request.stop_ids = session_.config().stop_ids;
+    job.request.stop_ids = session_.stop_ids();
     return job;
   }
 

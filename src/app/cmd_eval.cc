@@ -100,7 +100,7 @@ void evaluate(EvalOptions& options) {
   if (!session->has_drafter()) throw Error("eval", "acceptance needs a drafter; name one with --drafter FOLDER");
   const int32_t widest = session->engine().max_width();
   settle_widths(options.acceptance.widths, widest);
-  options.acceptance.stop_ids = session->model().config().stop_ids;
+  options.acceptance.stop_ids = session->stop_ids();
   const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
   AcceptanceStudy study(options.acceptance, prompts);
   {

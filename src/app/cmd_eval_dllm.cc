@@ -114,7 +114,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
   }
   if (options.blocks.empty()) options.blocks = {session->engine().max_width()};
   const std::vector<RuleSpec> specs = fitting_specs(*session, options);
-  options.study.stop_ids = session->config().stop_ids;
+  options.study.stop_ids = session->stop_ids();
   options.study.blocks_from_answer = session->config().diffusion->block_size == 0;
   const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
   BlockStudy study(options.study, prompts);

@@ -79,7 +79,7 @@ std::vector<AnswerJob> make_jobs(const Session& session, const RunOptions& optio
     job.request.sampling = options.sampling;
     job.request.sampling.top_logprobs = options.logprobs;
     job.request.max_tokens = options.max_tokens;
-    job.request.stop_ids = session.config().stop_ids;
+    job.request.stop_ids = session.stop_ids();
     job.stop = options.stop;
     for (int32_t i = 0; i < options.n; ++i) {
       jobs.push_back(job);

@@ -42,7 +42,7 @@ DrafterCheck check_drafter(Session& session) {
     job.request.prompt = session.has_chat_template() ? session.encode_chat({{{"role", "user"}, {"content", text}}})
                                                      : session.encode_raw(text);
     job.request.max_tokens = kTokens;
-    job.request.stop_ids = session.config().stop_ids;
+    job.request.stop_ids = session.stop_ids();
   }
   // Drafts in every step: a width chosen by speed may well be one.
   DecoderSpec spec = session.spec();

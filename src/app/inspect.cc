@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "model/model.h"
 #include "text/chat_template.h"
+#include "text/model_tokens.h"
 #include "text/tokenizer.h"
 
 namespace ashlar {
@@ -93,7 +94,10 @@ Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) 
     facts["tokens"] = tokenizer.vocab_size();
     facts["special_tokens"] = special;
     Json& stops = facts["stop_tokens"] = Json::array();
-    for (const int32_t id : config.stop_ids) stops.push_back({{"id", id}, {"token", tokenizer.token_content(id)}});
+    for (const int32_t id : stop_ids_of(folder, tokenizer, config.stop_ids, config.vocab)) {
+      stops.push_back({{"id", id}, {"token", tokenizer.token_content(id)}});
+    }
+    if (std::string note = note_on_tokens_beyond(tokenizer, config.vocab); !note.empty()) facts["note"] = note;
   } catch (const Error& error) {
     facts["problem"] = error.what();
   }

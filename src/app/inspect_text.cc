@@ -82,6 +82,7 @@ std::string text_rows(const Json& report) {
       stops += (stops.empty() ? "" : ", ") + stop["token"].get<std::string>() + " (" + whole(stop["id"]) + ")";
     }
     text += row("stop tokens", stops.empty() ? "none" : stops);
+    if (tokenizer.contains("note")) text += row("", tokenizer["note"]);
   }
   return text + row("chat template", report.contains("chat_template_problem")
                                          ? "UNUSABLE: " + report["chat_template_problem"].get<std::string>()

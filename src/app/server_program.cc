@@ -23,7 +23,7 @@ server::ServedModel served_model(Session& session, const ServeOptions& options) 
   out.aliases = options.aliases;
   out.tokenizer = &session.tokenizer();
   out.chat_template = session.chat_template();
-  out.stop_ids = session.config().stop_ids;
+  out.stop_ids = session.stop_ids();
   out.defaults = read_sampling_defaults(session.choice().model);
   out.max_positions = session.engine().max_positions();  // of whole blocks, where the model fills such
   out.trie = std::make_shared<const grammar::TokenTrie>(session.tokenizer());

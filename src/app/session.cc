@@ -7,6 +7,7 @@
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "base/error.h"
+#include "text/model_tokens.h"
 
 namespace ashlar {
 
@@ -24,6 +25,8 @@ Session::Session(const SessionOptions& options)
   choose_method(config);
   tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
   template_ = ChatTemplate::from_folder(choice_.model);
+  stop_ids_ = stop_ids_of(choice_.model, *tokenizer_, config.stop_ids, config.vocab);
+  if (std::string note = note_on_tokens_beyond(*tokenizer_, config.vocab); !note.empty()) notes_.push_back(note);
   limit_memory(config);
   note_what_is_moot(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
@@ -129,11 +132,16 @@ std::vector<int32_t> Session::encode_conversation(const Conversation& conversati
   if (!template_) {
     throw Error("template", choice_.model.string() + ": has no chat template; use --raw to continue a text as it is");
   }
-  return ashlar::encode_conversation(*tokenizer_, *template_, conversation);
+  return checked(ashlar::encode_conversation(*tokenizer_, *template_, conversation));
 }
 
 std::vector<int32_t> Session::encode_raw(const std::string& text) const {
-  return tokenizer_->encode(text, {.add_special_tokens = true});
+  return checked(tokenizer_->encode(text, {.add_special_tokens = true}));
+}
+
+std::vector<int32_t> Session::checked(std::vector<int32_t> ids) const {
+  if (const auto problem = token_beyond(*tokenizer_, ids, config().vocab)) throw Error("tokenizer", *problem);
+  return ids;
 }
 
 std::string Session::describe() const {

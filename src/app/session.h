@@ -66,6 +66,8 @@ class Session {
   Model& model() const { return *model_; }
   const ModelConfig& config() const { return model_->config(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// What ends an answer: the configurations' ends of sequence and the tokenizer's.
+  const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   bool has_chat_template() const { return template_.has_value(); }
   /// Null if the model has none.
   const ChatTemplate* chat_template() const { return template_ ? &*template_ : nullptr; }
@@ -80,6 +82,8 @@ class Session {
   std::vector<int32_t> encode_conversation(const Conversation& conversation) const;
   /// Token ids of a text as it is, with whatever the tokenizer puts around a text.
   std::vector<int32_t> encode_raw(const std::string& text) const;
+  /// The same ids. Throws Error that names a token which the model has no embedding for, if there is one.
+  std::vector<int32_t> checked(std::vector<int32_t> ids) const;
 
   /// One line for people: model, drafter or denoising algorithm, device, threads.
   std::string describe() const;
@@ -100,6 +104,7 @@ class Session {
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> template_;
+  std::vector<int32_t> stop_ids_;
   std::unique_ptr<Engine> engine_;  // last: uses all of the above
 };
 

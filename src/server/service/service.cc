@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/api/parse.h"
+#include "text/model_tokens.h"
 
 namespace ashlar::server {
 namespace {
@@ -235,6 +236,9 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
                       field,
                       "context_length_exceeded",
                       0};
+    }
+    if (const auto problem = token_beyond(*model_.tokenizer, prompt.ids, engine_.vocab())) {
+      return ApiError{400, "invalid_request_error", *problem, field, "", 0};
     }
     // Noise that prompts of one request shared would make equal ones equal answers.
     const uint64_t seed = generation.seed ? *generation.seed : random_seed();

@@ -88,12 +88,13 @@ class Asked {
 /// Texts are those of pebble-11m's tokenizer and template; answers are nonsense.
 class ServiceHarness {
  public:
-  explicit ServiceHarness(ServiceOptions options = {})
+  /// `missing`: of the last tokens, which the model has no embedding for.
+  explicit ServiceHarness(ServiceOptions options = {}, int32_t missing = 0)
       : folder_(std::filesystem::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m"),
         tokenizer_(Tokenizer::from_file(folder_ / "tokenizer.json")),
         template_(*ChatTemplate::from_folder(folder_)),
         ops_(make_device("ref", {})) {
-    auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size());
+    auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size() - missing);
     decoder_ = decoder.get();
     EngineOptions engine_options;
     engine_options.max_sequences = 4;
@@ -106,7 +107,7 @@ class ServiceHarness {
     model.max_positions = 1024;
     model.trie = std::make_shared<const grammar::TokenTrie>(tokenizer_);
     ApiLimits limits;
-    limits.vocab = tokenizer_.vocab_size();
+    limits.vocab = tokenizer_.vocab_size() - missing;
     service_ = std::make_unique<Service>(*engine_, model, limits, std::move(options));
     context_.service = service_.get();
     add_routes(router_, context_);

@@ -114,6 +114,27 @@ TEST(ServiceRequests, ReadingALargeBodyTakesMemoryOfTheBudget) {
   EXPECT_EQ(options.memory->used(), size_t{7} << 20);
 }
 
+/// A tokenizer may have tokens that were added without an embedding.
+TEST(ServiceRequests, TokensWithoutAnEmbeddingAreRefusedByName) {
+  ServiceHarness harness({}, 1);
+  const Tokenizer& tokenizer = *harness.service().model().tokenizer;
+  const int32_t last = tokenizer.vocab_size() - 1;
+  const std::string text = tokenizer.decode({&last, 1}, false);
+  ASSERT_EQ(tokenizer.encode(text), std::vector<int32_t>{last});
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", text}}}}, {"max_tokens", 1}};
+  for (const auto& [path, body] : {std::pair<std::string, Json>{"/v1/completions", {{"prompt", text}}},
+                                   {"/v1/chat/completions", chat},
+                                   {"/v1/messages", chat},
+                                   {"/v1/responses", {{"input", text}}},
+                                   {"/generate", {{"text", text}}}}) {
+    const Told told = harness.ask(path, body.dump());
+    EXPECT_EQ(told.status, 400) << path << told.body;
+    EXPECT_THAT(told.body, ::testing::HasSubstr("(id " + std::to_string(last) + "), which the model has no embedding"))
+        << path;
+  }
+  EXPECT_EQ(harness.ask("/tokenize", Json{{"prompt", text}}.dump()).status, 200);
+}
+
 struct Refused {
   const char* path;
   const char* body;
