@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Write tiny random checkpoints of every model family, with reference values from Hugging Face transformers.
 
-    python3 tests/tools/make_family_goldens.py [tests/data/families]
+    python3 tests/tools/make_family_goldens.py [tests/data/families [NAME...]]
 
-Needs torch and transformers (made with 2.11 and 5.17). Each folder is a Hugging Face model folder (config.json written here by hand, in the
+Needs torch and transformers (made with 2.11 and 5.17; the last two with 5.24). Each folder is a Hugging Face model folder (config.json written here by hand, in the
 spelling the variant is about) plus goldens.safetensors, with tensors.json in place of the weights (see seeded_weights.py). The reference
 is the folder itself read back by AutoModelForCausalLM: what is compared is therefore also how the config is understood. Compute is float32
 from the stored (rounded) weights, eager attention, CPU.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig
 
 from seeded_weights import UNIT, describe, weight, with_weights
 
@@ -30,14 +30,15 @@ MIN_MARGIN = 0.02
 def base_config(family, **overrides):
     """A config.json of `family`; keys set to ... (Ellipsis) are left out."""
     config = {
-        "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}[family]],
+        "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
+                           "qwen3_moe": "Qwen3MoeForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "head_dim": 16 if family == "qwen3" else ...,
+        "head_dim": 16 if family in ("qwen3", "qwen3_moe") else ...,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "vocab_size": VOCAB,
@@ -105,6 +106,12 @@ def variants():
         without={"rope_scaling": None})
     add("llama_bias",
         base_config("llama", head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}))
+    # As merged fine-tunes are: the head was trained apart from the embedding, the config is the base model's.
+    add("qwen3_tied_other_head", base_config("qwen3", **plain_rope, torch_dtype="bfloat16", tie_word_embeddings=True), store_other_head=True)
+    # config.json as transformers writes it. Every layer slides, whatever max_window_layers says.
+    moe = base_config("qwen3_moe", rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, use_sliding_window=True, sliding_window=6,
+                      max_window_layers=2, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True)
+    add("qwen3_moe_sliding", json.loads(Qwen3MoeConfig(**moe).to_json_string()), without={"use_sliding_window": False})
     return out
 
 
@@ -123,6 +130,15 @@ def noise(name, shape, tied):
     return gain / shape[1]**0.5, 0.0
 
 
+def stored_parts(name, shape):
+    """[(name, shape)] of the tensors that a checkpoint stores for one of the class: experts lie in a tensor each."""
+    base, found, kind = name.partition("mlp.experts.")
+    if not found:
+        return [(name, shape)]
+    kinds = {"gate_up_proj": [("gate_proj", shape[1] // 2), ("up_proj", shape[1] // 2)], "down_proj": [("down_proj", shape[1])]}[kind]
+    return [(f"{base}mlp.experts.{e}.{part}.weight", (rows, shape[2])) for e in range(shape[0]) for part, rows in kinds]
+
+
 def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
@@ -131,14 +147,15 @@ def describe_weights(folder, config, options, seed):
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
         shape = tuple(parameter.shape)
-        if tied and name == "lm_head.weight":
+        if tied and name == "lm_head.weight" and not options.get("store_other_head"):
             if not options.get("store_tied_head"):
                 continue
             name_of_values = "model.embed_tokens.weight"
         else:
             name_of_values = name
-        deviation, mean = noise(name_of_values, shape, tied)
-        tensors.append(weight(name, shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
+        for part, part_shape in stored_parts(name, shape):
+            deviation, mean = noise(name_of_values, part_shape, tied)
+            tensors.append(weight(part, part_shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
     describe(folder, seed, tensors, options.get("shards", 1))
 
 
@@ -224,7 +241,8 @@ def main():
     torch.set_num_threads(1)
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data" / "families")
     for seed, (name, (config, options)) in enumerate(variants().items(), start=1):
-        make(root, name, config, options, seed)
+        if not sys.argv[2:] or name in sys.argv[2:]:
+            make(root, name, config, options, seed)
 
 
 if __name__ == "__main__":
