@@ -77,7 +77,8 @@ Finding check_hub(const MissingModel& model) {
     return {"model", Verdict::kProblem, found + ", and HF_HUB_OFFLINE forbids to fetch it",
             "ashlar pull " + name + " without HF_HUB_OFFLINE"};
   }
-  return {"model", Verdict::kWarning, found + "; a server fetches it from " + settings.endpoint + " when it starts",
+  return {"model", Verdict::kWarning,
+          found + "; a server fetches it from " + hub::without_password(settings.endpoint) + " when it starts",
           "ashlar pull " + name + " fetches it now; then run ashlar doctor again"};
 }
 

@@ -57,7 +57,8 @@ hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options)
     std::snprintf(time, sizeof time, "%.0f s", std::ceil(seconds));
     bar.note(why + "; trying again in " + time);
   };
-  if (!options.settings.offline) print_note("fetching " + ref.repo + " from " + options.settings.endpoint);
+  if (!options.settings.offline)
+    print_note("fetching " + ref.repo + " from " + hub::without_password(options.settings.endpoint));
   return hub::pull(ref, options);
 }
 

@@ -24,6 +24,11 @@ std::string in_gigabytes(int64_t bytes) {
   return text;
 }
 
+void add_bytes(int64_t& total, int64_t bytes, const RepoRef& ref) {
+  if (!__builtin_add_overflow(total, bytes, &total)) return;
+  throw Error("hub", ref.repo + ": the hub announces files of more than 9 billion GB; no model is so large");
+}
+
 // One pull: the state its threads share.
 class Pull {
  public:
@@ -64,8 +69,8 @@ class Pull {
     int64_t missing = 0;
     for (const RemoteFile& file : files_) {
       there_.push_back(bytes_there(cache_, file));
-      progress_.bytes_total += file.size;
-      missing += file.size - there_.back();
+      add_bytes(progress_.bytes_total, file.size, ref_);
+      missing += file.size - there_.back();  // no more than the sum above
       done_ += there_.back();
     }
     make_folders(cache_.folder());

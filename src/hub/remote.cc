@@ -39,7 +39,8 @@ void throw_refused(const Exchange& exchange, const std::string& what, const Sett
   if (!exchange.problem.empty()) throw Error("hub", what + ": " + exchange.problem + "; " + advice);
   const long status = exchange.reply.status;
   const std::string message = exchange.reply.header("x-error-message");
-  std::string text = what + ": the hub at " + settings.endpoint + " answers " + std::to_string(status);
+  std::string text =
+      what + ": the hub at " + without_password(settings.endpoint) + " answers " + std::to_string(status);
   if (!message.empty()) text += " (" + for_message(message) + ")";
   if (status == 401 || status == 403) {
     text += settings.token.empty()

@@ -45,13 +45,22 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
+// Up to the last @: a password may hold characters that should have been written otherwise.
+std::string without_password(const std::string& url) {
+  const size_t scheme = url.find("://");
+  const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+  const size_t end = url.rfind('@');
+  if (end == std::string::npos || end < begin) return url;
+  return url.substr(0, begin) + url.substr(end + 1);
+}
+
 Settings settings_from_environment() {
   Settings settings;
   if (const std::string endpoint = trimmed(variable("HF_ENDPOINT")); !endpoint.empty()) settings.endpoint = endpoint;
   while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
   if (!settings.endpoint.starts_with("https://") && !settings.endpoint.starts_with("http://")) {
-    throw Error("hub",
-                "HF_ENDPOINT is " + for_message(settings.endpoint) + "; expected a URL that begins with https://");
+    throw Error("hub", "HF_ENDPOINT is " + for_message(without_password(settings.endpoint)) +
+                           "; expected a URL that begins with https://");
   }
   settings.token = trimmed(variable("HF_TOKEN"));
   if (settings.token.find_first_of("\r\n") != std::string::npos) {

@@ -65,8 +65,8 @@ std::vector<std::string> missing_files(const fs::path& snapshot, Role role) {
   };
   need("config.json");
   if (role == Role::kModel) need("tokenizer.json");
+  if (file_exists(snapshot / "model.safetensors")) return missing;
   const bool indexed = file_exists(snapshot / kIndex);
-  if (!indexed && file_exists(snapshot / "model.safetensors")) return missing;
   const std::vector<std::string> shards = indexed ? shards_of(snapshot / kIndex) : announced_shards(snapshot);
   if (!indexed) missing.emplace_back(shards.empty() ? "model.safetensors" : kIndex);
   for (const std::string& shard : shards) need(shard);

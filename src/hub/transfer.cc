@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kMaxRedirects = 10;
 constexpr long kConnectSeconds = 20;
-constexpr long kStallSeconds = 30;  // without a byte: the connection is dead
 constexpr size_t kMaxHeaderValue = 4096;
 constexpr std::array<std::string_view, 11> kHeaders = {
     "etag",          "content-length", "content-range", "retry-after", "x-error-code", "x-error-message",
@@ -72,6 +71,8 @@ int64_t Reply::number(const std::string& name, int64_t fallback) const {
 struct Transfer::State {
   CURL* curl = nullptr;
   std::string origin, token;
+  int64_t least_rate = 0;
+  int patience_s = 0;
   std::function<bool()> stopped;
   const TransferRequest* request = nullptr;
   Exchange exchange;
@@ -132,8 +133,8 @@ void Transfer::State::prepare(const std::string& url) {
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_NOBODY, request->head_only ? 1L : 0L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kStallSeconds);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(least_rate));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(patience_s));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L << 10);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "ashlar");
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
@@ -182,11 +183,14 @@ std::string Transfer::State::redirect(const std::string& from) {
   const std::string url = next == nullptr ? "" : next;
   const std::string origin = origin_of(url);
   if (!origin.starts_with("http://") && !origin.starts_with("https://")) {
-    fail("it redirects to " + for_message(url.empty() ? "nowhere" : url) + "; expected an http or https URL", true);
+    fail("it redirects to " + for_message(url.empty() ? "nowhere" : without_password(url)) +
+             "; expected an http or https URL",
+         true);
     return {};
   }
   if (lower(from).starts_with("https://") && !origin.starts_with("https://")) {
-    fail("it redirects from https to " + for_message(url) + ", which is not encrypted; refused", true);
+    fail("it redirects from https to " + for_message(without_password(url)) + ", which is not encrypted; refused",
+         true);
     return {};
   }
   return url;
@@ -198,8 +202,10 @@ Transfer::Transfer(const Settings& settings, std::function<bool()> stopped) : st
   if (state_->curl == nullptr) throw Error("hub", "the HTTP client cannot be set up: out of memory");
   state_->origin = origin_of(settings.endpoint);
   if (state_->origin.empty())
-    throw Error("hub", "HF_ENDPOINT is " + for_message(settings.endpoint) + "; expected a URL");
+    throw Error("hub", "HF_ENDPOINT is " + for_message(without_password(settings.endpoint)) + "; expected a URL");
   state_->token = settings.token;
+  state_->least_rate = settings.least_rate;
+  state_->patience_s = settings.patience_s;
   state_->stopped = std::move(stopped);
 }
 

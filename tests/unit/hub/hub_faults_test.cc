@@ -135,6 +135,47 @@ TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
   EXPECT_FALSE(fs::exists(snapshot() / "model.safetensors"));
 }
 
+// 2048 times 2^53 is 2^64.
+TEST_F(HubPull, SizesWhoseSumWrapsAreRefused) {
+  for (int i = 0; i < 2048; ++i) {
+    const std::string name = "model-" + std::to_string(i) + ".safetensors";
+    hub_.files[name] = {"x", true};
+    hub_.announced[name] = int64_t{1} << 53;
+  }
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("org/model"), HasSubstr("more than 9 billion GB")));
+}
+
+// Two bytes a second would go on for years. What came is kept, and the next pull goes on from there.
+TEST_F(HubPull, AConnectionThatBringsNextToNothingIsGivenUp) {
+  options_.settings.least_rate = 1000;
+  options_.settings.patience_s = 1;
+  options_.retry.attempts = 1;
+  hub_.mischief = [&](const std::string& file, int, const ServedRequest&, ServedConnection& client) {
+    if (file != "model.safetensors") return false;
+    const std::string& content = hub_.files[file].content;
+    bool open = client.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + content.substr(0, 100'000));
+    for (size_t at = 100'000; open && at < 100'100; ++at) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      open = client.send(content.substr(at, 1));
+    }
+    client.drop();
+    return true;
+  };
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("model.safetensors"), HasSubstr("too slow"), HasSubstr("1000 bytes/sec"),
+                                     HasSubstr("what was fetched is kept, pull again to go on")));
+  hub_.mischief = {};
+  EXPECT_EQ(error_of_pull(), "no error");
+  expect_all_there();
+}
+
+// curl sends it as the URL says; nobody is shown it.
+TEST_F(HubPull, APasswordInTheEndpointIsNotInMessages) {
+  options_.settings.endpoint = "http://me:secret@" + hub_.url().substr(7);
+  EXPECT_EQ(error_of_pull(), "no error");
+  EXPECT_TRUE(hub_.seen().front().headers.contains("authorization"));
+  EXPECT_THAT(error_of_pull("org/other"), AllOf(HasSubstr(hub_.url()), Not(HasSubstr("secret"))));
+}
+
 TEST_F(HubPull, AWrongContentIsNeverPutInPlace) {
   for (const char* file : {"model.safetensors", "tokenizer.json"}) {
     fs::remove_all(repo());

@@ -145,8 +145,10 @@ TEST_F(HubPull, AHalfModelIsNotCached) {
   EXPECT_EQ(ensure({"org/model", "main"}, options_), snapshot());
   write(repo() / "snapshots" / FakeHub::kCommit / "model.safetensors.index.json",
         R"({"weight_map":{"a":"model.safetensors","b":"model-2.safetensors"}})");
+  EXPECT_TRUE(find_cached({"org/model", "main"}, options_.settings, Role::kModel)) << "the whole file counts";
+  fs::rename(snapshot() / "model.safetensors", snapshot() / "other.safetensors");
   EXPECT_FALSE(find_cached({"org/model", "main"}, options_.settings, Role::kModel))
-      << "the index names a file that is not there";
+      << "the index names files that are not there";
 }
 
 // The hub's own tools write refs/main first, and then one file after the other.

@@ -47,7 +47,29 @@ TEST_F(HubSettings, EndpointTokenAndOffline) {
   EXPECT_FALSE(settings_from_environment().offline);
 }
 
+TEST(WithoutPassword, LeavesWhatIsNone) {
+  for (const auto& [url, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"https://huggingface.co", "https://huggingface.co"},
+           {"https://me:secret@hub.example:8443/x", "https://hub.example:8443/x"},
+           {"https://me@hub.example", "https://hub.example"},
+           {"https://me:a@b/c?d#e@hub.example", "https://hub.example"},
+           {"ftp://me:secret@hub", "ftp://hub"},
+           {"me:secret@hub.example", "hub.example"},
+           {"https://@", "https://"},
+           {"", ""}}) {
+    EXPECT_EQ(without_password(url), shown);
+  }
+}
+
 TEST_F(HubSettings, RefusesWhatWouldBeMisused) {
+  setenv("HF_ENDPOINT", "ftp://me:secret@example", 1);
+  try {
+    settings_from_environment();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("ftp://example"), testing::Not(testing::HasSubstr("secret"))));
+  }
   setenv("HF_ENDPOINT", "ftp://example", 1);
   EXPECT_THROW(settings_from_environment(), Error);
   unsetenv("HF_ENDPOINT");
