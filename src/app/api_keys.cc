@@ -1,12 +1,10 @@
 #include "app/api_keys.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "base/error.h"
+#include "io/mapped_file.h"
 
 namespace ashlar {
 namespace {
@@ -16,6 +14,16 @@ constexpr const char* kBlank = " \t\r";
 std::string trimmed(const std::string& line) {
   const size_t begin = line.find_first_not_of(kBlank);
   return begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(kBlank) - begin + 1);
+}
+
+// A pipe would be waited for, a device read without end.
+std::string text_of(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  try {
+    return read_text_file(path, kMostBytes);
+  } catch (const Error& error) {
+    throw Error("keys", std::string(error.message()) + "; expected a file with one API key a line");
+  }
 }
 
 }  // namespace
@@ -29,16 +37,7 @@ std::string problem_with_api_key(const std::string& key) {
 }
 
 std::vector<std::string> read_api_keys(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw Error("keys", path + ": is a folder; expected a file with one API key a line");
-  }
-  errno = 0;
-  std::ifstream file(path);
-  if (!file) {
-    throw Error("keys",
-                path + ": cannot be read (" + std::strerror(errno) + "); expected a file with one API key a line");
-  }
+  std::istringstream file(text_of(path));
   std::vector<std::string> keys;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

@@ -16,13 +16,18 @@
 namespace ashlar {
 namespace {
 
-// Signals wait until the main thread asks for them: no handler, no flag, and every other thread is spared.
+// Signals wait until the main thread asks for them: no handler, no flag, and every other thread is spared. What a
+// terminal that closes and a quit key send ends a server as gently as the rest does.
 sigset_t end_signals() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
   return set;
+}
+
+// They mean nothing to a server, and would end it. So does SIGHUP where nohup says so, which blocking respects.
+void ignore_other_signals() {
+  for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM}) std::signal(signal, SIG_IGN);
 }
 
 bool signal_waits() {
@@ -70,12 +75,12 @@ void check_cheap_things(const ServeOptions& options) {
 
 void serve(const ServeOptions& options) {
   if (options.log.format == "json") log_messages(options.log);
+  ignore_other_signals();
   check_cheap_things(options);
   pull_missing(options.session);  // while Ctrl-C still ends the program
   const sigset_t set = end_signals();
   const ServiceManager manager;               // changes the environment, which threads read
   pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread starts
-  std::signal(SIGPIPE, SIG_IGN);
   ServerProgram program(options);
   Log& log = program.log();
   log.write(LogLevel::kInfo, "listening on " + program.address() + " (the page there, the OpenAI API under /v1)",
@@ -84,7 +89,7 @@ void serve(const ServeOptions& options) {
   const int signal = wait_for_signal(manager, program);
   manager.tell("STOPPING=1\nSTATUS=answers under way may end");
   log.write(LogLevel::kInfo, "shutting down: answers under way may end; once more to stop at once",
-            {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}, {"drain_s", options.drain_s}});
+            {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"drain_s", options.drain_s}});
   const bool clean = program.drain([&manager] {
     if (manager.watchdog_interval()) manager.tell("WATCHDOG=1");
     return signal_waits();

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "app/command_line.h"
 #include "app/validators.h"
 #include "base/error.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 
 namespace ashlar {
 namespace {
@@ -116,10 +116,15 @@ std::string toml_value(CLI::Option& option) {
 }
 
 toml::table read(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw Error("config", path + ": is a folder; expected a TOML file");
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  std::string text;
   try {
-    return toml::parse_file(path);
+    text = read_text_file(path, kMostBytes);  // no pipe, which would be waited for, and no device
+  } catch (const Error& error) {
+    throw Error("config", std::string(error.message()) + "; expected a TOML file");
+  }
+  try {
+    return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     const auto line = error.source().begin.line;
     throw Error("config",

@@ -30,7 +30,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     fail_file(path_, what);
   };
   struct stat info {};
-  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) fail("is not a regular file");
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode))
+    fail(S_ISDIR(info.st_mode) ? "is a folder, not a regular file" : "is not a regular file");
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);

@@ -90,6 +90,20 @@ def test_sigterm_lets_answers_end_and_takes_no_more(start):
     assert reader.error is None and reader.reason() == "length"
 
 
+@pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGQUIT])
+def test_other_signals_end_it_gently_or_not_at_all(start, end):
+    server = start()
+    for ignored in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPIPE):
+        server.process.send_signal(ignored)
+    reader = Reader(server, LONG)
+    eventually(lambda: len(reader.chunks) > 3, 20, "the stream does not begin")
+    server.process.send_signal(end)
+    eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not tell of the end")
+    assert server.wait(60) == 0
+    reader.join(10)
+    assert reader.error is None and reader.reason() == "length"
+
+
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once(start, second):
     server = start()

@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 
 #include "base/error.h"
+#include "io/mapped_file.h"
 
 namespace ashlar::server {
 namespace {
@@ -24,6 +25,22 @@ int choose_http_1_1(SSL*, const unsigned char** out, unsigned char* out_size, co
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
+// A pipe would be waited for, a device read without end.
+void require_file(const std::string& what, const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  try {
+    read_text_file(path, kMostBytes);
+  } catch (const Error& error) {
+    throw Error("http", "The TLS " + what + " could not be read: " + std::string(error.message()));
+  }
+}
+
+// Instead of OpenSSL's own, which asks at the terminal.
+int refuse_password(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
 }  // namespace
 
 void set_up_tls(SSL_CTX* context, const std::string& cert_file, const std::string& key_file) {
@@ -34,10 +51,23 @@ void set_up_tls(SSL_CTX* context, const std::string& cert_file, const std::strin
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_alpn_select_cb(context, choose_http_1_1, nullptr);
+  require_file("certificate", cert_file);
+  require_file("key", key_file);
+  bool has_password = false;
+  SSL_CTX_set_default_passwd_cb(context, refuse_password);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &has_password);
   if (SSL_CTX_use_certificate_chain_file(context, cert_file.c_str()) != 1) {
     fail("The TLS certificate " + cert_file + " could not be read; expected a readable PEM file with the chain");
   }
-  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+  const bool has_key = SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) == 1;
+  SSL_CTX_set_default_passwd_cb(context, nullptr);
+  if (has_password) {
+    ERR_clear_error();
+    throw Error("http", "The TLS key " + key_file +
+                            " has a password, which nobody can type for a server; write it "
+                            "without one: openssl pkey -in KEY -out KEY-WITHOUT-PASSWORD");
+  }
+  if (!has_key) {
     fail("The TLS key " + key_file + " could not be used; expected the certificate's key, PEM, without a password");
   }
   if (SSL_CTX_check_private_key(context) != 1) {

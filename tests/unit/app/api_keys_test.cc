@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -51,6 +52,22 @@ TEST_F(ApiKeys, AFolderIsNoFile) {
     EXPECT_THAT(error.what(), HasSubstr("is a folder"));
   }
   EXPECT_THROW(read_api_keys("/no/such/file"), Error);
+}
+
+// Neither waited for nor read without end.
+TEST_F(ApiKeys, PipesDevicesAndLargeFilesAreRefused) {
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    try {
+      read_api_keys(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(HasSubstr(path), HasSubstr("not a regular file"), HasSubstr("one API key a line")));
+    }
+  }
+  EXPECT_THAT(error_of(std::string(2 << 20, 'x')), HasSubstr("at most 1048576 are read"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
 
 #include <gmock/gmock.h>
 #include <csignal>
@@ -19,10 +20,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A new key and a certificate it signed itself, in two files that go with this.
+/// A new key and a certificate it signed itself, in two files that go with this. The key is encrypted if there is a
+/// password.
 class Certificate {
  public:
-  Certificate() {
+  explicit Certificate(std::string password = "") {
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* cert = X509_new();
     X509_set_version(cert, 2);
@@ -36,7 +38,9 @@ class Certificate {
     X509_set_issuer_name(cert, subject);
     X509_sign(cert, key, EVP_sha256());
     FILE* file = fopen(key_file().c_str(), "w");
-    PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
+    PEM_write_PrivateKey(file, key, password.empty() ? nullptr : EVP_aes_128_cbc(),
+                         reinterpret_cast<unsigned char*>(password.data()), static_cast<int>(password.size()), nullptr,
+                         nullptr);
     fclose(file);
     file = fopen(cert_file().c_str(), "w");
     PEM_write_X509(file, cert);
@@ -181,6 +185,36 @@ TEST_F(HttpTls, SaysWhatIsWrongWithAKey) {
     FAIL() << "a foreign key was taken";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr(other.key_file()));
+  }
+}
+
+// OpenSSL would ask at the terminal, wait for a pipe's writer and read a device for ever.
+TEST_F(HttpTls, KeysThatWouldHaveToBeWaitedForAreRefused) {
+  const auto error_with = [](const std::string& cert_file, const std::string& key_file) -> std::string {
+    HttpOptions options;
+    options.tls_cert_file = cert_file;
+    options.tls_key_file = key_file;
+    HttpServer server(options, [](const std::shared_ptr<Exchange>&) {});
+    try {
+      server.start();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const Certificate locked("secret");
+  EXPECT_THAT(error_with(locked.cert_file(), locked.key_file()),
+              testing::AllOf(testing::HasSubstr(locked.key_file()), testing::HasSubstr("has a password"),
+                             testing::HasSubstr("openssl pkey")));
+  const TempFolder folder;
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    EXPECT_THAT(
+        error_with(path, locked.key_file()),
+        testing::AllOf(testing::HasSubstr("certificate"), testing::HasSubstr(path + ": is not a regular file")));
+    EXPECT_THAT(error_with(locked.cert_file(), path),
+                testing::AllOf(testing::HasSubstr("key"), testing::HasSubstr(path + ": is not a regular file")));
   }
 }
 
