@@ -3,10 +3,10 @@
 
 #include "app/commands.h"
 #include "app/flags.h"
-#include "app/memory_plan.h"
 #include "app/output.h"
 #include "app/progress.h"
 #include "app/validators.h"
+#include "base/available_memory.h"
 #include "measure/bench_report.h"
 #include "measure/build_info.h"
 #include "measure/prompt_file.h"
@@ -57,7 +57,7 @@ void bench(BenchCommand& command) {
   subject.drafted = session->spec();
   subject.engine = session->options().engine;
   subject.prompts = encode_prompts(*session);
-  command.bench.available_memory = available_memory();
+  command.bench.available_memory = available_memory().bytes;
   BenchResult result;
   {
     StageProgress progress;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/memory_budget.h"
 #include "app/session.h"
 #include "base/cores.h"
 #include "io/json.h"
@@ -51,11 +52,8 @@ Finding check_tls(const std::string& cert_file, const std::string& key_file);
 // The model (doctor_model.cc).
 /// Model, memory, drafter and the equality of drafted and plain answers; what builds on a failed check is left out.
 std::vector<Finding> check_model(const SessionOptions& options);
-/// What a model of `needed` bytes meets where `available` are free (0: unknown).
-/// Bytes of a cache of so many pages; `memory`: of inspect_model(). A drafter with a window has no more frames than
-/// that.
-int64_t cache_bytes(const Json& memory, int64_t pages);
-Finding check_memory(int64_t weights, int64_t cache, int64_t available);
+/// Whether what loading needs is there (app/memory_budget.h).
+Finding check_memory(const MemorySituation& situation);
 
 // The report (doctor.cc).
 /// The worst of all.

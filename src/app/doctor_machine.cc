@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "app/doctor.h"
-#include "app/memory_plan.h"
+#include "base/available_memory.h"
 #include "base/clock.h"
 #include "device/device.h"
 
@@ -132,7 +132,7 @@ double read_bandwidth(int32_t threads, int64_t bytes) {
 
 Finding check_bandwidth(int32_t threads) {
   // Beyond the caches, and not so much that it presses on others.
-  const int64_t available = available_memory();
+  const int64_t available = available_memory().bytes;
   const int64_t bytes = std::min<int64_t>(int64_t{512} << 20, available > 0 ? available / 8 : int64_t{128} << 20);
   const double rate = read_bandwidth(threads > 0 ? threads : usable_cores().workers(), bytes);
   char text[160];

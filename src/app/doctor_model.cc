@@ -6,7 +6,6 @@
 #include "app/doctor.h"
 #include "app/drafter_check.h"
 #include "app/inspect.h"
-#include "app/memory_plan.h"
 #include "app/pulling.h"
 #include "app/sampling_defaults.h"
 #include "base/error.h"
@@ -84,22 +83,18 @@ Finding check_hub(const MissingModel& model) {
 
 }  // namespace
 
-int64_t cache_bytes(const Json& memory, int64_t pages) {
-  const auto fact = [&](const char* name) { return memory[name].get<int64_t>(); };
-  return fact("branch_bytes") + pages * fact("page_bytes") +
-         std::min(fact("drafter_window_bytes"), pages * fact("drafter_page_bytes"));
-}
-
-Finding check_memory(int64_t weights, int64_t cache, int64_t available) {
-  const std::string needs = format_bytes(weights) + " of weights, up to " + format_bytes(cache) +
-                            " of cache for one longest sequence, " +
-                            (available > 0 ? format_bytes(available) + " free" : "free memory unknown");
-  if (available <= 0 || weights + cache <= available / 10 * 9) return {"memory", Verdict::kOk, needs, ""};
-  if (weights > available / 10 * 9) {
-    return {"memory", Verdict::kProblem, needs, "the weights do not fit: free memory, or take a smaller model"};
+Finding check_memory(const MemorySituation& situation) {
+  try {
+    const MemoryBudget budget = budget_memory(situation);
+    const int64_t wished = situation.wishes.positions;
+    if (budget.positions >= wished) return {"memory", Verdict::kOk, budget.describe(), ""};
+    return {"memory", Verdict::kWarning,
+            budget.describe() + ": sequences of " + std::to_string(budget.positions) + " of " + std::to_string(wished) +
+                " tokens",
+            "free memory or raise the limit for longer ones; --max-context says how much you need"};
+  } catch (const Error& error) {
+    return {"memory", Verdict::kProblem, error.what(), "free memory, raise the limit, or take a smaller model"};
   }
-  return {"memory", Verdict::kWarning, needs,
-          "the context will be cut to what fits; --max-context says how much you need"};
 }
 
 std::vector<Finding> check_model(const SessionOptions& given) {
@@ -112,13 +107,11 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     const ModelChoice choice = locate_models(options.model, options.drafter, model_roots());
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
     const Json facts = inspect_model(*ops, choice.model, choice.drafter, options.dflash, options.engine.max_sequences);
-    int64_t weights = facts["weights"]["bytes"].get<int64_t>();
     const bool fits = choice.drafter && facts["drafter"]["fits"].get<bool>();
-    if (fits) weights += facts["drafter"]["weights"]["bytes"].get<int64_t>();
-    const int64_t context = facts["context"].get<int64_t>();
-    const int64_t positions = options.max_context > 0 ? std::min<int64_t>(options.max_context, context) : context;
-    const int64_t pages = (positions + kPageTokens - 1) / kPageTokens;
-    out.push_back(check_memory(weights, cache_bytes(facts["memory"], pages), available_memory()));
+    std::optional<DflashConfig> drafter;
+    if (fits) drafter = read_dflash_config(*choice.drafter);
+    out.push_back(
+        check_memory(memory_situation(*ops, read_model_config(choice.model), drafter ? &*drafter : nullptr, options)));
     if (auto finding = check_sampling_defaults(choice.model)) out.push_back(std::move(*finding));
     if (choice.drafter && !fits) {
       out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),

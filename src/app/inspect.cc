@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "app/memory_plan.h"
+#include "app/memory_budget.h"
 #include "app/model_locator.h"
 #include "base/error.h"
 #include "io/checkpoint.h"
@@ -165,21 +165,35 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
       report["drafter"]["problem"] = error.what();
     }
   }
-  const MemoryPlan plan = plan_memory(ops, config.stack, fitting ? &fitting->stack : nullptr,
-                                      fitting ? drafter_frames(*fitting, drafting, sequences) : 0,
-                                      fitting ? drafter_spare_pages(*fitting, drafting, sequences) : 0);
-  report["memory"] = {{"device", ops.name()},
-                      {"instruction_set", ops.isa()},
-                      {"kv_bytes_per_token", plan.target_bytes_per_token},
-                      {"drafter_kv_bytes_per_token", plan.drafter_bytes_per_token},
-                      {"drafter_window_bytes", plan.drafter_frame_bytes},
-                      {"drafter_page_bytes", plan.drafter_page_bytes},
-                      {"branch_bytes", plan.spare_bytes},
-                      {"page_tokens", kPageTokens},
-                      {"page_bytes", plan.bytes_per_page},
-                      {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},
-                      {"full_context_bytes", plan.bytes_of(config.max_positions) - plan.spare_bytes},
-                      {"available_bytes", available_memory()}};
+  SessionOptions options;
+  options.dflash = drafting;
+  options.engine.max_sequences = sequences;
+  const MemorySituation situation = memory_situation(ops, config, fitting ? &*fitting : nullptr, options);
+  const MemoryPlan& plan = situation.plan;
+  report["memory"] = {
+      {"device", ops.name()},
+      {"instruction_set", ops.isa()},
+      {"kv_bytes_per_token", plan.target_bytes_per_token},
+      {"drafter_kv_bytes_per_token", plan.drafter_bytes_per_token},
+      {"drafter_window_bytes", plan.drafter_frame_bytes},
+      {"drafter_page_bytes", plan.drafter_page_bytes},
+      {"branch_bytes", plan.spare_bytes},
+      {"page_tokens", kPageTokens},
+      {"page_bytes", plan.bytes_per_page},
+      {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},
+      {"full_context_bytes", plan.bytes_of(config.max_positions) - plan.spare_bytes},
+      {"weights_bytes", situation.needs.weights},
+      {"workspace_bytes", situation.needs.workspace + situation.needs.per_position * config.max_positions},
+      {"available_bytes", situation.available.bytes},
+      {"container_limit_bytes", situation.available.group_limit}};
+  try {
+    const MemoryBudget budget = budget_memory(situation);
+    report["memory"]["cache_bytes"] = budget.kv_bytes;
+    report["memory"]["context"] = budget.positions;
+    report["memory"]["plan"] = budget.describe();
+  } catch (const Error& error) {
+    report["memory"]["plan"] = error.message();
+  }
   return report;
 }
 

@@ -114,7 +114,11 @@ std::string memory_rows(const Json& report) {
   if (memory["branch_bytes"] != 0) text += row("", format_bytes(memory["branch_bytes"]) + " for branches of drafts");
   text += row("full context", whole(report["context"]) + " tokens: " + whole(memory["full_context_pages"]) +
                                   " pages, " + format_bytes(memory["full_context_bytes"]));
-  return text + row("free now", format_bytes(memory["available_bytes"]));
+  text += row("plan", memory["plan"]);
+  if (memory.value("context", report["context"].get<int64_t>()) < report["context"].get<int64_t>()) {
+    text += row("", "sequences of at most " + whole(memory["context"]) + " tokens fit");
+  }
+  return text;
 }
 
 std::string self_test_rows(const Json& test) {

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <string_view>
 
 namespace ashlar {
@@ -47,15 +46,6 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
   plan.layout.limit_pages(drafter_frames);
   plan.layout.add_plane("drafter", drafter_page);
   return plan;
-}
-
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  for (int64_t kib = 0; file >> key >> kib; std::getline(file, unit)) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return 0;
 }
 
 std::string format_bytes(int64_t bytes) {

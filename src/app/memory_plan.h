@@ -27,9 +27,6 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
                        int64_t drafter_frames = 0, int64_t spare_pages = 0);
 
-/// Memory that can be had without swapping, in bytes; 0 if unknown.
-int64_t available_memory();
-
 /// "1.5 GiB", "23.4 MiB", "812 B".
 std::string format_bytes(int64_t bytes);
 /// Bytes of "512M", "8G", "1.5GiB", "100000": powers of 1024. Empty if it is none.

@@ -84,6 +84,7 @@ struct ServerProgram::Impl {
     }
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
     session = open_session(options.session);
+    if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
     start_service();
     start_http();
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/drafter_check.h"
-#include "app/memory_plan.h"
+#include "app/memory_budget.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "base/error.h"
@@ -65,41 +65,19 @@ void Session::choose_method(const ModelConfig& config) {
   if (options_.dflash.width > 0) spec_.ngram_width = options_.dflash.width;
 }
 
-// Where nobody said how much, the cache takes at most half of the free memory, and the longest sequence fits in it.
 void Session::limit_memory(const ModelConfig& config) {
-  const int64_t available = available_memory();
-  const int64_t asked = options_.engine.kv_bytes;
   if (options_.engine.kv_pages > 0) return;
-  if (asked > 0 && available > 0 && asked > available) {
-    throw Error("memory", "the KV cache is to take " + format_bytes(asked) + " (--kv-memory), and " +
-                              format_bytes(available) + " are free; ask for less, or for nothing: it then takes what " +
-                              "it needs, half of what is free at most");
-  }
-  if (asked == 0 && available == 0) return;
   std::optional<DflashConfig> drafter;
   if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
-  const MemoryPlan plan =
-      plan_memory(*ops_, config.stack, drafter ? &drafter->stack : nullptr,
-                  drafter ? drafter_frames(*drafter, options_.dflash, options_.engine.max_sequences) : 0,
-                  drafter ? drafter_spare_pages(*drafter, options_.dflash, options_.engine.max_sequences) : 0);
-  const int64_t positions =
+  const MemoryBudget budget = budget_memory(memory_situation(*ops_, config, drafter ? &*drafter : nullptr, options_));
+  memory_ = budget.describe();
+  if (budget.kv_limited) options_.engine.kv_bytes = budget.kv_bytes;
+  const int64_t wished =
       options_.max_context > 0 ? std::min(options_.max_context, config.max_positions) : config.max_positions;
-  if (asked > 0) {
-    if (plan.bytes_of(positions) <= asked) return;
-    throw Error("memory", "the KV cache of one sequence of " + std::to_string(positions) + " tokens takes " +
-                              format_bytes(plan.bytes_of(positions)) + ", and " + format_bytes(asked) +
-                              " are given; raise --kv-memory or lower --max-context");
-  }
-  const int64_t budget = available / 2;
-  const int64_t wanted = std::max(positions, options_.engine.max_sequences * ((positions + 3) / 4));
-  if (plan.bytes_of(wanted) <= budget) return;
-  options_.engine.kv_bytes = budget;
-  if (plan.bytes_of(positions + kPageTokens) <= budget || options_.max_context > 0) return;
-  options_.max_context = static_cast<int32_t>(std::max<int64_t>(1, plan.layout.pages_within(budget) - 1) * kPageTokens);
-  notes_.push_back("the context is limited to " + std::to_string(options_.max_context) + " of " +
-                   std::to_string(positions) + " tokens: the cache of a full one is " +
-                   format_bytes(plan.bytes_of(positions)) + " and " + format_bytes(available) +
-                   " are free (--max-context, --kv-memory)");
+  if (budget.positions >= wished) return;
+  options_.max_context = static_cast<int32_t>(budget.positions);
+  notes_.push_back("the context is limited to " + std::to_string(budget.positions) + " of " + std::to_string(wished) +
+                   " tokens: " + memory_ + " (--max-context, --kv-memory)");
 }
 
 void Session::note_what_is_moot(const ModelConfig& config) {

@@ -87,6 +87,8 @@ class Session {
 
   /// One line for people: model, drafter or denoising algorithm, device, threads.
   std::string describe() const;
+  /// What weights, activations and KV cache take, and what is free: a line. Empty where pages are counted by hand.
+  const std::string& memory() const { return memory_; }
   /// What a person may want to know about how this was set up, in whole sentences.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -100,6 +102,7 @@ class Session {
   DecoderSpec spec_;
   bool recalls_alone_ = false;  // n-grams without a drafter
   std::vector<std::string> notes_;
+  std::string memory_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
+
+#include "base/control_groups.h"
 
 namespace ashlar {
 namespace {
@@ -36,37 +37,11 @@ double grant_v1(const fs::path& group) {
   return quota_file >> quota && period_file >> period ? share(quota, period) : 0;  // -1: no limit
 }
 
-// The least that a group and those around it grant. In a container its own group is often the root of what is mounted,
-// whatever the process' path says.
-double least_grant(const fs::path& mount, const std::string& group, double (*grant)(const fs::path&)) {
-  double least = grant(mount);
-  fs::path at = mount;
-  for (const fs::path& part : fs::path(group).relative_path()) {
-    if (part == "..") break;  // a group outside of what this process sees
-    at /= part;
-    const double here = grant(at);
-    if (here > 0 && (least == 0 || here < least)) least = here;
-  }
-  return least;
-}
-
-// Lines of /proc/self/cgroup: hierarchy:controllers:path, of v2 "0::path".
 double granted_cores(const fs::path& root) {
-  const fs::path mounts = root / "sys/fs/cgroup";
-  double least = least_grant(mounts, "", grant_v2);
-  const auto take = [&least](double here) {
+  double least = 0;
+  for (const ControlGroup& group : control_groups(root, "cpu")) {
+    const double here = group.unified ? grant_v2(group.folder) : grant_v1(group.folder);
     if (here > 0 && (least == 0 || here < least)) least = here;
-  };
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
-    if (controllers.empty()) take(least_grant(mounts, group, grant_v2));
-    std::istringstream names(controllers);
-    for (std::string name; std::getline(names, name, ',');) {
-      if (name == "cpu") take(least_grant(mounts / "cpu", group, grant_v1));
-    }
   }
   return least;
 }

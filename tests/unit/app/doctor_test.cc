@@ -100,20 +100,18 @@ TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
 
 TEST_F(Doctor, JudgesMemory) {
   constexpr int64_t kGiB = 1 << 30;
-  EXPECT_EQ(check_memory(kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_memory(kGiB, 4 * kGiB, 4 * kGiB).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_memory(4 * kGiB, kGiB, 4 * kGiB).verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_memory(kGiB, kGiB, 0).verdict, doctor::Verdict::kOk);
-}
-
-TEST_F(Doctor, CountsNoMoreFramesThanPages) {
-  const Json memory = {
-      {"page_bytes", 100}, {"drafter_window_bytes", 5000}, {"drafter_page_bytes", 10}, {"branch_bytes", 7}};
-  EXPECT_EQ(cache_bytes(memory, 1000), 100'000 + 5000 + 7);
-  EXPECT_EQ(cache_bytes(memory, 20), 2000 + 200 + 7);
-  const Json without = {
-      {"page_bytes", 110}, {"drafter_window_bytes", 0}, {"drafter_page_bytes", 10}, {"branch_bytes", 0}};
-  EXPECT_EQ(cache_bytes(without, 20), 2200);
+  MemorySituation situation;
+  situation.plan.layout.add_plane("target", 1 << 20);  // 16 tokens to the MiB
+  situation.needs = {kGiB, 0, 0};
+  situation.wishes = {0, 16 * 1024, false, 1};  // a GiB of cache
+  const auto verdict = [&situation](int64_t available) {
+    situation.available = {available, 0};
+    return check_memory(situation).verdict;
+  };
+  EXPECT_EQ(verdict(4 * kGiB), doctor::Verdict::kOk);
+  EXPECT_EQ(verdict(2 * kGiB), doctor::Verdict::kWarning);
+  EXPECT_EQ(verdict(kGiB), doctor::Verdict::kProblem);
+  EXPECT_EQ(verdict(0), doctor::Verdict::kOk);  // unknown
 }
 
 TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
