@@ -14,6 +14,7 @@
 #include "app/log.h"
 #include "app/output.h"
 #include "app/program.h"
+#include "app/stack_room.h"
 #include "app/terminal.h"
 #include "base/error.h"
 
@@ -109,11 +110,7 @@ int end(int code) {
   return code == 0 ? 1 : code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  ashlar::handle_uncaught_exceptions();
-  ashlar::hold_standard_streams();
+int run_program(int argc, char** argv) {
   CLI::App app(ashlar::program_title(), "ashlar");
   int code = 1;
   try {
@@ -128,4 +125,12 @@ int main(int argc, char** argv) {
     ashlar::print_error(error.what());
   }
   return end(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ashlar::handle_uncaught_exceptions();
+  ashlar::hold_standard_streams();
+  return ashlar::with_stack_room([&] { return run_program(argc, argv); });
 }

@@ -684,6 +684,21 @@ case_demo() {
   expect 1 "$ashlar" demo --drafter none
 }
 
+# With privileges the limit is raised, without them everything runs on a thread of its own.
+case_small_stacks() {
+  local plain=("$ashlar" run --prompt "What is a harbour?" --max-tokens 12 --no-self-test)
+  expect 0 "${plain[@]}"
+  mv "$work/out" "$work/whole"
+  for start in "" "setpriv --reuid 65534 --clear-groups --bounding-set -all --inh-caps -all"; do
+    [ -z "$start" ] || $start true 2> /dev/null || continue
+    chmod 755 "$work"
+    expect 0 bash -c 'ulimit -s 256; exec "$@"' _ $start "${plain[@]}"
+    same "$work/whole" "$work/out" "with a stack of 256 KiB"
+    expect 1 bash -c 'ulimit -s 256; exec "$@"' _ $start "$ashlar" run "$work/nowhere" --prompt hello
+    err_has "$work/nowhere"
+  done
+}
+
 case_interrupt() {
   "$ashlar" run --raw --prompt "1, 2, 3," --device ref --no-self-test --logit-bias 2:-100 --logit-bias 0:-100 > "$work/out" 2> "$work/err" &
   local pid=$!
