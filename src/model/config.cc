@@ -22,17 +22,26 @@ RopeConfig::Scaling read_scaling(const JsonFields& rope) {
   rope.fail(rope.has("rope_type") ? "rope_type" : "type", "default, linear, llama3 or yarn");
 }
 
+// Where a file has both spellings the old one counts, if there is anything in it.
+const char* rope_key(const JsonFields& fields) {
+  const bool old = fields.has("rope_scaling") && fields.raw("rope_scaling") != Json::object();
+  return old ? "rope_scaling" : "rope_parameters";
+}
+
+constexpr double kAboveOne = 1.0 + 1e-6;
 constexpr double kMaxTheta = 1e15;
 constexpr double kLargest = 1e9;  // of any factor or length in a rope configuration
 
 void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, RopeConfig& rope) {
   rope.scaling = read_scaling(scaling);
+  rope.theta = scaling.number("rope_theta", kAboveOne, kMaxTheta, rope.theta);
   rope.partial_rotary_factor = scaling.number("partial_rotary_factor", 0.0, 1.0, rope.partial_rotary_factor);
   if (rope.scaling == RopeConfig::Scaling::kNone) return;
   rope.factor = scaling.number("factor", 1.0, kLargest);
   if (rope.scaling == RopeConfig::Scaling::kLinear) return;
+  // What stands beside the rope counts before what stands in it.
   const char* original = "original_max_position_embeddings";
-  const JsonFields& holder = scaling.has(original) || !fields.has(original) ? scaling : fields;
+  const JsonFields& holder = fields.has(original) ? fields : scaling;
   rope.original_max_positions = holder.has(original) ? holder.number(original, 1.0, kLargest)
                                                      : fields.number("max_position_embeddings", 1.0, kLargest);
   if (rope.scaling == RopeConfig::Scaling::kLlama3) {
@@ -45,9 +54,11 @@ void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, Ro
   rope.beta_slow = scaling.number("beta_slow", 1e-9, kLargest, 1.0);
   rope.truncate = scaling.boolean("truncate", true);
   rope.attention_factor = scaling.number("attention_factor", 0.0, kLargest, 0.0);
-  if (scaling.has("mscale") || scaling.has("mscale_all_dim")) {
-    scaling.fail(scaling.has("mscale") ? "mscale" : "mscale_all_dim", "nothing (this yarn variant is not supported)");
-  }
+  const double scale = scaling.number("mscale", 0.0, kLargest, 0.0);
+  const double scale_all = scaling.number("mscale_all_dim", 0.0, kLargest, 0.0);
+  if (scaling.has("attention_factor") || scale == 0 || scale_all == 0) return;
+  const double growth = 0.1 * std::log(rope.factor);
+  rope.attention_factor = (scale * growth + 1) / (scale_all * growth + 1);
 }
 
 std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers, SlidingLayers sliding) {
@@ -68,9 +79,10 @@ std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_laye
     return layers;
   }
   if (fields.boolean("use_sliding_window", false)) {
-    const auto window = static_cast<int32_t>(fields.integer("sliding_window", 1, kMaxPositions));
-    const int64_t first =
-        sliding == SlidingLayers::kAll ? 0 : fields.integer("max_window_layers", 0, 1 << 20, 28);  // the class default
+    const auto window = static_cast<int32_t>(fields.integer("sliding_window", 1, kMaxPositions, 4096));
+    const int64_t first = sliding == SlidingLayers::kAll
+                              ? 0
+                              : fields.integer("max_window_layers", 0, 1 << 20, 28);  // as the classes have it
     for (int64_t i = first; i < n_layers; ++i) layers[i].window = window;
   }
   return layers;
@@ -86,9 +98,8 @@ int32_t read_max_positions(const JsonFields& fields, const char* key, const Rope
     positions = std::max(positions, rope.original_max_positions * rope.factor);
   }
   if (positions > static_cast<double>(kMaxPositions)) {
-    fields.fail(fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling",
-                "a scaling to at most " + std::to_string(kMaxPositions) + " positions (" + key + " is " +
-                    std::to_string(stated) + ")");
+    fields.fail(rope_key(fields), "a scaling to at most " + std::to_string(kMaxPositions) + " positions (" + key +
+                                      " is " + std::to_string(stated) + ")");
   }
   return static_cast<int32_t>(positions);
 }
@@ -99,23 +110,35 @@ std::vector<int32_t> read_ids(const JsonFields& fields, const std::string& key, 
   return {static_cast<int32_t>(fields.integer(key, 0, vocab - 1))};
 }
 
+// What would change the forward, or what transformers cannot make sense of either.
+void check_variants(const JsonFields& fields, const Family& family, StackConfig& stack) {
+  if (fields.has("per_layer_config") && fields.raw("per_layer_config") != Json::object()) {
+    fields.fail("per_layer_config", "nothing (layers that differ in their sizes are not supported)");
+  }
+  const bool slides =
+      std::any_of(stack.layers.begin(), stack.layers.end(), [](const auto& layer) { return layer.window > 0; });
+  if (family.sliding == SlidingLayers::kNamed && slides && !fields.boolean("use_sliding_window", false)) {
+    fields.fail("use_sliding_window", "true, since layer_types names sliding layers");
+  }
+  if (family.rotates_part || stack.rope.partial_rotary_factor == 1.0) return;
+  // Not a setting of these families: their own rope does not read it, and the scaled ones do not work with it.
+  if (stack.rope.scaling != RopeConfig::Scaling::kNone) fields.fail("partial_rotary_factor", "1, or nothing");
+  stack.rope.partial_rotary_factor = 1.0;
+}
+
 }  // namespace
 
 RopeConfig read_rope_config(const JsonFields& fields) {
-  constexpr double kAboveOne = 1.0 + 1e-6;
   RopeConfig rope;
   rope.partial_rotary_factor = fields.number("partial_rotary_factor", 0.0, 1.0, 1.0);
   rope.theta = fields.number("rope_theta", kAboveOne, kMaxTheta, 10000.0);
-  if (fields.has("rope_parameters")) {
-    const JsonFields parameters = fields.object("rope_parameters");
-    for (const auto& [key, value] : fields.raw("rope_parameters").items()) {
-      if (value.is_object()) parameters.fail(key, "one rope for all layers (a rope per layer kind is not supported)");
-    }
-    rope.theta = parameters.number("rope_theta", kAboveOne, kMaxTheta, rope.theta);
-    read_scaling_values(fields, parameters, rope);
-  } else if (fields.has("rope_scaling")) {
-    read_scaling_values(fields, fields.object("rope_scaling"), rope);
+  const char* key = rope_key(fields);
+  if (!fields.has(key)) return rope;
+  const JsonFields parameters = fields.object(key);
+  for (const auto& [name, value] : fields.raw(key).items()) {
+    if (value.is_object()) parameters.fail(name, "one rope for all layers (a rope per layer kind is not supported)");
   }
+  read_scaling_values(fields, parameters, rope);
   return rope;
 }
 
@@ -126,21 +149,24 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   stack.n_layers = static_cast<int32_t>(fields.integer(keys.layers, 1, 1000));
   AttentionShape& shape = stack.attention;
   shape.n_heads = static_cast<int32_t>(fields.integer(keys.heads, 1, 4096));
-  shape.n_kv_heads = static_cast<int32_t>(fields.integer(keys.kv_heads, 1, 4096, shape.n_heads));
+  shape.n_kv_heads = static_cast<int32_t>(
+      fields.integer(keys.kv_heads, 1, 4096, keys.missing_kv_heads > 0 ? keys.missing_kv_heads : shape.n_heads));
   if (shape.n_heads % shape.n_kv_heads != 0) {
     fields.fail(keys.kv_heads, std::string("a divisor of ") + keys.heads + " (" + std::to_string(shape.n_heads) + ")");
   }
-  if (!fields.has("head_dim") && stack.hidden % shape.n_heads != 0) {
+  if (!fields.has("head_dim") && keys.missing_head_dim == 0 && stack.hidden % shape.n_heads != 0) {
     fields.fail(keys.hidden, std::string("a multiple of ") + keys.heads);
   }
-  shape.head_dim = static_cast<int32_t>(fields.integer("head_dim", 2, kMostHeadDim, stack.hidden / shape.n_heads));
+  shape.head_dim = static_cast<int32_t>(fields.integer(
+      "head_dim", 2, kMostHeadDim, keys.missing_head_dim > 0 ? keys.missing_head_dim : stack.hidden / shape.n_heads));
   if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > kMostHeadDim) {
     fields.fail("head_dim", "an even number from 2 to " + std::to_string(kMostHeadDim) + " (" + keys.hidden + " / " +
                                 keys.heads + " where it is not given)");
   }
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  if (fields.string(keys.activation, "silu") != "silu") fields.fail(keys.activation, "\"silu\"");
+  const std::string activation = fields.string(keys.activation, "silu");
+  if (activation != "silu" && activation != "swish") fields.fail(keys.activation, "\"silu\"");
   stack.rope = read_rope_config(fields);
   const auto rotary_dim = static_cast<int32_t>(shape.head_dim * stack.rope.partial_rotary_factor);
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
@@ -166,8 +192,12 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   ModelConfig config;
   config.folder = folder;
   config.family = family->model_type;
-  const ConfigKeys& keys = family->keys;
-  config.stack = read_stack_config(fields, keys, family->sliding);
+  const auto is_null = [&root](const char* key) { return root.contains(key) && root.at(key).is_null(); };
+  ConfigKeys keys = family->keys;
+  if (is_null(keys.kv_heads)) keys.missing_kv_heads = 0;
+  const bool no_window = is_null("sliding_window") && !fields.has("layer_types");
+  config.stack = read_stack_config(fields, keys, no_window ? SlidingLayers::kNone : family->sliding);
+  check_variants(fields, *family, config.stack);
   config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
   config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.rope);
   config.names = family->names;
@@ -176,6 +206,8 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   config.tied_head = fields.boolean(keys.tied_head, family->tied_by_default);
 
   config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
+  const int32_t usual_stop = family->missing_stop_id;
+  if (!root.contains("eos_token_id") && usual_stop >= 0 && usual_stop < config.vocab) config.stop_ids = {usual_stop};
   const auto generation = folder / "generation_config.json";
   if (file_exists(generation)) {
     const Json generation_root = read_json_file(generation);

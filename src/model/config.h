@@ -95,6 +95,8 @@ struct ConfigKeys {
   const char* vocab = "vocab_size";
   const char* max_positions = "max_position_embeddings";
   const char* tied_head = "tie_word_embeddings";
+  int32_t missing_kv_heads = 0;  ///< what a missing kv_heads means; 0: as many as heads, as where it is null
+  int32_t missing_head_dim = 0;  ///< what a missing head_dim means; 0: hidden / heads
 };
 
 /// Which layers a config.json's sliding_window is for.

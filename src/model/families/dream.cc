@@ -15,6 +15,6 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kDreamFamily = {"Dream", false, read};
+const Family kDreamFamily = {"Dream", false, read, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

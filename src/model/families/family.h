@@ -17,6 +17,8 @@ struct Family {
   ModelNames names = {};
   LayerNames layer_names = {};
   SlidingLayers sliding = SlidingLayers::kNamed;
+  int32_t missing_stop_id = -1;  ///< what a missing eos_token_id means; -1: none
+  bool rotates_part = false;     ///< whether partial_rotary_factor is one of its settings
 };
 
 extern const Family kDreamFamily;

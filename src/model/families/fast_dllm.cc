@@ -15,6 +15,6 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kFastDllmFamily = {"Fast_dLLM_Qwen", false, read};
+const Family kFastDllmFamily = {"Fast_dLLM_Qwen", false, read, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

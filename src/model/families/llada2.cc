@@ -64,8 +64,18 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kLlada2Family = {"llada2_moe", false, read, {}, kNames, kLayerNames};
+const Family kLlada2Family = {.model_type = "llada2_moe",
+                              .tied_by_default = false,
+                              .read = read,
+                              .names = kNames,
+                              .layer_names = kLayerNames,
+                              .rotates_part = true};
 /// As the training code spells it.
-const Family kLlada2VeomniFamily = {"llada2_moe_veomni", false, read, {}, kNames, kLayerNames};
+const Family kLlada2VeomniFamily = {.model_type = "llada2_moe_veomni",
+                                    .tied_by_default = false,
+                                    .read = read,
+                                    .names = kNames,
+                                    .layer_names = kLayerNames,
+                                    .rotates_part = true};
 
 }  // namespace ashlar

@@ -11,6 +11,10 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kLlamaFamily = {"llama", false, read, {}, {}, {}, SlidingLayers::kNone};
+const Family kLlamaFamily = {.model_type = "llama",
+                             .tied_by_default = false,
+                             .read = read,
+                             .sliding = SlidingLayers::kNone,
+                             .missing_stop_id = 2};
 
 }  // namespace ashlar

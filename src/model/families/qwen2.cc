@@ -7,6 +7,6 @@ void read(const JsonFields&, ModelConfig& config) { config.stack.qkv_bias = true
 
 }  // namespace
 
-const Family kQwen2Family = {"qwen2", false, read};
+const Family kQwen2Family = {"qwen2", false, read, {.missing_kv_heads = 32}};
 
 }  // namespace ashlar

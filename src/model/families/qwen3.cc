@@ -5,8 +5,6 @@ namespace ashlar {
 void read_qwen3_attention(const JsonFields& fields, StackConfig& stack) {
   stack.qk_norm = true;
   stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
-  // The class default is 128 for this family, whatever hidden_size / heads is.
-  if (!fields.has("head_dim")) fields.fail("head_dim", "a number (this family states it)");
 }
 
 namespace {
@@ -15,6 +13,6 @@ void read(const JsonFields& fields, ModelConfig& config) { read_qwen3_attention(
 
 }  // namespace
 
-const Family kQwen3Family = {"qwen3", false, read};
+const Family kQwen3Family = {"qwen3", false, read, {.missing_kv_heads = 32, .missing_head_dim = 128}};
 
 }  // namespace ashlar

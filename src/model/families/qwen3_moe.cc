@@ -24,6 +24,10 @@ void read(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kQwen3MoeFamily = {"qwen3_moe", false, read, {}, {}, {}, SlidingLayers::kAll};
+const Family kQwen3MoeFamily = {.model_type = "qwen3_moe",
+                                .tied_by_default = false,
+                                .read = read,
+                                .keys = {.missing_kv_heads = 4},
+                                .sliding = SlidingLayers::kAll};
 
 }  // namespace ashlar

@@ -20,7 +20,7 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kSdarFamily = {"sdar", false, read};
-const Family kSdarMoeFamily = {"sdar_moe", false, read_moe};
+const Family kSdarFamily = {"sdar", false, read, {.missing_kv_heads = 32, .missing_head_dim = 128}};
+const Family kSdarMoeFamily = {"sdar_moe", false, read_moe, {.missing_kv_heads = 4}};
 
 }  // namespace ashlar

@@ -71,7 +71,7 @@ TEST(ModelConfig, MissingFieldsMeanTheClassDefaults) {
   EXPECT_FLOAT_EQ(config.stack.norm_eps, 1e-6F);
   EXPECT_EQ(config.stack.rope.theta, 10000.0);
   EXPECT_FALSE(config.tied_head);
-  EXPECT_TRUE(config.stop_ids.empty());
+  EXPECT_EQ(config.stop_ids, std::vector<int32_t>{2});
   EXPECT_EQ(read(patched(tiny_config("llama"), R"({"head_dim":null})")).stack.attention.head_dim, 4);
 }
 
@@ -105,7 +105,9 @@ TEST(ModelConfig, SlidingLayers) {
   EXPECT_EQ(windows(R"({"sliding_window":9,"use_sliding_window":true,"max_window_layers":1})"), Windows({0, 9}));
   EXPECT_EQ(windows(R"({"sliding_window":9,"use_sliding_window":true,"max_window_layers":5})"), Windows({0, 0}));
   EXPECT_EQ(windows(R"({"sliding_window":9,"use_sliding_window":true})"), Windows({0, 0}));  // the default is 28
-  EXPECT_EQ(windows(R"({"sliding_window":9,"layer_types":["sliding_attention","full_attention"]})"), Windows({9, 0}));
+  EXPECT_EQ(
+      windows(R"({"sliding_window":9,"use_sliding_window":true,"layer_types":["sliding_attention","full_attention"]})"),
+      Windows({9, 0}));
 }
 
 // Qwen3-MoE slides everywhere or nowhere; Llama has no windows, whatever else its config.json says.
@@ -187,13 +189,12 @@ TEST(RopeConfig, BothSpellingsMeanTheSame) {
     EXPECT_EQ(rope.original_max_positions, item.original);
   }
   const RopeConfig yarn = read(patched(tiny_config(), R"({"rope_scaling":{"rope_type":"yarn","factor":4,"beta_fast":20,
-    "beta_slow":2,"truncate":false,"attention_factor":1.5,"partial_rotary_factor":0.5}})"))
+    "beta_slow":2,"truncate":false,"attention_factor":1.5}})"))
                               .stack.rope;
   EXPECT_EQ(yarn.beta_fast, 20);
   EXPECT_EQ(yarn.beta_slow, 2);
   EXPECT_FALSE(yarn.truncate);
   EXPECT_EQ(yarn.attention_factor, 1.5);
-  EXPECT_EQ(yarn.partial_rotary_factor, 0.5);
 }
 
 struct Refusal {
@@ -262,7 +263,6 @@ TEST(ModelConfig, RefusesWhatItWouldComputeDifferently) {
        {R"({"model_type":"QWEN3"})", {"model_type"}},
        {R"({"model_type":3})", {"model_type", "a string"}},
        {R"({"quantization_config":{"quant_method":"gptq"}})", {"quantization_config", "unquantised", "gptq"}},
-       {R"({"head_dim":"<absent>"})", {"head_dim"}},
        {R"({"hidden_act":"gelu"})", {"hidden_act", "silu", "gelu"}},
        {R"({"hidden_act":null,"rms_norm_eps":"1e-6"})", {"rms_norm_eps", "a number"}},
        {R"({"rms_norm_eps":-1e-6})", {"rms_norm_eps", "from 0 to 1"}},
@@ -276,7 +276,8 @@ TEST(ModelConfig, RefusesWhatItWouldComputeDifferently) {
        {R"({"layer_types":["full_attention","linear_attention"]})", {"layer_types", "linear_attention"}},
        {R"({"layer_types":["sliding_attention","full_attention"]})", {"sliding_window", "found nothing"}},
        {R"({"layer_types":["sliding_attention","full_attention"],"sliding_window":0})", {"sliding_window"}},
-       {R"({"use_sliding_window":true})", {"sliding_window", "found nothing"}},
+       {R"({"layer_types":["sliding_attention","full_attention"],"sliding_window":9})", {"use_sliding_window", "true"}},
+       {R"({"per_layer_config":{"0":{"intermediate_size":8}}})", {"per_layer_config", "not supported"}},
        {R"({"use_sliding_window":true,"sliding_window":-4})", {"sliding_window", "found -4"}},
        {R"({"use_sliding_window":"true"})", {"use_sliding_window", "true or false"}},
        {R"({"use_sliding_window":true,"sliding_window":4,"max_window_layers":-1})", {"max_window_layers"}}});
@@ -301,8 +302,9 @@ TEST(RopeConfig, RefusesWhatItCannotCompute) {
        {R"({"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0}})", {"beta_fast"}},
        {R"({"rope_scaling":{"type":"yarn","factor":2,"beta_slow":-1}})", {"beta_slow"}},
        {R"({"rope_scaling":{"type":"yarn","factor":2,"attention_factor":-1}})", {"attention_factor"}},
-       {R"({"rope_scaling":{"type":"yarn","factor":2,"mscale":1}})", {"mscale", "not supported"}},
-       {R"({"rope_scaling":{"type":"yarn","factor":2,"mscale_all_dim":1}})", {"mscale_all_dim", "not supported"}},
+       {R"({"rope_scaling":{"type":"yarn","factor":2,"mscale":-1}})", {"mscale", "from 0"}},
+       {R"({"rope_scaling":{"type":"yarn","factor":2,"mscale_all_dim":"1"}})", {"mscale_all_dim", "a number"}},
+       {R"({"rope_scaling":{"type":"yarn","factor":2,"partial_rotary_factor":0.5}})", {"partial_rotary_factor"}},
        {R"({"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":-5}})",
         {"original_max_position_embeddings"}},
        {R"({"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":"x"}})",
