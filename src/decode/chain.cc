@@ -93,9 +93,9 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
     span.settled_in[0] = -1;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
-    span.active = false;
+    span.active = span.cut = false;
   }
-  collect_chains(plan, slots);
+  collect_chains(plan, slots, result);
   if (proposer_) {
     context_->begin_step();
     share_branches();
@@ -132,14 +132,18 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   learn(plan, result);
 }
 
-void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots) {
+void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   chains_.clear();
   work_.clear();
   for (const Span& span : plan.spans) {
     Work work;
-    const Slot& slot = slots[span.slot];
-    if (slot.done) {
-      work.ended = true;
+    Slot& slot = slots[span.slot];
+    bool waits = false;
+    if (!slot.done && slot.constraint != nullptr) {
+      run_for_span(slot, result.spans[work_.size()], [&] { waits = !slot.constraint->prepare(); });
+    }
+    if (slot.done || (waits && span.prompt == nullptr)) {
+      work.idle = true;
     } else if (span.prompt == nullptr) {
       work.chain = static_cast<int32_t>(chains_.size());
       ChainSpan& chain = chains_.emplace_back();
@@ -225,7 +229,7 @@ void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots, StepResu
     if (!run_for_span(slot, result.spans[i],
                       [&] { work_[i].forced = slot.constraint->forced(std::span(forced, most)); })) {
       work_[i].chain = -1;
-      work_[i].ended = true;
+      work_[i].idle = true;
       continue;
     }
     std::copy_n(forced, work_[i].forced, chain.ids + 1);
@@ -244,7 +248,7 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
     work.first_output = batch_->n_outputs();
     if (work.chain >= 0) {
       add_tree(span, work);
-    } else if (!work.ended) {
+    } else if (!work.idle) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
       batch_->begin_sequence(span.pages);
@@ -388,8 +392,13 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     run_for_span(slot, outcome, [&] { verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0)); });
   }
   if (chain && !chains_[work.chain].proposes) outcome.n_recalled = std::max(outcome.n_accepted - work.forced, 0);
-  // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed.
+  // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed. A
+  // prompt whose last row had no mask yet leaves that row to the first decode span.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
+  if (!chain && outcome.cut) {
+    --work.committed;
+    slot.anchor = span.prompt[span.n_rows - 1];
+  }
   slot.length = (chain ? slot.length : span.start) + work.committed;
   outcome.computed = slot.length;
   outcome.n_settled = outcome.n_tokens;
@@ -410,7 +419,7 @@ void ChainDecoder::catch_up() {
 
 // Whether the drafter's context takes in what the span commits in this step, whatever is hoped of drafts.
 bool ChainDecoder::absorbs(const Work& work) const {
-  if (work.ended) return false;
+  if (work.idle) return false;
   return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
 }
 
@@ -451,8 +460,8 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
     const ChainSpan& chain = chains_[work.chain];
     if (chain.proposes) drafted_rows += std::max(chain.draft_rows, work.n_rows);
     const SpanResult& span = result.spans[i];
-    // Drafts that were forced or recalled say nothing about the proposer.
-    if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning) continue;
+    // Drafts that were forced, recalled or not judged say nothing about the proposer.
+    if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning || span.cut) continue;
     if (chain.n_chances == 0) {
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
     } else {

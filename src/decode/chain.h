@@ -42,7 +42,7 @@ class ChainDecoder final : public Decoder {
   // One span of the plan during a launch.
   struct Work {
     int32_t chain = -1;     // index into chains_, or -1: prefill
-    bool ended = false;     // the sequence, before this step
+    bool idle = false;      // the sequence has ended before this step, or waits for a mask
     int32_t first_row = 0;  // in the batch
     int32_t n_rows = 0;     // 0 if it has ended
     int32_t first_output = 0;
@@ -61,7 +61,7 @@ class ChainDecoder final : public Decoder {
   int32_t spare_pages(int32_t max_slots) const;
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
-  void collect_chains(const StepPlan& plan, SlotTable& slots);
+  void collect_chains(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void remember(const StepPlan& plan, const StepResult& result);
   void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void share_branches();

@@ -2,8 +2,11 @@
 // A limit on the tokens of one request, such as a grammar. Decoding knows nothing of what is behind it.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+
+#include "base/wake_signal.h"
 
 namespace ashlar {
 
@@ -11,12 +14,23 @@ namespace ashlar {
 /// a worker of it) calls it, never two at once. It must be at the sequence's newest token at all times: it hears of
 /// every token of the answer exactly once, in order, and not of the prompt's. A preempted sequence is computed again as
 /// a prompt, so that the constraint, which stayed where it was, is right when decoding goes on.
+///
+/// A mask that takes long is found outside of the steps: the sequence takes part in none until it is there, which
+/// changes no token.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
+  /// Whether mask() has its answer. If not, it is being found on another thread; the other functions must wait until
+  /// waits() is false. Does a bounded amount of work itself, so that a mask that is soon found costs no waiting.
+  virtual bool prepare() { return true; }
+  /// Whether what prepare() began is still being found; any thread.
+  virtual bool waits() const { return false; }
+  /// What to raise whenever waits() becomes false. Before the request is submitted.
+  virtual void wake_with(std::shared_ptr<WakeSignal> signal) { static_cast<void>(signal); }
   /// Sets bit (id % 32) of word id / 32 for each token that may come next and clears all others; words cover the
-  /// model's vocabulary, every one must be written. False: anything goes, and the words were left as they are.
+  /// model's vocabulary, every one must be written. False: anything goes, and the words were left as they are. Blocks
+  /// where prepare() was not asked.
   virtual bool mask(std::span<uint32_t> allowed) = 0;
   /// Takes in the next token of the answer. It is one that the mask allowed.
   virtual void advance(int32_t token) = 0;

@@ -50,7 +50,8 @@ struct SpanResult {
   int32_t n_recalled = 0;  ///< of them, those that were recalled (decode/recall.h)
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
-  bool active = false;  ///< false: the sequence had ended before the step ran
+  bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask
+  bool cut = false;     ///< a mask was missing where more tokens could have been chosen; n_settled 0: there was no pass
   int32_t tokens[kMaxWidth] = {};
   /// For tokens of a block: the pass over the block, from 0, that decided each. -1 in the first place: not known.
   int16_t settled_in[kMaxWidth] = {-1};

@@ -70,6 +70,11 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
   const bool rejection = params.scheme == SamplingScheme::kRejection && !params.greedy();
   int32_t position = input.start;
   for (int32_t row = 0; row >= 0;) {
+    if (slot.constraint != nullptr && !slot.constraint->prepare()) {
+      result.cut = true;
+      result.n_accepted = std::max(result.n_tokens - 1, 0);  // the last one is not confirmed by a row of its own
+      return;
+    }
     ++position;
     float* logits = input.choices != nullptr ? nullptr : input.logits + int64_t{row} * input.vocab;
     LogNormaliser normaliser{};
@@ -114,6 +119,7 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
       return;
     }
   }
+  if (slot.constraint != nullptr) slot.constraint->prepare();  // for the next step, while others are busy
 }
 
 }  // namespace ashlar

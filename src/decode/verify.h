@@ -31,7 +31,8 @@ bool needs_only_choice(const Slot& slot);
 /// Appends tokens to `result` and advances the slot (anchor, counts, done); the caller advances slot.length. A row is
 /// looked at only if its token and every draft before it were accepted, so penalties there have seen exactly the tokens
 /// that plain decoding would have. A constraint masks the row before everything else and hears of the token chosen;
-/// when it leaves nothing the span ends with kError and without that token.
+/// when it leaves nothing the span ends with kError and without that token. Where its mask is still being found the
+/// span is cut before the row.
 void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
                  TokenLogprobs* logprobs);
 

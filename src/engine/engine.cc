@@ -115,6 +115,7 @@ class Engine::Impl {
   void report();
   void advance(uint32_t news);
   bool extend();
+  void wait_for_masks(uint32_t news);
   void wake() {
     wake_.notify_one();
     pipeline_->nudge();
@@ -196,6 +197,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   stats.settled_in.resize(decoder_->block_size());
   stats.submitted_ns = now_ns();
   sequence->request = std::move(request);
+  if (sequence->request.constraint) sequence->request.constraint->wake_with(pipeline_->signal());
   RequestId id = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -275,9 +277,20 @@ void Engine::Impl::advance(uint32_t news) {
     if (!done) return;  // somebody has come, or wants something else
     scheduler_->collect(pipeline_->collect());
     host_ns_ += now_ns() - arrived;
+  } else if (!planned && scheduler_->left_out()) {
+    wait_for_masks(news);
   } else if (!planned && !scheduler_->empty()) {
     scheduler_->fail_oldest();
   }
+}
+
+// The next report says that it is over.
+void Engine::Impl::wait_for_masks(uint32_t news) {
+  {
+    const std::lock_guard lock(mutex_);
+    counters_.waits_for_masks = true;
+  }
+  pipeline_->wait(news);
 }
 
 // The step behind the running one, with more in it; false if it stays as it is.

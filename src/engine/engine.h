@@ -46,6 +46,7 @@ struct EngineCounters {
   int32_t running = 0, waiting = 0;
   int32_t pages_total = 0, pages_free = 0, pages_cached = 0, pages_held = 0;
   int64_t last_progress_ns = 0;  ///< monotonic time of the newest sign of work: a finished step, or a part of one
+  bool waits_for_masks = false;  ///< nothing can be computed before a constraint's mask has been found
 };
 
 class Engine {

@@ -61,7 +61,7 @@ bool Pipeline::await(uint32_t seen) {
   ASHLAR_CHECK_LT(0, inflight());
   while (depth_ > 1 && finished_.load(std::memory_order_acquire) <= collected_) {
     if (news() != seen) return false;
-    news_.wait(seen, std::memory_order_acquire);
+    news_->wait(seen);
   }
   return true;
 }
@@ -70,11 +70,6 @@ Step& Pipeline::collect() {
   while (!await(news())) {
   }
   return steps_[collected_++ % depth_];
-}
-
-void Pipeline::nudge() {
-  news_.fetch_add(1, std::memory_order_release);
-  news_.notify_one();
 }
 
 void Pipeline::run(Step& step) {

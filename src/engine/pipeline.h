@@ -5,8 +5,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 
+#include "base/wake_signal.h"
 #include "engine/scheduler.h"
 
 namespace ashlar {
@@ -35,9 +37,13 @@ class Pipeline {
   Step& collect();
 
   /// Changes with every step that is done and every nudge().
-  uint32_t news() const { return news_.load(std::memory_order_acquire); }
+  uint32_t news() const { return news_->count(); }
   /// Ends a wait for a step, from any thread.
-  void nudge();
+  void nudge() { news_->raise(); }
+  /// Waits until news() is no longer `seen`, whether anything is in flight or not.
+  void wait(uint32_t seen) const { news_->wait(seen); }
+  /// What nudge() raises; may outlive this.
+  const std::shared_ptr<WakeSignal>& signal() const { return news_; }
 
  private:
   void run(Step& step);
@@ -54,7 +60,7 @@ class Pipeline {
   // Steps submitted << 32 | steps begun, both modulo 2^32: in one word, so that a step is begun or reclaimed, not both.
   std::atomic<uint64_t> turns_ = 0;
   std::atomic<uint64_t> finished_ = 0;  // device -> engine
-  std::atomic<uint32_t> news_ = 0;
+  const std::shared_ptr<WakeSignal> news_ = std::make_shared<WakeSignal>();
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

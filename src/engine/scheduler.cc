@@ -63,6 +63,7 @@ bool Scheduler::plan(Step& step) {
   prompts_wait_ = has_room_for_waiting() || std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
                     return sequence->state == SequenceState::kPrefill;
                   });
+  left_out_ = false;
   plan_decodes(step);
   plan_prefills(step);
   drop_preempted(step);
@@ -107,6 +108,12 @@ int32_t Scheduler::decode_rows(const Sequence& sequence) const {
 }
 
 void Scheduler::add_decode(Step& step, Sequence& sequence) {
+  if (sequence.waits_for_mask()) {
+    left_out_ = true;
+    ++sequence.left_out;
+    return;
+  }
+  sequence.left_out = 0;
   const auto known = static_cast<int32_t>(sequence.tokens.size());
   const int32_t left = sequence.limit - known - sequence.inflight_sure;
   if (left <= 0) return;  // the steps in flight take it to its limit
@@ -216,7 +223,7 @@ void Scheduler::collect(Step& step) {
       }
     } else {
       sequence.block_pass = span.pass;
-      count_step(sequence, span);
+      if (span.n_settled > 0 || !span.cut) count_step(sequence, span);
     }
     append(sequence, span, &step.result.logprob(i, 0));
   }

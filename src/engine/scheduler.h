@@ -52,7 +52,9 @@ class Scheduler {
   /// Fills step.plan; false if there is nothing to run.
   bool plan(Step& step);
   /// Whether extend() might find something to add.
-  bool has_room_for_waiting() const { return !waiting_.empty() && !free_slots_.empty() && may_fit(*waiting_.front()); }
+  bool has_room_for_waiting() const;
+  /// Whether plan() left a sequence out whose constraint waits for a mask.
+  bool left_out() const { return left_out_; }
   /// Adds sequences that wait to a planned step that nobody has begun.
   void extend(Step& step);
   /// Takes in the results of a step, in the order the steps were planned.
@@ -80,6 +82,8 @@ class Scheduler {
   void plan_prefills(Step& step);
   void drop_preempted(Step& step);
   void admit_waiting(Step& step);
+  /// Makes a sequence that waits for its mask give its slot to one in the queue that does not.
+  void free_slot(const Step& step);
   /// Counts members from `first` on as in flight.
   static void count_in(const Step& step, size_t first);
   bool admit(Sequence& sequence);
@@ -117,6 +121,7 @@ class Scheduler {
   // was admitted since.
   RequestId refused_ = 0;
   int32_t refused_needs_ = 0;
+  bool left_out_ = false;
   EngineCounters totals_;
 };
 

@@ -9,25 +9,55 @@
 
 namespace ashlar {
 
+bool Scheduler::has_room_for_waiting() const {
+  if (free_slots_.empty()) return false;
+  const auto it =
+      std::find_if(waiting_.begin(), waiting_.end(), [](const Owned& sequence) { return !sequence->waits_for_mask(); });
+  return it != waiting_.end() && may_fit(**it);
+}
+
+// At once where nothing else can run. Else it may be back soon, and would not find a slot as soon.
+void Scheduler::free_slot(const Step& step) {
+  constexpr int32_t kPatience = 32;  // turns
+  if (!free_slots_.empty() ||
+      std::all_of(waiting_.begin(), waiting_.end(), [](const Owned& sequence) { return sequence->waits_for_mask(); })) {
+    return;
+  }
+  const int32_t patience = step.plan.spans.empty() ? 0 : kPatience;
+  const auto it = std::find_if(running_.rbegin(), running_.rend(), [patience](const Owned& sequence) {
+    return sequence->state == SequenceState::kDecode && sequence->left_out > patience && sequence->waits_for_mask();
+  });
+  if (it == running_.rend()) return;
+  (*it)->state = SequenceState::kPreempting;
+  ++(*it)->stats.preemptions;
+  ++totals_.preemptions;
+  release_idle();
+}
+
 void Scheduler::admit_waiting(Step& step) {
-  while (!waiting_.empty() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_) {
-    const bool preempting = std::any_of(running_.begin(), running_.end(), [](const Owned& sequence) {
-      return sequence->state == SequenceState::kPreempting;
-    });
-    Sequence& sequence = *waiting_.front();
+  free_slot(step);
+  for (auto at = waiting_.begin(); at != waiting_.end() && !free_slots_.empty() && step.plan.n_rows < max_step_rows_;) {
+    Sequence& sequence = **at;
+    if (sequence.waits_for_mask()) {
+      left_out_ = true;
+      ++at;
+      continue;
+    }
+    const bool preempting = std::any_of(running_.begin(), running_.end(),
+                                        [](const Owned& other) { return other->state == SequenceState::kPreempting; });
     if (preempting || !may_fit(sequence)) return;
     try {
       if (!admit(sequence)) return;
     } catch (const std::exception& error) {  // it asks for more memory than there is, which is nobody else's error
       end_waiting(sequence, FinishReason::kError, told_by(error));
-      waiting_.pop_front();
+      at = waiting_.erase(at);
       continue;
     }
     // Preempted sequences return to their place, so that the oldest is never the victim of a younger one.
     const auto place = std::upper_bound(running_.begin(), running_.end(), sequence.id,
                                         [](RequestId id, const Owned& other) { return id < other->id; });
-    running_.insert(place, std::move(waiting_.front()));
-    waiting_.pop_front();
+    running_.insert(place, std::move(*at));
+    at = waiting_.erase(at);
     if (sequence.state == SequenceState::kPrefill) {
       add_prefill(step, sequence);
     } else {

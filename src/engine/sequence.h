@@ -39,6 +39,7 @@ struct Sequence {
   int32_t inflight = 0;         ///< steps that include this sequence and are not collected
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
   int32_t inflight_sure = 0;    ///< tokens they append for certain, unless the sequence ends
+  int32_t left_out = 0;         ///< turns since its constraint began to wait for the mask of the next token
   int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
   int32_t newest_rows = 0;      ///< rows that its newest decode span used; 0: not known
   bool ended = false;           ///< on_end was called
@@ -49,6 +50,8 @@ struct Sequence {
 
   /// Tokens whose K and V are in the cache for certain: all but the newest, or those of the newest block.
   int32_t computed = 0;
+
+  bool waits_for_mask() const { return request.constraint && request.constraint->waits(); }
 };
 
 }  // namespace ashlar

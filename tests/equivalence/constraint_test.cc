@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <map>
+#include <random>
+#include <thread>
 
 #include "equivalence/roads.h"
 #include "golden/golden_data.h"
@@ -57,6 +61,64 @@ std::vector<Request> requests(const World& world, const SamplingParams& sampling
   }
   return all;
 }
+
+// Every other mask is away until a thread of these gives it back at some time.
+class LateMasks {
+ public:
+  LateMasks() : thread_([this] { give_back(); }) {}
+  ~LateMasks() {
+    done_ = true;
+    thread_.join();
+  }
+  std::shared_ptr<TokenConstraint> delay(std::shared_ptr<TokenConstraint> inner) {
+    late_.push_back(std::make_shared<Late>(std::move(inner)));
+    return late_.back();
+  }
+  /// Before the requests are submitted that have them.
+  void begin() { begun_ = true; }
+
+ private:
+  class Late final : public TokenConstraint {
+   public:
+    explicit Late(std::shared_ptr<TokenConstraint> inner) : inner_(std::move(inner)) {}
+    bool prepare() override {
+      if (stage_ == kNew) stage_ = random_() % 2 == 0 ? kAway : kFound;
+      return stage_ == kFound;
+    }
+    bool waits() const override { return stage_ == kAway; }
+    void wake_with(std::shared_ptr<WakeSignal> signal) override { signal_ = std::move(signal); }
+    bool mask(std::span<uint32_t> allowed) override {
+      EXPECT_EQ(stage_, kFound);
+      return inner_->mask(allowed);
+    }
+    void advance(int32_t token) override {
+      inner_->advance(token);
+      stage_ = kNew;
+    }
+    int32_t forced(std::span<int32_t> out) override { return inner_->forced(out); }
+    void give_back() {
+      if (stage_ != kAway) return;
+      stage_ = kFound;
+      signal_->raise();
+    }
+
+   private:
+    enum Stage : uint8_t { kNew, kAway, kFound };
+    std::shared_ptr<TokenConstraint> inner_;
+    std::mt19937 random_;
+    std::atomic<Stage> stage_ = kNew;
+    std::shared_ptr<WakeSignal> signal_;
+  };
+  void give_back() {
+    std::mt19937 random(3);
+    for (; !done_; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+      if (begun_) late_[random() % late_.size()]->give_back();
+    }
+  }
+  std::vector<std::shared_ptr<Late>> late_;
+  std::atomic<bool> begun_ = false, done_ = false;
+  std::thread thread_;
+};
 
 std::map<std::string, SamplingParams> samplings() {
   std::map<std::string, SamplingParams> all;
@@ -160,6 +222,32 @@ TEST(ConstrainedEquivalence, BlocksGiveTheSameTokensInTheSamePasses) {
     }
   }
   EXPECT_GT(preemptions, 0U);
+}
+
+// Neither what a sequence does nor the passes over its blocks depend on when its masks come.
+TEST(ConstrainedEquivalence, MasksThatComeLateChangeNoToken) {
+  for (const char* model : {"pebble-11m", "pebble-11m-sdar"}) {
+    const World world(model);
+    const bool blocks = std::string_view(model) == "pebble-11m-sdar";
+    for (const auto& [name, sampling] : samplings()) {
+      const std::vector<Answer> expected = one_by_one(world, sampling);
+      for (const Road& road : roads()) {
+        if (blocks && !(road.decoder.method.empty() && road.decoder.drafter.empty())) continue;
+        if (!blocks && road.tight_memory != (road.depth == 2)) continue;  // both, but not all pairs of them
+        LateMasks late;
+        std::vector<Request> all = requests(world, sampling);
+        for (Request& request : all) request.constraint = late.delay(request.constraint);
+        late.begin();
+        const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+        const std::vector<Answer> found = run_together(*engine, all);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << road.name << ", prompt " << i;
+          EXPECT_EQ(found[i].passes, expected[i].passes) << name << ", " << road.name << ", prompt " << i;
+          EXPECT_EQ(found[i].end.reason, expected[i].end.reason) << name << ", " << road.name << ", prompt " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(ConstrainedEquivalence, RejectionSamplingStaysWithinTheGrammar) {

@@ -164,8 +164,11 @@ class FakeDecoder final : public Decoder {
     return tokens;
   }
 
+  static bool waits(const Slot& slot) { return slot.constraint != nullptr && !slot.constraint->prepare(); }
+
   void finish(Slot& slot, SpanResult& span, int32_t token, int32_t position) {
     span.tokens[span.n_tokens++] = token;
+    if (slot.constraint != nullptr) slot.constraint->advance(token);
     slot.anchor = token;
     for (const int32_t stop : slot.stop_ids) {
       if (token == stop) span.end = SpanEnd::kStop;
@@ -179,11 +182,18 @@ class FakeDecoder final : public Decoder {
     result.active = true;
     for (int32_t r = 0; r < span.n_rows; ++r) cell(span, span.start + r) = span.prompt[r];
     slot.length = result.computed = span.start + span.n_rows;
+    if (span.samples && waits(slot)) {  // a decode span begins with the last row
+      slot.anchor = span.prompt[span.n_rows - 1];
+      --slot.length;
+      --result.computed;
+      return;
+    }
     if (span.samples) finish(slot, result, fake_next(read(span, slot.length)), slot.length);
   }
 
   // Writes width rows as a verify pass would, garbage beyond what it "accepts".
   void decode(const Span& span, Slot& slot, SpanResult& result) {
+    if (waits(slot)) return;
     result.active = true;
     int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
     if (used_rows_ > 0) width = std::min<int32_t>(width, used_rows_);
@@ -192,19 +202,20 @@ class FakeDecoder final : public Decoder {
     const int32_t base = slot.length;
     for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
     const auto accepted = static_cast<int32_t>(mix(launches_ * 131 + span.slot) % width);
-    for (int32_t r = 0; r <= accepted; ++r) {
+    for (int32_t r = 0; r <= accepted && !waits(slot); ++r) {
       cell(span, base + r) = slot.anchor;
       finish(slot, result, fake_next(read(span, base + r + 1)), base + r + 1);
       if (slot.done) break;
     }
     result.n_drafted = width - 1;
-    result.n_accepted = result.n_tokens - 1;
+    result.n_accepted = std::max(result.n_tokens - 1, 0);
     slot.length = result.computed = base + result.n_tokens;
     result.n_settled = result.n_tokens;
   }
 
   // Without an anchor: what it appends is computed as well.
   void extend(const Span& span, Slot& slot, SpanResult& result) {
+    if (waits(slot)) return;
     result.active = true;
     ASHLAR_CHECK_LE(slot.prompt_length, slot.length);
     const int32_t width = std::min(span.n_rows, slot.limit - slot.length);
@@ -212,7 +223,7 @@ class FakeDecoder final : public Decoder {
     const int32_t base = slot.length;
     for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
     const auto wanted = static_cast<int32_t>(1 + mix(launches_ * 131 + span.slot) % width);
-    while (result.n_tokens < wanted && !slot.done) {
+    while (result.n_tokens < wanted && !slot.done && !waits(slot)) {
       const int32_t position = base + result.n_tokens;
       const int32_t token = fake_next(read(span, position));
       cell(span, position) = token;

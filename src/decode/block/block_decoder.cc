@@ -155,7 +155,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
     span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
-    span.active = false;
+    span.active = span.cut = false;
   }
   fill_batch(plan, slots, result);
   result.times = {};
@@ -174,6 +174,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
         settle(work_[i], slot, result.spans[i]);
         emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
         finish(work_[i], slot);
+        if (slot.constraint != nullptr && !slot.done) slot.constraint->prepare();  // for the next step
       });
       result.spans[i].pass = work_[i].block->pass;
     } else if (work_[i].n_rows > 0) {
@@ -198,7 +199,7 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots, StepResult
     } else if (span.prompt != nullptr) {
       add_prefill(span);
     } else if (Block& block = blocks_[span.slot];
-               slot.constraint == nullptr || run_for_span(slot, outcome, [&] { force(block, slot); })) {
+               slot.constraint == nullptr || may_pass(block, slot, outcome, &result.logprob(work_.size() - 1, 0))) {
       work.block = &block;
       if (block.verify != 0) {
         add_verification(span, work);
@@ -430,9 +431,10 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
 }
 
 // Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the
-// pass: behind it nothing is allowed.
-void BlockDecoder::force(Block& block, Slot& slot) {
-  if (slot.params.wants_logprobs()) return;  // which only the model can give
+// pass: behind it nothing is allowed. False: a mask is still being found, without which the block has no pass.
+bool BlockDecoder::force(Block& block, Slot& slot) {
+  if (block.holes != 0 && !slot.constraint->prepare()) return false;
+  if (slot.params.wants_logprobs()) return true;  // which only the model can give
   std::vector<uint32_t>& allowed = scratch_.front().allowed;
   allowed.resize((static_cast<size_t>(vocab()) + 31) / 32);
   while (block.holes != 0 && slot.constraint->mask(allowed)) {
@@ -444,10 +446,29 @@ void BlockDecoder::force(Block& block, Slot& slot) {
       choices += std::popcount(allowed[word]);
       id = static_cast<int32_t>(word) * 32 + std::countr_zero(allowed[word]);
     }
-    if (choices != 1 || id == diffusion_.mask_id || is_stop(slot, id)) return;
+    if (choices != 1 || id == diffusion_.mask_id || is_stop(slot, id)) return true;
     block.settle(lowest(block.holes), id, slot.params, slot.counts);
     slot.constraint->advance(id);
+    if (block.holes != 0 && !slot.constraint->prepare()) return false;
   }
+  return true;
+}
+
+// Under a constraint: false where the next mask is still being found, or the sequence has just failed. What was filled
+// before the mask was missing is told at once: the constraint has heard of it, so that a sequence that gives way now
+// has to know it.
+bool BlockDecoder::may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) {
+  bool may = false;
+  return run_for_span(slot, result,
+                      [&] {
+                        may = force(block, slot);
+                        if (may) return;
+                        result.cut = true;
+                        emit(block, slot, result, logprobs);
+                        result.active = result.n_tokens > 0;
+                        result.pass = block.pass;
+                      }) &&
+         may;
 }
 
 // The tokens that nothing can change any more, up to the first hole.

@@ -62,13 +62,14 @@ class BlockDecoder final : public Decoder {
   void add_prefill(const Span& span);
   void add_block(const Span& span, const Slot& slot, Work& work);
   void add_verification(const Span& span, Work& work);
-  void force(Block& block, Slot& slot);
+  bool force(Block& block, Slot& slot);
   void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void take_statistics(const Work& work, int32_t row);
   void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last);
   void choose_span(size_t index, Slot& slot, float* logits);
   Verdict judge(Block& block, const Slot& slot) const;
   void settle(Work& work, Slot& slot, SpanResult& result);
+  bool may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs);
   void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;
   void finish(const Work& work, Slot& slot);
 
