@@ -31,8 +31,12 @@ Builder::Builder(Builder* payer) : Builder(payer->limits_) { payer_ = payer; }
 
 void Builder::step(int64_t n) {
   if (payer_ != nullptr) return payer_->step(n);
-  steps_ += n;
+  constexpr int64_t kAsked = 4096;
+  const int64_t before = std::exchange(steps_, steps_ + n);
   if (steps_ > limits_.steps) too_many("steps to compile", limits_.steps);
+  if (limits_.unwanted && before / kAsked != steps_ / kAsked && limits_.unwanted()) {
+    throw LimitExceeded("grammar", "nobody waits for it any more");
+  }
 }
 
 void Builder::check_input(size_t bytes) const {

@@ -9,8 +9,8 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr size_t kMaxGraphBytes = size_t{32} << 20;
-constexpr uint64_t kMaxWork = uint64_t{1} << 31;  // configurations visited for one answer: about a minute
+constexpr uint64_t kSlice = uint64_t{1} << 15;       // of StateGraph::work(), for which others of the grammar wait
+constexpr uint64_t kForcedWork = uint64_t{1} << 12;  // that finding drafts is worth
 constexpr size_t kMaxWakeText = 256;
 constexpr size_t kLineBreaks = 2;  // that models write after their thinking
 
@@ -44,8 +44,8 @@ std::shared_ptr<TokenGrammar::Graph> TokenGrammar::roomy_graph(const std::shared
   return graph_;
 }
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter wake)
-    : grammar_(std::move(grammar)), graph_(grammar_->roomy_graph(nullptr)), wake_(std::move(wake)) {
+GrammarMatcher::GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter wake, uint64_t budget)
+    : grammar_(std::move(grammar)), graph_(grammar_->roomy_graph(nullptr)), wake_(std::move(wake)), budget_(budget) {
   state_ = graph_->states.start();
   may_open_ = !wake_.opening.empty();
   asleep_ = !may_open_ && (wake_.token >= 0 || !wake_.text.empty());
@@ -59,59 +59,132 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<TokenGrammar> grammar, WakeAfter 
 void GrammarMatcher::make_room() {
   {
     const std::lock_guard lock(graph_->mutex);
-    if (graph_->states.bytes() < kMaxGraphBytes) return;
+    if (!graph_->is_full()) return;
   }
-  const auto fresh = grammar_->roomy_graph(graph_);
-  if (fresh == graph_) return;
-  const auto full = std::exchange(graph_, fresh);  // outlives the lock on it
+  const auto full = graph_;  // outlives the lock on it
+  const auto fresh = grammar_->roomy_graph(full);
+  if (fresh == full) return;
   const std::scoped_lock lock(full->mutex, fresh->mutex);
-  state_ = full->states.carry_to(state_, fresh->states);
+  state_ = full->states.carry_to(state_, grammar_->trie(), fresh->states);
+  graph_ = fresh;
+  fresh->room = std::max(fresh->room, 2 * fresh->states.bytes());
 }
 
-// Does something with the states. What it costs is charged to this answer, also what others profit from.
+// Does something with the states.
 template <class Ask>
 void GrammarMatcher::ask(Ask ask_states) {
   try {
+    if (holds_) {
+      ask_states(graph_->states);
+      return;
+    }
     make_room();
     const std::lock_guard lock(graph_->mutex);
-    StateGraph& states = graph_->states;
-    const uint64_t before = states.work();
-    ask_states(states);
-    work_ += states.work() - before;
-    if (work_ > kMaxWork) {
-      throw StateGraph::TooAmbiguous("grammar",
-                                     "following the answer takes too long, because it can be read in so many ways; let "
-                                     "the alternatives begin differently, or repeat less");
-    }
+    ask_states(graph_->states);
   } catch (const StateGraph::TooAmbiguous& error) {
-    problem_ = "the grammar is too ambiguous behind " + std::to_string(bytes_read_) +
-               " bytes of the answer: " + std::string(error.message());
+    set_problem(error);
   }
 }
 
+void GrammarMatcher::set_problem(const StateGraph::TooAmbiguous& error) {
+  problem_ = "the grammar is too ambiguous behind " + std::to_string(bytes_read_) +
+             " bytes of the answer: " + std::string(error.message());
+}
+
+// cost: since the mask before.
+void GrammarMatcher::check_budget(uint64_t cost) const {
+  if (work_ + cost <= budget_ + MatchingLimits::kFree) return;
+  throw StateGraph::TooAmbiguous("grammar",
+                                 "following the answer takes too long, because it can be read in so many ways; let the "
+                                 "alternatives begin differently, or repeat less");
+}
+
+bool GrammarMatcher::needs_mask() const {
+  return !found_ && !lost_ && !asleep_ && !ended_ && !off_grammar_ && problem_.empty();
+}
+
+bool GrammarMatcher::prepare(uint64_t most, bool may_wait) {
+  if (unread_.empty() && !needs_mask()) return true;
+  if (may_wait) make_room();
+  std::unique_lock lock(graph_->mutex, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock() || graph_->is_full()) {
+    return false;
+  }
+  struct Hold {
+    explicit Hold(bool& flag) : held(flag) { held = true; }
+    ~Hold() { held = false; }
+    bool& held;
+  } const hold(holds_);
+  const uint64_t done = graph_->states.work();
+  const uint64_t until = most < UINT64_MAX - done ? done + most : UINT64_MAX;
+  while (!unread_.empty()) {
+    if (!read_ahead(unread_.front(), most, until)) return false;
+    lost_ = !accept(unread_.front()) || lost_;
+    unread_.erase(unread_.begin());
+  }
+  if (!needs_mask()) return true;
+  const uint64_t now = graph_->states.work();
+  return now < until && find_mask(std::min(most, until - now));
+}
+
+// Lets the graph know the states that the token leads through, so that reading it costs nothing; false: there are more.
+bool GrammarMatcher::read_ahead(int32_t token, uint64_t most, uint64_t until) {
+  if (lost_ || asleep_ || ended_ || off_grammar_ || !problem_.empty()) return true;
+  StateGraph& states = graph_->states;
+  try {
+    StateGraph::State state = state_;
+    for (const char c : grammar_->trie().bytes_of(token)) {
+      if (states.work() >= until || states.width(state) > most) return false;
+      state = states.step(state, static_cast<uint8_t>(c));
+      if (state == StateGraph::kDead) break;
+    }
+  } catch (const StateGraph::TooAmbiguous&) {  // reading it will say so
+  }
+  return true;
+}
+
+bool GrammarMatcher::find_mask(uint64_t most) {
+  StateGraph& states = graph_->states;
+  try {
+    uint64_t cost = 0;
+    const std::vector<uint32_t>* mask = states.find_mask(state_, grammar_->trie(), most, &cost);
+    uint64_t& charged = charged_[states.shape(state_) % charged_.size()];
+    if (charged == states.shape(state_)) cost = 0;
+    check_budget(read_cost_ + cost);
+    if (mask == nullptr) return false;
+    charged = states.shape(state_);
+    work_ += std::max(read_cost_ + cost, MatchingLimits::kFree) - MatchingLimits::kFree;
+    read_cost_ = 0;
+    mask_ = *mask;
+    next_ = states.next_bytes(state_);
+    accepting_ = states.accepting(state_);
+    found_ = true;
+  } catch (const StateGraph::TooAmbiguous& error) {
+    set_problem(error);
+  }
+  return true;
+}
+
 void GrammarMatcher::allowed(std::span<uint32_t> mask) {
-  if (asleep_ && problem_.empty()) {
+  while (!prepare(kSlice)) {
+  }
+  if (asleep_ && !lost_ && problem_.empty()) {
     std::fill(mask.begin(), mask.end(), ~0U);
     for (const int32_t id : grammar_->eos_ids_) set_bit(mask, id, false);
     return;
   }
   std::fill(mask.begin(), mask.end(), 0U);
+  if (lost_ || (!ended_ && !problem_.empty())) return;
   bool can_stop = ended_;
   if (!ended_) {
-    if (!off_grammar_ && problem_.empty()) {
-      ask([&](StateGraph& states) {
-        states.mask(state_, grammar_->trie(), mask);
-        can_stop = states.accepting(state_);
-        const TagTokens& tags = grammar_->tags_;
-        if (tags.begins < 0 && tags.ends < 0) return;
-        const ByteSet next = states.next_bytes(state_);
-        set_bit(mask, tags.begins, next.test(static_cast<uint8_t>(TagTokens::kBegins)));
-        set_bit(mask, tags.ends, next.test(static_cast<uint8_t>(TagTokens::kEnds)));
-      });
-    }
-    if (!problem_.empty()) {
-      std::fill(mask.begin(), mask.end(), 0U);
-      return;
+    if (!off_grammar_) {
+      std::copy_n(mask_.begin(), std::min(mask_.size(), mask.size()), mask.begin());
+      can_stop = accepting_;
+      const TagTokens& tags = grammar_->tags_;
+      set_bit(mask, tags.begins, next_.test(static_cast<uint8_t>(TagTokens::kBegins)));
+      set_bit(mask, tags.ends, next_.test(static_cast<uint8_t>(TagTokens::kEnds)));
     }
     allow_before(mask);
   }
@@ -128,7 +201,8 @@ void GrammarMatcher::allow_before(std::span<uint32_t> mask) const {
 }
 
 bool GrammarMatcher::accept(int32_t token) {
-  if (!problem_.empty()) return false;
+  while (!holds_ && !unread_.empty()) prepare(kSlice);
+  if (lost_ || !problem_.empty()) return false;
   if (grammar_->is_eos(token)) {
     if (!can_end()) return false;
     ended_ = true;
@@ -194,10 +268,9 @@ bool GrammarMatcher::accept_first(std::string_view bytes) {
 }
 
 void GrammarMatcher::fall_asleep() {
-  may_open_ = off_grammar_ = false;
+  may_open_ = off_grammar_ = found_ = false;
   asleep_ = true;
-  const std::lock_guard lock(graph_->mutex);
-  state_ = graph_->states.start();
+  state_ = graph_->states.start();  // which never changes, so that no lock is needed
 }
 
 bool GrammarMatcher::accept_awake(std::string_view bytes) {
@@ -211,9 +284,11 @@ bool GrammarMatcher::follow(StateGraph& states, std::string_view bytes) {
   StateGraph::State state = state_;
   size_t breaks = line_breaks_;
   for (const char c : bytes) {
-    const StateGraph::State next = states.step(state, static_cast<uint8_t>(c));
-    if (next != StateGraph::kDead) {
-      state = next;
+    const StateGraph::Step step = states.follow(state, static_cast<uint8_t>(c));
+    read_cost_ += step.cost;
+    check_budget(read_cost_);
+    if (step.to != StateGraph::kDead) {
+      state = step.to;
       breaks = 0;
     } else if (c != '\n' || breaks == 0) {
       return false;
@@ -223,6 +298,7 @@ bool GrammarMatcher::follow(StateGraph& states, std::string_view bytes) {
   }
   state_ = state;
   line_breaks_ = breaks;
+  found_ = false;
   return true;
 }
 
@@ -230,7 +306,8 @@ bool GrammarMatcher::can_end() const {
   if (!problem_.empty()) return false;
   if (ended_) return true;
   if (asleep_ || off_grammar_) return false;
-  const std::lock_guard lock(graph_->mutex);
+  std::unique_lock lock(graph_->mutex, std::defer_lock);
+  if (!holds_) lock.lock();
   return graph_->states.accepting(state_);
 }
 
@@ -250,10 +327,14 @@ bool GrammarMatcher::dead() {
 
 std::string GrammarMatcher::forced(size_t limit) const {
   std::string bytes;
-  if (!problem_.empty() || asleep_ || ended_ || may_open_ || line_breaks_ > 0) return bytes;
-  const std::lock_guard lock(graph_->mutex);
+  if (!unread_.empty() || lost_ || !problem_.empty() || asleep_ || ended_ || may_open_ || line_breaks_ > 0)
+    return bytes;
+  const std::unique_lock lock(graph_->mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return bytes;
   StateGraph& states = graph_->states;
+  const uint64_t until = states.work() + kForcedWork;
   for (StateGraph::State state = state_; bytes.size() < limit && !states.accepting(state);) {
+    if (states.work() >= until || states.width(state) > kForcedWork) break;
     const ByteSet next = states.next_bytes(state);
     if (next.count() != 1) break;
     const auto byte = static_cast<uint8_t>(next._Find_first());

@@ -41,7 +41,8 @@ uint32_t StateGraph::intern_stack(std::span<const Link> links) {
     const std::span<const Link> known = this->links(it->second);
     if (std::equal(known.begin(), known.end(), links.begin(), links.end())) return it->second;
   }
-  Stack stack = {static_cast<uint32_t>(links_.size()), static_cast<uint32_t>(links.size()), Grammar::kMaxFrames};
+  Stack stack = {static_cast<uint32_t>(links_.size()), static_cast<uint32_t>(links.size()), Grammar::kMaxFrames, 1};
+  if (!stacks_.empty()) stack.shape = shape_of(links, false);
   for (const Link& link : links) {
     stack.depth = link.node == Grammar::kReturnNode ? 0 : std::min(stack.depth, stacks_[link.stack].depth + 1);
     if (stack.depth == 0) break;
@@ -52,6 +53,13 @@ uint32_t StateGraph::intern_stack(std::span<const Link> links) {
   stacks_.push_back(stack);
   stack_ids_.emplace(hash, id);
   return id;
+}
+
+// In any order, since that of the stacks' ids is the graph's own.
+uint64_t StateGraph::shape_of(std::span<const Config> configs, bool accepting) const {
+  uint64_t sum = accepting ? 1 : 0;
+  for (const Config& config : configs) sum += mixed(mixed(stacks_[config.stack].shape) + config.node + 1);
+  return mixed(sum + configs.size());
 }
 
 // Where the configuration is among those of this closure, or would be.
@@ -164,10 +172,10 @@ bool StateGraph::close() {
                                       " ways at once; let the alternatives begin differently, or share what they "
                                       "begin with");
   }
-  if (spent_ > may_spend_ || bytes_ > kMaxBytes) {
+  if (bytes_ > kMaxBytes) {
     throw TooAmbiguous("grammar",
-                       "finding out what may come next takes too long, because a text can be read in so many ways; let "
-                       "the alternatives begin differently, or repeat less");
+                       "finding out what may come next takes too much memory, because a text can be read in so many "
+                       "ways; let the alternatives begin differently, or repeat less");
   }
   std::sort(closed_.begin(), closed_.end());
   closed_.erase(std::unique(closed_.begin(), closed_.end()), closed_.end());
@@ -186,8 +194,9 @@ StateGraph::State StateGraph::intern(std::vector<Config> configs, bool accepting
   Entry entry;
   entry.configs = std::move(configs);
   entry.accepting = accepting;
-  next_.resize((states_.size() + 1) * groups_, kUnknown);  // if what follows throws, the next state finds it so
-  bytes_ += sizeof(Entry) + 48 + entry.configs.size() * sizeof(Config) + groups_ * sizeof(State);
+  entry.shape = shape_of(entry.configs, accepting);
+  next_.resize((states_.size() + 1) * groups_, {kUnknown, 0});  // if what follows throws, the next state finds it so
+  bytes_ += sizeof(Entry) + 48 + entry.configs.size() * sizeof(Config) + groups_ * sizeof(Step);
   states_.push_back(std::move(entry));
   const auto id = static_cast<State>(states_.size() - 1);
   by_hash_.emplace(hash, id);
@@ -209,15 +218,18 @@ bool StateGraph::close_after(std::span<const Config> configs, uint8_t byte) {
   return close();
 }
 
-StateGraph::State StateGraph::find_step(State state, int32_t group) {
+StateGraph::Step StateGraph::find_step(State state, int32_t group) {
+  const uint64_t before = spent_;
   const bool accepting = close_after(states_[state].configs, grammar_.group_byte(group));
-  return next(state, group) = intern(closed_, accepting);
+  const uint32_t cost = cost_since(before);
+  const State to = intern(closed_, accepting);
+  return next(state, group) = {to, cost};
 }
 
-StateGraph::State StateGraph::step(State state, uint8_t byte) {
+StateGraph::Step StateGraph::follow(State state, uint8_t byte) {
   const uint8_t group = grammar_.group(byte);
-  const State known = next(state, group);
-  return known == kUnknown ? find_step(state, group) : known;
+  const Step known = next(state, group);
+  return known.to == kUnknown ? find_step(state, group) : known;
 }
 
 ByteSet StateGraph::next_bytes(State state) const {
@@ -226,76 +238,121 @@ ByteSet StateGraph::next_bytes(State state) const {
   return set;
 }
 
+// As follow, but where there is little room left nothing new is kept: a mask may meet as many states as the vocabulary
+// has beginnings of tokens, and each may be large.
+void StateGraph::step_to(const Place& from, uint8_t byte, Place& to, Search& search) {
+  const bool kept = from.state != kUnknown;
+  const uint8_t group = grammar_.group(byte);
+  const uint64_t key = mixed((kept ? shape(from.state) : from.shape) + group);
+  if (kept && (next(from.state, group).to != kUnknown || bytes_ < kRoomy)) {
+    const Step step = follow(from.state, byte);
+    to.state = step.to;
+    if (step.search == search.id) {
+      search.repeated += step.cost;
+    } else {
+      search.count(key, step.cost);
+      next(from.state, group).search = search.id;
+    }
+    return;
+  }
+  const uint64_t before = spent_;
+  const bool accepting = close_after(kept ? states_[from.state].configs : from.configs, byte);
+  to.state = closed_.empty() && !accepting ? kDead : kUnknown;
+  to.configs.assign(closed_.begin(), closed_.end());
+  to.shape = shape_of(to.configs, accepting);
+  search.count(key, cost_since(before));
+}
+
 // Whether plain bytes lead back to the state, as inside of a string: then tokens of such bytes alone need no walk.
-bool StateGraph::loops_on_plain(State state) {
-  for (uint8_t byte = 0x20; byte < 0x7F; ++byte) {
-    if (TokenTrie::is_plain(byte) && step(state, byte) != state) return false;
+// False: there is more to do.
+bool StateGraph::try_plain(State state, const TokenTrie& trie, uint64_t most, uint64_t until, Search& search) {
+  for (; search.skips && search.byte < 0x7F; ++search.byte) {
+    if (!TokenTrie::is_plain(search.byte)) continue;
+    if (spent_ >= until || width(state) > most) return false;
+    const Step step = follow(state, search.byte);
+    search.count(mixed(shape(state) + grammar_.group(search.byte)), step.cost);
+    search.skips = step.to == state;
+  }
+  if (search.skips && search.node == 0) {
+    std::copy(trie.plain_tokens().begin(), trie.plain_tokens().end(), search.mask.begin());
   }
   return true;
 }
 
-// As step, but where there is little room left nothing new is kept: a mask may meet as many states as the vocabulary
-// has beginnings of tokens, and each may be large.
-void StateGraph::step_to(const Place& from, uint8_t byte, Place& to) {
-  const bool kept = from.state != kUnknown;
-  const uint8_t group = grammar_.group(byte);
-  if (kept && next(from.state, group) != kUnknown) {
-    to.state = next(from.state, group);
-  } else if (kept && bytes_ < kRoomy) {
-    to.state = find_step(from.state, group);
-  } else {
-    const bool accepting = close_after(kept ? states_[from.state].configs : from.configs, byte);
-    to.state = closed_.empty() && !accepting ? kDead : kUnknown;
-    to.configs.assign(closed_.begin(), closed_.end());
-  }
-}
-
-void StateGraph::fill_mask(State state, const TokenTrie& trie, std::vector<uint32_t>& mask) {
+bool StateGraph::walk(State state, const TokenTrie& trie, uint64_t most, uint64_t until, Search& search) {
+  constexpr uint64_t kNodesOfOne = 8;  // take as long as one configuration
   const std::span<const TokenTrie::Node> nodes = trie.nodes();
   const std::span<const int32_t> tokens = trie.tokens();
-  path_.resize(trie.max_depth() + 1);
-  path_[0].state = state;
-  const bool skips = loops_on_plain(state);
-  if (skips) std::copy(trie.plain_tokens().begin(), trie.plain_tokens().end(), mask.begin());
-  for (uint32_t i = 0; i < nodes.size();) {
+  std::vector<Place>& path = search.path;
+  for (uint32_t& i = search.node; i < nodes.size();) {
     const TokenTrie::Node& node = nodes[i];
-    if (skips && node.all_plain && path_[node.depth - 1].state == state) {
+    const Place& from = path[node.depth - 1];
+    if (spent_ >= until || width_of(from) > most) return false;
+    if (++search.nodes % kNodesOfOne == 0) {
+      ++spent_;
+      ++search.distinct;
+    }
+    if (search.skips && node.all_plain && from.state == state) {
       i = node.end;
       // What came before need not be plain. At the root it is nothing, and the tokens are there already.
       const size_t last = i < nodes.size() ? nodes[i].first_token : tokens.size();
-      if (node.depth > 1) set_bits(mask, tokens.subspan(node.first_token, last - node.first_token));
+      if (node.depth > 1) set_bits(search.mask, tokens.subspan(node.first_token, last - node.first_token));
       continue;
     }
-    step_to(path_[node.depth - 1], node.byte, path_[node.depth]);
-    if (path_[node.depth].state == kDead) {
+    step_to(from, node.byte, path[node.depth], search);
+    if (search.cost() > kMaxMaskWork) {
+      throw TooAmbiguous("grammar",
+                         "finding out what may come next takes too long, because a text can be read in so many ways; "
+                         "let the alternatives begin differently, or repeat less");
+    }
+    if (path[node.depth].state == kDead) {
       i = node.end;
-      continue;
+    } else {
+      set_bits(search.mask, tokens.subspan(node.first_token, node.n_tokens));
+      ++i;
     }
-    set_bits(mask, tokens.subspan(node.first_token, node.n_tokens));
-    ++i;
   }
+  return true;
 }
 
-void StateGraph::mask(State state, const TokenTrie& trie, std::span<uint32_t> mask) {
-  const size_t words = (static_cast<size_t>(trie.vocab()) + 31) / 32;
+const std::vector<uint32_t>* StateGraph::find_mask(State state, const TokenTrie& trie, uint64_t most, uint64_t* cost) {
+  if (!states_[state].no_mask.empty()) throw TooAmbiguous("grammar", states_[state].no_mask);
   if (states_[state].mask.empty()) {
-    if (mask_bytes_ + words * sizeof(uint32_t) > kMaxMaskBytes) forget_masks();
-    std::vector<uint32_t> found(words);
-    may_spend_ = spent_ + kMaxMaskWork;
+    if (!states_[state].search) {
+      auto search = std::make_unique<Search>();
+      search->mask.resize((static_cast<size_t>(trie.vocab()) + 31) / 32);
+      search->path.resize(trie.max_depth() + 1);
+      search->path[0].state = state;
+      search->id = ++searches_;
+      states_[state].search = std::move(search);
+    }
+    Search& search = *states_[state].search;  // stays where it is while states are added
+    const uint64_t until = most < UINT64_MAX - spent_ ? spent_ + most : UINT64_MAX;
     try {
-      fill_mask(state, trie, found);
-    } catch (...) {
-      may_spend_ = UINT64_MAX;
+      const bool found = try_plain(state, trie, most, until, search) && walk(state, trie, most, until, search);
+      if (cost != nullptr) *cost = search.cost();
+      if (!found) return nullptr;
+    } catch (const TooAmbiguous& error) {
+      // Where memory is what lacks another graph may have it.
+      if (bytes_ <= kMaxBytes) states_[state].no_mask = std::string(error.message());
+      states_[state].search.reset();
       throw;
     }
-    may_spend_ = UINT64_MAX;
-    states_[state].mask = std::move(found);
-    mask_bytes_ += words * sizeof(uint32_t);
+    keep_mask(states_[state]);
   }
-  states_[state].mask_used = ++clock_;
-  const auto shared = static_cast<int64_t>(std::min(words, mask.size()));
-  std::copy_n(states_[state].mask.begin(), shared, mask.begin());
-  std::fill(mask.begin() + shared, mask.end(), 0U);
+  Entry& entry = states_[state];
+  entry.mask_used = ++clock_;
+  if (cost != nullptr) *cost = entry.mask_cost;
+  return &entry.mask;
+}
+
+void StateGraph::keep_mask(Entry& entry) {
+  const size_t bytes = entry.search->mask.size() * sizeof(uint32_t);
+  if (mask_bytes_ + bytes > kMaxMaskBytes) forget_masks();
+  mask_bytes_ += bytes;
+  entry.mask = std::move(entry.search->mask);
+  entry.mask_cost = entry.search->cost();
+  entry.search.reset();
 }
 
 // Drops the half that was used longest ago.
@@ -337,12 +394,39 @@ std::unordered_map<uint32_t, uint32_t> StateGraph::carry_stacks(std::span<const 
   return carried;
 }
 
-StateGraph::State StateGraph::carry_to(State state, StateGraph& other) const {
-  std::vector<Config> configs = states_[state].configs;
+std::vector<StateGraph::Config> StateGraph::carry_configs(std::span<const Config> configs, StateGraph& other) const {
   std::unordered_map<uint32_t, uint32_t> carried = carry_stacks(configs, other);
-  for (Config& config : configs) config.stack = carried[config.stack];
-  std::sort(configs.begin(), configs.end());
-  return other.intern(std::move(configs), states_[state].accepting);
+  std::vector<Config> moved(configs.begin(), configs.end());
+  for (Config& config : moved) config.stack = carried[config.stack];
+  std::sort(moved.begin(), moved.end());
+  return moved;
+}
+
+// The places on the path to the next node; those below it are stale.
+void StateGraph::carry_search(Search& search, const TokenTrie& trie, StateGraph& other) const {
+  const std::span<const TokenTrie::Node> nodes = trie.nodes();
+  const size_t depth = search.node < nodes.size() ? nodes[search.node].depth : 0;
+  std::vector<Place> path(search.path.size());
+  for (size_t i = 0; i < depth; ++i) {
+    const Place& from = search.path[i];
+    if (from.state == kUnknown) {
+      path[i] = {kUnknown, carry_configs(from.configs, other), from.shape};
+    } else {
+      path[i].state = other.intern(carry_configs(states_[from.state].configs, other), states_[from.state].accepting);
+    }
+  }
+  search.path.swap(path);
+}
+
+StateGraph::State StateGraph::carry_to(State state, const TokenTrie& trie, StateGraph& other) {
+  const State to = other.intern(carry_configs(states_[state].configs, other), states_[state].accepting);
+  std::unique_ptr<Search>& search = states_[state].search;
+  if (search && other.states_[to].mask.empty() && !other.states_[to].search) {
+    carry_search(*search, trie, other);
+    search->id = ++other.searches_;
+    other.states_[to].search = std::move(search);
+  }
+  return to;
 }
 
 }  // namespace ashlar::grammar

@@ -134,7 +134,7 @@ TEST(GrammarAmbiguity, SharedStacksAllowWhatStacksOfTheirOwnDo) {
         ASSERT_EQ(graph.accepting(state), plain.accepting());
         ASSERT_EQ(graph.next_bytes(state), plain.next_bytes());
         ++states;
-        if (step == 6) state = graph.carry_to(state, other);
+        if (step == 6) state = graph.carry_to(state, *trie(), other);
         const auto byte = static_cast<uint8_t>('a' + random() % 2);
         StateGraph& in = step >= 6 ? other : graph;
         state = in.step(state, byte);

@@ -80,6 +80,80 @@ TEST(GrammarMask, EqualsTheNaiveDefinitionOnRandomWalks) {
   EXPECT_GT(states, 100);
 }
 
+// However the work is cut, and in whatever graphs of its states it goes on, a mask and its cost are the same.
+TEST(GrammarMask, ASlicedMaskIsTheWholeOne) {
+  std::mt19937_64 random(11);
+  int32_t pieces = 0;
+  for (const Grammar& grammar : grammars()) {
+    StateGraph whole(grammar);
+    StateGraph::State state = whole.start();
+    auto sliced = std::make_unique<StateGraph>(grammar);
+    StateGraph::State same = sliced->start();
+    for (int32_t step = 0; step < 12 && whole.next_bytes(state).any(); ++step) {
+      uint64_t cost = 0;
+      const std::vector<uint32_t> expected = *whole.find_mask(state, *trie(), UINT64_MAX, &cost);
+      uint64_t spent = 0;
+      const uint64_t most = 500 + random() % 500;
+      const std::vector<uint32_t>* found = nullptr;
+      while ((found = sliced->find_mask(same, *trie(), most + sliced->width(same), &spent)) == nullptr) {
+        ASSERT_LE(spent, cost);
+        ++pieces;
+        if (random() % 4 != 0) continue;
+        auto other = std::make_unique<StateGraph>(grammar);
+        same = sliced->carry_to(same, *trie(), *other);
+        sliced = std::move(other);
+      }
+      ASSERT_EQ(*found, expected);
+      ASSERT_EQ(spent, cost);
+      const ByteSet next = whole.next_bytes(state);
+      uint8_t byte = 0;
+      do byte = static_cast<uint8_t>(random());
+      while (!next.test(byte));
+      state = whole.step(state, byte);
+      same = sliced->step(same, byte);
+    }
+  }
+  EXPECT_GT(pieces, 10);
+}
+
+// Tokens of an answer of at most 20 until the matcher gives up, each at a place among those allowed that depends on
+// those before.
+size_t tokens_within(GrammarMatcher& matcher, uint64_t slice) {
+  for (size_t n = 0;; ++n) {
+    while (!matcher.prepare(slice)) {
+    }
+    if (n == 20 || !matcher.problem().empty()) return n;
+    const std::vector<int32_t> ids = ids_of(mask_of(matcher));
+    matcher.accept_later(ids[(n * 7919 + 13) % (ids.size() / 2)]);
+  }
+}
+
+// Whether an answer is too much depends on its tokens alone.
+TEST(GrammarMask, TheBudgetEndsAnAnswerAtTheSameTokenWhateverIsKnown) {
+  std::string pattern;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    for (char d = 'a'; d <= 'h'; ++d) pattern += (pattern.empty() ? "" : "|") + std::string(".*") + c + ".*" + d + "z";
+  }
+  const auto fresh = [&] { return over_tokens(compile_regex(pattern)); };
+  GrammarMatcher whole(fresh(), {}, uint64_t{1} << 40);
+  ASSERT_EQ(tokens_within(whole, UINT64_MAX), 20U);
+  ASSERT_GT(whole.work(), 0U);
+  const auto shared = fresh();
+  for (const uint64_t share : {1, 2, 5}) {  // of the whole answer's work, in sixths
+    const uint64_t budget = whole.work() * share / 6;
+    GrammarMatcher alone(fresh(), {}, budget);
+    const size_t expected = tokens_within(alone, UINT64_MAX);
+    EXPECT_LT(expected, 20U);
+    for (const uint64_t slice : {uint64_t{1} << 15, uint64_t{1} << 17}) {
+      GrammarMatcher sliced(fresh(), {}, budget);
+      EXPECT_EQ(tokens_within(sliced, slice), expected);
+      EXPECT_EQ(sliced.problem(), alone.problem());
+      GrammarMatcher knowing(shared, {}, budget);
+      EXPECT_EQ(tokens_within(knowing, slice), expected);
+    }
+  }
+}
+
 TEST(GrammarMask, NoStateIsADeadEndEvenAtTheDepthLimit) {
   // Only opening brackets where possible: the automaton must stop opening while it can still close everything.
   const auto shared =

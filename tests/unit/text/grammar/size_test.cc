@@ -106,8 +106,7 @@ TEST(GrammarSize, AMaskOfWideStatesTakesLittleMemory) {
   StateGraph::State state = graph.start();
   for (int32_t i = 0; i < 1500; ++i) state = graph.step(state, static_cast<uint8_t>('a' + i % 26));
   EXPECT_GT(graph.width(state), 1000U);
-  std::vector<uint32_t> mask((trie()->vocab() + 31) / 32);
-  graph.mask(state, *trie(), mask);
+  const std::vector<uint32_t> mask = *graph.find_mask(state, *trie(), UINT64_MAX, nullptr);
   EXPECT_LT(graph.bytes(), size_t{96} << 20);
   for (int32_t id = 0; id < trie()->vocab(); ++id) {
     const std::string_view bytes = trie()->bytes_of(id);
