@@ -1,10 +1,13 @@
 #pragma once
 // A grammar over text as the limit on the tokens of one request.
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "engine/request.h"
+#include "server/mask_workers.h"
 #include "text/grammar/matcher.h"
 #include "text/tokenizer.h"
 
@@ -13,21 +16,31 @@ namespace ashlar::server {
 class GrammarConstraint final : public TokenConstraint {
  public:
   /// The matcher stands at the beginning of the answer. `tokenizer`, which outlives this, spells what must come next,
-  /// so that it can be drafted; null: nothing is drafted.
-  explicit GrammarConstraint(grammar::GrammarMatcher matcher, const Tokenizer* tokenizer = nullptr);
+  /// so that it can be drafted; null: nothing is drafted. `workers` find the masks that take long; null: whoever asks
+  /// finds them and is held up.
+  explicit GrammarConstraint(grammar::GrammarMatcher matcher, const Tokenizer* tokenizer = nullptr,
+                             std::shared_ptr<MaskWorkers> workers = nullptr);
+  /// The work on a mask ends with the slice that is running.
+  ~GrammarConstraint() override;
+  GrammarConstraint(const GrammarConstraint&) = delete;
+  GrammarConstraint& operator=(const GrammarConstraint&) = delete;
 
+  bool prepare() override;
+  bool waits() const override;
+  void wake_with(std::shared_ptr<WakeSignal> signal) override;
   bool mask(std::span<uint32_t> allowed) override;
   void advance(int32_t token) override;
   int32_t forced(std::span<int32_t> out) override;
-  std::string problem() const override { return matcher_.problem(); }
+  std::string problem() const override;
 
   /// Where the answer stands. Only while no engine works on the request.
-  const grammar::GrammarMatcher& matcher() const { return matcher_; }
+  const grammar::GrammarMatcher& matcher() const;
 
  private:
-  grammar::GrammarMatcher matcher_;
+  class Search;
+  const std::shared_ptr<Search> search_;  // the workers' too
   const Tokenizer* tokenizer_;
-  bool broken_ = false;  // a token came that the grammar does not allow
+  const std::shared_ptr<MaskWorkers> workers_;
 };
 
 }  // namespace ashlar::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "server/grammar_constraint.h"
@@ -42,7 +43,8 @@ grammar::TagTokens tag_tokens(const Tokenizer& tokenizer) {
   return special(tags.begins) && special(tags.ends) ? tags : grammar::TagTokens();
 }
 
-std::optional<grammar::Grammar> compile_grammar(const Generation& generation, CallForm form, bool tag_tokens) {
+std::optional<grammar::Grammar> compile_grammar(const Generation& generation, CallForm form, bool tag_tokens,
+                                                std::function<bool()> unwanted) {
   const Constraint& wanted = generation.constraint;
   grammar::ToolCallOptions calls;
   calls.form = form;
@@ -52,13 +54,14 @@ std::optional<grammar::Grammar> compile_grammar(const Generation& generation, Ca
   calls.max_calls = several ? kMaxCalls : 1;
   const bool may_call = generation.tool_choice != ToolChoice::kNone;
   const std::vector<grammar::ToolSpec> tools = may_call ? callable(generation) : std::vector<grammar::ToolSpec>();
-  if (generation.demands_call()) return grammar::compile_tool_calls(tools, calls);
   grammar::CompileOptions options;
+  options.limits.unwanted = std::move(unwanted);
+  if (generation.demands_call()) return grammar::compile_tool_calls(tools, calls, options);
   options.or_tools = tools;
   options.or_calls = calls;
   switch (wanted.kind) {
     case Constraint::Kind::kNone:
-      if (any_strict(tools)) return grammar::compile_text_with_calls(tools, calls);
+      if (any_strict(tools)) return grammar::compile_text_with_calls(tools, calls, options);
       break;
     case Constraint::Kind::kJsonObject:
       return grammar::compile_json_object(options);
@@ -81,15 +84,20 @@ std::string field_of_constraint(const Generation& generation) {
   return calls ? "tools" : generation.constraint.param;
 }
 
-Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const Generation& generation) {
+Parsed<ConstraintMaker> ConstraintMaker::compile(const ServedModel& model, const Generation& generation,
+                                                 std::shared_ptr<MaskWorkers> workers, std::function<bool()> unwanted) {
   ConstraintMaker maker;
   maker.model_ = &model;
+  maker.workers_ = std::move(workers);
+  const size_t answers = generation.prompts.size() * static_cast<size_t>(generation.n);
+  maker.budget_ = grammar::MatchingLimits::kRequest / std::max<size_t>(answers, 1);
   const auto refused = [](const Error& error, const std::string& param) {
     return ApiError{400, "invalid_request_error", std::string(error.message()), param, "", 0};
   };
   try {
     const grammar::TagTokens tags = tag_tokens(*model.tokenizer);
-    std::optional<grammar::Grammar> compiled = compile_grammar(generation, model.call_form(), tags.begins >= 0);
+    std::optional<grammar::Grammar> compiled =
+        compile_grammar(generation, model.call_form(), tags.begins >= 0, std::move(unwanted));
     if (!compiled) return maker;
     // A token that is text ends the answer where it may stand, as a stop string does, and nowhere else.
     std::vector<int32_t> ends = model.stop_ids;
@@ -115,7 +123,10 @@ std::shared_ptr<TokenConstraint> ConstraintMaker::make(bool starts_in_reasoning,
       wake.opening_token = model_->tokenizer->token_id("<think>").value_or(-1);
     }
   }
-  return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(grammar_, wake), model_->tokenizer);
+  auto constraint = std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(grammar_, wake, budget_),
+                                                        model_->tokenizer, workers_);
+  constraint->prepare();  // the first mask, while the request waits
+  return constraint;
 }
 
 }  // namespace ashlar::server

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -25,6 +26,8 @@ size_t reading_takes(const HttpRequest& request) {
   constexpr size_t kCounts = size_t{1} << 20;
   return request.body.size() > kCounts ? 8 * request.body.size() : 0;
 }
+
+int mask_threads() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4); }
 
 std::string random_key() {
   std::random_device random;
@@ -72,6 +75,7 @@ Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, Ser
       limits_(limits),
       options_(std::move(options)),
       encoder_(model_),
+      mask_workers_(std::make_shared<MaskWorkers>(mask_threads())),
       salt_key_(random_key()),
       delivery_(std::make_shared<Delivery>([this] { tick(); })),
       workers_(options_.workers, kMaxWaiting) {
@@ -198,7 +202,7 @@ std::optional<ApiError> Service::check(const MethodChoice& choice) const {
   return ApiError{400, "invalid_request_error", field + ": " + message, field, "", 0};
 }
 
-Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const HttpRequest& request,
+Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const Exchange& exchange,
                                               std::vector<std::string>& texts) const {
   if (!model_.answers_to(generation.model)) {
     return ApiError{
@@ -210,7 +214,8 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
         0};
   }
   if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
-  const Parsed<ConstraintMaker> constraints = ConstraintMaker::compile(model_, generation);
+  const Parsed<ConstraintMaker> constraints =
+      ConstraintMaker::compile(model_, generation, mask_workers_, [&exchange] { return exchange.gone(); });
   if (!constraints) return constraints.error();
   std::vector<AnswerPlan> plans;
   for (size_t p = 0; p < generation.prompts.size(); ++p) {
@@ -253,7 +258,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
     }
     plan.request.width = generation.width;
     plan.request.choice = generation.choice;
-    plan.request.salt = salt(generation, request);
+    plan.request.salt = salt(generation, exchange.request());
     plan.request.prompt = std::move(prompt.ids);
     for (int32_t i = 0; i < generation.n; ++i) {
       plans.push_back(plan);
@@ -286,7 +291,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   format.model = model_.name;
   format.created_s = unix_seconds();
   format.generation = std::move(generation.value());
-  Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, request, format.prompt_texts);
+  Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, *exchange, format.prompt_texts);
   if (!plans) return refuse(exchange, api, plans.error());
 
   const auto answers = static_cast<int32_t>(plans.value().size());
@@ -364,7 +369,9 @@ std::string Service::trouble() const {
     if (jobs_.empty()) return "";
     busy_since = busy_since_ns_;
   }
-  const int64_t age = now_ns() - std::max(busy_since, engine_.counters().last_progress_ns);
+  const EngineCounters counters = engine_.counters();
+  if (counters.waits_for_masks) return "";
+  const int64_t age = now_ns() - std::max(busy_since, counters.last_progress_ns);
   return age > kStalled ? "the engine has made no progress for " + std::to_string(age / 1'000'000'000) + " s" : "";
 }
 

@@ -87,7 +87,7 @@ class Service {
   void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept;
   void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
-  Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const HttpRequest& request,
+  Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const Exchange& exchange,
                                        std::vector<std::string>& texts) const;
   std::optional<ApiError> check(const MethodChoice& choice) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;
@@ -103,6 +103,7 @@ class Service {
   const ApiLimits limits_;
   const ServiceOptions options_;
   const PromptEncoder encoder_;
+  const std::shared_ptr<MaskWorkers> mask_workers_;
   const std::string salt_key_;  ///< random: salts mean nothing outside this process
   ServiceMetrics metrics_;
   std::atomic<bool> draining_{false};

@@ -257,6 +257,14 @@ TEST_F(ServiceText, ConstraintsAreCompiledOrRefused) {
   }
   generation.constraint.pattern = "(((";
   EXPECT_EQ(ConstraintMaker::compile(model_, generation).error().status, 400);
+  generation.constraint.pattern.clear();
+  for (int i = 0; i < 10000; ++i) generation.constraint.pattern += "(a|b)c";
+  int32_t asked = 0;
+  EXPECT_TRUE(ConstraintMaker::compile(model_, generation, nullptr, [&] { return ++asked < 0; }).ok());
+  EXPECT_GT(asked, 5);
+  asked = 0;
+  EXPECT_FALSE(ConstraintMaker::compile(model_, generation, nullptr, [&] { return ++asked == 3; }).ok());
+  EXPECT_EQ(asked, 3);
 }
 
 TEST_F(ServiceText, AnAnswerOfGivenShapeMayBeCallsWhereToolsMayBeCalled) {
