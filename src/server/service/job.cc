@@ -266,6 +266,8 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
   State& state = states_[static_cast<size_t>(answer)];
   if (!broken_) emit(state, state.text.finish());
   state.finished.end = describe(state, end);
+  // The request fails with it, so that nobody will read the other answers.
+  if (!generation_.stream && state.finished.end.reason == AnswerEnd::Reason::kError) cancel();
   const RequestStats& stats = end.stats;
   context_.metrics->answer_ended(stats, name_of(state.finished.end.reason));
   if (stats.admitted_ns > 0) {
