@@ -17,6 +17,8 @@ struct EngineOptions {
   int32_t max_queue = 1024;     ///< requests waiting; one more is refused
   int32_t max_step_rows = 512;  ///< rows of one step, prefill and decode together
   int32_t prefill_chunk = 256;  ///< most prompt rows of one sequence in a step
+  /// Prompts are cut into shorter pieces where a step would take longer; 0: never.
+  int64_t prompt_step_ns = 1'000'000'000;
   int64_t kv_bytes =
       0;  ///< memory for pages; 0: enough for max_sequences of a quarter of the context, at least one full
   int32_t kv_pages = 0;  ///< overrides kv_bytes (tests)

@@ -10,10 +10,13 @@ namespace ashlar {
 class PrefillPace {
  public:
   static constexpr int64_t kSharedNs = 200'000'000;  ///< a step should take while other sequences wait for tokens in it
-  static constexpr int64_t kAloneNs = 1'000'000'000;  ///< a step of prompts alone should take, and any step may
-  static constexpr int32_t kMinRows = 16;             ///< the first chunk of all; below, a step mostly reads weights
-  /// Beside others, as long as they take less than kAloneNs: below, reading the weights once more a chunk costs much.
+  static constexpr int32_t kMinRows = 16;            ///< the first chunk of all; below, a step mostly reads weights
+  /// Beside others, unless they take longer than any step should: below, reading the weights once more a chunk costs
+  /// much.
   static constexpr int32_t kMinShared = 64;
+
+  /// `step_ns`: what a step of prompts alone should take, and any step may; 0: no bound.
+  explicit PrefillPace(int64_t step_ns) : step_ns_(step_ns) {}
 
   /// Takes in a step of `rows` rows, `prompt_rows` of them of prompts, that took `ns`.
   void learn(int32_t rows, int32_t prompt_rows, int64_t ns) {
@@ -29,8 +32,9 @@ class PrefillPace {
 
   /// Prompt rows of a step with `others` rows.
   int32_t most_rows(int32_t others) const {
+    if (step_ns_ == 0) return INT32_MAX;
     if (!learnt_) return kMinRows;
-    int32_t rows = rows_in(kAloneNs) - others;
+    int32_t rows = rows_in(step_ns_) - others;
     if (others > 0) rows = std::min(rows, std::max(rows_in(kSharedNs) - others, kMinShared));
     return std::max(rows, kMinRows);
   }
@@ -40,6 +44,7 @@ class PrefillPace {
     return static_cast<int32_t>(std::min(static_cast<double>(ns) / std::max(row_ns_, 1.0), 1e9));
   }
 
+  int64_t step_ns_;
   double row_ns_ = 0;
   bool learnt_ = false;
 };

@@ -14,7 +14,8 @@ Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& 
       decoder_(decoder),
       slots_(slots),
       cache_(pages, PrefixIndex::mix, decoder.shape(0).block),
-      max_step_rows_(max_step_rows) {
+      max_step_rows_(max_step_rows),
+      pace_(options.prompt_step_ns) {
   running_.reserve(options.max_sequences);
   for (int32_t slot = options.max_sequences - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }

@@ -29,6 +29,7 @@ TEST(BlockPrefill, TakesOnePassAChunk) {
   for (const int32_t chunk : {96, 256, 512}) {
     EngineOptions options;
     options.prefill_chunk = chunk;
+    options.prompt_step_ns = 0;
     options.depth = 1;
     Engine engine(*ops, make_decoder(*model, {}), options);
     const Answer answer = run_together(engine, {random_request(kPrompt, 1, 9)})[0];
