@@ -13,11 +13,12 @@ namespace ashlar::text {
 
 /// Splits <think>...</think> at the start of an answer and Hermes calls, <tool_call>{"name", "arguments"}</tool_call>,
 /// from its content. What comes out, put together, does not depend on how the text was cut into parts, and neither does
-/// its order. White space around a tag, at most kMaxSpace bytes before it, belongs to the tag. What looks like a call
-/// and is none stays content, unchanged. A call whose name and first bracket of the arguments have been read stays a
-/// call: its arguments are what the model wrote, JSON or not. Text between a call's object and its closing tag is
-/// dropped. A bare call stands where the content begins, or behind another one and ';' or white space; kPythonTag
-/// before it belongs to it, too. Not thread-safe.
+/// its order. Nothing is lost: what looks like a call and is none stays content, unchanged, and so does text between
+/// the tags of a call that is no call itself; further calls there follow a call or begin a line. A call whose name and
+/// first bracket of the arguments have been read stays a call: its arguments are what the model wrote, JSON or not.
+/// White space around a tag, at most kMaxSpace bytes before it, belongs to the tag; between content before and after
+/// calls the widest of it stays, most lines first. A bare call stands where the content begins, or behind another one
+/// and ';' or white space; kPythonTag before it belongs to it, too. Not thread-safe.
 class OutputParser {
  public:
   struct Options {
@@ -58,7 +59,10 @@ class OutputParser {
   bool expects(std::string_view tag) const;
 
  private:
-  enum class State { kStart, kReasoning, kContent, kCall };
+  enum class State { kStart, kReasoning, kContent, kCall, kBroken };  // kBroken: in arguments that are not JSON
+  struct Mark {
+    size_t at, size;
+  };
   // Each takes from buffer_ what it can; false: wants more text.
   bool step(Parts& parts);
   bool step_start();
@@ -66,8 +70,14 @@ class OutputParser {
   bool step_content(Parts& parts);
   bool step_bare(Parts& parts);
   bool step_call(Parts& parts);
+  bool step_broken(Parts& parts);
+  Mark next_mark() const;
   void fail_call(Parts& parts);
-  void append_content(Parts& parts, std::string text) const;
+  void end_call(std::string_view rest, Parts& parts);
+  void finish_call(Parts& parts);
+  void append_content(Parts& parts, std::string text);
+  void take_content(size_t n, Parts& parts);
+  void widen_gap(std::string_view space);
   void take_news(ToolCallReader::News& news, Parts& parts);
   bool trim();
   bool bare() const { return !options_.bare.empty(); }
@@ -77,10 +87,16 @@ class OutputParser {
 
   Options options_;
   State state_ = State::kStart;
-  std::string buffer_;       // text not yet decided
-  bool trimming_ = false;    // white space at the front of buffer_ belongs to the tag before it
-  bool may_call_ = true;     // a bare call may stand at the front of buffer_
-  std::string before_call_;  // white space and the like
+  std::string buffer_;     // text not yet decided
+  bool trimming_ = false;  // white space at the front of buffer_ belongs to the tag before it
+  std::string trimmed_;    // of it, the first kMaxSpace bytes
+  std::string gap_;        // white space that content behind a call begins with, if there was content before
+  bool has_content_ = false;
+  bool may_call_ = true;       // a bare call may stand at the front of buffer_
+  bool in_tag_ = false;        // between the tags of a call
+  bool tag_has_call_ = false;  // a call has come since the first of them
+  bool begins_line_ = false;   // white space alone stands between buffer_ and the beginning of its line, or a call
+  std::string before_call_;    // white space and the like
   std::optional<ToolCallReader> call_;
   int32_t calls_ = 0;
   bool cut_call_ = false;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kMaxDepth = 60;  // parse_json's own limit is 64
 constexpr size_t kMaxName = 256;
-constexpr std::string_view kClose = "</tool_call>";
 constexpr std::array<std::string_view, 4> kFirst = {"name", "type", "parameters", "arguments"};  // keys of bare calls
 
 bool is_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
@@ -78,17 +77,12 @@ ToolCallReader::Status ToolCallReader::feed(char c, News& news) {
     case Mode::kHead:
       return feed_head(c, news);
     case Mode::kArguments:
-      // Whatever breaks the arguments now, they have been handed on: what is left follows as the model wrote it.
-      if (outline_.feed(c) == JsonOutline::Status::kBroken) {
-        mode_ = Mode::kRaw;
-        return feed(c, news);
-      }
+      if (outline_.feed(c) == JsonOutline::Status::kBroken) return Status::kBroken;
       news.arguments += c;
-      if (outline_.depth() == 1) mode_ = Mode::kTail;
+      if (outline_.depth() == 1) begin_tail();
       return Status::kOpen;
-    case Mode::kRaw:
     case Mode::kTail:
-      return bare_ ? feed_tail(c, news) : feed_to_tag(c, news);
+      return feed_tail(c);
   }
   return Status::kFailed;
 }
@@ -97,13 +91,8 @@ ToolCallReader::Status ToolCallReader::feed_head(char c, News& news) {
   body_ += c;
   const auto status = outline_.feed(c);
   if (status == JsonOutline::Status::kBroken) return Status::kFailed;
-  if (status == JsonOutline::Status::kDone) {
-    if (!take_whole(news)) return Status::kFailed;
-    mode_ = Mode::kTail;
-    return bare_ ? Status::kClosed : Status::kOpen;
-  }
-  followed_ = followed_ && follow(c);
-  if (bare_ && !followed_) return Status::kFailed;
+  if (status == JsonOutline::Status::kDone) return take_whole(news) ? Status::kClosed : Status::kFailed;
+  if (!follow(c)) return Status::kFailed;
   if (mode_ == Mode::kArguments) {
     news.name = name_;
     news.arguments += c;
@@ -111,7 +100,7 @@ ToolCallReader::Status ToolCallReader::feed_head(char c, News& news) {
   return Status::kOpen;
 }
 
-// The newest byte of the head, among the members of its object. False: they are not JSON, or not a bare call's.
+// The newest byte of body_, among the members of its object. False: they are not JSON, or not a call's.
 bool ToolCallReader::follow(char c) {
   const bool was_quoted = std::exchange(quoted_, outline_.in_string());
   if (was_quoted ? quoted_ : is_space(c)) return true;
@@ -131,14 +120,15 @@ bool ToolCallReader::follow(char c) {
       place_ = Place::kRest;
       if (key_ == "name") return c == '"' && !name_;
       if (!is_arguments(key_)) return true;
+      if (value_ > 0) return false;  // there are arguments already, and only one can be the call's
       value_ = body_.size() - 1;
       if (c == '{' && name_) mode_ = Mode::kArguments;
-      return !bare_ || c == '{';
+      return c == '{' || c == '"' || c == 'n';
     case Place::kRest:
       if (key_ == "name" && c != ',') return end_name();
       if (outline_.depth() > 1) return true;
       if (c == ',') place_ = Place::kKey;
-      if (c == '}' && is_arguments(key_) && (key_ == "arguments" || written_.empty())) written_ = body_.substr(value_);
+      if (c == '}' && is_arguments(key_)) written_ = body_.substr(value_);
       return true;
   }
   return false;
@@ -147,23 +137,21 @@ bool ToolCallReader::follow(char c) {
 bool ToolCallReader::end_key() {
   const bool first = key_.empty();
   key_ = name_in(std::string_view(body_).substr(quote_)).value_or("");
-  return !bare_ || !first || std::find(kFirst.begin(), kFirst.end(), key_) != kFirst.end();
+  return tools_.empty() || !first || std::find(kFirst.begin(), kFirst.end(), key_) != kFirst.end();
 }
 
 // A name is one string, and a comma follows it.
 bool ToolCallReader::end_name() {
   if (quoted_ || name_) return false;
   name_ = name_in(std::string_view(body_).substr(quote_));
-  return name_ && (!bare_ || std::find(tools_.begin(), tools_.end(), *name_) != tools_.end());
+  return name_ && (tools_.empty() || std::find(tools_.begin(), tools_.end(), *name_) != tools_.end());
 }
 
 // body_ is a whole object.
 bool ToolCallReader::take_whole(News& news) {
   try {
     const Json call = parse_json(body_, "tool call");
-    const Json arguments = call.value("arguments", call.value("parameters", Json()));
-    if (bare_ && !arguments.is_object()) return false;
-    const auto text = arguments_in(arguments, written_);
+    const auto text = arguments_in(call.value("arguments", call.value("parameters", Json())), written_);
     if (!text || !name_) return false;
     news.name = name_;
     news.arguments += *text;
@@ -173,42 +161,44 @@ bool ToolCallReader::take_whole(News& news) {
   }
 }
 
-// Up to the closing tag text is arguments (kRaw) or dropped (kTail). The tag's first byte occurs in it once only, so a
-// mismatch can begin a tag anew only with the byte that mismatched.
-ToolCallReader::Status ToolCallReader::feed_to_tag(char c, News& news) {
-  if (c != kClose[tag_.size()]) {
-    if (mode_ == Mode::kRaw) news.arguments += tag_;
-    tag_.clear();
-  }
-  if (c == kClose[tag_.size()]) {
-    tag_ += c;
-    return tag_.size() == kClose.size() ? Status::kClosed : Status::kOpen;
-  }
-  if (mode_ == Mode::kRaw) news.arguments += c;
-  return Status::kOpen;
+void ToolCallReader::begin_tail() {
+  mode_ = Mode::kTail;
+  body_.clear();
+  place_ = Place::kRest;
 }
 
-// Broken arguments of a bare call go on to the end. Behind whole ones other members are dropped; since models forget
-// the last bracket, what is no member does not belong to the call.
-ToolCallReader::Status ToolCallReader::feed_tail(char c, News& news) {
-  if (mode_ == Mode::kRaw) {
-    news.arguments += c;
-    return Status::kOpen;
-  }
-  if (place_ == Place::kRest && !is_space(c) && c != ',' && c != '}') return Status::kPassed;
-  if (c == ',') place_ = Place::kKey;
+// Behind its arguments an object has further members, or none, and its last bracket. Models forget that bracket: what
+// is no member does not belong to the call.
+ToolCallReader::Status ToolCallReader::feed_tail(char c) {
+  const bool between = body_.find(',') == std::string::npos;
+  body_ += c;
   const auto status = outline_.feed(c);
   if (status == JsonOutline::Status::kBroken) return Status::kPassed;
-  return status == JsonOutline::Status::kDone ? Status::kClosed : Status::kOpen;
+  if (between && !is_space(c) && c != ',' && c != '}') return Status::kPassed;
+  const bool ends_member =
+      !outline_.in_string() && (status == JsonOutline::Status::kDone || (outline_.depth() == 1 && c == ','));
+  if (ends_member && !end_member()) return Status::kPassed;
+  if (status == JsonOutline::Status::kDone) return Status::kClosed;
+  return follow(c) ? Status::kOpen : Status::kPassed;
+}
+
+// body_: a comma and a member, or nothing, and the byte behind it, which is kept.
+bool ToolCallReader::end_member() {
+  std::string_view member = std::string_view(body_).substr(0, body_.size() - 1);
+  member.remove_prefix(std::min(member.find(',') + 1, member.size()));  // no comma: white space
+  try {
+    parse_json("{" + std::string(member) + "}", "tool call");
+  } catch (const Error&) {
+    return false;
+  }
+  body_.erase(0, body_.size() - 1);
+  return true;
 }
 
 ToolCallReader::Status ToolCallReader::finish(News& news, bool named_is_call) {
-  if (mode_ == Mode::kHead) {
-    if (named_is_call) news.name = name_;
-    return news.name ? Status::kClosed : Status::kFailed;
-  }
-  if (mode_ == Mode::kRaw) news.arguments += tag_;
-  return Status::kClosed;
+  if (mode_ != Mode::kHead) return mode_ == Mode::kTail ? Status::kPassed : Status::kBroken;
+  if (named_is_call) news.name = name_;
+  return news.name ? Status::kBroken : Status::kFailed;
 }
 
 }  // namespace ashlar::text

@@ -25,17 +25,18 @@ class JsonOutline {
   bool escaped_ = false;
 };
 
-/// Reads the text after <tool_call>, or a bare call from its first bracket on. If the call's name comes before its
-/// arguments the arguments are handed on while they arrive; otherwise all of it waits for the end of the object. A bare
-/// call names one of `tools` and has an object for its arguments; what cannot become one fails as soon as that is
-/// known.
+/// Reads one call, an object of a name and arguments, after white space. If the name comes before the arguments these
+/// are handed on while they arrive; otherwise all of it waits for the end of the object. Arguments are an object, a
+/// string that holds one, or null or absent, which is {}; other members of the object are its own and dropped. A bare
+/// call names one of `tools`. What cannot become a call fails as soon as that is known.
 class ToolCallReader {
  public:
   enum class Status {
     kOpen,    ///< wants more
     kFailed,  ///< no call; body() is the text so far, to be shown as it is
-    kClosed,  ///< the closing tag was read; of a bare call its last bracket
-    kPassed,  ///< a bare call had ended before this byte
+    kClosed,  ///< the call's last bracket was read
+    kPassed,  ///< the call has ended before: body() is text behind it, the newest byte included
+    kBroken,  ///< the newest byte cannot stand in arguments that have been handed on, or they were cut off
   };
   struct News {
     std::optional<std::string> name;  ///< set once, when the call is known to be one
@@ -43,39 +44,37 @@ class ToolCallReader {
   };
 
   /// `tools`: of a bare call; else empty.
-  explicit ToolCallReader(std::vector<std::string> tools) : tools_(std::move(tools)), bare_(!tools_.empty()) {}
+  explicit ToolCallReader(std::vector<std::string> tools) : tools_(std::move(tools)) {}
 
+  /// After any status but kOpen nothing more may be fed.
   Status feed(char c, News& news);
-  /// The text ends. kFailed as above; kClosed: a call, complete or cut off. `named_is_call`: also one that has its name
-  /// and no arguments yet.
+  /// The text ends. `named_is_call`: also what has its name and no arguments yet, which is kBroken then.
   Status finish(News& news, bool named_is_call = false);
   const std::string& body() const { return body_; }
-  /// The call's object has ended: only its closing tag may be missing.
+  /// The arguments have ended.
   bool complete() const { return mode_ == Mode::kTail; }
 
  private:
-  enum class Mode { kHead, kArguments, kRaw, kTail };
+  enum class Mode { kHead, kArguments, kTail };
   enum class Place { kObject, kKey, kColon, kValue, kRest };  // what comes next; kRest: more of a value, or a comma
   Status feed_head(char c, News& news);
-  Status feed_to_tag(char c, News& news);
-  Status feed_tail(char c, News& news);
+  Status feed_tail(char c);
   bool follow(char c);
   bool end_key();
   bool end_name();
+  bool end_member();
   bool take_whole(News& news);
+  void begin_tail();
 
   Mode mode_ = Mode::kHead;
   JsonOutline outline_;
   const std::vector<std::string> tools_;
-  const bool bare_;
-  std::string body_;  // kHead: everything so far, and where in its object that has led to:
+  std::string body_;  // kHead: everything so far; kTail: what is behind the arguments and the members after them
   Place place_ = Place::kObject;
-  bool followed_ = true;          // it may be a call
   bool quoted_ = false;           // in a string
-  size_t quote_ = 0, value_ = 0;  // where in body_ the newest string and the newest arguments begin
+  size_t quote_ = 0, value_ = 0;  // where in body_ the newest string and the arguments begin
   std::string key_, written_;     // the newest key; the arguments, if they are an object
   std::optional<std::string> name_;
-  std::string tag_;  // kRaw, kTail: the beginning of </tool_call>
 };
 
 }  // namespace ashlar::text

@@ -98,7 +98,7 @@ TEST_F(AnswerTextTest, PartsAndTheirTokensAreThoseOfSingleTokens) {
   }
   EXPECT_EQ(texts,
             (std::vector<std::string>{"Let me see: a < b.", "First, \u00fc\U0001F30A.", R"({"a": 1, "b": "</think>"})",
-                                      "Then <b>.", "{}", R"({"x": 2})", "<tool_call>oops\n Done."}));
+                                      "\nThen <b>.", "{}", R"({"x": 2})", "\n<tool_call>oops\n Done."}));
   int32_t reasoning = 0;  // tokens up to the one that ends with the tag
   for (std::string text; text.find("</think>") == std::string::npos; ++reasoning) {
     text += tokenizer_.piece_bytes(ids_[static_cast<size_t>(reasoning)]);
@@ -138,11 +138,15 @@ TEST_F(AnswerTextTest, TagsMayBeSpecialTokens) {
                            "\n</tool_call>\nThen <b>.");
   ASSERT_TRUE(tokenizer_.is_special(ids_.front()));
   EXPECT_EQ(texts(),
-            (std::vector<std::string>{"Let me see: a < b.", "First, \u00fc\U0001F30A.", R"({"a": 1})", "Then <b>."}));
-  // Elsewhere they are left out like other special tokens.
+            (std::vector<std::string>{"Let me see: a < b.", "First, \u00fc\U0001F30A.", R"({"a": 1})", "\nThen <b>."}));
+  // Elsewhere they are left out like other special tokens; the first </tool_call> ends what the text began.
   ids_ = spelled;
-  for (const char* tag : {"<think>", "</think>", "</tool_call>"}) ids_.push_back(*tokenizer_.token_id(tag));
-  EXPECT_EQ(texts(), as_text);
+  for (const char* tag : {"<think>", "</think>", "</tool_call>", "</tool_call>"}) {
+    ids_.push_back(*tokenizer_.token_id(tag));
+  }
+  std::vector<std::string> expected = as_text;
+  expected.back() += "</tool_call>";
+  EXPECT_EQ(texts(), expected);
 }
 
 TEST_F(AnswerTextTest, EveryApiTellsTheSame) {

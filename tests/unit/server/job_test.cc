@@ -379,7 +379,7 @@ TEST_F(JobTest, RecordsHoldCalls) {
   const std::string text = R"(Look: <tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> Done.)";
   const auto job = begin(Api::kChat);
   run(*job, 0, ids(text), 3, random, {FinishReason::kStop, "", {}});
-  EXPECT_THAT(record_.texts, ElementsAre(R"(Look:<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>Done.)"));
+  EXPECT_THAT(record_.texts, ElementsAre(R"(Look:<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> Done.)"));
 }
 
 TEST_F(JobTest, BareCallsReachEveryApi) {

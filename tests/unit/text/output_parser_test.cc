@@ -128,6 +128,94 @@ TEST(OutputParser, WhatIsNoCallStaysAsItIs) {
             (Split{"", "<tool_call>no", Calls{{"f", "{}"}}}));
 }
 
+// Between its tags a model writes further calls, and prose.
+TEST(OutputParser, TagsHoldSeveralCallsAndText) {
+  const std::string f = R"({"name": "f", "arguments": {"a": 1}})";
+  const std::string g = R"({"arguments": {}, "name": "g"})";
+  const std::pair<std::string, std::string> first{"f", R"({"a": 1})"};
+  const std::pair<std::string, std::string> second{"g", "{}"};
+  for (const char* space : {"", "\n", " \n\n"}) {
+    EXPECT_EQ(parse({"Go: <tool_call>" + f + space + g + "\n</tool_call>\n"}), (Split{"", "Go:", {first, second}}));
+    EXPECT_EQ(parse({"<tool_call>" + f + space + g + space + f}), (Split{"", "", {first, second, first}}));
+    EXPECT_EQ(parse({"<tool_call>" + f + space + "<tool_call>" + g + "</tool_call>"}),
+              (Split{"", "", {first, second}}));
+  }
+  EXPECT_EQ(parse({"<tool_call>" + f + " Then\n\n" + g + " and " + g + "</tool_call>!"}),
+            (Split{"", "Then\n\nand " + g + "!", {first, second}}));
+  EXPECT_EQ(parse({"<tool_call>\nFirst {it}\n " + f + "\n</tool_call>"}),
+            (Split{"", "<tool_call>\nFirst {it}", {first}}));
+  EXPECT_EQ(parse({"<tool_call>" + f + "\n{\"name\": 1}\n" + g + "</tool_call>"}),
+            (Split{"", "{\"name\": 1}", {first, second}}));
+  // What is no member of the call's object does not belong to it.
+  for (const std::string rest : {"text", ", text", ",\"id\": ten", ",\"name\": \"g\"}", ", \"parameters\": {}}", "]"}) {
+    const std::string open = R"(<tool_call>{"name": "f", "arguments": {"a": 1})";
+    EXPECT_EQ(parse({open + rest + "</tool_call>"}), (Split{"", rest, {first}}));
+    EXPECT_EQ(parse({open + rest}), (Split{"", rest, {first}}));
+    EXPECT_EQ(parse({open + ", \"id\": [7, \"}\"] }" + rest}), (Split{"", rest, {first}}));
+  }
+}
+
+// Text before a call and after it keeps the line breaks of one side.
+TEST(OutputParser, TextAroundCallsIsNotGluedTogether) {
+  const std::string call = R"(<tool_call>{"name": "f", "arguments": {}}</tool_call>)";
+  const std::vector<std::vector<std::string>> cases = {{"One.\n", "\nTwo.", "One.\nTwo."},
+                                                       {"One.\n\n", "\nTwo.", "One.\n\nTwo."},
+                                                       {"One. ", "\nTwo.", "One.\nTwo."},
+                                                       {"Use ", " now", "Use now"},
+                                                       {"a", "b", "ab"},
+                                                       {"\n", "\nTwo.", "Two."},
+                                                       {"One.\n", "\n", "One."}};
+  for (const auto& each : cases) {
+    EXPECT_EQ(parse({each[0] + call + each[1]}).content, each[2]);
+    EXPECT_EQ(parse({"<think>hm</think>\n\n" + each[0] + call + "\n" + call + each[1]}).content, each[0] == "a" ? "a\nb"
+                                                                                                 : each[0] == "Use "
+                                                                                                     ? "Use\nnow"
+                                                                                                     : each[2]);
+  }
+}
+
+// One reader of arguments for both forms: a form is what stands around the call.
+TEST(OutputParser, FormsAgreeOnArguments) {
+  const std::vector<std::pair<std::string, std::string>> readings = {
+      {R"(, "parameters": {"a": 1})", R"({"a": 1})"},
+      {R"(, "arguments": {"a": 1})", R"({"a": 1})"},
+      {R"(, "parameters": "{\"a\": 1}")", R"({"a": 1})"},
+      {R"(, "parameters": "{}")", "{}"},
+      {R"(, "arguments": null)", "{}"},
+      {"", "{}"},
+      {R"(, "arguments": {"a": tru, b})", R"({"a": tru, b})"},
+      {R"(, "arguments": {"a": <1>})", R"({"a": <1>}})"},
+      // No calls:
+      {R"(, "arguments": "a")", ""},
+      {R"(, "arguments": "")", ""},
+      {R"(, "arguments": "[1]")", ""},
+      {R"(, "arguments": [])", ""},
+      {R"(, "arguments": 1)", ""},
+      {R"(, "arguments": nul)", ""},
+      {R"(, "arguments": null, "parameters": {})", ""}};
+  for (const auto& [written, arguments] : readings) {
+    for (const bool name_first : {true, false}) {
+      if (!name_first &&
+          (written.empty() || written.find("tru") != std::string::npos || written.find('<') != std::string::npos)) {
+        continue;  // arguments that come before the name are handed on once they are whole
+      }
+      const std::string object =
+          name_first ? "{\"name\": \"f\"" + written + "}" : "{" + written.substr(2) + ", \"name\": \"f\"}";
+      const Split tagged = parse({"<tool_call>" + object + "</tool_call>"});
+      const Split bare = parse({object}, kBare);
+      const Calls calls = {{"f", arguments}};
+      if (arguments.empty()) {
+        EXPECT_EQ(tagged, (Split{"", "<tool_call>" + object + "</tool_call>", {}}));
+        EXPECT_EQ(bare, (Split{"", object, {}}));
+      } else {
+        EXPECT_EQ(tagged, (Split{"", "", calls})) << object;
+        EXPECT_EQ(bare, (Split{"", "", calls})) << object;
+      }
+    }
+  }
+  EXPECT_EQ(parse({R"({"name": "now"})"}, kBare), (Split{"", R"({"name": "now"})", {}}));  // nobody offered it
+}
+
 TEST(OutputParser, ArgumentsThatBreakAreHandedOnAsWritten) {
   EXPECT_EQ(parse({R"(<tool_call>{"name":"f","arguments":{"a":<1>]}}</tool_call>more)"}),
             (Split{"", "more", Calls{{"f", R"({"a":<1>]}})"}}}));
@@ -159,7 +247,8 @@ Two.<tool_call>{"name":"g","arguments":{}}</tool_call><tool_call>{"name":"h","ar
   const std::string order = R"(reasoning: hm
 content: One.
 call 0: {"a":1}
-content: Two.
+content: 
+Two.
 call 1: {}
 call 2: {}
 content: <tool_call>no)";
@@ -186,16 +275,24 @@ TEST(OutputParser, TagsBelongToWhatTheyEnd) {
   EXPECT_EQ(parts[0].kind, Kind::kContent);
 }
 
+// Fragments of answers. Each z7z, z8z, ... stands in it once.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> kPieces = {
       "<think>", "</think>", "<tool_call>", "</tool_call>", "{\"name\":", "\"f\"", ",\"arguments\":", "{", "}", "\"",
-      "\\", "[", "]", " ", "\n", "<", "word", "é", ":", "1", ";", "<|python_tag|>", std::string(70, ' '),
+      "\\", "[", "]", " ", "\n", "<", "$", "é", ":", "1", ";", ",", "<|python_tag|>", std::string(70, ' '),
+      "</tool_call>", "\n", "{\"name\":\"f\"", ",\"parameters\":{\"a\":\"$\"", "\"$\"", ",\"id\":[1]", "null",
       // Whole calls.
-      R"({"name": "g", "arguments": {"a": 1}})", R"({"arguments":{"b":"<tool_call>"},"name":"h"})",
-      R"(<tool_call>{"name":"k","arguments":{"z":[]}}</tool_call>)", R"({"type":1,"name":"f","parameters":{"a":1})"};
+      R"({"name": "get", "arguments": {"a": "$"}})", R"({"arguments":{"b":"<tool_call>$"},"name":"f"})",
+      R"(<tool_call>{"name":"k$","arguments":{"z":["$"]}}</tool_call>)",
+      R"({"type":1,"name":"f","parameters":{"a":"$"})", R"({"name": "get", "parameters": "{\"a\": \"$\"}"})",
+      R"({"name": "get", "type": "function"})"};
   std::string text;
   const int n = static_cast<int>(random() % 14);
   for (int i = 0; i < n; ++i) text += kPieces[random() % kPieces.size()];
+  int marks = 7;
+  for (size_t at = text.find('$'); at != std::string::npos; at = text.find('$')) {
+    text.replace(at, 1, "z" + std::to_string(marks++) + "z");
+  }
   return text;
 }
 
@@ -216,7 +313,8 @@ TEST(OutputParser, CutsDoNotMatter) {
   }
 }
 
-/// Every letter of the answer comes out once, unless a call was read: only tags and white space around them go.
+/// Every letter of the answer comes out once: only tags and white space around them go. Of calls, every word that does
+/// not belong to their form.
 TEST(OutputParser, LosesNothing) {
   std::mt19937 random(8);
   const auto letters = [](std::string text) {
@@ -227,12 +325,21 @@ TEST(OutputParser, LosesNothing) {
     return text;
   };
   int compared = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 40000; ++round) {
     const std::string text = random_text(random);
-    const Split split = parse({text});
-    if (!split.calls.empty()) continue;
+    const Split split = parse({text}, round % 2 == 0 ? OutputParser::Options{} : kBare);
+    std::string all = split.reasoning + split.content;
+    if (split.calls.empty()) {
+      ASSERT_EQ(letters(all), letters(text)) << text;
+      continue;
+    }
     ++compared;
-    ASSERT_EQ(letters(split.reasoning + split.content), letters(text)) << text;
+    for (const auto& [name, arguments] : split.calls) all += name + arguments;
+    for (int mark = 7; text.find("z" + std::to_string(mark) + "z") != std::string::npos; ++mark) {
+      const std::string word = "z" + std::to_string(mark) + "z";
+      ASSERT_NE(all.find(word), std::string::npos) << word << " of " << text;
+      ASSERT_EQ(all.find(word), all.rfind(word)) << word << " of " << text;
+    }
   }
   EXPECT_GT(compared, 5000);
 }
@@ -281,7 +388,7 @@ TEST(BareCalls, ByHand) {
 /// The byte behind ^ tells that it is no call.
 TEST(BareCalls, OtherTextIsHeldNoLongerThanNeeded) {
   for (std::string text : {"^Y", "{^x", R"({"n^")", R"({"name": ^1})", R"({"name": "ge^")", R"({"name": "f" ^"x")",
-                           R"({"name": "f"^})", R"({"name": "f", "arguments": ^[{}]})",
+                           R"({"name": "f", "arguments": ^[{}]})", R"({"name": "f", "arguments": ^7})",
                            R"({"type": {"name": 1}, "name": "h^"})", " <|python_tag|> ^p", "^; {"}) {
     const size_t at = text.find('^');
     text.erase(at, 1);
