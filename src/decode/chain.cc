@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "decode/draft_tree.h"
+#include "decode/prompt_scores.h"
 #include "decode/span_error.h"
 #include "decode/verify.h"
 
@@ -89,7 +90,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const int64_t begin = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = span.n_scored = 0;
     span.settled_in[0] = -1;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
@@ -118,6 +119,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const Tensor hidden = model_.forward(*batch_, *kv_, is_tapped ? taps() : TapRequest{});
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
+  score(plan, slots, hidden, result);
   sample(plan, slots, hidden, result);
   const int64_t sampled = now_ns();
   result.times.sample_ns =
@@ -252,8 +254,13 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
       batch_->begin_sequence(span.pages);
-      for (int32_t r = 0; r < span.n_rows; ++r)
+      work.first_scored = work.first_output;
+      work.n_scored = span.score_to - span.score_from;
+      work.first_output += work.n_scored;
+      for (int32_t r = 0; r < span.n_rows; ++r) {
         batch_->add_row(span.prompt[r], span.start + r, span.start + span.n_rows);
+        if (r >= span.score_from && r < span.score_to) batch_->want_output();
+      }
       if (span.samples) batch_->want_output();
     }
   }
@@ -314,6 +321,27 @@ void ChainDecoder::settle_branches(const StepPlan& plan) {
   }
 }
 
+void ChainDecoder::score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
+  int32_t scored = 0;
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const Work& work = work_[i];
+    if (work.n_scored == 0) continue;
+    const Span& span = plan.spans[i];
+    Slot& slot = slots[span.slot];
+    SpanResult& outcome = result.spans[i];
+    const Tensor rows = {hidden.row(work.first_scored), work.n_scored, hidden.cols, hidden.stride};
+    if (score_prompt(model_, *logits_, rows, span.prompt + span.score_from + 1, slot.prompt_top,
+                     &result.prompt_tokens[scored])) {
+      outcome.first_scored = scored;
+      outcome.n_scored = work.n_scored;
+      scored += work.n_scored;
+    } else {
+      outcome.end = SpanEnd::kNoNumbers;
+      slot.done = true;
+    }
+  }
+}
+
 void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
   struct Chunk {
     ChainDecoder* self;
@@ -323,20 +351,25 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
     Tensor logits;
     bool choices;  // instead of logits
     size_t first;
+    int32_t first_output;
   };
   int64_t head_ns = 0;
   for (size_t first = 0; first < work_.size();) {
     size_t last = first;
     int32_t rows = 0;
+    int32_t first_output = 0;
     bool choices = true;
     for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
+      if (rows == 0) first_output = work_[last].first_output;
+      // Outputs that score a prompt may stand between two spans' own.
+      if (work_[last].n_outputs > 0 && work_[last].first_output != first_output + rows) break;
       rows += work_[last].n_outputs;
       choices = choices && (work_[last].n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
     }
     const int64_t begin = now_ns();
-    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), choices, first};
+    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), choices, first, first_output};
     if (rows > 0) {
-      const Tensor outputs = {hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride};
+      const Tensor outputs = {hidden.row(first_output), rows, hidden.cols, hidden.stride};
       if (choices) {
         model_.head_argmax(outputs, choices_.data());
       } else {
@@ -348,7 +381,8 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
         static_cast<int32_t>(last - first),
         [](void* context, int32_t i) {
           const auto* c = static_cast<const Chunk*>(context);
-          const int32_t row = c->self->work_[c->first + i].first_output - c->self->work_[c->first].first_output;
+          const Work& work = c->self->work_[c->first + i];
+          const int32_t row = work.n_outputs > 0 ? work.first_output - c->first_output : 0;
           c->self->sample_span(c->first + i, *c->plan, *c->slots, c->choices ? nullptr : c->logits.row(row),
                                c->choices ? c->self->choices_.data() + row : nullptr, *c->result);
         },
@@ -367,6 +401,10 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
   Slot& slot = slots[span.slot];
   const bool chain = work.chain >= 0;
   SpanResult& outcome = result.spans[index];
+  if (outcome.end != SpanEnd::kRunning) {  // its prompt could not be scored
+    outcome.computed = slot.length;
+    return;
+  }
   if (work.n_outputs > 0) {
     struct Context {
       const Proposer* proposer;

@@ -27,6 +27,7 @@ class ChainDecoder final : public Decoder {
   std::string name() const override;
   StepShape shape(int32_t width) const override;
   int32_t max_width() const override { return max_width_; }
+  bool scores_prompts() const override { return true; }
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
   void register_planes(KvLayout& layout, const StepLimits& limits) override;
@@ -41,10 +42,12 @@ class ChainDecoder final : public Decoder {
  private:
   // One span of the plan during a launch.
   struct Work {
-    int32_t chain = -1;     // index into chains_, or -1: prefill
-    bool idle = false;      // the sequence has ended before this step, or waits for a mask
-    int32_t first_row = 0;  // in the batch
-    int32_t n_rows = 0;     // 0 if it has ended
+    int32_t chain = -1;        // index into chains_, or -1: prefill
+    bool idle = false;         // the sequence has ended before this step, or waits for a mask
+    int32_t first_row = 0;     // in the batch
+    int32_t n_rows = 0;        // 0 if it has ended
+    int32_t first_scored = 0;  // outputs: first those that score the prompt, then those that yield tokens
+    int32_t n_scored = 0;
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t committed = 0;  // rows that stay in the cache
@@ -70,6 +73,7 @@ class ChainDecoder final : public Decoder {
   void add_tree(const Span& span, Work& work);
   void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* cell);
   void settle_branches(const StepPlan& plan);
+  void score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
                    StepResult& result);

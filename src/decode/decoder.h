@@ -76,6 +76,9 @@ class Decoder {
                : "this model writes its tokens one after another; an algorithm can be chosen only for models "
                  "that fill blocks";
   }
+  /// Whether a prefill row says how likely the next token of the prompt is (Span::score_from): it sees none but the
+  /// tokens before that.
+  virtual bool scores_prompts() const { return false; }
   virtual int32_t vocab() const = 0;
   /// Longest sequence in tokens.
   virtual int32_t max_positions() const = 0;

@@ -21,6 +21,12 @@ struct TokenLogprobs {
   float top_values[kMaxTopLogprobs];
 };
 
+/// A token of a prompt, given those before it.
+struct PromptToken {
+  int32_t rank = 0;  ///< its place among all tokens, the likeliest first (1), the lowest id of equals
+  TokenLogprobs logprobs;
+};
+
 /// A candidate that the filters keep: target token id, tempered logit, and its probability among the kept.
 struct Candidate {
   int32_t id;

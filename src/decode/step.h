@@ -24,6 +24,9 @@ struct Span {
   int32_t n_rows = 0;              ///< prefill: rows; decode: most rows it may use
   bool samples = true;             ///< prefill: whether the last row yields the first token (the last chunk)
   const int32_t* pages = nullptr;  ///< the sequence's page table; entries in use never move
+  /// Prefill: rows [score_from, score_to) of the span also say how likely the next token of the prompt is, which stands
+  /// behind prompt[row] for the last row, too.
+  int32_t score_from = 0, score_to = 0;
 };
 
 struct StepPlan {
@@ -46,8 +49,10 @@ struct SpanResult {
   int32_t n_settled = 0;  ///< tokens that this step decided, wherever they stand
   int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
-  int32_t n_accepted = 0;  ///< drafts among the tokens
-  int32_t n_recalled = 0;  ///< of them, those that were recalled (decode/recall.h)
+  int32_t n_accepted = 0;    ///< drafts among the tokens
+  int32_t n_recalled = 0;    ///< of them, those that were recalled (decode/recall.h)
+  int32_t n_scored = 0;      ///< tokens of the prompt that got log-probabilities
+  int32_t first_scored = 0;  ///< then: index of the first of them in StepResult::prompt_tokens
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
   bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask
@@ -68,11 +73,13 @@ struct StepTimes {
 };
 
 struct StepResult {
-  std::vector<SpanResult> spans;        // as the plan's
-  std::vector<TokenLogprobs> logprobs;  // [spans, kMaxWidth]; filled where asked for
+  std::vector<SpanResult> spans;           // as the plan's
+  std::vector<TokenLogprobs> logprobs;     // [spans, kMaxWidth]; filled where asked for
+  std::vector<PromptToken> prompt_tokens;  // [rows]: of all spans, as far as asked for
   StepTimes times;
 
-  void reserve(int32_t max_spans) {
+  void reserve(int32_t max_spans, int32_t max_rows) {
+    prompt_tokens.resize(max_rows);
     spans.resize(max_spans);
     logprobs.resize(static_cast<size_t>(max_spans) * kMaxWidth);
   }

@@ -65,7 +65,7 @@ class Engine::Impl {
     memory_ = std::make_unique<KvMemory>(ops, layout, pages);
     decoder_->start(limits, *memory_);
     scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, pages, max_rows);
-    pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, max_spans);
+    pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, limits);
     thread_ = std::thread([this] { loop(); });
   }
 
@@ -153,9 +153,11 @@ std::string Engine::Impl::check(const Request& request) const {
   const auto size = static_cast<int64_t>(request.prompt.size());
   if (!request.sink) return "the request has no event sink";
   if (size == 0) return "the prompt is empty; expected at least one token";
-  if (size >= longest) {
+  if (request.prompt_only ? size > longest : size >= longest) {
     return "the prompt has " + std::to_string(size) + " tokens; the context holds " + std::to_string(longest) +
-           ", one of them for the answer: " + std::to_string(size - longest + 1) + " too many";
+           (request.prompt_only ? ": " + std::to_string(size - longest)
+                                : ", one of them for the answer: " + std::to_string(size - longest + 1)) +
+           " too many";
   }
   const auto outside = [vocab](int32_t id) { return id < 0 || id >= vocab; };
   if (const auto bad = std::find_if(request.prompt.begin(), request.prompt.end(), outside);
@@ -171,6 +173,14 @@ std::string Engine::Impl::check(const Request& request) const {
     return "width is " + std::to_string(request.width) + "; expected 0 (the default) to " +
            std::to_string(decoder_->max_width());
   }
+  const PromptLogprobs& scores = request.prompt_logprobs;
+  if (scores.from >= 0 && !decoder_->scores_prompts()) {
+    return "this model has no log-probabilities of a prompt: what it computes for a token also sees tokens behind it";
+  }
+  if (scores.top < 0 || scores.top > kMaxTopLogprobs) {
+    return "prompt_logprobs.top is " + std::to_string(scores.top) + "; expected 0 to " +
+           std::to_string(kMaxTopLogprobs);
+  }
   if (std::string wrong = decoder_->check(request.choice); !wrong.empty()) return wrong;
   return check_sampling(request.sampling, vocab);
 }
@@ -183,7 +193,9 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   sequence->prompt_length = length;
   sequence->shape = decoder_->shape(request.width);
   const int32_t wanted = request.max_tokens > 0 ? request.max_tokens : sequence->shape.answer;
+  sequence->next_scored = request.prompt_logprobs.from < 0 ? length : std::max(request.prompt_logprobs.from, 1);
   sequence->limit = wanted > 0 ? static_cast<int32_t>(std::min<int64_t>(int64_t{length} + wanted, longest)) : longest;
+  if (request.prompt_only) sequence->limit = length;
   if (sequence->shape.whole_sequence) sequence->shape.rows = sequence->limit;
   sequence->tokens.reserve(sequence->limit);
   sequence->tokens = request.prompt;
@@ -344,6 +356,7 @@ int32_t Engine::max_positions() const { return impl_->decoder().max_positions();
 int32_t Engine::vocab() const { return impl_->decoder().vocab(); }
 int32_t Engine::max_width() const { return impl_->decoder().max_width(); }
 int32_t Engine::block_size() const { return impl_->decoder().block_size(); }
+bool Engine::scores_prompts() const { return impl_->decoder().scores_prompts(); }
 std::string Engine::check(const MethodChoice& choice) const { return impl_->decoder().check(choice); }
 std::string Engine::decoder_name() const { return impl_->decoder().name(); }
 

@@ -78,6 +78,8 @@ class Engine {
   int32_t max_width() const;
   /// Positions of a block, whose tokens are settled in any order; 0 where tokens come one after another.
   int32_t block_size() const;
+  /// Whether requests may ask for log-probabilities of their prompts.
+  bool scores_prompts() const;
   /// What is wrong with the choice, or empty. submit() refuses what this does.
   std::string check(const MethodChoice& choice) const;
   std::string decoder_name() const;

@@ -23,7 +23,15 @@ struct TokenChunk {
   explicit TokenChunk(const TokensEvent& event);
 };
 
-using Event = std::variant<TokenChunk, EndEvent>;
+/// Copies of PromptEvent, which not every sink keeps.
+struct PromptChunk {
+  int32_t first = 0;
+  std::vector<PromptToken> tokens;
+
+  explicit PromptChunk(const PromptEvent& event) : first(event.first), tokens(event.tokens, event.tokens + event.n) {}
+};
+
+using Event = std::variant<TokenChunk, PromptChunk, EndEvent>;
 
 /// Bounded by the request's own max_tokens: a request cannot put more into it than it may generate.
 class EventQueue final : public EventSink {

@@ -14,13 +14,13 @@ uint32_t begun(uint64_t turns) { return static_cast<uint32_t>(turns); }
 
 }  // namespace
 
-Pipeline::Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, int32_t max_spans)
+Pipeline::Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, const StepLimits& limits)
     : decoder_(decoder), slots_(slots), depth_(depth) {
   ASHLAR_CHECK(depth >= 1 && depth <= kMaxDepth);
   for (Step& step : steps_) {
-    step.plan.spans.reserve(max_spans);
-    step.members.reserve(max_spans);
-    step.result.reserve(max_spans);
+    step.plan.spans.reserve(limits.max_spans);
+    step.members.reserve(limits.max_spans);
+    step.result.reserve(limits.max_spans, limits.max_rows);
   }
   if (depth_ > 1) thread_ = std::thread([this] { serve(); });
 }

@@ -17,7 +17,7 @@ class Pipeline {
  public:
   static constexpr int32_t kMaxDepth = 2;
 
-  Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, int32_t max_spans);
+  Pipeline(Decoder& decoder, SlotTable& slots, int32_t depth, const StepLimits& limits);
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;

@@ -15,7 +15,7 @@ namespace ashlar {
 
 enum class FinishReason : uint8_t {
   kStop,       ///< a stop id was produced
-  kLength,     ///< max_tokens or the context limit was reached
+  kLength,     ///< max_tokens or the context limit was reached, or the prompt was all that was asked for
   kCancelled,  ///< cancel() was called
   kError,      ///< see EndEvent::error
 };
@@ -67,6 +67,13 @@ struct TokensEvent {
   int32_t at = 0;  ///< then: where in their block the first of them stands; the others follow it
 };
 
+/// Log-probabilities of tokens of the prompt, in order. Views are valid during the call only.
+struct PromptEvent {
+  int32_t first = 0;  ///< which token of the prompt the first of them is
+  int32_t n = 0;
+  const PromptToken* tokens = nullptr;  ///< [n]
+};
+
 struct EndEvent {
   FinishReason reason = FinishReason::kStop;
   std::string error;
@@ -74,19 +81,30 @@ struct EndEvent {
   bool of_request = false;  ///< what is wrong is what was asked for: a constraint that nothing satisfies
 };
 
-/// Receives a request's events on the engine's thread: any number of on_tokens, then exactly one on_end. Must not block
-/// and must not call the engine, except cancel(). A sink whose on_tokens throws ends the request with an error.
+/// Receives a request's events on the engine's thread: on_prompt for all that Request::prompt_logprobs asks for, any
+/// number of on_tokens, then exactly one on_end. Must not block and must not call the engine, except cancel(). A sink
+/// that throws before the end ends the request with an error.
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  virtual void on_prompt(const PromptEvent& /*event*/) {}
   virtual void on_tokens(const TokensEvent& event) = 0;
   /// Needs no memory, since a request that is never told its end waits for ever: the room is made with the sink, the
   /// event is moved.
   virtual void on_end(EndEvent event) noexcept = 0;
 };
 
+/// Log-probabilities that a request wants of its own prompt, each given the tokens before it: of the raw logits, like
+/// those of an answer. The prefix cache yields at most what is before the first of their rows.
+struct PromptLogprobs {
+  int32_t from = -1;  ///< the first token that gets one; token 0 has none, since no row precedes it. -1: none
+  int32_t top = 0;    ///< also this many of the likeliest tokens, at most kMaxTopLogprobs
+};
+
 struct Request {
   std::vector<int32_t> prompt;
+  PromptLogprobs prompt_logprobs;
+  bool prompt_only = false;  ///< the request ends with its prompt; max_tokens means nothing
   SamplingParams sampling;
   int32_t max_tokens = 0;         ///< 0: up to the context limit
   std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it

@@ -163,10 +163,19 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   const int32_t to = sequence.planned + rows;
   const bool last = to == sequence.prefill_end;
   if (!grow(sequence, to)) return;
-  step.plan.spans.push_back({sequence.slot, sequence.tokens.data() + sequence.planned, sequence.planned, rows,
-                             last && shape.prefill_samples, sequence.pages.data()});
+  const bool samples = last && shape.prefill_samples && !sequence.request.prompt_only;
+  Span span = {sequence.slot,        sequence.tokens.data() + sequence.planned, sequence.planned, rows, samples,
+               sequence.pages.data()};
+  // The row before a token scores it.
+  const int32_t from = std::max(sequence.next_scored - 1, span.start);
+  const int32_t scored = std::min(to, sequence.prompt_length - 1) - from;
+  if (scored > 0) {
+    span.score_from = from - span.start;
+    span.score_to = span.score_from + scored;
+  }
+  step.plan.spans.push_back(span);
   step.plan.n_rows += rows;
-  const int32_t tokens = last && shape.prefill_samples ? 1 : 0;
+  const int32_t tokens = samples ? 1 : 0;
   step.members.push_back({&sequence, tokens, tokens, to});
   sequence.planned = to;
   if (!last) return;
@@ -219,6 +228,7 @@ void Scheduler::collect(Step& step) {
     sequence.computed = span.computed;
     if (member.prefill_to > 0) {
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
+      tell_prompt(sequence, span, step.result);
       if (member.prefill_to == sequence.prefill_end && sequence.stats.prompt_done_ns == 0) {
         sequence.stats.prompt_done_ns = now_ns();
       }
@@ -227,6 +237,9 @@ void Scheduler::collect(Step& step) {
       if (span.n_settled > 0 || !span.cut) count_step(sequence, span);
     }
     append(sequence, span, &step.result.logprob(i, 0));
+    if (sequence.request.prompt_only && member.prefill_to == sequence.prefill_end) {
+      end(sequence, FinishReason::kLength, {});
+    }
   }
   const StepTimes& times = step.result.times;
   if (step.error.empty()) pace_.learn(step.plan.n_rows, step.prompt_rows(), times.total_ns());
@@ -237,6 +250,17 @@ void Scheduler::collect(Step& step) {
   ++totals_.steps;
   totals_.last_progress_ns = now_ns();
   release_idle();
+}
+
+void Scheduler::tell_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result) {
+  if (span.n_scored == 0) return;
+  const PromptEvent event = {sequence.next_scored, span.n_scored, &result.prompt_tokens[span.first_scored]};
+  sequence.next_scored += span.n_scored;
+  try {
+    sequence.request.sink->on_prompt(event);
+  } catch (const std::exception& error) {
+    end(sequence, FinishReason::kError, told_by(error));
+  }
 }
 
 void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {

@@ -8,6 +8,15 @@
 #include "engine/scheduler.h"
 
 namespace ashlar {
+namespace {
+
+// Tokens that may come from the cache. Rows that score the prompt are computed.
+int32_t most_cached(const Sequence& sequence) {
+  const int32_t cacheable = sequence.shape.cacheable(static_cast<int32_t>(sequence.tokens.size()));
+  return sequence.scores_prompt() ? std::min(cacheable, sequence.next_scored - 1) : cacheable;
+}
+
+}  // namespace
 
 bool Scheduler::has_room_for_waiting() const {
   if (free_slots_.empty()) return false;
@@ -60,6 +69,9 @@ void Scheduler::admit_waiting(Step& step) {
     at = waiting_.erase(at);
     if (sequence.state == SequenceState::kPrefill) {
       add_prefill(step, sequence);
+    } else if (sequence.request.prompt_only) {  // nothing of it is to be computed
+      end(sequence, FinishReason::kLength, {});
+      release_idle();
     } else {
       add_decode(step, sequence);  // the cache has all of its prompt that is prefilled
     }
@@ -70,9 +82,8 @@ void Scheduler::admit_waiting(Step& step) {
 // publish what continues its match; that they hold what it matched already costs as many pages as it saves.
 bool Scheduler::may_fit(const Sequence& sequence) const {
   if (refused_ != sequence.id || cache_.available() >= refused_needs_) return true;
-  const auto known = static_cast<int32_t>(sequence.tokens.size());
-  return uses_cache(sequence) && cache_.may_match_more(sequence.tokens, sequence.shape.cacheable(known),
-                                                       sequence.request.salt, sequence.prefix);
+  return uses_cache(sequence) &&
+         cache_.may_match_more(sequence.tokens, most_cached(sequence), sequence.request.salt, sequence.prefix);
 }
 
 bool Scheduler::admit(Sequence& sequence) {
@@ -82,7 +93,7 @@ bool Scheduler::admit(Sequence& sequence) {
   sequence.prefix = {};
   if (uses_cache(sequence)) {
     cached =
-        cache_.match(sequence.tokens, shape.cacheable(known), sequence.pages, sequence.request.salt, sequence.prefix);
+        cache_.match(sequence.tokens, most_cached(sequence), sequence.pages, sequence.request.salt, sequence.prefix);
   }
   const int32_t reach = shape.reach(std::min(known + shape.sure_tokens, sequence.limit), sequence.limit);
   const int32_t lacking = pages_for(reach) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
@@ -119,6 +130,7 @@ void Scheduler::prepare_slot(const Sequence& sequence) {
   slot.anchor = -1;
   slot.limit = sequence.limit;
   slot.prompt_length = sequence.prompt_length;
+  slot.prompt_top = sequence.request.prompt_logprobs.top;
   slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
   slot.done = false;
   slot.params = sequence.request.sampling;
