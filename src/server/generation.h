@@ -43,7 +43,7 @@ struct Generation {
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
   std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn for each prompt
-  std::optional<int32_t> max_tokens;  ///< absent: up to the context limit
+  std::optional<int32_t> max_tokens;  ///< absent: up to the context limit; 0: the prompt alone
   std::vector<std::string> stop;
   std::vector<int32_t> stop_ids;
   bool ignore_eos = false;
@@ -52,6 +52,10 @@ struct Generation {
   bool stream_blocks = false;  ///< events tell drafted tokens from the model's own, for pages that show them
   bool echo = false;           ///< completions: the prompt precedes the answer
   bool skip_special_tokens = true;
+  PromptLogprobs prompt_logprobs;     ///< tokens of the prompt to list, from PromptLogprobs::from on
+  std::string prompt_logprobs_param;  ///< the field that asked for them, for refusals
+  bool wants_prompt_logprobs() const { return prompt_logprobs.from >= 0; }
+  bool prompt_only() const { return max_tokens == 0; }
   Constraint constraint;
   ToolChoice tool_choice = ToolChoice::kNone;
   std::string tool_name;  ///< kNamed
@@ -91,6 +95,8 @@ struct TokenPiece {
   std::vector<std::string> top_bytes;  ///< of logprobs.top_ids, in their order
   int32_t step = -1;                   ///< pass over its block that settled it, where tokens come by blocks; else -1
   bool in_text = true;                 ///< false: a special token that the text leaves out
+  bool has_logprob = true;             ///< false: the first token of a prompt, which nothing precedes
+  int32_t rank = 0;                    ///< of a prompt's token among all, from 1
 };
 
 /// A part of a function call. A call's first delta carries id and name, the later ones arguments only.
@@ -135,6 +141,7 @@ struct FinishedAnswer {
   std::string content;
   std::vector<ToolCallDelta> tool_calls;  ///< one for each call, complete
   std::vector<TokenPiece> tokens;
+  std::vector<TokenPiece> prompt;  ///< as Generation::prompt_logprobs asks
   /// The same in its order, for APIs whose answers are lists of items. Empty: reasoning, content, calls.
   std::vector<AnswerDelta> parts;
 };

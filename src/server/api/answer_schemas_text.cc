@@ -39,6 +39,12 @@ constexpr AnswerSchema kTextSchemas[] = {
         "top_logprobs":{"type":"array","items":"@TopLogprob"},
         "step?":{"type":"integer","minimum":0,
                  "description":"Of models that fill blocks: the pass over its block that settled the token."}}})"},
+    {"PromptLogprobs",
+     R"({"type":"array","description":"Of each token of the prompt, null for the first: by token id, the token itself and the likeliest ones.",
+        "items":{"type":["object","null"],"additionalProperties":{"type":"object","properties":{
+          "logprob":{"type":"number","description":"-9999 if it is minus infinity."},
+          "rank":{"type":"integer","minimum":1},
+          "decoded_token":{"type":"string"}}}}})"},
     // OpenAI's chat and text completions.
     {"ToolCall", R"({"type":"object","properties":{
         "id":{"type":"string"},
@@ -62,6 +68,7 @@ constexpr AnswerSchema kTextSchemas[] = {
           "logprobs":{"oneOf":[{"type":"null"},{"type":"object","properties":{
             "content":{"type":"array","items":"@TokenLogprob"},"refusal":{"type":"null"}}}]},
           "finish_reason":{"enum":["stop","length","tool_calls"]}}}},
+        "prompt_logprobs?":"@PromptLogprobs",
         "usage":"@Usage",
         "metrics":"@Metrics"}})"},
     {"Completion", R"({"type":"object","properties":{
@@ -74,11 +81,12 @@ constexpr AnswerSchema kTextSchemas[] = {
           "text":{"type":"string"},
           "logprobs":{"oneOf":[{"type":"null"},{"type":"object","properties":{
             "tokens":{"type":"array","items":{"type":"string"}},
-            "token_logprobs":{"type":"array","items":{"type":"number"}},
-            "top_logprobs":{"type":"array","items":{"type":"object","additionalProperties":{"type":"number"}}},
+            "token_logprobs":{"type":"array","items":{"type":["number","null"]}},
+            "top_logprobs":{"type":"array","items":{"type":["object","null"],"additionalProperties":{"type":"number"}}},
             "text_offset":{"type":"array","items":{"type":"integer","minimum":0}},
             "token_steps?":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}}}}]},
-          "finish_reason":{"enum":["stop","length"]}}}},
+          "finish_reason":{"enum":["stop","length"]},
+          "prompt_logprobs?":"@PromptLogprobs"}}},
         "usage":"@Usage",
         "metrics":"@Metrics"}})"},
     // OpenAI's responses. Objects that may have any members are the request's own, repeated.
@@ -171,7 +179,7 @@ constexpr AnswerSchema kTextSchemas[] = {
     // SGLang's /generate.
     {"LogprobTriple", R"({"type":"array","minItems":3,"maxItems":3,
         "description":"Log-probability, token id, and its text with return_text_in_logprobs.",
-        "prefixItems":[{"type":"number"},{"type":"integer","minimum":0},{"type":["string","null"]}]})"},
+        "prefixItems":[{"type":["number","null"]},{"type":"integer","minimum":0},{"type":["string","null"]}]})"},
     {"GeneratedText", R"({"type":"object","properties":{
         "text":{"type":"string"},
         "meta_info":{"type":"object","properties":{
@@ -193,6 +201,8 @@ constexpr AnswerSchema kTextSchemas[] = {
           "spec_accept_rate?":{"type":"number","minimum":0,"maximum":1},
           "spec_accept_length?":{"type":"number","minimum":0},
           "metrics":"@Metrics",
+          "input_token_logprobs?":{"type":"array","items":"@LogprobTriple"},
+          "input_top_logprobs?":{"type":"array","items":{"oneOf":[{"type":"null"},{"type":"array","items":"@LogprobTriple"}]}},
           "output_token_steps?":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},
           "output_token_logprobs?":{"type":"array","items":"@LogprobTriple"},
           "output_top_logprobs?":{"type":"array","items":{"type":"array","items":"@LogprobTriple"}}}}}})"},

@@ -28,6 +28,7 @@ constexpr const char* kObject = R"({"type":"object"})";
 constexpr const char* kArray = R"({"type":"array"})";
 constexpr const char* kAny = "{}";
 constexpr const char* kCount = R"({"type":"integer","minimum":1,"maximum":2147483647})";
+constexpr const char* kCountOrNone = R"({"type":"integer","minimum":0,"maximum":2147483647})";
 constexpr const char* kStop =
     R"({"oneOf":[{"type":"string","maxLength":256},{"type":"array","items":{"type":"string","maxLength":256},"maxItems":16}]})";
 constexpr const char* kIds = R"({"type":"array","items":{"type":"integer","minimum":0}})";
@@ -88,11 +89,12 @@ constexpr FieldSpec kFields[] = {
     {"output_format", M, kActs, kObject, R"({"type":"json_schema","schema":{"type":"object"}})",
      "A JSON schema for the answer."},
     // Its length and shape.
-    {"max_tokens", C | P, kActs, kCount, "8", "Longest answer. Absent: completions 16, chat up to the context limit."},
+    {"max_tokens", C | P, kActs, kCountOrNone, "8",
+     "Longest answer. Absent: completions 16, chat up to the context limit. 0 needs echo or prompt_logprobs."},
     {"max_tokens", M, kActs, kCount, "8", "Longest answer.", true},
-    {"max_completion_tokens", C, kActs, kCount, "8", "max_tokens by its newer name."},
+    {"max_completion_tokens", C, kActs, kCountOrNone, "8", "max_tokens by its newer name."},
     {"max_output_tokens", R, kActs, kCount, "8", "Longest answer."},
-    {"max_new_tokens", S, kActs, kCount, "8", "Longest answer; default 128."},
+    {"max_new_tokens", S, kActs, kCountOrNone, "8", "Longest answer; default 128. 0 needs logprob_start_len."},
     {"n", C | P | S, kActs, R"({"type":"integer","minimum":1,"maximum":16})", "2", "Answers for each prompt."},
     {"best_of", P, kActs, R"({"type":"integer","minimum":1,"maximum":16})", "1",
      "Must equal n: answers are not ranked."},
@@ -101,7 +103,7 @@ constexpr FieldSpec kFields[] = {
      R"(["x"])", "Strings that end the answer; not part of it."},
     {"stop_token_ids", C | P | S, kActs, kIds, "[1]", "Tokens that end the answer."},
     {"ignore_eos", C | P | S, kActs, kBool, "true", "The model's own end does not end the answer."},
-    {"echo", P, kActs, kBool, "true", "The prompt precedes the answer; not with logprobs."},
+    {"echo", P, kActs, kBool, "true", "The prompt precedes the answer, its log-probabilities included."},
     {"skip_special_tokens", C | P | S, kActs, kBool, "false", "Special tokens have no text; default true."},
     {"spaces_between_special_tokens", C | P | S, kTolerated, kBool, "true", "Tokens are put together as they are."},
     {"response_format", C | P, kActs, kObject, R"({"type":"json_object"})", "text, json_object or json_schema."},
@@ -145,12 +147,14 @@ constexpr FieldSpec kFields[] = {
     {"logprobs", C, kActs, kBool, "true", "Log-probabilities of the tokens."},
     {"logprobs", P, kActs, kTops, "2", "Log-probabilities of the tokens and of this many most likely ones."},
     {"top_logprobs", C, kActs, kTops, "0", "This many most likely tokens; needs logprobs."},
+    {"prompt_logprobs", C | P, kActs, kTops, "1",
+     "Log-probabilities of the prompt's tokens and of this many most likely ones; not in a stream."},
     {"top_logprobs", R, kActs, kTops, "2", "Log-probabilities, with this many most likely tokens."},
     {"return_logprob", G, kActs, kBool, "true", "Log-probabilities of the answer's tokens."},
     {"top_logprobs_num", G, kActs, kTops, "0", "This many most likely tokens; needs return_logprob."},
     {"return_text_in_logprobs", G, kActs, kBool, "true", "The tokens' text beside them."},
-    {"logprob_start_len", G, kActs, R"({"type":"integer","minimum":-1,"maximum":-1})", "-1",
-     "-1 only: the prompt's tokens have no log-probabilities here."},
+    {"logprob_start_len", G, kActs, R"({"type":"integer","minimum":-1})", "0",
+     "The first token of the prompt that gets a log-probability; needs return_logprob. Default -1: none."},
     {"rid", G, kActs, kStringOrList, R"("a")", "Comes back as meta_info.id."},
     {"include", R, kActs, kArray, R"(["reasoning.encrypted_content"])",
      "message.output_text.logprobs; other names are tolerated."},
@@ -201,7 +205,6 @@ constexpr FieldSpec kFields[] = {
     {"stop_regex", S, kRefused, kStringOrList, R"("a+")", "patterns that end an answer are not available; send stop"},
     {"use_beam_search", C | P, kRefused, kBool, "true", "beam search is not available; leave it out"},
     {"length_penalty", C | P, kRefused, kAny, "2", "beam search is not available; leave it out"},
-    {"prompt_logprobs", C | P, kRefused, kAny, "1", "log-probabilities of the prompt are not available; leave it out"},
     {"background", R, kRefused, kBool, "true",
      "answers are not kept, so they cannot be made in the background; set it to false"},
     {"previous_response_id", R, kRefused, kString, R"("resp_1")",

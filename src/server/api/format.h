@@ -29,6 +29,8 @@ class Format {
   // them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed. After deltas, pause:
   // what a format has held back because a later delta might have made it needless.
   virtual std::string begin(const Usage& prompt_usage) = 0;
+  /// Before the deltas of an answer, where log-probabilities of its prompt are wanted.
+  virtual std::string prompt(int32_t /*index*/, const std::vector<TokenPiece>& /*tokens*/) { return {}; }
   virtual std::string delta(const AnswerDelta& delta) = 0;
   virtual std::string pause() { return {}; }
   /// For a stream that has nothing to send for a while, so that neither client nor proxy takes it for dead. After

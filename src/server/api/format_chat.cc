@@ -16,6 +16,9 @@ class ChatFormat : public Format {
       add_stats(stats_, answer.end.stats);
       body["choices"].push_back(choice(answer));
     }
+    if (context_.generation.wants_prompt_logprobs()) {
+      body["prompt_logprobs"] = prompt_entries(answers.front().prompt, context_.generation.prompt_logprobs.top);
+    }
     body["usage"] = openai_usage(usage);
     body["metrics"] = metrics(stats_);
     return to_line(body);

@@ -37,8 +37,14 @@ class CompletionsFormat : public Format {
     for (const FinishedAnswer& answer : answers) {
       add_stats(stats_, answer.end.stats);
       const int32_t index = answer.end.index;
-      body["choices"].push_back(choice(index, prefix(index) + answer.reasoning + answer.content,
-                                       logprobs(index, answer.tokens), reason(answer.end)));
+      std::vector<TokenPiece> tokens = echoed(answer.prompt);
+      tokens.insert(tokens.end(), answer.tokens.begin(), answer.tokens.end());
+      Json made =
+          choice(index, prefix(index) + answer.reasoning + answer.content, logprobs(index, tokens), reason(answer.end));
+      if (const Json* wanted = prompt_logprobs()) {
+        made["prompt_logprobs"] = prompt_entries(answer.prompt, wanted->get<int32_t>());
+      }
+      body["choices"].push_back(std::move(made));
     }
     body["usage"] = openai_usage(usage);
     body["metrics"] = metrics(stats_);
@@ -47,11 +53,16 @@ class CompletionsFormat : public Format {
 
   std::string begin(const Usage&) override {
     std::string out;
+    if (context_.generation.wants_prompt_logprobs()) return out;
     for (size_t i = 0; i < answers_; ++i) {
       const std::string text = prefix(static_cast<int32_t>(i));
       if (!text.empty()) out += event(chunk(choice(static_cast<int32_t>(i), text, nullptr, nullptr)));
     }
     return out;
+  }
+
+  std::string prompt(int32_t index, const std::vector<TokenPiece>& tokens) override {
+    return event(chunk(choice(index, prefix(index), logprobs(index, echoed(tokens)), nullptr)));
   }
 
   std::string delta(const AnswerDelta& delta) override {
@@ -100,16 +111,27 @@ class CompletionsFormat : public Format {
     return context_.generation.echo && prompt < context_.prompt_texts.size() ? context_.prompt_texts[prompt] : "";
   }
 
+  /// vLLM's list beside a choice: how many likely tokens it names, or null.
+  const Json* prompt_logprobs() const {
+    const auto found = context_.generation.repeated.find("prompt_logprobs");
+    return found == context_.generation.repeated.end() ? nullptr : &*found;
+  }
+
+  std::vector<TokenPiece> echoed(const std::vector<TokenPiece>& prompt) const {
+    const bool lists = context_.generation.echo && context_.generation.sampling.wants_logprobs();
+    return lists ? prompt : std::vector<TokenPiece>();
+  }
+
   Json logprobs(int32_t index, const std::vector<TokenPiece>& tokens) {
     if (!context_.generation.sampling.wants_logprobs()) return nullptr;
     Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
     Json steps = Json::array();
     for (const TokenPiece& piece : tokens) {
       texts.push_back(token_text(piece.bytes));
-      values.push_back(finite_logprob(piece.logprobs.token));
+      values.push_back(piece.has_logprob ? Json(finite_logprob(piece.logprobs.token)) : Json());
       offsets.push_back(lengths_[index].characters());
       if (piece.in_text) lengths_[index].add(piece.bytes);
-      tops.push_back(top(piece));
+      tops.push_back(piece.has_logprob ? top(piece, context_.generation.sampling.top_logprobs) : Json());
       if (piece.step >= 0) steps.push_back(piece.step);
     }
     Json out = {{"tokens", texts}, {"token_logprobs", values}, {"top_logprobs", tops}, {"text_offset", offsets}};
@@ -118,9 +140,10 @@ class CompletionsFormat : public Format {
   }
 
   /// By text, so of tokens that read the same (halves of characters) the most likely one is listed.
-  static Json top(const TokenPiece& piece) {
+  static Json top(const TokenPiece& piece, int32_t most) {
     Json out = Json::object();
-    const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
+    const int32_t listed = std::clamp(piece.logprobs.n_top, 0, most);
+    const size_t n = std::min(static_cast<size_t>(listed), piece.top_bytes.size());
     for (size_t i = 0; i < n; ++i)
       out.emplace(token_text(piece.top_bytes[i]), finite_logprob(piece.logprobs.top_values[i]));
     out.emplace(token_text(piece.bytes), finite_logprob(piece.logprobs.token));

@@ -12,6 +12,7 @@ namespace {
 struct Told {
   std::string text;                 // without its quotes
   std::string tokens, tops, steps;  // members of lists
+  std::string prompt, prompt_tops;  // the same of the prompt
   int32_t n_tokens = 0;
   bool news = false;  // that no event has told of
 };
@@ -31,6 +32,7 @@ class GenerateFormat : public Format {
     for (const FinishedAnswer& answer : answers) {
       Told told;
       add(answer.reasoning + answer.content, answer.tokens, told);
+      add_tokens(answer.prompt, told.prompt, told.prompt_tops);
       add_item(list, object(told, answer.end.index, &answer.end) + "}");
     }
     return is_list() ? "[" + list + "]" : list;
@@ -38,6 +40,11 @@ class GenerateFormat : public Format {
 
   std::string begin(const Usage& prompt_usage) override {
     prompt_usage_ = prompt_usage;
+    return {};
+  }
+
+  std::string prompt(int32_t index, const std::vector<TokenPiece>& tokens) override {
+    add_tokens(tokens, told_[index].prompt, told_[index].prompt_tops);
     return {};
   }
 
@@ -91,7 +98,7 @@ class GenerateFormat : public Format {
   }
 
   /// [logprob, id, text or null]
-  Json triple(double value, int32_t id, const std::string& bytes) const {
+  Json triple(const Json& value, int32_t id, const std::string& bytes) const {
     Json text = nullptr;
     if (context_.generation.repeated.value("return_text_in_logprobs", false)) text = token_text(bytes);
     return Json::array({value, id, text});
@@ -100,16 +107,23 @@ class GenerateFormat : public Format {
   void add(const std::string& text, const std::vector<TokenPiece>& tokens, Told& told) const {
     const std::string quoted = to_line(text);
     told.text.append(quoted, 1, quoted.size() - 2);
+    add_tokens(tokens, told.tokens, told.tops);
     for (const TokenPiece& piece : tokens) {
-      add_item(told.tokens, to_line(triple(finite_logprob(piece.logprobs.token), piece.id, piece.bytes)));
+      if (piece.step >= 0) add_item(told.steps, std::to_string(piece.step));
+    }
+  }
+
+  void add_tokens(const std::vector<TokenPiece>& tokens, std::string& own, std::string& tops) const {
+    for (const TokenPiece& piece : tokens) {
+      const Json value = piece.has_logprob ? Json(finite_logprob(piece.logprobs.token)) : Json();
+      add_item(own, to_line(triple(value, piece.id, piece.bytes)));
       Json list = Json::array();
       const size_t n = std::min(static_cast<size_t>(std::max(0, piece.logprobs.n_top)), piece.top_bytes.size());
       for (size_t i = 0; i < n; ++i) {
         list.push_back(
             triple(finite_logprob(piece.logprobs.top_values[i]), piece.logprobs.top_ids[i], piece.top_bytes[i]));
       }
-      add_item(told.tops, to_line(list));
-      if (piece.step >= 0) add_item(told.steps, std::to_string(piece.step));
+      add_item(tops, piece.has_logprob ? to_line(list) : "null");
     }
   }
 
@@ -147,6 +161,10 @@ class GenerateFormat : public Format {
       const auto list = [&out](const char* name, const std::string& members) {
         out.append(",\"").append(name).append("\":[").append(members).append("]");
       };
+      if (context_.generation.wants_prompt_logprobs()) {
+        list("input_token_logprobs", told.prompt);
+        if (context_.generation.sampling.top_logprobs > 0) list("input_top_logprobs", told.prompt_tops);
+      }
       if (!told.steps.empty()) list("output_token_steps", told.steps);
       list("output_token_logprobs", told.tokens);
       if (context_.generation.sampling.top_logprobs > 0) list("output_top_logprobs", told.tops);

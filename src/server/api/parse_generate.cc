@@ -73,6 +73,18 @@ void read_ids(Fields& fields, Reading& reading, Generation& out) {
   if (out.ids.size() != out.prompts.size()) fields.fail("rid", "expected one for each prompt");
 }
 
+void read_logprobs(Fields& fields, Reading& reading, Generation& out) {
+  const bool logprobs = fields.boolean("return_logprob").value_or(false);
+  const auto top = static_cast<int32_t>(fields.integer("top_logprobs_num", 0, reading.limits.top_logprobs).value_or(0));
+  const auto start = static_cast<int32_t>(fields.integer("logprob_start_len", -1, INT32_MAX).value_or(-1));
+  out.repeated["return_text_in_logprobs"] = fields.boolean("return_text_in_logprobs").value_or(false);
+  if (!logprobs && top > 0) fields.fail("top_logprobs_num", "needs \"return_logprob\": true");
+  if (!logprobs) return;
+  out.sampling.top_logprobs = top;
+  out.prompt_logprobs = {start, top};
+  out.prompt_logprobs_param = fields.path("logprob_start_len");
+}
+
 }  // namespace
 
 Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
@@ -81,6 +93,7 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   fields.check(Endpoint::kGenerate);
   Generation out;
   read_inputs(fields, reading, out);
+  read_logprobs(fields, reading, out);
   if (reading.ok()) read_sampling_params(fields, reading, out);
   if (!out.max_tokens) out.max_tokens = 128;  // as the API has it
   out.model = fields.string("model").value_or("");
@@ -89,12 +102,6 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;
   read_choice(fields, reading, out);
   out.cache_salt = fields.string("cache_salt", limits.name_bytes).value_or("");
-  const bool logprobs = fields.boolean("return_logprob").value_or(false);
-  const auto top = fields.integer("top_logprobs_num", 0, limits.top_logprobs).value_or(0);
-  if (logprobs) out.sampling.top_logprobs = static_cast<int32_t>(top);
-  if (!logprobs && top > 0) fields.fail("top_logprobs_num", "needs \"return_logprob\": true");
-  out.repeated["return_text_in_logprobs"] = fields.boolean("return_text_in_logprobs").value_or(false);
-  fields.integer("logprob_start_len", -1, -1);
   read_ids(fields, reading, out);
   fields.finish();
   if (reading.error) return std::move(*reading.error);

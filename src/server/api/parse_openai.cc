@@ -1,5 +1,7 @@
 // Chat and text completions, and the small requests about prompts.
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "server/api/chat_fields.h"
 #include "server/api/parse.h"
@@ -27,8 +29,20 @@ void read_chat_logprobs(Fields& fields, Generation& out, int32_t limit) {
   if (!wanted && top.value_or(0) > 0) fields.fail("top_logprobs", "needs \"logprobs\": true");
 }
 
+/// vLLM's list of the prompt's own tokens.
+void read_prompt_logprobs(Fields& fields, Generation& out, int32_t limit) {
+  const auto top = fields.integer("prompt_logprobs", 0, limit);
+  if (!top) return;
+  out.prompt_logprobs = {0, std::max(static_cast<int32_t>(*top), out.prompt_logprobs.top)};
+  out.prompt_logprobs_param = fields.path("prompt_logprobs");
+  out.repeated["prompt_logprobs"] = *top;
+  if (fields.boolean("stream").value_or(false)) {
+    fields.fail("prompt_logprobs", "is not available in a stream; leave stream out");
+  }
+}
+
 void read_newer_max(Fields& fields, Generation& out) {
-  const auto newer = fields.integer("max_completion_tokens", 1, INT32_MAX);
+  const auto newer = fields.integer("max_completion_tokens", least_tokens(out), INT32_MAX);
   if (!newer) return;
   if (out.max_tokens && *out.max_tokens != *newer) {
     fields.fail("max_tokens", "differs from max_completion_tokens; send one of them");
@@ -84,6 +98,7 @@ Parsed<Generation> parse_chat(const Json& body, const ApiLimits& limits) {
   Fields fields(body, "", reading);
   fields.check(Endpoint::kChat);
   Generation out;
+  read_prompt_logprobs(fields, out, limits.top_logprobs);
   read_common(fields, reading, out);
   read_newer_max(fields, out);
   ChatPrompt prompt = read_conversation(fields, reading);
@@ -115,14 +130,16 @@ Parsed<Generation> parse_completions(const Json& body, const ApiLimits& limits) 
   Generation out;
   out.max_tokens = 16;  // as the API has it
   out.split_reasoning = false;
-  read_common(fields, reading, out);
-  read_prompts(fields, reading, out);
-  read_constraint(fields, reading, out);
   out.echo = fields.boolean("echo").value_or(false);
   if (const auto tops = fields.integer("logprobs", 0, limits.top_logprobs)) {
     out.sampling.top_logprobs = static_cast<int32_t>(*tops);
-    if (out.echo) fields.fail("echo", "is not available together with logprobs: the prompt's tokens have none here");
+    if (out.echo) out.prompt_logprobs = {0, out.sampling.top_logprobs};
+    out.prompt_logprobs_param = fields.path("logprobs");
   }
+  read_prompt_logprobs(fields, out, limits.top_logprobs);
+  read_common(fields, reading, out);
+  read_prompts(fields, reading, out);
+  read_constraint(fields, reading, out);
   if (fields.integer("best_of", 1, limits.n).value_or(out.n) != out.n) {
     fields.fail("best_of", "must equal n: answers are not ranked");
   }

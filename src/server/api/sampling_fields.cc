@@ -196,6 +196,8 @@ void read_choice(Fields& fields, Reading& reading, Generation& out) {
   }
 }
 
+int64_t least_tokens(const Generation& out) { return out.echo || out.wants_prompt_logprobs() ? 0 : 1; }
+
 void read_common(Fields& fields, Reading& reading, Generation& out) {
   out.model = fields.string("model").value_or("");
   read_sampling(fields, reading, out);
@@ -204,7 +206,8 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   for (const char* name : {"max_tokens", "max_output_tokens", "max_new_tokens"}) {
-    if (const auto count = fields.integer(name, 1, kMaxCount)) out.max_tokens = static_cast<int32_t>(*count);
+    if (const auto count = fields.integer(name, least_tokens(out), kMaxCount))
+      out.max_tokens = static_cast<int32_t>(*count);
   }
   out.stream = fields.boolean("stream").value_or(false);
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;

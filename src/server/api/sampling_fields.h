@@ -8,6 +8,8 @@ namespace ashlar::server {
 /// model, sampling, stops, n, stream, salt and what else has one name and one meaning everywhere. Fields that an
 /// endpoint has not are absent, since Fields::check has refused them.
 void read_common(Fields& fields, Reading& reading, Generation& out);
+/// The fewest tokens that a request may ask for: none where it is about its prompt, which has been read then.
+int64_t least_tokens(const Generation& out);
 
 /// The field dllm: an algorithm and its parameters. Which there are only the engine knows.
 void read_choice(Fields& fields, Reading& reading, Generation& out);

@@ -21,6 +21,21 @@ Json one_token(const std::string& bytes, float logprob) {
   return {{"token", token_text(bytes)}, {"logprob", finite_logprob(logprob)}, {"bytes", bytes_of(bytes)}};
 }
 
+/// Of one token of a prompt: itself and the likeliest ones, by id.
+Json prompt_entry(const TokenPiece& piece, int32_t top) {
+  Json out = Json::object();
+  const auto add = [&](int32_t id, float logprob, int32_t rank, const std::string& bytes) {
+    out.emplace(std::to_string(id),
+                Json{{"logprob", finite_logprob(logprob)}, {"rank", rank}, {"decoded_token", token_text(bytes)}});
+  };
+  add(piece.id, piece.logprobs.token, piece.rank, piece.bytes);
+  const size_t n = std::min(static_cast<size_t>(std::clamp(piece.logprobs.n_top, 0, top)), piece.top_bytes.size());
+  for (size_t i = 0; i < n; ++i) {
+    add(piece.logprobs.top_ids[i], piece.logprobs.top_values[i], static_cast<int32_t>(i) + 1, piece.top_bytes[i]);
+  }
+  return out;
+}
+
 void add_each(std::vector<int32_t>& sum, const std::vector<int32_t>& values) {
   if (sum.size() < values.size()) sum.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
@@ -56,6 +71,12 @@ const char* openai_reason(AnswerEnd::Reason reason) {
 
 Json openai_call(const ToolCallDelta& call) {
   return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+Json prompt_entries(const std::vector<TokenPiece>& pieces, int32_t top) {
+  Json out = Json::array();
+  for (const TokenPiece& piece : pieces) out.push_back(piece.has_logprob ? prompt_entry(piece, top) : Json());
+  return out;
 }
 
 Json block_of(const AnswerDelta& delta) {

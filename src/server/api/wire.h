@@ -37,6 +37,10 @@ double finite_logprob(float value);
 Json token_entry(const TokenPiece& piece);
 Json token_entries(const std::vector<TokenPiece>& pieces);
 
+/// vLLM's prompt_logprobs: [null, {id: {logprob, rank, decoded_token}}, ...], of each token itself and the `top`
+/// likeliest.
+Json prompt_entries(const std::vector<TokenPiece>& pieces, int32_t top);
+
 /// Sums figures over the answers of a request.
 void add_stats(RequestStats& sum, const RequestStats& stats);
 /// Whether these are figures of a model that fills blocks.

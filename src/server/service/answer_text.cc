@@ -42,6 +42,7 @@ AnswerText::AnswerText(const ServedModel& model, const Generation& generation, i
       index_(index),
       max_calls_(generation.parallel_tool_calls ? INT32_MAX : 1),
       skips_special_(generation.skip_special_tokens),
+      lists_end_(generation.echo),
       text_(*model.tokenizer, generation.skip_special_tokens, stops_),
       parser_({.reasoning = generation.split_reasoning,
                .starts_in_reasoning = generation.split_reasoning && starts_in_reasoning,
@@ -66,6 +67,10 @@ std::vector<AnswerDelta> AnswerText::take(const TokenChunk& chunk) {
   if (end && !text_.stopped()) {
     ++tokens_;
     stop_token_ = chunk.tokens.back();
+    if (lists_end_ && !chunk.logprobs.empty()) {
+      waiting_.tokens.push_back(piece(chunk.tokens.back(), chunk.logprobs[n]));
+      waiting_.tokens.back().in_text = false;
+    }
   }
   return deltas;
 }
@@ -116,17 +121,21 @@ void AnswerText::add(text::OutputParser::Part part, std::vector<AnswerDelta>& de
     std::string id = part.name.empty() ? "" : random_call_id();
     delta.tool_calls.push_back({part.call, std::move(id), std::move(part.name), std::move(part.text)});
   }
-  const bool nothing = delta.n_tokens == 0 && kind_of(delta) == AnswerDelta::Kind::kNone;
+  const bool nothing = delta.n_tokens == 0 && delta.tokens.empty() && kind_of(delta) == AnswerDelta::Kind::kNone;
   if (!nothing && (deltas.empty() || !join(deltas.back(), delta))) deltas.push_back(std::move(delta));
 }
 
 TokenPiece AnswerText::piece(int32_t id, const TokenLogprobs& logprobs) const {
-  const auto bytes = [this](int32_t token) {
-    return std::string(model_.tokenizer->is_special(token) ? model_.tokenizer->token_content(token)
-                                                           : model_.tokenizer->piece_bytes(token));
+  TokenPiece out = token_piece(*model_.tokenizer, id, logprobs);
+  out.in_text = !skips_special_ || !model_.tokenizer->is_special(id) || is_tag(id);
+  return out;
+}
+
+TokenPiece token_piece(const Tokenizer& tokenizer, int32_t id, const TokenLogprobs& logprobs) {
+  const auto bytes = [&](int32_t token) {
+    return std::string(tokenizer.is_special(token) ? tokenizer.token_content(token) : tokenizer.piece_bytes(token));
   };
   TokenPiece out{id, bytes(id), logprobs, {}};
-  out.in_text = !skips_special_ || !model_.tokenizer->is_special(id) || is_tag(id);
   for (int32_t i = 0; i < logprobs.n_top; ++i) out.top_bytes.push_back(bytes(logprobs.top_ids[i]));
   return out;
 }

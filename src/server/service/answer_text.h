@@ -50,6 +50,7 @@ class AnswerText {
   const int32_t index_;
   const int32_t max_calls_;
   const bool skips_special_;
+  const bool lists_end_;
   OutputText text_;
   text::OutputParser parser_;
   AnswerDelta waiting_;  // tokens that no delta has told of
@@ -58,6 +59,9 @@ class AnswerText {
   int32_t tokens_ = 0;
   int32_t reasoning_tokens_ = 0;
 };
+
+/// A token, its log-probability and its likeliest rivals with their bytes.
+TokenPiece token_piece(const Tokenizer& tokenizer, int32_t id, const TokenLogprobs& logprobs);
 
 /// "call_" and 24 random hexadecimal digits.
 std::string random_call_id();

@@ -21,9 +21,11 @@ void make_room(std::vector<T>& list, size_t more) {
 }
 
 // Appends tokens to those before them, where one event can say the same: without drafts and blocks.
-bool join(Event& before, TokenChunk& next) {
+bool join(Event& before, Event& after) {
   auto* first = std::get_if<TokenChunk>(&before);
-  if (first == nullptr || first->n_drafted > 0 || next.n_drafted > 0) return false;
+  auto* second = std::get_if<TokenChunk>(&after);
+  if (first == nullptr || second == nullptr || first->n_drafted > 0 || second->n_drafted > 0) return false;
+  TokenChunk& next = *second;
   if (!first->settled_in.empty() || !next.settled_in.empty()) return false;
   make_room(first->tokens, next.tokens.size());  // all or nothing: there is a log-probability for each token
   make_room(first->logprobs, next.logprobs.size());
@@ -46,6 +48,9 @@ class Sink final : public EventSink {
                                                        : Pace::kUsual;
     last_ = now;
     delivery_->put(end_.front().receiver, answer_, TokenChunk(event), pace);
+  }
+  void on_prompt(const PromptEvent& event) override {
+    delivery_->put(end_.front().receiver, answer_, PromptChunk(event), Pace::kUsual);
   }
   void on_end(EndEvent event) noexcept override {
     std::get<EndEvent>(end_.front().event) = std::move(event);
@@ -107,17 +112,17 @@ std::list<Delivery::Item>::iterator Delivery::behind(const EventReceiver* receiv
   return last == items_.rend() ? items_.end() : last.base();
 }
 
-void Delivery::put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace) {
+void Delivery::put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, Event event, Pace pace) {
   {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     const bool at_once = pace == Pace::kAtOnce;
     const auto place = behind(receiver.get());
     Item* before = place == items_.begin() ? nullptr : &*std::prev(place);
-    if (before != nullptr && before->receiver == receiver && before->answer == answer && join(before->event, chunk)) {
+    if (before != nullptr && before->receiver == receiver && before->answer == answer && join(before->event, event)) {
       before->at_once = before->at_once || at_once;
     } else {
-      items_.insert(place, {receiver, answer, std::move(chunk), at_once});
+      items_.insert(place, {receiver, answer, std::move(event), at_once});
     }
     at_once_ = at_once_ || at_once;
     all_quick_ = all_quick_ && pace != Pace::kUsual;
@@ -152,6 +157,8 @@ std::list<Delivery::Item> Delivery::take_urgent() {
 void Delivery::hand_on(const Item& item) {
   if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
     item.receiver->on_tokens(item.answer, *chunk);
+  } else if (const auto* prompt = std::get_if<PromptChunk>(&item.event)) {
+    item.receiver->on_prompt(item.answer, *prompt);
   } else {
     item.receiver->on_end(item.answer, std::get<EndEvent>(item.event));
   }

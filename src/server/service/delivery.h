@@ -19,6 +19,7 @@ namespace ashlar::server {
 class EventReceiver {
  public:
   virtual ~EventReceiver() = default;
+  virtual void on_prompt(int32_t /*answer*/, const PromptChunk& /*chunk*/) {}
   virtual void on_tokens(int32_t answer, const TokenChunk& chunk) = 0;
   virtual void on_end(int32_t answer, const EndEvent& end) = 0;
   /// Nothing more comes for a while: what events made may be sent on, all at once.
@@ -55,7 +56,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     Event event;
     bool at_once = false;  ///< it waits for nothing
   };
-  void put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, TokenChunk chunk, Pace pace);
+  void put(const std::shared_ptr<EventReceiver>& receiver, int32_t answer, Event event, Pace pace);
   /// Queues the end of an answer, at once. A list of one item, which its sink made at the start: nothing is allocated.
   void put_end(std::list<Item> end) noexcept;
 

@@ -65,7 +65,12 @@ Job::Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, Fo
   for (size_t i = 0; i < plans_.size(); ++i) {
     const AnswerPlan& plan = plans_[i];
     states_.push_back(
-        {AnswerText(*context_.model, generation_, static_cast<int32_t>(i), plan.starts_in_reasoning, calls), {}});
+        {AnswerText(*context_.model, generation_, static_cast<int32_t>(i), plan.starts_in_reasoning, calls), {}, {}});
+    if (generation_.wants_prompt_logprobs()) {
+      states_.back().prompt =
+          PromptTokens(*context_.model->tokenizer, plan.request.prompt,
+                       described_.prompt_texts.at(static_cast<size_t>(plan.prompt)), generation_.prompt_logprobs.from);
+    }
     if (plan.prompt != last_prompt) usage_.prompt_tokens += static_cast<int32_t>(plan.request.prompt.size());
     last_prompt = plan.prompt;
   }
@@ -207,6 +212,21 @@ void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
   }
 }
 
+void Job::on_prompt(int32_t answer, const PromptChunk& chunk) {
+  if (broken_) return;
+  State& state = states_[static_cast<size_t>(answer)];
+  state.prompt.take(chunk);
+  if (generation_.stream) tell_prompt(state);
+}
+
+// Of a stream, once.
+void Job::tell_prompt(State& state) {
+  if (!generation_.wants_prompt_logprobs() || !state.prompt.complete() || std::exchange(state.told_prompt, true))
+    return;
+  begin_stream();
+  outbox_ += format_->prompt(static_cast<int32_t>(&state - states_.data()), state.prompt.pieces());
+}
+
 void Job::take(State& state, const TokenChunk& chunk) {
   emit(state, state.text.take(chunk));
   if (state.text.stopped()) stop_answer(state);
@@ -217,6 +237,7 @@ void Job::emit(State& state, const std::vector<AnswerDelta>& deltas) {
     if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
     if (!generation_.stream) continue;
     begin_stream();
+    tell_prompt(state);  // which has come, or has no token that gets a log-probability
     outbox_ += format_->delta(delta);
   }
 }
@@ -285,6 +306,7 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
   const bool whole = state.finished.end.reason != Reason::kError && state.finished.end.reason != Reason::kCancelled;
   if (!generation_.stream || broken_ || !whole) return;
   begin_stream();
+  tell_prompt(state);
   outbox_ += format_->end(state.finished.end);
 }
 
@@ -317,7 +339,10 @@ void Job::respond(const std::optional<ApiError>& error) {
     exchange_->respond(error_answer(api_, *error));
   } else {
     std::vector<FinishedAnswer> answers;
-    for (State& state : states_) answers.push_back(std::move(state.finished));
+    for (State& state : states_) {
+      answers.push_back(std::move(state.finished));
+      answers.back().prompt = std::move(state.prompt.pieces());
+    }
     exchange_->respond({200, "application/json", format_->body(answers, usage_), {}});
     for (size_t i = 0; i < answers.size(); ++i) states_[i].finished = std::move(answers[i]);
   }

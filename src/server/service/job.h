@@ -17,6 +17,7 @@
 #include "server/service/answer_text.h"
 #include "server/service/delivery.h"
 #include "server/service/metrics.h"
+#include "server/service/prompt_tokens.h"
 
 namespace ashlar::server {
 
@@ -73,6 +74,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void shut_down();
   int64_t arrived_ns() const { return arrived_ns_; }
 
+  void on_prompt(int32_t answer, const PromptChunk& chunk) override;
   void on_tokens(int32_t answer, const TokenChunk& chunk) override;
   void on_end(int32_t answer, const EndEvent& end) override;
   void on_pause() override;
@@ -82,11 +84,14 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   struct State {
     AnswerText text;
     FinishedAnswer finished;
+    PromptTokens prompt;
+    bool told_prompt = false;
     RequestId id = 0;
     bool stopping = false;
     int64_t last_ns = 0;  // of the newest token
   };
   void submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept;
+  void tell_prompt(State& state);
   void take(State& state, const TokenChunk& chunk);
   void emit(State& state, const std::vector<AnswerDelta>& deltas);
   void stop_answer(State& state);

@@ -214,6 +214,17 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
         0};
   }
   if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
+  if (generation.wants_prompt_logprobs() && !engine_.scores_prompts()) {
+    const std::string& field = generation.prompt_logprobs_param;
+    return ApiError{400,
+                    "invalid_request_error",
+                    field +
+                        ": this model has no log-probabilities of a prompt: what it computes for a token also sees "
+                        "tokens behind it; ask for those of the answer alone",
+                    field,
+                    "",
+                    0};
+  }
   const Parsed<ConstraintMaker> constraints =
       ConstraintMaker::compile(model_, generation, mask_workers_, [&exchange] { return exchange.gone(); });
   if (!constraints) return constraints.error();
@@ -232,12 +243,14 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
       return ApiError{
           400, "invalid_request_error", field + ": the prompt is empty; expected at least one token", field, "", 0};
     }
-    if (size >= model_.max_positions) {
+    const int64_t most = model_.max_positions - (generation.prompt_only() ? 0 : 1);
+    if (size > most) {
       return ApiError{400,
                       "invalid_request_error",
                       "the prompt has " + std::to_string(size) + " tokens; the context holds " +
-                          std::to_string(model_.max_positions) + ", one of them for the answer: " +
-                          std::to_string(size - model_.max_positions + 1) + " too many",
+                          std::to_string(model_.max_positions) +
+                          (generation.prompt_only() ? ": " : ", one of them for the answer: ") +
+                          std::to_string(size - most) + " too many",
                       field,
                       "context_length_exceeded",
                       0};
@@ -252,6 +265,8 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
     plan.starts_in_reasoning = prompt.starts_in_reasoning;
     plan.request.sampling = generation.sampling;
     plan.request.max_tokens = generation.max_tokens.value_or(0);
+    plan.request.prompt_only = generation.prompt_only();
+    plan.request.prompt_logprobs = generation.prompt_logprobs;
     plan.request.stop_ids = generation.stop_ids;
     if (!generation.ignore_eos) {
       plan.request.stop_ids.insert(plan.request.stop_ids.end(), model_.stop_ids.begin(), model_.stop_ids.end());

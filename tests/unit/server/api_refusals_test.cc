@@ -230,7 +230,7 @@ TEST(ApiRefusals, Completions) {
                                          {R"("prompt":[[[1]]])", "prompt[0]"},
                                          {R"("suffix":"x")", "suffix"},
                                          {R"("echo":1)", "echo"},
-                                         {R"("echo":true,"logprobs":1)", "echo"},
+                                         {R"("echo":true,"max_tokens":-1)", "max_tokens"},
                                          {R"("logprobs":true)", "logprobs"},
                                          {R"("logprobs":21)", "logprobs"},
                                          {R"("best_of":2)", "best_of"},
@@ -238,7 +238,9 @@ TEST(ApiRefusals, Completions) {
                                          {R"("messages":[])", "messages"},
                                          {R"("max_tokens":0)", "max_tokens"},
                                          {R"("use_beam_search":true)", "use_beam_search"},
-                                         {R"("prompt_logprobs":1)", "prompt_logprobs"},
+                                         {R"("prompt_logprobs":21)", "prompt_logprobs"},
+                                         {R"("prompt_logprobs":-1)", "prompt_logprobs"},
+                                         {R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs"},
                                          {R"("min_tokens":4)", "min_tokens"},
                                      });
 }
@@ -354,7 +356,7 @@ TEST(ApiRefusals, GenerateAndTheSmallOnes) {
                                       {R"("sampling_params":{"regex":"a","ebnf":"b"})", "sampling_params.regex"},
                                       {R"("return_logprob":[true])", "return_logprob"},
                                       {R"("top_logprobs_num":2)", "top_logprobs_num"},
-                                      {R"("logprob_start_len":0)", "logprob_start_len"},
+                                      {R"("logprob_start_len":-2)", "logprob_start_len"},
                                       {R"("rid":["a","b"])", "rid"},
                                       {R"("temperature":1)", "temperature"},
                                       {R"("image_data":"x")", "image_data"},
