@@ -20,13 +20,13 @@ class SchedulerLoop {
     memory_ = std::make_unique<KvMemory>(ops, layout, options.kv_pages);
     decoder.start(limits, *memory_);
     scheduler_ = std::make_unique<Scheduler>(options, decoder, slots_, options.kv_pages, options.max_step_rows);
-    step_.result.reserve(limits.max_spans);
+    step_.result.reserve(limits.max_spans, limits.max_rows);
   }
 
   /// What Engine::submit() makes of a request. Returns its id.
   RequestId add(Request request) {
     auto sequence = std::make_unique<Sequence>();
-    sequence->prompt_length = static_cast<int32_t>(request.prompt.size());
+    sequence->prompt_length = sequence->next_scored = static_cast<int32_t>(request.prompt.size());
     sequence->shape = decoder_.shape(request.width);
     sequence->limit = std::min(sequence->prompt_length + request.max_tokens, decoder_.max_positions());
     sequence->tokens.reserve(static_cast<size_t>(sequence->limit));
