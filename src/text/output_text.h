@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/detokenizer.h"
@@ -12,6 +13,8 @@
 
 namespace ashlar {
 
+/// Stop strings are looked for in what the model wrote, special tokens spelled out, whether or not the text has them;
+/// and in the text as it is returned, which never has one.
 class OutputText {
  public:
   struct Delta {
@@ -30,13 +33,20 @@ class OutputText {
   /// The end of the tokens: the text held back. May itself complete a stop string (consumed is 0).
   Delta flush();
 
-  bool stopped() const { return stops_.stopped(); }
+  bool stopped() const { return stops_.stopped() || joined_.stopped(); }
   /// Ids taken in all calls together.
   size_t consumed() const { return consumed_; }
 
  private:
+  std::string match(std::string_view text, bool hidden = false);
+  void describe(Delta& delta) const;
+
+  const Tokenizer* tokenizer_;
+  bool skips_special_;
   Detokenizer detokenizer_;
-  StopStrings stops_;
+  StopStrings stops_;   // over what the model wrote
+  StopStrings joined_;  // over what stops_ returns, where a special token was left out of it
+  bool gap_ = false;    // one was
   size_t consumed_ = 0;
 };
 

@@ -6,6 +6,19 @@
 #include "text/utf8.h"
 
 namespace ashlar {
+namespace {
+
+/// The bytes of `text` that `kept` has a 1 for; `kept` may be longer.
+std::string without_hidden(std::string text, const std::string& kept) {
+  size_t n = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (kept[i] != '\0') text[n++] = text[i];
+  }
+  text.resize(n);
+  return text;
+}
+
+}  // namespace
 
 StopStrings::StopStrings(const std::vector<std::string>& strings) : nodes_(1) {
   for (size_t i = 0; i < strings.size(); ++i) {
@@ -54,13 +67,14 @@ void StopStrings::link() {
   }
 }
 
-std::string StopStrings::feed(std::string_view text) {
-  std::string out;
-  if (stopped()) return out;
-  out = std::exchange(held_, {});
+std::string StopStrings::feed(std::string_view text, bool hidden) {
+  if (stopped()) return {};
+  std::string out = std::exchange(held_, {});
+  std::string kept = std::exchange(kept_, {});
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     out.push_back(c);
+    kept.push_back(hidden ? '\0' : '\1');
     int32_t next = child(at_, byte);
     while (next < 0 && at_ != 0) {
       at_ = nodes_[at_].failure;
@@ -70,19 +84,20 @@ std::string StopStrings::feed(std::string_view text) {
     if (const int32_t match = nodes_[at_].match; match >= 0) {
       hit_ = static_cast<size_t>(match);
       out.resize(out.size() - lengths_[*hit_]);
-      return out;
+      return without_hidden(std::move(out), kept);
     }
   }
-  const auto keep = static_cast<size_t>(nodes_[at_].depth);
-  held_ = out.substr(out.size() - keep);
-  out.resize(out.size() - keep);
-  return out;
+  const size_t released = out.size() - static_cast<size_t>(nodes_[at_].depth);
+  held_ = out.substr(released);
+  kept_ = kept.substr(released);
+  out.resize(released);
+  return without_hidden(std::move(out), kept);
 }
 
 std::string StopStrings::flush() {
   at_ = 0;
   hit_.reset();
-  return std::exchange(held_, {});
+  return without_hidden(std::exchange(held_, {}), std::exchange(kept_, {}));
 }
 
 }  // namespace ashlar

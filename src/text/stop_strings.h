@@ -19,8 +19,9 @@ class StopStrings {
   explicit StopStrings(const std::vector<std::string>& strings);
 
   /// Takes the next part of the text; returns what can no longer be part of a stop string, ending at a character. Once
-  /// stopped, text is dropped and the result empty.
-  std::string feed(std::string_view text);
+  /// stopped, text is dropped and the result empty. `hidden`: text that stop strings are looked for in and that no
+  /// result has.
+  std::string feed(std::string_view text, bool hidden = false);
   /// The end of the text: returns what was held back (nothing when stopped), and stands at the start of a new text.
   std::string flush();
 
@@ -43,6 +44,7 @@ class StopStrings {
   std::vector<size_t> lengths_;
   int32_t at_ = 0;    // node: the longest suffix of the text that begins a stop string
   std::string held_;  // that suffix
+  std::string kept_;  // of each byte of it whether it is text to be returned, else hidden: 1 or 0
   std::optional<size_t> hit_;
 };
 

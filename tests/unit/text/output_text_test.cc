@@ -57,6 +57,62 @@ TEST(OutputText, ABrokenCharacterAtTheEndMayCompleteAStop) {
   EXPECT_TRUE(end.stopped);
 }
 
+TEST(OutputText, StopsAtSpecialTokensThatTheTextLeavesOut) {
+  const std::vector<int32_t> ids = qwen().encode("one<|im_end|>\ntwo");
+  for (const auto& [stop, text] : std::vector<std::pair<std::string, std::string>>{{"<|im_end|>", "one"},
+                                                                                   {"ne<|im_end|>", "o"},
+                                                                                   {"<|im_end|>\nt", "one"},
+                                                                                   {"ne\ntw", "o"},
+                                                                                   {"one\n", ""},
+                                                                                   {"im_end", "one"}}) {
+    for (const bool skip : {true, false}) {
+      OutputText output(qwen(), skip, {stop});
+      std::string found = output.push(ids).text + output.flush().text;
+      if (!skip && (stop == "ne\ntw" || stop == "one\n")) {
+        EXPECT_FALSE(output.stopped()) << stop;
+        continue;
+      }
+      EXPECT_TRUE(output.stopped()) << stop << skip;
+      EXPECT_EQ(found, !skip && stop == "im_end" ? "one<|" : text) << stop << skip;
+    }
+  }
+}
+
+/// A text ends where a stop string comes in it or in what the model wrote, and never has one.
+TEST(OutputText, LooksForStopStringsInBothTexts) {
+  std::mt19937 random(4);
+  const std::vector<std::string> pieces = {"a", "b", "<|im_end|>", "<|im_start|>"};
+  const auto some = [&](size_t most) {
+    std::string text;
+    for (size_t n = 1 + random() % most; n > 0; --n) text += pieces[random() % pieces.size()];
+    return text;
+  };
+  int stopped = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::string written = some(12);
+    const std::vector<std::string> stops = {some(3), some(4)};
+    const std::vector<int32_t> ids = qwen().encode(written);
+    const std::string visible = qwen().decode(ids, true);
+    OutputText output(qwen(), true, stops);
+    std::string text;
+    for (const int32_t id : ids) text += output.push({&id, 1}).text;
+    text += output.flush().text;
+    bool expected = false;
+    for (const std::string& stop : stops) {
+      expected = expected || written.find(stop) != std::string::npos || visible.find(stop) != std::string::npos;
+      EXPECT_EQ(text.find(stop), std::string::npos) << written << " " << stop;
+    }
+    EXPECT_EQ(output.stopped(), expected) << written << " " << stops[0] << " " << stops[1];
+    EXPECT_TRUE(visible.starts_with(text)) << written;
+    if (!expected) {
+      EXPECT_EQ(text, visible);
+    }
+    stopped += expected ? 1 : 0;
+  }
+  EXPECT_GT(stopped, 500);
+  EXPECT_LT(stopped, 2500);
+}
+
 /// However the tokens are grouped, text and count are those of one token at a time.
 TEST(OutputText, GroupingDoesNotMatter) {
   std::mt19937 random(9);
