@@ -20,6 +20,8 @@ namespace {
 server::ServedModel served_model(Session& session, const ServeOptions& options) {
   server::ServedModel out;
   out.name = options.name.empty() ? folder_name(session.choice().model) : options.name;
+  out.folder = session.choice().model.string();
+  out.family = session.config().family;
   out.aliases = options.aliases;
   out.tokenizer = &session.tokenizer();
   out.chat_template = session.chat_template();
@@ -103,6 +105,9 @@ struct ServerProgram::Impl {
     service_options.on_record = [this](const server::RequestRecord& record) {
       if (requests) requests->add(record);
       log.write(record.status == 200 ? LogLevel::kInfo : LogLevel::kWarn, "request", fields_of(record));
+    };
+    service_options.on_ignored_field = [this](const std::string& field) {
+      log.write(LogLevel::kWarn, "requests have a field without effect here", {{"field", field}});
     };
     service_options.on_refusal = [this](const server::Refusal& refusal) { tell(refusal); };
     service.emplace(session->engine(), model, limits, std::move(service_options));

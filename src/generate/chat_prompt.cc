@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/client_json.h"
 
 namespace ashlar {
 namespace {
@@ -78,7 +79,7 @@ std::vector<int32_t> encode_conversation(const Tokenizer& tokenizer, const ChatT
 Json arguments_object(const std::string& text) {
   if (text.empty()) return Json::object();
   try {
-    Json value = parse_json(text, "arguments");
+    Json value = parse_client_json(text, "arguments");
     if (value.is_object()) return value;
   } catch (const Error&) {  // the model's mistake; the client sees what it wrote
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Errors as Anthropic words them, for the paths where its clients ask. Elsewhere errors have OpenAI's shape.
+// Errors as Anthropic and Ollama word them, for the paths where their clients ask. Elsewhere errors have OpenAI's
+// shape.
 
 #include <string>
 #include <string_view>
@@ -39,5 +40,9 @@ inline const char* messages_error_type(int status) {
 inline Json messages_error(int status, std::string_view message) {
   return {{"type", "error"}, {"error", {{"type", messages_error_type(status)}, {"message", message}}}};
 }
+
+inline bool speaks_ollama(std::string_view path) { return path.starts_with("/api/"); }
+
+inline Json ollama_error(std::string_view message) { return {{"error", message}}; }
 
 }  // namespace ashlar::server

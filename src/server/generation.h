@@ -39,7 +39,7 @@ enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
 /// One request of a client: prompts x n answers.
 struct Generation {
   std::string model;            ///< as the client named it; empty: whatever is served
-  std::vector<Prompt> prompts;  ///< at least one
+  std::vector<Prompt> prompts;  ///< at least one, unless there is nothing to answer
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
   std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn for each prompt
@@ -48,9 +48,11 @@ struct Generation {
   std::vector<int32_t> stop_ids;
   bool ignore_eos = false;
   bool stream = false;
-  bool include_usage = false;  ///< a last chunk of a stream has the usage
-  bool stream_blocks = false;  ///< events tell drafted tokens from the model's own, for pages that show them
-  bool echo = false;           ///< completions: the prompt precedes the answer
+  bool include_usage = false;      ///< a last chunk of a stream has the usage
+  bool usage_in_chunks = false;    ///< each chunk of a stream has the usage so far
+  bool stream_blocks = false;      ///< events tell drafted tokens from the model's own, for pages that show them
+  bool echo = false;               ///< completions: the prompt precedes the answer
+  bool add_special_tokens = true;  ///< what the tokenizer puts around texts
   bool skip_special_tokens = true;
   PromptLogprobs prompt_logprobs;     ///< tokens of the prompt to list, from PromptLogprobs::from on
   std::string prompt_logprobs_param;  ///< the field that asked for them, for refusals
@@ -85,6 +87,11 @@ struct PromptRequest {
 struct DetokenizeRequest {
   std::string model;
   std::vector<int32_t> ids;
+};
+
+/// A question about a model.
+struct ModelRequest {
+  std::string model;
 };
 
 /// One produced token with its log-probability, for formats that list tokens.

@@ -21,6 +21,28 @@ constexpr AnswerSchema kOtherSchemas[] = {
           "type":{"enum":["invalid_request_error","authentication_error","permission_error","not_found_error",
                           "request_too_large","rate_limit_error","overloaded_error","timeout_error","api_error"]},
           "message":{"type":"string"}}}}})"},
+    {"OllamaError", R"({"type":"object","description":"An error as Ollama words it.","properties":{
+        "error":{"type":"string"}}})"},
+    {"OllamaDetails", R"({"type":"object","properties":{
+        "parent_model":{"type":"string"},"format":{"const":"safetensors"},"family":{"type":"string"},
+        "families":{"type":"array","items":{"type":"string"}},"parameter_size":{"type":"string"},
+        "quantization_level":{"type":"string"}}})"},
+    {"OllamaModels",
+     R"({"type":"object","properties":{"models":{"type":"array","minItems":1,"items":{"type":"object","properties":{
+        "name":{"type":"string"},"model":{"type":"string"},"size":{"type":"integer"},
+        "digest":{"type":"string","description":"Of the name."},"details":"@OllamaDetails","modified_at":{"type":"string"}}}}}})"},
+    {"OllamaRunning",
+     R"({"type":"object","properties":{"models":{"type":"array","minItems":1,"items":{"type":"object","properties":{
+        "name":{"type":"string"},"model":{"type":"string"},"size":{"type":"integer"},
+        "digest":{"type":"string","description":"Of the name."},"details":"@OllamaDetails","expires_at":{"type":"string"},
+        "size_vram":{"type":"integer"},"context_length":{"type":"integer","minimum":1}}}}}})"},
+    {"OllamaModel", R"({"type":"object","properties":{
+        "license":{"type":"string"},"modelfile":{"type":"string"},
+        "parameters":{"type":"string","description":"What holds where a request does not say, a line each."},
+        "template":{"type":"string"},"details":"@OllamaDetails",
+        "model_info":{"type":"object","additionalProperties":true},
+        "capabilities":{"type":"array","items":{"enum":["completion","tools","thinking"]}},
+        "modified_at":{"type":"string"}}})"},
     {"TokenCount", R"({"type":"object","properties":{"input_tokens":{"type":"integer","minimum":0}}})"},
     {"Tokenized", R"({"type":"object","properties":{
         "tokens":{"type":"array","items":{"type":"integer","minimum":0}},
@@ -130,7 +152,14 @@ const char* answer_schema_of(Endpoint endpoint) {
       return "Detokenized";
     case Endpoint::kApplyTemplate:
       return "RenderedPrompt";
+    case Endpoint::kOllamaChat:
+      return "OllamaChat";
+    case Endpoint::kOllamaGenerate:
+      return "OllamaGenerated";
+    case Endpoint::kOllamaShow:
+      return "OllamaModel";
     case Endpoint::kSampling:
+    case Endpoint::kOllamaOptions:
       break;
   }
   return nullptr;

@@ -15,7 +15,7 @@ struct AnswerSchema {
   /// additionalProperties itself; a property whose name ends in '?' may be missing. @Name refers to another shape.
   const char* schema;
 };
-/// Answers of the five APIs that generate text, and what they are made of.
+/// Answers of the seven APIs that generate text, and what they are made of.
 std::span<const AnswerSchema> text_answer_schemas();
 
 /// All shapes by name, as plain JSON Schema: components/schemas of the document.
@@ -24,7 +24,7 @@ Json answer_schemas();
 /// A reference to a shape of the document.
 Json schema_reference(const std::string& name);
 
-/// The shape of an endpoint's answer; null for kSampling, which is no endpoint.
+/// The shape of an endpoint's answer; null for kSampling and kOllamaOptions, which are none.
 const char* answer_schema_of(Endpoint endpoint);
 
 }  // namespace ashlar::server

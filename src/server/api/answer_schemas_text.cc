@@ -208,6 +208,45 @@ constexpr AnswerSchema kTextSchemas[] = {
           "output_top_logprobs?":{"type":"array","items":{"type":"array","items":"@LogprobTriple"}}}}}})"},
     {"Generated", R"({"description":"A list if there were several prompts or answers.","oneOf":[
         "@GeneratedText",{"type":"array","minItems":1,"items":"@GeneratedText"}]})"},
+    // Ollama's chat and generate.
+    {"OllamaChat", R"({"type":"object","properties":{
+        "model":{"type":"string"},
+        "created_at":{"type":"string"},
+        "message":{"type":"object","properties":{
+          "role":{"const":"assistant"},
+          "content":{"type":"string"},
+          "thinking?":{"type":"string"},
+          "tool_calls?":{"type":"array","minItems":1,"items":{"type":"object","properties":{
+            "id":{"type":"string"},
+            "function":{"type":"object","properties":{
+              "index":{"type":"integer","minimum":0},
+              "name":{"type":"string"},
+              "arguments":{"type":"object","additionalProperties":true}}}}}}}},
+        "logprobs?":{"type":"array","minItems":1,"items":"@TokenLogprob"},
+        "done_reason":{"enum":["stop","length","load"]},
+        "done":{"const":true},
+        "total_duration?":{"type":"integer","minimum":0,"description":"This and the others in nanoseconds."},
+        "load_duration?":{"type":"integer","minimum":0},
+        "prompt_eval_count?":{"type":"integer","minimum":0},
+        "prompt_eval_duration?":{"type":"integer","minimum":0},
+        "eval_count?":{"type":"integer","minimum":0},
+        "eval_duration?":{"type":"integer","minimum":0},
+        "metrics?":"@Metrics"}})"},
+    {"OllamaGenerated", R"({"type":"object","properties":{
+        "model":{"type":"string"},
+        "created_at":{"type":"string"},
+        "response":{"type":"string"},
+        "thinking?":{"type":"string"},
+        "logprobs?":{"type":"array","minItems":1,"items":"@TokenLogprob"},
+        "done_reason":{"enum":["stop","length","load"]},
+        "done":{"const":true},
+        "total_duration?":{"type":"integer","minimum":0,"description":"This and the others in nanoseconds."},
+        "load_duration?":{"type":"integer","minimum":0},
+        "prompt_eval_count?":{"type":"integer","minimum":0},
+        "prompt_eval_duration?":{"type":"integer","minimum":0},
+        "eval_count?":{"type":"integer","minimum":0},
+        "eval_duration?":{"type":"integer","minimum":0},
+        "metrics?":"@Metrics"}})"},
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ Json read_calls(const Json& calls, const std::string& path, Reading& reading) {
 
 /// What only an assistant's message has.
 void read_assistant(Fields& fields, Reading& reading, Json& out) {
-  for (const char* name : {"reasoning_content", "reasoning"}) {
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     const auto text = fields.string(name);
     if (text && !out.contains("reasoning_content")) out["reasoning_content"] = *text;
   }
@@ -68,7 +68,12 @@ Json read_message(const Json& message, const std::string& path, Reading& reading
   } else if (*role != "assistant") {
     fields.expect("content", "a string or an array of text parts");
   }
-  if (const auto name = fields.string("name", 256)) out["name"] = *name;
+  if (const Json* images = fields.any("images"); images != nullptr && !images->empty()) {
+    fields.fail("images", "this server takes text only; leave images out");
+  }
+  for (const char* name : {"name", "tool_name"}) {
+    if (const auto value = fields.string(name, 256)) out["name"] = *value;
+  }
   if (*role == "assistant") read_assistant(fields, reading, out);
   if (*role == "tool") {
     if (const auto id = fields.string("tool_call_id", 256)) out["tool_call_id"] = *id;

@@ -1,6 +1,6 @@
 #pragma once
-// Every field of every request, in one table: the parsers refuse what is not in it and the OpenAPI document is written
-// from it.
+// Every field of every request, in one table: what it does, and which of its values ask for nothing. The parsers refuse
+// what is not in it unless it is null or false, and the OpenAPI document is written from it.
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace ashlar::server {
 
-/// Bodies of requests. kSampling is the object sampling_params of kGenerate.
+/// Bodies of requests. kSampling is the object sampling_params of kGenerate, kOllamaOptions the object options of
+/// kOllamaChat and kOllamaGenerate.
 enum class Endpoint : uint8_t {
   kChat,
   kCompletions,
@@ -20,8 +21,12 @@ enum class Endpoint : uint8_t {
   kTokenize,
   kDetokenize,
   kApplyTemplate,
+  kOllamaChat,
+  kOllamaGenerate,
+  kOllamaOptions,
+  kOllamaShow,
 };
-inline constexpr int kEndpoints = 10;
+inline constexpr int kEndpoints = 14;
 
 constexpr uint32_t bit_of(Endpoint endpoint) { return 1u << static_cast<uint32_t>(endpoint); }
 
@@ -34,8 +39,8 @@ const EndpointInfo& info_of(Endpoint endpoint);
 
 enum class FieldUse : uint8_t {
   kActs,       ///< changes what happens, or is checked
-  kTolerated,  ///< accepted if it is of the schema's type, and without effect
-  kRefused,    ///< known, and refused with the note unless it is null, false, zero or empty
+  kTolerated,  ///< a hint: accepted if it is of the schema's type, and without effect
+  kRefused,    ///< known, and refused with the note unless it asks for nothing: null, false, zero, empty or harmless
 };
 
 struct FieldSpec {
@@ -46,6 +51,7 @@ struct FieldSpec {
   const char* example;  ///< JSON; accepted (refused if kRefused)
   const char* note;     ///< for people
   bool required = false;
+  const char* harmless = "[]";  ///< JSON: further values of a refused field that ask for what is done anyway
 };
 
 std::span<const FieldSpec> all_fields();

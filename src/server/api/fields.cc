@@ -29,6 +29,15 @@ bool is_neutral(const Json& value) {
   return value.empty();  // null, [], {}
 }
 
+/// Null and false ask for nothing, whatever the field means.
+bool is_off(const Json& value) { return value.is_null() || value == Json(false); }
+
+bool asks_for_nothing(const FieldSpec& spec, const Json& value) {
+  if (is_neutral(value)) return true;
+  const Json harmless = Json::parse(spec.harmless);
+  return std::find(harmless.begin(), harmless.end(), value) != harmless.end();
+}
+
 /// Of a type of JSON Schema.
 bool is_of_type(const Json& value, std::string_view type) {
   if (type == "boolean") return value.is_boolean();
@@ -211,20 +220,34 @@ void Fields::check_type(const FieldSpec& spec) {
   if (value != nullptr && !type.empty() && !is_of_type(*value, type)) expect(spec.name, in_words(type));
 }
 
+// The client is not told that a field does nothing; the log is.
+void Fields::report_ignored(std::string_view name, const Json& value) const {
+  const auto& report = reading_.limits.on_ignored;
+  if (report && !value.is_null()) report(path(for_message(name)));
+}
+
 void Fields::check(Endpoint endpoint) {
+  constexpr size_t kMaxMembers = 1024;  // each is looked up in the table
+  if (object_.size() > kMaxMembers) {
+    return reading_.fail(path_, "the object has " + std::to_string(object_.size()) + " members; at most " +
+                                    std::to_string(kMaxMembers) + " are allowed");
+  }
   for (const auto& [name, value] : object_.items()) {
     const FieldSpec* spec = find_field(endpoint, name);
     if (spec == nullptr) {
+      if (is_off(value)) continue;  // finish() reports it
       reading_.fail(path(for_message(name)), std::string("is not a field of ") + info_of(endpoint).path +
                                                  "; docs/api.md and /openapi.json list what is");
       return;
     }
-    if (spec->use == FieldUse::kRefused && !is_neutral(value)) {
+    if (spec->use == FieldUse::kRefused && !asks_for_nothing(*spec, value)) {
       reading_.fail(path(name), spec->note);
       return;
     }
     if (spec->use == FieldUse::kTolerated) check_type(*spec);
-    if (spec->use != FieldUse::kActs) ignore(name);
+    if (spec->use == FieldUse::kActs) continue;
+    ignore(name);
+    report_ignored(name, value);
   }
   for (const FieldSpec& spec : all_fields()) {
     if (spec.required && (spec.endpoints & bit_of(endpoint)) != 0 && !has(spec.name)) expect(spec.name, "a value");
@@ -234,7 +257,11 @@ void Fields::check(Endpoint endpoint) {
 void Fields::finish() {
   if (!reading_.ok()) return;
   for (const auto& [name, value] : object_.items()) {
-    if (value.is_null() || std::find(used_.begin(), used_.end(), name) != used_.end()) continue;
+    if (std::find(used_.begin(), used_.end(), name) != used_.end()) continue;
+    if (is_off(value)) {
+      report_ignored(name, value);
+      continue;
+    }
     reading_.fail(path(for_message(name)), "is not a field that is known here");
     return;
   }

@@ -59,14 +59,15 @@ class Fields {
   /// The member need not be read.
   void ignore(std::string_view name);
   /// Refuses fields that the table has not for this endpoint, or has as refused; ignores the tolerated ones if they are
-  /// of the type it says; and fails for a required one that is absent.
+  /// of the type it says, and whatever asks for nothing; and fails for a required one that is absent.
   void check(Endpoint endpoint);
-  /// Refuses members that nobody asked for.
+  /// Refuses members that nobody asked for, unless they are null or false.
   void finish();
 
  private:
   const Json* find(std::string_view name);
   void check_type(const FieldSpec& spec);
+  void report_ignored(std::string_view name, const Json& value) const;
 
   const Json& object_;
   std::string path_;

@@ -25,9 +25,9 @@ class Format {
   /// The whole body of a request that does not stream. `answers` are in order of index.
   virtual std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) = 0;
 
-  // A stream, as bytes of text/event-stream ready to send ("data: ...\n\n", or "event: ...\ndata: ...\n\n"); any of
-  // them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed. After deltas, pause:
-  // what a format has held back because a later delta might have made it needless.
+  // A stream, as bytes of stream_type(api) ready to send ("data: ...\n\n", "event: ...\ndata: ...\n\n", or a line of
+  // JSON); any of them may be empty. Order: begin, deltas and ends of the answers interleaved, finish or failed. After
+  // deltas, pause: what a format has held back because a later delta might have made it needless.
   virtual std::string begin(const Usage& prompt_usage) = 0;
   /// Before the deltas of an answer, where log-probabilities of its prompt are wanted.
   virtual std::string prompt(int32_t /*index*/, const std::vector<TokenPiece>& /*tokens*/) { return {}; }

@@ -8,7 +8,8 @@ namespace {
 
 class ChatFormat : public Format {
  public:
-  explicit ChatFormat(FormatContext context) : context_(std::move(context)) {}
+  explicit ChatFormat(FormatContext context)
+      : context_(std::move(context)), usage_(static_cast<size_t>(context_.generation.n)) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     Json body = head("chat.completion");
@@ -24,7 +25,8 @@ class ChatFormat : public Format {
     return to_line(body);
   }
 
-  std::string begin(const Usage&) override {
+  std::string begin(const Usage& prompt_usage) override {
+    usage_.begin(prompt_usage);
     std::string out;
     for (int32_t i = 0; i < context_.generation.n; ++i)
       out += chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr);
@@ -32,6 +34,7 @@ class ChatFormat : public Format {
   }
 
   std::string delta(const AnswerDelta& delta) override {
+    usage_.add(delta);
     std::string out;
     const auto part = [&](const char* name, Json value) {
       Json data =
@@ -48,6 +51,7 @@ class ChatFormat : public Format {
 
   std::string end(const AnswerEnd& end) override {
     add_stats(stats_, end.stats);
+    usage_.end(end);
     ++ended_;
     Json data = chunk_of(end.index, Json::object(), nullptr, openai_reason(end.reason));
     if (ended_ == context_.generation.n && !context_.generation.include_usage) data["metrics"] = metrics(stats_);
@@ -109,7 +113,11 @@ class ChatFormat : public Format {
                                {"delta", std::move(delta)},
                                {"logprobs", std::move(logprobs)},
                                {"finish_reason", std::move(reason)}});
-    if (context_.generation.include_usage) data["usage"] = nullptr;
+    if (context_.generation.usage_in_chunks) {
+      data["usage"] = usage_.of(index);
+    } else if (context_.generation.include_usage) {
+      data["usage"] = nullptr;
+    }
     return data;
   }
   std::string chunk(int32_t index, Json delta, Json logprobs) const {
@@ -117,6 +125,7 @@ class ChatFormat : public Format {
   }
 
   FormatContext context_;
+  RunningUsage usage_;
   RequestStats stats_;
   int32_t ended_ = 0;
 };

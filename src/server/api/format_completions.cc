@@ -30,7 +30,8 @@ class CompletionsFormat : public Format {
   explicit CompletionsFormat(FormatContext context)
       : context_(std::move(context)),
         answers_(context_.generation.prompts.size() * context_.generation.n),
-        lengths_(answers_) {}
+        lengths_(answers_),
+        usage_(answers_) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     Json body = head();
@@ -51,7 +52,8 @@ class CompletionsFormat : public Format {
     return to_line(body);
   }
 
-  std::string begin(const Usage&) override {
+  std::string begin(const Usage& prompt_usage) override {
+    usage_.begin(prompt_usage);
     std::string out;
     if (context_.generation.wants_prompt_logprobs()) return out;
     for (size_t i = 0; i < answers_; ++i) {
@@ -66,6 +68,7 @@ class CompletionsFormat : public Format {
   }
 
   std::string delta(const AnswerDelta& delta) override {
+    usage_.add(delta);
     std::string text = delta.reasoning + delta.content;
     const bool blocks = context_.generation.stream_blocks;
     if (text.empty() && !tells_tokens(delta, blocks)) return {};
@@ -76,6 +79,7 @@ class CompletionsFormat : public Format {
 
   std::string end(const AnswerEnd& end) override {
     add_stats(stats_, end.stats);
+    usage_.end(end);
     ++ended_;
     Json data = chunk(choice(end.index, "", nullptr, reason(end)));
     if (ended_ == answers_ && !context_.generation.include_usage) data["metrics"] = metrics(stats_);
@@ -158,14 +162,19 @@ class CompletionsFormat : public Format {
   }
   Json chunk(Json choice) const {
     Json data = head();
+    if (context_.generation.usage_in_chunks) {
+      data["usage"] = usage_.of(choice["index"].get<int32_t>());
+    } else if (context_.generation.include_usage) {
+      data["usage"] = nullptr;
+    }
     data["choices"].push_back(std::move(choice));
-    if (context_.generation.include_usage) data["usage"] = nullptr;
     return data;
   }
 
   FormatContext context_;
   size_t answers_;
   std::vector<Length> lengths_;  // of each answer so far
+  RunningUsage usage_;
   RequestStats stats_;
   size_t ended_ = 0;
 };

@@ -9,7 +9,15 @@
 
 namespace ashlar::server {
 
-enum class Api : uint8_t { kChat, kCompletions, kResponses, kMessages, kGenerate };
+enum class Api : uint8_t { kChat, kCompletions, kResponses, kMessages, kGenerate, kOllamaChat, kOllamaGenerate };
+inline constexpr int kApis = 7;
+
+/// In logs and records.
+const char* name_of(Api api);
+/// The field of a request that a prompt came in.
+const char* prompt_field(Api api, const Prompt& prompt);
+/// The content type of a stream.
+const char* stream_type(Api api);
 
 std::unique_ptr<Format> make_format(Api api, FormatContext context);
 
@@ -22,5 +30,6 @@ std::unique_ptr<Format> make_completions_format(FormatContext context);
 std::unique_ptr<Format> make_responses_format(FormatContext context);
 std::unique_ptr<Format> make_messages_format(FormatContext context);
 std::unique_ptr<Format> make_generate_format(FormatContext context);
+std::unique_ptr<Format> make_ollama_format(FormatContext context, bool chat);
 
 }  // namespace ashlar::server

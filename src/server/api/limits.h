@@ -2,6 +2,7 @@
 // What the parsers of requests need to know of the server: limits and defaults. One object for a server's life.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct SamplingDefaults {
   double repetition_penalty = 1.0;
 };
 
-/// Largest numbers of things in one request.
+/// Largest numbers of things in one request, and who hears of fields that do nothing.
 struct ApiLimits {
   SamplingDefaults defaults;
   int32_t vocab = INT32_MAX;  ///< token ids are below this
@@ -34,6 +35,8 @@ struct ApiLimits {
   int32_t schema_bytes = 64 << 10;  ///< of one JSON schema, regular expression or grammar
   int32_t choices = 1024;
   int32_t name_bytes = 128;  ///< of a function, a salt, a request id
+  /// Told the path of a field that was accepted and has no effect; any thread.
+  std::function<void(const std::string&)> on_ignored;
   std::vector<std::string> template_kwargs = {"enable_thinking", "thinking",          "reasoning_effort",
                                               "thinking_budget", "preserve_thinking", "clear_thinking",
                                               "date_string"};

@@ -32,8 +32,9 @@ const char* word(FieldUse use) {
 
 std::string schema_name(Endpoint endpoint) {
   static constexpr const char* kNames[kEndpoints] = {
-      "ChatRequest",     "CompletionRequest", "ResponseRequest", "MessagesRequest",   "CountTokensRequest",
-      "GenerateRequest", "SamplingParams",    "TokenizeRequest", "DetokenizeRequest", "ApplyTemplateRequest"};
+      "ChatRequest",       "CompletionRequest",     "ResponseRequest", "MessagesRequest",   "CountTokensRequest",
+      "GenerateRequest",   "SamplingParams",        "TokenizeRequest", "DetokenizeRequest", "ApplyTemplateRequest",
+      "OllamaChatRequest", "OllamaGenerateRequest", "OllamaOptions",   "OllamaShowRequest"};
   return kNames[static_cast<size_t>(endpoint)];
 }
 
@@ -81,17 +82,22 @@ constexpr ErrorInfo kRefusals[] = {
     {503, kAny, "The server is shutting down, or too much is sent to it at once"},
     {504, kGenerates, "The answer took longer than the server allows"}};
 
-/// Of a response of the document, which many operations share.
-std::string refusal_name(bool messages, int status) {
-  return (messages ? "MessagesError" : "Error") + std::to_string(status);
+/// The shape of errors of a path: OpenAI's, Anthropic's or Ollama's.
+constexpr const char* kErrors[] = {"Error", "MessagesError", "OllamaError"};
+const char* error_of(std::string_view path) {
+  if (speaks_messages(path)) return kErrors[1];
+  return speaks_ollama(path) ? kErrors[2] : kErrors[0];
 }
 
-Json refusal_response(bool messages, const ErrorInfo& refusal) {
+/// Of a response of the document, which many operations share.
+std::string refusal_name(const char* error, int status) { return error + std::to_string(status); }
+
+Json refusal_response(const std::string& error, const ErrorInfo& refusal) {
   const int status = refusal.status;
-  Json schema = schema_reference(messages ? "MessagesError" : "Error");
+  Json schema = schema_reference(error);
   // These may come before the path is known.
-  if (messages && (status == 408 || status == 431 || status == 503)) {
-    schema = {{"oneOf", Json::array({schema, schema_reference("Error")})}};
+  if (error != kErrors[0] && (status == 408 || status == 431 || status == 503)) {
+    schema = {{"oneOf", Json::array({schema, schema_reference(kErrors[0])})}};
   }
   Json out = {{"description", refusal.meaning}, {"content", json_content(std::move(schema))}};
   if (status == 401) out["headers"]["WWW-Authenticate"] = {{"schema", {{"const", "Bearer"}}}};
@@ -101,10 +107,9 @@ Json refusal_response(bool messages, const ErrorInfo& refusal) {
 
 Json refusal_responses() {
   Json out = Json::object();
-  for (const bool messages : {false, true}) {
-    for (const ErrorInfo& refusal : kRefusals) {
-      out[refusal_name(messages, refusal.status)] = refusal_response(messages, refusal);
-    }
+  for (const char* error : kErrors) {
+    for (const ErrorInfo& refusal : kRefusals)
+      out[refusal_name(error, refusal.status)] = refusal_response(error, refusal);
   }
   return out;
 }
@@ -114,7 +119,7 @@ Json responses(std::string_view path, Json done, uint32_t traits) {
   Json out = {{"200", std::move(done)}};
   for (const ErrorInfo& refusal : kRefusals) {
     if ((traits & refusal.of) == 0) continue;
-    const std::string name = refusal_name(speaks_messages(path), refusal.status);
+    const std::string name = refusal_name(error_of(path), refusal.status);
     out[std::to_string(refusal.status)] = {{"$ref", "#/components/responses/" + name}};
   }
   return out;
@@ -124,7 +129,9 @@ Json post_operation(const EndpointInfo& info) {
   Json done = {{"description", "Done"}, {"content", json_content(schema_reference(answer_schema_of(info.endpoint)))}};
   const bool streams = find_field(info.endpoint, "stream") != nullptr;
   // Without a schema: OpenAPI does not say whether it would describe the stream or an event.
-  if (streams) done["content"]["text/event-stream"] = Json::object();
+  if (streams) {
+    done["content"][speaks_ollama(info.path) ? "application/x-ndjson" : "text/event-stream"] = Json::object();
+  }
   const uint32_t traits = kAny | kNeedsKey | kNamesModel | kTakesBody | (streams ? kGenerates : 0U);
   return {
       {"summary", info.summary},
@@ -143,6 +150,9 @@ constexpr GetInfo kGets[] = {{"/v1/models", "The model that is served", "ModelLi
                              {"/metrics", "Figures for Prometheus", nullptr},
                              {"/version", "The server's version", "Version"},
                              {"/stats", "Figures for the page", "Stats"},
+                             {"/api/tags", "The model that is served, for Ollama's clients", "OllamaModels"},
+                             {"/api/ps", "The same, as the models that are loaded", "OllamaRunning"},
+                             {"/api/version", "The version of Ollama whose API this is", "Version"},
                              {"/openapi.json", "This document", "OpenApi"}};
 
 Json get_operation(const GetInfo& info) {

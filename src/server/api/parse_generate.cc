@@ -92,10 +92,10 @@ Parsed<Generation> parse_generate(const Json& body, const ApiLimits& limits) {
   Fields fields(body, "", reading);
   fields.check(Endpoint::kGenerate);
   Generation out;
+  out.max_tokens = 128;  // as the API has it
   read_inputs(fields, reading, out);
   read_logprobs(fields, reading, out);
   if (reading.ok()) read_sampling_params(fields, reading, out);
-  if (!out.max_tokens) out.max_tokens = 128;  // as the API has it
   out.model = fields.string("model").value_or("");
   out.split_reasoning = false;
   out.stream = fields.boolean("stream").value_or(false);

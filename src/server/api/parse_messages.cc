@@ -30,13 +30,14 @@ void Blocks::add(const Json& value, const std::string& path) {
   Fields block(value, path, reading_);
   const auto type = block.string("type").value_or("");
   const bool assistant = role_ == "assistant";
+  const bool user = role_ == "user";
   if (type == "text") {
     const auto text = block.string("text");
     if (!text) return block.expect("text", "a string");
     text_ += *text;
   } else if (type == "tool_use" && assistant) {
     tool_use(block);
-  } else if (type == "tool_result" && !assistant) {
+  } else if (type == "tool_result" && user) {
     tool_result(block);
   } else if (type == "thinking" && assistant) {
     const auto text = block.string("thinking");
@@ -44,7 +45,8 @@ void Blocks::add(const Json& value, const std::string& path) {
     thinking_ += *text;
   } else if (!(type == "redacted_thinking" && assistant)) {
     block.expect("type", assistant ? "one of \"text\", \"tool_use\", \"thinking\""
-                                   : "\"text\" or \"tool_result\": this server takes text only");
+                         : user    ? "\"text\" or \"tool_result\": this server takes text only"
+                                   : "\"text\"");
   }
 }
 
@@ -78,13 +80,19 @@ void Blocks::take(Json& messages) {
   messages.push_back(std::move(message));
 }
 
-/// Adds one message; returns its role.
+/// What an answer has that a client may send back whole.
+constexpr const char* kOfAnswers[] = {"id",    "type",      "model",        "stop_reason",   "stop_sequence",
+                                      "usage", "container", "stop_details", "cache_control", "context_management"};
+
+/// Adds one message; returns its role. System messages stay where they are: whether one may follow others is for the
+/// template to say.
 std::string read_message(const Json& value, const std::string& path, Reading& reading, Json& messages) {
   Fields fields(value, path, reading);
-  const auto role = fields.choice("role", {"user", "assistant"});
+  auto role = fields.choice("role", {"user", "assistant", "system", "developer"});
+  if (role == "developer") role = "system";
   const Json* content = fields.any("content");
   if (!role) {
-    fields.expect("role", "\"user\" or \"assistant\"");
+    fields.expect("role", "one of \"user\", \"assistant\", \"system\"");
   } else if (content != nullptr && content->is_string()) {
     messages.push_back({{"role", *role}, {"content", *content}});
   } else if (content == nullptr || !content->is_array()) {
@@ -95,20 +103,9 @@ std::string read_message(const Json& value, const std::string& path, Reading& re
       reader.add((*blocks)[i], at_index(fields.path("content"), i));
     reader.take(messages);
   }
+  for (const char* name : kOfAnswers) fields.ignore(name);
   fields.finish();
   return role.value_or("");
-}
-
-void read_thinking(Fields& fields, Reading& reading, ChatPrompt& prompt) {
-  const Json* thinking = fields.object("thinking");
-  if (thinking == nullptr) return;
-  Fields nested(*thinking, fields.path("thinking"), reading);
-  const auto type = nested.choice("type", {"enabled", "disabled", "adaptive"});
-  if (!type) return nested.expect("type", "one of \"enabled\", \"disabled\", \"adaptive\"");
-  nested.integer("budget_tokens", 1, INT32_MAX);
-  nested.ignore("display");
-  if (*type != "adaptive") set_thinking(*type == "enabled", prompt);
-  nested.finish();
 }
 
 void read_output_config(Fields& fields, Reading& reading, ChatPrompt& prompt, Generation& out) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/client_json.h"
 #include "server/api/chat_fields.h"
 #include "server/api/parse.h"
 #include "server/api/sampling_fields.h"
@@ -41,13 +42,46 @@ void read_prompt_logprobs(Fields& fields, Generation& out, int32_t limit) {
   }
 }
 
-void read_newer_max(Fields& fields, Generation& out) {
-  const auto newer = fields.integer("max_completion_tokens", least_tokens(out), INT32_MAX);
-  if (!newer) return;
-  if (out.max_tokens && *out.max_tokens != *newer) {
+/// Two names of one limit.
+void check_lengths(Fields& fields) {
+  const Json* older = fields.any("max_tokens");
+  const Json* newer = fields.any("max_completion_tokens");
+  if (older != nullptr && newer != nullptr && *older != *newer) {
     fields.fail("max_tokens", "differs from max_completion_tokens; send one of them");
   }
-  out.max_tokens = static_cast<int32_t>(*newer);
+}
+
+void read_effort(Fields& fields, const char* name, ChatPrompt& prompt) {
+  const auto effort = fields.choice(name, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+  if (effort) set_effort(*effort, prompt);
+}
+
+/// {effort, enabled, exclude}
+void read_reasoning(Fields& fields, Reading& reading, ChatPrompt& prompt, Generation& out) {
+  const Json* reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return;
+  Fields nested(*reasoning, fields.path("reasoning"), reading);
+  read_effort(nested, "effort", prompt);
+  if (const auto enabled = nested.boolean("enabled")) set_thinking(*enabled, prompt);
+  if (nested.boolean("exclude").value_or(false)) out.show_reasoning = false;
+  for (const char* name : {"summary", "max_tokens"}) nested.ignore(name);
+  nested.finish();
+}
+
+/// Whether the model thinks, and what the client gets of it.
+void read_chat_reasoning(Fields& fields, Reading& reading, ChatPrompt& prompt, Generation& out) {
+  if (const auto on = fields.boolean("enable_thinking")) set_thinking(*on, prompt);
+  read_effort(fields, "reasoning_effort", prompt);
+  read_thinking(fields, reading, prompt);
+  read_reasoning(fields, reading, prompt, out);
+  const auto format = fields.choice("reasoning_format", {"auto", "none", "deepseek", "parsed", "raw", "hidden"});
+  if (format == "none" || format == "raw") out.split_reasoning = false;
+  if (format == "hidden") out.show_reasoning = false;
+  out.split_reasoning = fields.boolean("separate_reasoning").value_or(out.split_reasoning);
+  out.show_reasoning = fields.boolean("include_reasoning").value_or(out.show_reasoning);
+  if (!out.split_reasoning && !out.show_reasoning) {
+    fields.fail("include_reasoning", "false needs separate_reasoning: what stays in the content cannot be left out");
+  }
 }
 
 void read_text_prompt(const Json& prompt, const std::string& path, Reading& reading, Generation& out) {
@@ -84,7 +118,7 @@ Parsed<T> outcome(Reading& reading, T& value) {
 
 Parsed<Json> parse_body(std::string_view bytes) {
   try {
-    return parse_json(bytes, "the body");
+    return parse_client_json(bytes, "the body");
   } catch (const Error& error) {
     ApiError refusal;
     refusal.message = error.message();
@@ -100,23 +134,12 @@ Parsed<Generation> parse_chat(const Json& body, const ApiLimits& limits) {
   Generation out;
   read_prompt_logprobs(fields, out, limits.top_logprobs);
   read_common(fields, reading, out);
-  read_newer_max(fields, out);
+  check_lengths(fields);
   ChatPrompt prompt = read_conversation(fields, reading);
-  if (const auto effort =
-          fields.choice("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
-    set_effort(*effort, prompt);
-  }
+  read_chat_reasoning(fields, reading, prompt, out);
   read_tool_choice(fields, reading, prompt.tools, ToolShape::kNested, out);
   read_constraint(fields, reading, out);
   read_chat_logprobs(fields, out, limits.top_logprobs);
-  out.split_reasoning = fields.boolean("separate_reasoning").value_or(true);
-  out.show_reasoning = fields.boolean("include_reasoning").value_or(true);
-  if (!out.split_reasoning && !out.show_reasoning) {
-    fields.fail("include_reasoning", "false needs separate_reasoning: what stays in the content cannot be left out");
-  }
-  if (const Json* modalities = fields.array("modalities", 8); modalities != nullptr && *modalities != Json{"text"}) {
-    fields.fail("modalities", "expected [\"text\"]: this server answers in text only");
-  }
   out.prompts.emplace_back(std::move(prompt));
   check_generation(fields, reading, out);
   fields.finish();
@@ -140,6 +163,7 @@ Parsed<Generation> parse_completions(const Json& body, const ApiLimits& limits) 
   read_common(fields, reading, out);
   read_prompts(fields, reading, out);
   read_constraint(fields, reading, out);
+  out.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   if (fields.integer("best_of", 1, limits.n).value_or(out.n) != out.n) {
     fields.fail("best_of", "must equal n: answers are not ranked");
   }

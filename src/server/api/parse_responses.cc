@@ -157,7 +157,6 @@ Parsed<Generation> parse_responses(const Json& body, const ApiLimits& limits) {
   read_reasoning(fields, reading, prompt);
   read_tool_choice(fields, reading, prompt.tools, ToolShape::kFlat, out);
   read_text(fields, reading, out);
-  fields.choice("truncation", {"disabled"});
   if (const auto tops = fields.integer("top_logprobs", 0, limits.top_logprobs)) {
     out.sampling.top_logprobs = static_cast<int32_t>(*tops);
   }

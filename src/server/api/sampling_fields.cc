@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "io/client_json.h"
 
 namespace ashlar::server {
 namespace {
@@ -34,6 +35,17 @@ void read_logit_bias(Fields& fields, Reading& reading, SamplingParams& sampling)
   }
 }
 
+/// The penalty is over prompt and answer, so a window of another length asks for another one.
+void read_repeat_window(Fields& fields, SamplingParams& sampling) {
+  const auto window = fields.integer("repeat_last_n", -1, kMaxCount);
+  if (!window || *window == -1 || sampling.repetition_penalty == 1.0) return;
+  if (*window == 0) {
+    sampling.repetition_penalty = 1.0;
+    return;
+  }
+  fields.fail("repeat_last_n", "the penalty is over prompt and answer; send -1, or 0 to turn it off");
+}
+
 void read_sampling(Fields& fields, Reading& reading, Generation& out) {
   const SamplingDefaults& defaults = reading.limits.defaults;
   SamplingParams& sampling = out.sampling;
@@ -42,9 +54,18 @@ void read_sampling(Fields& fields, Reading& reading, Generation& out) {
   sampling.top_k = static_cast<int32_t>(fields.integer("top_k", -1, kMaxCount).value_or(defaults.top_k));
   if (sampling.top_k < 0) sampling.top_k = 0;
   sampling.min_p = fields.number("min_p").value_or(defaults.min_p);
-  sampling.repetition_penalty = fields.number("repetition_penalty").value_or(defaults.repetition_penalty);
+  sampling.repetition_penalty = defaults.repetition_penalty;
+  for (const char* name : {"repetition_penalty", "repeat_penalty"}) {
+    sampling.repetition_penalty = fields.number(name).value_or(sampling.repetition_penalty);
+  }
+  read_repeat_window(fields, sampling);
   sampling.presence_penalty = fields.number("presence_penalty").value_or(0.0);
   sampling.frequency_penalty = fields.number("frequency_penalty").value_or(0.0);
+  // Of no mass the likeliest token alone is kept.
+  if (sampling.top_p == 0) {
+    sampling.top_p = 1;
+    sampling.temperature = std::min(sampling.temperature, 0.0);
+  }
   read_logit_bias(fields, reading, sampling);
   constexpr int64_t kLow = std::numeric_limits<int64_t>::min(), kHigh = std::numeric_limits<int64_t>::max();
   for (const char* name : {"seed", "sampling_seed"}) {
@@ -69,30 +90,35 @@ void read_stops(Fields& fields, Reading& reading, Generation& out) {
   }
 }
 
+/// A longest answer; some clients say -1 for none.
+void read_length(Fields& fields, const char* name, Generation& out) {
+  const auto count = fields.integer(name, -1, kMaxCount);
+  if (!count) return;
+  // An empty answer is of use only to those who ask about the prompt.
+  if (*count == 0 && !out.echo && !out.wants_prompt_logprobs()) {
+    return fields.expect(name, "an integer above 0, or -1 for no limit");
+  }
+  out.max_tokens = *count < 0 ? std::nullopt : std::optional(static_cast<int32_t>(*count));
+}
+
+/// Stops cannot be kept from ending an answer; where there are none, its length is that of the longest.
+void read_shortest(Fields& fields, Generation& out) {
+  for (const char* name : {"min_tokens", "min_new_tokens"}) {
+    const int64_t least = fields.integer(name, 0, kMaxCount).value_or(0);
+    if (least == 0) continue;
+    if (!out.ignore_eos || !out.stop.empty() || !out.stop_ids.empty()) {
+      fields.fail(name, "a shortest length needs \"ignore_eos\": true and no stops here");
+    } else if (out.max_tokens && least > *out.max_tokens) {
+      fields.fail(name, "is more than the longest answer of " + std::to_string(*out.max_tokens) + " tokens");
+    }
+  }
+}
+
 /// A schema, regular expression or grammar given as text.
 std::string read_pattern(Fields& fields, const char* name, Reading& reading) {
   auto text = fields.string(name, reading.limits.schema_bytes);
   if (text && text->empty()) fields.expect(name, "at least one character");
   return text.value_or("");
-}
-
-void set_schema(const Json& schema, const std::string& path, Reading& reading, Constraint& out) {
-  Json value = schema;
-  if (schema.is_string()) {
-    try {
-      value = parse_json(schema.get_ref<const std::string&>(), "the schema");
-    } catch (const Error& error) {
-      return reading.fail(path, for_message(std::string(error.message())));
-    }
-  }
-  if (!value.is_object()) return reading.fail(path, "expected a JSON schema, found " + found(value));
-  if (const size_t bytes = value.dump().size(); bytes > static_cast<size_t>(reading.limits.schema_bytes)) {
-    return reading.fail(path, "has " + std::to_string(bytes) + " bytes; at most " +
-                                  std::to_string(reading.limits.schema_bytes) + " are allowed");
-  }
-  out.kind = Constraint::Kind::kJsonSchema;
-  out.schema = std::move(value);
-  out.param = path;
 }
 
 /// Reads json, regex, grammar, choice under these names; empty names are skipped.
@@ -177,6 +203,25 @@ int read_response_format(Fields& fields, Reading& reading, Constraint& out) {
 
 }  // namespace
 
+void set_schema(const Json& schema, const std::string& path, Reading& reading, Constraint& out) {
+  Json value = schema;
+  if (schema.is_string()) {
+    try {
+      value = parse_client_json(schema.get_ref<const std::string&>(), "the schema");
+    } catch (const Error& error) {
+      return reading.fail(path, for_message(std::string(error.message())));
+    }
+  }
+  if (!value.is_object()) return reading.fail(path, "expected a JSON schema, found " + found(value));
+  if (const size_t bytes = value.dump().size(); bytes > static_cast<size_t>(reading.limits.schema_bytes)) {
+    return reading.fail(path, "has " + std::to_string(bytes) + " bytes; at most " +
+                                  std::to_string(reading.limits.schema_bytes) + " are allowed");
+  }
+  out.kind = Constraint::Kind::kJsonSchema;
+  out.schema = std::move(value);
+  out.param = path;
+}
+
 void read_choice(Fields& fields, Reading& reading, Generation& out) {
   const Json* object = fields.object("dllm");
   if (object == nullptr) return;
@@ -196,8 +241,6 @@ void read_choice(Fields& fields, Reading& reading, Generation& out) {
   }
 }
 
-int64_t least_tokens(const Generation& out) { return out.echo || out.wants_prompt_logprobs() ? 0 : 1; }
-
 void read_common(Fields& fields, Reading& reading, Generation& out) {
   out.model = fields.string("model").value_or("");
   read_sampling(fields, reading, out);
@@ -205,10 +248,10 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   out.n = static_cast<int32_t>(fields.integer("n", 1, reading.limits.n).value_or(1));
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
-  for (const char* name : {"max_tokens", "max_output_tokens", "max_new_tokens"}) {
-    if (const auto count = fields.integer(name, least_tokens(out), kMaxCount))
-      out.max_tokens = static_cast<int32_t>(*count);
+  for (const char* name : {"max_tokens", "n_predict", "max_completion_tokens", "max_output_tokens", "max_new_tokens"}) {
+    read_length(fields, name, out);
   }
+  read_shortest(fields, out);
   out.stream = fields.boolean("stream").value_or(false);
   if (!fields.boolean("speculative").value_or(true)) out.width = 1;
   read_choice(fields, reading, out);
@@ -217,6 +260,7 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   if (const Json* options = fields.object("stream_options")) {
     Fields nested(*options, fields.path("stream_options"), reading);
     out.include_usage = nested.boolean("include_usage").value_or(false);
+    out.usage_in_chunks = nested.boolean("continuous_usage_stats").value_or(false);
     out.stream_blocks = nested.boolean("include_blocks").value_or(false);
     nested.ignore("include_obfuscation");
     nested.finish();
@@ -243,9 +287,10 @@ void read_constraint(Fields& fields, Reading& reading, Generation& out) {
   count +=
       read_named(fields, {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}, reading, out.constraint);
   count += read_named(fields, {"json_schema", "regex", "ebnf", "choice"}, reading, out.constraint);
+  count += read_named(fields, {"", "", "grammar", ""}, reading, out.constraint);
   if (count <= 1) return;
-  for (const char* name :
-       {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf"}) {
+  for (const char* name : {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice",
+                           "regex", "ebnf", "json_schema", "grammar"}) {
     if (fields.has(name))
       return fields.fail(name, "only one constraint on the answer is possible; leave the others out");
   }
@@ -293,6 +338,18 @@ void set_thinking(bool on, ChatPrompt& prompt) {
   for (const char* name : {"enable_thinking", "thinking"}) {
     if (!prompt.template_kwargs.contains(name)) prompt.template_kwargs[name] = on;
   }
+}
+
+void read_thinking(Fields& fields, Reading& reading, ChatPrompt& prompt) {
+  const Json* thinking = fields.object("thinking");
+  if (thinking == nullptr) return;
+  Fields nested(*thinking, fields.path("thinking"), reading);
+  const auto type = nested.choice("type", {"enabled", "disabled", "adaptive"});
+  if (!type) return nested.expect("type", "one of \"enabled\", \"disabled\", \"adaptive\"");
+  nested.integer("budget_tokens", 1, INT32_MAX);
+  nested.ignore("display");
+  if (*type != "adaptive") set_thinking(*type == "enabled", prompt);
+  nested.finish();
 }
 
 void set_effort(const std::string& effort, ChatPrompt& prompt) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
-#include "server/api/formats.h"
-#include "server/error_shape.h"
+#include "server/api/answer_parts.h"
 #include "text/utf8.h"
 
 namespace ashlar::server {
@@ -55,6 +53,16 @@ Json openai_usage(const Usage& usage) {
           {"total_tokens", int64_t{usage.prompt_tokens} + usage.completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+}
+
+void RunningUsage::begin(const Usage& prompt) {
+  for (Usage& usage : of_) usage.prompt_tokens = prompt.prompt_tokens;
+}
+
+void RunningUsage::add(const AnswerDelta& delta) {
+  Usage& usage = of_[static_cast<size_t>(delta.index)];
+  usage.completion_tokens += delta.n_tokens;
+  if (kind_of(delta) == AnswerDelta::Kind::kReasoning) usage.reasoning_tokens += delta.n_tokens;
 }
 
 Json openai_error(const ApiError& error) {
@@ -139,27 +147,6 @@ Json metrics(const RequestStats& sum) {
             {"mean_length", length},
             {"drafted_per_position", sum.drafted_at},
             {"accepted_per_position", sum.accepted_at}}}};
-}
-
-std::unique_ptr<Format> make_format(Api api, FormatContext context) {
-  switch (api) {
-    case Api::kChat:
-      return make_chat_format(std::move(context));
-    case Api::kCompletions:
-      return make_completions_format(std::move(context));
-    case Api::kResponses:
-      return make_responses_format(std::move(context));
-    case Api::kMessages:
-      return make_messages_format(std::move(context));
-    case Api::kGenerate:
-      return make_generate_format(std::move(context));
-  }
-  return nullptr;
-}
-
-std::string error_body(Api api, const ApiError& error) {
-  if (api != Api::kMessages) return to_line(openai_error(error));
-  return to_line(messages_error(error.status, error.message));
 }
 
 }  // namespace ashlar::server

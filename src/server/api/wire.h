@@ -2,6 +2,7 @@
 // Pieces of JSON that several formats share.
 
 #include <string>
+#include <vector>
 
 #include "server/generation.h"
 
@@ -16,6 +17,20 @@ inline constexpr const char* kDone = "data: [DONE]\n\n";
 
 /// {prompt_tokens, completion_tokens, total_tokens, ..._details}
 Json openai_usage(const Usage& usage);
+/// The usage of each answer of a stream so far, for the chunks of those who want it there. Which of the prompt's tokens
+/// were cached is known at the end only.
+class RunningUsage {
+ public:
+  explicit RunningUsage(size_t answers) : of_(answers) {}
+  void begin(const Usage& prompt);
+  void add(const AnswerDelta& delta);
+  void end(const AnswerEnd& end) { of_[static_cast<size_t>(end.index)].completion_tokens = end.tokens; }
+  Json of(int32_t index) const { return openai_usage(of_[static_cast<size_t>(index)]); }
+
+ private:
+  std::vector<Usage> of_;
+};
+
 /// {error: {message, type, param, code}}
 Json openai_error(const ApiError& error);
 /// "stop", "length" or "tool_calls". An answer that was cut short by the server counts as too long.

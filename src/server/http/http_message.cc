@@ -54,6 +54,7 @@ HttpResponse error_response(std::string_view path, int status, std::string_view 
   Json body = {
       {"error", {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}}}};
   if (speaks_messages(path)) body = messages_error(status, message);
+  if (speaks_ollama(path)) body = ollama_error(message);
   HttpResponse response;
   response.status = status;
   // A message may quote what a client sent, which need not be UTF-8.

@@ -97,7 +97,7 @@ void Job::start() {
 // Not before there is something to send: what fails until then is told with a status of its own.
 void Job::begin_stream() {
   if (std::exchange(begun_, true)) return;
-  exchange_->begin_stream(200, "text/event-stream");
+  exchange_->begin_stream(200, stream_type(api_));
   outbox_ += format_->begin(usage_);
 }
 
@@ -351,7 +351,8 @@ void Job::respond(const std::optional<ApiError>& error) {
 void Job::finish() {
   RequestRecord ended;
   try {
-    const std::optional<ApiError> error = trouble();
+    std::optional<ApiError> error = trouble();
+    if (error) error->message = context_.model->without_folder(std::move(error->message));
     respond(error);
     ended = record(error);
   } catch (const std::exception&) {  // the exchange, once let go, tells the client

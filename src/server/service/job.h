@@ -135,7 +135,6 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
 };
 
 const char* name_of(AnswerEnd::Reason reason);
-const char* name_of(Api api);
 HttpResponse error_answer(Api api, const ApiError& error);
 
 }  // namespace ashlar::server

@@ -44,22 +44,6 @@ const char* name_of(AnswerEnd::Reason reason) {
   return "error";
 }
 
-const char* name_of(Api api) {
-  switch (api) {
-    case Api::kChat:
-      return "chat";
-    case Api::kCompletions:
-      return "completions";
-    case Api::kResponses:
-      return "responses";
-    case Api::kMessages:
-      return "messages";
-    case Api::kGenerate:
-      break;
-  }
-  return "generate";
-}
-
 // How it ended: of several answers the first that went wrong, if the request failed, even if only for being cut.
 AnswerEnd::Reason Job::end_of_all(bool failed) const {
   using Reason = AnswerEnd::Reason;

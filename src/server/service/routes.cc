@@ -9,9 +9,8 @@
 #include "server/page/page.h"
 
 namespace ashlar::server {
-namespace {
 
-HttpResponse json(const Json& value, int status = 200) {
+HttpResponse json_response(const Json& value, int status) {
   return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", {}};
 }
 
@@ -19,6 +18,8 @@ ApiError not_served(const std::string& model) {
   return {404,     "invalid_request_error", "the model '" + for_message(model) + "' is not served here",
           "model", "model_not_found",       0};
 }
+
+namespace {
 
 Json model_entry(const ServedModel& model) {
   return {{"id", model.name},     {"object", "model"},  {"created", 0},
@@ -47,7 +48,7 @@ void add_work(Router& router, RouteContext& context, const char* path,
 Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, true, false);
   if (!encoded) return encoded.error();
-  return json({{"input_tokens", encoded.value().ids.size()}});
+  return json_response({{"input_tokens", encoded.value().ids.size()}});
 }
 
 // Written as text: a tree of millions of values would take ten times as much.
@@ -72,13 +73,13 @@ Parsed<HttpResponse> tokenize(Service& service, const PromptRequest& request) {
 
 Parsed<HttpResponse> detokenize(Service& service, const DetokenizeRequest& request) {
   const std::string text = service.model().tokenizer->decode(request.ids, false);
-  return json({{"prompt", text}, {"content", text}});
+  return json_response({{"prompt", text}, {"content", text}});
 }
 
 Parsed<HttpResponse> apply_template(Service& service, const PromptRequest& request) {
   const Parsed<std::string> text = service.encoder().render(std::get<ChatPrompt>(request.prompt));
   if (!text) return text.error();
-  return json({{"prompt", text.value()}});
+  return json_response({{"prompt", text.value()}});
 }
 
 // What the page shows, as numbers.
@@ -106,12 +107,12 @@ Json figures(Service& service, const RouteContext& context) {
 }
 
 void add_answers(Router& router, RouteContext& context) {
-  constexpr std::pair<const char*, Api> kApis[] = {{"/v1/chat/completions", Api::kChat},
-                                                   {"/v1/completions", Api::kCompletions},
-                                                   {"/v1/responses", Api::kResponses},
-                                                   {"/v1/messages", Api::kMessages},
-                                                   {"/generate", Api::kGenerate}};
-  for (const auto& [path, api] : kApis) {
+  constexpr std::pair<const char*, Api> kPaths[] = {
+      {"/v1/chat/completions", Api::kChat},   {"/v1/completions", Api::kCompletions},
+      {"/v1/responses", Api::kResponses},     {"/v1/messages", Api::kMessages},
+      {"/generate", Api::kGenerate},          {"/api/chat", Api::kOllamaChat},
+      {"/api/generate", Api::kOllamaGenerate}};
+  for (const auto& [path, api] : kPaths) {
     router.add("POST", path, [&context, api = api](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
       context.service->answer(exchange, api);
     });
@@ -120,30 +121,31 @@ void add_answers(Router& router, RouteContext& context) {
 
 void add_models(Router& router, RouteContext& context) {
   router.add("GET", "/v1/models", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    exchange->respond(json({{"object", "list"}, {"data", Json::array({model_entry(context.service->model())})}}));
+    exchange->respond(
+        json_response({{"object", "list"}, {"data", Json::array({model_entry(context.service->model())})}}));
   });
   // What SGLang's client asks first.
   router.add("GET", "/get_model_info", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     const std::string& name = context.service->model().name;
-    exchange->respond(json({{"model_path", name}, {"tokenizer_path", name}, {"is_generation", true}}));
+    exchange->respond(json_response({{"model_path", name}, {"tokenizer_path", name}, {"is_generation", true}}));
   });
   router.add("GET", "/v1/models/{id...}",
              [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
                const std::string& id = parameters["id"];
                const ServedModel& model = context.service->model();
                if (!model.answers_to(id)) return context.service->refuse(exchange, Api::kChat, not_served(id));
-               exchange->respond(json(model_entry(model)));
+               exchange->respond(json_response(model_entry(model)));
              });
 }
 
 void add_figures(Router& router, RouteContext& context) {
   router.add("GET", "/health", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     const std::string trouble = context.service->trouble();
-    if (!trouble.empty()) return exchange->respond(json({{"status", trouble}}, 503));
+    if (!trouble.empty()) return exchange->respond(json_response({{"status", trouble}}, 503));
     Json body = {{"status", "ok"}};
     const std::string busy = context.service->busy();
     if (!busy.empty()) body["busy"] = busy;  // a server that has much to do must not be taken for a dead one
-    return exchange->respond(json(body));
+    return exchange->respond(json_response(body));
   });
   router.add("GET", "/metrics", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     Service& of = *context.service;
@@ -154,10 +156,10 @@ void add_figures(Router& router, RouteContext& context) {
          {}});
   });
   router.add("GET", "/version", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    exchange->respond(json({{"version", context.version}}));
+    exchange->respond(json_response({{"version", context.version}}));
   });
   router.add("GET", "/stats", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    exchange->respond(json(figures(*context.service, context)));
+    exchange->respond(json_response(figures(*context.service, context)));
   });
 }
 
@@ -166,7 +168,7 @@ const HttpResponse& openapi_answer() {
   static const HttpResponse kAnswer = [] {
     std::vector<OpenFile> files;
     for (const PageFile& file : page_files()) files.push_back({file.path, file.content_type});
-    return json(openapi_document(files));
+    return json_response(openapi_document(files));
   }();
   return kAnswer;
 }
@@ -181,6 +183,7 @@ void add_routes(Router& router, RouteContext& context) {
   add_work<PromptRequest>(router, context, "/tokenize", parse_tokenize, tokenize);
   add_work<DetokenizeRequest>(router, context, "/detokenize", parse_detokenize, detokenize);
   add_work<PromptRequest>(router, context, "/apply-template", parse_apply_template, apply_template);
+  add_ollama_routes(router, context);
   add_figures(router, context);
   router.add("GET", "/openapi.json", [](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
     exchange->respond(openapi_answer());

@@ -19,5 +19,10 @@ struct RouteContext {
 
 /// Every route is in the OpenAPI document too; a test holds them together.
 void add_routes(Router& router, RouteContext& context);
+/// Of these, those about models that Ollama's clients ask for.
+void add_ollama_routes(Router& router, RouteContext& context);
+
+HttpResponse json_response(const Json& value, int status = 200);
+ApiError not_served(const std::string& model);
 
 }  // namespace ashlar::server

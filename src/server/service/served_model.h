@@ -1,6 +1,7 @@
 #pragma once
 // The model behind the server, as its clients see it: names, text and limits.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace ashlar::server {
 
 struct ServedModel {
   std::string name;                                ///< in /v1/models and in answers
+  std::string folder;                              ///< where it lies, as its readers name it in errors
+  std::string family;                              ///< of its architecture
   std::vector<std::string> aliases;                ///< other names that requests may use
   const Tokenizer* tokenizer = nullptr;            ///< outlives the server
   const ChatTemplate* chat_template = nullptr;     ///< null: conversations are refused; outlives the server
@@ -25,12 +28,21 @@ struct ServedModel {
   /// How it writes function calls.
   CallForm call_form() const { return chat_template == nullptr ? CallForm::kHermes : chat_template->call_form(); }
 
-  bool answers_to(const std::string& wanted) const {
-    if (wanted.empty() || wanted == name) return true;
-    for (const std::string& alias : aliases) {
-      if (alias == wanted) return true;
+  /// What a client may read of a message: files by their names, without the folder on this machine that they lie in.
+  std::string without_folder(std::string message) const {
+    if (folder.empty()) return message;
+    for (size_t at = message.find(folder); at != std::string::npos; at = message.find(folder, at)) {
+      const size_t end = at + folder.size();
+      message.erase(at, folder.size() + (end < message.size() && message[end] == '/' ? 1 : 0));
     }
-    return false;
+    return message;
+  }
+
+  /// Also with the tag that Ollama's clients put behind a name without one.
+  bool answers_to(const std::string& wanted) const {
+    if (wanted.empty()) return true;
+    const auto is = [&wanted](const std::string& known) { return wanted == known || wanted == known + ":latest"; };
+    return is(name) || std::any_of(aliases.begin(), aliases.end(), is);
   }
 };
 

@@ -45,20 +45,14 @@ int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The field that a prompt came in.
-std::string prompt_field(Api api, const Prompt& prompt) {
-  switch (api) {
-    case Api::kChat:
-    case Api::kMessages:
-      return "messages";
-    case Api::kCompletions:
-      return "prompt";
-    case Api::kResponses:
-      return "input";
-    case Api::kGenerate:
-      break;
+// Stop strings that are special tokens: the text has them too late, since the engine would go on until it is told.
+std::vector<int32_t> special_stops(const Tokenizer& tokenizer, const std::vector<std::string>& stops) {
+  std::vector<int32_t> ids;
+  for (const std::string& stop : stops) {
+    const std::optional<int32_t> id = tokenizer.token_id(stop);
+    if (id && tokenizer.is_special(*id)) ids.push_back(*id);
   }
-  return std::holds_alternative<TokenPrompt>(prompt) ? "input_ids" : "text";
+  return ids;
 }
 
 int64_t total_tokens(const std::vector<AnswerPlan>& plans) {
@@ -79,6 +73,7 @@ Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, Ser
       salt_key_(random_key()),
       delivery_(std::make_shared<Delivery>([this] { tick(); })),
       workers_(options_.workers, kMaxWaiting) {
+  limits_.on_ignored = [this](const std::string& field) { report_ignored(field); };
   delivery_->start();
 }
 
@@ -96,7 +91,9 @@ void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const A
     if (options_.on_refusal) options_.on_refusal({exchange->request(), error.status, error.param});
   } catch (const std::exception&) {  // a line of a log is lost; the client still gets its answer
   }
-  exchange->respond(error_answer(api, error));
+  ApiError told = error;
+  told.message = model_.without_folder(std::move(told.message));
+  exchange->respond(error_answer(api, told));
 }
 
 // What broke a request, most likely for want of memory, may keep it from being told, too: the exchange, once let go,
@@ -150,19 +147,7 @@ void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<Pa
 Parsed<Generation> Service::parse(const HttpRequest& request, Api api) const {
   Parsed<Json> body = parse_body(request.body);
   if (!body) return body.error();
-  switch (api) {
-    case Api::kChat:
-      return parse_chat(body.value(), limits_);
-    case Api::kCompletions:
-      return parse_completions(body.value(), limits_);
-    case Api::kResponses:
-      return parse_responses(body.value(), limits_);
-    case Api::kMessages:
-      return parse_messages(body.value(), limits_);
-    case Api::kGenerate:
-      break;
-  }
-  return parse_generate(body.value(), limits_);
+  return parse_request(api, body.value(), limits_);
 }
 
 std::string Service::tenant_of(const HttpRequest& request) const {
@@ -230,7 +215,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   if (!constraints) return constraints.error();
   std::vector<AnswerPlan> plans;
   for (size_t p = 0; p < generation.prompts.size(); ++p) {
-    Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p]);
+    Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p], generation.add_special_tokens);
     const std::string field = prompt_field(api, generation.prompts[p]);
     if (!encoded) {
       ApiError error = encoded.error();
@@ -268,6 +253,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
     plan.request.prompt_only = generation.prompt_only();
     plan.request.prompt_logprobs = generation.prompt_logprobs;
     plan.request.stop_ids = generation.stop_ids;
+    for (const int32_t id : special_stops(*model_.tokenizer, generation.stop)) plan.request.stop_ids.push_back(id);
     if (!generation.ignore_eos) {
       plan.request.stop_ids.insert(plan.request.stop_ids.end(), model_.stop_ids.begin(), model_.stop_ids.end());
     }
@@ -308,6 +294,10 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   format.generation = std::move(generation.value());
   Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, *exchange, format.prompt_texts);
   if (!plans) return refuse(exchange, api, plans.error());
+  if (plans.value().empty()) {  // the model is loaded already
+    exchange->respond({200, "application/json", make_format(api, std::move(format))->body({}, {}), {}});
+    return;
+  }
 
   const auto answers = static_cast<int32_t>(plans.value().size());
   const int64_t tokens = total_tokens(plans.value());
@@ -353,6 +343,15 @@ void Service::cancel_all() {
     jobs.assign(jobs_.begin(), jobs_.end());
   }
   for (const auto& job : jobs) job->shut_down();
+}
+
+void Service::report_ignored(const std::string& field) {
+  constexpr size_t kMaxFields = 64;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ignored_fields_.size() >= kMaxFields || !ignored_fields_.insert(field).second) return;
+  }
+  if (options_.on_ignored_field) options_.on_ignored_field(field);
 }
 
 void Service::tick() {

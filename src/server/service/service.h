@@ -39,6 +39,8 @@ struct ServiceOptions {
   std::shared_ptr<MemoryBudget> memory;                 ///< the transport's; null: what requests take is not counted
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
   std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread
+  /// Told of each field that requests had and that has no effect, once, of so many as a log can bear; any thread.
+  std::function<void(const std::string&)> on_ignored_field;
 };
 
 class Service {
@@ -97,10 +99,11 @@ class Service {
   std::string full(int32_t answers, int64_t tokens) const;
   void tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
   void tick();
+  void report_ignored(const std::string& field);
 
   Engine& engine_;
   const ServedModel model_;
-  const ApiLimits limits_;
+  ApiLimits limits_;
   const ServiceOptions options_;
   const PromptEncoder encoder_;
   const std::shared_ptr<MaskWorkers> mask_workers_;
@@ -111,11 +114,12 @@ class Service {
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   std::set<std::shared_ptr<Job>> jobs_;
-  int32_t answers_ = 0;        // under way
-  int64_t prompt_tokens_ = 0;  // of these
-  int64_t busy_since_ns_ = 0;  // when the first of them came
-  int64_t preparing_ = 0;      // requests between their arrival and admission
-  double mean_seconds_ = 1.0;  // of a request, slowly moving
+  std::set<std::string> ignored_fields_;  // those that on_ignored_field was told of
+  int32_t answers_ = 0;                   // under way
+  int64_t prompt_tokens_ = 0;             // of these
+  int64_t busy_since_ns_ = 0;             // when the first of them came
+  int64_t preparing_ = 0;                 // requests between their arrival and admission
+  double mean_seconds_ = 1.0;             // of a request, slowly moving
 
   std::shared_ptr<Delivery> delivery_;
   WorkerPool workers_;  // last: its tasks use all of the above

@@ -29,8 +29,9 @@ bool holds(const std::string& name, const Json& value) {
   return checker.holds(document()["components"]["schemas"].at(name), value);
 }
 
-constexpr std::array<Endpoint, 5> kAnswering = {Endpoint::kChat, Endpoint::kCompletions, Endpoint::kResponses,
-                                                Endpoint::kMessages, Endpoint::kGenerate};
+constexpr std::array<Endpoint, kApis> kAnswering = {
+    Endpoint::kChat,     Endpoint::kCompletions, Endpoint::kResponses,     Endpoint::kMessages,
+    Endpoint::kGenerate, Endpoint::kOllamaChat,  Endpoint::kOllamaGenerate};
 
 std::string shape_of(Api api) { return answer_schema_of(kAnswering[static_cast<size_t>(api)]); }
 
@@ -46,11 +47,17 @@ bool is_free(Api api, const Pointer& at) {
   const std::string text = at.to_string();
   if (api == Api::kCompletions) return text.find("/top_logprobs/") != std::string::npos;
   if (api == Api::kMessages) return text.ends_with("/input") || text.find("/input/") != std::string::npos;
+  if (api == Api::kOllamaChat) return text.find("/arguments") != std::string::npos;
   if (api != Api::kResponses) return false;
   return text.starts_with("/reasoning") || text.starts_with("/text") || text.starts_with("/metadata");
 }
 
-const std::set<std::string>& optional_members() {
+const std::set<std::string>& optional_members(Api api) {
+  // Of an answer to a request that only loads the model, and of one without log-probabilities.
+  static const std::set<std::string> kOllama = {
+      "thinking",          "tool_calls",           "logprobs",   "total_duration", "load_duration",
+      "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration",  "metrics"};
+  if (api == Api::kOllamaChat || api == Api::kOllamaGenerate) return kOllama;
   static const std::set<std::string> kNames = {
       "reasoning_content",    "tool_calls",       "spec_verify_ct",     "spec_accept_token_num",
       "spec_draft_token_num", "spec_accept_rate", "spec_accept_length", "output_token_logprobs",
@@ -89,7 +96,7 @@ TEST(AnswerSchemas, ArePlainAndClosed) {
 }
 
 TEST(AnswerSchemas, BodiesOfAllApisHold) {
-  for (int api = 0; api < 5; ++api) {
+  for (int api = 0; api < kApis; ++api) {
     for (const Json& body : sample_bodies(static_cast<Api>(api), 60)) {
       EXPECT_TRUE(holds(shape_of(static_cast<Api>(api)), body)) << body.dump(1);
     }
@@ -98,7 +105,7 @@ TEST(AnswerSchemas, BodiesOfAllApisHold) {
 
 // Each change of a body that a client could trip over is one that the document rules out.
 TEST(AnswerSchemas, NothingElseHolds) {
-  for (int index = 0; index < 5; ++index) {
+  for (int index = 0; index < kApis; ++index) {
     const auto api = static_cast<Api>(index);
     int changes = 0;
     for (const Json& body : sample_bodies(api, 6)) {
@@ -114,7 +121,8 @@ TEST(AnswerSchemas, NothingElseHolds) {
         if (!value.is_null()) {
           changed[at] = nullptr;
           // Where null is as good: the content of an answer, or its log-probabilities, or there was no stop string.
-          const std::set<std::string> may_be_null = {"content", "logprobs", "stop_sequence", "incomplete_details"};
+          std::set<std::string> may_be_null = {"content", "logprobs", "stop_sequence", "incomplete_details"};
+          if (api == Api::kOllamaChat || api == Api::kOllamaGenerate) may_be_null.clear();
           const bool text_of_triple = api == Api::kGenerate && !at.empty() && at.back() == "2";
           if (at.empty() || (may_be_null.count(at.back()) == 0 && !text_of_triple)) refused(changed, "null at ");
         }
@@ -123,7 +131,7 @@ TEST(AnswerSchemas, NothingElseHolds) {
         changed[at]["unheard"] = "of";
         refused(changed, "a new member at ");
         for (const auto& [name, member] : value.items()) {
-          if (optional_members().count(name) > 0) continue;
+          if (optional_members(api).count(name) > 0) continue;
           changed[at] = value;
           changed[at].erase(name);
           refused(changed, ("no " + name + " at ").c_str());
@@ -135,7 +143,7 @@ TEST(AnswerSchemas, NothingElseHolds) {
 }
 
 TEST(AnswerSchemas, AnswersThatWereCutShortHold) {
-  for (int index = 0; index < 5; ++index) {
+  for (int index = 0; index < kApis; ++index) {
     const auto api = static_cast<Api>(index);
     for (const auto reason : {AnswerEnd::Reason::kCancelled, AnswerEnd::Reason::kError}) {
       FormatContext context;
@@ -150,7 +158,7 @@ TEST(AnswerSchemas, AnswersThatWereCutShortHold) {
 }
 
 TEST(AnswerSchemas, AnswersOfBlocksHold) {
-  for (int index = 0; index < 5; ++index) {
+  for (int index = 0; index < kApis; ++index) {
     const auto api = static_cast<Api>(index);
     std::mt19937 random(3);
     FormatContext context;
@@ -196,6 +204,7 @@ TEST(AnswerSchemas, ErrorsHold) {
   for (const int status : {400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504}) {
     ApiError error{status, "invalid_request_error", "m", "", "", 0};
     EXPECT_TRUE(holds("MessagesError", Json::parse(error_body(Api::kMessages, error)))) << status;
+    EXPECT_TRUE(holds("OllamaError", Json::parse(error_body(Api::kOllamaChat, error))));
     EXPECT_TRUE(holds("Error", Json::parse(error_body(Api::kChat, error))));
     error.param = "n";
     error.code = "c";

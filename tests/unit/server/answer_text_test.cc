@@ -224,5 +224,23 @@ TEST_F(AnswerTextTest, TokensSayWhetherTheTextHasThem) {
   }
 }
 
+// Also where the model's own end would not: the text leaves the token out, what is looked through does not.
+TEST_F(AnswerTextTest, SpecialTokensAreStopStrings) {
+  const std::vector<int32_t> ids = tokenizer_.encode("one<|im_end|>\ntwo");
+  for (const auto& [stop, content] : {std::pair{"<|im_end|>", "one"}, {"ne<|im_end|>\n", "o"}, {"\ntwo", "one"}}) {
+    generation_.stop = {stop};
+    generation_.ignore_eos = true;
+    AnswerText text(model_, generation_, 0, false, false);
+    FinishedAnswer out;
+    TokenChunk chunk;
+    chunk.tokens = ids;
+    for (const AnswerDelta& delta : text.take(chunk)) append(out, delta);
+    for (const AnswerDelta& delta : text.finish()) append(out, delta);
+    EXPECT_TRUE(text.stopped()) << stop;
+    EXPECT_EQ(text.stop_string(), stop);
+    EXPECT_EQ(out.content, content);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::server

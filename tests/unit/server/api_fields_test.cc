@@ -34,6 +34,7 @@ void for_each_field(Check check) {
 }
 
 std::string path_of(Endpoint endpoint, const std::string& name) {
+  if (endpoint == Endpoint::kOllamaOptions) return "options." + name;
   return (endpoint == Endpoint::kSampling ? "sampling_params." : "") + name;
 }
 
@@ -46,6 +47,11 @@ TEST(ApiFields, ExamplesAreAcceptedAndRefusedAsDocumented) {
       ASSERT_TRUE(error.has_value());
       EXPECT_EQ(error->param, path_of(endpoint, field.name));
       EXPECT_EQ(error->status, 400);
+      for (const Json& value : Json::parse(field.harmless)) {
+        Json body = body_for(endpoint, field);
+        body[field.name] = value;
+        EXPECT_FALSE(refusal_of(endpoint, body).has_value()) << value;
+      }
     }
   });
 }
@@ -113,9 +119,10 @@ TEST(ApiFields, OpenApiListsEveryField) {
   const Json document = openapi_document({});
   EXPECT_EQ(document["openapi"], "3.1.0");
   const Json& schemas = document["components"]["schemas"];
-  size_t listed = schemas["SamplingParams"]["properties"].size();
-  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
-                           "/v1/messages/count_tokens", "/generate", "/tokenize", "/detokenize", "/apply-template"}) {
+  size_t listed = schemas["SamplingParams"]["properties"].size() + schemas["OllamaOptions"]["properties"].size();
+  for (const char* path :
+       {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
+        "/generate", "/tokenize", "/detokenize", "/apply-template", "/api/chat", "/api/generate", "/api/show"}) {
     ASSERT_TRUE(document["paths"].contains(path)) << path;
     const std::string reference =
         document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
@@ -146,15 +153,18 @@ TEST(ApiFields, OpenApiTellsOfAnswersAndErrors) {
       if (path != "/metrics") {
         EXPECT_NE(shape(answers["200"]), "");
       }
-      const bool messages = path.starts_with("/v1/messages");
-      EXPECT_EQ(shape(answers["400"]), std::string("#/components/schemas/") + (messages ? "MessagesError" : "Error"));
+      const std::string error = path.starts_with("/v1/messages") ? "MessagesError"
+                                : path.starts_with("/api/")      ? "OllamaError"
+                                                                 : "Error";
+      EXPECT_EQ(shape(answers["400"]), "#/components/schemas/" + error);
       EXPECT_EQ(answers.contains("401"), path != "/health");
       EXPECT_EQ(operation.contains("security"), path == "/health");
       EXPECT_EQ(answers.contains("404"), method == "post" || path == "/v1/models/{id}");
-      EXPECT_EQ(answers["200"]["content"].contains("text/event-stream"), answers.contains("504"));
+      const char* stream = error == "OllamaError" ? "application/x-ndjson" : "text/event-stream";
+      EXPECT_EQ(answers["200"]["content"].contains(stream), answers.contains("504"));
     }
   }
-  EXPECT_EQ(operations, 17);
+  EXPECT_EQ(operations, 23);
   EXPECT_EQ(document["security"], Json::parse(R"([{},{"bearer":[]},{"x-api-key":[]}])"));
   EXPECT_EQ(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
   EXPECT_EQ(document["components"]["securitySchemes"]["x-api-key"]["in"], "header");

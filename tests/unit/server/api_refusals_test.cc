@@ -94,7 +94,10 @@ TEST(ApiRefusals, ChatNumbers) {
                  {R"("presence_penalty":101)", "presence_penalty"},
                  {R"("frequency_penalty":-101)", "frequency_penalty"},
                  {R"("max_tokens":0)", "max_tokens"},
-                 {R"("max_tokens":-1)", "max_tokens"},
+                 {R"("max_tokens":-2)", "max_tokens"},
+                 {R"("speed":"fast")", "speed"},
+                 {R"("oops":[])", "oops"},
+                 {R"("oops":0)", "oops"},
                  {R"("max_tokens":1.5)", "max_tokens"},
                  {R"("max_tokens":"10")", "max_tokens"},
                  {R"("max_tokens":2147483648)", "max_tokens"},
@@ -300,7 +303,10 @@ TEST(ApiRefusals, Messages) {
           {R"("max_tokens":null)", "max_tokens"},
           {R"("max_tokens":0)", "max_tokens"},
           {R"("messages":[])", "messages"},
-          {R"("messages":[{"role":"system","content":"x"}])", "messages[0].role"},
+          {R"("messages":[{"role":"robot","content":"x"}])", "messages[0].role"},
+          {R"("messages":[{"role":"system","content":[{"type":"tool_result","tool_use_id":"a"}]}])",
+           "messages[0].content[0].type"},
+          {R"("speed":"fast")", "speed"},
           {R"("messages":[{"role":"user"}])", "messages[0].content"},
           {R"("messages":[{"role":"user","content":"a","oops":1}])", "messages[0].oops"},
           {R"("messages":[{"role":"user","content":[{"type":"image","source":{}}]}])", "messages[0].content[0].type"},
@@ -418,8 +424,9 @@ TEST(ApiRefusals, LimitsOfTheServer) {
 TEST(ApiRefusals, Bodies) {
   for (const std::string& bytes :
        {std::string(), std::string("{"), std::string("nul"), std::string("{\"a\":NaN}"), std::string("{\"a\":1e999}"),
-        std::string("{\"a\":\"\xff\"}"), std::string("{\"a\":\"\\ud800\"}"), std::string("{\"a\":1,\"a\":2}"),
-        std::string("{}\0", 3), std::string("{} {}"), std::string(65, '[') + std::string(65, ']')}) {
+        std::string("{\"a\":\"\xff\"}"), std::string("{\"a\":\"\\ud80\"}"), std::string("{\"a\":\\ud800}"),
+        std::string("{\"a\":1,\"a\":2}"), std::string("{}\0", 3), std::string("{} {}"),
+        std::string(65, '[') + std::string(65, ']')}) {
     const auto body = parse_body(bytes);
     ASSERT_FALSE(body.ok()) << bytes;
     EXPECT_EQ(body.error().status, 400);
@@ -429,7 +436,8 @@ TEST(ApiRefusals, Bodies) {
   }
   for (const char* bytes : {"[]", "null", "\"hi\"", "3", "true"}) {
     for (int i = 0; i < kEndpoints; ++i) {
-      if (static_cast<Endpoint>(i) == Endpoint::kSampling) continue;
+      const auto endpoint = static_cast<Endpoint>(i);
+      if (endpoint == Endpoint::kSampling || endpoint == Endpoint::kOllamaOptions) continue;
       const auto error = refusal_of(static_cast<Endpoint>(i), parse_body(bytes).value());
       ASSERT_TRUE(error.has_value()) << bytes;
       EXPECT_EQ(error->message.rfind("the body", 0), 0u) << error->message;

@@ -131,6 +131,75 @@ TEST(ApiRequests, ReasoningAndTools) {
   EXPECT_EQ(chat(tools + R"(,"tool_choice":"required")").tool_choice, ToolChoice::kRequired);
 }
 
+TEST(ApiRequests, OtherWaysToAskForThinking) {
+  const Json off = Json::parse(R"({"enable_thinking":false,"thinking":false})");
+  for (const char* members : {R"("enable_thinking":false)", R"("thinking":{"type":"disabled"})",
+                              R"("reasoning":{"enabled":false})", R"("reasoning":{"effort":"none"})"}) {
+    EXPECT_EQ(prompt_of(chat(members)).template_kwargs, off) << members;
+  }
+  EXPECT_FALSE(chat(R"("reasoning_format":"none")").split_reasoning);
+  EXPECT_FALSE(chat(R"("reasoning_format":"hidden")").show_reasoning);
+  EXPECT_FALSE(chat(R"("reasoning":{"exclude":true})").show_reasoning);
+  EXPECT_TRUE(chat(R"("reasoning_format":"auto")").split_reasoning);
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    const Generation generation =
+        chat(R"("messages":[{"role":"assistant","content":"a","id":"x","audio":null,"extra":{"a":1},")" +
+             std::string(name) + R"(":"r"},{"role":"user","content":"b"}])");
+    EXPECT_EQ(prompt_of(generation).messages[0],
+              Json::parse(R"({"role":"assistant","content":"a","reasoning_content":"r"})"));
+  }
+}
+
+// A mass of nothing keeps the likeliest token alone.
+TEST(ApiRequests, TopPOfNothingIsGreedy) {
+  const std::string members = R"("top_p":0,"temperature":0.7)";
+  for (const Generation& generation : {chat(members), completions(members), responses(members), messages(members),
+                                       generate(R"("sampling_params":{)" + members + "}")}) {
+    EXPECT_TRUE(generation.sampling.greedy());
+    EXPECT_EQ(check_sampling(generation.sampling, 100), "");
+  }
+}
+
+TEST(ApiRequests, NoLimitOnTheAnswer) {
+  EXPECT_FALSE(chat(R"("max_tokens":-1)").max_tokens.has_value());
+  EXPECT_FALSE(completions(R"("n_predict":-1)").max_tokens.has_value());
+  EXPECT_FALSE(generate(R"("sampling_params":{"max_new_tokens":-1})").max_tokens.has_value());
+  EXPECT_EQ(completions(R"("n_predict":3,"repeat_penalty":1.25)").max_tokens, 3);
+  EXPECT_EQ(completions(R"("n_predict":3,"repeat_penalty":1.25)").sampling.repetition_penalty, 1.25);
+}
+
+// Python's reader keeps half a pair and JavaScript's encoder writes U+FFFD for it.
+TEST(ApiRequests, HalvesOfSurrogatePairsAreReplaced) {
+  const std::pair<const char*, const char*> kTexts[] = {
+      {R"(cut \ud83d)", "cut \uFFFD"},   {R"(\uDE00 cut)", "\uFFFD cut"},
+      {R"(\ud83d\ude00)", "\U0001F600"}, {R"(\ud83d\ud83d\ude00)", "\uFFFD\U0001F600"},
+      {R"(\ud83d\u0041)", "\uFFFDA"},    {R"(\ude00\ud83d)", "\uFFFD\uFFFD"},
+      {R"(\ud83d\n)", "\uFFFD\n"},       {R"(\\ud83d)", "\\ud83d"},
+      {R"(\\\ud83d)", "\\\uFFFD"},       {R"(\ud83d\\ude00)", "\uFFFD\\ude00"}};
+  for (const auto& [written, meant] : kTexts) {
+    const std::string text(written);
+    const auto body = parse_body("{\"a\":\"" + text + "\",\"" + text + "\":[\"" + text + "\"]}");
+    ASSERT_TRUE(body.ok()) << text;
+    EXPECT_EQ(body.value(), Json({{"a", meant}, {meant, Json::array({meant})}})) << text;
+  }
+  const Generation generation = chat(
+      R"("guided_json":"{\"const\":\"\\ud83d\"}","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"",
+         "tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\": \"\\ude00\"}"}}]}])");
+  EXPECT_EQ(generation.constraint.schema, Json({{"const", "\uFFFD"}}));
+  EXPECT_EQ(prompt_of(generation).messages[1]["tool_calls"][0]["function"]["arguments"], Json({{"x", "\uFFFD"}}));
+}
+
+// What does nothing is accepted and reported by its path; what is absent is not.
+TEST(ApiRequests, FieldsWithoutEffectAreReported) {
+  std::vector<std::string> ignored;
+  ApiLimits limits;
+  limits.on_ignored = [&](const std::string& field) { ignored.push_back(field); };
+  const auto body = with(Endpoint::kChat, R"("ttl":300,"keep_alive":null,"oops":false,"min_tokens":0,"store":true,
+      "stream_options":{"include_usage":true,"oops":false,"nothing":null},"top_p":1)");
+  EXPECT_TRUE(parse_chat(body, limits).ok());
+  EXPECT_EQ(ignored, (std::vector<std::string>{"ttl", "min_tokens", "store", "stream_options.oops", "oops"}));
+}
+
 TEST(ApiRequests, Constraints) {
   using Kind = Constraint::Kind;
   EXPECT_EQ(chat(R"("response_format":{"type":"text"})").constraint.kind, Kind::kNone);
@@ -163,6 +232,7 @@ TEST(ApiRequests, Completions) {
   EXPECT_EQ(std::get<TokenPrompt>(completions(R"("prompt":[1,2])").prompts.at(0)).ids, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(std::get<TokenPrompt>(completions(R"("prompt":[[1],[2,3]])").prompts.at(1)).ids,
             (std::vector<int32_t>{2, 3}));
+  EXPECT_FALSE(completions(R"("add_special_tokens":false)").add_special_tokens);
   EXPECT_TRUE(completions(R"("echo":true)").echo);
   EXPECT_EQ(completions(R"("logprobs":0)").sampling.top_logprobs, 0);
   EXPECT_EQ(completions(R"("n":2,"best_of":2,"suffix":"")").n, 2);
@@ -197,13 +267,19 @@ TEST(ApiRequests, MessagesAsClaudeCodeSendsThem) {
     "system":[{"type":"text","text":"s1 ","cache_control":{"type":"ephemeral"}},{"type":"text","text":"s2"}],
     "tools":[{"name":"Read","description":"d","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}},{"type":"web_search_20250305","name":"web_search"}],
     "tool_choice":{"type":"any","disable_parallel_tool_use":true},
+    "speed":"standard","temperature":1,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},
     "messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]},
-      {"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":""},{"type":"text","text":"ok"},{"type":"tool_use","id":"a","name":"Read","input":{"p":1}}]},
-      {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"data"}]},{"type":"text","text":"go on"}]}])");
-  EXPECT_EQ(prompt_of(generation).messages,
-            Json::parse(R"([{"role":"system","content":"s1 s2"},{"role":"user","content":"hi"},
+      {"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},
+      {"role":"assistant","id":"msg_1","type":"message","model":"m","stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":3},
+       "content":[{"type":"thinking","thinking":"t","signature":""},{"type":"text","text":"ok"},{"type":"tool_use","id":"a","name":"Read","input":{"p":1}}]},
+      {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"data"}]},{"type":"text","text":"go on"}]},
+      {"role":"developer","content":"Now."}])");
+  EXPECT_EQ(
+      prompt_of(generation).messages,
+      Json::parse(
+          R"([{"role":"system","content":"s1 s2"},{"role":"user","content":"hi"},{"role":"system","content":"Be brief."},
     {"role":"assistant","content":"ok","reasoning_content":"t","tool_calls":[{"id":"a","type":"function","function":{"name":"Read","arguments":{"p":1}}}]},
-    {"role":"tool","content":"data","tool_call_id":"a"},{"role":"user","content":"go on"}])"));
+    {"role":"tool","content":"data","tool_call_id":"a"},{"role":"user","content":"go on"},{"role":"system","content":"Now."}])"));
   EXPECT_EQ(prompt_of(generation).tools.size(), 1u);
   EXPECT_EQ(generation.tool_choice, ToolChoice::kRequired);
   EXPECT_FALSE(generation.parallel_tool_calls);

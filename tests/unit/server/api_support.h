@@ -32,6 +32,14 @@ inline std::optional<ApiError> refusal_of(Endpoint endpoint, const Json& body, c
       return refusal(parse_generate(body, limits));
     case Endpoint::kSampling:
       return refusal(parse_generate({{"text", "x"}, {"sampling_params", body}}, limits));
+    case Endpoint::kOllamaChat:
+      return refusal(parse_ollama_chat(body, limits));
+    case Endpoint::kOllamaGenerate:
+      return refusal(parse_ollama_generate(body, limits));
+    case Endpoint::kOllamaOptions:
+      return refusal(parse_ollama_generate({{"prompt", "x"}, {"options", body}}, limits));
+    case Endpoint::kOllamaShow:
+      return refusal(parse_ollama_show(body, limits));
     case Endpoint::kTokenize:
       return refusal(parse_tokenize(body, limits));
     case Endpoint::kDetokenize:
@@ -48,13 +56,19 @@ inline const char* smallest(Endpoint endpoint) {
     case Endpoint::kChat:
     case Endpoint::kCountTokens:
     case Endpoint::kApplyTemplate:
+    case Endpoint::kOllamaChat:
       return R"("messages":[{"role":"user","content":"hi"}])";
     case Endpoint::kMessages:
       return R"("max_tokens":9,"messages":[{"role":"user","content":"hi"}])";
     case Endpoint::kCompletions:
       return R"("prompt":"hi")";
     case Endpoint::kTokenize:
+    case Endpoint::kOllamaGenerate:
       return R"("prompt":"hi")";
+    case Endpoint::kOllamaOptions:
+      return R"("num_predict":9)";
+    case Endpoint::kOllamaShow:
+      return R"("model":"m")";
     case Endpoint::kResponses:
       return R"("input":"hi")";
     case Endpoint::kGenerate:

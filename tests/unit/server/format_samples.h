@@ -56,7 +56,7 @@ inline RequestStats some_stats() {
 }
 
 inline FinishedAnswer random_answer(Api api, int32_t index, bool logprobs, std::mt19937& random) {
-  const bool chat = api != Api::kCompletions && api != Api::kGenerate;
+  const bool chat = api != Api::kCompletions && api != Api::kGenerate && api != Api::kOllamaGenerate;
   FinishedAnswer answer;
   answer.end.index = index;
   answer.end.stats = some_stats();
@@ -137,7 +137,8 @@ inline Sample make_sample(Api api, std::mt19937& random) {
   context.model = "m";
   context.created_s = 1700000000;
   Generation& generation = context.generation;
-  const bool many = api != Api::kResponses && api != Api::kMessages;
+  const bool ollama = api == Api::kOllamaChat || api == Api::kOllamaGenerate;
+  const bool many = api != Api::kResponses && api != Api::kMessages && !ollama;
   const bool prompts = api == Api::kCompletions || api == Api::kGenerate;
   generation.prompts.resize(prompts ? 1 + random() % 2 : 1, TextPrompt{"p"});
   generation.batched = generation.prompts.size() > 1;

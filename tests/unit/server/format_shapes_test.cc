@@ -112,6 +112,34 @@ TEST(FormatShapes, BlocksAreToldOnRequestOnly) {
 }
 
 // Every event repeats the answer so far: one for each token would be quadratic work for what none but the newest tells.
+TEST(FormatShapes, ChunksHaveTheUsageSoFarOnRequest) {
+  for (const Api api : {Api::kChat, Api::kCompletions}) {
+    FormatContext context;
+    context.generation.prompts = {TextPrompt{"p"}};
+    context.generation.n = 2;
+    context.generation.usage_in_chunks = true;
+    const auto format = make_format(api, context);
+    std::string stream = format->begin({11, 0, 0, 0});
+    stream += format->delta({.index = 1, .reasoning = "a", .n_tokens = 3});
+    stream += format->delta({.index = 0, .content = "b", .n_tokens = 1});
+    stream += format->delta({.index = 1, .content = "c", .n_tokens = 2});
+    AnswerEnd end;
+    end.index = 1;
+    end.tokens = 6;
+    stream += format->end(end);
+    std::vector<std::string> found;
+    for (size_t at = stream.find("{\"id\""); at != std::string::npos; at = stream.find("{\"id\"", at + 1)) {
+      const Json chunk = Json::parse(stream.substr(at, stream.find("\n\n", at) - at));
+      const Json& usage = chunk["usage"];
+      EXPECT_EQ(usage["prompt_tokens"], 11);
+      if (usage["completion_tokens"] == 0) continue;
+      found.push_back(chunk["choices"][0]["index"].dump() + ":" + usage["completion_tokens"].dump() + "/" +
+                      usage["completion_tokens_details"]["reasoning_tokens"].dump());
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"1:3/3", "0:1/0", "1:5/3", "1:6/3"}));
+  }
+}
+
 TEST(FormatShapes, GenerateWritesTheNewestEventOnly) {
   FormatContext context = context_with_logprobs();
   context.generation.n = 2;
@@ -191,8 +219,8 @@ TEST(FormatShapes, BrokenArgumentsAreShown) {
 TEST(FormatShapes, WriteSamples) {
   const char* folder = std::getenv("ASHLAR_API_SAMPLES");
   if (folder == nullptr) GTEST_SKIP() << "ASHLAR_API_SAMPLES is not set";
-  const char* names[] = {"chat", "completions", "responses", "messages", "generate"};
-  for (int api = 0; api < 5; ++api) {
+  const char* names[] = {"chat", "completions", "responses", "messages", "generate", "ollamachat", "ollamagenerate"};
+  for (int api = 0; api < kApis; ++api) {
     std::mt19937 random(99);
     for (int i = 0; i < 40; ++i) {
       const Sample sample = make_sample(static_cast<Api>(api), random);

@@ -5,7 +5,10 @@
 
 #include <set>
 
+#include "server/api/answer_schemas.h"
+#include "server/api/openapi.h"
 #include "unit/server/service_harness.h"
+#include "unit/text/grammar/schema_checker.h"
 
 namespace ashlar::server::test {
 namespace {
@@ -162,6 +165,49 @@ TEST(ServiceRequests, WhatIsRefusedIsCountedAndToldOf) {
     const std::string name = "ashlar:requests_refused_total{model_name=\"m\",why=\"wrong\"} ";
     EXPECT_EQ(std::stoi(metrics.substr(metrics.find(name) + name.size())), count) << path << body;
   }
+}
+
+TEST(ServiceRequests, FieldsWithoutEffectAreReportedOnce) {
+  std::vector<std::string> ignored;
+  ServiceOptions options;
+  options.on_ignored_field = [&ignored](const std::string& field) { ignored.push_back(field); };
+  ServiceHarness harness(std::move(options));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(harness.ask("/v1/completions", R"({"prompt":[1],"max_tokens":1,"ttl":60})").status, 200);
+    EXPECT_EQ(harness.ask("/tokenize", R"({"prompt":"Hi","oops":false})").status, 200);
+  }
+  EXPECT_THAT(ignored, ::testing::ElementsAre("ttl", "oops"));
+  for (int i = 0; i < 100; ++i) {
+    harness.ask("/tokenize", R"({"prompt":"Hi","oops)" + std::to_string(i) + R"(":false})");
+  }
+  EXPECT_EQ(ignored.size(), 64U);
+}
+
+TEST(ServiceRequests, OllamasClientsAreAnsweredLineByLine) {
+  ServiceHarness harness;
+  const Told streamed =
+      harness.ask("/api/chat", R"({"model":"pebble-11m:latest","messages":[{"role":"user","content":"hi"}],
+      "options":{"num_predict":3}})");
+  EXPECT_EQ(streamed.status, 200);
+  EXPECT_THAT(streamed.body, ::testing::HasSubstr("\"done\":true"));
+  EXPECT_THAT(streamed.body, ::testing::Not(::testing::HasSubstr("data:")));
+  const Told whole = harness.ask("/api/generate", R"({"prompt":"hi","stream":false,"options":{"num_predict":3}})");
+  EXPECT_EQ(Json::parse(whole.body)["done_reason"], "length");
+  EXPECT_EQ(Json::parse(whole.body)["eval_count"], 3);
+  const Told loaded = harness.ask("/api/generate", R"({"model":"pebble-11m"})");
+  EXPECT_EQ(Json::parse(loaded.body)["done_reason"], "load");
+  for (const char* path : {"/api/chat", "/api/generate", "/api/show"}) {
+    const Told unknown = harness.ask(path, R"({"model":"other"})");
+    EXPECT_EQ(unknown.status, 404) << path;
+    EXPECT_TRUE(Json::parse(unknown.body)["error"].is_string()) << path;
+  }
+  EXPECT_EQ(harness.ask("/api/chat", "{").status, 400);
+  EXPECT_EQ(harness.ask("/api/pull", R"({"model":"x"})").status, 404);
+  const Json about = Json::parse(harness.ask("/api/show", R"({"name":"pebble-11m"})").body);
+  EXPECT_EQ(about["capabilities"][0], "completion");
+  const Json document = openapi_document({});
+  grammar::testing::SchemaChecker checker(document);
+  EXPECT_TRUE(checker.holds(schema_reference("OllamaModel"), about)) << about;
 }
 
 }  // namespace
