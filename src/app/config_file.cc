@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "app/command_line.h"
@@ -117,6 +118,8 @@ std::string toml_value(CLI::Option& option) {
 
 toml::table read(const std::string& path) {
   constexpr size_t kMostBytes = size_t{1} << 20;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error("config", path + ": is a folder; expected a TOML file");
   std::string text;
   try {
     text = read_text_file(path, kMostBytes);  // no pipe, which would be waited for, and no device
