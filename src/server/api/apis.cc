@@ -15,7 +15,7 @@ struct ApiInfo {
   const char* prompt_field;
 };
 
-constexpr ApiInfo kInfos[] = {
+constexpr ApiInfo kApiInfos[] = {
     {Api::kChat, "chat", parse_chat, "messages"},
     {Api::kCompletions, "completions", parse_completions, "prompt"},
     {Api::kResponses, "responses", parse_responses, "input"},
@@ -26,7 +26,7 @@ constexpr ApiInfo kInfos[] = {
 };
 
 const ApiInfo& info_of(Api api) {
-  const ApiInfo& info = kInfos[static_cast<size_t>(api)];
+  const ApiInfo& info = kApiInfos[static_cast<size_t>(api)];
   ASHLAR_CHECK(info.api == api);
   return info;
 }
