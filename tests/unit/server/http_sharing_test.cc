@@ -10,17 +10,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(HttpSharing, BodiesOfAllClientsTogether) {
+TEST(HttpSharing, BodiesOfAllClientsTogether) {  // and what /echo answers
   HttpOptions options;
-  options.memory = std::make_shared<MemoryBudget>(10'000);
+  options.memory = std::make_shared<MemoryBudget>(20'000);
   TestServer server(options);
   TestClient first(server.port());
-  first.send(post("/keep", std::string(8000, 'x')));
+  first.send(post("/keep", std::string(16'000, 'x')));
   auto exchange = server.kept();
   ASSERT_TRUE(exchange);
   {
     TestClient second(server.port());
-    EXPECT_EQ(second.ask(post("/echo", std::string(3000, 'x'))).status, 503);
+    EXPECT_EQ(second.ask(post("/echo", std::string(5000, 'x'))).status, 503);
     TestClient small(server.port());
     EXPECT_EQ(small.ask(post("/echo", std::string(1000, 'x'))).status, 200);
   }
