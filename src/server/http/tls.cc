@@ -53,15 +53,16 @@ void set_up_tls(SSL_CTX* context, const std::string& cert_file, const std::strin
   SSL_CTX_set_alpn_select_cb(context, choose_http_1_1, nullptr);
   require_file("certificate", cert_file);
   require_file("key", key_file);
-  if (SSL_CTX_use_certificate_chain_file(context, cert_file.c_str()) != 1) {
-    fail("The TLS certificate " + cert_file + " could not be read; expected a readable PEM file with the chain");
-  }
   bool has_password = false;
   SSL_CTX_set_default_passwd_cb(context, refuse_password);
   SSL_CTX_set_default_passwd_cb_userdata(context, &has_password);
-  const bool has_key = SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) == 1;
+  const bool has_cert = SSL_CTX_use_certificate_chain_file(context, cert_file.c_str()) == 1;
+  const bool has_key = has_cert && SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) == 1;
   SSL_CTX_set_default_passwd_cb(context, nullptr);
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);  // Asio deletes what it finds there
+  if (!has_cert) {
+    fail("The TLS certificate " + cert_file + " could not be read; expected a readable PEM file with the chain");
+  }
   if (has_password) {
     ERR_clear_error();
     throw Error("http", "The TLS key " + key_file +
