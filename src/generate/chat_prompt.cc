@@ -1,6 +1,7 @@
 #include "generate/chat_prompt.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "io/client_json.h"
@@ -11,8 +12,14 @@ namespace {
 // Models read what was thought under these names; each is offered where a message has one.
 constexpr const char* kReasoning[] = {"reasoning_content", "reasoning", "thinking"};
 
+// The library's comparison with a literal allocates where it must not throw.
+bool is_text(const Json& value, std::string_view text) {
+  return value.is_string() && value.get_ref<const std::string&>() == text;
+}
+
 bool is_text_part(const Json& part) {
-  return part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
+  return part.is_object() && part.contains("type") && is_text(part["type"], "text") && part.contains("text") &&
+         part["text"].is_string();
 }
 
 void plain_content(Json& message) {
@@ -54,8 +61,8 @@ Json messages_for_templates(const Json& messages) {
   for (Json& message : out) {
     if (!message.is_object()) continue;
     const auto role = message.find("role");
-    const bool assistant = role != message.end() && *role == "assistant";
-    if (role != message.end() && *role == "developer") *role = "system";
+    const bool assistant = role != message.end() && is_text(*role, "assistant");
+    if (role != message.end() && is_text(*role, "developer")) *role = "system";
     plain_content(message);
     if (assistant) name_reasoning(message);
     open_arguments(message);

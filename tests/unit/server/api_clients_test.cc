@@ -111,7 +111,8 @@ TEST(ApiClients, DefaultsAndHintsAreAccepted) {
     const Json whole = with(body.endpoint, body.members);
     if (const auto error = refusal_of(body.endpoint, whole)) ADD_FAILURE() << error->message;
     // And each by itself, so that none depends on another.
-    for (const auto& [name, value] : Json::parse("{" + std::string(body.members) + "}").items()) {
+    const Json members = Json::parse("{" + std::string(body.members) + "}");
+    for (const auto& [name, value] : members.items()) {
       if (name == "min_tokens" || name == "stream_options" || name == "tool_choice") continue;
       Json one = with(body.endpoint, "");
       one[name] = value;
