@@ -91,13 +91,14 @@ void AddedTokenMatcher::split(std::string_view text, const Choose& choose, std::
     if (choice == Choice::kOther) return false;
     if (choice == Choice::kLeave) return true;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) return true;
-    // text[end, done), if there is any, is space that the token before has swallowed.
+    // text[begin, done), if there is any, is space that the token before has swallowed.
     if (token.lstrip) begin = begin > done ? space_before(text, done, begin) : done;
     if (token.rstrip) end = space_after(text, std::max(end, done));
     if (done < begin) segments.push_back({-1, text.substr(done, begin - done)});
     // A token made of white space, all of which its neighbour has swallowed, is no token any more.
     if (begin < end) segments.push_back({token.id, text.substr(begin, end - begin)});
-    done = std::max(done, end);
+    // As in the reference also where that goes back: what the token before has swallowed behind this one is text again.
+    done = end;
     return true;
   });
   if (done < text.size()) segments.push_back({-1, text.substr(done)});

@@ -71,7 +71,8 @@ TEST(Regex, ErrorsOfMatchingDoNotSayWhereTheFileLies) {
     regex.find_all(std::string(64, 'x') + "w", found);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("[tokenizer] tokenizer.json: pre_tokenizer.pattern: the regular"));
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("regular expression '(x+x+)+[yz]'"),
+                                             testing::Not(testing::HasSubstr("/srv"))));
   }
 }
 
