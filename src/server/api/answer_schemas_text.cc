@@ -179,6 +179,9 @@ constexpr AnswerSchema kTextSchemas[] = {
     // SGLang's /generate.
     {"LogprobTriple", R"({"type":"array","minItems":3,"maxItems":3,
         "description":"Log-probability, token id, and its text with return_text_in_logprobs.",
+        "prefixItems":[{"type":"number"},{"type":"integer","minimum":0},{"type":["string","null"]}]})"},
+    {"PromptLogprobTriple", R"({"type":"array","minItems":3,"maxItems":3,
+        "description":"As LogprobTriple; null for the first token of the prompt, before which there is none.",
         "prefixItems":[{"type":["number","null"]},{"type":"integer","minimum":0},{"type":["string","null"]}]})"},
     {"GeneratedText", R"({"type":"object","properties":{
         "text":{"type":"string"},
@@ -201,7 +204,7 @@ constexpr AnswerSchema kTextSchemas[] = {
           "spec_accept_rate?":{"type":"number","minimum":0,"maximum":1},
           "spec_accept_length?":{"type":"number","minimum":0},
           "metrics":"@Metrics",
-          "input_token_logprobs?":{"type":"array","items":"@LogprobTriple"},
+          "input_token_logprobs?":{"type":"array","items":"@PromptLogprobTriple"},
           "input_top_logprobs?":{"type":"array","items":{"oneOf":[{"type":"null"},{"type":"array","items":"@LogprobTriple"}]}},
           "output_token_steps?":{"type":"array","minItems":1,"items":{"type":"integer","minimum":0}},
           "output_token_logprobs?":{"type":"array","items":"@LogprobTriple"},

@@ -8,8 +8,7 @@ namespace {
 
 class ChatFormat : public Format {
  public:
-  explicit ChatFormat(FormatContext context)
-      : context_(std::move(context)), usage_(static_cast<size_t>(context_.generation.n)) {}
+  explicit ChatFormat(FormatContext context) : context_(std::move(context)) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     Json body = head("chat.completion");

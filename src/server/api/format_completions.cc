@@ -30,8 +30,7 @@ class CompletionsFormat : public Format {
   explicit CompletionsFormat(FormatContext context)
       : context_(std::move(context)),
         answers_(context_.generation.prompts.size() * context_.generation.n),
-        lengths_(answers_),
-        usage_(answers_) {}
+        lengths_(answers_) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage& usage) override {
     Json body = head();

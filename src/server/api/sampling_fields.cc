@@ -287,7 +287,11 @@ void read_constraint(Fields& fields, Reading& reading, Generation& out) {
   count +=
       read_named(fields, {"guided_json", "guided_regex", "guided_grammar", "guided_choice"}, reading, out.constraint);
   count += read_named(fields, {"json_schema", "regex", "ebnf", "choice"}, reading, out.constraint);
-  count += read_named(fields, {"", "", "grammar", ""}, reading, out.constraint);
+  // llama.cpp's page sends an empty one where there is none.
+  const Json* grammar = fields.any("grammar");
+  if (grammar != nullptr && *grammar != Json("")) {
+    count += read_named(fields, {"", "", "grammar", ""}, reading, out.constraint);
+  }
   if (count <= 1) return;
   for (const char* name : {"structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice",
                            "regex", "ebnf", "json_schema", "grammar"}) {

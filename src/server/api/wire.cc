@@ -55,12 +55,15 @@ Json openai_usage(const Usage& usage) {
           {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
 }
 
-void RunningUsage::begin(const Usage& prompt) {
-  for (Usage& usage : of_) usage.prompt_tokens = prompt.prompt_tokens;
+Usage& RunningUsage::answer(int32_t index) {
+  Usage fresh;
+  fresh.prompt_tokens = prompt_.prompt_tokens;
+  if (of_.size() <= static_cast<size_t>(index)) of_.resize(static_cast<size_t>(index) + 1, fresh);
+  return of_[static_cast<size_t>(index)];
 }
 
 void RunningUsage::add(const AnswerDelta& delta) {
-  Usage& usage = of_[static_cast<size_t>(delta.index)];
+  Usage& usage = answer(delta.index);
   usage.completion_tokens += delta.n_tokens;
   if (kind_of(delta) == AnswerDelta::Kind::kReasoning) usage.reasoning_tokens += delta.n_tokens;
 }

@@ -21,14 +21,17 @@ Json openai_usage(const Usage& usage);
 /// were cached is known at the end only.
 class RunningUsage {
  public:
-  explicit RunningUsage(size_t answers) : of_(answers) {}
-  void begin(const Usage& prompt);
+  /// Of the prompt, before the first answer begins.
+  void begin(const Usage& prompt) { prompt_ = prompt; }
   void add(const AnswerDelta& delta);
-  void end(const AnswerEnd& end) { of_[static_cast<size_t>(end.index)].completion_tokens = end.tokens; }
-  Json of(int32_t index) const { return openai_usage(of_[static_cast<size_t>(index)]); }
+  void end(const AnswerEnd& end) { answer(end.index).completion_tokens = end.tokens; }
+  Json of(int32_t index) { return openai_usage(answer(index)); }
 
  private:
-  std::vector<Usage> of_;
+  Usage& answer(int32_t index);
+
+  Usage prompt_;
+  std::vector<Usage> of_;  // as many as have been heard of
 };
 
 /// {error: {message, type, param, code}}

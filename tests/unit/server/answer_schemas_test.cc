@@ -124,7 +124,12 @@ TEST(AnswerSchemas, NothingElseHolds) {
           std::set<std::string> may_be_null = {"content", "logprobs", "stop_sequence", "incomplete_details"};
           if (api == Api::kOllamaChat || api == Api::kOllamaGenerate) may_be_null.clear();
           const bool text_of_triple = api == Api::kGenerate && !at.empty() && at.back() == "2";
-          if (at.empty() || (may_be_null.count(at.back()) == 0 && !text_of_triple)) refused(changed, "null at ");
+          // And with echo those of the prompt's first token.
+          const std::string of = at.empty() ? "" : at.parent_pointer().empty() ? "" : at.parent_pointer().back();
+          const bool of_token = api == Api::kCompletions && (of == "token_logprobs" || of == "top_logprobs");
+          if (at.empty() || (may_be_null.count(at.back()) == 0 && !text_of_triple && !of_token)) {
+            refused(changed, "null at ");
+          }
         }
         if (!value.is_object()) return;
         changed[at] = value;

@@ -297,18 +297,22 @@ TEST(Origins, SpecialTokensAreThoseOfTheTemplate) {
       const Json input = round == 0 ? each.input : changed(each.input, evil);
       Json extra = input;
       for (const char* name : {"messages", "tools", "add_generation_prompt"}) extra.erase(name);
-      const ChatTemplate form = ChatTemplate::from_source(each.source, each.name, {{"bos_token", "<s>"}});
+      Json model_tokens = {{"bos_token", "<s>"}};  // of the model's folder, so the template's own
+      for (const auto& [name, value] : each.input.items()) {
+        if (!name.ends_with("_token")) continue;
+        model_tokens[name] = value;
+        extra.erase(name);
+      }
+      const ChatTemplate form = ChatTemplate::from_source(each.source, each.name, model_tokens);
       SourcedText text;
       try {
         text = form.render(input.value("messages", Json::array()), input.value("tools", Json()),
                            input.value("add_generation_prompt", false), extra);
         // As the engine renders where nobody asks who wrote what.
-        Json all_variables = {{"bos_token", "<s>"},
-                              {"messages", Json::array()},
-                              {"tools", nullptr},
-                              {"documents", nullptr},
-                              {"add_generation_prompt", false}};
+        Json all_variables = {
+            {"messages", Json::array()}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}};
         all_variables.update(input);
+        all_variables.update(model_tokens);
         ASSERT_EQ(Template::parse(each.source, each.name).render(all_variables), text.bytes);
       } catch (const Error&) {
         continue;
