@@ -56,9 +56,7 @@ Json openai_usage(const Usage& usage) {
 }
 
 Usage& RunningUsage::answer(int32_t index) {
-  Usage fresh;
-  fresh.prompt_tokens = prompt_.prompt_tokens;
-  if (of_.size() <= static_cast<size_t>(index)) of_.resize(static_cast<size_t>(index) + 1, fresh);
+  if (of_.size() <= static_cast<size_t>(index)) of_.resize(static_cast<size_t>(index) + 1, begun_);
   return of_[static_cast<size_t>(index)];
 }
 

@@ -22,15 +22,18 @@ Json openai_usage(const Usage& usage);
 class RunningUsage {
  public:
   /// Of the prompt, before the first answer begins.
-  void begin(const Usage& prompt) { prompt_ = prompt; }
+  void begin(const Usage& prompt) { begun_.prompt_tokens = prompt.prompt_tokens; }
   void add(const AnswerDelta& delta);
   void end(const AnswerEnd& end) { answer(end.index).completion_tokens = end.tokens; }
-  Json of(int32_t index) { return openai_usage(answer(index)); }
+  Json of(int32_t index) const {
+    const auto at = static_cast<size_t>(index);
+    return openai_usage(at < of_.size() ? of_[at] : begun_);
+  }
 
  private:
   Usage& answer(int32_t index);
 
-  Usage prompt_;
+  Usage begun_;  // of an answer that has just begun
   std::vector<Usage> of_;  // as many as have been heard of
 };
 
