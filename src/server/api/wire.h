@@ -33,7 +33,7 @@ class RunningUsage {
  private:
   Usage& answer(int32_t index);
 
-  Usage begun_;  // of an answer that has just begun
+  Usage begun_;            // of an answer that has just begun
   std::vector<Usage> of_;  // as many as have been heard of
 };
 
