@@ -51,7 +51,8 @@ Variable messages_variable(const Json& messages) {
   if (!messages.is_array()) return out;
   for (const Json& message : messages) {
     const Json* role = member(message, "role");
-    const std::string_view name = role != nullptr && role->is_string() ? role->get_ref<const std::string&>() : "";
+    std::string_view name;
+    if (role != nullptr && role->is_string()) name = role->get_ref<const std::string&>();
     out.parts[&message] =
         name == "system" || name == "developer" || name == "assistant" ? Origin::kData : Origin::kSaid;
     if (std::find(std::begin(kRoles), std::end(kRoles), name) != std::end(kRoles)) out.parts[role] = Origin::kTemplate;
