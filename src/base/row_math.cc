@@ -39,25 +39,32 @@ constexpr int32_t kWidth = 16;
 #pragma GCC pop_options
 }  // namespace row_math
 
-std::vector<RowMath> row_maths() {
-  std::vector<RowMath> runnable;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    runnable.push_back(row_math::avx512::kPasses);
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) runnable.push_back(row_math::avx2::kPasses);
-  runnable.push_back(row_math::plain::kPasses);
-  return runnable;
-}
-
 namespace {
 
+bool runs_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+bool runs_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+// Chosen without memory: the first call may come within a step, which allocates nothing.
 const RowMath& fastest() {
-  static const RowMath passes = row_maths().front();
+  static const RowMath passes = runs_avx512() ? row_math::avx512::kPasses
+                                : runs_avx2() ? row_math::avx2::kPasses
+                                              : row_math::plain::kPasses;
   return passes;
 }
 
 }  // namespace
+
+std::vector<RowMath> row_maths() {
+  std::vector<RowMath> runnable;
+  if (runs_avx512()) runnable.push_back(row_math::avx512::kPasses);
+  if (runs_avx2()) runnable.push_back(row_math::avx2::kPasses);
+  runnable.push_back(row_math::plain::kPasses);
+  return runnable;
+}
 
 TopTwo top_two(const float* values, int32_t n) { return fastest().top_two(values, n); }
 
