@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import tempfile
 
 import anthropic
@@ -38,16 +39,26 @@ def test_health_is_open_and_all_else_is_not(guarded):
         assert guarded.client.post(path, json=chat("hi", max_tokens=1)).status_code == 401
 
 
+def refusals(guarded, awaited):
+    """Those in the log by id, once the one that is waited for is there: a thread of its own writes the log."""
+    for _ in range(100):
+        guarded.log.seek(0)
+        lines = [json.loads(line) for line in guarded.log.read().splitlines() if '"refused"' in line and line.endswith("}")]
+        found = {line.get("id"): line for line in lines if line["message"] == "refused"}
+        if awaited in found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{awaited} is not in the log")
+
+
 def test_refusals_are_logged_without_keys_or_texts(guarded):
     guarded.client.post("/v1/chat/completions", json=chat("very private"), headers={"Authorization": "Bearer secret-guess", "X-Request-Id": "who-1"})
     guarded.client.post("/v1/chat/completions", json=chat("very private", temperature="very private"),
                         headers={"Authorization": "Bearer first-key", "X-Request-Id": "what-2"})
-    guarded.log.seek(0)
-    lines = [json.loads(line) for line in guarded.log.read().splitlines() if '"refused"' in line]
-    found = {line["id"]: line for line in lines}
+    found = refusals(guarded, "what-2")
     assert found["who-1"]["status"] == 401 and found["who-1"]["peer"].startswith("127.0.0.1:")
     assert found["what-2"]["status"] == 400 and found["what-2"]["param"] == "temperature"
-    assert "secret-guess" not in str(lines) and "private" not in str(lines)
+    assert "secret-guess" not in str(found) and "private" not in str(found)
 
 
 def test_refusals_of_every_kind_are_logged_and_counted(guarded):
@@ -64,8 +75,7 @@ def test_refusals_of_every_kind_are_logged_and_counted(guarded):
         told = guarded.client.request(method, path, json=body or None, headers={**KEY, "X-Request-Id": f"kind-{number}"})
         assert told.status_code == status, (path, told.text)
     assert guarded.client.get("/v1/models", headers={**KEY, "Origin": "https://elsewhere", "X-Request-Id": "kind-6"}).status_code == 403
-    guarded.log.seek(0)
-    found = {line.get("id"): line for line in map(json.loads, guarded.log.read().splitlines()) if line["message"] == "refused"}
+    found = refusals(guarded, "kind-6")
     for number, (_, path, _, status, param) in enumerate(asked):
         line = found[f"kind-{number}"]
         assert (line["status"], line["path"], line.get("param")) == (status, path, param)
