@@ -71,10 +71,11 @@ def test_numeric_extremes_on_every_numeric_field(http):
                 error = refused(response)
                 if "not valid JSON" in error["message"]:
                     continue
-                # Both names of one penalty are answered by the first.
-                field = "repetition_penalty" if field == "repeat_penalty" else field
-                wanted = f"{inside}.{field}" if inside else field
-                assert error.get("param", wanted) == wanted and field in error["message"], (path, value, error)
+                # Both names of one penalty, whose range is that of the first.
+                names = [field, "repetition_penalty"] if field == "repeat_penalty" else [field]
+                wanted = [f"{inside}.{name}" if inside else name for name in names]
+                named = error.get("param", wanted[0])
+                assert named in wanted and any(name in error["message"] for name in names), (path, value, error)
     assert asked > 500
 
 
