@@ -39,7 +39,7 @@ int64_t page_cache(const ControlGroup& group) {
   return inactive > std::numeric_limits<int64_t>::max() - active ? inactive : inactive + active;
 }
 
-// The memory.high of version 2 ends nothing, but slows down whoever is above it until that is hardly running.
+// The memory.high of version 2 ends nothing, but slows down a process above it until that is hardly running.
 std::optional<int64_t> limit_of(const ControlGroup& group) {
   // Version 1 says the largest multiple of a page where there is no limit.
   constexpr int64_t kNone = int64_t{1} << 60;

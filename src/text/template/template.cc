@@ -61,7 +61,7 @@ SourcedText Template::render(std::span<const Variable> variables, const RenderLi
     interpreter = std::make_unique<tmpl::Interpreter>(limits, clock, variables);
     return interpreter->run(parsed_->body, parsed_->hidden);
   } catch (const tmpl::TemplateFailure& failure) {
-    // Whoever sent the conversation reads this: no business of theirs where the file lies.
+    // The sender of the conversation reads this, and need not know where the file lies.
     fail_at(parsed_->name.substr(parsed_->name.rfind('/') + 1), interpreter != nullptr ? interpreter->line() : 1,
             failure.what());
   }

@@ -63,7 +63,7 @@ TEST(Regex, LiteralsAreNotPatterns) {
   EXPECT_THAT(found, ElementsAre(ByteRange{1, 1 + text.size()}, ByteRange{1 + text.size(), 1 + 2 * text.size()}));
 }
 
-/// Such an error goes to whoever sent the text.
+/// Such an error goes to the sender of the text.
 TEST(Regex, ErrorsOfMatchingDoNotSayWhereTheFileLies) {
   const Regex regex = Regex::from_oniguruma("(x+x+)+[yz]", "/srv/models/tokenizer.json: pre_tokenizer.pattern");
   std::vector<ByteRange> found;
