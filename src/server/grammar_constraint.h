@@ -16,8 +16,8 @@ namespace ashlar::server {
 class GrammarConstraint final : public TokenConstraint {
  public:
   /// The matcher stands at the beginning of the answer. `tokenizer`, which outlives this, spells what must come next,
-  /// so that it can be drafted; null: nothing is drafted. `workers` find the masks that take long; null: the thread that asks
-  /// finds them and is held up.
+  /// so that it can be drafted; null: nothing is drafted. `workers` find the masks that take long; null: the asking
+  /// thread finds them and is held up.
   explicit GrammarConstraint(grammar::GrammarMatcher matcher, const Tokenizer* tokenizer = nullptr,
                              std::shared_ptr<MaskWorkers> workers = nullptr);
   /// The work on a mask ends with the slice that is running.
