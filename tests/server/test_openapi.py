@@ -12,8 +12,10 @@ document = schemathesis.openapi.from_url(os.environ["ASHLAR_TEST_URL"] + "/opena
 load_all_checks()
 WANTED = CHECKS.get_by_names(["not_a_server_error", "status_code_conformance", "content_type_conformance",
                               "response_schema_conformance"])
-SHORT = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"}
+SHORT = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"}
+# Where an answer's length lies in a body, at the paths that fill the context where it is absent.
 LENGTHS = {"/v1/chat/completions": "max_completion_tokens", "/v1/responses": "max_output_tokens"}
+OPTIONS = {"/api/chat", "/api/generate"}
 EXAMPLES = 300 if os.environ.get("ASHLAR_LONG_TESTS") == "1" else 30
 
 
@@ -25,8 +27,13 @@ def bounded(body, path=None):
     length = LENGTHS.get(path)
     if length and body.get("max_tokens") is None and body.get(length) is None:
         body[length] = 4
-    if isinstance(body.get("sampling_params"), dict):
-        body["sampling_params"] = bounded(body["sampling_params"])
+    if path in OPTIONS and body.get("options") is None:
+        body["options"] = {"num_predict": 4}
+    for nested in ("sampling_params", "options"):
+        if isinstance(body.get(nested), dict):
+            body[nested] = bounded(body[nested])
+            if path in OPTIONS:
+                body[nested].setdefault("num_predict", 4)
     return body
 
 
