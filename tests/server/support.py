@@ -79,6 +79,18 @@ class Server:
         return socket.create_connection((self.host, self.port), timeout=30)
 
 
+def behind_template(folder, template, model=MODEL):
+    """The model in `folder`, behind another chat template; its path as text."""
+    folder = folder / model
+    folder.mkdir()
+    source = f"{os.environ['ASHLAR_TEST_ROOT']}/models/{model}"
+    for name in os.listdir(source):
+        if name != "chat_template.jinja":
+            os.symlink(f"{source}/{name}", folder / name)
+    (folder / "chat_template.jinja").write_text(template)
+    return str(folder)
+
+
 def post_bytes(path, body, host="localhost"):
     """A request as bytes, for sockets."""
     text = body if isinstance(body, bytes) else json.dumps(body).encode()

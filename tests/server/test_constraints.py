@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schemas import schema
-from support import MODEL, Server, chat, stream
+from support import MODEL, Server, behind_template, chat, stream
 
 
 def answers(http, bodies, threads=8):
@@ -47,15 +47,12 @@ def test_schemas(http, long, temperature):
 @pytest.fixture(scope="module")
 def thinking(tmp_path_factory):
     """The model behind a template that opens its thinking; </think> is its special token 5."""
-    root = os.environ["ASHLAR_TEST_ROOT"] + "/models/"
-    folder = tmp_path_factory.mktemp("thinking")
-    for name in os.listdir(root + MODEL):
-        if name != "chat_template.jinja":
-            os.symlink(f"{root}{MODEL}/{name}", folder / name)
-    (folder / "chat_template.jinja").write_text(
+    folder = behind_template(
+        tmp_path_factory.mktemp("thinking"),
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
         "<|im_start|>assistant\n<think>\n")
-    server = Server.start("--drafter", f"{root}{MODEL}-dflash", folder=str(folder))
+    drafter = f"{os.environ['ASHLAR_TEST_ROOT']}/models/{MODEL}-dflash"
+    server = Server.start("--drafter", drafter, folder=folder)
     yield server
     server.kill()
 
