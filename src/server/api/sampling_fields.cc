@@ -13,6 +13,9 @@ namespace {
 
 constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 
+/// Names of one value; of several that are sent the last of these counts.
+constexpr const char* kPenaltyNames[] = {"repetition_penalty", "repeat_penalty"};
+
 void read_logit_bias(Fields& fields, Reading& reading, SamplingParams& sampling) {
   const Json* biases = fields.object("logit_bias");
   if (biases == nullptr) return;
@@ -55,7 +58,7 @@ void read_sampling(Fields& fields, Reading& reading, Generation& out) {
   if (sampling.top_k < 0) sampling.top_k = 0;
   sampling.min_p = fields.number("min_p").value_or(defaults.min_p);
   sampling.repetition_penalty = defaults.repetition_penalty;
-  for (const char* name : {"repetition_penalty", "repeat_penalty"}) {
+  for (const char* name : kPenaltyNames) {
     sampling.repetition_penalty = fields.number(name).value_or(sampling.repetition_penalty);
   }
   read_repeat_window(fields, sampling);
@@ -267,12 +270,16 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   }
 }
 
-void check_generation(const Fields& fields, Reading& reading, const Generation& out) {
+void check_generation(Fields& fields, Reading& reading, const Generation& out) {
   const std::string refusal = check_sampling(out.sampling, reading.limits.vocab);
   if (!refusal.empty()) {  // "FIELD is VALUE; expected ..."; the path already names the field
-    const size_t name = refusal.find(' ');
-    const std::string why = refusal.substr(name + 1);
-    reading.fail(fields.path(refusal.substr(0, name)), why.starts_with("is ") ? "found " + why.substr(3) : why);
+    const size_t end = refusal.find(' ');
+    const std::string why = refusal.substr(end + 1);
+    std::string name = refusal.substr(0, end);
+    if (name == kPenaltyNames[0]) {  // the client looks for the name that it sent
+      for (const char* sent : kPenaltyNames) name = fields.has(sent) ? sent : name;
+    }
+    fields.fail(name, why.starts_with("is ") ? "found " + why.substr(3) : why);
   }
   if (static_cast<int64_t>(out.prompts.size()) * out.n > reading.limits.prompts) {
     reading.fail(fields.path("n"), std::to_string(out.prompts.size()) + " prompts with n = " + std::to_string(out.n) +

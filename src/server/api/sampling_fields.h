@@ -13,8 +13,8 @@ void read_common(Fields& fields, Reading& reading, Generation& out);
 /// The field dllm: an algorithm and its parameters. Which there are only the engine knows.
 void read_choice(Fields& fields, Reading& reading, Generation& out);
 
-/// The last word: what decode's own check says.
-void check_generation(const Fields& fields, Reading& reading, const Generation& out);
+/// The last word: what decode's own check says, of the field by the name under which it was sent.
+void check_generation(Fields& fields, Reading& reading, const Generation& out);
 
 /// response_format, structured_outputs, guided_*, and of generate json_schema, regex, ebnf; at most one of them.
 void read_constraint(Fields& fields, Reading& reading, Generation& out);
