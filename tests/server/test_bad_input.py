@@ -1,11 +1,12 @@
 """Wrong and hostile requests: a clear 4xx that names the field, soon, and a server that goes on as before."""
 
 import json
+import os
 import time
 
 import pytest
 
-from support import chat, eventually, post_bytes, read_response
+from support import MODEL, Server, behind_template, chat, eventually, post_bytes, read_response
 
 HI = [{"role": "user", "content": "hi"}]
 MINIMAL = {
@@ -82,6 +83,51 @@ def test_numeric_extremes_on_every_numeric_field(http):
                 wanted = f"{inside}.{field}" if inside else field
                 assert error.get("param", wanted) == wanted and wanted in error["message"], (path, value, error)
     assert asked > 500
+
+
+# By the user's word: every way in which a template can fail.
+FAILING = """{% set say = messages[0].content %}
+{% if say == 'refuse' %}{{ raise_exception('no') }}{% endif %}
+{% if say == 'undefined' %}{{ nothing.at.all }}{% endif %}
+{% if say == 'type' %}{{ 1 + 'a' }}{% endif %}
+{% if say == 'filter' %}{{ say | nosuch }}{% endif %}
+{% if say == 'endless' %}{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}{% endif %}
+{% if say == 'deep' %}{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}{% endif %}{{ say }}"""
+
+
+def attempts():
+    """Requests that are refused by whatever part of the server, as path, body and headers."""
+    for say in ("refuse", "undefined", "type", "filter", "endless", "deep"):
+        for path in ("/v1/chat/completions", "/v1/messages", "/api/chat", "/apply-template", "/v1/messages/count_tokens"):
+            yield path, {"messages": [{"role": "user", "content": say}], **({"max_tokens": 2} if path == "/v1/messages" else {})}
+        yield "/v1/responses", {"input": say}
+        yield "/v1/chat/completions", {"messages": [{"role": "user", "content": say}], "stream": True}
+    one = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+    for shape in ({"guided_grammar": "root ::= ("}, {"guided_regex": "("}, {"guided_json": {"$ref": "file:///etc/passwd"}},
+                  {"guided_json": {"type": 5}}, {"guided_choice": [""]}, {"dllm": {"threshold": 1}}, {"logit_bias": {"99999999": 1}},
+                  {"chat_template_kwargs": {"nope": 1}}, {"chat_template": "x"}, {"tools": [{"type": "function", "function": {
+                      "name": "f", "parameters": {"type": 5}}}], "tool_choice": "required"}, {"model": "other"}, {"nope": 1}):
+        yield "/v1/chat/completions", {**one, **shape}
+    yield "/v1/completions", {"prompt": "x " * 9000, "max_tokens": 2}
+    yield "/v1/completions", {"prompt": [99999999]}
+    yield "/detokenize", {"tokens": [99999999]}
+    for path in ("/models/../../etc/passwd", "/v1/models/..%2f..%2fetc", "/api/show", "/nothing"):
+        yield path, {"model": "../../etc/passwd"}
+
+
+def test_no_error_says_where_the_servers_files_lie(tmp_path):
+    server = Server.start("--drafter", "none", folder=behind_template(tmp_path, FAILING))
+    try:
+        asked = 0
+        for path, body in attempts():
+            response = server.client.post(path, json=body)
+            assert 400 <= response.status_code < 500, (path, body, response.text[:300])
+            for secret in (str(tmp_path), os.environ["ASHLAR_TEST_ROOT"], os.environ["ASHLAR_TEST_PROGRAM"], "/src/", MODEL + "/"):
+                assert secret not in response.text, (path, body, response.text)
+            asked += 1
+        assert asked > 50
+    finally:
+        server.kill()
 
 
 DEEP_SCHEMA = {}
