@@ -104,8 +104,9 @@ void add_ollama_routes(Router& router, RouteContext& context) {
       if (!body) return body.error();
       const Parsed<ModelRequest> request = parse_ollama_show(body.value(), service.limits());
       if (!request) return request.error();
-      if (!service.model().answers_to(request.value().model)) return not_served(request.value().model);
-      return json_response(about(service.model()));
+      const ServedModel& model = service.model();
+      if (!model.answers_to(request.value().model)) return model.not_served(request.value().model);
+      return json_response(about(model));
     });
   });
 }

@@ -14,11 +14,6 @@ HttpResponse json_response(const Json& value, int status) {
   return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", {}};
 }
 
-ApiError not_served(const std::string& model) {
-  return {404,     "invalid_request_error", "the model '" + for_message(model) + "' is not served here",
-          "model", "model_not_found",       0};
-}
-
 namespace {
 
 Json model_entry(const ServedModel& model) {
@@ -39,7 +34,8 @@ void add_work(Router& router, RouteContext& context, const char* path,
                  if (!body) return body.error();
                  const Parsed<T> parsed = parse(body.value(), service.limits());
                  if (!parsed) return parsed.error();
-                 if (!service.model().answers_to(parsed.value().model)) return not_served(parsed.value().model);
+                 const ServedModel& model = service.model();
+                 if (!model.answers_to(parsed.value().model)) return model.not_served(parsed.value().model);
                  return respond(service, parsed.value());
                });
              });
@@ -133,7 +129,7 @@ void add_models(Router& router, RouteContext& context) {
              [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters& parameters) {
                const std::string& id = parameters["id"];
                const ServedModel& model = context.service->model();
-               if (!model.answers_to(id)) return context.service->refuse(exchange, Api::kChat, not_served(id));
+               if (!model.answers_to(id)) return context.service->refuse(exchange, Api::kChat, model.not_served(id));
                exchange->respond(json_response(model_entry(model)));
              });
 }

@@ -23,6 +23,5 @@ void add_routes(Router& router, RouteContext& context);
 void add_ollama_routes(Router& router, RouteContext& context);
 
 HttpResponse json_response(const Json& value, int status = 200);
-ApiError not_served(const std::string& model);
 
 }  // namespace ashlar::server

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "server/api/limits.h"
+#include "server/generation.h"
 #include "text/chat_template.h"
 #include "text/grammar/token_trie.h"
 #include "text/tokenizer.h"
@@ -43,6 +45,12 @@ struct ServedModel {
     if (wanted.empty()) return true;
     const auto is = [&wanted](const std::string& known) { return wanted == known || wanted == known + ":latest"; };
     return is(name) || std::any_of(aliases.begin(), aliases.end(), is);
+  }
+
+  /// The refusal of a request for another model.
+  ApiError not_served(const std::string& wanted) const {
+    const std::string message = "the model '" + for_message(wanted) + "' is not served here; expected '" + name + "'";
+    return {404, "invalid_request_error", message, "model", "model_not_found", 0};
   }
 };
 

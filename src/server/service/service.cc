@@ -189,15 +189,7 @@ std::optional<ApiError> Service::check(const MethodChoice& choice) const {
 
 Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const Exchange& exchange,
                                               std::vector<std::string>& texts) const {
-  if (!model_.answers_to(generation.model)) {
-    return ApiError{
-        404,
-        "invalid_request_error",
-        "the model '" + for_message(generation.model) + "' is not served here; expected '" + model_.name + "'",
-        "model",
-        "model_not_found",
-        0};
-  }
+  if (!model_.answers_to(generation.model)) return model_.not_served(generation.model);
   if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
   if (generation.wants_prompt_logprobs() && !engine_.scores_prompts()) {
     const std::string& field = generation.prompt_logprobs_param;
