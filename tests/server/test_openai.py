@@ -67,6 +67,13 @@ def test_a_conversation_finds_its_beginning_in_the_cache(oai):
     assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens // 16 * 16 - 16
 
 
+def test_responses_may_be_as_long_as_was_asked_for(oai):
+    """Load generators ask for answers of one length in every API."""
+    asked = {"model": MODEL, "input": "Say no more than a word.", "max_output_tokens": 40, "temperature": 0}
+    assert oai.responses.create(**asked, extra_body={"ignore_eos": True, "stop": None}).usage.output_tokens == 40
+    assert oai.responses.create(**asked).usage.output_tokens < 40
+
+
 def test_n_answers_are_those_of_their_seeds(oai):
     together = ask(oai, n=4, temperature=1)
     texts = [choice.message.content for choice in together.choices]

@@ -123,7 +123,7 @@ constexpr FieldSpec kFields[] = {
     {"stop_sequences", M, kActs, R"({"type":"array","items":{"type":"string","maxLength":256},"maxItems":16})",
      R"(["x"])", "Strings that end the answer; not part of it."},
     {"stop_token_ids", C | P | S, kActs, kIds, "[1]", "Tokens that end the answer."},
-    {"ignore_eos", C | P | S, kActs, kBool, "true", "The model's own end does not end the answer."},
+    {"ignore_eos", C | P | R | S, kActs, kBool, "true", "The model's own end does not end the answer."},
     {"echo", P, kActs, kBool, "true", "The prompt precedes the answer, its log-probabilities included."},
     {"skip_special_tokens", C | P | S, kActs, kBool, "false", "Special tokens have no text; default true."},
     {"spaces_between_special_tokens", C | P | S, kTolerated, kBool, "true", "Tokens are put together as they are."},
