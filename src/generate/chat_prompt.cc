@@ -70,12 +70,57 @@ Json messages_for_templates(const Json& messages) {
   return out;
 }
 
+bool is_of(const Json& message, std::string_view role) {
+  const auto found = message.is_object() ? message.find("role") : message.end();
+  return message.is_object() && found != message.end() && is_text(*found, role);
+}
+
+/// Adds the text of `message` to that of `last`, a paragraph further down; false if one of them has something else.
+bool join(Json& last, const Json& message) {
+  if (!last["content"].is_string() || !message["content"].is_string()) return false;
+  last["content"].get_ref<std::string&>() += "\n\n" + message["content"].get_ref<const std::string&>();
+  return true;
+}
+
+/// The conversation for templates that take a system message at its beginning alone: those that it begins with are one,
+/// and each later one is said by the user where it stood, in one turn with what the user says beside it, since such
+/// templates often want turns to alternate.
+Json with_one_system_message(const Json& messages) {
+  Json out = Json::array();
+  bool moved = false;  // the last of `out` ends with what was a system message
+  for (const Json& message : messages) {
+    const bool system = is_of(message, "system");
+    const bool first = system && (out.empty() || (out.size() == 1 && is_of(out.back(), "system")));
+    Json next = message;
+    if (system && !first) next["role"] = "user";
+    const bool beside =
+        !out.empty() && (first || ((system || moved) && is_of(next, "user") && is_of(out.back(), "user")));
+    if (!beside || !join(out.back(), next)) out.push_back(std::move(next));
+    moved = system && !first;
+  }
+  return out;
+}
+
 }  // namespace
 
 SourcedText render_conversation(const ChatTemplate& form, const Conversation& conversation) {
   const Json tools = conversation.tools.empty() ? Json() : conversation.tools;
-  return form.render(messages_for_templates(conversation.messages), tools, conversation.add_generation_prompt,
-                     conversation.template_kwargs);
+  const auto render = [&](const Json& messages) {
+    return form.render(messages, tools, conversation.add_generation_prompt, conversation.template_kwargs);
+  };
+  const Json messages = messages_for_templates(conversation.messages);
+  try {
+    return render(messages);
+  } catch (const Error&) {
+    // Only what the template refuses is changed: another one may have its own place for such messages.
+    const Json changed = messages.is_array() ? with_one_system_message(messages) : messages;
+    if (changed == messages) throw;
+    try {
+      return render(changed);
+    } catch (const Error&) {  // it was for another reason, which the first error tells
+    }
+    throw;
+  }
 }
 
 std::vector<int32_t> encode_conversation(const Tokenizer& tokenizer, const ChatTemplate& form,

@@ -5,7 +5,7 @@ import json
 import anthropic
 import pytest
 
-from support import MODEL
+from support import MODEL, Server, behind_template, events
 
 ASK = [{"role": "user", "content": "Write a short list of things that float on water."}]
 GREEDY = {"temperature": 0}  # the package no longer names it
@@ -80,3 +80,59 @@ def test_errors_become_the_packages_exceptions(claude):
     assert "temperature" in refusal.value.message
     with pytest.raises(anthropic.NotFoundError):
         ask(claude, model="another")
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """The model behind a template that takes a system message at the beginning alone, and turns that alternate."""
+    folder = behind_template(
+        tmp_path_factory.mktemp("strict"),
+        "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('System first.') }}{% endif %}"
+        "{% if m.role == 'user' and loop.previtem is defined and loop.previtem.role == 'user' %}"
+        "{{ raise_exception('Turns must alternate.') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n")
+    server = Server.start("--drafter", "none", folder=folder)
+    yield server
+    server.kill()
+
+
+CACHED = {"cache_control": {"type": "ephemeral"}}
+AGENT_HEADERS = {
+    "anthropic-version": "2023-06-01", "x-api-key": "none", "x-app": "cli", "user-agent": "claude-cli/2.0 (external, cli)",
+    "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27"}
+AGENT_BODY = {
+    "model": MODEL, "max_tokens": 24, "stream": True, "temperature": 1,
+    "system": [{"type": "text", "text": "You are a tool for programmers.", **CACHED}, {"type": "text", "text": "Be brief.", **CACHED}],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "<system-reminder>\nA file.\n</system-reminder>"},
+                                     {"type": "text", "text": "List the files.", **CACHED}]},
+        {"role": "system", "content": [{"type": "text", "text": "The date is known.", **CACHED}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "So.", "signature": "x"},
+                                          {"type": "text", "text": "I look."},
+                                          {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt", **CACHED}]},
+        {"role": "system", "content": "Answer in one line."}],
+    "tools": [{"name": "Bash", "description": "Runs a command.", "input_schema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False,
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "number"}}, "required": ["command"]}, **CACHED}],
+    "metadata": {"user_id": "user_1_account__session_2"},
+    "thinking": {"type": "enabled", "budget_tokens": 10000},
+    "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+}
+
+
+@pytest.mark.parametrize("behind", ["server", "strict"])
+def test_the_request_of_a_coding_agent_streams(behind, request):
+    """Whatever its client adds to the API, and also where the template has no place for its later system messages."""
+    client = request.getfixturevalue(behind).client
+    with client.stream("POST", "/v1/messages?beta=true", json=AGENT_BODY, headers=AGENT_HEADERS) as response:
+        assert response.status_code == 200, response.read()
+        told = list(events(response))
+    kinds = [one["type"] for one in told]
+    assert kinds[0] == "message_start" and kinds[-2:] == ["message_delta", "message_stop"]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") >= 1
+    assert told[-2]["delta"]["stop_reason"] in ("end_turn", "max_tokens", "tool_use")
+    counted = {name: value for name, value in AGENT_BODY.items() if name not in ("max_tokens", "stream", "temperature", "metadata")}
+    counted = client.post("/v1/messages/count_tokens?beta=true", json=counted, headers=AGENT_HEADERS)
+    usage = told[0]["message"]["usage"]
+    assert counted.json()["input_tokens"] == usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)

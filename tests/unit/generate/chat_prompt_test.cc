@@ -27,6 +27,49 @@ TEST(ChatPrompt, MessagesHaveTheFormThatTemplatesAreWrittenFor) {
   EXPECT_EQ(seen(R"({"role": "user", "content": "x", "name": "n"})", "m.name"), "n");
 }
 
+/// What a template that ends with `lines` for each message m makes of a conversation, or the error's text.
+std::string told(const std::string& lines, const char* messages) {
+  const ChatTemplate form =
+      ChatTemplate::from_source("{% for m in messages %}" + lines + "[{{ m.role }} {{ m.content }}]{% endfor %}", "t");
+  Conversation conversation;
+  conversation.messages = parse_json(messages, "test");
+  try {
+    return render_conversation(form, conversation).bytes;
+  } catch (const Error& error) {
+    return std::string(error.message());
+  }
+}
+
+TEST(ChatPrompt, LaterSystemMessagesAreTheUsersWhereATemplateForbidsThem) {
+  const std::string strict =
+      "{% if m.role == 'system' and not loop.first %}{{ raise_exception('only at the beginning') }}{% endif %}"
+      "{% if m.role == 'user' and loop.previtem is defined and loop.previtem.role == 'user' %}"
+      "{{ raise_exception('roles must alternate') }}{% endif %}";
+  constexpr const char *kS = R"({"role":"system","content":"s"},)", *kT = R"({"role":"system","content":"t"})";
+  constexpr const char *kU = R"({"role":"user","content":"u"},)", *kA = R"({"role":"assistant","content":"a"},)";
+  const auto made = [&](std::initializer_list<const char*> list) {
+    std::string text;
+    for (const char* one : list) text.append(one).append(text.ends_with(",") ? "" : ",");
+    text.pop_back();
+    return told(strict, ("[" + text + "]").c_str());
+  };
+  EXPECT_EQ(made({kS, kU}), "[system s][user u]");
+  EXPECT_EQ(made({kS, kT, kU}), "[system s\n\nt][user u]");
+  EXPECT_EQ(made({kS, kU, kT}), "[system s][user u\n\nt]");
+  EXPECT_EQ(made({kU, kT}), "[user u\n\nt]");
+  EXPECT_EQ(made({kU, kA, kT, kU}), "[user u][assistant a][user t\n\nu]");
+  EXPECT_EQ(made({kS, kU, kT, kU, kA, kT, kT}), "[system s][user u\n\nt\n\nu][assistant a][user t\n\nt]");
+  EXPECT_EQ(made({kU, R"({"role":"developer","content":"d"},)"}), "[user u\n\nd]");
+  // What is not text is left as it is, and what is refused for something else is refused for that.
+  EXPECT_EQ(made({kU, kA, R"({"role":"tool","content":"r"},)", kT}), "[user u][assistant a][tool r][user t]");
+  EXPECT_EQ(made({kU, kU}), "t:1: the template refuses this conversation: roles must alternate");
+  EXPECT_EQ(made({kU, kU, kA, kT}), "t:1: the template refuses this conversation: roles must alternate");
+}
+
+TEST(ChatPrompt, LaterSystemMessagesStayWhereATemplateTakesThem) {
+  EXPECT_EQ(told("", R"([{"role":"user","content":"u"},{"role":"system","content":"s"}])"), "[user u][system s]");
+}
+
 TEST(ChatPrompt, ReasoningIsThereUnderEveryName) {
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     const std::string message = R"({"role": "assistant", "content": "x", ")" + std::string(name) + R"(": "hm"})";
