@@ -25,7 +25,7 @@ void check_hashable(Budget& budget, const Value& key) {
 }  // namespace
 
 const Value* Dict::find(std::string_view key) const {
-  const auto it = strings_.find(std::string(key));
+  const auto it = strings_.find(key);
   return it == strings_.end() ? nullptr : &entries[it->second].second;
 }
 
@@ -55,11 +55,12 @@ void Dict::set(Budget& budget, const Value& key, Value value) {
   budget.work(4 * sizeof(Value));
   if (key.is(Kind::kString)) {
     budget.work(key.as_string().size());
-    strings_.emplace(key.as_string(), index);
+    entries.emplace_back(key, std::move(value));
+    strings_.emplace(entries.back().first.as_string(), index);
   } else {
+    entries.emplace_back(key, std::move(value));
     others_.push_back(index);
   }
-  entries.emplace_back(key, std::move(value));
 }
 
 Value make_dict(Dict dict) { return Value(std::shared_ptr<const Dict>(std::make_shared<Dict>(std::move(dict)))); }
