@@ -76,7 +76,7 @@ int run(int32_t sequences, int32_t context, int32_t steps, bool same) {
   }
   std::vector<double> plan_us, collect_us, total_us;
   const PageCache::Counters& counters = loop.scheduler().cache().counters();
-  uint64_t before = 0;
+  uint64_t lookups = 0;
   for (;;) {
     const int64_t begin = now_ns();
     if (!loop.plan()) break;
@@ -84,13 +84,11 @@ int run(int32_t sequences, int32_t context, int32_t steps, bool same) {
     loop.launch();
     const int64_t launched = now_ns();
     const bool decodes = loop.last_step().plan.n_rows == sequences;
-    if (!decodes) before = counters.lookups;
+    const uint64_t before = counters.lookups;
     loop.collect();
     const int64_t collected = now_ns();
-    if (!decodes) {
-      before = counters.lookups;
-      continue;
-    }
+    if (!decodes) continue;  // some sequences read their prompts still, or have ended
+    lookups += counters.lookups - before;
     plan_us.push_back(static_cast<double>(planned - begin) * 1e-3);
     collect_us.push_back(static_cast<double>(collected - launched) * 1e-3);
     total_us.push_back(plan_us.back() + collect_us.back());
@@ -98,8 +96,7 @@ int run(int32_t sequences, int32_t context, int32_t steps, bool same) {
   print("plan", plan_us);
   print("collect", collect_us);
   print("both", total_us);
-  std::printf("%.2f pages looked up a step\n",
-              static_cast<double>(counters.lookups - before) / static_cast<double>(total_us.size()));
+  std::printf("%.2f pages looked up a step\n", static_cast<double>(lookups) / static_cast<double>(total_us.size()));
   return 0;
 }
 
