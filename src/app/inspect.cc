@@ -120,7 +120,7 @@ Json inspect_drafter(const std::filesystem::path& folder) {
   facts.update(stack_facts(config.stack));
   facts["block_size"] = config.block_size;
   facts["max_width"] = config.max_width();
-  facts["target_layer_ids"] = config.taps;
+  facts["target_layer_ids"] = config.aux_layers;
   facts["mask_token_id"] = config.mask_id;
   facts["vocabulary"] = config.vocab;
   facts["draft_vocabulary"] = config.draft_vocab;

@@ -137,10 +137,10 @@ std::string drafter_rows(const Json& drafter) {
   std::string text = "drafter " + folder_name(drafter["folder"].get<std::string>()) + "\n";
   text += row("folder", drafter["folder"]);
   if (drafter.contains("layers")) {
-    std::string taps;
-    for (const Json& layer : drafter["target_layer_ids"]) taps += (taps.empty() ? "" : ", ") + whole(layer);
+    std::string layers;
+    for (const Json& layer : drafter["target_layer_ids"]) layers += (layers.empty() ? "" : ", ") + whole(layer);
     text += row("method", drafter["method"].get<std::string>() + ", block of " + whole(drafter["block_size"]) +
-                              ", reads the target after layers " + taps);
+                              ", reads the target after layers " + layers);
     text += shape_rows(drafter);
     text += row("vocabulary", whole(drafter["draft_vocabulary"]) +
                                   (drafter["own_vocabulary"].get<bool>() ? ", embedding and head of its own"

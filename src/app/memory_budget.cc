@@ -62,7 +62,7 @@ MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, co
                        rope_bytes(config.stack)};
   if (drafter == nullptr) return needs;
   const StackConfig& stack = drafter_config->stack;
-  const int64_t features = static_cast<int64_t>(drafter_config->taps.size()) * drafter_config->target_hidden;
+  const int64_t features = static_cast<int64_t>(drafter_config->aux_layers.size()) * drafter_config->target_hidden;
   const int64_t context = int64_t{2} * stack.n_layers * stack.attention.kv_width() + stack.hidden;
   needs.weights += kept_bytes(*drafter);
   needs.workspace += activation_bytes(stack, rows, drafter_config->draft_vocab) +

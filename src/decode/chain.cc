@@ -64,9 +64,9 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   if (adapts_width()) calibrate(limits.max_slots);
 }
 
-TapRequest ChainDecoder::taps() const {
+AuxHiddenRequest ChainDecoder::aux_request() const {
   if (!proposer_) return {};
-  return {proposer_->taps(), context_->taps()};
+  return {proposer_->aux_layers(), context_->aux_hidden()};
 }
 
 StepShape ChainDecoder::shape(int32_t width) const {
@@ -115,8 +115,8 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   result.times = {};
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
-  const bool is_tapped = proposer_ && wants_taps();
-  const Tensor hidden = model_.forward(*batch_, *kv_, is_tapped ? taps() : TapRequest{});
+  const bool takes_aux = proposer_ && wants_aux_hidden();
+  const Tensor hidden = model_.forward(*batch_, *kv_, takes_aux ? aux_request() : AuxHiddenRequest{});
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
   score(plan, slots, hidden, result);
@@ -461,7 +461,7 @@ bool ChainDecoder::absorbs(const Work& work) const {
   return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
 }
 
-bool ChainDecoder::wants_taps() const {
+bool ChainDecoder::wants_aux_hidden() const {
   return policy_->hopeful() ||
          std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return absorbs(work); });
 }

@@ -58,7 +58,7 @@ class ChainDecoder final : public Decoder {
 
   bool drafts() const { return max_width_ > 1; }
   bool adapts_width() const { return proposer_ ? proposer_->adapts_width() : drafts(); }
-  TapRequest taps() const;
+  AuxHiddenRequest aux_request() const;
   void calibrate(int32_t max_slots);
   int32_t sequences_of(int32_t drafted_rows) const { return (drafted_rows + max_width() - 1) / max_width(); }
   int32_t spare_pages(int32_t max_slots) const;
@@ -79,7 +79,7 @@ class ChainDecoder final : public Decoder {
                    StepResult& result);
   void catch_up();
   bool absorbs(const Work& work) const;
-  bool wants_taps() const;
+  bool wants_aux_hidden() const;
   void absorb(const StepPlan& plan);
   void learn(const StepPlan& plan, const StepResult& result);
 

@@ -91,7 +91,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
       batch_->add_row(0, r, rows);
       batch_->want_output();
     }
-    model_.head_argmax(model_.forward(*batch_, *kv_, taps()), choices_.data());
+    model_.head_argmax(model_.forward(*batch_, *kv_, aux_request()), choices_.data());
   }
   return now_ns() - begin;
 }

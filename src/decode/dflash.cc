@@ -295,6 +295,8 @@ const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) con
   return distribution.empty() ? nullptr : distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
 }
 
-void DflashProposer::absorb(const CommittedRows& committed) { drafter_->inject(committed.taps, committed.rows, *kv_); }
+void DflashProposer::absorb(const CommittedRows& committed) {
+  drafter_->write_context(committed.aux_hidden, committed.rows, *kv_);
+}
 
 }  // namespace ashlar

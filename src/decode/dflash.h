@@ -39,8 +39,8 @@ class DflashProposer final : public Proposer {
   int32_t max_width() const override { return options_.width; }
   int32_t max_branches() const override;
   bool adapts_width() const override { return adapts_; }
-  std::span<const Tap> taps() const override { return drafter_->taps(); }
-  int32_t tap_width() const override { return drafter_->tap_width(); }
+  std::span<const AuxLayer> aux_layers() const override { return drafter_->aux_layers(); }
+  int32_t aux_width() const override { return drafter_->aux_width(); }
   int32_t window() const override { return options_.window; }
   void register_planes(KvLayout& layout) override { drafter_->register_planes(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;

@@ -12,7 +12,7 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limit
       backlogs_(static_cast<size_t>(limits.max_slots)),
       known_(static_cast<size_t>(pages)),
       window_(proposer.window()) {
-  const int32_t width = proposer.tap_width();
+  const int32_t width = proposer.aux_width();
   const int32_t rows = max_rows_ + limits.max_slots * kPageTokens;
   storage_ = ops.allocate(sizeof(float) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
   all_ = {reinterpret_cast<float*>(storage_->data()), rows, width, width};

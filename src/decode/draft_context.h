@@ -2,9 +2,9 @@
 // Keeps a drafter's context in step with what the target has committed, as late as it can afford.
 //
 // Rows that a pass with proposed drafts or a prompt committed are absorbed at once. A sequence that decodes without
-// these keeps its tap rows in a backlog instead: they are absorbed together when it drafts again or when a page is
-// full, so that whole pages always hold the drafter's part too. Where nobody expects to draft, rows may be skipped; the
-// drafter then sees only what lies behind the last page that lacks some.
+// these keeps its auxiliary hidden states in a backlog instead: they are absorbed together when it drafts again or when
+// a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to draft, rows may be
+// skipped; the drafter then sees only what lies behind the last page that lacks some.
 //
 // A proposer with a window has planes of fewer pages than the cache: frames, which go to the pages that drafts looked
 // at or rows were absorbed into most recently. A page that loses its frame lacks all of its rows.
@@ -35,15 +35,15 @@ class DraftContext {
     if (frames_) frames_->check_integrity();
   }
 
-  /// Where the target's forward leaves its taps: [max_rows, tap_width].
-  Tensor taps() const { return all_.narrow(max_rows_); }
+  /// Where the target's forward leaves its auxiliary hidden states: [max_rows, aux_width].
+  Tensor aux_hidden() const { return all_.narrow(max_rows_); }
 
   /// Forgets the slot's last sequence.
   void admit(int32_t slot) { backlogs_[slot] = {}; }
 
-  /// Has `n` rows of taps(), from `row` or those of the path behind it (row + path[0], row + path[1], ...), absorbed
-  /// with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window from now
-  /// on are left out: only a prefix hit could have a use for them.
+  /// Has `n` rows of aux_hidden(), from `row` or those of the path behind it (row + path[0], row + path[1], ...),
+  /// absorbed with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window
+  /// from now on are left out: only a prefix hit could have a use for them.
   void absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
               const int32_t* path = nullptr);
   /// Puts one row into the slot's backlog.
@@ -74,8 +74,8 @@ class DraftContext {
   Proposer& proposer_;
   int32_t max_rows_;
   std::unique_ptr<Buffer> storage_;
-  Tensor all_;      // [max_rows + slots * kPageTokens, tap_width]: the forward's, then the backlogs
-  Tensor compact_;  // [max_rows, tap_width]: rows for one call
+  Tensor all_;      // [max_rows + slots * kPageTokens, aux_width]: the forward's, then the backlogs
+  Tensor compact_;  // [max_rows, aux_width]: rows for one call
   RowBatch batch_;
   std::vector<int32_t> sources_;  // row of all_ for each row of batch_
   std::vector<Backlog> backlogs_;

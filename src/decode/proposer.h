@@ -49,9 +49,9 @@ struct ChainSpan {
   }
 };
 
-/// Rows of the target's forward whose tokens are now certain, and the tap rows they left.
+/// Rows of the target's forward whose tokens are now certain, and the auxiliary hidden states they left.
 struct CommittedRows {
-  Tensor taps;  ///< [rows, tap_width]
+  Tensor aux_hidden;  ///< [rows, aux_width]
   Rows rows;
 };
 
@@ -65,8 +65,8 @@ class Proposer {
   virtual int32_t max_branches() const { return 0; }
   /// Whether the width may be chosen pass by pass, or is fixed by the user.
   virtual bool adapts_width() const = 0;
-  virtual std::span<const Tap> taps() const = 0;
-  virtual int32_t tap_width() const = 0;
+  virtual std::span<const AuxLayer> aux_layers() const = 0;
+  virtual int32_t aux_width() const = 0;
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
   /// the cache, and the tables of spans and rows are theirs.
   virtual int32_t window() const = 0;

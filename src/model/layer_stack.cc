@@ -135,15 +135,15 @@ void LayerStack::attend(Ops& ops, int32_t index, const Pass& pass, const RowPart
 }
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
-                           StackWorkspace& workspace, const TapRequest& taps) const {
+                           StackWorkspace& workspace, const AuxHiddenRequest& aux) const {
   for (size_t kind = 0; kind < kinds_.size(); ++kind) {
     const size_t offset = kind * workspace.x.rows;
     batch.visibility(kinds_[kind], workspace.begin.data() + offset, workspace.end.data() + offset);
   }
-  const bool tapped = !taps.taps.empty() && taps.taps.back().layer == config_.n_layers - 1;
+  const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
   // Of a row that is no output nobody reads what the last layer adds to it, only its K and V.
-  const bool few = !tapped && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
-  const Pass pass = {batch, rope, kv, workspace, taps, few};
+  const bool few = !last_is_aux && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
+  const Pass pass = {batch, rope, kv, workspace, aux, few};
   // A mixture reads an expert's weights once for all rows.
   const int32_t lanes = config_.moe ? 1 : ops.lanes(batch.n(), largest_layer_);
   const std::span<RowPart> parts = std::span(workspace.parts).first(static_cast<size_t>(lanes));
@@ -211,21 +211,21 @@ void LayerStack::whole_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const StackWorkspace& workspace = pass.workspace;
   const Tensor x = workspace.x.narrow(all.n);
   if (last && pass.few) {
-    tap(ops, index - 1, pass, all, x);
+    copy_aux_hidden(ops, index - 1, pass, all, x);
     store_keys(ops, index, pass, all);
     return finish_layer(ops, index, pass, all);
   }
-  // What is tapped between two layers is copied where the second one reads its rows anyway.
-  const std::span<const Tap> taps = pass.taps.behind(index - 1);
-  const bool copies = taps.size() == 1;
-  if (!copies) tap(ops, index - 1, pass, all, x);
+  // Auxiliary hidden states between two layers are copied where the second one reads its rows anyway.
+  const std::span<const AuxLayer> after = pass.aux.after(index - 1);
+  const bool copies = after.size() == 1;
+  if (!copies) copy_aux_hidden(ops, index - 1, pass, all, x);
   const Rows rows = pass.batch.rows();
   ops.self_attention({*layer.qkv, *layer.output, input(index, pass, all), store(index, pass, rows),
                       visible(index, pass, 0), workspace.qkv.narrow(all.n), workspace.mixed.narrow(all.n),
-                      copies ? pass.taps.out.narrow(all.n).columns(taps[0].column, config_.hidden) : Tensor{}},
+                      copies ? pass.aux.out.narrow(all.n).columns(after[0].column, config_.hidden) : Tensor{}},
                      x);
   feed_forward(ops, index, pass, x);
-  if (last) tap(ops, index, pass, all, x);
+  if (last) copy_aux_hidden(ops, index, pass, all, x);
 }
 
 void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
@@ -245,7 +245,7 @@ void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const R
   }
   ops.linear(*layers_[index].output, mixed, Store::kAdd, x);
   feed_forward(ops, index, pass, x);
-  tap(ops, index, pass, part, x);
+  copy_aux_hidden(ops, index, pass, part, x);
   if (!last) store_keys(ops, index + 1, pass, part);
 }
 
@@ -255,9 +255,9 @@ void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor 
   pass.workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
-void LayerStack::tap(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
-  for (const Tap& tap : pass.taps.behind(index)) {
-    ops.copy(x, pass.taps.out.part(part.first, part.n).columns(tap.column, config_.hidden));
+void LayerStack::copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
+  for (const AuxLayer& layer : pass.aux.after(index)) {
+    ops.copy(x, pass.aux.out.part(part.first, part.n).columns(layer.column, config_.hidden));
   }
 }
 

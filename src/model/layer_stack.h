@@ -38,18 +38,19 @@ class StackWorkspace {
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.
-struct Tap {
+struct AuxLayer {
   int32_t layer = 0;
   int32_t column = 0;
 };
-struct TapRequest {
-  std::span<const Tap> taps;  ///< ascending by layer
-  Tensor out;                 ///< [rows or more, columns]
+struct AuxHiddenRequest {
+  std::span<const AuxLayer> layers;  ///< ascending by layer
+  Tensor out;                        ///< [rows or more, columns]
 
   /// Those of one layer.
-  std::span<const Tap> behind(int32_t layer) const {
-    const auto first = std::find_if(taps.begin(), taps.end(), [layer](const Tap& tap) { return tap.layer == layer; });
-    const auto last = std::find_if(first, taps.end(), [layer](const Tap& tap) { return tap.layer != layer; });
+  std::span<const AuxLayer> after(int32_t layer) const {
+    const auto first =
+        std::find_if(layers.begin(), layers.end(), [layer](const AuxLayer& aux) { return aux.layer == layer; });
+    const auto last = std::find_if(first, layers.end(), [layer](const AuxLayer& aux) { return aux.layer != layer; });
     return {first, last};
   }
 };
@@ -68,7 +69,7 @@ class LayerStack {
   /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache. Returns the
   /// residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.
   Tensor forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
-                 const TapRequest& taps) const;
+                 const AuxHiddenRequest& aux) const;
 
   const StackConfig& config() const { return config_; }
   int32_t plane(int32_t layer) const { return first_plane_ + layer; }
@@ -88,7 +89,7 @@ class LayerStack {
     const Rope& rope;
     const KvMemory& kv;
     StackWorkspace& workspace;
-    const TapRequest& taps;
+    const AuxHiddenRequest& aux;
     bool few;  ///< the last layer computes outputs alone
   };
   /// Cuts the rows of a pass into parts of about as much work.
@@ -102,8 +103,8 @@ class LayerStack {
   /// workspace.x.
   void finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
-  /// Copies rows x of a part where what is tapped behind the layer goes.
-  void tap(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
+  /// Copies rows x of a part where the hidden states after the layer are wanted.
+  void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
   /// What enters a layer, where its keys and values go, and what rows from `first` on see there.
   Input input(int32_t index, const Pass& pass, const RowPart& part) const;
   KvStore store(int32_t index, const Pass& pass, const Rows& rows) const;

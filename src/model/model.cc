@@ -51,10 +51,10 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
 
 void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorkspace>(ops_, config_.stack, max_rows); }
 
-Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps) {
+Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux) {
   StackWorkspace& workspace = *workspace_;
   ops_.embed(*embedding_, batch.rows().ids, 1.0F, workspace.x.narrow(batch.n()));
-  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, taps);
+  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, aux);
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
   return out;

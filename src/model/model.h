@@ -34,9 +34,9 @@ class Model {
   /// Makes the activations for batches of up to `max_rows` rows.
   void reserve(int32_t max_rows);
 
-  /// Runs the batch: K and V of every row go to the cache, taps (if any) to taps.out. Returns the final, normed hidden
-  /// states of the wanted rows, [batch.n_outputs(), hidden], valid until the next call.
-  Tensor forward(const RowBatch& batch, const KvMemory& kv, const TapRequest& taps);
+  /// Runs the batch: K and V of every row go to the cache, auxiliary hidden states (if any) to aux.out. Returns the
+  /// final, normed hidden states of the wanted rows, [batch.n_outputs(), hidden], valid until the next call.
+  Tensor forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux);
   /// Monotonic time at which a forward was last done with a layer; 0: never. Any thread, after reserve().
   int64_t last_progress_ns() const { return workspace_->progress_ns.load(std::memory_order_relaxed); }
 

@@ -35,19 +35,19 @@ class DirectDecoder {
     kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
     std::iota(pages_.rbegin(), pages_.rend(), 0);  // pages in reverse order: positions must go through the table
     model.reserve(max_tokens);
-    const int32_t tap_width =
-        drafter != nullptr ? drafter->tap_width() : model.config().stack.hidden * (model.config().stack.n_layers);
+    const int32_t aux_width =
+        drafter != nullptr ? drafter->aux_width() : model.config().stack.hidden * (model.config().stack.n_layers);
     if (drafter != nullptr) drafter->reserve(max_tokens, 64);
     storage_ =
-        model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (tap_width + model.config().vocab)));
-    taps_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, tap_width, tap_width};
-    logits_ = {taps_.row(max_tokens), max_tokens, model.config().vocab, model.config().vocab};
+        model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (aux_width + model.config().vocab)));
+    aux_hidden_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, aux_width, aux_width};
+    logits_ = {aux_hidden_.row(max_tokens), max_tokens, model.config().vocab, model.config().vocab};
   }
 
   /// Runs `ids` at positions from `start`; logits of every row.
-  Tensor target(const std::vector<int32_t>& ids, int32_t start, std::span<const Tap> taps) {
+  Tensor target(const std::vector<int32_t>& ids, int32_t start, std::span<const AuxLayer> layers) {
     fill(ids, start);
-    const Tensor hidden = model_.forward(batch_, *kv_, {taps, taps_});
+    const Tensor hidden = model_.forward(batch_, *kv_, {layers, aux_hidden_});
     model_.head(hidden, logits_.narrow(hidden.rows));
     return logits_.narrow(hidden.rows);
   }
@@ -87,9 +87,9 @@ class DirectDecoder {
     return ids;
   }
 
-  void inject(const std::vector<int32_t>& ids, int32_t start) {
+  void write_context(const std::vector<int32_t>& ids, int32_t start) {
     fill(ids, start);
-    drafter_->inject(taps_.narrow(static_cast<int32_t>(ids.size())), batch_.rows(), *kv_);
+    drafter_->write_context(aux_hidden_.narrow(static_cast<int32_t>(ids.size())), batch_.rows(), *kv_);
   }
 
   DirectRun speculate(const std::vector<int32_t>& prompt, int32_t max_new, const std::vector<int32_t>& stops,
@@ -99,15 +99,15 @@ class DirectDecoder {
       return static_cast<int32_t>(run.tokens.size()) >= max_new ||
              std::find(stops.begin(), stops.end(), run.tokens.back()) != stops.end();
     };
-    const Tensor first = target(prompt, 0, drafter_->taps());
+    const Tensor first = target(prompt, 0, drafter_->aux_layers());
     run.tokens.push_back(argmax(first.row(first.rows - 1), first.cols));
-    inject(prompt, 0);
+    write_context(prompt, 0);
     auto start = static_cast<int32_t>(prompt.size());
     while (!ended()) {
       std::vector<int32_t> ids = draft(run.tokens.back(), start, width);
       run.drafted_ids.insert(run.drafted_ids.end(), ids.begin(), ids.end());
       ids.insert(ids.begin(), run.tokens.back());
-      const Tensor rows = target(ids, start, drafter_->taps());
+      const Tensor rows = target(ids, start, drafter_->aux_layers());
       int32_t accepted = 0;  // counted past the end of the answer, as the goldens do
       for (int32_t row = 0; row < rows.rows; ++row) {
         const int32_t token = argmax(rows.row(row), rows.cols);
@@ -117,7 +117,7 @@ class DirectDecoder {
       }
       run.accept_lengths.push_back(accepted);
       ids.resize(accepted);
-      inject(ids, start);
+      write_context(ids, start);
       start += accepted;
     }
     return run;
@@ -134,7 +134,7 @@ class DirectDecoder {
     return tokens;
   }
 
-  Tensor taps() const { return taps_; }
+  Tensor aux_hidden() const { return aux_hidden_; }
 
  private:
   void fill(const std::vector<int32_t>& ids, int32_t start) {
@@ -153,7 +153,7 @@ class DirectDecoder {
   std::vector<int32_t> pages_;
   std::unique_ptr<KvMemory> kv_;
   std::unique_ptr<Buffer> storage_;
-  Tensor taps_, logits_;
+  Tensor aux_hidden_, logits_;
 };
 
 }  // namespace ashlar::testing

@@ -44,10 +44,10 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     const int32_t start = ints(tensors_, call + ".start")[0];
     const int32_t anchor = ints(tensors_, call + ".anchor")[0];
     const auto n = static_cast<int32_t>(ids.size());
-    decoder_.target(ids, start - n, drafter_->taps());
-    expect_tensor(decoder_.taps().narrow(n), call + ".features");
-    expect_tensor(drafter_->features(decoder_.taps().narrow(n)), call + ".context");
-    decoder_.inject(ids, start - n);
+    decoder_.target(ids, start - n, drafter_->aux_layers());
+    expect_tensor(decoder_.aux_hidden().narrow(n), call + ".features");
+    expect_tensor(drafter_->features(decoder_.aux_hidden().narrow(n)), call + ".context");
+    decoder_.write_context(ids, start - n);
     const Tensor hidden = decoder_.draft_hidden(anchor, start, block_rows());
     std::vector<float> golden = floats(tensors_, call + ".draft_hidden");
     ASSERT_EQ(golden.size(), static_cast<size_t>(hidden.rows) * hidden.cols);
@@ -71,7 +71,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
   std::vector<int32_t> prompt_;
 };
 
-// The second call injects into a cache that the first has filled.
+// The second call writes into a cache that the first has filled.
 TEST_P(Drafters, CallsAgree) {
   EXPECT_EQ(drafter_->config().max_width() - 1, json_["drafts_per_call"].get<int32_t>());
   check_call("call1");
@@ -100,8 +100,8 @@ class DraftersOnCpu : public Drafters {
 TEST_P(DraftersOnCpu, RunIsThatOfPlainDecoding) {
   const std::vector<int32_t> ids = ints(tensors_, "call1.new_ids");
   const int32_t start = ints(tensors_, "call1.start")[0];
-  decoder_.target(ids, start - static_cast<int32_t>(ids.size()), drafter_->taps());
-  decoder_.inject(ids, start - static_cast<int32_t>(ids.size()));
+  decoder_.target(ids, start - static_cast<int32_t>(ids.size()), drafter_->aux_layers());
+  decoder_.write_context(ids, start - static_cast<int32_t>(ids.size()));
   const Tensor logits =
       decoder_.draft_logits(decoder_.draft_hidden(ints(tensors_, "call1.anchor")[0], start, block_rows()));
   const std::vector<float> golden = floats(tensors_, "call1.draft_logits");

@@ -49,9 +49,9 @@ TEST_P(Families, HiddenStatesOfEveryLayerAgree) {
   ASSERT_EQ(static_cast<int64_t>(golden.size()), (stack.n_layers + 1) * layer_size);
   // The last entry is after the final norm; the one before it is the last residual stream the goldens hold.
   for (int32_t layer = 0; layer + 1 < stack.n_layers; ++layer) {
-    const std::vector<Tap> taps = {{layer, 0}};
-    decoder_->target(prompt_, 0, taps);
-    expect_rows(decoder_->taps().narrow(n).columns(0, stack.hidden), golden.data() + (layer + 1) * layer_size,
+    const std::vector<AuxLayer> layers = {{layer, 0}};
+    decoder_->target(prompt_, 0, layers);
+    expect_rows(decoder_->aux_hidden().narrow(n).columns(0, stack.hidden), golden.data() + (layer + 1) * layer_size,
                 "layer " + std::to_string(layer));
   }
   expect_rows(decoder_->hidden(prompt_, 0), golden.data() + stack.n_layers * layer_size, "final norm");

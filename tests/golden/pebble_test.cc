@@ -36,11 +36,12 @@ TEST_F(PebbleOnRef, HiddenStatesOfEveryLayerAgree) {
   const size_t rows = prompt.size() * hidden;
   // Layer l's output is entry l + 1; the last entry is final-normed in this convention and checked through the logits.
   for (int32_t layer = 0; layer + 1 < model_->config().stack.n_layers; ++layer) {
-    const std::vector<Tap> taps = {{layer, 0}};
-    decoder_.target(prompt, 0, taps);
+    const std::vector<AuxLayer> layers = {{layer, 0}};
+    decoder_.target(prompt, 0, layers);
     for (size_t r = 0; r < prompt.size(); ++r) {
       const float* expected = golden.data() + (layer + 1) * rows + r * hidden;
-      EXPECT_LT(relative_error(decoder_.taps().row(r), expected, hidden), 1e-3) << "layer " << layer << " row " << r;
+      EXPECT_LT(relative_error(decoder_.aux_hidden().row(r), expected, hidden), 1e-3)
+          << "layer " << layer << " row " << r;
     }
   }
 }
@@ -60,14 +61,14 @@ TEST_F(PebbleOnRef, DrafterAgrees) {
   const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
   const auto anchor = golden["greedy_ids"][0].get<int32_t>();
   const auto n = static_cast<int32_t>(prompt.size());
-  decoder_.target(prompt, 0, drafter_->taps());
-  const Tensor features = drafter_->features(decoder_.taps().narrow(n));
+  decoder_.target(prompt, 0, drafter_->aux_layers());
+  const Tensor features = drafter_->features(decoder_.aux_hidden().narrow(n));
   const std::vector<float> expected_features = floats(tensors_, "case0.context_features");
   for (int32_t r = 0; r < n; ++r) {
     EXPECT_LT(relative_error(features.row(r), expected_features.data() + int64_t{r} * features.cols, features.cols),
               1e-3);
   }
-  decoder_.inject(prompt, 0);
+  decoder_.write_context(prompt, 0);
   const Tensor hidden = decoder_.draft_hidden(anchor, n, 16);
   const std::vector<float> expected = floats(tensors_, "case0.draft_hidden");
   for (int32_t r = 0; r < hidden.rows; ++r) {

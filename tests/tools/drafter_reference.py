@@ -3,7 +3,7 @@
 Written from the definition of the method and its two checkpoint forms (z-lab, speculators), for reading and not for speed: one
 sequence, float32, everything recomputed unless it is the point of the method.
 
-  features f_t  concatenation of the target's residual stream after the tapped layers, in listed order        [K * Ht]
+  features f_t  concatenation of the target's residual stream after the auxiliary layers, in listed order        [K * Ht]
   context  c_t  RMSNorm(fc f_t): one row per committed token, shared by all draft layers                      [H]
   block         [anchor, mask, mask, ...] at absolute positions start, start+1, ...                           [B]
 
@@ -28,7 +28,7 @@ class DrafterConfig:
     layer_types: list
     window: int
     block: int
-    taps: list  # target layer l means hidden_states[l + 1] of Hugging Face
+    aux_layers: list  # target layer l means hidden_states[l + 1] of Hugging Face
     mask_id: int
     is_causal: bool | None = None  # None: causal exactly in sliding layers
     from_anchor: bool = False  # slot k predicts start+k+1 instead of start+k
@@ -48,15 +48,15 @@ def read_config(raw):
     extra = {} if speculators else raw["dflash_config"]
     rope = net.get("rope_parameters") or {"rope_theta": net["rope_theta"]}
     if speculators:
-        taps, mask_id = [i - 1 for i in raw["aux_hidden_state_layer_ids"]], raw["mask_token_id"]
+        aux_layers, mask_id = [i - 1 for i in raw["aux_hidden_state_layer_ids"]], raw["mask_token_id"]
         block = raw["block_size"]
     else:
-        taps, mask_id = extra["target_layer_ids"], extra["mask_token_id"]
+        aux_layers, mask_id = extra["target_layer_ids"], extra["mask_token_id"]
         block = raw["block_size"] if "block_size" in raw else extra["block_size"]
     return DrafterConfig(
         hidden=net["hidden_size"], heads=net["num_attention_heads"], kv_heads=net["num_key_value_heads"], head_dim=net["head_dim"],
         layers=net["num_hidden_layers"], eps=net["rms_norm_eps"], theta=rope["rope_theta"], layer_types=net["layer_types"],
-        window=net.get("sliding_window") or 0, block=block, taps=taps, mask_id=mask_id, is_causal=raw.get("is_causal"),
+        window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=raw.get("is_causal"),
         from_anchor=raw.get("sample_from_anchor", False), embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 

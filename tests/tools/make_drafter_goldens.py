@@ -37,11 +37,11 @@ def net_config(**overrides):
     return {key: value for key, value in config.items() if value is not ...}
 
 
-def z_lab(taps=(0, 1, 2), block=8, dflash=None, **overrides):
+def z_lab(aux_layers=(0, 1, 2), block=8, dflash=None, **overrides):
     head = {"architectures": ["DFlashDraftModel"], "auto_map": {"AutoModel": "dflash.DFlashDraftModel"}, "num_target_layers": 4}
     if block is not None:
         head["block_size"] = block
-    head["dflash_config"] = {"target_layer_ids": list(taps), "mask_token_id": 95, **(dflash or {})}
+    head["dflash_config"] = {"target_layer_ids": list(aux_layers), "mask_token_id": 95, **(dflash or {})}
     return {**head, **net_config(**overrides)}
 
 
@@ -68,8 +68,8 @@ def variants():
         "dflash_sliding": (z_lab(**sliding), {"is_causal": False}),
         "dflash_noncausal_sliding": (z_lab(**sliding, is_causal=False), {"sliding_window": 256}),
         "dflash_bias": (z_lab(attention_bias=True, block=5), None),
-        # Taps in an order of their own: features are concatenated as listed.
-        "dflash_block_in_config": (z_lab(taps=(2, 0, 1), block=None, dflash={"block_size": 6}, **rope), None),
+        # Auxiliary layers in an order of their own: features are concatenated as listed.
+        "dflash_block_in_config": (z_lab(aux_layers=(2, 0, 1), block=None, dflash={"block_size": 6}, **rope), None),
         "dflash_scaled": (z_lab(dflash={"input_embedding_scale": 1.5, "output_multiplier": 0.5, "final_logit_softcapping": 6.0}), None),
         "dflash_fitted": (z_lab(), None),
         "speculators": (speculators(False), {"aux_hidden_state_layer_ids": [2, 3, 1]}),
@@ -86,10 +86,10 @@ class Target:
         self.head = self.model.lm_head.weight.detach()
 
     @torch.no_grad()
-    def __call__(self, ids, taps):
+    def __call__(self, ids, aux_layers):
         """ids -> (features [T, K * Ht], logits [T, V])"""
         out = self.model(input_ids=torch.tensor([ids]), output_hidden_states=True, use_cache=False)
-        return torch.cat([out.hidden_states[layer + 1][0] for layer in taps], dim=-1), out.logits[0]
+        return torch.cat([out.hidden_states[layer + 1][0] for layer in aux_layers], dim=-1), out.logits[0]
 
 
 def random_weights(raw, config, seed):
@@ -105,7 +105,7 @@ def random_weights(raw, config, seed):
     def vector(name, size, deviation, mean):
         out.append(weight(name, (size,), dtype, deviation * UNIT, mean))
 
-    matrix("fc.weight", h, len(config.taps) * h)
+    matrix("fc.weight", h, len(config.aux_layers) * h)
     for name in ("hidden_norm.weight", "norm.weight"):
         vector(name, h, 0.2, 1.0)
     for i in range(config.layers):
@@ -145,8 +145,8 @@ def fit(raw, stored, target, steps=60):
     for seed in range(24):
         ids = prompt_ids(seed)
         for _ in range(OUTPUT + config.block):
-            ids.append(int(target(ids, config.taps)[1][-1].argmax()))
-        texts.append((ids, target(ids, config.taps)[0]))
+            ids.append(int(target(ids, config.aux_layers)[1][-1].argmax()))
+        texts.append((ids, target(ids, config.aux_layers)[0]))
     optimizer = torch.optim.Adam(weights.values(), lr=3e-3)
     generator = torch.Generator().manual_seed(7)
     for _ in range(steps):
@@ -194,15 +194,15 @@ def draft_call(prefix, drafter, new_ids, features, anchor, margins, out):
 def two_calls(drafter, target, prompt, seed, margins):
     """A draft after the prompt, then one after four more committed tokens (given ones, whatever was drafted)."""
     out = {"prompt_ids": torch.tensor(prompt)}
-    taps = drafter.c.taps
-    features, logits = target(prompt, taps)
+    aux_layers = drafter.c.aux_layers
+    features, logits = target(prompt, aux_layers)
     margins.target = min(margins.target, margin(logits[-1]))
     anchor = int(logits[-1].argmax())
     drafter.reset()
     draft_call("call1", drafter, prompt, features, anchor, margins, out)
     given = torch.randint(3, 90, (4,), generator=torch.Generator().manual_seed(9000 + seed)).tolist()
     committed, anchor = [anchor] + given[:3], given[3]
-    features = target(prompt + committed, taps)[0]
+    features = target(prompt + committed, aux_layers)[0]
     draft_call("call2", drafter, committed, features[PROMPT:], anchor, margins, out)
     drafter.reset()
     drafter.extend(drafter.context(features))
@@ -212,8 +212,8 @@ def two_calls(drafter, target, prompt, seed, margins):
 
 def greedy_run(drafter, target, prompt, margins):
     """The draft -> verify loop. accept_lengths count the bonus token; the last step may run past the cut at OUTPUT tokens."""
-    taps = drafter.c.taps
-    features, logits = target(prompt, taps)
+    aux_layers = drafter.c.aux_layers
+    features, logits = target(prompt, aux_layers)
     output, lengths, drafts = [int(logits[-1].argmax())], [], []
     drafter.reset()
     drafter.extend(drafter.context(features))
@@ -221,7 +221,7 @@ def greedy_run(drafter, target, prompt, margins):
         draft_logits = drafter.draft(output[-1])[1]
         drafted = drafter.drafted_ids(draft_logits).tolist()
         start = len(prompt) + len(output) - 1
-        features, logits = target(prompt + output + drafted, taps)
+        features, logits = target(prompt + output + drafted, aux_layers)
         choice = logits[start:].argmax(-1).tolist()
         accepted = 0
         while accepted < len(drafted) and drafted[accepted] == choice[accepted]:
@@ -234,7 +234,7 @@ def greedy_run(drafter, target, prompt, margins):
         margins.draft = min(margins.draft, margin(draft_logits[-drafter.c.drafts:]))
     plain = list(prompt)
     for _ in range(len(output)):
-        plain.append(int(target(plain, taps)[1][-1].argmax()))
+        plain.append(int(target(plain, aux_layers)[1][-1].argmax()))
     assert plain[len(prompt):] == output, "speculation changed the text"
     return {"run.output_ids": torch.tensor(output[:OUTPUT]), "run.accept_lengths": torch.tensor(lengths),
             "run.drafted_ids": torch.tensor(drafts)}
@@ -265,7 +265,7 @@ def check_matters(name, raw, change, stored, target, out):
     if change is None:
         return
     other = make_drafter({**raw, **change}, stored, target)
-    other.extend(other.context(target(out["prompt_ids"].tolist(), other.c.taps)[0]))
+    other.extend(other.context(target(out["prompt_ids"].tolist(), other.c.aux_layers)[0]))
     difference = float((other.draft(int(out["call1.anchor"]))[0] - out["call1.draft_hidden"]).abs().max())
     assert difference > 0.1, f"{name}: with {change} the draft moves by {difference} only"
 
@@ -290,7 +290,7 @@ def main():
         drafter = make_drafter(raw, stored, target)
         out, margins = values(name, drafter, target)
         check_matters(name, raw, change, stored, target, out)
-        about = {"target": f"families/{TARGET}", "taps": drafter.c.taps, "block_size": drafter.c.block, "drafts_per_call": drafter.c.drafts}
+        about = {"target": f"families/{TARGET}", "aux_layers": drafter.c.aux_layers, "block_size": drafter.c.block, "drafts_per_call": drafter.c.drafts}
         (folder / "goldens.json").write_text(json.dumps(about) + "\n")
         save_file({n: (t if t.is_floating_point() else t.to(torch.int32)).contiguous() for n, t in out.items()},
                   folder / "goldens.safetensors")

@@ -62,7 +62,7 @@ def variants():
     def add(name, config, **options):
         out[name] = (config, options)
 
-    # The target that the drafter goldens are paired with: four layers, so that taps 0..2 are all inside.
+    # The target that the drafter goldens are paired with: four layers, so that aux_layers 0..2 are all inside.
     add("qwen3", base_config("qwen3", **plain_rope, hidden_size=64, num_hidden_layers=4, tie_word_embeddings=...))
     add("qwen3_tied_bf16",
         base_config("qwen3", torch_dtype=..., dtype="bfloat16", tie_word_embeddings=True,

@@ -74,11 +74,11 @@ def main():
     for i in range(layers):
         tensors |= layer_tensors(f"model.layers.{i}.", shape)
     write(target / "model.safetensors", tensors)
-    taps = [1, layers // 4, layers // 2, 3 * layers // 4, layers - 3]
+    aux_layers = [1, layers // 4, layers // 2, 3 * layers // 4, layers - 3]
     (drafter / "config.json").write_text(json.dumps(config(
         shape, "DFlashDraftModel", DRAFTER_LAYERS, block_size=16, num_target_layers=layers,
-        dflash_config={"target_layer_ids": taps, "mask_token_id": MASK}), indent=1))
-    tensors = {"fc.weight": [hidden, len(taps) * hidden], "hidden_norm.weight": [hidden], "norm.weight": [hidden]}
+        dflash_config={"target_layer_ids": aux_layers, "mask_token_id": MASK}), indent=1))
+    tensors = {"fc.weight": [hidden, len(aux_layers) * hidden], "hidden_norm.weight": [hidden], "norm.weight": [hidden]}
     for i in range(DRAFTER_LAYERS):
         tensors |= layer_tensors(f"layers.{i}.", shape)
     write(drafter / "model.safetensors", tensors)

@@ -47,16 +47,17 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
     : ops_(target.ops()),
       target_(target),
       config_(std::move(config)),
-      feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, tap_width(), false)),
+      feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, aux_width(), false)),
       feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
       context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       norm_(ops_, final_norm(binder, config_)),
       stack_(binder, config_.stack, find_prefix(binder) + "layers."),
       rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()) {
-  for (size_t i = 0; i < config_.taps.size(); ++i) {
-    taps_.push_back({config_.taps[i], static_cast<int32_t>(i) * config_.target_hidden});
+  for (size_t i = 0; i < config_.aux_layers.size(); ++i) {
+    aux_layers_.push_back({config_.aux_layers[i], static_cast<int32_t>(i) * config_.target_hidden});
   }
-  std::stable_sort(taps_.begin(), taps_.end(), [](const Tap& a, const Tap& b) { return a.layer < b.layer; });
+  std::stable_sort(aux_layers_.begin(), aux_layers_.end(),
+                   [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
   if (config_.own_vocabulary) bind_vocabulary(binder);
   if (!own_head_) quantised_head_ = ops_.quantise(target_.head_weight());
 }
@@ -99,16 +100,16 @@ void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
   projected_ = {at + static_cast<int64_t>(max_context_rows) * hidden, max_context_rows, width, width};
 }
 
-Tensor DflashDrafter::features(Tensor taps) {
-  const Tensor out = features_.narrow(taps.rows);
-  ops_.linear(*feature_projection_, taps, Store::kOverwrite, out);
+Tensor DflashDrafter::features(Tensor aux_hidden) {
+  const Tensor out = features_.narrow(aux_hidden.rows);
+  ops_.linear(*feature_projection_, aux_hidden, Store::kOverwrite, out);
   ops_.rms_norm(out, feature_norm_.data(), config_.stack.norm_eps, out);
   return out;
 }
 
-void DflashDrafter::inject(Tensor taps, const Rows& rows, const KvMemory& kv) {
-  const Tensor projected = projected_.narrow(taps.rows);
-  ops_.linear(*context_kv_, features(taps), Store::kOverwrite, projected);
+void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvMemory& kv) {
+  const Tensor projected = projected_.narrow(aux_hidden.rows);
+  ops_.linear(*context_kv_, features(aux_hidden), Store::kOverwrite, projected);
   const int32_t width = 2 * config_.stack.attention.kv_width();
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
     ops_.store_kv(projected.columns(i * width, width),

@@ -15,19 +15,19 @@ class DflashDrafter {
   static std::unique_ptr<DflashDrafter> load(const Model& target, const std::filesystem::path& folder);
 
   const DflashConfig& config() const { return config_; }
-  /// Taps to ask of the target's forward, ascending by layer.
-  std::span<const Tap> taps() const { return taps_; }
-  int32_t tap_width() const { return static_cast<int32_t>(config_.taps.size()) * config_.target_hidden; }
+  /// Auxiliary hidden states to ask of the target's forward, ascending by layer.
+  std::span<const AuxLayer> aux_layers() const { return aux_layers_; }
+  int32_t aux_width() const { return static_cast<int32_t>(config_.aux_layers.size()) * config_.target_hidden; }
 
   void register_planes(KvLayout& layout) { stack_.register_planes(layout, "drafter", ops_); }
-  /// Activations for up to `max_context_rows` injected rows and `max_block_rows` block rows a call.
+  /// Activations for up to `max_context_rows` context rows and `max_block_rows` block rows a call.
   void reserve(int32_t max_context_rows, int32_t max_block_rows);
 
-  /// Writes the context K and V of all layers for committed rows: taps [n, tap_width], one row per row of `rows`.
-  void inject(Tensor taps, const Rows& rows, const KvMemory& kv);
+  /// Writes the context K and V of all layers for committed rows: aux_hidden [n, aux_width], one row per row of `rows`.
+  void write_context(Tensor aux_hidden, const Rows& rows, const KvMemory& kv);
 
-  /// The injected features themselves, c = RMSNorm(fc * taps): [n, hidden], valid until the next inject.
-  Tensor features(Tensor taps);
+  /// The features themselves, c = RMSNorm(fc * aux_hidden): [n, hidden], valid until the next write_context.
+  Tensor features(Tensor aux_hidden);
 
   /// Runs block rows; returns final hidden states of the wanted rows, [n_outputs, hidden], valid until the next call.
   Tensor forward(const RowBatch& batch, const KvMemory& kv);
@@ -49,7 +49,7 @@ class DflashDrafter {
   Ops& ops_;
   const Model& target_;
   DflashConfig config_;
-  std::unique_ptr<Weight> feature_projection_;  // fc: [hidden, taps * target_hidden]
+  std::unique_ptr<Weight> feature_projection_;  // fc: [hidden, aux layers * target_hidden]
   DeviceVector feature_norm_;
   std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
   DeviceVector norm_;
@@ -58,7 +58,7 @@ class DflashDrafter {
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   std::vector<int32_t> id_map_;
-  std::vector<Tap> taps_;
+  std::vector<AuxLayer> aux_layers_;
   Rope rope_;
   std::unique_ptr<StackWorkspace> workspace_;
   std::unique_ptr<Buffer> context_storage_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxBlock = 256;
 constexpr double kMaxScale = 1e6;
-constexpr size_t kMaxTaps = 1000;  // times the largest hidden size is still an int32
+constexpr size_t kMaxAuxLayers = 1000;  // times the largest hidden size is still an int32
 
 // Fields that change the forward in ways this drafter does not compute.
 void refuse_variants(const JsonFields& fields) {
@@ -44,7 +44,7 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   const JsonFields& holder = fields.has("block_size") ? fields : variant;
   config.block_size = static_cast<int32_t>(holder.integer("block_size", 2, kMaxBlock));
   config.mask_id = static_cast<int32_t>(variant.integer("mask_token_id", 0, config.vocab - 1));
-  config.taps = variant.integers("target_layer_ids", 0, config.target_layers - 1);
+  config.aux_layers = variant.integers("target_layer_ids", 0, config.target_layers - 1);
   config.embedding_scale = static_cast<float>(variant.number("input_embedding_scale", -kMaxScale, kMaxScale, 1.0));
   config.output_multiplier = static_cast<float>(variant.number("output_multiplier", -kMaxScale, kMaxScale, 1.0));
   config.softcap = static_cast<float>(variant.number("final_logit_softcapping", 0.0, kMaxScale, 0.0));
@@ -72,7 +72,7 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
   config.mask_id = static_cast<int32_t>(fields.integer("mask_token_id", 0, config.vocab - 1));
   config.sample_from_anchor = fields.boolean("sample_from_anchor", false);
   config.own_vocabulary = true;
-  for (const int32_t id : fields.integers("aux_hidden_state_layer_ids", 1, 1000)) config.taps.push_back(id - 1);
+  for (const int32_t id : fields.integers("aux_hidden_state_layer_ids", 1, 1000)) config.aux_layers.push_back(id - 1);
   const bool non_causal = fields.boolean("sliding_window_non_causal", false);
   for (LayerAttention& layer : config.stack.layers) layer.causal = layer.window > 0 && !non_causal;
 }
@@ -80,13 +80,13 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
 // What the fields are each allowed to be, but not together.
 void check_sizes(const DflashConfig& config, const std::filesystem::path& path) {
   const auto fail = [&](const std::string& what) { throw Error("drafter", path.string() + ": " + what); };
-  if (config.taps.empty()) fail("names no target layers to read from");
-  if (config.taps.size() > kMaxTaps) {
-    fail("reads from " + std::to_string(config.taps.size()) + " target layers; expected at most " +
-         std::to_string(kMaxTaps));
+  if (config.aux_layers.empty()) fail("names no target layers to read from");
+  if (config.aux_layers.size() > kMaxAuxLayers) {
+    fail("reads from " + std::to_string(config.aux_layers.size()) + " target layers; expected at most " +
+         std::to_string(kMaxAuxLayers));
   }
   const int32_t last = config.target_layers > 0 ? config.target_layers - 1 : INT32_MAX;
-  for (const int32_t layer : config.taps) {
+  for (const int32_t layer : config.aux_layers) {
     if (layer >= 0 && layer <= last) continue;
     fail("would read from target layer " + std::to_string(layer) + "; expected 0 to " + std::to_string(last));
   }
@@ -141,7 +141,7 @@ void check_fit(const DflashConfig& drafter, const ModelConfig& target) {
   if (drafter.target_layers > 0 && drafter.target_layers != target.stack.n_layers) {
     fail("a layer count of", drafter.target_layers, target.stack.n_layers);
   }
-  const int32_t deepest = *std::max_element(drafter.taps.begin(), drafter.taps.end());
+  const int32_t deepest = *std::max_element(drafter.aux_layers.begin(), drafter.aux_layers.end());
   if (deepest >= target.stack.n_layers) fail("a target layer with index", deepest, target.stack.n_layers);
   if (drafter.target_hidden != target.stack.hidden)
     fail("a hidden size of", drafter.target_hidden, target.stack.hidden);

@@ -11,9 +11,9 @@ namespace ashlar {
 struct DflashConfig {
   StackConfig stack;
   std::filesystem::path folder;
-  int32_t block_size = 0;     ///< anchor included
-  std::vector<int32_t> taps;  ///< target layers whose output feeds the drafter, in the order of fc's columns
-  int32_t target_layers = 0;  ///< 0: not stated
+  int32_t block_size = 0;           ///< anchor included
+  std::vector<int32_t> aux_layers;  ///< target layers whose output feeds the drafter, in the order of fc's columns
+  int32_t target_layers = 0;        ///< 0: not stated
   int32_t target_hidden = 0;
   int32_t vocab = 0;        ///< of the target
   int32_t draft_vocab = 0;  ///< of the drafter's own head; vocab if it has none

@@ -50,7 +50,7 @@ TEST_F(DrafterSelfTest, TheBundledDrafterPasses) {
   EXPECT_EQ(complaint_about(result), "");
 }
 
-TEST_F(DrafterSelfTest, WrongTapsAreNoticed) {
+TEST_F(DrafterSelfTest, WrongAuxiliaryLayersAreNoticed) {
   change_config([](Json& config) { config["dflash_config"]["target_layer_ids"] = {9, 7, 5, 3, 1}; });
   const DrafterCheck result = check();
   EXPECT_TRUE(result.suspicious()) << result.first_rate();

@@ -22,15 +22,15 @@ constexpr int32_t kChunk = 44;  // most rows of a prompt in a step
 constexpr int32_t kRows = kSlots * kChunk;
 constexpr int32_t kColumns = 5;
 
-/// Remembers the newest tap value that was absorbed for each position of the proposer's planes.
+/// Remembers the newest auxiliary hidden state that was written for each position of the proposer's planes.
 class Recorder final : public Proposer {
  public:
   explicit Recorder(int32_t window) : window_(window) {}
   std::string name() const override { return "recorder"; }
   int32_t max_width() const override { return kWidth; }
   bool adapts_width() const override { return false; }
-  std::span<const Tap> taps() const override { return {}; }
-  int32_t tap_width() const override { return kColumns; }
+  std::span<const AuxLayer> aux_layers() const override { return {}; }
+  int32_t aux_width() const override { return kColumns; }
   int32_t window() const override { return window_; }
   void register_planes(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
@@ -41,9 +41,10 @@ class Recorder final : public Proposer {
     ++calls;
     if (fails) throw std::bad_alloc();
     for (int32_t r = 0; r < committed.rows.n; ++r) {
-      for (int32_t c = 0; c < kColumns; ++c) ASSERT_EQ(committed.taps.row(r)[c], committed.taps.row(r)[0] + c);
+      for (int32_t c = 0; c < kColumns; ++c)
+        ASSERT_EQ(committed.aux_hidden.row(r)[c], committed.aux_hidden.row(r)[0] + c);
       seen[place(committed.rows.page_tables[committed.rows.tables[r]], committed.rows.positions[r])] =
-          committed.taps.row(r)[0];
+          committed.aux_hidden.row(r)[0];
     }
   }
   static int32_t place(const int32_t* table, int32_t position) {
@@ -60,12 +61,12 @@ class Recorder final : public Proposer {
 struct Sequence {
   std::vector<int32_t> pages;
   int32_t length = 0;
-  std::vector<float> value;   // tap of each position
+  std::vector<float> value;   // auxiliary hidden state of each position
   std::vector<bool> skipped;  // of each position
   bool saw_all = false;       // the last step drafted with the whole window
 
-  void grow(float tap) {
-    value.push_back(tap);
+  void grow(float state) {
+    value.push_back(state);
     skipped.push_back(false);
     ++length;
   }
@@ -99,11 +100,11 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     sequence.saw_all = false;
     context_.admit(s);
   }
-  /// The forward leaves the taps of `n` new positions of a sequence in rows from `row`.
+  /// The forward leaves the auxiliary hidden states of `n` new positions of a sequence in rows from `row`.
   void forward(Sequence& sequence, int32_t row, int32_t n) {
     for (int32_t r = 0; r < n; ++r) {
       next_ += 100;
-      for (int32_t c = 0; c < kColumns; ++c) context_.taps().row(row + r)[c] = next_ + static_cast<float>(c);
+      for (int32_t c = 0; c < kColumns; ++c) context_.aux_hidden().row(row + r)[c] = next_ + static_cast<float>(c);
       sequence.grow(next_);
     }
   }

@@ -41,7 +41,7 @@ TEST(DflashConfig, ReadsTheZlabForm) {
   const DflashConfig config = read(zlab());
   EXPECT_EQ(config.block_size, 4);
   EXPECT_EQ(config.max_width(), 4);
-  EXPECT_EQ(config.taps, (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(config.aux_layers, (std::vector<int32_t>{1, 3}));
   EXPECT_EQ(config.target_layers, 6);
   EXPECT_EQ(config.target_hidden, 8);
   EXPECT_EQ(config.vocab, 20);
@@ -57,8 +57,8 @@ TEST(DflashConfig, ReadsTheZlabForm) {
 
 TEST(DflashConfig, ReadsTheSpeculatorsForm) {
   const DflashConfig config = read(speculators());
-  EXPECT_EQ(config.block_size, 8);                       // the class default
-  EXPECT_EQ(config.taps, (std::vector<int32_t>{1, 3}));  // ids count from the embedding
+  EXPECT_EQ(config.block_size, 8);                             // the class default
+  EXPECT_EQ(config.aux_layers, (std::vector<int32_t>{1, 3}));  // ids count from the embedding
   EXPECT_EQ(config.vocab, 20);
   EXPECT_EQ(config.draft_vocab, 10);
   EXPECT_TRUE(config.own_vocabulary);
@@ -157,7 +157,7 @@ class Fit : public ::testing::Test {
     drafter_.stack.hidden = drafter_.target_hidden = 8;
     drafter_.vocab = 20;
     drafter_.target_layers = 6;
-    drafter_.taps = {1, 3};
+    drafter_.aux_layers = {1, 3};
     target_.folder = "/models/m";
     target_.stack.hidden = 8;
     target_.stack.n_layers = 6;
@@ -174,7 +174,7 @@ class Fit : public ::testing::Test {
 TEST_F(Fit, AcceptsItsOwnTarget) {
   EXPECT_NO_THROW(check_fit(drafter_, target_));
   drafter_.target_layers = 0;  // not stated
-  drafter_.taps = {5, 1};
+  drafter_.aux_layers = {5, 1};
   EXPECT_NO_THROW(check_fit(drafter_, target_));
 }
 
@@ -199,7 +199,7 @@ TEST_F(Fit, RefusesAnotherDepth) {
   target_.stack.n_layers = 7;
   refuse({"layer count", "6", "7"});
   drafter_.target_layers = 0;
-  drafter_.taps = {7, 2};
+  drafter_.aux_layers = {7, 2};
   refuse({"target layer", "7"});
 }
 
@@ -252,7 +252,7 @@ class DrafterLoading : public ::testing::Test {
 
 TEST_F(DrafterLoading, TakesAWholeCheckpoint) {
   const ModelFolder folder(config(), tensors());
-  EXPECT_EQ(load(folder)->tap_width(), 16);
+  EXPECT_EQ(load(folder)->aux_width(), 16);
   Tensors prefixed;
   for (const auto& [name, tensor] : tensors()) add_random(prefixed, "model." + name, tensor.shape);
   EXPECT_NO_THROW(load(ModelFolder(config(), prefixed)));

@@ -103,8 +103,8 @@ class HostileConfig : public ::testing::Test {
 StackConfig read_target(const std::filesystem::path& folder) { return read_model_config(folder).stack; }
 StackConfig read_drafter(const std::filesystem::path& folder) {
   const DflashConfig config = read_dflash_config(folder);
-  for (const int32_t layer : config.taps) EXPECT_TRUE(layer >= 0 && layer < 1000) << layer;
-  EXPECT_LT(static_cast<int64_t>(config.taps.size()) * config.target_hidden, int64_t{1} << 31);
+  for (const int32_t layer : config.aux_layers) EXPECT_TRUE(layer >= 0 && layer < 1000) << layer;
+  EXPECT_LT(static_cast<int64_t>(config.aux_layers.size()) * config.target_hidden, int64_t{1} << 31);
   EXPECT_TRUE(std::isfinite(config.embedding_scale) && std::isfinite(config.output_multiplier));
   return config.stack;
 }

@@ -20,14 +20,14 @@ class Outputs : public ::testing::TestWithParam<const char*> {
     storage_ = ops_->allocate(sizeof(float) * kRows * 8);
   }
 
-  Tensor taps() const { return {reinterpret_cast<float*>(storage_->data()), kRows, 8, 8}; }
+  Tensor aux_hidden() const { return {reinterpret_cast<float*>(storage_->data()), kRows, 8, 8}; }
 
   using Values = std::vector<float>;
   static Values values(Tensor x, int32_t row) { return {x.row(row), x.row(row) + x.cols}; }
 
   // What the wanted rows of two sequences come out as, and what the row behind each sequence comes out as afterwards:
   // it sees all of their K and V.
-  std::vector<Values> run(const std::vector<bool>& wanted, const TapRequest& taps = {}) {
+  std::vector<Values> run(const std::vector<bool>& wanted, const AuxHiddenRequest& aux = {}) {
     RowBatch batch(kRows, 2);
     const auto add = [&](const auto& row) {
       row();
@@ -39,7 +39,7 @@ class Outputs : public ::testing::TestWithParam<const char*> {
     for (int32_t i = 0; i < 3; ++i) add([&] { batch.add_row(11 - i, i, 3); });
     for (int32_t i = 1; i < 3; ++i) add([&] { batch.add_apart(19 - i, i); });
     std::vector<Values> out;
-    const Tensor hidden = model_->forward(batch, *kv_, taps);
+    const Tensor hidden = model_->forward(batch, *kv_, aux);
     EXPECT_EQ(hidden.rows, std::count(wanted.begin(), wanted.end(), true));
     for (int32_t row = 0; row < hidden.rows; ++row) out.push_back(values(hidden, row));
     batch.clear();
@@ -86,17 +86,17 @@ TEST_P(Outputs, AreTheSameWhoeverElseIsAskedFor) {
   EXPECT_EQ(run(std::vector<bool>(kRows)), some(all, std::vector<bool>(kRows)));
 }
 
-TEST_P(Outputs, TapsBehindTheLastLayerHaveAllRows) {
-  const Tap last = {1, 0};
-  const TapRequest request = {{&last, 1}, taps()};
+TEST_P(Outputs, AuxiliaryStatesOfTheLastLayerHaveAllRows) {
+  const AuxLayer last = {1, 0};
+  const AuxHiddenRequest request = {{&last, 1}, aux_hidden()};
   std::vector<bool> wanted(kRows, true);
   const std::vector<Values> all = run(wanted, request);
-  const Values tapped(taps().data, taps().data + 8 * kRows);
-  std::fill(taps().data, taps().data + 8 * kRows, 0.0F);
+  const Values expected(aux_hidden().data, aux_hidden().data + 8 * kRows);
+  std::fill(aux_hidden().data, aux_hidden().data + 8 * kRows, 0.0F);
   wanted.assign(kRows, false);
   wanted[4] = true;
   EXPECT_EQ(run(wanted, request), some(all, wanted));
-  EXPECT_EQ(Values(taps().data, taps().data + 8 * kRows), tapped);
+  EXPECT_EQ(Values(aux_hidden().data, aux_hidden().data + 8 * kRows), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Outputs, ::testing::Values("ref", "cpu"));

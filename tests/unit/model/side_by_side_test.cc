@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kMostRows = 48;
 constexpr int32_t kMostSequences = 6;
 constexpr int32_t kPagesOfOne = 3;
-constexpr int32_t kTapped = 2;
+constexpr int32_t kAuxCount = 2;
 
 class Machine {
  public:
@@ -22,23 +22,23 @@ class Machine {
     model_->register_planes(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, kMostSequences * kPagesOfOne);
     model_->reserve(kMostRows);
-    storage_ = ops_->allocate(sizeof(float) * kMostRows * kTapped * 8);
+    storage_ = ops_->allocate(sizeof(float) * kMostRows * kAuxCount * 8);
     for (int32_t i = 0; i < kMostSequences * kPagesOfOne; ++i) pages_.push_back(i);
   }
 
   bool cuts(int32_t rows) const { return ops_->lanes(rows, 1) > 1; }
   const int32_t* pages(int32_t sequence) const { return pages_.data() + int64_t{sequence} * kPagesOfOne; }
 
-  /// The outputs, one after the other, and after them the taps.
-  std::vector<float> forward(const RowBatch& batch, bool tapped) {
-    static constexpr Tap kTaps[kTapped] = {{0, 0}, {1, 8}};
-    const Tensor taps = {reinterpret_cast<float*>(storage_->data()), kMostRows, 8 * kTapped, 8 * kTapped};
-    TapRequest request;
-    if (tapped) request = {kTaps, taps};
+  /// The outputs, one after the other, and after them the auxiliary hidden states.
+  std::vector<float> forward(const RowBatch& batch, bool with_aux) {
+    static constexpr AuxLayer kAuxLayers[kAuxCount] = {{0, 0}, {1, 8}};
+    const Tensor aux_hidden = {reinterpret_cast<float*>(storage_->data()), kMostRows, 8 * kAuxCount, 8 * kAuxCount};
+    AuxHiddenRequest request;
+    if (with_aux) request = {kAuxLayers, aux_hidden};
     const Tensor hidden = model_->forward(batch, *kv_, request);
     std::vector<float> out;
     for (int32_t r = 0; r < hidden.rows; ++r) out.insert(out.end(), hidden.row(r), hidden.row(r) + hidden.cols);
-    if (tapped) out.insert(out.end(), taps.data, taps.data + int64_t{batch.n()} * taps.cols);
+    if (with_aux) out.insert(out.end(), aux_hidden.data, aux_hidden.data + int64_t{batch.n()} * aux_hidden.cols);
     return out;
   }
 
@@ -105,10 +105,10 @@ TEST(SideBySide, GivesTheBitsOfOneWorker) {
       const bool few = below(2) == 0;
       for (int32_t r = 0; r < kMostRows; ++r) growth.wanted.push_back(!few || below(3) == 0);
       fill(batch, alone, growth, lengths);
-      const bool tapped = below(2) == 0;
-      const std::vector<float> expected = alone.forward(batch, tapped);
+      const bool with_aux = below(2) == 0;
+      const std::vector<float> expected = alone.forward(batch, with_aux);
       fill(batch, machine, growth, lengths);
-      ASSERT_EQ(machine.forward(batch, tapped), expected) << threads << " threads, round " << round;
+      ASSERT_EQ(machine.forward(batch, with_aux), expected) << threads << " threads, round " << round;
       for (size_t s = 0; s < lengths.size(); ++s) lengths[s] += growth.rows[s];
     }
   }
