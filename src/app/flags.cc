@@ -23,7 +23,7 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->group(kDrafterGroup);
   command
       .add_option("--width", options.dflash.width,
-                  "Most tokens checked at once, anchor included (default: chosen pass by pass)")
+                  "Most tokens checked at once, last token included (default: chosen pass by pass)")
       ->type_name("N")
       ->transform(whole(2, kMaxWidth))
       ->group(kDrafterGroup);

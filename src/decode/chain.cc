@@ -154,7 +154,7 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots, StepRe
       // A row yields the token after it; the last token of a sequence is never a row.
       chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
       chain.pages = span.pages;
-      chain.ids[0] = slot.anchor;
+      chain.ids[0] = slot.last_token;
       chain.make_chain();
     }
     work_.push_back(work);
@@ -430,12 +430,12 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     run_for_span(slot, outcome, [&] { verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0)); });
   }
   if (chain && !chains_[work.chain].proposes) outcome.n_recalled = std::max(outcome.n_accepted - work.forced, 0);
-  // A row of a chain is certain once a token was chosen there: the anchor, then each draft that its parent confirmed. A
-  // prompt whose last row had no mask yet leaves that row to the first decode span.
+  // A row of a chain is certain once a token was chosen there: the last token, then each draft that its parent
+  // confirmed. A prompt whose last row had no mask yet leaves that row to the first decode span.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
   if (!chain && outcome.cut) {
     --work.committed;
-    slot.anchor = span.prompt[span.n_rows - 1];
+    slot.last_token = span.prompt[span.n_rows - 1];
   }
   slot.length = (chain ? slot.length : span.start) + work.committed;
   outcome.computed = slot.length;

@@ -1,7 +1,7 @@
 #pragma once
-// Chain decoding: per sequence the anchor and a chain of drafts, or a tree of them, are verified in one causal pass.
-// Drafts come from a proposer, from what the sequence said before, or from nowhere: then this is plain autoregressive
-// decoding. The forward, the sampling and the commit are the same.
+// Chain decoding: per sequence the last token and a chain of drafts, or a tree of them, are verified in one causal
+// pass. Drafts come from a proposer, from what the sequence said before, or from nowhere: then this is plain
+// autoregressive decoding. The forward, the sampling and the commit are the same.
 
 #include <memory>
 #include <vector>

@@ -39,7 +39,7 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
     taken(rows, false);  // the first of its size finds cold memory
     const bool drafts =
-        proposer_ && rows <= most_drafted && rows >= 2 * sequences_of(rows);  // an anchor drafts nothing
+        proposer_ && rows <= most_drafted && rows >= 2 * sequences_of(rows);  // a last token drafts nothing
     sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });

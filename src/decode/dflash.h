@@ -1,5 +1,5 @@
 #pragma once
-// DFlash proposals: one pass of the drafter over [anchor, mask, ...] per sequence fills the whole block; with more
+// DFlash proposals: one pass of the drafter over [last token, mask, ...] per sequence fills the whole block; with more
 // passes the block is denoised, most confident positions first.
 
 #include <memory>
@@ -17,7 +17,8 @@ namespace ashlar {
 struct DflashOptions {
   static constexpr int32_t kDefaultBranches = 3;  ///< more win little (docs/kernels.md)
 
-  int32_t width = 0;  ///< rows of a verify span, anchor included; 0: chosen pass by pass, up to the drafter's own block
+  int32_t width =
+      0;  ///< rows of a verify span, last token included; 0: chosen pass by pass, up to the drafter's own block
   int32_t window = 0;  ///< the drafter sees the newest `window` tokens only (whole pages); 0: all
   int32_t passes = 1;  ///< drafter passes per block; 1 is plain DFlash
   DenoiseSchedule schedule = DenoiseSchedule::kCosine;

@@ -20,7 +20,7 @@ int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences) {
 // Paths come in order, so that what stays is a tree.
 void ChainSpan::keep_likeliest(int32_t n) {
   if (n >= width) return;
-  int32_t row_of[kMaxWidth] = {};  // 0: left out; and the anchor
+  int32_t row_of[kMaxWidth] = {};  // 0: left out; and the last token
   int32_t kept = 1;
   for (int32_t k = 1; k <= n_chances; ++k) {
     if (order[k] == 0) continue;

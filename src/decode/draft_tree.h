@@ -27,7 +27,7 @@ int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
 class CandidateSource {
  public:
   virtual ~CandidateSource() = default;
-  /// Of the position that stands `depth` behind the anchor, from 1. Asked for only where a tree may reach.
+  /// Of the position that stands `depth` behind the last token, from 1. Asked for only where a tree may reach.
   virtual const DraftCandidates& at(int32_t depth) = 0;
 };
 
@@ -55,7 +55,7 @@ class DraftTreeBuilder {
   void write_rows(int32_t n, ChainSpan& span);
 
   std::vector<Path> open_;   // a heap
-  std::vector<Node> nodes_;  // best first; 0 is the anchor
+  std::vector<Node> nodes_;  // best first; 0 is the last token
   std::vector<int32_t> stack_, row_of_;
 };
 

@@ -16,8 +16,8 @@ namespace ashlar {
 /// tree whose rows stand depth first: a row that does not follow its parent begins a branch.
 struct ChainSpan {
   int32_t slot = 0;
-  int32_t start = 0;  ///< position of the anchor
-  int32_t width = 1;  ///< rows to verify: the anchor and width - 1 drafts
+  int32_t start = 0;  ///< position of the last token
+  int32_t width = 1;  ///< rows to verify: the last token and width - 1 drafts
   int32_t most = 1;   ///< rows that a tree may have: the least likely ones may be left out after
   /// pages[position / kPageTokens], of the proposer's planes; from context_begin to the last row's position.
   const int32_t* pages = nullptr;
@@ -26,7 +26,7 @@ struct ChainSpan {
   /// Rows of the proposer's block, where that is more: it may do better on whole blocks.
   int32_t draft_rows = 0;
   int32_t branches = 0;         ///< most branches beside the first
-  int32_t ids[kMaxWidth] = {};  ///< ids[0] is the anchor; a proposer fills ids[1..width), or lowers width
+  int32_t ids[kMaxWidth] = {};  ///< ids[0] is the last token; a proposer fills ids[1..width), or lowers width
   int32_t parents[kMaxWidth] =
       {};  ///< parents[r] < r: the row whose token comes before that of row r; r - 1 in a chain
   /// What the proposer thinks of its drafts: chances[k], k from 1 to n_chances, is that of the k-th likeliest path of

@@ -11,13 +11,13 @@
 
 namespace ashlar {
 
-/// Most tokens that one span settles: rows of a verify span (anchor and drafts), positions of a block.
+/// Most tokens that one span settles: rows of a verify span (last token and drafts), positions of a block.
 inline constexpr int32_t kMaxWidth = 64;
 
 /// Rows of one sequence in one step.
 struct Span {
   int32_t slot = 0;
-  /// Prefill: the ids of these rows, at positions start, start + 1, ... Null for a decode span, whose anchor and
+  /// Prefill: the ids of these rows, at positions start, start + 1, ... Null for a decode span, whose last token and
   /// position only the device knows.
   const int32_t* prompt = nullptr;
   int32_t start = 0;

@@ -104,7 +104,7 @@ void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, 
 
     if (input.path != nullptr) input.path[result.n_tokens] = row;
     result.tokens[result.n_tokens++] = token;
-    slot.anchor = token;
+    slot.last_token = token;
     if (slot.constraint != nullptr) slot.constraint->advance(token);
     if (params.has_penalties()) slot.counts.add_answer(token);
     row = next_row(input, row, token);

@@ -1,6 +1,6 @@
 #pragma once
-// Acceptance: walks from the anchor's row to the row of the draft that is the token chosen there, and so on; stops at
-// the first token that no draft foresaw.
+// Acceptance: walks from the last token's row to the row of the draft that is the token chosen there, and so on; stops
+// at the first token that no draft foresaw.
 
 #include "decode/sampler.h"
 #include "decode/slot_table.h"
@@ -28,11 +28,11 @@ struct VerifyInput {
 /// True if the token of a row is the highest raw logit and nothing else of the logits matters.
 bool needs_only_choice(const Slot& slot);
 
-/// Appends tokens to `result` and advances the slot (anchor, counts, done); the caller advances slot.length. A row is
-/// looked at only if its token and every draft before it were accepted, so penalties there have seen exactly the tokens
-/// that plain decoding would have. A constraint masks the row before everything else and hears of the token chosen;
-/// when it leaves nothing the span ends with kError and without that token. Where its mask is still being found the
-/// span is cut before the row.
+/// Appends tokens to `result` and advances the slot (last_token, counts, done); the caller advances slot.length. A row
+/// is looked at only if its token and every draft before it were accepted, so penalties there have seen exactly the
+/// tokens that plain decoding would have. A constraint masks the row before everything else and hears of the token
+/// chosen; when it leaves nothing the span ends with kError and without that token. Where its mask is still being found
+/// the span is cut before the row.
 void verify_span(const VerifyInput& input, Slot& slot, SamplerScratch& scratch, SpanResult& result,
                  TokenLogprobs* logprobs);
 

@@ -272,7 +272,7 @@ void WidthPolicy::list_drafts(std::span<WidthChoice> sequences, bool proposes) {
 }
 
 // How many of the drafts yield most tokens for their time, if that is more than `rate`: m of them cost what m rows
-// cost, whoever's they are. A sequence that has drafts proposed has a row for its anchor in the drafter's pass too.
+// cost, whoever's they are. A sequence that has drafts proposed has a row for its last token in the drafter's pass too.
 size_t WidthPolicy::best_number(std::span<const WidthChoice> sequences, double& rate) const {
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;

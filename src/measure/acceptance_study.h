@@ -20,7 +20,7 @@ struct PromptIds {
 
 struct AcceptanceOptions {
   std::vector<double> temperatures = {0, 0.7, 1};
-  std::vector<int32_t> widths;  ///< rows of a verify span, anchor included
+  std::vector<int32_t> widths;  ///< rows of a verify span, last token included
   int32_t max_tokens = 128;
   std::vector<int32_t> stop_ids;
   SamplingParams sampling;  ///< temperature is taken from the list above; the scheme must be coupled

@@ -59,9 +59,9 @@ class DirectDecoder {
   }
 
   /// Hidden states of one draft block.
-  Tensor draft_hidden(int32_t anchor, int32_t start, int32_t width) {
+  Tensor draft_hidden(int32_t last_token, int32_t start, int32_t width) {
     std::vector<int32_t> ids(width, drafter_->config().mask_id);
-    ids[0] = anchor;
+    ids[0] = last_token;
     fill(ids, start);
     return drafter_->forward(batch_, *kv_);
   }
@@ -75,9 +75,9 @@ class DirectDecoder {
   }
 
   /// Drafted ids of one block: argmax of the slots that predict.
-  std::vector<int32_t> draft(int32_t anchor, int32_t start, int32_t width) {
+  std::vector<int32_t> draft(int32_t last_token, int32_t start, int32_t width) {
     const bool from_anchor = drafter_->config().sample_from_anchor;
-    const Tensor hidden = draft_hidden(anchor, start, from_anchor ? width - 1 : width);
+    const Tensor hidden = draft_hidden(last_token, start, from_anchor ? width - 1 : width);
     const Tensor logits = draft_logits(hidden);
     std::vector<int32_t> ids;
     for (int32_t slot = from_anchor ? 0 : 1; slot < hidden.rows; ++slot) {

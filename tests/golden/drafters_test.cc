@@ -42,13 +42,13 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     SCOPED_TRACE(call);
     const std::vector<int32_t> ids = ints(tensors_, call + ".new_ids");
     const int32_t start = ints(tensors_, call + ".start")[0];
-    const int32_t anchor = ints(tensors_, call + ".anchor")[0];
+    const int32_t last_token = ints(tensors_, call + ".anchor")[0];
     const auto n = static_cast<int32_t>(ids.size());
     decoder_.target(ids, start - n, drafter_->aux_layers());
     expect_tensor(decoder_.aux_hidden().narrow(n), call + ".features");
     expect_tensor(drafter_->features(decoder_.aux_hidden().narrow(n)), call + ".context");
     decoder_.write_context(ids, start - n);
-    const Tensor hidden = decoder_.draft_hidden(anchor, start, block_rows());
+    const Tensor hidden = decoder_.draft_hidden(last_token, start, block_rows());
     std::vector<float> golden = floats(tensors_, call + ".draft_hidden");
     ASSERT_EQ(golden.size(), static_cast<size_t>(hidden.rows) * hidden.cols);
     for (float& value : golden) value *= drafter_->config().output_multiplier;  // folded into the norm here
@@ -57,7 +57,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
           << "hidden, row " << r;
     }
     expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
-    EXPECT_EQ(decoder_.draft(anchor, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
+    EXPECT_EQ(decoder_.draft(last_token, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
   }
 
   SeededCheckpoint checkpoint_;

@@ -59,7 +59,7 @@ TEST_F(PebbleOnRef, LogitsAgree) {
 TEST_F(PebbleOnRef, DrafterAgrees) {
   const Json& golden = json_["cases"][0];
   const auto prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
-  const auto anchor = golden["greedy_ids"][0].get<int32_t>();
+  const auto last_token = golden["greedy_ids"][0].get<int32_t>();
   const auto n = static_cast<int32_t>(prompt.size());
   decoder_.target(prompt, 0, drafter_->aux_layers());
   const Tensor features = drafter_->features(decoder_.aux_hidden().narrow(n));
@@ -69,13 +69,13 @@ TEST_F(PebbleOnRef, DrafterAgrees) {
               1e-3);
   }
   decoder_.write_context(prompt, 0);
-  const Tensor hidden = decoder_.draft_hidden(anchor, n, 16);
+  const Tensor hidden = decoder_.draft_hidden(last_token, n, 16);
   const std::vector<float> expected = floats(tensors_, "case0.draft_hidden");
   for (int32_t r = 0; r < hidden.rows; ++r) {
     EXPECT_LT(relative_error(hidden.row(r), expected.data() + int64_t{r} * hidden.cols, hidden.cols), 1e-3)
         << "slot " << r;
   }
-  EXPECT_EQ(decoder_.draft(anchor, n, 16), golden["first_draft"].get<std::vector<int32_t>>());
+  EXPECT_EQ(decoder_.draft(last_token, n, 16), golden["first_draft"].get<std::vector<int32_t>>());
 }
 
 TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {

@@ -169,7 +169,7 @@ class FakeDecoder final : public Decoder {
   void finish(Slot& slot, SpanResult& span, int32_t token, int32_t position) {
     span.tokens[span.n_tokens++] = token;
     if (slot.constraint != nullptr) slot.constraint->advance(token);
-    slot.anchor = token;
+    slot.last_token = token;
     for (const int32_t stop : slot.stop_ids) {
       if (token == stop) span.end = SpanEnd::kStop;
     }
@@ -183,7 +183,7 @@ class FakeDecoder final : public Decoder {
     for (int32_t r = 0; r < span.n_rows; ++r) cell(span, span.start + r) = span.prompt[r];
     slot.length = result.computed = span.start + span.n_rows;
     if (span.samples && waits(slot)) {  // a decode span begins with the last row
-      slot.anchor = span.prompt[span.n_rows - 1];
+      slot.last_token = span.prompt[span.n_rows - 1];
       --slot.length;
       --result.computed;
       return;
@@ -198,12 +198,12 @@ class FakeDecoder final : public Decoder {
     int32_t width = std::min(span.n_rows, slot.limit - slot.length - 1);
     if (used_rows_ > 0) width = std::min<int32_t>(width, used_rows_);
     ASHLAR_CHECK_LT(0, width);
-    ASHLAR_CHECK_LE(0, slot.anchor);
+    ASHLAR_CHECK_LE(0, slot.last_token);
     const int32_t base = slot.length;
     for (int32_t r = 0; r < width; ++r) cell(span, base + r) = -1 - r;
     const auto accepted = static_cast<int32_t>(mix(launches_ * 131 + span.slot) % width);
     for (int32_t r = 0; r <= accepted && !waits(slot); ++r) {
-      cell(span, base + r) = slot.anchor;
+      cell(span, base + r) = slot.last_token;
       finish(slot, result, fake_next(read(span, base + r + 1)), base + r + 1);
       if (slot.done) break;
     }
@@ -213,7 +213,7 @@ class FakeDecoder final : public Decoder {
     result.n_settled = result.n_tokens;
   }
 
-  // Without an anchor: what it appends is computed as well.
+  // Without a last token: what it appends is computed as well.
   void extend(const Span& span, Slot& slot, SpanResult& result) {
     if (waits(slot)) return;
     result.active = true;

@@ -5,7 +5,7 @@ sequence, float32, everything recomputed unless it is the point of the method.
 
   features f_t  concatenation of the target's residual stream after the auxiliary layers, in listed order        [K * Ht]
   context  c_t  RMSNorm(fc f_t): one row per committed token, shared by all draft layers                      [H]
-  block         [anchor, mask, mask, ...] at absolute positions start, start+1, ...                           [B]
+  block         [last token, mask, mask, ...] at absolute positions start, start+1, ...                           [B]
 
 Context rows become keys and values directly (no input norm, no queries); block rows are ordinary rows that see them and each other.
 """
@@ -138,10 +138,10 @@ class Drafter:
         mixed = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values)
         return self.linear(f"{name}.o_proj", mixed.reshape(len(rows), -1))
 
-    def draft(self, anchor):
+    def draft(self, last_token):
         """One pass over the block. Returns hidden after the final norm [B, H] and logits [B, Vd]; leaves the cache as it is."""
         start = len(self.cache[0][0])
-        ids = torch.tensor([anchor] + [self.c.mask_id] * (self.c.block - 1))
+        ids = torch.tensor([last_token] + [self.c.mask_id] * (self.c.block - 1))
         positions = torch.arange(start, start + self.c.block)
         x = self.embedding[ids] * self.c.embed_scale
         for i in range(self.c.layers):
@@ -158,6 +158,6 @@ class Drafter:
         return hidden, logits
 
     def drafted_ids(self, logits):
-        """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the anchor."""
+        """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the last token."""
         best = logits[0 if self.c.from_anchor else 1:].argmax(-1)
         return best if self.offsets is None else best + self.offsets[best]

@@ -180,14 +180,14 @@ class Margins:
         return self.target > MIN_TARGET_MARGIN and self.draft > MIN_DRAFT_MARGIN
 
 
-def draft_call(prefix, drafter, new_ids, features, anchor, margins, out):
-    """Append the features of `new_ids`, then draft from `anchor`; a second road without a cache must agree."""
+def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
+    """Append the features of `new_ids`, then draft from `last_token`; a second path without a cache must agree."""
     context = drafter.context(features)
     drafter.extend(context)
-    hidden, logits = drafter.draft(anchor)
+    hidden, logits = drafter.draft(last_token)
     margins.draft = min(margins.draft, margin(logits[-drafter.c.drafts:]))
     out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,
-                f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([anchor]),
+                f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([last_token]),
                 f"{prefix}.draft_hidden": hidden, f"{prefix}.draft_logits": logits, f"{prefix}.drafted_ids": drafter.drafted_ids(logits)})
 
 
@@ -197,16 +197,16 @@ def two_calls(drafter, target, prompt, seed, margins):
     aux_layers = drafter.c.aux_layers
     features, logits = target(prompt, aux_layers)
     margins.target = min(margins.target, margin(logits[-1]))
-    anchor = int(logits[-1].argmax())
+    last_token = int(logits[-1].argmax())
     drafter.reset()
-    draft_call("call1", drafter, prompt, features, anchor, margins, out)
+    draft_call("call1", drafter, prompt, features, last_token, margins, out)
     given = torch.randint(3, 90, (4,), generator=torch.Generator().manual_seed(9000 + seed)).tolist()
-    committed, anchor = [anchor] + given[:3], given[3]
+    committed, last_token = [last_token] + given[:3], given[3]
     features = target(prompt + committed, aux_layers)[0]
-    draft_call("call2", drafter, committed, features[PROMPT:], anchor, margins, out)
+    draft_call("call2", drafter, committed, features[PROMPT:], last_token, margins, out)
     drafter.reset()
     drafter.extend(drafter.context(features))
-    torch.testing.assert_close(drafter.draft(anchor)[0], out["call2.draft_hidden"], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(drafter.draft(last_token)[0], out["call2.draft_hidden"], rtol=1e-4, atol=1e-4)
     return out
 
 

@@ -11,7 +11,7 @@ namespace ashlar {
 struct DflashConfig {
   StackConfig stack;
   std::filesystem::path folder;
-  int32_t block_size = 0;           ///< anchor included
+  int32_t block_size = 0;           ///< last token included
   std::vector<int32_t> aux_layers;  ///< target layers whose output feeds the drafter, in the order of fc's columns
   int32_t target_layers = 0;        ///< 0: not stated
   int32_t target_hidden = 0;
@@ -25,7 +25,7 @@ struct DflashConfig {
   float output_multiplier = 1.0F;
   float softcap = 0.0F;  ///< logits become softcap * tanh(logits / softcap); 0: off
 
-  /// Rows of a verify pass at the trained block size: the anchor and every draft.
+  /// Rows of a verify pass at the trained block size: the last token and every draft.
   int32_t max_width() const { return block_size + (sample_from_anchor ? 1 : 0); }
 };
 

@@ -52,7 +52,7 @@ struct Draws {
 Draws draw(const std::vector<float>& q, bool certain, int blocks) {
   Draws draws;
   SamplerScratch scratch;
-  int32_t anchor = 0;
+  int32_t last_token = 0;
   for (int block = 0; block < blocks; ++block) {
     const auto seed = static_cast<uint64_t>(block);
     Slot slot = make_slot(SamplingScheme::kRejection, 0.8, seed);
@@ -64,7 +64,7 @@ Draws draw(const std::vector<float>& q, bool certain, int blocks) {
       drafts[j] = certain ? 2 : id;
     }
     std::vector<float> logits;
-    for (const int32_t t : {anchor, drafts[0], drafts[1]}) {
+    for (const int32_t t : {last_token, drafts[0], drafts[1]}) {
       const std::vector<float> row = target_logits(t);
       logits.insert(logits.end(), row.begin(), row.end());
     }
@@ -81,13 +81,13 @@ Draws draw(const std::vector<float>& q, bool certain, int blocks) {
     SpanResult result;
     verify_span(input, slot, scratch, result, nullptr);
     draws.accepted += result.n_accepted;
-    int32_t t = anchor;
+    int32_t t = last_token;
     for (int32_t i = 0; i < result.n_tokens; ++i) {
       ++draws.before[t];
       ++draws.next[t][result.tokens[i]];
       t = result.tokens[i];
     }
-    anchor = t;
+    last_token = t;
   }
   return draws;
 }
@@ -201,7 +201,7 @@ TEST(Greedy, AcceptsTheLongestAgreeingPrefixAndAddsTheBonus) {
     const Verified verified = verify_greedy(drafts, [](Slot&) {});
     EXPECT_EQ(tokens(verified.result), std::vector<int32_t>(chain.begin(), chain.begin() + agree + 1));
     EXPECT_EQ(verified.result.n_accepted, agree);
-    EXPECT_EQ(verified.slot.anchor, chain[agree]);
+    EXPECT_EQ(verified.slot.last_token, chain[agree]);
   }
 }
 
@@ -221,7 +221,7 @@ TEST(Greedy, ChoicesStandForTheLogitsTheyAreTheHighestOf) {
   verify_span(input, by_choices.slot, scratch, by_choices.result, nullptr);
   EXPECT_EQ(tokens(by_choices.result), tokens(by_logits.result));
   EXPECT_EQ(by_choices.result.n_accepted, by_logits.result.n_accepted);
-  EXPECT_EQ(by_choices.slot.anchor, by_logits.slot.anchor);
+  EXPECT_EQ(by_choices.slot.last_token, by_logits.slot.last_token);
 }
 
 TEST(Greedy, WhatNeedsMoreThanAChoice) {
@@ -326,7 +326,7 @@ TEST(Verify, FollowsATreeAsFarAsItGoes) {
     EXPECT_EQ(result.n_accepted, result.n_tokens - 1);
     int32_t t = 0;
     for (int32_t i = 0; i < result.n_tokens; ++i) EXPECT_EQ(result.tokens[i], t = best[t]);
-    EXPECT_EQ(slot.anchor, t);
+    EXPECT_EQ(slot.last_token, t);
   }
 }
 

@@ -43,7 +43,7 @@ class KnownDecoder final : public Decoder {
       if (!out.active) continue;
       if (span.prompt != nullptr) {
         slot.length = span.start + span.n_rows;
-        slot.anchor = span.prompt[span.n_rows - 1];
+        slot.last_token = span.prompt[span.n_rows - 1];
         if (span.samples) append(slot, 1, out);
       } else {
         const int32_t rows = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
@@ -58,8 +58,8 @@ class KnownDecoder final : public Decoder {
   void append(Slot& slot, int32_t n, SpanResult& out) {
     const int32_t first = slot.length - n + 1;  // position of the first new token
     for (int32_t k = 0; k < n; ++k) {
-      slot.anchor = first + k == wrong_at_ ? kWrongToken : token_after(slot.anchor);
-      out.tokens[out.n_tokens++] = slot.anchor;
+      slot.last_token = first + k == wrong_at_ ? kWrongToken : token_after(slot.last_token);
+      out.tokens[out.n_tokens++] = slot.last_token;
     }
     out.n_settled = n;
     if (slot.length + 1 >= slot.limit) {
