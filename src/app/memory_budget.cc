@@ -133,7 +133,7 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
   std::optional<Checkpoint> drafter_weights;
   if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
   return {plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
-                      drafter != nullptr ? drafter_frames(*drafter, options.dflash, sequences) : 0,
+                      drafter != nullptr ? drafter_window_pages(*drafter, options.dflash, sequences) : 0,
                       drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0),
           memory_needs(weights, config, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
           {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},

@@ -28,22 +28,22 @@ std::string scaled(double value, double step, const char* const* units, int n_un
 
 int64_t MemoryPlan::bytes_of(int64_t tokens) const { return layout.bytes_of((tokens + kPageTokens - 1) / kPageTokens); }
 
-MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter, int64_t drafter_frames,
-                       int64_t spare_pages) {
+MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
+                       int64_t drafter_window_pages, int64_t spare_pages) {
   const int64_t target_page = page_bytes(ops, target);
   const int64_t drafter_page = drafter != nullptr ? page_bytes(ops, *drafter) : 0;
-  const int64_t growing_page = drafter_frames > 0 ? 0 : drafter_page;
+  const int64_t growing_page = drafter_window_pages > 0 ? 0 : drafter_page;
   MemoryPlan plan = {target_page / kPageTokens,
                      growing_page / kPageTokens,
                      target_page + growing_page,
-                     drafter_frames * drafter_page,
+                     drafter_window_pages * drafter_page,
                      drafter_page,
                      spare_pages * target_page,
                      {}};
   plan.layout.add_spare_pages(spare_pages);
   plan.layout.add_plane("target", target_page);
   plan.layout.add_spare_pages(0);
-  plan.layout.limit_pages(drafter_frames);
+  plan.layout.limit_pages(drafter_window_pages);
   plan.layout.add_plane("drafter", drafter_page);
   return plan;
 }

@@ -13,19 +13,19 @@ namespace ashlar {
 
 struct MemoryPlan {
   int64_t target_bytes_per_token = 0;   ///< KV of all layers of the target
-  int64_t drafter_bytes_per_token = 0;  ///< and of the drafter; 0 if it has frames
+  int64_t drafter_bytes_per_token = 0;  ///< and of the drafter; 0 if it has window pages
   int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
-  int64_t drafter_frame_bytes = 0;      ///< of all of the drafter's frames; a cache of fewer pages has fewer
-  int64_t drafter_page_bytes = 0;       ///< of one of its pages or frames
+  int64_t drafter_window_bytes = 0;     ///< of all of the drafter's window pages; a cache of fewer pages has fewer
+  int64_t drafter_page_bytes = 0;       ///< of one of its pages or window pages
   int64_t spare_bytes = 0;              ///< of pages of the target that branches of drafts take for a step
   KvLayout layout;
   int64_t bytes_of(int64_t tokens) const;
 };
 
-/// `drafter_frames`: pages that the drafter has where it looks at a window only; 0: as many as the target.
+/// `drafter_window_pages`: pages that the drafter has where it looks at a window only; 0: as many as the target.
 /// `spare_pages`: of the target, for branches of drafts.
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_frames = 0, int64_t spare_pages = 0);
+                       int64_t drafter_window_pages = 0, int64_t spare_pages = 0);
 
 /// "1.5 GiB", "23.4 MiB", "812 B".
 std::string format_bytes(int64_t bytes);

@@ -30,7 +30,7 @@ void ChainDecoder::register_planes(KvLayout& layout, const StepLimits& limits) {
   model_.register_planes(layout);
   layout.add_spare_pages(0);
   if (!proposer_) return;
-  layout.limit_pages(DraftContext::frames(proposer_->window(), max_width(), limits.max_slots));
+  layout.limit_pages(DraftContext::window_pages(proposer_->window(), max_width(), limits.max_slots));
   proposer_->register_planes(layout);
   layout.limit_pages(0);
 }

@@ -20,8 +20,8 @@ int32_t branches_of(const DflashOptions& options) { return options.passes == 1 ?
 
 }  // namespace
 
-int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
-  return DraftContext::frames(options.window, width_of(config, options), sequences);
+int64_t drafter_window_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
+  return DraftContext::window_pages(options.window, width_of(config, options), sequences);
 }
 
 int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {

@@ -25,8 +25,8 @@ struct DflashOptions {
   int32_t branches = kDefaultBranches;  ///< of a draft tree beside its first, with one pass; 0: drafts are a chain
 };
 
-/// Frames of such a drafter's planes while so many sequences run; 0: as many as the cache has pages.
-int64_t drafter_frames(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
+/// Window pages of such a drafter's planes while so many sequences run; 0: as many as the cache has pages.
+int64_t drafter_window_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
 
 /// Spare pages of the target's planes for the trees of so many sequences.
 int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences);

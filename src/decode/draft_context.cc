@@ -19,17 +19,17 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limit
   compact_ = {all_.row(rows), max_rows_, width, width};
   sources_.reserve(static_cast<size_t>(max_rows_));
   if (window_ == 0) return;
-  const int64_t most = frames(window_, proposer.max_width(), limits.max_slots);
-  frames_ = std::make_unique<PageFrames>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
+  const int64_t most = window_pages(window_, proposer.max_width(), limits.max_slots);
+  window_pages_ = std::make_unique<WindowPages>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
   table_size_ = (max_positions + kPageTokens - 1) / kPageTokens;
   tables_.resize(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(table_size_));
 }
 
 // A step touches a sequence's positions from the window's first page to the last row of its block. So many pages for
-// every slot are enough to never take a frame that the step needs. Twice as many, and what the last step needed
+// every slot are enough to never take a window page that the step needs. Twice as many, and what the last step needed
 // outlives this one too: a sequence that drafts in every step never loses its window, however prompts stream through.
 // The same half is what prefixes of ended sequences are restored from.
-int64_t DraftContext::frames(int32_t window, int32_t width, int32_t slots) {
+int64_t DraftContext::window_pages(int32_t window, int32_t width, int32_t slots) {
   if (window == 0) return 0;
   // Of `window + width` positions that begin anywhere in a page.
   const int64_t pages = (int64_t{window} + width + kPageTokens - 2) / kPageTokens + 1;
@@ -37,9 +37,9 @@ int64_t DraftContext::frames(int32_t window, int32_t width, int32_t slots) {
 }
 
 void DraftContext::begin_step() {
-  batch_.clear();  // of a step that threw: its page tables may be gone, its frames may be others' soon
+  batch_.clear();  // of a step that threw: its page tables may be gone, its window pages may be others' soon
   sources_.clear();
-  if (frames_) frames_->begin_step();
+  if (window_pages_) window_pages_->begin_step();
 }
 
 // Whole pages fall out of use, so a window begins on a page border.
@@ -48,13 +48,13 @@ int32_t DraftContext::window_begin(int32_t end) const {
 }
 
 const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end) {
-  if (!frames_) return pages;
+  if (!window_pages_) return pages;
   ASHLAR_CHECK_LE(end, table_size_ * kPageTokens);
   int32_t* table = &tables_[static_cast<size_t>(slot) * static_cast<size_t>(table_size_)];
   for (int32_t p = begin / kPageTokens; p * kPageTokens < end; ++p) {
-    const PageFrames::Claim claim = frames_->claim(pages[p]);
-    table[p] = claim.frame;
-    if (claim.evicted != PageFrames::kNone) forget(&claim.evicted, 0, 1);
+    const WindowPages::Claim claim = window_pages_->claim(pages[p]);
+    table[p] = claim.window_page;
+    if (claim.evicted != WindowPages::kNone) forget(&claim.evicted, 0, 1);
   }
   return table;
 }

@@ -6,15 +6,15 @@
 // a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to draft, rows may be
 // skipped; the drafter then sees only what lies behind the last page that lacks some.
 //
-// A proposer with a window has planes of fewer pages than the cache: frames, which go to the pages that drafts looked
-// at or rows were absorbed into most recently. A page that loses its frame lacks all of its rows.
+// A proposer with a window has planes of fewer pages than the cache: window pages, which go to the pages that drafts
+// looked at or rows were absorbed into most recently. A page that loses its window page lacks all of its rows.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "decode/proposer.h"
-#include "kv/page_frames.h"
+#include "kv/window_pages.h"
 #include "model/row_batch.h"
 
 namespace ashlar {
@@ -24,15 +24,15 @@ class DraftContext {
   /// `proposer` outlives this. `pages`: of the cache. `max_positions`: of a sequence.
   DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages, int32_t max_positions);
 
-  /// Frames that sequences in `slots` slots need if drafts look at the newest `window` tokens and reach `width` rows
-  /// further; 0: no window, a frame for every page.
-  static int64_t frames(int32_t window, int32_t width, int32_t slots);
+  /// Window pages that sequences in `slots` slots need if drafts look at the newest `window` tokens and reach `width`
+  /// rows further; 0: no window, a window page for every page.
+  static int64_t window_pages(int32_t window, int32_t width, int32_t slots);
 
   /// To be called before anything else of a step: forgets what a step that threw left to be absorbed, and lets the
-  /// frames of the step before the last one go.
+  /// window pages of the step before the last one go.
   void begin_step();
   void check_integrity() const {
-    if (frames_) frames_->check_integrity();
+    if (window_pages_) window_pages_->check_integrity();
   }
 
   /// Where the target's forward leaves its auxiliary hidden states: [max_rows, aux_width].
@@ -83,8 +83,8 @@ class DraftContext {
   bool forgotten_ = false;      // anything, ever
   // Without a window: 0, null, empty.
   int32_t window_;
-  std::unique_ptr<PageFrames> frames_;
-  std::vector<int32_t> tables_;  // [slots, table_size_]: frame by page of the slot's sequence
+  std::unique_ptr<WindowPages> window_pages_;
+  std::vector<int32_t> tables_;  // [slots, table_size_]: window page by page of the slot's sequence
   int32_t table_size_ = 0;
 };
 

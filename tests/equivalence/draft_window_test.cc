@@ -1,5 +1,5 @@
 // A draft window bounds the drafter's memory as it bounds its cost, and drafts are those that the whole of its planes
-// would give: frames are taken from pages that nobody looks at.
+// would give: window pages are taken from pages that nobody looks at.
 
 #include <gtest/gtest.h>
 
@@ -63,16 +63,16 @@ TEST(DraftWindow, BoundsTheDraftersMemory) {
   EXPECT_EQ(drafter_bytes(kWindow, 20), 20 * page);  // and never more than without a window
 }
 
-// Two engines whose window is the same: one has a frame for every page, since more sequences might run.
-TEST(DraftWindow, LongSequencesDraftAsWithAFrameForEveryPage) {
+// Two engines whose window is the same: one has a window page for every page, since more sequences might run.
+TEST(DraftWindow, LongSequencesDraftAsWithAWindowPageForEveryPage) {
   constexpr int32_t kLongest = 1024;
   const World world(kLongest);
   const DecoderSpec spec = drafting(16, kWindow);
   EngineOptions options;
   options.kv_pages = kLongest / kPageTokens;
-  options.max_sequences = 8;  // 2 * 4 * 8 frames: one for each of the 64 pages
+  options.max_sequences = 8;  // 2 * 4 * 8 window pages: one for each of the 64 pages
   const auto whole = world.open(spec, options);
-  options.max_sequences = 1;  // 8 frames
+  options.max_sequences = 1;  // 8 window pages
   const auto few = world.open(spec, options);
   options.prefill_chunk = 13;  // rows that a long chunk leaves out are absorbed
   const auto in_pieces = world.open(spec, options);
@@ -91,7 +91,8 @@ TEST(DraftWindow, LongSequencesDraftAsWithAFrameForEveryPage) {
   EXPECT_GT(accepted, 100);
 }
 
-// Few frames, few pages, prompts that begin alike: frames are taken, pages found again, sequences preempted.
+// Few window pages, few pages, prompts that begin alike: window pages are taken, pages found again, sequences
+// preempted.
 TEST(DraftWindow, TokensAreThoseOfPlainDecodingWhateverIsLost) {
   constexpr int32_t kLongest = 160;
   const World world(kLongest);
@@ -109,7 +110,7 @@ TEST(DraftWindow, TokensAreThoseOfPlainDecodingWhateverIsLost) {
     for (const int32_t depth : {1, 2}) {
       EngineOptions options;
       options.max_sequences = 2;
-      options.kv_pages = 15;  // 12 or 8 frames, and two sequences of up to 10 pages
+      options.kv_pages = 15;  // 12 or 8 window pages, and two sequences of up to 10 pages
       options.depth = depth;
       options.prefill_chunk = depth == 1 ? 13 : 256;
       const auto engine = world.open(drafting(width, window), options);

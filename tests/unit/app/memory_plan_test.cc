@@ -49,7 +49,7 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(plan.bytes_of(1), plan.bytes_per_page);
   EXPECT_EQ(plan.bytes_of(17), 2 * plan.bytes_per_page);
   EXPECT_EQ(plan_memory(*ops, target, nullptr).drafter_bytes_per_token, 0);
-  EXPECT_EQ(plan.drafter_frame_bytes, 0);
+  EXPECT_EQ(plan.drafter_window_bytes, 0);
 }
 
 TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheTarget) {
@@ -61,16 +61,16 @@ TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheTarget) {
   EXPECT_EQ(plan.bytes_of(17), plan.spare_bytes + 2 * plan.bytes_per_page);
 }
 
-TEST(MemoryPlan, ADrafterWithFramesStopsGrowing) {
+TEST(MemoryPlan, ADrafterWithWindowPagesStopsGrowing) {
   const auto ops = make_device("ref", {});
   const StackConfig target = stack(12);
   const StackConfig drafter = stack(2);
   const MemoryPlan all = plan_memory(*ops, target, &drafter);
   const MemoryPlan few = plan_memory(*ops, target, &drafter, 5);
   EXPECT_EQ(few.drafter_bytes_per_token, 0);
-  EXPECT_EQ(few.drafter_frame_bytes, 5 * kPageTokens * all.drafter_bytes_per_token);
+  EXPECT_EQ(few.drafter_window_bytes, 5 * kPageTokens * all.drafter_bytes_per_token);
   EXPECT_EQ(few.bytes_of(5 * kPageTokens), all.bytes_of(5 * kPageTokens));
-  EXPECT_EQ(few.bytes_of(1000 * kPageTokens), few.drafter_frame_bytes + 1000 * few.bytes_per_page);
+  EXPECT_EQ(few.bytes_of(1000 * kPageTokens), few.drafter_window_bytes + 1000 * few.bytes_per_page);
   EXPECT_EQ(few.bytes_per_page, kPageTokens * few.target_bytes_per_token);
 }
 

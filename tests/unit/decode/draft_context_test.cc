@@ -154,7 +154,7 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
   DraftContext context_;
   Sequence sequences_[kSlots];
   float next_ = 0;
-  int32_t shortened_ = 0;  // draft passes that saw less than the window for want of frames
+  int32_t shortened_ = 0;  // draft passes that saw less than the window for want of window pages
 };
 INSTANTIATE_TEST_SUITE_P(Windows, DraftContextTest, ::testing::Values(0, kWidth, 20, 40, 4 * kPages * kPageTokens));
 
@@ -198,8 +198,9 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
     context_.flush();
   }
   // Few pages at a time are looked at through a small window: those of ended sequences were lost now and then.
-  const bool frames_are_few = DraftContext::frames(GetParam(), kWidth, kSlots) < kSlots * kPages && GetParam() > 0;
-  EXPECT_EQ(shortened_ > 0, frames_are_few) << shortened_;
+  const bool window_pages_are_few =
+      DraftContext::window_pages(GetParam(), kWidth, kSlots) < kSlots * kPages && GetParam() > 0;
+  EXPECT_EQ(shortened_ > 0, window_pages_are_few) << shortened_;
 }
 
 TEST_P(DraftContextTest, NarrowPassesAreAbsorbedPageByPage) {
@@ -213,7 +214,7 @@ TEST_P(DraftContextTest, NarrowPassesAreAbsorbedPageByPage) {
   draft(0, context_.table(0, pages, 0, sequences_[0].length + kWidth), context_.begin(pages, sequences_[0].length));
 }
 
-// A prompt's rows outside of the window are left out; what an earlier sequence left in their pages' frames is not
+// A prompt's rows outside of the window are left out; what an earlier sequence left in their pages' window pages is not
 // theirs.
 TEST_P(DraftContextTest, WhatAPromptLeavesOutIsLookedPast) {
   Sequence& sequence = sequences_[0];
@@ -248,13 +249,13 @@ TEST_P(DraftContextTest, AStepThatThrewLeavesNothingToBeAbsorbed) {
   EXPECT_EQ(recorder_.calls, calls);
 }
 
-TEST(DraftContextFrames, DependOnWindowWidthAndSlotsOnly) {
-  EXPECT_EQ(DraftContext::frames(0, 16, 8), 0);
+TEST(DraftContextWindowPages, DependOnWindowWidthAndSlotsOnly) {
+  EXPECT_EQ(DraftContext::window_pages(0, 16, 8), 0);
   // 16 positions from anywhere and a block of 1 lie in 2 pages, or 3 with the window's first page taken whole.
-  EXPECT_EQ(DraftContext::frames(16, 1, 1), 2 * 2);
-  EXPECT_EQ(DraftContext::frames(16, 2, 1), 2 * 3);
-  EXPECT_EQ(DraftContext::frames(64, 16, 4), 4 * DraftContext::frames(64, 16, 1));
-  EXPECT_LT(DraftContext::frames(1 << 24, 64, 4096), int64_t{1} << 34);
+  EXPECT_EQ(DraftContext::window_pages(16, 1, 1), 2 * 2);
+  EXPECT_EQ(DraftContext::window_pages(16, 2, 1), 2 * 3);
+  EXPECT_EQ(DraftContext::window_pages(64, 16, 4), 4 * DraftContext::window_pages(64, 16, 1));
+  EXPECT_LT(DraftContext::window_pages(1 << 24, 64, 4096), int64_t{1} << 34);
   // No position needs more: the naive count.
   for (const int32_t window : {2, 15, 16, 17, 64, 100}) {
     for (const int32_t width : {1, 2, 8, 16, 17}) {
@@ -263,7 +264,7 @@ TEST(DraftContextFrames, DependOnWindowWidthAndSlotsOnly) {
         const int32_t first = (start - window) / kPageTokens;
         most = std::max(most, (start + width - 1) / kPageTokens - first + 1);
       }
-      EXPECT_EQ(DraftContext::frames(window, width, 1), 2 * most) << window << " and " << width;
+      EXPECT_EQ(DraftContext::window_pages(window, width, 1), 2 * most) << window << " and " << width;
     }
   }
 }

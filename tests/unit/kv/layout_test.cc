@@ -52,7 +52,7 @@ TEST(KvLayout, SparePagesComeOnTop) {
   EXPECT_EQ(memory.bytes(), 5030);
 }
 
-TEST(KvMemory, LimitedPlanesHaveOnlyTheirFrames) {
+TEST(KvMemory, LimitedPlanesHaveOnlyTheirWindowPages) {
   const std::unique_ptr<Ops> ops = make_device("ref", {});
   KvLayout layout;
   layout.limit_pages(3);
