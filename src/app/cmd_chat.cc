@@ -136,7 +136,7 @@ void chat(ChatOptions& options) {
     throw Error("template", session->choice().model.string() +
                                 ": has no chat template, so it cannot chat; ashlar run --raw continues a text");
   }
-  note_what_is_moot(*session, options.state.sampling);
+  note_ignored_options(*session, options.state.sampling);
   if (!options.system.empty()) options.state.set_system(options.system);
   Chat(options, *session).loop();
 }

@@ -46,8 +46,8 @@ void try_out(Json& report, Ops& ops, const std::filesystem::path& model, const S
   Session session(options);
   const DrafterCheck check = check_drafter(session);
   report["drafter"]["self_test"] = self_test_json(check);
-  const std::string complaint = complaint_about(check);
-  if (!complaint.empty()) print_warning(complaint);
+  const std::string warning = warning_about(check);
+  if (!warning.empty()) print_warning(warning);
 }
 
 // Whether `run` would refuse, or would not draft as it was asked to.

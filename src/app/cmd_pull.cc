@@ -49,8 +49,8 @@ void pull(const PullCommand& command) {
     throw CLI::RuntimeError(kInterruptedExit);
   }
   if (!options.settings.offline) print_note(summary(result, static_cast<double>(now_ns() - start) * 1e-9));
-  const std::string complaint = complaint_about_pulled(*ref, hub::Role::kModel);
-  if (!complaint.empty()) print_warning(complaint);
+  const std::string warning = warning_about_pulled(*ref, hub::Role::kModel);
+  if (!warning.empty()) print_warning(warning);
   std::printf("%s\n", result.snapshot.c_str());
 }
 

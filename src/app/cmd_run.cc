@@ -104,7 +104,7 @@ void run(RunOptions& options) {
   color_messages(options.color);
   const std::vector<Prompt> prompts = collect_prompts(options);
   const std::unique_ptr<Session> session = open_session(options.session);
-  note_what_is_moot(*session, options.sampling);
+  note_ignored_options(*session, options.sampling);
   if (!session->has_chat_template()) options.raw = true;
   std::vector<AnswerJob> jobs = make_jobs(*session, options, prompts);
 

@@ -53,12 +53,12 @@ int wait_for_signal(const ServiceManager& manager, ServerProgram& program) {
     signal = sigtimedwait(&set, nullptr, &time);
     if (signal > 0) return signal;
     if (errno != EAGAIN) continue;
-    const std::string trouble = program.trouble();
-    if (trouble.empty()) manager.tell("WATCHDOG=1");
-    if (trouble.empty() != was_well) {
-      was_well = trouble.empty();
-      manager.tell("STATUS=" + (was_well ? "listening on " + program.address() : trouble));
-      if (!was_well) program.log().write(LogLevel::kError, "not well: " + trouble);
+    const std::string problem = program.problem();
+    if (problem.empty()) manager.notify("WATCHDOG=1");
+    if (problem.empty() != was_well) {
+      was_well = problem.empty();
+      manager.notify("STATUS=" + (was_well ? "listening on " + program.address() : problem));
+      if (!was_well) program.log().write(LogLevel::kError, "not well: " + problem);
     }
   }
 }
@@ -85,13 +85,13 @@ void serve(const ServeOptions& options) {
   Log& log = program.log();
   log.write(LogLevel::kInfo, "listening on " + program.address() + " (the page there, the OpenAI API under /v1)",
             {{"port", program.port()}});
-  manager.tell("READY=1\nSTATUS=listening on " + program.address());
+  manager.notify("READY=1\nSTATUS=listening on " + program.address());
   const int signal = wait_for_signal(manager, program);
-  manager.tell("STOPPING=1\nSTATUS=answers under way may end");
+  manager.notify("STOPPING=1\nSTATUS=answers under way may end");
   log.write(LogLevel::kInfo, "shutting down: answers under way may end; once more to stop at once",
             {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"drain_s", options.drain_s}});
   const bool clean = program.drain([&manager] {
-    if (manager.watchdog_interval()) manager.tell("WATCHDOG=1");
+    if (manager.watchdog_interval()) manager.notify("WATCHDOG=1");
     return signal_waits();
   });
   log.write(clean ? LogLevel::kInfo : LogLevel::kWarn, clean ? "ended" : "ended; some answers were cut short");

@@ -23,7 +23,7 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
 /// is wrong with them, by the variable's name; empty if nothing. A flag that is given wins over its variable unread.
 std::string settle_variables(CLI::App& program, const ChosenCommand& chosen);
 
-/// A parser's complaint in words for people.
+/// A parser's error in words for people.
 std::string explain(const ChosenCommand& chosen, const CLI::ParseError& error);
 
 /// Whether the arguments set the option by one of its names.

@@ -71,7 +71,7 @@ std::optional<Finding> check_sampling_defaults(const std::filesystem::path& mode
 // Of a model that a server would fetch first.
 Finding check_hub(const MissingModel& model) {
   const hub::Settings settings = hub::settings_from_environment();
-  const std::string name = hub::name_of(model.ref), found = model.here.complaint(model.ref, settings);
+  const std::string name = hub::name_of(model.ref), found = model.here.warning(model.ref, settings);
   if (settings.offline) {
     return {"model", Verdict::kProblem, found + ", and HF_HUB_OFFLINE forbids to fetch it",
             "ashlar pull " + name + " without HF_HUB_OFFLINE"};

@@ -68,7 +68,7 @@ DrafterCheck check_drafter(Session& session) {
   return check;
 }
 
-std::string complaint_about(const DrafterCheck& check) {
+std::string warning_about(const DrafterCheck& check) {
   if (!check.suspicious()) return {};
   char figures[256];
   std::snprintf(

@@ -35,7 +35,7 @@ struct DrafterCheck {
 DrafterCheck check_drafter(Session& session);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.
-std::string complaint_about(const DrafterCheck& check);
+std::string warning_about(const DrafterCheck& check);
 
 /// `first_position` of FOLDER/acceptance.json: {"first_position": 0.71}, the share of verify steps that accept the
 /// first draft. Empty if there is no such file; throws Error if it is not of that form.

@@ -10,12 +10,12 @@
 
 #include "app/command_line.h"
 #include "app/config_file.h"
-#include "app/last_words.h"
 #include "app/log.h"
 #include "app/output.h"
 #include "app/program.h"
 #include "app/stack_room.h"
 #include "app/terminal.h"
+#include "app/terminate_handler.h"
 #include "base/error.h"
 
 namespace {
@@ -43,7 +43,7 @@ void settle_log(const CLI::App& serve, const std::vector<std::string>& args) {
   ashlar::LogOptions options;
   options.format = "json";
   ashlar::log_messages(options);
-  ashlar::last_words_as_json();
+  ashlar::terminate_as_json();
 }
 
 int usage_error(const std::string& message, const std::string& command) {
@@ -55,8 +55,8 @@ int usage_error(const std::string& message, const std::string& command) {
 // Usage errors end with 2, as in most programs; help and version with 0. A service manager need not try those again.
 int finish(const CLI::App& app, const ashlar::ChosenCommand& chosen, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::Success*>(&error) != nullptr) {
-    std::ostringstream out, complaints;
-    const int code = app.exit(error, out, complaints);
+    std::ostringstream out, warnings;
+    const int code = app.exit(error, out, warnings);
     ashlar::write_output(out.str());
     return code;
   }

@@ -55,7 +55,7 @@ void offer_pull(const char* tag, const std::string& name, hub::Role role) {
   const hub::Settings settings = hub::settings_from_environment();
   const hub::CachedSnapshot found = find_pulled(*ref, role);
   if (!found.folder.empty()) {
-    throw Error(tag, found.complaint(*ref, settings) + "; to fetch what is missing: ashlar pull " + name);
+    throw Error(tag, found.warning(*ref, settings) + "; to fetch what is missing: ashlar pull " + name);
   }
   throw Error(tag, name + " is not a folder, and not among the models pulled to " + settings.cache.string() +
                        "; to fetch it: ashlar pull " + name);

@@ -77,12 +77,12 @@ void pull_missing(const SessionOptions& session) {
     options.stopped = InterruptScope::requested;
     const InterruptScope interrupts;
     pull_with_bar(model.ref, options);
-    const std::string complaint = complaint_about_pulled(model.ref, model.role);
-    if (!complaint.empty()) throw Error("hub", complaint);
+    const std::string warning = warning_about_pulled(model.ref, model.role);
+    if (!warning.empty()) throw Error("hub", warning);
   }
 }
 
-std::string complaint_about_pulled(const hub::RepoRef& ref, hub::Role role) {
+std::string warning_about_pulled(const hub::RepoRef& ref, hub::Role role) {
   const hub::CachedSnapshot here = find_pulled(ref, role);
   if (here.missing.empty()) return {};
   return hub::name_of(ref) + " holds no " + hub::list_of_missing(here.missing) +

@@ -25,6 +25,6 @@ std::vector<MissingModel> missing_models(const SessionOptions& options);
 void pull_missing(const SessionOptions& options);
 
 /// What the repository itself lacks, in words, after it was pulled; empty: nothing.
-std::string complaint_about_pulled(const hub::RepoRef& ref, hub::Role role);
+std::string warning_about_pulled(const hub::RepoRef& ref, hub::Role role);
 
 }  // namespace ashlar

@@ -20,7 +20,7 @@ namespace ashlar {
 namespace {
 
 constexpr size_t kMaxQueued = 10'000;
-constexpr int64_t kBetweenComplaints_ns = 60'000'000'000;
+constexpr int64_t kBetweenReports_ns = 60'000'000'000;
 constexpr int kApplicationId = 0x41736872;  // "Ashr": SQLite's way to tell whose a file is
 
 constexpr const char* kSchema =
@@ -175,7 +175,7 @@ struct RequestLog::Impl {
       int64_t missed = std::exchange(dropped, 0);
       lock.unlock();
       missed += write_all(rows);
-      if (missed > 0) complain(missed);
+      if (missed > 0) report_loss(missed);
       lock.lock();
     }
   }
@@ -191,11 +191,11 @@ struct RequestLog::Impl {
     return static_cast<int64_t>(rows.size());
   }
 
-  void complain(int64_t missed) {
+  void report_loss(int64_t missed) {
     lost += missed;
     const int64_t now = now_ns();
-    if (!on_loss || (complained_ns != 0 && now - complained_ns < kBetweenComplaints_ns)) return;
-    complained_ns = now;
+    if (!on_loss || (reported_ns != 0 && now - reported_ns < kBetweenReports_ns)) return;
+    reported_ns = now;
     on_loss("the request log lacks " + std::to_string(lost) +
             " rows: " + (why.empty() ? "requests end faster than the disk writes" : why));
     lost = 0;
@@ -234,7 +234,7 @@ struct RequestLog::Impl {
 
   const bool texts;
   const std::function<void(const std::string&)> on_loss;
-  int64_t lost = 0, complained_ns = 0;  // the writing thread's, as is `why`
+  int64_t lost = 0, reported_ns = 0;  // the writing thread's, as is `why`
   std::string why;
   sqlite3* database = nullptr;
   sqlite3_stmt* insert = nullptr;

@@ -20,7 +20,7 @@ class ServerProgram {
   std::string address() const;  ///< "http://127.0.0.1:8080"
   Log& log();
   /// Empty if requests would be answered; otherwise why not.
-  std::string trouble() const;
+  std::string problem() const;
 
   /// Refuses new requests, waits for those under way as long as the options allow, cancels the rest, closes. True if
   /// nothing had to be cancelled. `hurry` is asked every 100 ms whether to wait no longer.

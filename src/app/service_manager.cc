@@ -54,7 +54,7 @@ ServiceManager::~ServiceManager() {
   if (fd_ >= 0) close(fd_);
 }
 
-void ServiceManager::tell(const std::string& state) const {
+void ServiceManager::notify(const std::string& state) const {
   if (fd_ >= 0) (void)!send(fd_, state.data(), state.size(), MSG_NOSIGNAL);
 }
 

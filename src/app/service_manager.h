@@ -18,8 +18,8 @@ class ServiceManager {
   /// Whether somebody listens.
   bool present() const { return fd_ >= 0; }
   /// Sends lines such as "READY=1\nSTATUS=listening". Best effort: never blocks, never throws.
-  void tell(const std::string& state) const;
-  /// How often to tell "WATCHDOG=1": half of the time after which the manager restarts the service. Empty: never.
+  void notify(const std::string& state) const;
+  /// How often to send "WATCHDOG=1": half of the time after which the manager restarts the service. Empty: never.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return interval_; }
 
  private:

@@ -28,7 +28,7 @@ Session::Session(const SessionOptions& options)
   stop_ids_ = stop_ids_of(choice_.model, *tokenizer_, config.stop_ids, config.vocab);
   if (std::string note = note_on_tokens_beyond(*tokenizer_, config.vocab); !note.empty()) notes_.push_back(note);
   limit_memory(config);
-  note_what_is_moot(config);
+  note_ignored_options(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
   if (config.tied_head && !model_->config().tied_head) {
     notes_.push_back("config.json ties the head to the embedding, and the stored " + std::string(config.names.head) +
@@ -80,7 +80,7 @@ void Session::limit_memory(const ModelConfig& config) {
                    " tokens: " + memory_ + " (--max-context, --kv-memory)");
 }
 
-void Session::note_what_is_moot(const ModelConfig& config) {
+void Session::note_ignored_options(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
   const bool of_drafter = asked.window != 0 || asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
   if (recalls_alone_ && of_drafter) {
@@ -149,14 +149,14 @@ std::unique_ptr<Session> open_session(const SessionOptions& options) {
     for (const std::string& note : session->notes()) print_note(note);
   }
   if (options.self_test && session->has_drafter()) {
-    const std::string complaint = complaint_about(check_drafter(*session));
-    if (!complaint.empty()) print_warning(complaint);
+    const std::string warning = warning_about(check_drafter(*session));
+    if (!warning.empty()) print_warning(warning);
   }
   session->start();
   return session;
 }
 
-void note_what_is_moot(const Session& session, const SamplingParams& sampling) {
+void note_ignored_options(const Session& session, const SamplingParams& sampling) {
   if (session.options().quiet || !session.is_block_diffusion() || sampling.scheme == SamplingScheme::kCoupled) return;
   print_note("the model fills blocks and there are no drafts: --scheme changes nothing");
 }

@@ -95,7 +95,7 @@ class Session {
  private:
   void limit_memory(const ModelConfig& config);
   void choose_method(const ModelConfig& config);
-  void note_what_is_moot(const ModelConfig& config);
+  void note_ignored_options(const ModelConfig& config);
 
   SessionOptions options_;
   ModelChoice choice_;
@@ -116,6 +116,6 @@ class Session {
 std::unique_ptr<Session> open_session(const SessionOptions& options);
 
 /// Says on stderr (unless quiet) what of these the model has no use for.
-void note_what_is_moot(const Session& session, const SamplingParams& sampling);
+void note_ignored_options(const Session& session, const SamplingParams& sampling);
 
 }  // namespace ashlar

@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
 };
 
 /// What an exception says, to people: memory that has run out says so by no more than a name.
-inline const char* told_by(const std::exception& error) noexcept {
+inline const char* message_of(const std::exception& error) noexcept {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();
 }
 

@@ -40,7 +40,7 @@ class TokenConstraint {
     static_cast<void>(out);
     return 0;
   }
-  /// Why a mask that ended the sequence allowed nothing, where that is the constraint's own trouble; else empty. Asked
+  /// Why a mask that ended the sequence allowed nothing, where that is the constraint's own error; else empty. Asked
   /// once the sequence has ended, on the engine's thread.
   virtual std::string problem() const { return {}; }
 };

@@ -17,7 +17,7 @@ bool run_for_span(Slot& slot, SpanResult& span, const Fn& fn) {
     fn();
     return true;
   } catch (const std::exception& error) {
-    span.error = copy_or_less(told_by(error));
+    span.error = copy_or_less(message_of(error));
     span.end = SpanEnd::kFailed;
     span.active = true;
     slot.done = true;

@@ -339,7 +339,7 @@ void Engine::Impl::loop() {
       }
       advance(news);
     } catch (const std::exception& error) {
-      fail_everything(told_by(error));  // memory ran out; the requests are told, the engine lives on
+      fail_everything(message_of(error));  // memory ran out; the requests are told, the engine lives on
     }
   }
 }

@@ -259,7 +259,7 @@ void Scheduler::tell_prompt(Sequence& sequence, const SpanResult& span, const St
   try {
     sequence.request.sink->on_prompt(event);
   } catch (const std::exception& error) {
-    end(sequence, FinishReason::kError, told_by(error));
+    end(sequence, FinishReason::kError, message_of(error));
   }
 }
 
@@ -307,7 +307,7 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     try {
       sequence.request.sink->on_tokens(event);
     } catch (const std::exception& error) {
-      return end(sequence, FinishReason::kError, told_by(error));
+      return end(sequence, FinishReason::kError, message_of(error));
     }
   }
   if (uses_cache(sequence)) {

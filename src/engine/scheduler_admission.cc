@@ -58,7 +58,7 @@ void Scheduler::admit_waiting(Step& step) {
     try {
       if (!admit(sequence)) return;
     } catch (const std::exception& error) {  // it asks for more memory than there is, which is nobody else's error
-      end_waiting(sequence, FinishReason::kError, told_by(error));
+      end_waiting(sequence, FinishReason::kError, message_of(error));
       at = waiting_.erase(at);
       continue;
     }

@@ -146,7 +146,7 @@ class Pull {
 
 }  // namespace
 
-std::string CachedSnapshot::complaint(const RepoRef& ref, const Settings& settings) const {
+std::string CachedSnapshot::warning(const RepoRef& ref, const Settings& settings) const {
   const std::string name = name_of(ref), cache = settings.cache.string();
   if (folder.empty()) return name + " is not in " + cache;
   return name + " is not wholly in " + cache + ": it lacks " + list_of_missing(missing);
@@ -170,7 +170,7 @@ PullResult pull(const RepoRef& ref, const PullOptions& options) {
   if (options.settings.offline) {
     const CachedSnapshot found = look_up(ref, options.settings, options.role);
     if (!found.whole()) {
-      throw Error("hub", found.complaint(ref, options.settings) +
+      throw Error("hub", found.warning(ref, options.settings) +
                              ", and HF_HUB_OFFLINE forbids to fetch it; without that variable: ashlar pull " +
                              name_of(ref));
     }

@@ -53,7 +53,7 @@ struct CachedSnapshot {
   std::vector<std::string> missing;  ///< what it lacks to be loaded (missing_files)
   bool whole() const { return !folder.empty() && missing.empty(); }
   /// "org/model is not in CACHE", or what it lacks there.
-  std::string complaint(const RepoRef& ref, const Settings& settings) const;
+  std::string warning(const RepoRef& ref, const Settings& settings) const;
 };
 
 /// What of a revision is in the cache, whole or not; asks no network.

@@ -279,7 +279,7 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
   EXPECT_NE(answers[0].end.reason, FinishReason::kError);
 }
 
-TEST(ConstrainedEquivalence, AConstraintsOwnTroubleIsTheErrorOfTheAnswer) {
+TEST(ConstrainedEquivalence, AConstraintsOwnErrorIsTheErrorOfTheAnswer) {
   const World world;
   std::string pattern;  // after so many letters that each may have been the one, no token's beginning is like another's
   std::string text;

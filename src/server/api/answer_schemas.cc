@@ -65,7 +65,7 @@ constexpr AnswerSchema kOtherSchemas[] = {
         "model_path":{"type":"string"},"tokenizer_path":{"type":"string"},"is_generation":{"const":true}}})"},
     {"Health", R"({"type":"object","properties":{"status":{"const":"ok"},
         "busy?":{"type":"string","description":"Why a request would be told to come again now; absent if it would not."}}})"},
-    {"Trouble", R"({"type":"object","properties":{
+    {"Unhealthy", R"({"type":"object","properties":{
         "status":{"type":"string","description":"Why requests would not be answered."}}})"},
     {"Version", R"({"type":"object","properties":{"version":{"type":"string"}}})"},
     {"Stats", R"({"type":"object","description":"Figures since the start, and of now.","properties":{

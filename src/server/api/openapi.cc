@@ -180,7 +180,7 @@ Json open_operation(const char* summary, std::string_view path, Json done) {
 Json health_operation() {
   Json done = {{"description", "They would"}, {"content", json_content(schema_reference("Health"))}};
   Json out = open_operation("Whether requests would be answered", "/health", std::move(done));
-  const Json shapes = Json::array({schema_reference("Trouble"), schema_reference("Error")});
+  const Json shapes = Json::array({schema_reference("Unhealthy"), schema_reference("Error")});
   out["responses"]["503"] = {{"description", "They would not"}, {"content", json_content({{"oneOf", shapes}})}};
   return out;
 }

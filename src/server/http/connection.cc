@@ -75,7 +75,7 @@ void Connection::finish() {
   shared_.remove(this);
 }
 
-void Connection::poke() {
+void Connection::wake() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->event_.cancel(); });
 }
 
@@ -153,7 +153,7 @@ Connection::AwaitableBool Connection::shake_hands() {
 }
 
 /// Lets the client read the end of the last answer: closing with its bytes unread would reset the connection under it.
-Connection::Awaitable Connection::say_goodbye() {
+Connection::Awaitable Connection::close_gently() {
   discard_ = true;
   consume(input_.size());
   if (!socket_.is_open() || !lingers_) co_return;

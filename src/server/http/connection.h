@@ -34,7 +34,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   ~Connection() override;
 
   void start();
-  void poke() override;
+  void wake() override;
   void abort() override;
   void yield() override;
 
@@ -51,7 +51,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   Awaitable refuse(const HttpResponse& response, std::string_view id);
   AwaitableBool write(std::string_view bytes);
   AwaitableBool shake_hands();
-  Awaitable say_goodbye();
+  Awaitable close_gently();
   Awaitable wait_until(Clock::time_point deadline);
 
   /// Tells a coroutine's end: whether it ends or is destroyed, as Asio does without a word where there is no memory for

@@ -39,7 +39,7 @@ Connection::Awaitable Connection::serve(std::shared_ptr<Connection> self) {
   } else {
     for (bool more = true; more;) more = co_await serve_one();
   }
-  co_await say_goodbye();
+  co_await close_gently();
 }
 
 /// Takes one request and answers it. Returns whether the connection can take another.

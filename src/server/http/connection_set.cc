@@ -74,7 +74,7 @@ void ConnectionSet::drain() {
   for (const auto& [key, entry] : open_) {
     if (auto connection = entry.connection.lock()) held.push_back(std::move(connection));
   }
-  for (const auto& connection : held) connection->poke();
+  for (const auto& connection : held) connection->wake();
 }
 
 void ConnectionSet::abort_all() {

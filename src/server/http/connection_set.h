@@ -17,7 +17,7 @@ namespace ashlar::server {
 class Endable {
  public:
   virtual ~Endable() = default;
-  virtual void poke() = 0;   ///< look at ConnectionSet::draining() again
+  virtual void wake() = 0;   ///< look at ConnectionSet::draining() again
   virtual void abort() = 0;  ///< close now
   virtual void yield() = 0;  ///< close if no request has come in full
 };

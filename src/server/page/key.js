@@ -26,7 +26,7 @@ function problemWith(key) {
 
 const kUnknown = 'The key that was sent is not one the server knows.';
 let key = null; // until it is first looked up
-let complaint = ''; // about the newest key, should another be asked for
+let keyError = ''; // about the newest key, should another be asked for
 
 /** The key to send, or ''. One that was kept but cannot be sent is dropped: no request would ever get through. */
 export function currentKey() {
@@ -34,9 +34,9 @@ export function currentKey() {
   key = String(keptForTab.load('key', ''));
   if (key === '') return key;
   const problem = problemWith(key);
-  complaint = kUnknown;
+  keyError = kUnknown;
   if (problem !== '') {
-    complaint = 'The key that this tab had is dropped. It was not a valid key: ' + problem;
+    keyError = 'The key that this tab had is dropped. It was not a valid key: ' + problem;
     key = '';
     keptForTab.drop('key');
   }
@@ -46,7 +46,7 @@ export const hasKey = () => currentKey() !== '';
 
 function setKey(value) {
   key = value;
-  complaint = kUnknown;
+  keyError = kUnknown;
   keptForTab.save('key', key);
   document.dispatchEvent(new Event('keychange'));
 }
@@ -70,7 +70,7 @@ let asked = null;
 export function askForKey() {
   asked ??= new Promise((resolve) => {
     settle = resolve;
-    say(complaint);
+    say(keyError);
     byId('key-dialog').showModal();
   }).finally(() => (asked = null));
   return asked;

@@ -71,7 +71,7 @@ void safely(EventReceiver& receiver, const Task& task) {
     try {
       task();
     } catch (const std::exception& error) {
-      receiver.on_failure(told_by(error));
+      receiver.on_failure(message_of(error));
     }
   } catch (const std::exception&) {  // nothing is left to do for it
   }

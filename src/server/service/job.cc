@@ -87,7 +87,7 @@ void Job::start() {
       if (const auto job = weak.lock()) job->cancel();
     });
   } catch (const std::exception& error) {  // nothing is submitted that would end it
-    set_broken(told_by(error));
+    set_broken(message_of(error));
     return finish();
   }
   submitting_ = true;
@@ -130,7 +130,7 @@ void Job::submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept 
       end.error = id.error();
     }
   } catch (const std::exception& error) {
-    end.error = copy_or_less(told_by(error));
+    end.error = copy_or_less(message_of(error));
   }
   sink->on_end(std::move(end));
 }
@@ -278,7 +278,7 @@ void Job::on_end(int32_t answer, const EndEvent& end) {
   try {
     conclude(answer, end);
   } catch (const std::exception& error) {
-    set_broken(told_by(error));
+    set_broken(message_of(error));
   }
   if (++ended_ == static_cast<int32_t>(states_.size())) finish();
 }
@@ -311,7 +311,7 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
 }
 
 // Why the request fails, if it does.
-std::optional<ApiError> Job::trouble() {
+std::optional<ApiError> Job::problem() {
   if (broken_) return ApiError{500, "server_error", "the server failed on this request: " + failure_, "", "", 0};
   for (const State& state : states_) {
     if (state.finished.end.reason != AnswerEnd::Reason::kError) continue;
@@ -351,7 +351,7 @@ void Job::respond(const std::optional<ApiError>& error) {
 void Job::finish() {
   RequestRecord ended;
   try {
-    std::optional<ApiError> error = trouble();
+    std::optional<ApiError> error = problem();
     if (error) error->message = context_.model->without_folder(std::move(error->message));
     respond(error);
     ended = record(error);

@@ -98,7 +98,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   AnswerEnd describe(const State& state, const EndEvent& end) const;
   void conclude(int32_t answer, const EndEvent& end);
   void set_broken(const char* what) noexcept;
-  std::optional<ApiError> trouble();
+  std::optional<ApiError> problem();
   void finish();
   void begin_stream();
   void respond(const std::optional<ApiError>& error);

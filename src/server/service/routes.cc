@@ -136,8 +136,8 @@ void add_models(Router& router, RouteContext& context) {
 
 void add_figures(Router& router, RouteContext& context) {
   router.add("GET", "/health", [&context](const std::shared_ptr<Exchange>& exchange, const PathParameters&) {
-    const std::string trouble = context.service->trouble();
-    if (!trouble.empty()) return exchange->respond(json_response({{"status", trouble}}, 503));
+    const std::string problem = context.service->problem();
+    if (!problem.empty()) return exchange->respond(json_response({{"status", problem}}, 503));
     Json body = {{"status", "ok"}};
     const std::string busy = context.service->busy();
     if (!busy.empty()) body["busy"] = busy;  // a server that has much to do must not be taken for a dead one

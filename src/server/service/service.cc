@@ -98,7 +98,7 @@ void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const A
 
 // What broke a request, most likely for want of memory, may keep it from being told, too: the exchange, once let go,
 // tells the client.
-void Service::tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept {
+void Service::report_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept {
   try {
     refuse(exchange, api, {500, "server_error", for_message(what), "", "", 0});
   } catch (const std::exception&) {
@@ -138,7 +138,7 @@ void Service::work(std::shared_ptr<Exchange> exchange, Api api, std::function<Pa
       if (!response) return refuse(exchange, api, response.error());
       exchange->respond(std::move(response.value()));
     } catch (const std::exception& error) {
-      tell_failure(exchange, api, told_by(error));
+      report_failure(exchange, api, message_of(error));
     }
   };
   if (!post(exchange, safely)) refuse_busy(exchange, api, 429, kManyWait);
@@ -269,7 +269,7 @@ void Service::prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api,
   try {
     prepare(exchange, api, arrived_ns);
   } catch (const std::exception& error) {
-    tell_failure(exchange, api, told_by(error));
+    report_failure(exchange, api, message_of(error));
   }
 }
 
@@ -358,7 +358,7 @@ void Service::tick() {
     try {
       job->on_tick(now);
     } catch (const std::exception& error) {
-      job->on_failure(told_by(error));
+      job->on_failure(message_of(error));
     }
     if (timeout > 0 && now - job->arrived_ns() > timeout) job->time_out();
   }
@@ -367,7 +367,7 @@ void Service::tick() {
   if (trim) workers_.post({.run = [] { malloc_trim(0); }, .kind = "trim"});
 }
 
-std::string Service::trouble() const {
+std::string Service::problem() const {
   if (draining_) return "shutting down";
   int64_t busy_since = 0;
   {

@@ -65,7 +65,7 @@ class Service {
   void cancel_all();
 
   /// Empty if requests would be answered, if only later; otherwise why not.
-  std::string trouble() const;
+  std::string problem() const;
   /// Empty if a request would be taken now; otherwise why it would be told to come again.
   std::string busy() const;
 
@@ -97,7 +97,7 @@ class Service {
   void ended(const std::shared_ptr<Job>& job, int32_t answers, int64_t tokens, const RequestRecord& record);
   ApiError busy_error(const std::string& message) const;
   std::string full(int32_t answers, int64_t tokens) const;
-  void tell_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
+  void report_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept;
   void tick();
   void report_ignored(const std::string& field);
 

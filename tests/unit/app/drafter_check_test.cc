@@ -47,14 +47,14 @@ TEST_F(DrafterSelfTest, TheBundledDrafterPasses) {
   EXPECT_GE(result.steps, 6);
   EXPECT_FALSE(result.suspicious()) << result.first_rate();
   EXPECT_GT(result.mean_length, 1.5);
-  EXPECT_EQ(complaint_about(result), "");
+  EXPECT_EQ(warning_about(result), "");
 }
 
 TEST_F(DrafterSelfTest, WrongAuxiliaryLayersAreNoticed) {
   change_config([](Json& config) { config["dflash_config"]["target_layer_ids"] = {9, 7, 5, 3, 1}; });
   const DrafterCheck result = check();
   EXPECT_TRUE(result.suspicious()) << result.first_rate();
-  EXPECT_THAT(complaint_about(result), testing::HasSubstr("off by one"));
+  EXPECT_THAT(warning_about(result), testing::HasSubstr("off by one"));
 }
 
 TEST_F(DrafterSelfTest, AWrongMaskTokenIsNoticed) {
@@ -73,7 +73,7 @@ TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {
   EXPECT_FALSE(result.suspicious());
   result.recorded_first = 0.75;
   EXPECT_TRUE(result.suspicious());
-  EXPECT_THAT(complaint_about(result), testing::HasSubstr("75 %"));
+  EXPECT_THAT(warning_about(result), testing::HasSubstr("75 %"));
   result.recorded_first.reset();
   result.mean_length = 1.1;
   EXPECT_TRUE(result.suspicious());

@@ -52,7 +52,7 @@ TEST_F(ServiceManagerTest, SaysNothingWithoutASocket) {
   const ServiceManager manager;
   EXPECT_FALSE(manager.present());
   EXPECT_FALSE(manager.watchdog_interval());
-  manager.tell("READY=1");
+  manager.notify("READY=1");
   for (const char* name : {"", "relative", "@", "/nobody/is/here"}) {
     ::setenv("NOTIFY_SOCKET", name, 1);
     EXPECT_FALSE(ServiceManager().present()) << name;
@@ -70,7 +70,7 @@ TEST_F(ServiceManagerTest, TellsOverAPathAndAnAbstractName) {
     const ServiceManager manager;
     EXPECT_TRUE(manager.present());
     EXPECT_EQ(std::getenv("NOTIFY_SOCKET"), nullptr);  // not for children
-    manager.tell("READY=1\nSTATUS=x");
+    manager.notify("READY=1\nSTATUS=x");
     EXPECT_EQ(systemd.heard(), "READY=1\nSTATUS=x");
     EXPECT_EQ(systemd.heard(), "nothing");
   }

@@ -5,7 +5,7 @@
 namespace ashlar {
 namespace {
 
-// What a validator makes of a text: the text, or the complaint.
+// What a validator makes of a text: the text, or the error.
 std::string of(const CLI::Validator& validator, std::string text) {
   const std::string why = validator(text);
   return why.empty() ? text : why;

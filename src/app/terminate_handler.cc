@@ -1,4 +1,4 @@
-#include "app/last_words.h"
+#include "app/terminate_handler.h"
 
 #include <unistd.h>
 
@@ -60,6 +60,6 @@ int plain_line(char* out, size_t size) {
 }  // namespace
 
 void handle_uncaught_exceptions() { usual = std::set_terminate(on_terminate); }
-void last_words_as_json() { as_json = true; }
+void terminate_as_json() { as_json = true; }
 
 }  // namespace ashlar

@@ -12,6 +12,6 @@ inline constexpr char kOutOfMemory[] =
 void handle_uncaught_exceptions();
 
 /// The message is to be a JSON object on its line, as all of such a log.
-void last_words_as_json();
+void terminate_as_json();
 
 }  // namespace ashlar
