@@ -43,7 +43,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   Ops& ops = model_.ops();
   kv_ = &kv;
   model_.reserve(limits.max_rows);
-  cells_ = spare_pages(limits.max_slots) * kPageCells;
+  scratch_slots_ = spare_pages(limits.max_slots) * kScratchSlotsPerPage;
   const int32_t branches = proposer_ ? proposer_->max_branches() * limits.max_spans : 0;
   batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
@@ -126,7 +126,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
   if (!drafts()) return;
   if (proposer_) {
-    settle_branches(plan);
+    commit_branches(plan);
     absorb(plan);
   }
   remember(plan, result);
@@ -209,7 +209,7 @@ void ChainDecoder::trim_trees() {
 
 // Where more sequences draft than there is room for rows in branches, the first ones get some.
 void ChainDecoder::share_branches() {
-  int32_t room = cells_;
+  int32_t room = scratch_slots_;
   for (ChainSpan& chain : chains_) {
     if (!chain.proposes || chain.most < 3 || room < chain.most) continue;
     chain.branches = proposer_->max_branches();
@@ -242,7 +242,7 @@ void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots, StepResu
 
 void ChainDecoder::fill_batch(const StepPlan& plan) {
   batch_->clear();
-  free_cell_ = kv_->pages() * kPageCells;
+  free_scratch_slot_ = kv_->pages() * kScratchSlotsPerPage;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const Span& span = plan.spans[i];
     Work& work = work_[i];
@@ -267,57 +267,57 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
 }
 
 // The first branch is a chain like any other. The rows of others stand at positions that it has too, so their K and V
-// go to cells, and a branch looks at those of its own path.
+// go to scratch slots, and a branch looks at those of its own path.
 void ChainDecoder::add_tree(const Span& span, Work& work) {
   const ChainSpan& chain = chains_[work.chain];
   work.n_rows = work.n_outputs = chain.width;
   int32_t depth[kMaxWidth] = {};
-  int32_t cell[kMaxWidth];
+  int32_t slot[kMaxWidth];
   batch_->begin_sequence(span.pages);
   for (int32_t r = 0; r < chain.width; ++r) {
     const int32_t parent = chain.parents[r];
     depth[r] = r > 0 ? depth[parent] + 1 : 0;
     if (r > 0 && parent != r - 1) {
       work.has_branches = true;
-      begin_branch(chain, parent, depth, cell);
+      begin_branch(chain, parent, depth, slot);
     }
     const int32_t position = chain.start + depth[r];
     if (work.has_branches) {
-      cell[r] = free_cell_++;
-      batch_->add_overlaid(cell[r]);
-      batch_->add_in_cell(chain.ids[r], position, cell[r]);
+      slot[r] = free_scratch_slot_++;
+      batch_->add_branch_slot(slot[r]);
+      batch_->add_in_scratch_slot(chain.ids[r], position, slot[r]);
     } else {
-      cell[r] = -1;
+      slot[r] = -1;
       batch_->add_row(chain.ids[r], position, position + 1);
     }
     batch_->want_output();
   }
 }
 
-// Behind row `parent`, whose path leaves the first branch where the first cell is.
-void ChainDecoder::begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* cell) {
+// Behind row `parent`, whose path leaves the first branch where the first scratch slot is.
+void ChainDecoder::begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot) {
   int32_t path[kMaxWidth];
   int32_t n = 0;
-  for (int32_t r = parent; r > 0 && cell[r] >= 0; r = chain.parents[r]) path[n++] = cell[r];
+  for (int32_t r = parent; r > 0 && slot[r] >= 0; r = chain.parents[r]) path[n++] = slot[r];
   batch_->begin_branch(chain.start + depth[parent] + 1 - n);
-  while (n > 0) batch_->add_overlaid(path[--n]);
+  while (n > 0) batch_->add_branch_slot(path[--n]);
 }
 
 // What was right in a branch becomes the sequence's own.
-void ChainDecoder::settle_branches(const StepPlan& plan) {
+void ChainDecoder::commit_branches(const StepPlan& plan) {
   for (size_t i = 0; i < work_.size(); ++i) {
     const Work& work = work_[i];
     if (!work.has_branches) continue;
     const Rows rows = batch_->rows();
-    int32_t cells[kMaxWidth];
-    Overlay overlay = {0, 0, cells};
+    int32_t scratch_slots[kMaxWidth];
+    BranchTable branch = {0, 0, scratch_slots};
     for (int32_t t = 0; t < work.committed; ++t) {
       const int32_t row = work.first_row + work.path[t];
-      if (rows.cell(row) < 0) continue;
-      if (overlay.n == 0) overlay.first = rows.positions[row];
-      cells[overlay.n++] = rows.cell(row);
+      if (rows.scratch_slot(row) < 0) continue;
+      if (branch.n == 0) branch.first = rows.positions[row];
+      scratch_slots[branch.n++] = rows.scratch_slot(row);
     }
-    if (overlay.n > 0) model_.settle(*kv_, overlay, plan.spans[i].pages);
+    if (branch.n > 0) model_.commit(*kv_, branch, plan.spans[i].pages);
   }
 }
 

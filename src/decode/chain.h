@@ -71,8 +71,8 @@ class ChainDecoder final : public Decoder {
   void trim_trees();
   void fill_batch(const StepPlan& plan);
   void add_tree(const Span& span, Work& work);
-  void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* cell);
-  void settle_branches(const StepPlan& plan);
+  void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot);
+  void commit_branches(const StepPlan& plan);
   void score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
@@ -92,8 +92,8 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<LogitsBuffer> logits_;
   std::vector<int32_t> choices_;           // of rows whose logits nobody else needs
   std::unique_ptr<DraftContext> context_;  // null without proposer
-  int32_t cells_ = 0;                      // in the spare pages
-  int32_t free_cell_ = 0;                  // of a row in a branch, in the spare pages
+  int32_t scratch_slots_ = 0;              // in the spare pages
+  int32_t free_scratch_slot_ = 0;          // of a row in a branch, in the spare pages
   std::unique_ptr<WidthPolicy> policy_;    // null where nothing is ever drafted
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_

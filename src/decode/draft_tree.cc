@@ -14,7 +14,7 @@ constexpr float kLeastLogChance = -3.9F;  // 2 %
 int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences) {
   constexpr int32_t kTrees = 16;  // at a time: crowds draft little
   if (branches == 0) return 0;
-  return (width * std::min(sequences, kTrees) + kPageCells - 1) / kPageCells;
+  return (width * std::min(sequences, kTrees) + kScratchSlotsPerPage - 1) / kScratchSlotsPerPage;
 }
 
 // Paths come in order, so that what stays is a tree.

@@ -152,7 +152,7 @@ class Ops {
   /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
   /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
   /// is not null) and rotated; q and k stay in place in qkv; k and v go to the row's position in the plane, those of
-  /// rows that stand apart nowhere, those of rows with a cell there.
+  /// rows without KV nowhere, those of rows with a scratch slot there.
   virtual void store_kv(Tensor qkv, const KvStore& to) = 0;
 
   /// qkv = in W^T + bias, and what store_kv does with it.
@@ -161,12 +161,12 @@ class Ops {
     store_kv(qkv, to);
   }
 
-  /// Copies K and V from the cells of an overlay to its positions in the pages.
-  virtual void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+  /// Copies K and V from the scratch slots of a branch table to its positions in the pages.
+  virtual void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                          KvPlane plane) = 0;
 
   /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads).
-  /// q: [rows, n_heads * head_dim] (its first columns; with rows that stand apart, the qkv tensor as store_kv left it),
+  /// q: [rows, n_heads * head_dim] (its first columns; with rows without KV, the qkv tensor as store_kv left it),
   /// out: [rows, n_heads * head_dim].
   /// Keys are walked in tiles that start at multiples of a fixed length from position 0.
   virtual void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,

@@ -11,17 +11,18 @@ namespace ashlar {
 /// Tokens in one page of the KV cache. Also the unit of prefix sharing.
 inline constexpr int32_t kPageTokens = 16;
 
-/// Cells in one page that no page table has. Cell s, in page s / kPageCells, holds K and V of one token as floats.
-inline constexpr int32_t kPageCells = 8;
-/// Most positions of an overlay.
-inline constexpr int32_t kMostOverlaid = 64;
+/// Scratch slots in one page that no page table has. Slot s, in page s / kScratchSlotsPerPage, holds K and V of one
+/// token as floats.
+inline constexpr int32_t kScratchSlotsPerPage = 8;
+/// Most positions of a branch table.
+inline constexpr int32_t kMaxBranchTokens = 64;
 
 /// Keys and values of a branch of drafts, which stand at positions where another branch has its own in the pages: those
-/// of position first + i are in cell cells[i].
-struct Overlay {
+/// of position first + i are in scratch slot slots[i].
+struct BranchTable {
   int32_t first = 0;
   int32_t n = 0;
-  const int32_t* cells = nullptr;
+  const int32_t* slots = nullptr;
 
   int32_t end() const { return first + n; }
 };
@@ -34,16 +35,18 @@ struct Rows {
   const int32_t* positions = nullptr;           ///< absolute positions, 0-based
   const int32_t* tables = nullptr;              ///< which page table the row reads and writes (index into page_tables)
   const int32_t* const* page_tables = nullptr;  ///< page_tables[t][position / kPageTokens] is a page id
-  /// Rows that stand apart (null: none): their K and V stay out of the cache, and only the row itself sees them, as one
+  /// Rows without KV (null: none): their K and V stay out of the cache, and only the row itself sees them, as one
   /// more key behind its visible range.
-  const uint8_t* apart = nullptr;
-  /// Rows whose K and V go to a cell instead of their position (null: none); -1: to the position.
-  const int32_t* cells = nullptr;
-  const Overlay* overlays = nullptr;  ///< by table, of which several may be the same; null: none
+  const uint8_t* without_kv = nullptr;
+  /// Rows whose K and V go to a scratch slot instead of their position (null: none); -1: to the position.
+  const int32_t* scratch_slots = nullptr;
+  const BranchTable* branch_tables = nullptr;  ///< by table, of which several may be the same; null: none
 
-  int32_t cell(int32_t row) const { return cells != nullptr ? cells[row] : -1; }
-  Overlay overlay(int32_t row) const { return overlays != nullptr ? overlays[tables[row]] : Overlay{}; }
-  bool is_apart(int32_t row) const { return apart != nullptr && apart[row] != 0; }
+  int32_t scratch_slot(int32_t row) const { return scratch_slots != nullptr ? scratch_slots[row] : -1; }
+  BranchTable branch_table(int32_t row) const {
+    return branch_tables != nullptr ? branch_tables[tables[row]] : BranchTable{};
+  }
+  bool is_without_kv(int32_t row) const { return without_kv != nullptr && without_kv[row] != 0; }
   /// Rows [first, first + count).
   Rows part(int32_t first, int32_t count) const {
     Rows rows = skip(first);
@@ -57,8 +60,8 @@ struct Rows {
     rest.ids += count;
     rest.positions += count;
     rest.tables += count;
-    if (apart != nullptr) rest.apart += count;
-    if (cells != nullptr) rest.cells += count;
+    if (without_kv != nullptr) rest.without_kv += count;
+    if (scratch_slots != nullptr) rest.scratch_slots += count;
     return rest;
   }
 };

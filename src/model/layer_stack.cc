@@ -95,9 +95,9 @@ void LayerStack::register_planes(KvLayout& layout, const std::string& name, Ops&
   }
 }
 
-void LayerStack::settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const {
+void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const {
   for (int32_t i = 0; i < config_.n_layers; ++i) {
-    ops.settle_kv(config_.attention, overlay, pages, kv.plane(first_plane_ + i));
+    ops.commit_kv(config_.attention, branch, pages, kv.plane(first_plane_ + i));
   }
 }
 

@@ -63,8 +63,8 @@ class LayerStack {
   /// One plane per layer, named NAME.i.
   void register_planes(KvLayout& layout, const std::string& name, Ops& ops);
 
-  /// Copies K and V of an overlay to the pages, in every plane.
-  void settle(Ops& ops, const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const;
+  /// Copies K and V of a branch table to the pages, in every plane.
+  void commit(Ops& ops, const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const;
 
   /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache. Returns the
   /// residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.

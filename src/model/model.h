@@ -26,9 +26,9 @@ class Model {
   const RopeTable& rope_table() const { return rope_.table(); }
   void register_planes(KvLayout& layout) { stack_.register_planes(layout, "target", ops_); }
 
-  /// Makes a branch's rows that were verified part of its sequence: copies K and V of an overlay to the pages.
-  void settle(const KvMemory& kv, const Overlay& overlay, const int32_t* pages) const {
-    stack_.settle(ops_, kv, overlay, pages);
+  /// Makes a branch's rows that were verified part of its sequence: copies K and V of a branch table to the pages.
+  void commit(const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const {
+    stack_.commit(ops_, kv, branch, pages);
   }
 
   /// Makes the activations for batches of up to `max_rows` rows.

@@ -12,20 +12,20 @@ RowBatch::RowBatch(int32_t max_rows, int32_t max_sequences, int32_t max_branches
       tables_(max_rows),
       block_ends_(max_rows),
       outputs_(max_rows),
-      apart_(max_rows),
+      without_kv_(max_rows),
       first_(max_sequences + max_branches),
       pages_(max_sequences + max_branches),
-      overlays_(max_sequences + max_branches),
-      cells_(max_rows),
-      overlaid_(static_cast<size_t>(max_branches) * kMostOverlaid) {}
+      branch_tables_(max_sequences + max_branches),
+      scratch_slots_(max_rows),
+      branch_slots_(static_cast<size_t>(max_branches) * kMaxBranchTokens) {}
 
-void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_apart_ = n_overlaid_ = 0; }
+void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_without_kv_ = n_branch_slots_ = 0; }
 
 void RowBatch::begin_sequence(const int32_t* pages, int32_t first) {
   ASHLAR_CHECK_LT(n_sequences_, static_cast<int32_t>(pages_.size()));
   pages_[n_sequences_] = pages;
   first_[n_sequences_] = first;
-  overlays_[n_sequences_] = {};
+  branch_tables_[n_sequences_] = {};
   ++n_sequences_;
 }
 
@@ -35,32 +35,32 @@ void RowBatch::add_row(int32_t id, int32_t position, int32_t block_end) {
   positions_[n_] = position;
   tables_[n_] = n_sequences_ - 1;
   block_ends_[n_] = block_end;
-  apart_[n_] = 0;
-  cells_[n_] = -1;
+  without_kv_[n_] = 0;
+  scratch_slots_[n_] = -1;
   ++n_;
 }
 
-void RowBatch::add_apart(int32_t id, int32_t position) {
+void RowBatch::add_without_kv(int32_t id, int32_t position) {
   add_row(id, position, position);
-  apart_[n_ - 1] = 1;
-  ++n_apart_;
+  without_kv_[n_ - 1] = 1;
+  ++n_without_kv_;
 }
 
 void RowBatch::begin_branch(int32_t first) {
   begin_sequence(pages_[n_sequences_ - 1], first_[n_sequences_ - 1]);
-  overlays_[n_sequences_ - 1] = {first, 0, overlaid_.data() + n_overlaid_};
+  branch_tables_[n_sequences_ - 1] = {first, 0, branch_slots_.data() + n_branch_slots_};
 }
 
-void RowBatch::add_overlaid(int32_t cell) {
-  Overlay& overlay = overlays_[n_sequences_ - 1];
-  ASHLAR_CHECK(n_overlaid_ < static_cast<int32_t>(overlaid_.size()) && overlay.n < kMostOverlaid);
-  overlaid_[n_overlaid_++] = cell;
-  ++overlay.n;
+void RowBatch::add_branch_slot(int32_t slot) {
+  BranchTable& branch = branch_tables_[n_sequences_ - 1];
+  ASHLAR_CHECK(n_branch_slots_ < static_cast<int32_t>(branch_slots_.size()) && branch.n < kMaxBranchTokens);
+  branch_slots_[n_branch_slots_++] = slot;
+  ++branch.n;
 }
 
-void RowBatch::add_in_cell(int32_t id, int32_t position, int32_t cell) {
+void RowBatch::add_in_scratch_slot(int32_t id, int32_t position, int32_t slot) {
   add_row(id, position, position + 1);
-  cells_[n_ - 1] = cell;
+  scratch_slots_[n_ - 1] = slot;
 }
 
 int32_t RowBatch::want_output() {
@@ -70,15 +70,15 @@ int32_t RowBatch::want_output() {
 }
 
 Rows RowBatch::rows() const {
-  const bool branches = n_overlaid_ > 0;
+  const bool branches = n_branch_slots_ > 0;
   return {n_,
           ids_.data(),
           positions_.data(),
           tables_.data(),
           pages_.data(),
-          n_apart_ > 0 ? apart_.data() : nullptr,
-          branches ? cells_.data() : nullptr,
-          branches ? overlays_.data() : nullptr};
+          n_without_kv_ > 0 ? without_kv_.data() : nullptr,
+          branches ? scratch_slots_.data() : nullptr,
+          branches ? branch_tables_.data() : nullptr};
 }
 
 bool RowBatch::cut(std::span<RowPart> parts, std::span<const int64_t> work) const {
@@ -124,7 +124,7 @@ bool RowBatch::cut(std::span<RowPart> parts, std::span<const int64_t> work) cons
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {
   for (int32_t r = 0; r < n_; ++r) {
     begin[r] = first_[tables_[r]];
-    end[r] = kind.causal && apart_[r] == 0 ? positions_[r] + 1 : block_ends_[r];
+    end[r] = kind.causal && without_kv_[r] == 0 ? positions_[r] + 1 : block_ends_[r];
     if (kind.window > 0) {
       begin[r] = std::max(begin[r], positions_[r] - kind.window + 1);
       end[r] = std::min(end[r], positions_[r] + kind.window);

@@ -29,14 +29,14 @@ class RowBatch {
   void begin_sequence(const int32_t* pages, int32_t first = 0);
   /// Adds a row. `block_end`: one past the last position that a non-causal layer lets it see.
   void add_row(int32_t id, int32_t position, int32_t block_end);
-  /// Adds a row that stands apart: it sees all before `position` and itself, in every layer, and nothing sees it.
-  void add_apart(int32_t id, int32_t position);
-  /// Starts rows of the same sequence that see other keys from position `first` on: those in the cells that
-  /// add_overlaid() names, one after another.
+  /// Adds a row without KV: it sees all before `position` and itself, in every layer, and nothing sees it.
+  void add_without_kv(int32_t id, int32_t position);
+  /// Starts rows of the same sequence that see other keys from position `first` on: those in the scratch slots that
+  /// add_branch_slot() names, one after another.
   void begin_branch(int32_t first);
-  void add_overlaid(int32_t cell);
-  /// Adds a row whose K and V go to `cell`. It sees all up to `position`.
-  void add_in_cell(int32_t id, int32_t position, int32_t cell);
+  void add_branch_slot(int32_t slot);
+  /// Adds a row whose K and V go to `slot`. It sees all up to `position`.
+  void add_in_scratch_slot(int32_t id, int32_t position, int32_t slot);
   /// Asks for the final hidden state of the row added last, once; returns its index among the outputs.
   int32_t want_output();
 
@@ -60,15 +60,15 @@ class RowBatch {
   int32_t n_ = 0;
   int32_t n_sequences_ = 0;
   int32_t n_outputs_ = 0;
-  int32_t n_apart_ = 0;
-  int32_t n_overlaid_ = 0;
+  int32_t n_without_kv_ = 0;
+  int32_t n_branch_slots_ = 0;
   std::vector<int32_t> ids_, positions_, tables_, block_ends_, outputs_;
-  std::vector<uint8_t> apart_;
-  std::vector<int32_t> first_;         // per sequence
-  std::vector<const int32_t*> pages_;  // per sequence
-  std::vector<Overlay> overlays_;      // per sequence
-  std::vector<int32_t> cells_;         // per row
-  std::vector<int32_t> overlaid_;      // what overlays point to
+  std::vector<uint8_t> without_kv_;
+  std::vector<int32_t> first_;              // per sequence
+  std::vector<const int32_t*> pages_;       // per sequence
+  std::vector<BranchTable> branch_tables_;  // per sequence
+  std::vector<int32_t> scratch_slots_;      // per row
+  std::vector<int32_t> branch_slots_;       // what branch tables point to
 };
 
 }  // namespace ashlar

@@ -312,7 +312,7 @@ TEST(AmxEmulated, AttentionMatchesReference) {
   }
 }
 
-// The same with blocks of rows that differ in their overlays.
+// The same with blocks of rows that differ in their branch tables.
 TEST(AmxEmulated, RowsOfTreesSeeTheirOwnPathBitForBit) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.pack_queries = emulated::pack_query_tiles;

@@ -142,8 +142,8 @@ TEST_P(Attention, StoreNormalisesRotatesAndKeeps) {
   }
 }
 
-// A row that stands apart leaves the cache as it is, and its attention is that of a row that was stored.
-TEST_P(Attention, RowsThatStandApartAreNotKept) {
+// A row that is without KV leaves the cache as it is, and its attention is that of a row that was stored.
+TEST_P(Attention, RowsWithoutKvAreNotKept) {
   for (DType kv : {DType::kF32, DType::kBF16}) {
     const auto cpu = make(2, kv);
     const AttentionShape shape{4, 2, 64, 0.125F};
@@ -159,18 +159,18 @@ TEST_P(Attention, RowsThatStandApartAreNotKept) {
     const std::vector<std::byte> kept(cache.memory().data(), cache.memory().data() + cache.memory().size());
 
     for (const int32_t p : {0, 1, 16, 17, 255, 256, 299}) {
-      Matrix apart(1, before.cols());
-      apart.fill_normal(random_);
-      Matrix stored = apart;
+      Matrix own(1, before.cols());
+      own.fill_normal(random_);
+      Matrix stored = own;
       const RowList alone({{0, p, 0, p, true}});
-      cache.store(apart, alone, k_norm.row(0), k_norm.row(0), rope.table);
+      cache.store(own, alone, k_norm.row(0), k_norm.row(0), rope.table);
       ASSERT_EQ(std::memcmp(kept.data(), cache.memory().data(), kept.size()), 0) << p;
       Matrix got(1, shape.q_width());
-      cache.attend(apart, alone, got);
+      cache.attend(own, alone, got);
 
       const RowList usual({{0, p, 0, p + 1}});
       cache.store(stored, usual, k_norm.row(0), k_norm.row(0), rope.table);
-      ASSERT_EQ(std::memcmp(stored.row(0), apart.row(0), sizeof(float) * before.cols()), 0) << p;
+      ASSERT_EQ(std::memcmp(stored.row(0), own.row(0), sizeof(float) * before.cols()), 0) << p;
       Matrix want(1, shape.q_width());
       cache.attend(stored, usual, want);
       ASSERT_LT(worst_row_error(got, want), kv == DType::kF32 ? 1e-4 : 2e-2) << p;  // the cache rounds K and V

@@ -35,7 +35,7 @@ struct Row {
   int32_t position;
   int32_t begin = 0;
   int32_t end = 0;
-  bool apart = false;
+  bool without_kv = false;
 };
 
 /// Rows as the ops want them.
@@ -46,22 +46,22 @@ struct RowList {
       positions.push_back(row.position);
       begin.push_back(row.begin);
       end.push_back(row.end);
-      apart.push_back(row.apart ? 1 : 0);
+      without_kv.push_back(row.without_kv ? 1 : 0);
     }
   }
   Rows rows(const std::vector<const int32_t*>& page_tables, int32_t first = 0, int32_t n = -1) const {
     const int32_t count = n < 0 ? static_cast<int32_t>(tables.size()) - first : n;
-    const bool any = std::find(apart.begin(), apart.end(), 1) != apart.end();
+    const bool any = std::find(without_kv.begin(), without_kv.end(), 1) != without_kv.end();
     return {count,
             nullptr,
             positions.data() + first,
             tables.data() + first,
             page_tables.data(),
-            any ? apart.data() + first : nullptr};
+            any ? without_kv.data() + first : nullptr};
   }
   Visibility visible(int32_t first = 0) const { return {begin.data() + first, end.data() + first}; }
   std::vector<int32_t> tables, positions, begin, end;
-  std::vector<uint8_t> apart;
+  std::vector<uint8_t> without_kv;
 };
 
 class Cache {

@@ -13,30 +13,30 @@ constexpr int32_t kRows = 70;  // more than a few blocks, so that some are cut b
 
 class LinearKv : public OnIsa {
  protected:
-  // Sequences of 40 and 30 rows; one more, of which a page is cells. Every seventh row stands apart, every fifth goes
-  // to a cell.
+  // Sequences of 40 and 30 rows; one more, of which a page is scratch slots. Every seventh row is without KV, every
+  // fifth goes to a scratch slot.
   struct Layout {
     Layout() : list(rows()) {}
     static std::vector<Row> rows() {
       std::vector<Row> rows = all_positions({40, 30});
-      for (size_t r = 0; r < rows.size(); r += 7) rows[r].apart = true;
+      for (size_t r = 0; r < rows.size(); r += 7) rows[r].without_kv = true;
       return rows;
     }
     Rows window(const Cache& cache, int32_t first, int32_t n) {
       const int32_t page = cache.tables()[2][0];
-      cells.clear();
+      scratch_slots.clear();
       for (int32_t r = first; r < first + n; ++r) {
-        cells.push_back(r % 5 == 3 && r / 5 < kPageCells ? page * kPageCells + r / 5 : -1);
+        scratch_slots.push_back(r % 5 == 3 && r / 5 < kScratchSlotsPerPage ? page * kScratchSlotsPerPage + r / 5 : -1);
       }
       Rows rows = list.rows(cache.tables(), first, n);
-      rows.cells = cells.data();
-      rows.overlays = overlays;
+      rows.scratch_slots = scratch_slots.data();
+      rows.branch_tables = branch_tables;
       return rows;
     }
     std::vector<int32_t> lengths{40, 30, 16};
     RowList list;
-    std::vector<int32_t> cells;
-    Overlay overlays[3];
+    std::vector<int32_t> scratch_slots;
+    BranchTable branch_tables[3];
   };
 
   void compare(const AttentionShape& shape, DType weights, DType kv, bool with_queries, bool quantised) {

@@ -202,7 +202,7 @@ TEST_P(RowInvariance, StoreKv) {
 }
 
 /// 64 rows: verification of a long and of a short context, a window, a block, lone keys; causal borders all different.
-/// Every fifth stands apart.
+/// Every fifth is without KV.
 std::vector<Row> invariance_rows() {
   std::vector<Row> rows;
   for (int32_t i = 0; i < 20; ++i) rows.push_back({0, 780 + i, 0, 781 + i});
@@ -210,7 +210,7 @@ std::vector<Row> invariance_rows() {
   for (int32_t i = 0; i < 16; ++i) rows.push_back({2, 510 + i, 250 + 2 * i, 511 + i});
   for (int32_t i = 0; i < 11; ++i) rows.push_back({0, 790 + i, i * 70, i * 70 + i});
   rows.push_back({1, 35, 35, 36});
-  for (size_t i = 0; i < rows.size(); i += 5) rows[i].apart = true;
+  for (size_t i = 0; i < rows.size(); i += 5) rows[i].without_kv = true;
   return rows;
 }
 

@@ -57,15 +57,15 @@ class SelfAttentionOp : public OnIsa {
 
     const auto* tables = cache.tables().data();
     const std::vector<const int32_t*> of_rows = {tables[0], tables[0], tables[1]};
-    const int32_t page = tables[2][0] * kPageCells;
+    const int32_t page = tables[2][0] * kScratchSlotsPerPage;
     const int32_t branch[] = {page + 1, page + 2};
-    const Overlay overlays[] = {{}, {kNear + 3, 2, branch}, {}};
-    std::vector<int32_t> cells(kRows, -1);
-    std::copy_n(branch, 2, cells.begin() + 6);
+    const BranchTable branch_tables[] = {{}, {kNear + 3, 2, branch}, {}};
+    std::vector<int32_t> scratch_slots(kRows, -1);
+    std::copy_n(branch, 2, scratch_slots.begin() + 6);
     const RowList list(rows(far));
     Rows all = list.rows(of_rows);
-    all.cells = cells.data();
-    all.overlays = overlays;
+    all.scratch_slots = scratch_slots.data();
+    all.branch_tables = branch_tables;
     const int32_t n = kRows - first;
     const Rows some = all.part(first, n);
     const auto part = [&](Matrix& matrix) { return matrix.view().part(first, n); };

@@ -6,7 +6,7 @@
 namespace ashlar::conformance {
 
 /// Rows of a tree, depth first: parents[r] comes before row r. Rows of the first branch lie in the pages of sequence 0,
-/// those of others in cells of the last sequence's pages.
+/// those of others in scratch slots of the last sequence's pages.
 struct TreeCase {
   std::vector<int32_t> parents;
   int32_t context;  ///< positions before the root
@@ -43,11 +43,11 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
     if (r + 1 == n || tree.parents[static_cast<size_t>(r) + 1] != r) leaves.push_back(r);
   }
   const int32_t length = tree.context + n + 1;
-  // Sequence 0 has the tree, one more for every leaf its path, a neighbour other rows; then cells.
+  // Sequence 0 has the tree, one more for every leaf its path, a neighbour other rows; then scratch slots.
   const auto n_leaves = static_cast<int32_t>(leaves.size());
   std::vector<int32_t> lengths(static_cast<size_t>(n_leaves) + 1, length);
   lengths.push_back(40);
-  lengths.push_back((n + kPageCells - 1) / kPageCells * kPageTokens);
+  lengths.push_back((n + kScratchSlotsPerPage - 1) / kScratchSlotsPerPage * kPageTokens);
   const int32_t neighbour = n_leaves + 1;
   Cache cache(ops, shape, lengths, 7);
   const IdentityRope rope(shape.head_dim, length + 48);
@@ -76,24 +76,24 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   std::vector<std::vector<int32_t>> paths(2);
   std::vector<int32_t> firsts(2, 0);
   std::vector<Row> rows = {{0, 39, 0, 40}};
-  std::vector<int32_t> cells = {-1};
+  std::vector<int32_t> scratch_slots = {-1};
   int32_t used = 0;
   for (int32_t r = 0; r < n; ++r) {
     const int32_t parent = tree.parents[static_cast<size_t>(r)];
     if (r > 0 && parent != r - 1) {
       tables.push_back(cache.tables()[0]);
       auto& path = paths.emplace_back();
-      for (int32_t a = parent; a > 0 && cells[static_cast<size_t>(a) + 1] >= 0;
+      for (int32_t a = parent; a > 0 && scratch_slots[static_cast<size_t>(a) + 1] >= 0;
            a = tree.parents[static_cast<size_t>(a)])
-        path.insert(path.begin(), cells[static_cast<size_t>(a) + 1]);
+        path.insert(path.begin(), scratch_slots[static_cast<size_t>(a) + 1]);
       firsts.push_back(tree.context + depth[static_cast<size_t>(parent)] + 1 - static_cast<int32_t>(path.size()));
     }
-    const bool in_cell = tables.size() > 2;
-    const int32_t page = cache.tables().back()[used / kPageCells];
-    cells.push_back(in_cell ? page * kPageCells + used % kPageCells : -1);
-    if (in_cell) {
+    const bool in_scratch = tables.size() > 2;
+    const int32_t page = cache.tables().back()[used / kScratchSlotsPerPage];
+    scratch_slots.push_back(in_scratch ? page * kScratchSlotsPerPage + used % kScratchSlotsPerPage : -1);
+    if (in_scratch) {
       ++used;
-      paths.back().push_back(cells.back());
+      paths.back().push_back(scratch_slots.back());
     }
     const int32_t position = tree.context + depth[static_cast<size_t>(r)];
     rows.push_back({static_cast<int32_t>(tables.size()) - 1, position, begin_of(position), position + 1});
@@ -102,14 +102,14 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   paths.emplace_back();
   firsts.push_back(0);
   rows.push_back({static_cast<int32_t>(tables.size()) - 1, 39, 0, 40});
-  cells.push_back(-1);
-  std::vector<Overlay> overlays;
+  scratch_slots.push_back(-1);
+  std::vector<BranchTable> branch_tables;
   for (size_t t = 0; t < tables.size(); ++t)
-    overlays.push_back({firsts[t], static_cast<int32_t>(paths[t].size()), paths[t].data()});
+    branch_tables.push_back({firsts[t], static_cast<int32_t>(paths[t].size()), paths[t].data()});
   const RowList list(rows);
   Rows all = list.rows(tables);
-  all.cells = cells.data();
-  all.overlays = overlays.data();
+  all.scratch_slots = scratch_slots.data();
+  all.branch_tables = branch_tables.data();
   ops.store_kv(qkv.view(), {shape, nullptr, nullptr, 1e-6F, rope.table, all, cache.plane()});
   Matrix got(n + 2, shape.q_width());
   ops.attention(qkv.view(), shape, all, list.visible(), cache.plane(), got.view());
@@ -140,8 +140,8 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
     }
   }
   // The last leaf is settled: one row behind it sees the same in both sequences.
-  const Overlay& last = overlays[overlays.size() - 2];
-  ops.settle_kv(shape, last, cache.tables()[0], cache.plane());
+  const BranchTable& last = branch_tables[branch_tables.size() - 2];
+  ops.commit_kv(shape, last, cache.tables()[0], cache.plane());
   const int32_t end = tree.context + static_cast<int32_t>(path_to(leaves.back()).size());
   Matrix pair(2, width);
   pair.fill_normal(random);

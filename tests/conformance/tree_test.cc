@@ -1,4 +1,4 @@
-// Branches of drafts: rows in cells, overlays over the pages.
+// Branches of drafts: rows in scratch slots, branch tables over the pages.
 
 #include "tree.h"
 

@@ -74,9 +74,9 @@ class TimedOps final : public Ops {
   void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) override {
     timed("linear_kv " + shape(weight), [&] { ops_.linear_kv(weight, in, qkv, to); });
   }
-  void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                  KvPlane plane) override {
-    timed("settle_kv", [&] { ops_.settle_kv(shape, overlay, page_table, plane); });
+    timed("commit_kv", [&] { ops_.commit_kv(shape, branch, page_table, plane); });
   }
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override {

@@ -253,7 +253,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
 }
 
 // The block with all drafts in place, each row seeing what is before it, as if blocks had one position. Where a row
-// predicts its own position, what would stand at position i is asked by a mask that stands apart behind the drafts
+// predicts its own position, what would stand at position i is asked by a mask without KV after the drafts
 // before i; where it predicts the next one, by the row before.
 void BlockDecoder::add_verification(const Span& span, Work& work) {
   const Block& block = *work.block;
@@ -271,7 +271,7 @@ void BlockDecoder::add_verification(const Span& span, Work& work) {
   if (shift > 0) return;
   batch_->begin_sequence(span.pages);
   for (Positions left = work.wanted; left != 0; left &= left - 1) {
-    batch_->add_apart(diffusion_.mask_id, block.start + lowest(left));
+    batch_->add_without_kv(diffusion_.mask_id, block.start + lowest(left));
     batch_->want_output();
   }
 }

@@ -41,7 +41,8 @@ void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const V
   const int32_t most_rows = std::max(1, kMaxQueries / heads);
   const auto belong_together = [&](int32_t a, int32_t b) {
     if (rows.tables[a] == rows.tables[b]) return true;
-    return join && rows.overlays != nullptr && rows.page_tables[rows.tables[a]] == rows.page_tables[rows.tables[b]];
+    return join && rows.branch_tables != nullptr &&
+           rows.page_tables[rows.tables[a]] == rows.page_tables[rows.tables[b]];
   };
   for (int32_t row = 0; row < rows.n;) {
     int32_t end = row + 1;

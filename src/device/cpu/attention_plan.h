@@ -35,7 +35,7 @@ struct AttentionPlan {
   /// Steps differ in how many branches their rows have: room is made once, not whenever there are more than ever
   /// before.
   void reserve();
-  /// `join`: rows that differ in their overlays only may be in one block.
+  /// `join`: rows that differ in their branch tables only may be in one block.
   void build(const AttentionShape& shape, const Rows& rows, const Visibility& visible, int32_t threads, bool join);
 };
 

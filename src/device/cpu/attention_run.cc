@@ -20,11 +20,11 @@ AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
   call.begin = visible.begin + block.row;
   call.end = visible.end + block.row;
   call.page_table = rows.page_tables[rows.tables[block.row]];
-  if (rows.overlays != nullptr) {
+  if (rows.branch_tables != nullptr) {
     call.tables = rows.tables + block.row;
-    call.overlays = rows.overlays;
-    call.cells = cell_of(shape, plane, 0, kv_head);
-    call.cell_floats = 2 * shape.kv_width();
+    call.branch_tables = rows.branch_tables;
+    call.scratch_slots = scratch_slot_of(shape, plane, 0, kv_head);
+    call.scratch_slot_floats = 2 * shape.kv_width();
   }
   call.base = plane.base + kv_head * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype));
   call.page_stride = plane.page_stride;
@@ -35,7 +35,7 @@ AttentionBlock AttentionRun::describe(const QueryBlock& block) const {
 void AttentionRun::finish(const QueryBlock& block, float* state) const {
   for (int32_t row = block.row; row < block.row + block.rows; ++row) {
     for (int32_t head = block.head; head < block.head + block.heads; ++head, state += floats()) {
-      if (rows.is_apart(row)) add_own(row, head, state);
+      if (rows.is_without_kv(row)) add_own(row, head, state);
       const int32_t column = head * shape.head_dim;
       if (packed != nullptr) {
         kernels.finish_packed(state, shape.head_dim, row, column, packed);

@@ -33,7 +33,7 @@ struct AttentionRun {
   AttentionBlock describe(const QueryBlock& block) const;
   /// The answers of all queries of a block, from the first one's state on.
   void finish(const QueryBlock& block, float* state) const;
-  /// Merges the key and value of a row that stands apart into the state of one of its queries.
+  /// Merges the key and value of a row without KV into the state of one of its queries.
   void add_own(int32_t row, int32_t head, float* state) const;
   /// All segments of a block, merged as they come.
   void whole_block(int32_t index, int32_t worker) const;

@@ -38,11 +38,12 @@ void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }
 
-void CpuOps::settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table, KvPlane plane) {
-  for (int32_t i = 0; i < overlay.n; ++i) {
+void CpuOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                       KvPlane plane) {
+  for (int32_t i = 0; i < branch.n; ++i) {
     for (int32_t head = 0; head < shape.n_kv_heads; ++head) {
-      const float* k = cell_of(shape, plane, overlay.cells[i], head);
-      const PageHead page(kernels_, shape, kv_dtype_, plane, page_table, overlay.first + i, head);
+      const float* k = scratch_slot_of(shape, plane, branch.slots[i], head);
+      const PageHead page(kernels_, shape, kv_dtype_, plane, page_table, branch.first + i, head);
       page.write_key(k);
       page.write_value(k + shape.kv_width());
     }
@@ -84,7 +85,7 @@ void CpuOps::attend(const AttentionRun& run) {
 void CpuOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                        Tensor out) {
   ASHLAR_CHECK(q.rows == rows.n && out.rows == rows.n);
-  ASHLAR_CHECK_LE(shape.q_width() + (rows.apart != nullptr ? 2 * shape.kv_width() : 0), q.cols);
+  ASHLAR_CHECK_LE(shape.q_width() + (rows.without_kv != nullptr ? 2 * shape.kv_width() : 0), q.cols);
   attend(begin_attention({shape, q, shape.n_heads}, shape, rows, visible, plane, out));
 }
 

@@ -57,7 +57,7 @@ class CpuOps final : public Ops {
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
   void store_kv(Tensor qkv, const KvStore& to) override;
   void linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore& to) override;
-  void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                  KvPlane plane) override;
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;

@@ -14,10 +14,10 @@ inline int64_t head_elements(const AttentionShape& shape) {
   return key_elements(shape) + int64_t{padded_head_dim(shape.head_dim)} * kPageTokens;
 }
 
-/// K of one head in a cell; V is kv_width() floats behind.
-inline float* cell_of(const AttentionShape& shape, KvPlane plane, int32_t cell, int32_t kv_head) {
-  return reinterpret_cast<float*>(plane.base + cell / kPageCells * plane.page_stride) +
-         int64_t{cell % kPageCells} * 2 * shape.kv_width() + int64_t{kv_head} * shape.head_dim;
+/// K of one head in a scratch slot; V is kv_width() floats behind.
+inline float* scratch_slot_of(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t kv_head) {
+  return reinterpret_cast<float*>(plane.base + slot / kScratchSlotsPerPage * plane.page_stride) +
+         int64_t{slot % kScratchSlotsPerPage} * 2 * shape.kv_width() + int64_t{kv_head} * shape.head_dim;
 }
 
 /// Where one token of one head goes in its page.
@@ -75,12 +75,12 @@ class HeadFinisher {
     const int32_t k_head = head - heads_.q_heads();
     const int32_t v_head = k_head - shape.n_kv_heads;
     if (v_head < 0) rotate(r, values, k_head < 0 ? to_.q_norm : to_.k_norm);
-    if (k_head < 0 || rows.is_apart(r)) return;
+    if (k_head < 0 || rows.is_without_kv(r)) return;
     const bool value = v_head >= 0;
     const int32_t kv_head = value ? v_head : k_head;
-    if (rows.cell(r) >= 0) {
-      float* cell = cell_of(shape, to_.plane, rows.cell(r), kv_head);
-      std::copy_n(values, shape.head_dim, value ? cell + shape.kv_width() : cell);
+    if (rows.scratch_slot(r) >= 0) {
+      float* slot = scratch_slot_of(shape, to_.plane, rows.scratch_slot(r), kv_head);
+      std::copy_n(values, shape.head_dim, value ? slot + shape.kv_width() : slot);
       return;
     }
     const int32_t* pages = rows.page_tables[rows.tables[r]];

@@ -126,16 +126,19 @@ struct AttentionBlock {
   const std::byte* base = nullptr;  ///< K of this head in page 0
   int64_t page_stride = 0;
   DType dtype = DType::kBF16;  ///< of the cache: kF32 or kBF16
-  /// Null where no row has an overlay. Rows differ in theirs only if Kernels::joins_branches.
-  const Overlay* overlays = nullptr;
-  const int32_t* tables = nullptr;  ///< number of each row's overlay, ascending
-  const float* cells = nullptr;     ///< K of this head in cell 0 of page 0; V is half a cell behind
-  int32_t cell_floats = 0;          ///< of one cell
+  /// Null where no row has a branch table. Rows differ in theirs only if Kernels::joins_branches.
+  const BranchTable* branch_tables = nullptr;
+  const int32_t* tables = nullptr;       ///< number of each row's branch table, ascending
+  const float* scratch_slots = nullptr;  ///< K of this head in slot 0 of page 0; V is half a slot after
+  int32_t scratch_slot_floats = 0;       ///< of one scratch slot
 
-  Overlay overlay(int32_t row) const { return overlays != nullptr ? overlays[tables[row]] : Overlay{}; }
-  const float* cell_keys(int32_t cell) const {
-    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(cells) + cell / kPageCells * page_stride) +
-           int64_t{cell % kPageCells} * cell_floats;
+  BranchTable branch_table(int32_t row) const {
+    return branch_tables != nullptr ? branch_tables[tables[row]] : BranchTable{};
+  }
+  const float* scratch_keys(int32_t slot) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(scratch_slots) +
+                                          slot / kScratchSlotsPerPage * page_stride) +
+           int64_t{slot % kScratchSlotsPerPage} * scratch_slot_floats;
   }
 };
 
@@ -143,18 +146,18 @@ struct AttentionBlock {
 inline constexpr int32_t kStateHeader = 16;
 constexpr int32_t padded_head_dim(int32_t head_dim) { return static_cast<int32_t>(round_up(head_dim, 16)); }
 constexpr int32_t state_floats(int32_t head_dim) { return kStateHeader + padded_head_dim(head_dim); }
-/// Pages that an overlay touches.
-inline constexpr int32_t kOverlayPages = (kMostOverlaid + kPageTokens - 2) / kPageTokens + 1;
+/// Pages that a branch table touches.
+inline constexpr int32_t kBranchTablePages = (kMaxBranchTokens + kPageTokens - 2) / kPageTokens + 1;
 /// Floats of scratch a thread needs for attend(): scores, queries, for tiles the weights in two parts of bf16 and the
 /// values of two pages,
 constexpr int64_t plain_attention_scratch(int32_t head_dim) {
   return int64_t{kMaxQueries} * (2 * kScoreStride + padded_head_dim(head_dim)) +
          int64_t{kPageTokens} * padded_head_dim(head_dim);
 }
-/// and the pages of an overlay.
+/// and the pages of a branch table.
 constexpr int64_t attention_scratch(int32_t head_dim) {
   return plain_attention_scratch(head_dim) +
-         int64_t{kOverlayPages} * kPageTokens * (head_dim + padded_head_dim(head_dim));
+         int64_t{kBranchTablePages} * kPageTokens * (head_dim + padded_head_dim(head_dim));
 }
 
 struct Kernels {
@@ -187,8 +190,8 @@ struct Kernels {
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
   /// This thread will read [first, last) of weights next: kernels that leave memory idle may fetch them. Null: no use.
   void (*expect)(const void* first, const void* last) = nullptr;
-  /// Whether attend() takes blocks of this head size and cache whose rows have several overlays over one page table:
-  /// what lies before them is then walked together. Null: no.
+  /// Whether attend() takes blocks of this head size and cache whose rows have several branch tables over one page
+  /// table: what lies before them is then walked together. Null: no.
   bool (*joins_branches)(int32_t head_dim, DType dtype) = nullptr;
 };
 

@@ -18,10 +18,10 @@ float* place(const int32_t* pages, const AttentionShape& shape, KvPlane plane, i
   return base + half + (int64_t{head} * kPageTokens + position % kPageTokens) * shape.head_dim;
 }
 
-// Of one head in a cell.
-float* cell(const AttentionShape& shape, KvPlane plane, int32_t cell, int32_t head, bool value) {
-  auto* page = reinterpret_cast<float*>(plane.base + cell / kPageCells * plane.page_stride);
-  return page + int64_t{cell % kPageCells} * 2 * shape.kv_width() + (value ? shape.kv_width() : 0) +
+// Of one head in a scratch slot.
+float* scratch_slot(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t head, bool value) {
+  auto* page = reinterpret_cast<float*>(plane.base + slot / kScratchSlotsPerPage * plane.page_stride);
+  return page + int64_t{slot % kScratchSlotsPerPage} * 2 * shape.kv_width() + (value ? shape.kv_width() : 0) +
          int64_t{head} * shape.head_dim;
 }
 
@@ -69,23 +69,23 @@ void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, cons
       if (norm != nullptr) rms_norm(head, norm, d, eps, head);
       rotate(head, rope, rows.positions[r]);
     }
-    for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_apart(r); ++h) {
+    for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_without_kv(r); ++h) {
       const int32_t* pages = rows.page_tables[rows.tables[r]];
       for (const bool value : {false, true}) {
-        float* to = rows.cell(r) >= 0 ? cell(shape, plane, rows.cell(r), h, value)
-                                      : place(pages, shape, plane, rows.positions[r], h, value);
+        float* to = rows.scratch_slot(r) >= 0 ? scratch_slot(shape, plane, rows.scratch_slot(r), h, value)
+                                              : place(pages, shape, plane, rows.positions[r], h, value);
         std::memcpy(to, (value ? v : k) + int64_t{h} * d, sizeof(float) * d);
       }
     }
   }
 }
 
-void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* pages, KvPlane plane) {
-  for (int32_t i = 0; i < overlay.n; ++i) {
+void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* pages, KvPlane plane) {
+  for (int32_t i = 0; i < branch.n; ++i) {
     for (int32_t h = 0; h < shape.n_kv_heads; ++h) {
       for (const bool value : {false, true}) {
-        std::memcpy(place(pages, shape, plane, overlay.first + i, h, value),
-                    cell(shape, plane, overlay.cells[i], h, value), sizeof(float) * shape.head_dim);
+        std::memcpy(place(pages, shape, plane, branch.first + i, h, value),
+                    scratch_slot(shape, plane, branch.slots[i], h, value), sizeof(float) * shape.head_dim);
       }
     }
   }
@@ -101,20 +101,20 @@ void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibili
     const int32_t begin = visible.begin[r];
     const int32_t end = visible.end[r];
     const int32_t* pages = rows.page_tables[rows.tables[r]];
-    const Overlay overlay = rows.overlay(r);
+    const BranchTable branch = rows.branch_table(r);
     for (int32_t h = 0; h < shape.n_heads; ++h) {
       const float* query = q.row(r) + int64_t{h} * d;
       keys.clear();
       values.clear();
       for (int32_t p = begin; p < end; ++p) {
-        const bool overlaid = p >= overlay.first && p < overlay.end();
+        const bool branched = p >= branch.first && p < branch.end();
         for (const bool value : {false, true}) {
-          const float* at = overlaid ? cell(shape, plane, overlay.cells[p - overlay.first], h / group, value)
+          const float* at = branched ? scratch_slot(shape, plane, branch.slots[p - branch.first], h / group, value)
                                      : place(pages, shape, plane, p, h / group, value);
           (value ? values : keys).push_back(at);
         }
       }
-      if (rows.is_apart(r)) {
+      if (rows.is_without_kv(r)) {
         keys.push_back(q.row(r) + int64_t{shape.n_heads + h / group} * d);
         values.push_back(keys.back() + shape.kv_width());
       }

@@ -17,7 +17,7 @@ void route(const float* logits, const float* bias, int32_t n, const Routing& rou
 void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
               const RopeTable& rope, const Rows& rows, KvPlane plane);
 
-void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table, KvPlane plane);
+void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table, KvPlane plane);
 
 void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane, Tensor out);
 

@@ -197,9 +197,9 @@ class RefOps final : public Ops {
     ref::store_kv(qkv, to.shape, to.q_norm, to.k_norm, to.eps, to.rope, to.rows, to.plane);
   }
 
-  void settle_kv(const AttentionShape& shape, const Overlay& overlay, const int32_t* page_table,
+  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                  KvPlane plane) override {
-    ref::settle_kv(shape, overlay, page_table, plane);
+    ref::commit_kv(shape, branch, page_table, plane);
   }
 
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,

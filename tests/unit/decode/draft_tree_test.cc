@@ -201,7 +201,7 @@ TEST(DraftTree, EndsWhereThereAreNoCandidates) {
 
 TEST(DraftTree, SparePagesHoldTheRowsOfAFewTrees) {
   EXPECT_EQ(branch_pages(0, 16, 100), 0);
-  EXPECT_EQ(branch_pages(3, 16, 1), 16 / kPageCells);
+  EXPECT_EQ(branch_pages(3, 16, 1), 16 / kScratchSlotsPerPage);
   EXPECT_EQ(branch_pages(3, 5, 1), 1);
   EXPECT_EQ(branch_pages(3, 16, 1000), branch_pages(3, 16, 16));
 }

@@ -37,7 +37,7 @@ class Outputs : public ::testing::TestWithParam<const char*> {
     for (int32_t i = 0; i < 6; ++i) add([&] { batch.add_row(3 + i, i, 6); });
     batch.begin_sequence(pages_ + 1);
     for (int32_t i = 0; i < 3; ++i) add([&] { batch.add_row(11 - i, i, 3); });
-    for (int32_t i = 1; i < 3; ++i) add([&] { batch.add_apart(19 - i, i); });
+    for (int32_t i = 1; i < 3; ++i) add([&] { batch.add_without_kv(19 - i, i); });
     std::vector<Values> out;
     const Tensor hidden = model_->forward(batch, *kv_, aux);
     EXPECT_EQ(hidden.rows, std::count(wanted.begin(), wanted.end(), true));

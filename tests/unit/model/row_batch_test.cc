@@ -56,16 +56,16 @@ TEST(RowBatch, VisibilityFollowsItsDefinition) {
   }
 }
 
-TEST(RowBatch, RowsThatStandApartSeeWhatIsBeforeThem) {
+TEST(RowBatch, RowsWithoutKvSeeWhatIsBeforeThem) {
   RowBatch batch(4, 2);
   const int32_t pages[] = {0};
   batch.begin_sequence(pages);
   batch.add_row(5, 8, 12);
-  EXPECT_EQ(batch.rows().apart, nullptr);
-  batch.add_apart(6, 9);
+  EXPECT_EQ(batch.rows().without_kv, nullptr);
+  batch.add_without_kv(6, 9);
   batch.add_row(7, 10, 12);
-  ASSERT_NE(batch.rows().apart, nullptr);
-  for (int32_t r = 0; r < 3; ++r) EXPECT_EQ(batch.rows().is_apart(r), r == 1);
+  ASSERT_NE(batch.rows().without_kv, nullptr);
+  for (int32_t r = 0; r < 3; ++r) EXPECT_EQ(batch.rows().is_without_kv(r), r == 1);
   int32_t begin[3], end[3];
   batch.visibility({0, true}, begin, end);
   EXPECT_EQ(std::vector<int32_t>(end, end + 3), (std::vector<int32_t>{9, 9, 11}));
@@ -77,7 +77,7 @@ TEST(RowBatch, RowsThatStandApartSeeWhatIsBeforeThem) {
   batch.clear();
   batch.begin_sequence(pages);
   batch.add_row(5, 8, 12);
-  EXPECT_EQ(batch.rows().apart, nullptr);
+  EXPECT_EQ(batch.rows().without_kv, nullptr);
 }
 
 TEST(RowBatchDeath, FullBatchesAbort) {
@@ -89,34 +89,34 @@ TEST(RowBatchDeath, FullBatchesAbort) {
   EXPECT_DEATH(batch.begin_sequence(pages), "check failed");
 }
 
-TEST(RowBatch, BranchesSeeTheirOwnCells) {
+TEST(RowBatch, BranchesSeeTheirOwnScratchSlots) {
   RowBatch batch(8, 2, 2);
   const int32_t pages[] = {4, 5};
   for (int round = 0; round < 2; ++round) {
     batch.clear();
     batch.begin_sequence(pages, 3);
     batch.add_row(70, 16, 17);
-    EXPECT_EQ(batch.rows().cells, nullptr);
-    EXPECT_EQ(batch.rows().overlays, nullptr);
+    EXPECT_EQ(batch.rows().scratch_slots, nullptr);
+    EXPECT_EQ(batch.rows().branch_tables, nullptr);
     batch.begin_branch(17);
-    batch.add_overlaid(40);
-    batch.add_in_cell(71, 17, 40);
+    batch.add_branch_slot(40);
+    batch.add_in_scratch_slot(71, 17, 40);
     batch.begin_branch(17);
-    batch.add_overlaid(40);
-    batch.add_overlaid(41);
-    batch.add_in_cell(72, 18, 41);
+    batch.add_branch_slot(40);
+    batch.add_branch_slot(41);
+    batch.add_in_scratch_slot(72, 18, 41);
     batch.begin_sequence(pages);
     batch.add_row(73, 0, 1);
     const Rows rows = batch.rows();
     ASSERT_EQ(rows.n, 4);
-    EXPECT_EQ(std::vector<int32_t>(rows.cells, rows.cells + 4), (std::vector<int32_t>{-1, 40, 41, -1}));
+    EXPECT_EQ(std::vector<int32_t>(rows.scratch_slots, rows.scratch_slots + 4), (std::vector<int32_t>{-1, 40, 41, -1}));
     EXPECT_EQ(std::vector<int32_t>(rows.tables, rows.tables + 4), (std::vector<int32_t>{0, 1, 2, 3}));
     for (int32_t t = 0; t < 4; ++t) EXPECT_EQ(rows.page_tables[t], pages);
-    EXPECT_EQ(rows.overlay(0).n, 0);
-    EXPECT_EQ(rows.overlay(1).end(), 18);
-    ASSERT_EQ(rows.overlay(2).n, 2);
-    EXPECT_EQ(rows.overlay(2).cells[1], 41);
-    EXPECT_EQ(rows.overlay(3).n, 0);
+    EXPECT_EQ(rows.branch_table(0).n, 0);
+    EXPECT_EQ(rows.branch_table(1).end(), 18);
+    ASSERT_EQ(rows.branch_table(2).n, 2);
+    EXPECT_EQ(rows.branch_table(2).slots[1], 41);
+    EXPECT_EQ(rows.branch_table(3).n, 0);
     int32_t begin[4], end[4];
     batch.visibility({0, true}, begin, end);
     EXPECT_EQ(std::vector<int32_t>(begin, begin + 4), (std::vector<int32_t>{3, 3, 3, 0}));

@@ -52,9 +52,9 @@ class Machine {
 
 /// How the sequences of a pass grow, for every machine alike.
 struct Growth {
-  std::vector<int32_t> rows;   // of each sequence
-  std::vector<int32_t> apart;  // rows that stand apart behind them
-  bool block;                  // rows see the whole of their sequence's
+  std::vector<int32_t> rows;        // of each sequence
+  std::vector<int32_t> without_kv;  // rows without KV behind them
+  bool block;                       // rows see the whole of their sequence's
   std::vector<bool> wanted;
 };
 
@@ -73,10 +73,10 @@ void fill(RowBatch& batch, const Machine& machine, const Growth& growth, const s
       batch.add_row(static_cast<int32_t>((p * 7 + static_cast<int32_t>(s) * 3) % 20), p, growth.block ? end : p + 1);
       want();
     }
-    if (growth.apart[s] == 0) continue;
+    if (growth.without_kv[s] == 0) continue;
     batch.begin_sequence(pages);
-    for (int32_t i = 0; i < growth.apart[s]; ++i) {
-      batch.add_apart(19, end);
+    for (int32_t i = 0; i < growth.without_kv[s]; ++i) {
+      batch.add_without_kv(19, end);
       want();
     }
   }
@@ -99,7 +99,7 @@ TEST(SideBySide, GivesTheBitsOfOneWorker) {
       for (int32_t s = 0; s < kMostSequences; ++s) {
         if (lengths[s] > 16 * kPagesOfOne - 10) lengths[s] = 0;
         growth.rows.push_back(shape == 0 ? (s == 0 ? 9 : 0) : shape == 1 ? 4 : below(7));
-        growth.apart.push_back(shape == 2 ? below(2) : 0);
+        growth.without_kv.push_back(shape == 2 ? below(2) : 0);
       }
       growth.block = below(2) == 0;
       const bool few = below(2) == 0;
