@@ -18,9 +18,9 @@ std::string trimmed(const std::string& line) {
 
 // A pipe would be waited for, a device read without end.
 std::string text_of(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
+  constexpr size_t kMaxBytes = size_t{1} << 20;
   try {
-    return read_text_file(path, kMostBytes);
+    return read_text_file(path, kMaxBytes);
   } catch (const Error& error) {
     throw Error("keys", std::string(error.message()) + "; expected a file with one API key a line");
   }

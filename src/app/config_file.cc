@@ -117,12 +117,12 @@ std::string toml_value(CLI::Option& option) {
 }
 
 toml::table read(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
+  constexpr size_t kMaxBytes = size_t{1} << 20;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) throw Error("config", path + ": is a folder; expected a TOML file");
   std::string text;
   try {
-    text = read_text_file(path, kMostBytes);  // no pipe, which would be waited for, and no device
+    text = read_text_file(path, kMaxBytes);  // no pipe, which would be waited for, and no device
   } catch (const Error& error) {
     throw Error("config", std::string(error.message()) + "; expected a TOML file");
   }

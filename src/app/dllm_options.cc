@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 // As large as the parser takes, and a byte more to tell.
-constexpr size_t kMostBytes = (64 << 10) + 1;
+constexpr size_t kMaxBytes = (64 << 10) + 1;
 
 // Other engines' files spell keys with hyphens too.
 std::string underscored(std::string key) {
@@ -67,7 +67,7 @@ BlockOptions parse_block_options(const DllmOptions& options, std::string_view te
 }
 
 BlockOptions block_options(const DllmOptions& options) {
-  const std::string text = options.config_file.empty() ? "" : read_text_file(options.config_file, kMostBytes);
+  const std::string text = options.config_file.empty() ? "" : read_text_file(options.config_file, kMaxBytes);
   return parse_block_options(options, text, options.config_file);
 }
 

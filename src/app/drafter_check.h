@@ -26,9 +26,9 @@ struct DrafterCheck {
   /// Below this the drafter is not what it should be: half of the record, or a quarter where there is none.
   double threshold() const { return recorded_first ? 0.5 * *recorded_first : 0.25; }
   /// Far below, on enough steps to tell; or so few tokens a step that drafting is not worth its cost.
-  bool suspicious() const { return steps >= 6 && (first_rate() < threshold() || mean_length < kLeastMeanLength); }
+  bool suspicious() const { return steps >= 6 && (first_rate() < threshold() || mean_length < kMinMeanLength); }
 
-  static constexpr double kLeastMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
+  static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
 };
 
 /// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kProcess = 48 * kMiB;  // threads, their scratch, requests
-constexpr int64_t kLeastContext = 512;   // a model that can read no more than that is of no use
+constexpr int64_t kMinContext = 512;     // a model that can read no more than that is of no use
 constexpr int64_t kFloat = sizeof(float);
 
 // bf16 stays bf16, f16 becomes f32. What a drafter keeps in 8 bits is less than this.
@@ -111,7 +111,7 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
   out.kv_limited = true;
   const auto fits = [&](int64_t positions) { return one_sequence(positions) + rotary(positions) <= rest; };
   if (!fits(longest)) {
-    const int64_t least = wishes.positions_asked ? longest : std::min(longest, kLeastContext);
+    const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
     if (!fits(least)) {
       fail(needs, rotary(least), cache_of(one_sequence(least), least), out.margin, available,
            std::string("Free memory or raise the limit, or take a smaller model") +

@@ -13,14 +13,14 @@ namespace ashlar {
 // largest sizes of all are measured too: a line through two sizes next to each other says nothing of what lies beyond.
 // Of a model so large that there is time for two sizes only, these are one row and sixteen.
 void ChainDecoder::calibrate(int32_t max_slots) {
-  constexpr int32_t kMostRows = 64;
+  constexpr int32_t kMaxRows = 64;
   constexpr int kRepeats = 8;
   constexpr int64_t kEnough = 200'000'000;        // ns for all repeats
   constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
   constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
-  const int32_t most = std::min({kMostRows, batch_->max_rows(), max_positions(), kLogitRows});
-  const int32_t most_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
-  const int32_t most_drafted = std::min(most, max_width() * most_sequences);
+  const int32_t most = std::min({kMaxRows, batch_->max_rows(), max_positions(), kLogitRows});
+  const int32_t max_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
+  const int32_t max_drafted = std::min(most, max_width() * max_sequences);
   struct Size {
     int32_t rows;
     int64_t verify, draft;
@@ -34,12 +34,12 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     context_->flush();
   }
   const int64_t begin = now_ns();
-  for (const int32_t rows : {1, 16, 4, 8, 2, 32, kMostRows, 9, 17, 33, most, most_drafted}) {
+  for (const int32_t rows : {1, 16, 4, 8, 2, 32, kMaxRows, 9, 17, 33, most, max_drafted}) {
     if (rows < 1 || rows > most || (sizes.size() >= 2 && now_ns() - begin > kTooLong)) continue;
     if (std::any_of(sizes.begin(), sizes.end(), [rows](const Size& size) { return size.rows == rows; })) continue;
     taken(rows, false);  // the first of its size finds cold memory
     const bool drafts =
-        proposer_ && rows <= most_drafted && rows >= 2 * sequences_of(rows);  // a last token drafts nothing
+        proposer_ && rows <= max_drafted && rows >= 2 * sequences_of(rows);  // a last token drafts nothing
     sizes.push_back({rows, taken(rows, false), drafts ? taken(rows, true) : 0});
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });

@@ -34,10 +34,10 @@ struct StepShape {
   bool joins_prefill = false;
   /// Every decode span computes the whole sequence up to its limit: nothing is prefilled, nothing is kept or reused.
   bool whole_sequence = false;
-  int32_t rows = 1;         ///< most rows of a decode span
-  int32_t min_rows = 0;     ///< a decode span may be given fewer, down to so many, and appends less; 0: it may not
-  int32_t tokens = 1;       ///< most tokens it may append
-  int32_t sure_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends or its constraint waits
+  int32_t rows = 1;            ///< most rows of a decode span
+  int32_t min_rows = 0;        ///< a decode span may be given fewer, down to so many, and appends less; 0: it may not
+  int32_t tokens = 1;          ///< most tokens it may append
+  int32_t min_new_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends or its constraint waits
   /// A decode span touches positions below floor(known / block) * block + ahead, where `known` counts the tokens.
   int32_t ahead = 0;
   int32_t answer = 0;  ///< tokens of an answer whose request names no length; 0: up to the end of the context

@@ -7,7 +7,7 @@ namespace ashlar {
 namespace {
 
 // A branch is worth its page table only if it may well be taken.
-constexpr float kLeastLogChance = -3.9F;  // 2 %
+constexpr float kMinLogChance = -3.9F;  // 2 %
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, cons
   const auto rank = static_cast<size_t>(path.rank);
   if (may_branch && path.rank + 1 < here.n) {
     const float chance = path.log_chance - here.log_chance[rank] + here.log_chance[rank + 1];
-    if (chance > kLeastLogChance) push({chance, path.parent, path.depth, path.rank + 1});
+    if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1});
   }
   const DraftCandidates& behind = candidates.at(std::min(path.depth + 1, deepest));
   if (behind.n > 0) push({path.log_chance + behind.log_chance[0], node, path.depth + 1, 0});

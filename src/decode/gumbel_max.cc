@@ -53,7 +53,7 @@ int32_t gumbel_max_scalar(const float* logits, int32_t vocab, double inverse, Dr
 int32_t gumbel_max(const float* logits, int32_t vocab, double inverse, Draw draw) {
   // The most likely token comes first: its score keeps most others from a closer look.
   const int32_t likely = argmax(logits, vocab);
-  if (!(std::abs(logits[likely] * inverse) < kMostScanned && inverse < kMostScanned)) {
+  if (!(std::abs(logits[likely] * inverse) < kMaxScanned && inverse < kMaxScanned)) {
     return gumbel_max_scalar(logits, vocab, inverse, draw);
   }
   Best best(0);

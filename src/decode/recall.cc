@@ -8,8 +8,8 @@ namespace {
 
 constexpr int32_t kLongestMatch = 24;  // longer ones are no better
 constexpr size_t kFewestHeads = 1024;  // powers of two
-constexpr size_t kMostHeads = 65536;
-constexpr int32_t kMostPlaces = 64;    // that are looked at, newest first
+constexpr size_t kMaxHeads = 65536;
+constexpr int32_t kMaxPlaces = 64;     // that are looked at, newest first
 constexpr double kSequenceRate = 0.1;  // text of one kind: about ten drafts of a class decide
 constexpr double kCommonRate = 0.01;
 
@@ -42,7 +42,7 @@ void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
   tokens_.reserve(room);
   older_.clear();
   older_.reserve(room);
-  heads_.assign(std::bit_ceil(std::clamp<size_t>(room, kFewestHeads, kMostHeads)), -1);
+  heads_.assign(std::bit_ceil(std::clamp<size_t>(room, kFewestHeads, kMaxHeads)), -1);
   has_odds_ = false;
   for (const int32_t token : tokens) push(token);
   find();
@@ -74,16 +74,16 @@ void Recall::append(std::span<const int32_t> tokens, RecallOdds& common) {
 void Recall::find() {
   match_ = 0;
   const int32_t last = size() - 1;
-  if (last < kLeastMatch) return;
+  if (last < kMinMatch) return;
   int32_t at = older_[static_cast<size_t>(last)];
-  for (int32_t place = 0; at > 0 && place < kMostPlaces && match_ < kLongestMatch;
+  for (int32_t place = 0; at > 0 && place < kMaxPlaces && match_ < kLongestMatch;
        ++place, at = older_[static_cast<size_t>(at)]) {
     int32_t match = 0;
     while (match < kLongestMatch && match <= at &&
            tokens_[static_cast<size_t>(at - match)] == tokens_[static_cast<size_t>(last - match)]) {
       ++match;
     }
-    if (match < kLeastMatch || match <= match_) continue;
+    if (match < kMinMatch || match <= match_) continue;
     match_ = match;
     from_ = at + 1;
   }

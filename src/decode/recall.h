@@ -37,7 +37,7 @@ class RecallOdds {
 /// The tokens of one sequence, and where its newest ones stood before.
 class Recall {
  public:
-  static constexpr int32_t kLeastMatch = 2;  ///< tokens; one alone foretells little
+  static constexpr int32_t kMinMatch = 2;  ///< tokens; one alone foretells little
 
   /// Begins with `tokens`; `limit`: most tokens there will ever be. Allocates; nothing else does.
   void begin(std::span<const int32_t> tokens, int32_t limit);

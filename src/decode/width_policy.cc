@@ -12,35 +12,35 @@ constexpr double kFirstGuess = 0.7;   // chance of each draft, given the ones be
 constexpr double kSlotRate = 0.05;    // a sequence's estimate forgets over about twenty passes: fewer say little
 constexpr double kPriorRate = 0.005;  // the common estimate over about two hundred
 constexpr double kGuessedPasses = 8;  // what the first guess counts for in it
-constexpr double kMostOptimistic = 0.97;
+constexpr double kMaxOptimistic = 0.97;
 constexpr double kBetterHalf = 0.5;   // drafts better than most so far: as far from the common chance to certainty
 constexpr double kWorthwhile = 1.03;  // gain below which plain passes are preferred: drafts cost more than is modelled
 constexpr double kWorthKeeping = 1.15;  // gain for which a drafter is kept informed that nobody uses
 constexpr double kProbeShare = 0.005;   // of the time of plain passes, spent on trying drafts again
 constexpr int32_t kProbeWidth = 4;
-constexpr double kExcessRate = 0.05;   // a step's share in what is known of its like: about twenty steps
-constexpr double kPaceRate = 0.05;     // what time is worth in the long run, not in a step of many tokens
-constexpr double kFewPasses = 16;      // of a width, before half of what is believed of it is its own
-constexpr int32_t kSettled = 8;        // steps without drafts until caches hold what such steps read
-constexpr double kLeastSettled = 0.5;  // share that a calibration may claim for them: it lasts milliseconds
+constexpr double kExcessRate = 0.05;  // a step's share in what is known of its like: about twenty steps
+constexpr double kPaceRate = 0.05;    // what time is worth in the long run, not in a step of many tokens
+constexpr double kFewPasses = 16;     // of a width, before half of what is believed of it is its own
+constexpr int32_t kSettled = 8;       // steps without drafts until caches hold what such steps read
+constexpr double kMinSettled = 0.5;   // share that a calibration may claim for them: it lasts milliseconds
 constexpr int32_t kTrialSteps = 2 * kSettled;
 constexpr int32_t kRarestTrial = 4096;  // steps with drafts from one trial to the next: 0.4 % of them are tried without
-constexpr double kLeastShare = 0.25;    // of its cost that a pass may take
-constexpr double kMostShare = 3.0;      // and at most
-constexpr double kMostSurprise = 1.1;   // times what is believed: neighbours come for twenty passes and go again
-constexpr double kLeastChance = 0.02;   // of drafts worth a thought
+constexpr double kMinShare = 0.25;      // of its cost that a pass may take
+constexpr double kMaxShare = 3.0;       // and at most
+constexpr double kMaxSurprise = 1.1;    // times what is believed: neighbours come for twenty passes and go again
+constexpr double kMinChance = 0.02;     // of drafts worth a thought
 constexpr double kWorthOfWholeBlocks = 0.03;  // more tokens from drafters that see all of their block
-constexpr double kLeastTrust = 0.25;          // times a proposer's chances, what is believed of them
-constexpr double kMostTrust = 1.5;
+constexpr double kMinTrust = 0.25;            // times a proposer's chances, what is believed of them
+constexpr double kMaxTrust = 1.5;
 constexpr double kForgiveness = 1.0 / 16;  // a plain pass moves a sequence's estimate this far towards the common one
 
 double trust_of(double accepted, double expected) {
-  return expected > 0 ? std::clamp(accepted / expected, kLeastTrust, kMostTrust) : 1.0;
+  return expected > 0 ? std::clamp(accepted / expected, kMinTrust, kMaxTrust) : 1.0;
 }
 
 // What is believed moves a little with every pass, however far off that was: a middle rather than a mean.
 double tempered(double measured, double believed, int32_t passes) {
-  return passes < kFewPasses ? measured : std::clamp(measured, believed / kMostSurprise, believed * kMostSurprise);
+  return passes < kFewPasses ? measured : std::clamp(measured, believed / kMaxSurprise, believed * kMaxSurprise);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ WidthPolicy::WidthPolicy(int32_t max_width, int32_t max_slots, bool proposes)
 void WidthPolicy::set_costs(RowCost verify, RowCost draft, double settled) {
   verify_ = std::move(verify);
   draft_ = std::move(draft);
-  settled_ = std::clamp(settled, kLeastSettled, 1.0);
+  settled_ = std::clamp(settled, kMinSettled, 1.0);
   settled_excess_.share.fill(settled_);
 }
 
@@ -121,7 +121,7 @@ double WidthPolicy::plain_time(int32_t n) const {
 }
 
 void WidthPolicy::Excess::learn(int32_t n, double rows, double cost, double measured) {
-  measured = std::clamp(measured, kLeastShare * cost, kMostShare * cost);
+  measured = std::clamp(measured, kMinShare * cost, kMaxShare * cost);
   const size_t own = size_class(n);
   const auto rate_of = [](int32_t& passes) {
     const double rate = std::max(kExcessRate, 1.0 / (1.0 + passes));
@@ -240,7 +240,7 @@ bool WidthPolicy::prefers_at_hand(const WidthChoice& sequence, const Estimate& e
     double tokens = 0;
     for (int32_t k = 1; k <= most; ++k) {
       const double chance = proposes ? estimate.survival[k] : sequence.at_hand[static_cast<size_t>(k) - 1];
-      if (chance <= kLeastChance) break;
+      if (chance <= kMinChance) break;
       tokens += n * chance;
       const double rows = n * (k + 1.0);
       best = std::max(best, tokens - pace * (time(n, rows, proposes ? rows : 0) - plain));
@@ -264,7 +264,7 @@ void WidthPolicy::list_drafts(std::span<WidthChoice> sequences, bool proposes) {
         sequence.takes_at_hand ? std::min(sequence.width, static_cast<int32_t>(at_hand.size()) + 1) : sequence.width;
     for (int32_t k = 1; k < end; ++k) {
       const double chance = sequence.takes_at_hand ? at_hand[static_cast<size_t>(k) - 1] : estimate.survival[k];
-      if (chance <= kLeastChance) break;
+      if (chance <= kMinChance) break;
       drafts_.push_back({chance, static_cast<int32_t>(i), k});
     }
   }
@@ -355,7 +355,7 @@ int32_t WidthPolicy::try_again(Estimate& estimate, bool is_new, int32_t most, in
 void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const {
   auto& survival = estimate.survival;
   for (int32_t k = 1; k <= drafted; ++k) survival[k] += rate * ((accepted >= k ? 1.0 : 0.0) - survival[k]);
-  const double ratio = std::min(survival[drafted] / std::max(survival[drafted - 1], 1e-6), kMostOptimistic);
+  const double ratio = std::min(survival[drafted] / std::max(survival[drafted - 1], 1e-6), kMaxOptimistic);
   for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
 }
 

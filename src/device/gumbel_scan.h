@@ -7,8 +7,8 @@
 
 namespace ashlar {
 
-inline constexpr int32_t kScanned = 64;         ///< tokens at a time
-inline constexpr double kMostScanned = 0x1p20;  ///< of tempered logits that come near the bar, and of `inverse`
+inline constexpr int32_t kScanned = 64;        ///< tokens at a time
+inline constexpr double kMaxScanned = 0x1p20;  ///< of tempered logits that come near the bar, and of `inverse`
 
 /// words[i] becomes word i % 4 of philox4x32() at `counter`, whose first word goes up by one every four tokens. Returns
 /// bit i where logits[i] * inverse - log(-log((words[i] + 0.5) / 2^32)) might be above `bar`: by a bound that is

@@ -76,7 +76,7 @@ struct Visibility {
 };
 
 /// Largest head_dim.
-inline constexpr int32_t kMostHeadDim = 512;
+inline constexpr int32_t kMaxHeadDim = 512;
 
 /// Geometry of one attention layer. head_dim is even; n_heads is a multiple of n_kv_heads.
 struct AttentionShape {

@@ -31,7 +31,7 @@ class PrefillPace {
   }
 
   /// Prompt rows of a step with `others` rows.
-  int32_t most_rows(int32_t others) const {
+  int32_t max_rows(int32_t others) const {
     if (step_ns_ == 0) return INT32_MAX;
     if (!learnt_) return kMinRows;
     int32_t rows = rows_in(step_ns_) - others;

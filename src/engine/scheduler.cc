@@ -89,8 +89,8 @@ void Scheduler::count_in(const Step& step, size_t first) {
   for (size_t i = first; i < step.members.size(); ++i) {
     const Step::Member& member = step.members[i];
     ++member.sequence->inflight;
-    member.sequence->inflight_tokens += member.most_tokens;
-    member.sequence->inflight_sure += member.sure_tokens;
+    member.sequence->inflight_tokens += member.max_tokens;
+    member.sequence->inflight_min += member.min_new_tokens;
   }
 }
 
@@ -116,7 +116,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   }
   sequence.left_out = 0;
   const auto known = static_cast<int32_t>(sequence.tokens.size());
-  const int32_t left = sequence.limit - known - sequence.inflight_sure;
+  const int32_t left = sequence.limit - known - sequence.inflight_min;
   if (left <= 0) return;  // the steps in flight take it to its limit
   const StepShape& shape = sequence.shape;
   const int32_t rows = decode_rows(sequence);
@@ -125,7 +125,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   if (!grow(sequence, shape.reach(most, sequence.limit))) return;
   step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data()});
   step.plan.n_rows += rows;
-  step.members.push_back({&sequence, std::min(shape.tokens, left), shape.sure_tokens, 0});
+  step.members.push_back({&sequence, std::min(shape.tokens, left), shape.min_new_tokens, 0});
 }
 
 void Scheduler::plan_prefills(Step& step) {
@@ -147,7 +147,7 @@ void Scheduler::drop_preempted(Step& step) {
 int32_t Scheduler::prompt_room(const Step& step) const {
   const int32_t room = max_step_rows_ - step.plan.n_rows;
   const int32_t prompts = step.prompt_rows();
-  return std::min(room, pace_.most_rows(step.plan.n_rows - prompts) - prompts);
+  return std::min(room, pace_.max_rows(step.plan.n_rows - prompts) - prompts);
 }
 
 void Scheduler::add_prefill(Step& step, Sequence& sequence) {
@@ -212,8 +212,8 @@ bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
 void Scheduler::collect(Step& step) {
   for (const Step::Member& member : step.members) {  // first of all, so that an exception below leaves the counts true
     --member.sequence->inflight;
-    member.sequence->inflight_tokens -= member.most_tokens;
-    member.sequence->inflight_sure -= member.sure_tokens;
+    member.sequence->inflight_tokens -= member.max_tokens;
+    member.sequence->inflight_min -= member.min_new_tokens;
   }
   for (size_t i = 0; i < step.members.size(); ++i) {
     const Step::Member& member = step.members[i];

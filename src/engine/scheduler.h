@@ -20,8 +20,8 @@ namespace ashlar {
 struct Step {
   struct Member {
     Sequence* sequence = nullptr;
-    int32_t most_tokens = 0;  ///< upper bound of what it may append
-    int32_t sure_tokens = 0;
+    int32_t max_tokens = 0;  ///< upper bound of what it may append
+    int32_t min_new_tokens = 0;
     int32_t prefill_to = 0;  ///< prefill: tokens computed when it is done; 0 for decode spans
   };
   StepPlan plan;

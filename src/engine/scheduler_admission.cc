@@ -11,7 +11,7 @@ namespace ashlar {
 namespace {
 
 // Tokens that may come from the cache. Rows that score the prompt are computed.
-int32_t most_cached(const Sequence& sequence) {
+int32_t max_cached(const Sequence& sequence) {
   const int32_t cacheable = sequence.shape.cacheable(static_cast<int32_t>(sequence.tokens.size()));
   return sequence.scores_prompt() ? std::min(cacheable, sequence.next_scored - 1) : cacheable;
 }
@@ -83,7 +83,7 @@ void Scheduler::admit_waiting(Step& step) {
 bool Scheduler::may_fit(const Sequence& sequence) const {
   if (refused_ != sequence.id || cache_.available() >= refused_needs_) return true;
   return uses_cache(sequence) &&
-         cache_.may_match_more(sequence.tokens, most_cached(sequence), sequence.request.salt, sequence.prefix);
+         cache_.may_match_more(sequence.tokens, max_cached(sequence), sequence.request.salt, sequence.prefix);
 }
 
 bool Scheduler::admit(Sequence& sequence) {
@@ -93,9 +93,9 @@ bool Scheduler::admit(Sequence& sequence) {
   sequence.prefix = {};
   if (uses_cache(sequence)) {
     cached =
-        cache_.match(sequence.tokens, most_cached(sequence), sequence.pages, sequence.request.salt, sequence.prefix);
+        cache_.match(sequence.tokens, max_cached(sequence), sequence.pages, sequence.request.salt, sequence.prefix);
   }
-  const int32_t reach = shape.reach(std::min(known + shape.sure_tokens, sequence.limit), sequence.limit);
+  const int32_t reach = shape.reach(std::min(known + shape.min_new_tokens, sequence.limit), sequence.limit);
   const int32_t lacking = pages_for(reach) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
   if (lacking > 0) {
     cache_.release(sequence.pages);

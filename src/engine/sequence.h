@@ -38,7 +38,7 @@ struct Sequence {
   int32_t planned = 0;          ///< of those, cached or planned
   int32_t inflight = 0;         ///< steps that include this sequence and are not collected
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
-  int32_t inflight_sure = 0;    ///< tokens they append for certain, unless the sequence ends
+  int32_t inflight_min = 0;     ///< tokens they append for certain, unless the sequence ends
   int32_t left_out = 0;         ///< turns since its constraint began to wait for the mask of the next token
   int32_t next_scored = 0;      ///< the next token of the prompt whose log-probability is to be told
   int32_t block_pass = 0;       ///< SpanResult::pass of the newest step

@@ -15,7 +15,7 @@ struct Settings {
   std::string token;                       ///< empty: anonymous. Sent to the endpoint and nowhere else
   std::filesystem::path cache;             ///< holds models--ORG--MODEL folders
   bool offline = false;                    ///< nothing is asked of the network
-  int64_t least_rate = 1024;               ///< bytes a second; a connection that brings less is given up ...
+  int64_t min_rate = 1024;                 ///< bytes a second; a connection that brings less is given up ...
   int patience_s = 30;                     ///< ... after so long
 };
 

@@ -71,7 +71,7 @@ int64_t Reply::number(const std::string& name, int64_t fallback) const {
 struct Transfer::State {
   CURL* curl = nullptr;
   std::string origin, token;
-  int64_t least_rate = 0;
+  int64_t min_rate = 0;
   int patience_s = 0;
   std::function<bool()> stopped;
   const TransferRequest* request = nullptr;
@@ -133,7 +133,7 @@ void Transfer::State::prepare(const std::string& url) {
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_NOBODY, request->head_only ? 1L : 0L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(least_rate));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(min_rate));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(patience_s));
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 512L << 10);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "ashlar");
@@ -204,7 +204,7 @@ Transfer::Transfer(const Settings& settings, std::function<bool()> stopped) : st
   if (state_->origin.empty())
     throw Error("hub", "HF_ENDPOINT is " + for_message(without_password(settings.endpoint)) + "; expected a URL");
   state_->token = settings.token;
-  state_->least_rate = settings.least_rate;
+  state_->min_rate = settings.min_rate;
   state_->patience_s = settings.patience_s;
   state_->stopped = std::move(stopped);
 }

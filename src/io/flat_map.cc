@@ -10,8 +10,8 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMostBytes = 64 << 10;
-constexpr size_t kMostEntries = 1000;
+constexpr size_t kMaxBytes = 64 << 10;
+constexpr size_t kMaxEntries = 1000;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -47,7 +47,7 @@ class Reader {
     if (std::any_of(entries.begin(), entries.end(), same)) {
       fail("\"" + for_message(entry.key) + "\" is there twice; expected each key once");
     }
-    if (entries.size() == kMostEntries) fail("more than " + std::to_string(kMostEntries) + " entries");
+    if (entries.size() == kMaxEntries) fail("more than " + std::to_string(kMaxEntries) + " entries");
     entries.push_back(std::move(entry));
   }
 
@@ -89,9 +89,9 @@ class Reader {
 }  // namespace
 
 std::vector<FlatEntry> parse_flat_map(std::string_view text, const std::string& name) {
-  if (text.size() > kMostBytes) {
+  if (text.size() > kMaxBytes) {
     throw Error("config", name + ": has " + std::to_string(text.size()) + " bytes; expected a flat map of at most " +
-                              std::to_string(kMostBytes));
+                              std::to_string(kMaxBytes));
   }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   Reader reader(name);

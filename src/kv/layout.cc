@@ -5,7 +5,7 @@
 namespace ashlar {
 
 int32_t KvLayout::add_plane(std::string name, int64_t bytes_per_page) {
-  planes_.push_back({std::move(name), bytes_per_page, most_pages_, spare_pages_});
+  planes_.push_back({std::move(name), bytes_per_page, max_pages_, spare_pages_});
   return static_cast<int32_t>(planes_.size()) - 1;
 }
 

@@ -19,7 +19,7 @@ class KvLayout {
 
   /// Planes that are added from now on have at most `most` pages, called window pages, and whoever adds them says which
   /// page is in which window page (kv/window_pages.h). 0: a page for every page id again.
-  void limit_pages(int64_t most) { most_pages_ = most; }
+  void limit_pages(int64_t most) { max_pages_ = most; }
 
   /// Planes that are added from now on have so many pages more, whose ids follow the others: room for what lasts a
   /// pass.
@@ -28,12 +28,10 @@ class KvLayout {
   struct Plane {
     std::string name;
     int64_t bytes_per_page;
-    int64_t most_pages;   ///< 0: no limit
+    int64_t max_pages;    ///< 0: no limit
     int64_t spare_pages;  ///< beyond that
     /// Where there are so many page ids.
-    int64_t pages_of(int64_t pages) const {
-      return (most_pages > 0 ? std::min(pages, most_pages) : pages) + spare_pages;
-    }
+    int64_t pages_of(int64_t pages) const { return (max_pages > 0 ? std::min(pages, max_pages) : pages) + spare_pages; }
   };
   const std::vector<Plane>& planes() const { return planes_; }
   /// All planes together, for so many page ids.
@@ -43,7 +41,7 @@ class KvLayout {
 
  private:
   std::vector<Plane> planes_;
-  int64_t most_pages_ = 0;
+  int64_t max_pages_ = 0;
   int64_t spare_pages_ = 0;
 };
 

@@ -21,10 +21,10 @@ uint64_t PrefixIndex::mix(int32_t parent, uint64_t salt, PageTokens tokens) {
   return state;
 }
 
-PrefixIndex::PrefixIndex(int32_t pages, Hash hash, int32_t most_tokens)
+PrefixIndex::PrefixIndex(int32_t pages, Hash hash, int32_t max_tokens)
     : hash_(hash),
-      most_tokens_(static_cast<size_t>(most_tokens)),
-      keys_(static_cast<size_t>(pages) * most_tokens_),
+      max_tokens_(static_cast<size_t>(max_tokens)),
+      keys_(static_cast<size_t>(pages) * max_tokens_),
       nodes_(static_cast<size_t>(pages)),
       buckets_(std::bit_ceil(static_cast<size_t>(std::max(pages, 1))), kNone) {}
 
@@ -49,9 +49,9 @@ void PrefixIndex::insert(int32_t page, int32_t parent, uint64_t salt, PageTokens
     ASHLAR_CHECK_EQ(nodes_[parent].salt, salt);
     ++nodes_[parent].children;
   }
-  ASHLAR_CHECK_LE(tokens.size(), most_tokens_);
+  ASHLAR_CHECK_LE(tokens.size(), max_tokens_);
   node.n_tokens = static_cast<int32_t>(tokens.size());
-  std::ranges::copy(tokens, keys_.begin() + static_cast<int64_t>(page * most_tokens_));
+  std::ranges::copy(tokens, keys_.begin() + static_cast<int64_t>(page * max_tokens_));
   node.salt = salt;
   node.parent = parent;
   node.published = true;

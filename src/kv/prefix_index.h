@@ -33,8 +33,8 @@ class PrefixIndex {
   using Hash = uint64_t (*)(int32_t parent, uint64_t salt, PageTokens tokens);
   static uint64_t mix(int32_t parent, uint64_t salt, PageTokens tokens);
 
-  /// `most_tokens`: the longest key.
-  explicit PrefixIndex(int32_t pages, Hash hash = mix, int32_t most_tokens = kPageTokens);
+  /// `max_tokens`: the longest key.
+  explicit PrefixIndex(int32_t pages, Hash hash = mix, int32_t max_tokens = kPageTokens);
 
   /// The page under `parent` that holds `tokens`, or kNone.
   int32_t find(int32_t parent, uint64_t salt, PageTokens tokens) const;
@@ -47,7 +47,7 @@ class PrefixIndex {
   int32_t parent(int32_t page) const { return nodes_[page].parent; }
   int32_t children(int32_t page) const { return nodes_[page].children; }
   PageTokens tokens(int32_t page) const {
-    return PageTokens(keys_).subspan(static_cast<size_t>(page) * most_tokens_, nodes_[page].n_tokens);
+    return PageTokens(keys_).subspan(static_cast<size_t>(page) * max_tokens_, nodes_[page].n_tokens);
   }
   uint64_t salt(int32_t page) const { return nodes_[page].salt; }
   int32_t size() const { return size_; }
@@ -77,8 +77,8 @@ class PrefixIndex {
   bool check_buckets(Interruption& interruption) const;
 
   Hash hash_;
-  size_t most_tokens_;
-  std::vector<int32_t> keys_;     // [pages, most_tokens]
+  size_t max_tokens_;
+  std::vector<int32_t> keys_;     // [pages, max_tokens]
   std::vector<Node> nodes_;       // by page id
   std::vector<int32_t> buckets_;  // first page of each chain; a power of two of them
   int32_t size_ = 0;

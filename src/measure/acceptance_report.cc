@@ -12,7 +12,7 @@ namespace ashlar {
 namespace {
 
 // Shares of fewer steps than this say little.
-constexpr int64_t kLeastSteps = 20;
+constexpr int64_t kMinSteps = 20;
 
 std::string temperature_name(double temperature) { return "temperature " + svg_number(temperature); }
 
@@ -60,7 +60,7 @@ std::string by_index_table(const std::vector<const AcceptanceCell*>& cells, cons
       header.push_back(name + " reached");
       header.push_back("given the one before");
       columns.push_back(cell->all.unconditional());
-      columns.push_back(cell->all.conditional(kLeastSteps));
+      columns.push_back(cell->all.conditional(kMinSteps));
     }
   }
   for (const auto& column : columns) {
@@ -186,7 +186,7 @@ std::string acceptance_svg(const AcceptanceStudy& study, const std::string& titl
     ++color;
   }
   for (size_t i = 0; i < cells.size(); ++i) {
-    lines.push_back({i == 0 ? "dashed: given the one before" : "", cells[i]->all.conditional(kLeastSteps), true,
+    lines.push_back({i == 0 ? "dashed: given the one before" : "", cells[i]->all.conditional(kMinSteps), true,
                      static_cast<int>(i)});
   }
   constexpr double kWidth = 560, kHeight = 360;

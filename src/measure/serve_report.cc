@@ -8,7 +8,7 @@ namespace ashlar {
 namespace {
 
 constexpr const char* kKind = "ashlar bench serve";
-constexpr double kMostMeasured = 1e12;
+constexpr double kMaxMeasured = 1e12;
 
 std::string cell(const Spread& spread, double value) { return spread.count > 0 ? three_digits(value) : "-"; }
 
@@ -142,8 +142,8 @@ XySeries read_serve_series(const std::filesystem::path& file) {
     const JsonFields figures(level, file.string(), "bench");
     const JsonFields latency = figures.object("inter_token_ms");
     if (latency.integer("count", 0, INT64_MAX) == 0) continue;
-    series.points.emplace_back(figures.number("requests_per_s", 0, kMostMeasured),
-                               latency.number("p50", 0, kMostMeasured));
+    series.points.emplace_back(figures.number("requests_per_s", 0, kMaxMeasured),
+                               latency.number("p50", 0, kMaxMeasured));
   }
   return series;
 }

@@ -20,7 +20,7 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
   decoder_->start(limits, *kv_);
   result_.reserve(1, max_rows);
-  const auto is_limited = [](const KvLayout::Plane& plane) { return plane.most_pages > 0; };
+  const auto is_limited = [](const KvLayout::Plane& plane) { return plane.max_pages > 0; };
   prompt_lasts_ = std::none_of(layout.planes().begin(), layout.planes().end(), is_limited);
 
   before_prompt_.limit = length + max_tokens;

@@ -158,9 +158,9 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
     fields.fail(keys.hidden, std::string("a multiple of ") + keys.heads);
   }
   shape.head_dim = static_cast<int32_t>(fields.integer(
-      "head_dim", 2, kMostHeadDim, keys.missing_head_dim > 0 ? keys.missing_head_dim : stack.hidden / shape.n_heads));
-  if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > kMostHeadDim) {
-    fields.fail("head_dim", "an even number from 2 to " + std::to_string(kMostHeadDim) + " (" + keys.hidden + " / " +
+      "head_dim", 2, kMaxHeadDim, keys.missing_head_dim > 0 ? keys.missing_head_dim : stack.hidden / shape.n_heads));
+  if (shape.head_dim % 2 != 0 || shape.head_dim < 2 || shape.head_dim > kMaxHeadDim) {
+    fields.fail("head_dim", "an even number from 2 to " + std::to_string(kMaxHeadDim) + " (" + keys.hidden + " / " +
                                 keys.heads + " where it is not given)");
   }
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));

@@ -10,7 +10,7 @@ namespace {
 
 // Rows of a part that waits for others in every layer. More of them compute so long that a worker on a slow core is
 // better helped out in every op.
-constexpr int32_t kMostShared = 64;
+constexpr int32_t kMaxShared = 64;
 constexpr int32_t kWorthGathering = 4;  // the last layer leaves rows out if they are a quarter or more
 
 // Carves consecutive [rows, cols] tensors out of one buffer; every tensor starts on a cache line.
@@ -148,7 +148,7 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
   const int32_t lanes = config_.moe ? 1 : ops.lanes(batch.n(), largest_layer_);
   const std::span<RowPart> parts = std::span(workspace.parts).first(static_cast<size_t>(lanes));
   const bool apart = lanes > 1 && cut(batch, workspace, parts);
-  if (apart || (lanes > 1 && batch.n() <= lanes * kMostShared)) {
+  if (apart || (lanes > 1 && batch.n() <= lanes * kMaxShared)) {
     run_side_by_side(ops, pass, parts, apart);
   } else {
     for (int32_t i = 0; i < config_.n_layers; ++i) whole_layer(ops, i, pass);

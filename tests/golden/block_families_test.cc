@@ -20,14 +20,14 @@ class BlockModel {
  public:
   BlockModel(const std::filesystem::path& folder, const std::string& device, const DeviceOptions& options)
       : ops_(make_device(device, options)),
-        model_(Model::load(*ops_, folder, kMostRows)),
-        batch_(kMostRows, 1),
-        pages_(kMostRows / kPageTokens) {
+        model_(Model::load(*ops_, folder, kMaxRows)),
+        batch_(kMaxRows, 1),
+        pages_(kMaxRows / kPageTokens) {
     KvLayout layout;
     model_->register_planes(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, static_cast<int32_t>(pages_.size()));
     std::iota(pages_.rbegin(), pages_.rend(), 0);
-    model_->reserve(kMostRows);
+    model_->reserve(kMaxRows);
   }
 
   const ModelConfig& config() const { return model_->config(); }
@@ -56,7 +56,7 @@ class BlockModel {
   std::vector<float> run(const std::vector<int32_t>& ids) { return run(ids, 0, static_cast<int32_t>(ids.size())); }
 
  private:
-  static constexpr int32_t kMostRows = 64;
+  static constexpr int32_t kMaxRows = 64;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   RowBatch batch_;

@@ -12,7 +12,7 @@ namespace ashlar::testing {
 namespace {
 
 constexpr double kNearTie = 0.05;
-constexpr int32_t kMostTokens = 160;
+constexpr int32_t kMaxTokens = 160;
 
 class PebbleOnCpu : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Isa, PebbleOnCpu, ::testing::ValuesIn(isa_choices()));
@@ -46,7 +46,7 @@ TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
       const auto expected = golden["greedy_ids"].get<std::vector<int32_t>>();
       Request request;
       request.prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
-      request.max_tokens = kMostTokens;  // as the goldens were made: blocks are not cut short before the end
+      request.max_tokens = kMaxTokens;  // as the goldens were made: blocks are not cut short before the end
       request.stop_ids = model->config().stop_ids;
       const Answer answer = run_together(*engine, {request})[0];
       EXPECT_TRUE(agrees(answer.tokens, golden)) << golden["prompt_text"] << ::testing::PrintToString(answer.tokens);

@@ -341,14 +341,14 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
     const auto end = std::static_pointer_cast<CheckingSink>(second.sink);
     ASSERT_TRUE(engine.submit(std::move(second)).ok());
     end->await();
-    EXPECT_EQ(fake.most_beside_others(), rows);
+    EXPECT_EQ(fake.max_beside_others(), rows);
     engine.cancel(id.value());
     engine.wait_idle();
     Request alone = simple_request(1);
     alone.prompt.resize(1000, 9);
     ASSERT_TRUE(engine.submit(std::move(alone)).ok());
     engine.wait_idle();
-    EXPECT_EQ(fake.most_alone(), alone_rows);
+    EXPECT_EQ(fake.max_alone(), alone_rows);
   }
 }
 

@@ -200,8 +200,8 @@ void profile(int argc, char** argv) {
   const std::unique_ptr<DflashDrafter> drafter =
       plus == std::string::npos ? nullptr : DflashDrafter::load(*model, folders.substr(plus + 1));
   std::vector<Layout> layouts;
-  int32_t most_sequences = 0;
-  int32_t most_rows = 0;
+  int32_t max_sequences = 0;
+  int32_t max_rows = 0;
   for (int i = 5; i < argc; ++i) {
     Layout layout;
     layout.name = argv[i];
@@ -209,8 +209,8 @@ void profile(int argc, char** argv) {
     layout.rows = std::atoi(layout.name.substr(layout.name.find('x') + 1).c_str());
     const size_t colon = layout.name.find(':');
     layout.outputs = colon == std::string::npos ? layout.rows : std::atoi(layout.name.substr(colon + 1).c_str());
-    most_sequences = std::max(most_sequences, layout.sequences);
-    most_rows = std::max(most_rows, layout.rows);
+    max_sequences = std::max(max_sequences, layout.sequences);
+    max_rows = std::max(max_rows, layout.rows);
     if (drafter) {
       layouts.push_back(layout);
       layouts.back().name = "d" + layout.name;
@@ -218,7 +218,7 @@ void profile(int argc, char** argv) {
     }
     layouts.push_back(layout);
   }
-  Passes passes(*model, drafter.get(), timed, std::atoi(argv[3]), most_sequences, most_rows);
+  Passes passes(*model, drafter.get(), timed, std::atoi(argv[3]), max_sequences, max_rows);
   for (Layout& layout : layouts) passes.run(layout);
   for (Layout& layout : layouts) layout.spent.clear(), layout.whole.clear();
   for (int round = 0; round < std::atoi(argv[4]); ++round) {

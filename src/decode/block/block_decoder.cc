@@ -89,7 +89,7 @@ StepShape BlockDecoder::shape(int32_t) const {
   StepShape shape;
   shape.prefill_samples = false;
   shape.tokens = block_;
-  shape.sure_tokens = 0;
+  shape.min_new_tokens = 0;
   if (whole_) {
     shape.whole_sequence = true;
     shape.rows = max_positions();

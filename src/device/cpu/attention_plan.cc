@@ -38,7 +38,7 @@ void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const V
   int64_t work = 0;  // query-key pairs
   const int32_t group = shape.n_heads / shape.n_kv_heads;
   const int32_t heads = std::min(group, kMaxQueries);
-  const int32_t most_rows = std::max(1, kMaxQueries / heads);
+  const int32_t max_rows = std::max(1, kMaxQueries / heads);
   const auto belong_together = [&](int32_t a, int32_t b) {
     if (rows.tables[a] == rows.tables[b]) return true;
     return join && rows.branch_tables != nullptr &&
@@ -46,7 +46,7 @@ void AttentionPlan::build(const AttentionShape& shape, const Rows& rows, const V
   };
   for (int32_t row = 0; row < rows.n;) {
     int32_t end = row + 1;
-    while (end < rows.n && end - row < most_rows && belong_together(row, end)) ++end;
+    while (end < rows.n && end - row < max_rows && belong_together(row, end)) ++end;
     for (int32_t head = 0; head < shape.n_heads; ++head) {
       const int32_t in_group = head % group;
       if (in_group % heads != 0) continue;

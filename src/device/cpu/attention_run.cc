@@ -54,7 +54,7 @@ void AttentionRun::add_own(int32_t row, int32_t head, float* state) const {
   const float* value = heads.head(heads.q_heads() + shape.n_kv_heads + kv_head).row(row);
   float product = 0;
   for (int32_t i = 0; i < d; ++i) product += query[i] * key[i];
-  float own[state_floats(kMostHeadDim)] = {product * shape.scale * std::numbers::log2e_v<float>, 1};
+  float own[state_floats(kMaxHeadDim)] = {product * shape.scale * std::numbers::log2e_v<float>, 1};
   std::copy_n(value, d, own + kStateHeader);
   kernels.merge(state, own, d);
 }

@@ -27,9 +27,9 @@ int choose_http_1_1(SSL*, const unsigned char** out, unsigned char* out_size, co
 
 // A pipe would be waited for, a device read without end.
 void require_file(const std::string& what, const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
+  constexpr size_t kMaxBytes = size_t{1} << 20;
   try {
-    read_text_file(path, kMostBytes);
+    read_text_file(path, kMaxBytes);
   } catch (const Error& error) {
     throw Error("http", "The TLS " + what + " could not be read: " + std::string(error.message()));
   }

@@ -4,7 +4,7 @@ import { byId, keptForTab, setText } from './dom.js';
 
 // What a paste brings along: blanks, and characters that nobody sees, such as a zero-width space or a byte order mark.
 const kUnseen = /[\p{White_Space}\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
-const kMostLetters = 8192; // a server's room for all headers is 16 KiB
+const kMaxLetters = 8192; // a server's room for all headers is 16 KiB
 
 function trimmed(text) {
   const letters = [...text];
@@ -15,7 +15,7 @@ function trimmed(text) {
 /** Why `key` can be none, or ''. The rule is the server's; a header with anything else could not even be sent. */
 function problemWith(key) {
   if (key === '') return 'nothing of it can be seen.';
-  if (key.length > kMostLetters) return `it has ${key.length} characters; expected at most ${kMostLetters}.`;
+  if (key.length > kMaxLetters) return `it has ${key.length} characters; expected at most ${kMaxLetters}.`;
   const letters = [...key];
   const at = letters.findIndex((c) => c <= ' ' || c > '~');
   if (at < 0) return '';

@@ -44,10 +44,10 @@ Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
 }
 
 // Text of so many bytes has at least so many tokens.
-size_t PromptEncoder::least_tokens(size_t bytes) const {
+size_t PromptEncoder::min_tokens(size_t bytes) const {
   // Normalisation joins at most a few characters to one.
-  constexpr size_t kMostShrinkage = 4;
-  return bytes / (longest_token_ * kMostShrinkage);
+  constexpr size_t kMaxShrinkage = 4;
+  return bytes / (longest_token_ * kMaxShrinkage);
 }
 
 std::optional<ApiError> PromptEncoder::too_long(size_t least) const {
@@ -65,7 +65,7 @@ std::optional<ApiError> PromptEncoder::too_long(size_t least) const {
 // no tokens would be long enough, or its beginning alone is far beyond the context. Where that is cut a token or two
 // may come out otherwise than in the whole; half of the count is a safe bound.
 std::optional<ApiError> PromptEncoder::too_long(const std::string& text) const {
-  if (std::optional<ApiError> error = too_long(least_tokens(text.size()))) return error;
+  if (std::optional<ApiError> error = too_long(min_tokens(text.size()))) return error;
   const size_t beginning = kSampled * static_cast<size_t>(model_.max_positions);
   if (text.size() < 4 * beginning) return std::nullopt;
   size_t end = beginning;
@@ -83,7 +83,7 @@ std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const 
       bytes += content->get_ref<const std::string&>().size();
     }
   }
-  return too_long(least_tokens(bytes));
+  return too_long(min_tokens(bytes));
 }
 
 Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens, bool must_fit,

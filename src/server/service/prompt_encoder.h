@@ -32,7 +32,7 @@ class PromptEncoder {
   Parsed<std::string> render(const ChatPrompt& prompt) const;
 
  private:
-  size_t least_tokens(size_t bytes) const;
+  size_t min_tokens(size_t bytes) const;
   std::optional<ApiError> too_long(size_t least) const;
   std::optional<ApiError> too_long(const std::string& text) const;
   std::optional<ApiError> too_long(const ChatPrompt& prompt) const;

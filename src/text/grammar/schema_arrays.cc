@@ -11,7 +11,7 @@ namespace ashlar::grammar {
 namespace {
 
 constexpr int64_t kPlacesOfARule = 64;  // so that a long list of places nests no deeper
-constexpr size_t kMostDifferent = 10;   // values of items that differ: each set of those already used is a state
+constexpr size_t kMaxDifferent = 10;    // values of items that differ: each set of those already used is a state
 
 }  // namespace
 
@@ -90,11 +90,11 @@ std::optional<std::vector<Json>> SchemaCompiler::listed_values(const Json& schem
 Expr SchemaCompiler::different(const Json& items, int64_t min, int64_t max, const std::string& pointer) {
   const std::string place = pointer_to(pointer, "uniqueItems");
   const auto values = listed_values(items, pointer_to(pointer, "items"));
-  if (!values || values->size() > kMostDifferent) {
+  if (!values || values->size() > kMaxDifferent) {
     schema_error(place,
                  "\"uniqueItems\" is supported only where \"items\" is an enum, constants or a boolean, of at "
                  "most " +
-                     std::to_string(kMostDifferent) + " values");
+                     std::to_string(kMaxDifferent) + " values");
   }
   const size_t n = values->size();
   const Expr end = builder_.literal("]");

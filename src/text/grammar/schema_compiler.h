@@ -122,8 +122,8 @@ class SchemaCompiler {
   int32_t compared_texts_ = 0;
   std::set<std::string> conditions_;  // places of those that hold together with the schema that is being merged
   std::string first_condition_;       // the one of them that was met first
-  size_t most_conditions_ = 0;        // of one such schema
-  std::string most_conditions_at_;    // the first of those
+  size_t max_conditions_ = 0;         // of one such schema
+  std::string max_conditions_at_;     // the first of those
   struct Pending {
     std::string ref, pointer;
     Rule rule;

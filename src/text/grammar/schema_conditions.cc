@@ -26,7 +26,7 @@ constexpr Opposite kOpposites[] = {
     {"maxProperties", "object", "minProperties", 1},
 };
 
-constexpr size_t kMostPairs = 6;  // alternatives of a `oneOf` that must not hold: it may since two of them do
+constexpr size_t kMaxPairs = 6;  // alternatives of a `oneOf` that must not hold: it may since two of them do
 
 Json any_of(Json ways) {
   if (ways.empty()) return false;
@@ -96,7 +96,7 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
       ways.push_back({{"allOf", std::move(all)}});
     } else if (key == "allOf") {
       for (const Json& one : list()) ways.push_back(negated(one, place, depth + 1));
-    } else if (key == "oneOf" && !list().empty() && of.size() <= kMostPairs) {
+    } else if (key == "oneOf" && !list().empty() && of.size() <= kMaxPairs) {
       Json all = Json::array();
       for (const Json& one : list()) all.push_back(negated(one, place, depth + 1));
       ways.push_back({{"allOf", std::move(all)}});
@@ -138,15 +138,15 @@ Json SchemaCompiler::negated(const Json& schema, const std::string& pointer, int
 void SchemaCompiler::count_condition(const std::string& place) {
   if (conditions_.empty()) first_condition_ = place;
   conditions_.insert(place);
-  if (conditions_.size() <= most_conditions_) return;
-  most_conditions_ = conditions_.size();
-  most_conditions_at_ = first_condition_;
+  if (conditions_.size() <= max_conditions_) return;
+  max_conditions_ = conditions_.size();
+  max_conditions_at_ = first_condition_;
 }
 
 void SchemaCompiler::explain(const LimitExceeded& error) const {
-  if (most_conditions_ < 2) throw error;
-  throw LimitExceeded("grammar", std::string(error.message()) + "; " + std::to_string(most_conditions_) +
-                                     " conditions of one schema, the first at " + for_message(most_conditions_at_) +
+  if (max_conditions_ < 2) throw error;
+  throw LimitExceeded("grammar", std::string(error.message()) + "; " + std::to_string(max_conditions_) +
+                                     " conditions of one schema, the first at " + for_message(max_conditions_at_) +
                                      ", may multiply it");
 }
 

@@ -12,7 +12,7 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr size_t kMostPatterns = 6;  // of names; each set of those that match is a case of its own
+constexpr size_t kMaxPatterns = 6;  // of names; each set of those that match is a case of its own
 
 Json all_of(const std::vector<Json>& schemas) {
   if (schemas.size() == 1) return schemas[0];
@@ -44,8 +44,8 @@ std::vector<SchemaCompiler::NamePattern> SchemaCompiler::name_patterns(const Jso
     const std::string at = pointer_to(place, pattern);
     patterns.push_back({pattern_set(pattern, at), pattern_set(pattern, at, Reading::kWide), of, at});
   }
-  if (patterns.size() > kMostPatterns) {
-    schema_error(place, "\"patternProperties\" has more than " + std::to_string(kMostPatterns) + " patterns");
+  if (patterns.size() > kMaxPatterns) {
+    schema_error(place, "\"patternProperties\" has more than " + std::to_string(kMaxPatterns) + " patterns");
   }
   return patterns;
 }

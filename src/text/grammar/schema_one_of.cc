@@ -13,11 +13,11 @@
 namespace ashlar::grammar {
 namespace {
 
-constexpr int32_t kDeepest = 4;              // properties of properties, alternatives of alternatives
-constexpr int32_t kFarthestCount = 500;      // characters
-constexpr int32_t kMostComparedTexts = 100;  // pairs of sets of texts, each of which may take a while
-constexpr size_t kMostAlternatives = 128;
-constexpr size_t kMostWays = 250;  // in which an alternative may hurt all others: each becomes a schema
+constexpr int32_t kDeepest = 4;             // properties of properties, alternatives of alternatives
+constexpr int32_t kFarthestCount = 500;     // characters
+constexpr int32_t kMaxComparedTexts = 100;  // pairs of sets of texts, each of which may take a while
+constexpr size_t kMaxAlternatives = 128;
+constexpr size_t kMaxWays = 250;  // in which an alternative may hurt all others: each becomes a schema
 
 // Types that values of a schema may have; an integer is a number.
 std::set<std::string> types_of(const Json& schema) {
@@ -164,7 +164,7 @@ bool SchemaCompiler::never_both_of(const std::string& type, const Json& a, const
   if (type == "number") return ranges_apart(a, b, "minimum", "maximum") || ranges_meet_outside(a, b);
   if (type == "array") return ranges_apart(a, b, "minItems", "maxItems");
   if (type == "string") {
-    if (lists_constants(a) || lists_constants(b) || ++compared_texts_ > kMostComparedTexts) return false;
+    if (lists_constants(a) || lists_constants(b) || ++compared_texts_ > kMaxComparedTexts) return false;
     // At least all of them: string_set leaves out some where it counts far, and what grammars write of a format.
     const auto texts = [&](Json schema) {
       const bool counts = !schema.contains("pattern") && !schema.contains(kPatterns) && !schema.contains("format");
@@ -235,8 +235,8 @@ Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std
   if (!branches.is_array() || branches.empty()) schema_error(pointer, "expected a list of schemas");
   const Deeper inside(merged_branches_);
   const size_t n = branches.size();
-  if (n > kMostAlternatives) {
-    schema_error(pointer, std::to_string(n) + " alternatives; at most " + std::to_string(kMostAlternatives) +
+  if (n > kMaxAlternatives) {
+    schema_error(pointer, std::to_string(n) + " alternatives; at most " + std::to_string(kMaxAlternatives) +
                               " are supported. Use \"anyOf\" where they contradict each other anyway");
   }
   std::vector<Json> flat;
@@ -269,7 +269,7 @@ Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std
         all.push_back(hurting(branches[j], flat[i], places[j], depth + 1));
         builder_.step(weight(all.back()));
         ways *= all.back().is_object() && all.back().contains("anyOf") ? all.back()["anyOf"].size() : 1;
-        if (ways > kMostWays) throw Unsupported("grammar", "there are too many ways");
+        if (ways > kMaxWays) throw Unsupported("grammar", "there are too many ways");
       } catch (const Unsupported& error) {
         schema_error(pointer, "alternatives " + std::to_string(i) + " and " + std::to_string(j) +
                                   " may hold at once, and what keeps them apart cannot be said: " +

@@ -55,7 +55,7 @@ std::pair<int32_t, int32_t> by_brute_force(const Ids& tokens, int32_t longest) {
   for (int32_t at = last - 1; at >= 1; --at) {
     int32_t match = 0;
     while (match < longest && match <= at && tokens[at - match] == tokens[last - match]) ++match;
-    if (match >= Recall::kLeastMatch && match > best.first) best = {match, at + 1};
+    if (match >= Recall::kMinMatch && match > best.first) best = {match, at + 1};
   }
   return best;
 }

@@ -147,7 +147,7 @@ TEST_F(HubPull, SizesWhoseSumWrapsAreRefused) {
 
 // Two bytes a second would go on for years. What came is kept, and the next pull goes on from there.
 TEST_F(HubPull, AConnectionThatBringsNextToNothingIsGivenUp) {
-  options_.settings.least_rate = 1000;
+  options_.settings.min_rate = 1000;
   options_.settings.patience_s = 1;
   options_.retry.attempts = 1;
   hub_.mischief = [&](const std::string& file, int, const ServedRequest&, ServedConnection& client) {

@@ -54,7 +54,7 @@ class ServeLoadTest : public testing::Test {
             return;
           }
           const int now = ++at_once_;
-          for (int most = most_; now > most && !most_.compare_exchange_weak(most, now);) {
+          for (int most = max_; now > most && !max_.compare_exchange_weak(most, now);) {
           }
           const int nth = count_++;
           {
@@ -75,7 +75,7 @@ class ServeLoadTest : public testing::Test {
   }
 
   std::function<bool(int nth, ServedConnection& client)> mischief_;
-  std::atomic<int> count_{0}, at_once_{0}, most_{0};
+  std::atomic<int> count_{0}, at_once_{0}, max_{0};
   std::mutex mutex_;
   std::vector<std::string> bodies_;
   ServeLoadOptions options_;
@@ -88,7 +88,7 @@ TEST_F(ServeLoadTest, AClosedLoopCountsExactlyAndTimesAtLeastTheDelays) {
   EXPECT_EQ(level.completed, 12);
   EXPECT_TRUE(level.errors.empty());
   EXPECT_EQ(count_, 12);
-  EXPECT_EQ(most_, 3);
+  EXPECT_EQ(max_, 3);
   EXPECT_EQ(level.tokens, 12 * kTokens);
   EXPECT_EQ(level.chunks, 12 * kChunks);
   EXPECT_EQ(level.prompt_tokens, 60);
@@ -105,9 +105,9 @@ TEST_F(ServeLoadTest, AClosedLoopCountsExactlyAndTimesAtLeastTheDelays) {
   EXPECT_LT(level.ttft.p50, 100 * kFirstMs);
   EXPECT_LE(level.ttft.p50, level.ttft.p90);
   EXPECT_LE(level.ttft.p90, level.ttft.p99);
-  const double least_s = 4 * (kFirstMs + (kChunks - 1) * kGapMs) * 1e-3;  // 12 requests, 3 at a time
-  EXPECT_GE(level.seconds, least_s);
-  EXPECT_LE(level.requests_per_s, 12 / least_s);
+  const double min_s = 4 * (kFirstMs + (kChunks - 1) * kGapMs) * 1e-3;  // 12 requests, 3 at a time
+  EXPECT_GE(level.seconds, min_s);
+  EXPECT_LE(level.requests_per_s, 12 / min_s);
   EXPECT_NEAR(level.tokens_per_s, level.requests_per_s * kTokens, 1e-6 * level.tokens_per_s);
 }
 
@@ -126,7 +126,7 @@ TEST_F(ServeLoadTest, AnOpenLoopDoesNotWaitForAnswers) {
   options_.requests = 40;
   const LevelSummary level = run({0, 200});
   EXPECT_EQ(level.completed, 40);
-  EXPECT_GT(most_, 3);  // 60 ms an answer at 200 a second: about 12 at once
+  EXPECT_GT(max_, 3);  // 60 ms an answer at 200 a second: about 12 at once
   EXPECT_GE(level.ttft.p50, kFirstMs);
 }
 

@@ -9,8 +9,8 @@
 namespace ashlar::testing {
 namespace {
 
-constexpr int32_t kMostRows = 48;
-constexpr int32_t kMostSequences = 6;
+constexpr int32_t kMaxRows = 48;
+constexpr int32_t kMaxSequences = 6;
 constexpr int32_t kPagesOfOne = 3;
 constexpr int32_t kAuxCount = 2;
 
@@ -20,10 +20,10 @@ class Machine {
       : ops_(make_device("cpu", {.threads = threads, .isa = {}})), model_(Model::load(*ops_, folder)) {
     KvLayout layout;
     model_->register_planes(layout);
-    kv_ = std::make_unique<KvMemory>(*ops_, layout, kMostSequences * kPagesOfOne);
-    model_->reserve(kMostRows);
-    storage_ = ops_->allocate(sizeof(float) * kMostRows * kAuxCount * 8);
-    for (int32_t i = 0; i < kMostSequences * kPagesOfOne; ++i) pages_.push_back(i);
+    kv_ = std::make_unique<KvMemory>(*ops_, layout, kMaxSequences * kPagesOfOne);
+    model_->reserve(kMaxRows);
+    storage_ = ops_->allocate(sizeof(float) * kMaxRows * kAuxCount * 8);
+    for (int32_t i = 0; i < kMaxSequences * kPagesOfOne; ++i) pages_.push_back(i);
   }
 
   bool cuts(int32_t rows) const { return ops_->lanes(rows, 1) > 1; }
@@ -32,7 +32,7 @@ class Machine {
   /// The outputs, one after the other, and after them the auxiliary hidden states.
   std::vector<float> forward(const RowBatch& batch, bool with_aux) {
     static constexpr AuxLayer kAuxLayers[kAuxCount] = {{0, 0}, {1, 8}};
-    const Tensor aux_hidden = {reinterpret_cast<float*>(storage_->data()), kMostRows, 8 * kAuxCount, 8 * kAuxCount};
+    const Tensor aux_hidden = {reinterpret_cast<float*>(storage_->data()), kMaxRows, 8 * kAuxCount, 8 * kAuxCount};
     AuxHiddenRequest request;
     if (with_aux) request = {kAuxLayers, aux_hidden};
     const Tensor hidden = model_->forward(batch, *kv_, request);
@@ -85,25 +85,25 @@ void fill(RowBatch& batch, const Machine& machine, const Growth& growth, const s
 TEST(SideBySide, GivesTheBitsOfOneWorker) {
   const ModelFolder folder;
   Machine alone(folder.path(), 1);
-  ASSERT_FALSE(alone.cuts(kMostRows));
+  ASSERT_FALSE(alone.cuts(kMaxRows));
   for (const int32_t threads : {2, 3, 5}) {
     Machine machine(folder.path(), threads);
-    ASSERT_TRUE(machine.cuts(kMostRows));
+    ASSERT_TRUE(machine.cuts(kMaxRows));
     std::mt19937 random(static_cast<uint32_t>(threads));
     const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
-    std::vector<int32_t> lengths(kMostSequences, 0);
-    RowBatch batch(kMostRows, 2 * kMostSequences);
+    std::vector<int32_t> lengths(kMaxSequences, 0);
+    RowBatch batch(kMaxRows, 2 * kMaxSequences);
     for (int round = 0; round < 300; ++round) {
       Growth growth;
       const int32_t shape = below(3);  // one sequence, all alike, all different
-      for (int32_t s = 0; s < kMostSequences; ++s) {
+      for (int32_t s = 0; s < kMaxSequences; ++s) {
         if (lengths[s] > 16 * kPagesOfOne - 10) lengths[s] = 0;
         growth.rows.push_back(shape == 0 ? (s == 0 ? 9 : 0) : shape == 1 ? 4 : below(7));
         growth.without_kv.push_back(shape == 2 ? below(2) : 0);
       }
       growth.block = below(2) == 0;
       const bool few = below(2) == 0;
-      for (int32_t r = 0; r < kMostRows; ++r) growth.wanted.push_back(!few || below(3) == 0);
+      for (int32_t r = 0; r < kMaxRows; ++r) growth.wanted.push_back(!few || below(3) == 0);
       fill(batch, alone, growth, lengths);
       const bool with_aux = below(2) == 0;
       const std::vector<float> expected = alone.forward(batch, with_aux);
