@@ -84,8 +84,8 @@ std::optional<BlockOptions> block_options_of(const py::dict& in) {
   if (algorithm.is_none() && values.is_none() && size == 0) return std::nullopt;
   BlockOptions out;
   out.block_size = size;
-  if (!algorithm.is_none()) out.rule.name = as<std::string>(algorithm, "algorithm", "a name");
-  if (!values.is_none()) out.rule.values = values_of(values);
+  if (!algorithm.is_none()) out.algorithm.name = as<std::string>(algorithm, "algorithm", "a name");
+  if (!values.is_none()) out.algorithm.values = values_of(values);
   return out;
 }
 

@@ -13,11 +13,11 @@ namespace ashlar {
 namespace {
 
 using doctor::Finding;
-using doctor::Verdict;
+using doctor::Severity;
 
 // The settings that a server of this command line would have, its file read. On an error they stay as they are.
 Finding check_config(const CLI::App& command, ServeOptions& options) {
-  if (options.config.empty()) return {"config", Verdict::kOk, "no file of settings", ""};
+  if (options.config.empty()) return {"config", Severity::kOk, "no file of settings", ""};
   ServeOptions whole;
   CLI::App serve("", "serve");
   add_serve_flags(serve, whole);
@@ -26,11 +26,11 @@ Finding check_config(const CLI::App& command, ServeOptions& options) {
     std::reverse(args.begin(), args.end());  // as CLI11 takes them
     serve.parse(args);
     options = whole;
-    return {"config", Verdict::kOk, options.config + " is valid", ""};
+    return {"config", Severity::kOk, options.config + " is valid", ""};
   } catch (const CLI::ParseError& error) {
-    return {"config", Verdict::kProblem, error.what(), "ashlar serve --help lists the flags and what they take"};
+    return {"config", Severity::kProblem, error.what(), "ashlar serve --help lists the flags and what they take"};
   } catch (const Error& error) {
-    return {"config", Verdict::kProblem, error.what(), "ashlar serve --help lists the flags and what they take"};
+    return {"config", Severity::kProblem, error.what(), "ashlar serve --help lists the flags and what they take"};
   }
 }
 
@@ -45,14 +45,14 @@ void examine(const CLI::App& command, ServeOptions options, bool as_json) {
                    doctor::check_tls(options.http.tls_cert_file, options.http.tls_key_file),
                    doctor::check_access(options.http.host, options.guard.api_keys, options.api_key_file),
                    doctor::check_request_log(options.request_log)});
-  if (cpu.verdict != Verdict::kProblem) {
+  if (cpu.severity != Severity::kProblem) {
     for (Finding& finding : doctor::check_model(options.session)) findings.push_back(std::move(finding));
   }
   const std::string text =
       as_json ? doctor::report_json(findings).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
               : doctor::report_lines(findings);
   write_output(text);
-  if (doctor::worst(findings) == Verdict::kProblem) throw CLI::RuntimeError(1);
+  if (doctor::worst(findings) == Severity::kProblem) throw CLI::RuntimeError(1);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct DllmEvalOptions : EvalBasics {
 };
 
 // Values that an algorithm's first parameter is tried at; none: its usual value only.
-std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParameter& parameter) {
+std::vector<double> dial_values(const DllmEvalOptions& options, const AlgorithmParameter& parameter) {
   const std::string key = parameter.key;
   if (key == "threshold") {
     return options.thresholds.empty() ? std::vector<double>{0.5, 0.7, 0.9, 0.95} : options.thresholds;
@@ -39,7 +39,7 @@ std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParame
 }
 
 // With the value that flags or their file configure among them, unless others were asked for.
-std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParameter& parameter,
+std::vector<double> dial_values(const DllmEvalOptions& options, const AlgorithmParameter& parameter,
                                 const std::map<std::string, double>& configured) {
   std::vector<double> values = dial_values(options, parameter);
   const auto own = configured.find(parameter.key);
@@ -51,25 +51,25 @@ std::vector<double> dial_values(const DllmEvalOptions& options, const RuleParame
 }
 
 // What was named to be compared, by flags or their file; empty: nothing was.
-std::vector<std::string> named_algorithms(const DllmEvalOptions& options, const RuleSpec& configured) {
+std::vector<std::string> named_algorithms(const DllmEvalOptions& options, const AlgorithmSpec& configured) {
   if (!options.algorithms.empty() || configured.name.empty()) return options.algorithms;
   return {configured.name};
 }
 
 // What is tried at each block length. The algorithm that is configured keeps its other parameters.
-std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& configured,
-                               std::vector<std::string> names) {
+std::vector<AlgorithmSpec> specs_of(const DllmEvalOptions& options, const AlgorithmSpec& configured,
+                                    std::vector<std::string> names) {
   if (names.empty()) {
-    for (const RuleDescription& rule : rule_descriptions()) {
-      if (std::string_view(rule.name) != "sequential") names.emplace_back(rule.name);
+    for (const AlgorithmDescription& algorithm : algorithm_descriptions()) {
+      if (std::string_view(algorithm.name) != "sequential") names.emplace_back(algorithm.name);
     }
   }
-  std::vector<RuleSpec> specs;
+  std::vector<AlgorithmSpec> specs;
   for (const std::string& name : names) {
-    const RuleDescription& rule = find_rule(name);
-    const RuleParameter& dial = rule.parameters.front();
-    RuleSpec spec = {rule.name, {}};
-    if (find_rule(configured.name).name == rule.name) spec.values = configured.values;
+    const AlgorithmDescription& algorithm = find_algorithm(name);
+    const AlgorithmParameter& dial = algorithm.parameters.front();
+    AlgorithmSpec spec = {algorithm.name, {}};
+    if (find_algorithm(configured.name).name == algorithm.name) spec.values = configured.values;
     for (const double value : dial_values(options, dial, spec.values)) {
       spec.values[dial.key] = value;
       specs.push_back(spec);
@@ -78,22 +78,22 @@ std::vector<RuleSpec> specs_of(const DllmEvalOptions& options, const RuleSpec& c
   return specs;
 }
 
-DecoderSpec decoder_spec(const Session& session, const RuleSpec& rule, int32_t block) {
+DecoderSpec decoder_spec(const Session& session, const AlgorithmSpec& algorithm, int32_t block) {
   DecoderSpec spec = session.spec();
-  spec.block.rule = rule;
+  spec.block.algorithm = algorithm;
   spec.block.block_size = block;
   return spec;
 }
 
 // What can be measured at all block lengths. Asks the decoder before anything is measured: what was named and does not
 // fit is an error, of the rest it is left out.
-std::vector<RuleSpec> fitting_specs(const Session& session, const DllmEvalOptions& options) {
-  const RuleSpec& configured = session.spec().block.rule;
+std::vector<AlgorithmSpec> fitting_specs(const Session& session, const DllmEvalOptions& options) {
+  const AlgorithmSpec& configured = session.spec().block.algorithm;
   const std::vector<std::string> named = named_algorithms(options, configured);
-  std::vector<RuleSpec> specs = specs_of(options, configured, named);
+  std::vector<AlgorithmSpec> specs = specs_of(options, configured, named);
   for (const int32_t block : options.blocks) {
     const auto decoder = make_decoder(session.model(), decoder_spec(session, {"sequential", {}}, block));
-    const auto misfit = [&](const RuleSpec& spec) {
+    const auto misfit = [&](const AlgorithmSpec& spec) {
       const std::string problem = decoder->check({spec.name, spec.values});
       if (!problem.empty() && !named.empty()) throw Error("decode", problem);
       return !problem.empty();
@@ -113,7 +113,7 @@ void evaluate_dllm(DllmEvalOptions& options) {
                             "); eval dllm measures block-diffusion models, eval acceptance drafters");
   }
   if (options.blocks.empty()) options.blocks = {session->engine().max_width()};
-  const std::vector<RuleSpec> specs = fitting_specs(*session, options);
+  const std::vector<AlgorithmSpec> specs = fitting_specs(*session, options);
   options.study.stop_ids = session->stop_ids();
   options.study.blocks_from_answer = session->config().diffusion->block_size == 0;
   const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
@@ -121,12 +121,12 @@ void evaluate_dllm(DllmEvalOptions& options) {
   {
     Progress progress("eval", static_cast<int64_t>(prompts.size() * options.blocks.size() * (specs.size() + 1)));
     const auto update = [&](int64_t done) { progress.update(done); };
-    const auto engine = [&](const RuleSpec& rule, int32_t block) -> Engine& {
-      return session->start(decoder_spec(*session, rule, block));
+    const auto engine = [&](const AlgorithmSpec& algorithm, int32_t block) -> Engine& {
+      return session->start(decoder_spec(*session, algorithm, block));
     };
     for (const int32_t block : options.blocks) {
       study.run_sequential(engine({"sequential", {}}, block), block, update);
-      for (const RuleSpec& spec : specs) study.run(engine(spec, block), spec, update);
+      for (const AlgorithmSpec& spec : specs) study.run(engine(spec, block), spec, update);
     }
   }
   write_output(block_study_text(study));

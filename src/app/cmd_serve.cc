@@ -69,7 +69,7 @@ void check_cheap_things(const ServeOptions& options) {
   if (!options.api_key_file.empty()) read_api_keys(options.api_key_file);
   for (const doctor::Finding& finding :
        {doctor::check_port(options.http.host, options.http.port), doctor::check_request_log(options.request_log)}) {
-    if (finding.verdict == doctor::Verdict::kProblem) throw Error("serve", finding.found + "; " + finding.advice);
+    if (finding.severity == doctor::Severity::kProblem) throw Error("serve", finding.found + "; " + finding.advice);
   }
 }
 

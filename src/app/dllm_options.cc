@@ -34,7 +34,7 @@ int32_t block_size_of(const FlatEntry& entry, const std::string& name) {
 BlockOptions parse_block_options(const DllmOptions& options, std::string_view text, const std::string& name) {
   const std::vector<FlatEntry> entries = parse_flat_map(text, name);
   BlockOptions out;
-  out.rule.name = options.algorithm;
+  out.algorithm.name = options.algorithm;
   std::set<std::string> keys;  // parse_flat_map() knows one spelling of each only
   for (const FlatEntry& entry : entries) {
     if (!keys.insert(underscored(entry.key)).second) {
@@ -43,24 +43,24 @@ BlockOptions parse_block_options(const DllmOptions& options, std::string_view te
     if (underscored(entry.key) == "block_size") out.block_size = block_size_of(entry, name);
     if (entry.key != "algorithm") continue;
     try {
-      const RuleDescription& rule = find_rule(entry.value);
-      if (options.algorithm.empty()) out.rule.name = rule.name;
+      const AlgorithmDescription& algorithm = find_algorithm(entry.value);
+      if (options.algorithm.empty()) out.algorithm.name = algorithm.name;
     } catch (const Error& error) {
       throw Error("config", place_of(entry, name) + std::string(error.message()));
     }
   }
-  const RuleDescription& rule = find_rule(out.rule.name);
+  const AlgorithmDescription& algorithm = find_algorithm(out.algorithm.name);
   for (const FlatEntry& entry : entries) {
     const std::string key = underscored(entry.key);
     if (key == "algorithm" || key == "block_size") continue;
-    const bool known = find_parameter(rule, key) != nullptr;
+    const bool known = find_parameter(algorithm, key) != nullptr;
     const double value = known ? number_of(entry, name) : 0;
-    const std::string problem = problem_with(rule, key, value);
+    const std::string problem = problem_with(algorithm, key, value);
     if (!problem.empty()) {
-      throw Error("config", place_of(entry, name) + "the algorithm " + rule.name + problem +
+      throw Error("config", place_of(entry, name) + "the algorithm " + algorithm.name + problem +
                                 (known ? "" : ", algorithm, block_size"));
     }
-    out.rule.values.emplace(key, value);
+    out.algorithm.values.emplace(key, value);
   }
   if (options.block_size > 0) out.block_size = options.block_size;
   return out;

@@ -13,11 +13,11 @@
 
 namespace ashlar::doctor {
 
-enum class Verdict { kOk, kWarning, kProblem };
+enum class Severity { kOk, kWarning, kProblem };
 
 struct Finding {
   std::string check;  ///< "memory"
-  Verdict verdict = Verdict::kOk;
+  Severity severity = Severity::kOk;
   std::string found;   ///< what is so
   std::string advice;  ///< what to do; empty where all is well
 };
@@ -57,7 +57,7 @@ Finding check_memory(const MemorySituation& situation);
 
 // The report (doctor.cc).
 /// The worst of all.
-Verdict worst(const std::vector<Finding>& findings);
+Severity worst(const std::vector<Finding>& findings);
 std::string report_lines(const std::vector<Finding>& findings);
 Json report_json(const std::vector<Finding>& findings);
 

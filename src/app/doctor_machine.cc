@@ -43,9 +43,9 @@ std::string list_of(const std::vector<std::string>& words) {
 Finding check_cpu(const std::string& isa) {
   const std::vector<std::string> choices = isa_choices();
   const std::string model = cpu_fact("model name");
-  Finding out{"cpu", Verdict::kOk, (model.empty() ? "unknown processor" : model), ""};
+  Finding out{"cpu", Severity::kOk, (model.empty() ? "unknown processor" : model), ""};
   if (!isa.empty() && std::find(choices.begin(), choices.end(), isa) == choices.end()) {
-    out.verdict = Verdict::kProblem;
+    out.severity = Severity::kProblem;
     out.found += "; it cannot run \"" + isa + "\"";
     out.advice =
         "choose one of " + list_of(choices) + " with --isa, or none for the best (ASHLAR_FORCE_ISA is the same)";
@@ -54,10 +54,10 @@ Finding check_cpu(const std::string& isa) {
   const std::string& chosen = isa.empty() ? choices.front() : isa;
   out.found += "; runs with " + chosen + " (of " + list_of(choices) + ")";
   if (choices.size() == 1) {
-    out.verdict = Verdict::kWarning;
+    out.severity = Severity::kWarning;
     out.advice = "this machine lacks AVX2: answers are right but slow; a virtual machine may hide what its host has";
   } else if (chosen != choices.front()) {
-    out.verdict = Verdict::kWarning;
+    out.severity = Severity::kWarning;
     out.advice = "leave out --isa and ASHLAR_FORCE_ISA for the fastest";
   }
   return out;
@@ -73,13 +73,13 @@ Finding check_cores(int32_t threads, const Cores& cores) {
   if (cores.granted > 0)
     found << ", and the time of " << std::fixed << std::setprecision(1) << cores.granted << " is granted";
   found << "; " << used << (used == 1 ? " thread" : " threads");
-  Finding out{"cores", Verdict::kOk, found.str(), ""};
+  Finding out{"cores", Severity::kOk, found.str(), ""};
   if (used > cores.cores) {
-    out.verdict = Verdict::kWarning;
+    out.severity = Severity::kWarning;
     out.advice =
         "more threads than cores slow each other down; use --threads " + std::to_string(cores.workers()) + " or none";
   } else if (used > cores.workers()) {
-    out.verdict = Verdict::kWarning;
+    out.severity = Severity::kWarning;
     out.advice = "the container's CPU limit stops all threads again and again; use --threads " +
                  std::to_string(cores.workers()) + ", or none, or raise the limit";
   }
@@ -93,8 +93,8 @@ Finding check_huge_pages(const std::filesystem::path& path) {
   const size_t open = line.find('['), close = line.find(']');
   const std::string mode =
       open == std::string::npos || close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
-  if (mode == "always" || mode == "madvise") return {"huge pages", Verdict::kOk, "transparent ones: " + mode, ""};
-  return {"huge pages", Verdict::kWarning, mode.empty() ? "the kernel has none" : "transparent ones: " + mode,
+  if (mode == "always" || mode == "madvise") return {"huge pages", Severity::kOk, "transparent ones: " + mode, ""};
+  return {"huge pages", Severity::kWarning, mode.empty() ? "the kernel has none" : "transparent ones: " + mode,
           "weights are read faster with them: as root, echo madvise > " + path.string()};
 }
 
@@ -138,9 +138,9 @@ Finding check_bandwidth(int32_t threads) {
   char text[160];
   std::snprintf(text, sizeof text, "%.1f GB/s of reading: a token takes at least %.1f ms for each GB of weights",
                 rate * 1e-9, rate > 0 ? 1e12 / rate : 0.0);
-  if (rate == 0) return {"bandwidth", Verdict::kWarning, "not measured: no memory", "free some memory"};
-  if (rate >= 3e9) return {"bandwidth", Verdict::kOk, text, ""};
-  return {"bandwidth", Verdict::kWarning, text, "far less than machines of this kind have; is it busy, or shared?"};
+  if (rate == 0) return {"bandwidth", Severity::kWarning, "not measured: no memory", "free some memory"};
+  if (rate >= 3e9) return {"bandwidth", Severity::kOk, text, ""};
+  return {"bandwidth", Severity::kWarning, text, "far less than machines of this kind have; is it busy, or shared?"};
 }
 
 Finding check_descriptors(int64_t connections) {
@@ -150,8 +150,8 @@ Finding check_descriptors(int64_t connections) {
   constexpr int64_t kOthers = 64;  // weights, logs, sockets that listen
   const std::string found =
       (limit.rlim_cur == RLIM_INFINITY ? "any number" : std::to_string(files)) + " may be open at once";
-  if (files >= connections + kOthers) return {"open files", Verdict::kOk, found, ""};
-  return {"open files", Verdict::kWarning, found + ", and " + std::to_string(connections) + " connections are allowed",
+  if (files >= connections + kOthers) return {"open files", Severity::kOk, found, ""};
+  return {"open files", Severity::kWarning, found + ", and " + std::to_string(connections) + " connections are allowed",
           "ulimit -n " + std::to_string(connections + kOthers) +
               " (systemd: LimitNOFILE=), or a smaller --max-connections"};
 }
@@ -164,19 +164,19 @@ Finding check_clock() {
   gmtime_r(&now, &utc);
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
   if (now < kBegin2024) {
-    return {"clock", Verdict::kProblem, text,
+    return {"clock", Severity::kProblem, text,
             "it is behind: certificates and logs will be wrong; set it (timedatectl)"};
   }
   timespec resolution{};
   clock_getres(CLOCK_MONOTONIC, &resolution);
   if (resolution.tv_sec > 0 || resolution.tv_nsec > 1'000'000) {
-    return {"clock", Verdict::kWarning, std::string(text) + ", with steps above 1 ms",
+    return {"clock", Severity::kWarning, std::string(text) + ", with steps above 1 ms",
             "timings will be coarse; see /sys/devices/system/clocksource"};
   }
   timex state{};
   const bool synchronised = adjtimex(&state) >= 0 && (state.status & STA_UNSYNC) == 0;
-  return {"clock", Verdict::kOk, text + std::string(synchronised ? ", synchronised" : "; not known to be synchronised"),
-          ""};
+  return {"clock", Severity::kOk,
+          text + std::string(synchronised ? ", synchronised" : "; not known to be synchronised"), ""};
 }
 
 }  // namespace ashlar::doctor

@@ -37,13 +37,13 @@ Finding check_equality(Session& session) {
   const Answer plain = ask(session, DecoderSpec{}), fast = ask(session, drafted);
   for (const Answer* answer : {&plain, &fast}) {
     if (answer->finish == "error") {
-      return {"answer", Verdict::kProblem, "no answer: " + answer->error, "see the checks of memory and model"};
+      return {"answer", Severity::kProblem, "no answer: " + answer->error, "see the checks of memory and model"};
     }
   }
   const std::string found =
       std::to_string(fast.tokens.size()) + " tokens, " + std::to_string(fast.stats.verify_steps) + " checking steps";
-  if (plain.tokens == fast.tokens) return {"answer", Verdict::kOk, found + "; drafted and plain are the same", ""};
-  return {"answer", Verdict::kProblem, found + "; drafted and plain differ",
+  if (plain.tokens == fast.tokens) return {"answer", Severity::kOk, found + "; drafted and plain are the same", ""};
+  return {"answer", Severity::kProblem, found + "; drafted and plain differ",
           "this must not happen: use --drafter none, and report it with the output of ashlar doctor --json"};
 }
 
@@ -53,8 +53,8 @@ Finding check_drafting(Session& session) {
   std::snprintf(text, sizeof text, "; first draft accepted in %.0f %% of steps, %.2f tokens a step",
                 100 * check.first_rate(), check.mean_length);
   const std::string found = check.drafter + " fits" + text;
-  if (!check.suspicious()) return {"drafter", Verdict::kOk, found, ""};
-  return {"drafter", Verdict::kWarning, found,
+  if (!check.suspicious()) return {"drafter", Severity::kOk, found, ""};
+  return {"drafter", Severity::kWarning, found,
           "it hardly foresees the model; ashlar inspect names the usual causes, --drafter none does without"};
 }
 
@@ -64,7 +64,7 @@ std::optional<Finding> check_sampling_defaults(const std::filesystem::path& mode
     read_sampling_defaults(model);
     return std::nullopt;
   } catch (const Error& error) {
-    return Finding{"sampling", Verdict::kProblem, error.what(), "correct that field, or take it out of the file"};
+    return Finding{"sampling", Severity::kProblem, error.what(), "correct that field, or take it out of the file"};
   }
 }
 
@@ -73,10 +73,10 @@ Finding check_hub(const MissingModel& model) {
   const hub::Settings settings = hub::settings_from_environment();
   const std::string name = hub::name_of(model.ref), found = model.here.warning(model.ref, settings);
   if (settings.offline) {
-    return {"model", Verdict::kProblem, found + ", and HF_HUB_OFFLINE forbids to fetch it",
+    return {"model", Severity::kProblem, found + ", and HF_HUB_OFFLINE forbids to fetch it",
             "ashlar pull " + name + " without HF_HUB_OFFLINE"};
   }
-  return {"model", Verdict::kWarning,
+  return {"model", Severity::kWarning,
           found + "; a server fetches it from " + hub::without_password(settings.endpoint) + " when it starts",
           "ashlar pull " + name + " fetches it now; then run ashlar doctor again"};
 }
@@ -87,13 +87,13 @@ Finding check_memory(const MemorySituation& situation) {
   try {
     const MemoryBudget budget = budget_memory(situation);
     const int64_t wished = situation.wishes.positions;
-    if (budget.positions >= wished) return {"memory", Verdict::kOk, budget.describe(), ""};
-    return {"memory", Verdict::kWarning,
+    if (budget.positions >= wished) return {"memory", Severity::kOk, budget.describe(), ""};
+    return {"memory", Severity::kWarning,
             budget.describe() + ": sequences of " + std::to_string(budget.positions) + " of " + std::to_string(wished) +
                 " tokens",
             "free memory or raise the limit for longer ones; --max-context says how much you need"};
   } catch (const Error& error) {
-    return {"memory", Verdict::kProblem, error.what(), "free memory, raise the limit, or take a smaller model"};
+    return {"memory", Severity::kProblem, error.what(), "free memory, raise the limit, or take a smaller model"};
   }
 }
 
@@ -114,25 +114,26 @@ std::vector<Finding> check_model(const SessionOptions& given) {
         check_memory(memory_situation(*ops, read_model_config(choice.model), drafter ? &*drafter : nullptr, options)));
     if (auto finding = check_sampling_defaults(choice.model)) out.push_back(std::move(*finding));
     if (choice.drafter && !fits) {
-      out.push_back({"drafter", Verdict::kProblem, facts["drafter"].value("problem", "does not fit"),
+      out.push_back({"drafter", Severity::kProblem, facts["drafter"].value("problem", "does not fit"),
                      "name the drafter of this model with --drafter, or none"});
       options.drafter = "none";
     }
-    if (out.front().verdict == Verdict::kProblem) return out;
+    if (out.front().severity == Severity::kProblem) return out;
     Session session(options);
-    out.push_back({"model", Verdict::kOk, session.describe() + "; loaded from " + choice.model.string(), ""});
+    out.push_back({"model", Severity::kOk, session.describe() + "; loaded from " + choice.model.string(), ""});
     if (!session.has_drafter()) {
       if (!choice.drafter) {
-        out.push_back({"drafter", Verdict::kOk, session.drafts() ? "none: n-gram drafts" : "none: plain decoding", ""});
+        out.push_back(
+            {"drafter", Severity::kOk, session.drafts() ? "none: n-gram drafts" : "none: plain decoding", ""});
       }
       return out;
     }
     out.push_back(check_drafting(session));
     out.push_back(check_equality(session));
   } catch (const std::bad_alloc&) {
-    out.push_back({"model", Verdict::kProblem, "memory ran out", "a smaller --max-context, --kv-memory or model"});
+    out.push_back({"model", Severity::kProblem, "memory ran out", "a smaller --max-context, --kv-memory or model"});
   } catch (const std::exception& error) {
-    out.push_back({"model", Verdict::kProblem, error.what(), "ashlar inspect FOLDER tells what a folder holds"});
+    out.push_back({"model", Severity::kProblem, error.what(), "ashlar inspect FOLDER tells what a folder holds"});
   }
   return out;
 }

@@ -73,12 +73,12 @@ Finding check_port(const std::string& host, uint16_t port) {
   std::string unknown;
   const auto found = resolve(host, port, unknown);
   if (found == nullptr) {
-    return {"port", Verdict::kProblem, "the host " + host + " is not found (" + unknown + ")",
+    return {"port", Severity::kProblem, "the host " + host + " is not found (" + unknown + ")",
             "--host takes an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all"};
   }
   const int why = listen_error(*found);
-  if (why == 0) return {"port", Verdict::kOk, place + (port == 0 ? ": any free one" : " is free"), ""};
-  return {"port", Verdict::kProblem, place + ": " + std::strerror(why),
+  if (why == 0) return {"port", Severity::kOk, place + (port == 0 ? ": any free one" : " is free"), ""};
+  return {"port", Severity::kProblem, place + ": " + std::strerror(why),
           why == EADDRINUSE ? "another program listens there (ss -ltnp); end it or choose another --port"
           : why == EACCES   ? "ports below 1024 need a privilege; choose another --port"
                             : "--host takes an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all"};
@@ -89,23 +89,23 @@ Finding check_access(const std::string& host, const std::vector<std::string>& ke
   try {
     if (!key_file.empty()) count += read_api_keys(key_file).size();
   } catch (const Error& error) {
-    return {"access", Verdict::kProblem, error.what(), "--api-key-file takes a file with one key a line"};
+    return {"access", Severity::kProblem, error.what(), "--api-key-file takes a file with one key a line"};
   }
-  if (count > 0) return {"access", Verdict::kOk, std::to_string(count) + (count == 1 ? " key" : " keys"), ""};
+  if (count > 0) return {"access", Severity::kOk, std::to_string(count) + (count == 1 ? " key" : " keys"), ""};
   std::string ignored;
   const auto found = resolve(host, 0, ignored);
   if (found != nullptr && !is_loopback_address(*found)) {
-    return {"access", Verdict::kWarning, "no API key, and " + host + " is reached from other machines",
+    return {"access", Severity::kWarning, "no API key, and " + host + " is reached from other machines",
             "--api-key-file FILE, unless everybody who reaches it may use the server"};
   }
-  return {"access", Verdict::kOk, "no API key; only this machine reaches " + host, ""};
+  return {"access", Severity::kOk, "no API key; only this machine reaches " + host, ""};
 }
 
 Finding check_request_log(const std::string& file) {
   namespace fs = std::filesystem;
-  if (file.empty()) return {"request log", Verdict::kOk, "not asked for", ""};
+  if (file.empty()) return {"request log", Severity::kOk, "not asked for", ""};
   const auto problem = [&file](int why) {
-    return Finding{"request log", Verdict::kProblem, file + ": " + std::strerror(why),
+    return Finding{"request log", Severity::kProblem, file + ": " + std::strerror(why),
                    "--request-log takes a file that can be written, or a name where none is yet"};
   };
   std::error_code ignored;
@@ -117,9 +117,9 @@ Finding check_request_log(const std::string& file) {
   try {
     check_request_log_file(file);
   } catch (const Error& error) {
-    return {"request log", Verdict::kProblem, std::string(error.message()), "name another file with --request-log"};
+    return {"request log", Severity::kProblem, std::string(error.message()), "name another file with --request-log"};
   }
-  return {"request log", Verdict::kOk, file + " can be written", ""};
+  return {"request log", Severity::kOk, file + " can be written", ""};
 }
 
 void try_tls(const std::string& cert_file, const std::string& key_file) {
@@ -130,17 +130,17 @@ void try_tls(const std::string& cert_file, const std::string& key_file) {
 }
 
 Finding check_tls(const std::string& cert_file, const std::string& key_file) {
-  if (cert_file.empty() && key_file.empty()) return {"tls", Verdict::kOk, "not asked for: plain http", ""};
+  if (cert_file.empty() && key_file.empty()) return {"tls", Severity::kOk, "not asked for: plain http", ""};
   try {
     try_tls(cert_file, key_file);
   } catch (const Error& error) {
-    return {"tls", Verdict::kProblem, error.what(), "--tls-cert and --tls-key take PEM files that belong together"};
+    return {"tls", Severity::kProblem, error.what(), "--tls-cert and --tls-key take PEM files that belong together"};
   }
   const int days = days_left(cert_file);
-  if (days < 0) return {"tls", Verdict::kProblem, cert_file + " has expired", "renew the certificate"};
+  if (days < 0) return {"tls", Severity::kProblem, cert_file + " has expired", "renew the certificate"};
   const std::string found = "certificate and key belong together; " + std::to_string(days) + " days left";
-  if (days < 7) return {"tls", Verdict::kWarning, found, "renew the certificate soon"};
-  return {"tls", Verdict::kOk, found, ""};
+  if (days < 7) return {"tls", Severity::kWarning, found, "renew the certificate soon"};
+  return {"tls", Severity::kOk, found, ""};
 }
 
 }  // namespace ashlar::doctor

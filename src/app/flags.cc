@@ -62,7 +62,7 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
 
 std::string check_algorithm(std::string& name) {
   try {
-    find_rule(name);
+    find_algorithm(name);
     return {};
   } catch (const Error& error) {
     return std::string(error.message());

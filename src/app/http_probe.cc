@@ -162,10 +162,10 @@ class Connection {
     SSL_set_tlsext_host_name(ssl_.get(), target_.host.c_str());
     SSL_set_fd(ssl_.get(), socket_.fd);
     if (repeat([&] { return SSL_connect(ssl_.get()); }) != 1) {
-      const long verdict = SSL_get_verify_result(ssl_.get());
-      fail(target_.url, verdict == X509_V_OK ? "no TLS connection; is the server one of http?"
-                                             : std::string("its certificate is not trusted (") +
-                                                   X509_verify_cert_error_string(verdict) + ")");
+      const long result = SSL_get_verify_result(ssl_.get());
+      fail(target_.url, result == X509_V_OK ? "no TLS connection; is the server one of http?"
+                                            : std::string("its certificate is not trusted (") +
+                                                  X509_verify_cert_error_string(result) + ")");
     }
   }
 

@@ -25,7 +25,7 @@ std::vector<std::string> choices_of(const CLI::Option& option, const std::string
   std::vector<std::string> out;
   if (option.check_name("--isa")) return isa_choices();
   if (option.check_name("--dllm-algorithm")) {
-    for (const RuleDescription& rule : rule_descriptions()) out.emplace_back(rule.name);
+    for (const AlgorithmDescription& algorithm : algorithm_descriptions()) out.emplace_back(algorithm.name);
   }
   if (type.find('|') == std::string::npos) return out;
   std::istringstream parts(type);

@@ -127,7 +127,7 @@ std::string Session::describe() const {
   if (has_drafter()) {
     text += " with " + folder_name(*choice_.drafter);
   } else if (is_block_diffusion()) {
-    text += ", block diffusion, " + describe_rule(spec_.block.rule) + ", block " +
+    text += ", block diffusion, " + describe_algorithm(spec_.block.algorithm) + ", block " +
             std::to_string(make_decoder(*model_, spec_)->max_width());
   } else if (recalls_alone_) {
     text += ", n-gram drafts";

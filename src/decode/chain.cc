@@ -498,7 +498,7 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
     const ChainSpan& chain = chains_[work.chain];
     if (chain.proposes) drafted_rows += std::max(chain.draft_rows, work.n_rows);
     const SpanResult& span = result.spans[i];
-    // Drafts that were forced, recalled or not judged say nothing about the proposer.
+    // Drafts that were forced, recalled or not verified say nothing about the proposer.
     if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning || span.cut) continue;
     if (chain.n_chances == 0) {
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);

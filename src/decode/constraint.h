@@ -34,8 +34,8 @@ class TokenConstraint {
   virtual bool mask(std::span<uint32_t> allowed) = 0;
   /// Takes in the next token of the answer. It is one that the mask allowed.
   virtual void advance(int32_t token) = 0;
-  /// Tokens that must or will most likely come next, as far as they are known: drafts, which verification judges.
-  /// Writes at most out.size() of them and returns how many.
+  /// Tokens that must or will most likely come next, as far as they are known: drafts, which verification decides
+  /// about. Writes at most out.size() of them and returns how many.
   virtual int32_t forced(std::span<int32_t> out) {
     static_cast<void>(out);
     return 0;

@@ -102,7 +102,7 @@ size_t WidthPolicy::row_class(double rows) {
   return std::min<size_t>(static_cast<size_t>(std::bit_width(whole - 1)) + 11, kRowClasses - 1);
 }
 
-// A crowd in which nobody drafted yet is judged by its passes without drafts.
+// A crowd in which nobody drafted yet is measured by its passes without drafts.
 double WidthPolicy::verify_time(int32_t n, double rows) const {
   const bool only_plain = !verify_excess_.knows(n) && settled_excess_.knows(n);
   return (only_plain ? settled_excess_ : verify_excess_).of(n, rows, verify_);
@@ -351,7 +351,7 @@ int32_t WidthPolicy::try_again(Estimate& estimate, bool is_new, int32_t most, in
   return probe;
 }
 
-// Positions that were judged move towards what happened; those beyond continue the last ratio.
+// Positions that were verified move towards what happened; those beyond continue the last ratio.
 void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, double rate) const {
   auto& survival = estimate.survival;
   for (int32_t k = 1; k <= drafted; ++k) survival[k] += rate * ((accepted >= k ? 1.0 : 0.0) - survival[k]);
@@ -359,7 +359,7 @@ void WidthPolicy::learn(Estimate& estimate, int32_t drafted, int32_t accepted, d
   for (int32_t k = drafted + 1; k < max_width_; ++k) survival[k] = survival[k - 1] * ratio;
 }
 
-double WidthPolicy::next_prior_rate() { return std::max(kPriorRate, 1.0 / (kGuessedPasses + ++judged_)); }
+double WidthPolicy::next_prior_rate() { return std::max(kPriorRate, 1.0 / (kGuessedPasses + ++verified_passes_)); }
 
 // A proposer knows which of its drafts are better than others, and by how much; how good they are on the whole shows in
 // what became of them.

@@ -63,11 +63,11 @@ class WidthPolicy {
   /// False while so many sequences decode together, and have for a while, that not even drafts much better than the
   /// common ones would pay: then keeping the drafter informed is not worth its price.
   bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }
-  /// Takes in a pass that judged `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
+  /// Takes in a pass that verified `drafted` drafts and accepted `accepted` of them, and that did not end the sequence.
   void observe(int32_t slot, int32_t drafted, int32_t accepted);
 
   /// The same of a tree of drafts: chances[k] is what its proposer gives the k + 1st likeliest draft, `expected` the
-  /// sum over those that were judged.
+  /// sum over those that were verified.
   void observe_tree(int32_t slot, std::span<const float> chances, double expected, int32_t accepted);
 
   /// Takes in the times of a step of `n` sequences that all decode: `rows` in all, `drafted_rows` of them in spans with
@@ -161,7 +161,7 @@ class WidthPolicy {
   double pace_ = 0;                     // that of this step
   double probe_credit_ = 0;             // time that may be spent on finding out whether drafts have become better
   Estimate prior_;                      // of all sequences, slowly moving
-  double judged_ = 0;                   // passes that moved it
+  double verified_passes_ = 0;          // passes that moved it
   std::vector<Estimate> slots_;
   std::vector<Draft> drafts_;  // of the step
 };

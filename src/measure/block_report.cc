@@ -10,17 +10,17 @@
 namespace ashlar {
 namespace {
 
-double value_of(const RuleSpec& rule, const RuleParameter& parameter) {
-  const auto given = rule.values.find(parameter.key);
-  return given == rule.values.end() ? parameter.usual : given->second;
+double value_of(const AlgorithmSpec& algorithm, const AlgorithmParameter& parameter) {
+  const auto given = algorithm.values.find(parameter.key);
+  return given == algorithm.values.end() ? parameter.usual : given->second;
 }
 
 // The parameter that is varied, and others with an unusual value; all of them are in the JSON report.
-std::string block_parameters(const RuleSpec& rule) {
-  const std::vector<RuleParameter>& all = find_rule(rule.name).parameters;
+std::string block_parameters(const AlgorithmSpec& algorithm) {
+  const std::vector<AlgorithmParameter>& all = find_algorithm(algorithm.name).parameters;
   std::string text;
   for (size_t i = 0; i < all.size(); ++i) {
-    const double value = value_of(rule, all[i]);
+    const double value = value_of(algorithm, all[i]);
     if (i > 0 && value == all[i].usual) continue;
     char number[32];
     std::snprintf(number, sizeof number, "%g", value);
@@ -43,7 +43,7 @@ std::string block_study_text(const BlockStudy& study) {
                    "tokens/s", "x sequential", "identical", "agreement"});
   for (const BlockCell& cell : study.cells()) {
     const double plain = sequential_speed(study, cell.block);
-    table.add({find_rule(cell.rule.name).name, block_parameters(cell.rule), std::to_string(cell.block),
+    table.add({find_algorithm(cell.algorithm.name).name, block_parameters(cell.algorithm), std::to_string(cell.block),
                std::to_string(cell.tokens), std::to_string(cell.forwards), ratio_text(cell.tokens_per_forward(), 3),
                fixed(cell.forwards_per_block(), 2), three_digits(cell.tokens_per_second()),
                plain > 0 ? fixed(cell.tokens_per_second() / plain, 2) : "-",
@@ -60,10 +60,11 @@ std::string block_study_text(const BlockStudy& study) {
 Json block_study_json(const BlockStudy& study) {
   Json cells = Json::array();
   for (const BlockCell& cell : study.cells()) {
-    const RuleDescription& rule = find_rule(cell.rule.name);
+    const AlgorithmDescription& algorithm = find_algorithm(cell.algorithm.name);
     Json parameters = Json::object();
-    for (const RuleParameter& parameter : rule.parameters) parameters[parameter.key] = value_of(cell.rule, parameter);
-    cells.push_back({{"algorithm", rule.name},
+    for (const AlgorithmParameter& parameter : algorithm.parameters)
+      parameters[parameter.key] = value_of(cell.algorithm, parameter);
+    cells.push_back({{"algorithm", algorithm.name},
                      {"parameters", parameters},
                      {"block_size", cell.block},
                      {"generated_tokens", cell.tokens},
@@ -90,7 +91,7 @@ std::string block_study_svg(const BlockStudy& study, const std::string& title) {
   for (const BlockCell& cell : study.cells()) several = several || cell.block != study.cells().front().block;
   std::vector<XySeries> series;
   for (const BlockCell& cell : study.cells()) {
-    std::string name = find_rule(cell.rule.name).name;
+    std::string name = find_algorithm(cell.algorithm.name).name;
     if (several) name += ", block " + std::to_string(cell.block);
     auto one = std::find_if(series.begin(), series.end(), [&](const XySeries& other) { return other.name == name; });
     if (one == series.end()) one = series.insert(one, {name, {}});

@@ -37,7 +37,7 @@ void BlockStudy::run_sequential(Engine& engine, int32_t block, const OnCompleted
   run(engine, {"sequential", {}}, progress);
 }
 
-void BlockStudy::run(Engine& engine, const RuleSpec& rule, const OnCompleted& progress) {
+void BlockStudy::run(Engine& engine, const AlgorithmSpec& algorithm, const OnCompleted& progress) {
   ASHLAR_CHECK(block_ > 0);  // run_sequential comes first
   std::vector<Request> requests;
   for (const PromptIds& prompt : prompts_) {
@@ -55,7 +55,7 @@ void BlockStudy::run(Engine& engine, const RuleSpec& rule, const OnCompleted& pr
     for (const Completion& answer : answers) reference_.push_back(answer.tokens);
   }
   BlockCell& cell = cells_.emplace_back();
-  cell.rule = rule;
+  cell.algorithm = algorithm;
   cell.block = block_;
   for (size_t p = 0; p < answers.size(); ++p) {
     const RequestStats& stats = answers[p].stats;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/block/rules.h"
+#include "decode/block/algorithms.h"
 #include "measure/acceptance_study.h"
 #include "measure/completion.h"
 
@@ -22,7 +22,7 @@ struct BlockStudyOptions {
 
 /// All prompts by one algorithm at one block length.
 struct BlockCell {
-  RuleSpec rule;
+  AlgorithmSpec algorithm;
   int32_t block = 0;
   int64_t tokens = 0;
   int64_t forwards = 0;   ///< passes of the answers; seals share a pass with the next block
@@ -46,8 +46,8 @@ class BlockStudy {
   /// Decodes all prompts with an engine whose decoder has this block length and fills blocks sequentially; what follows
   /// is compared with it. Its cell agrees with itself.
   void run_sequential(Engine& engine, int32_t block, const OnCompleted& progress);
-  /// Decodes all prompts with an engine whose decoder has this rule and the block length of run_sequential.
-  void run(Engine& engine, const RuleSpec& rule, const OnCompleted& progress);
+  /// Decodes all prompts with an engine whose decoder has this algorithm and the block length of run_sequential.
+  void run(Engine& engine, const AlgorithmSpec& algorithm, const OnCompleted& progress);
 
   const BlockStudyOptions& options() const { return options_; }
   size_t prompts() const { return prompts_.size(); }

@@ -1,4 +1,4 @@
-// The same promise for models that fill blocks: the tokens of a request depend on weights, prompt, rule, sampling
+// The same promise for models that fill blocks: the tokens of a request depend on weights, prompt, algorithm, sampling
 // parameters and seed alone.
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ std::vector<Request> requests(SamplingParams sampling, const std::vector<int32_t
 
 struct Way {
   int32_t block;
-  RuleSpec rule;
+  AlgorithmSpec algorithm;
 };
 
 std::vector<Way> ways() {
@@ -76,13 +76,13 @@ std::vector<Road> roads(const Way& way) {
       for (const int32_t chunk : {4096, 13}) {
         for (const bool tight : {false, true}) {
           Road road;
-          road.decoder.block = {way.block, way.rule, fused};
+          road.decoder.block = {way.block, way.algorithm, fused};
           road.depth = depth;
           road.prefill_chunk = chunk;
           road.tight_memory = tight;
-          road.name = way.rule.name + ", block " + std::to_string(way.block) + (fused ? ", fused" : ", seals apart") +
-                      (depth == 1 ? ", plain loop" : ", overlapped") + (chunk == 13 ? ", chunks of 13" : ", whole") +
-                      (tight ? ", tight memory" : "");
+          road.name = way.algorithm.name + ", block " + std::to_string(way.block) +
+                      (fused ? ", fused" : ", seals apart") + (depth == 1 ? ", plain loop" : ", overlapped") +
+                      (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
           all.push_back(road);
         }
       }
@@ -120,7 +120,7 @@ TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
       std::vector<Answer> expected;
       {
         Road plain;
-        plain.decoder.block = {way.block, way.rule, false};
+        plain.decoder.block = {way.block, way.algorithm, false};
         const auto engine = open_road(*one.ops, *one.model, plain, kLongest);
         for (Request& request : requests(sampling, stop_ids)) {
           engine->drop_prefix_cache();

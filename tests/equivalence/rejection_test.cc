@@ -71,7 +71,7 @@ EngineCounters draw_and_compare(Model& model, const DecoderSpec& spec, const std
   }
   const EngineCounters counters = engine.counters();
   Engine plain(model.ops(), make_decoder(model, {}), options);
-  int32_t judged = 0;
+  int32_t verified = 0;
   for (const auto& [begun, n] : counts) {
     if (n < kFrequent || begun.size() == static_cast<size_t>(draws.tokens)) continue;
     std::vector<int32_t> text = prompt;
@@ -82,10 +82,10 @@ EngineCounters draw_and_compare(Model& model, const DecoderSpec& spec, const std
       const auto found = counts.find(longer);
       const double share = (found == counts.end() ? 0.0 : found->second) / n;
       EXPECT_NEAR(share, p, 4 * std::sqrt(p * (1 - p) / n) + 1e-3) << "token " << id << " behind " << begun.size();
-      ++judged;
+      ++verified;
     }
   }
-  EXPECT_GE(judged, 5 * draws.kept);
+  EXPECT_GE(verified, 5 * draws.kept);
   return counters;
 }
 

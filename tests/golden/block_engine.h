@@ -27,9 +27,9 @@ struct Task {
   bool verifies = false;  // s2d2: every run of two holes or more is verified
 };
 
-inline std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, RuleSpec rule) {
+inline std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, AlgorithmSpec algorithm) {
   DecoderSpec spec;
-  spec.block.rule = std::move(rule);
+  spec.block.algorithm = std::move(algorithm);
   spec.block.block_size = block;
   EngineOptions options;
   options.max_sequences = 4;

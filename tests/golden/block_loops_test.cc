@@ -26,12 +26,13 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
   for (const Json& item : cases) {
     if (item["folder"] != GetParam()) continue;
     SCOPED_TRACE(item.dump());
-    const RuleSpec rule = {item["rule"].get<std::string>(), item["values"].get<std::map<std::string, double>>()};
+    const AlgorithmSpec algorithm = {item["algorithm"].get<std::string>(),
+                                     item["values"].get<std::map<std::string, double>>()};
     const auto tokens = item["tokens"].get<std::vector<int32_t>>();
     const auto passes = item["passes"].get<std::vector<int32_t>>();
     const auto prompt = item["prompt"].get<std::vector<int32_t>>();
     const auto block = item["block"].get<int32_t>();
-    const auto engine = make_engine(*ops, *model, block, rule);
+    const auto engine = make_engine(*ops, *model, block, algorithm);
     const Decoded found = decode(*engine, {prompt, static_cast<int32_t>(tokens.size()), {}});
     EXPECT_EQ(found.tokens, tokens);
     EXPECT_EQ(found.passes, passes);

@@ -62,7 +62,7 @@ std::vector<Case> load_cases() {
 BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_seal, EndEvent* end = nullptr) {
   DecoderSpec spec;
   spec.block.block_size = golden.block;
-  spec.block.rule = {"low_confidence", {{"threshold", golden.threshold}}};
+  spec.block.algorithm = {"low_confidence", {{"threshold", golden.threshold}}};
   spec.block.fuses_seal = fuses_seal;
   EngineOptions options;
   options.max_sequences = 1;
@@ -287,19 +287,19 @@ std::vector<int32_t> answer(Engine& engine, std::vector<int32_t> prompt, int32_t
   }
 }
 
-TEST(BlockScheduling, RequestsChooseTheirRule) {
+TEST(BlockScheduling, RequestsChooseTheirAlgorithm) {
   const auto ops = make_device("cpu", {});
   const auto model = Model::load(*ops, subject().model, kMaxTokens);
   const std::vector<int32_t> prompt = load_cases().front().prompt;
   const MethodChoice loose = {"", {{"threshold", 0.3}}};
   const auto decode_with = [&](double threshold) {
     DecoderSpec spec;
-    spec.block.rule = {"low_confidence", {{"threshold", threshold}}};
+    spec.block.algorithm = {"low_confidence", {{"threshold", threshold}}};
     Engine engine(*ops, make_decoder(*model, spec), {});
     return answer(engine, prompt, 40);
   };
   DecoderSpec spec;
-  spec.block.rule = {"", {{"threshold", 0.99}}};
+  spec.block.algorithm = {"", {{"threshold", 0.99}}};
   Engine engine(*ops, make_decoder(*model, spec), {});
   const std::vector<int32_t> strict_answer = decode_with(0.99), loose_answer = decode_with(0.3);
   EXPECT_NE(strict_answer, loose_answer);

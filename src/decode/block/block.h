@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/block/unmask_rule.h"
+#include "decode/block/unmask_algorithm.h"
 #include "decode/sampler.h"
 #include "decode/slot_table.h"
 
@@ -27,9 +27,9 @@ struct Block {
   std::array<int32_t, kMaxWidth> before{};
   std::array<int32_t, kMaxWidth> drafts{};  ///< at `verify`
   std::array<int16_t, kMaxWidth> settled_in{};
-  const UnmaskRule* rule = nullptr;  ///< the sequence's: its own, or the decoder's
-  std::unique_ptr<UnmaskRule> own_rule;
-  RuleMemory memory;
+  const UnmaskAlgorithm* algorithm = nullptr;  ///< the sequence's: its own, or the decoder's
+  std::unique_ptr<UnmaskAlgorithm> own_algorithm;
+  AlgorithmMemory memory;
   // Of the newest pass:
   std::array<int32_t, kMaxWidth> candidates{};
   std::array<float, kMaxWidth> confidence{};

@@ -51,22 +51,22 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       whole_(diffusion_.block_size == 0),
       block_(choose_block(model, options)),
       fuses_seal_(options.fuses_seal),
-      rule_spec_{find_rule(options.rule.name).name, options.rule.values},
-      rule_(make_fitting_rule(rule_spec_)) {}
+      algorithm_spec_{find_algorithm(options.algorithm.name).name, options.algorithm.values},
+      algorithm_(make_fitting_algorithm(algorithm_spec_)) {}
 
-std::unique_ptr<UnmaskRule> BlockDecoder::make_fitting_rule(const RuleSpec& spec) const {
-  auto rule = make_rule(spec, block_);
-  if (whole_ && rule->verifies()) {
+std::unique_ptr<UnmaskAlgorithm> BlockDecoder::make_fitting_algorithm(const AlgorithmSpec& spec) const {
+  auto algorithm = make_algorithm(spec, block_);
+  if (whole_ && algorithm->verifies()) {
     throw Error("decode", "the denoising algorithm " + spec.name + " needs a model that attends block by block; " +
                               model_.config().family + " attends to the whole sequence");
   }
-  return rule;
+  return algorithm;
 }
 
 // Parameters of the algorithm that the decoder was started with keep their values where a request does not say.
-RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
-  const bool same = choice.algorithm.empty() || find_rule(choice.algorithm).name == rule_spec_.name;
-  RuleSpec spec = same ? rule_spec_ : RuleSpec{choice.algorithm, {}};
+AlgorithmSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
+  const bool same = choice.algorithm.empty() || find_algorithm(choice.algorithm).name == algorithm_spec_.name;
+  AlgorithmSpec spec = same ? algorithm_spec_ : AlgorithmSpec{choice.algorithm, {}};
   for (const auto& [key, value] : choice.values) spec.values[key] = value;
   return spec;
 }
@@ -74,7 +74,7 @@ RuleSpec BlockDecoder::spec_for(const MethodChoice& choice) const {
 std::string BlockDecoder::check(const MethodChoice& choice) const {
   if (choice.empty()) return "";
   try {
-    make_fitting_rule(spec_for(choice));
+    make_fitting_algorithm(spec_for(choice));
   } catch (const Error& error) {
     return std::string(error.message());
   }
@@ -82,7 +82,7 @@ std::string BlockDecoder::check(const MethodChoice& choice) const {
 }
 
 CandidateOptions BlockDecoder::candidate_options(const Block& block) const {
-  return {vocab(), diffusion_.mask_id, block.rule->repeat_penalty()};
+  return {vocab(), diffusion_.mask_id, block.algorithm->repeat_penalty()};
 }
 
 StepShape BlockDecoder::shape(int32_t) const {
@@ -123,8 +123,8 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   const auto known = static_cast<int32_t>(tokens.size());
   const int32_t from = whole_ ? state.prompt_length : 0;
   const int32_t start = from + (known - from) / block_ * block_;
-  block.own_rule = state.choice.empty() ? nullptr : make_fitting_rule(spec_for(state.choice));
-  block.rule = block.own_rule ? block.own_rule.get() : rule_.get();
+  block.own_algorithm = state.choice.empty() ? nullptr : make_fitting_algorithm(spec_for(state.choice));
+  block.algorithm = block.own_algorithm ? block.own_algorithm.get() : algorithm_.get();
   block.open(start, whole_ ? std::min(block_, state.limit - start) : block_, diffusion_.mask_id);
   block.emitted = known;
   const int32_t given_end = state.constraint != nullptr ? known : std::min(known, state.prompt_length);
@@ -230,7 +230,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   const bool seal_yields = work.seals && diffusion_.token_shift > 0 && has(block.holes, 0);
   work.denoises = !work.seals || (fuses_seal_ && !seal_yields);
   if (work.denoises) {
-    work.wanted = block.rule->edits() ? block.positions() & ~block.given : block.holes;
+    work.wanted = block.algorithm->edits() ? block.positions() & ~block.given : block.holes;
     // What the seal yielded stays: the row before the block is in no other pass.
     if (diffusion_.token_shift > 0 && !whole_) work.wanted &= ~first_positions(1);
   } else if (seal_yields) {
@@ -276,7 +276,7 @@ void BlockDecoder::add_verification(const Span& span, Work& work) {
   }
 }
 
-// Spans whose rows are judged by their statistics alone and spans that need logits take turns, as they come.
+// Spans whose rows are decided by their statistics alone and spans that need logits take turns, as they come.
 void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
   StepTimes& times = result.times;
   const auto plain = [&](size_t i) { return is_plain(slots[plan.spans[i].slot], candidate_options(*work_[i].block)); };
@@ -363,7 +363,7 @@ void BlockDecoder::choose_span(size_t index, Slot& slot, float* logits) {
   }
 }
 
-Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
+Decision BlockDecoder::decide(Block& block, const Slot& slot) const {
   BlockView view;
   view.n = block.n;
   view.vocab = vocab();
@@ -381,19 +381,19 @@ Verdict BlockDecoder::judge(Block& block, const Slot& slot) const {
   view.confidence = block.confidence.data();
   view.statistics = block.statistics.data();
   if (slot.constraint != nullptr) return {.settle = view.open};
-  Verdict verdict = block.rule->judge(view, block.memory);
-  verdict.settle &= view.open;
-  if (verdict.verify != 0) {
-    ASHLAR_CHECK(block.rule->verifies() && (verdict.verify & ~view.open) == 0 && verdict.settle == 0);
-    return verdict;
+  Decision decision = block.algorithm->decide(view, block.memory);
+  decision.settle &= view.open;
+  if (decision.verify != 0) {
+    ASHLAR_CHECK(block.algorithm->verifies() && (decision.verify & ~view.open) == 0 && decision.settle == 0);
+    return decision;
   }
-  for (Positions left = verdict.settle; count(left) > slot.width;) {  // the request wants fewer at a time
+  for (Positions left = decision.settle; count(left) > slot.width;) {  // the request wants fewer at a time
     Positions kept = 0;
     for (int32_t i = 0; i < slot.width; ++i) kept |= Positions{1} << most_confident(view, left & ~kept);
-    left = verdict.settle = kept;
+    left = decision.settle = kept;
   }
-  ASHLAR_CHECK(verdict.settle != 0 || view.open == 0 || block.rule->edits());
-  return verdict;
+  ASHLAR_CHECK(decision.settle != 0 || view.open == 0 || block.algorithm->edits());
+  return decision;
 }
 
 void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
@@ -402,7 +402,7 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
     block.unsealed = false;
     slot.length = block.start;
   }
-  Verdict verdict;
+  Decision decision;
   if (work.wanted != 0) {
     if (block.impossible || block.no_numbers) {
       result.end = block.no_numbers ? SpanEnd::kNoNumbers : SpanEnd::kError;
@@ -410,24 +410,24 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
       return;
     }
     if (work.verifies) {
-      verdict.settle = block.verified(slot.width);
+      decision.settle = block.verified(slot.width);
     } else {
-      verdict = work.denoises ? judge(block, slot) : Verdict{.settle = work.wanted};
-      block.draft(verdict.verify);
+      decision = work.denoises ? decide(block, slot) : Decision{.settle = work.wanted};
+      block.draft(decision.verify);
     }
-    for (Positions left = verdict.settle | verdict.edit; left != 0; left &= left - 1) {
+    for (Positions left = decision.settle | decision.edit; left != 0; left &= left - 1) {
       const int32_t i = lowest(left);
       block.settle(i, block.candidates[i], slot.params, slot.counts);
       if (slot.constraint != nullptr) slot.constraint->advance(block.ids[i]);
     }
-    result.n_settled = count(verdict.settle);
+    result.n_settled = count(decision.settle);
     ++block.pass;
   }
   block.finished =
-      block.rule->edits() && slot.constraint == nullptr ? verdict.finished && block.holes == 0 : block.holes == 0;
+      block.algorithm->edits() && slot.constraint == nullptr ? decision.finished && block.holes == 0 : block.holes == 0;
   // What the pass saw is what stays: its K and V are final, and no seal is needed, unless to yield the next token.
   work.saw_final =
-      work.denoises && block.finished && (verdict.settle | verdict.edit) == 0 && diffusion_.token_shift == 0;
+      work.denoises && block.finished && (decision.settle | decision.edit) == 0 && diffusion_.token_shift == 0;
 }
 
 // Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the
@@ -475,7 +475,7 @@ bool BlockDecoder::may_pass(Block& block, Slot& slot, SpanResult& result, TokenL
 void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const {
   if (slot.done) return;
   int32_t until = block.start + std::min(lowest(block.holes), block.n);
-  if (block.rule->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
+  if (block.algorithm->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
   result.at = block.emitted - block.start;
   for (int32_t p = block.emitted; p < until && !slot.done; ++p) {
     const int32_t i = p - block.start;

@@ -1,14 +1,14 @@
 #pragma once
 // Decoding for models that denoise blocks: the holes of a block are filled over a few passes in the order an unmasking
-// rule chooses, then the block is sealed: one pass over its final tokens makes its K and V final. The seal shares a
-// pass with the first one over the next block.
+// algorithm chooses, then the block is sealed: one pass over its final tokens makes its K and V final. The seal shares
+// a pass with the first one over the next block.
 
 #include <memory>
 #include <vector>
 
+#include "decode/block/algorithms.h"
 #include "decode/block/block.h"
 #include "decode/block/candidates.h"
-#include "decode/block/rules.h"
 #include "decode/decoder.h"
 #include "decode/logits.h"
 #include "model/model.h"
@@ -17,7 +17,7 @@ namespace ashlar {
 
 struct BlockOptions {
   int32_t block_size = 0;  ///< positions of a block; 0: the model's own
-  RuleSpec rule;
+  AlgorithmSpec algorithm;
   bool fuses_seal = true;  ///< false: the seal has a pass of its own (the oracle of the fused order)
 };
 
@@ -55,8 +55,8 @@ class BlockDecoder final : public Decoder {
     Positions wanted = 0;    // positions of the block whose rows are outputs, in order
   };
 
-  RuleSpec spec_for(const MethodChoice& choice) const;
-  std::unique_ptr<UnmaskRule> make_fitting_rule(const RuleSpec& spec) const;
+  AlgorithmSpec spec_for(const MethodChoice& choice) const;
+  std::unique_ptr<UnmaskAlgorithm> make_fitting_algorithm(const AlgorithmSpec& spec) const;
   CandidateOptions candidate_options(const Block& block) const;
   void fill_batch(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void add_prefill(const Span& span);
@@ -67,7 +67,7 @@ class BlockDecoder final : public Decoder {
   void take_statistics(const Work& work, int32_t row);
   void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last);
   void choose_span(size_t index, Slot& slot, float* logits);
-  Verdict judge(Block& block, const Slot& slot) const;
+  Decision decide(Block& block, const Slot& slot) const;
   void settle(Work& work, Slot& slot, SpanResult& result);
   bool may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs);
   void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;
@@ -78,8 +78,8 @@ class BlockDecoder final : public Decoder {
   const bool whole_;  // the model attends to the whole sequence: a pass computes all of it
   const int32_t block_;
   const bool fuses_seal_;
-  const RuleSpec rule_spec_;
-  const std::unique_ptr<UnmaskRule> rule_;  // of requests that choose none
+  const AlgorithmSpec algorithm_spec_;
+  const std::unique_ptr<UnmaskAlgorithm> algorithm_;  // of requests that choose none
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;

@@ -1,5 +1,5 @@
 #pragma once
-// From a row of logits to the token that a position of a block would get, and what a rule may know of it.
+// From a row of logits to the token that a position of a block would get, and what an algorithm may know of it.
 
 #include "decode/block/block.h"
 #include "decode/sampler.h"

@@ -6,12 +6,12 @@
 
 #include <cmath>
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
 
-class Credit final : public UnmaskRule {
+class Credit final : public UnmaskAlgorithm {
  public:
   explicit Credit(const std::map<std::string, double>& values)
       : threshold_(values.at("threshold")),
@@ -20,25 +20,25 @@ class Credit final : public UnmaskRule {
         gamma_(values.at("gamma")) {}
 
   // Of each position: memory.ids and .values are the leading token and its credit.
-  Verdict judge(const BlockView& block, RuleMemory& memory) const override {
-    Verdict verdict;
+  Decision decide(const BlockView& block, AlgorithmMemory& memory) const override {
+    Decision decision;
     int32_t surest = -1;
     double highest = 0;
     for (int32_t i = 0; i < block.n; ++i) {
       if (!has(block.open, i)) continue;
       const double confidence = with_credit(block, i, memory);
-      if (confidence > threshold_) verdict.settle |= Positions{1} << i;
+      if (confidence > threshold_) decision.settle |= Positions{1} << i;
       if (surest < 0 || confidence > highest) {
         surest = i;
         highest = confidence;
       }
     }
-    if (verdict.settle == 0) verdict.settle = Positions{1} << surest;
-    return verdict;
+    if (decision.settle == 0) decision.settle = Positions{1} << surest;
+    return decision;
   }
 
  private:
-  double with_credit(const BlockView& block, int32_t i, RuleMemory& memory) const {
+  double with_credit(const BlockView& block, int32_t i, AlgorithmMemory& memory) const {
     const RowStatistics& row = block.statistics[i];
     const double kept = memory.ids[i] == row.best ? beta_ * memory.values[i] : 0;
     const double credit = kept + std::pow(static_cast<double>(row.p_best), gamma_);
@@ -53,19 +53,20 @@ class Credit final : public UnmaskRule {
   double threshold_, alpha_, beta_, gamma_;
 };
 
-std::unique_ptr<UnmaskRule> make_credit(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_credit(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Credit>(values);
 }
 
 }  // namespace
 
-const RuleKind kCreditRule = {{"credit",
-                               "every hole above the threshold, where tokens that keep leading gain confidence",
-                               {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
-                                {"alpha", 0.7, 0.0, 10.0, "weight of the credit"},
-                                {"beta", 0.8, 0.0, 1.0, "share of it that is kept from pass to pass"},
-                                {"gamma", 0.2, 0.0, 10.0, "power of the probability that is added"}},
-                               {"credit_decoding"}},
-                              make_credit};
+const AlgorithmKind kCreditAlgorithm = {
+    {"credit",
+     "every hole above the threshold, where tokens that keep leading gain confidence",
+     {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
+      {"alpha", 0.7, 0.0, 10.0, "weight of the credit"},
+      {"beta", 0.8, 0.0, 1.0, "share of it that is kept from pass to pass"},
+      {"gamma", 0.2, 0.0, 10.0, "power of the probability that is added"}},
+     {"credit_decoding"}},
+    make_credit};
 
 }  // namespace ashlar

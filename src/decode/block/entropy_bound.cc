@@ -1,10 +1,10 @@
-// Settles the surest holes as long as what is unknown stays small: by ascending entropy, the first always. Two rules by
-// two names, since the same number means different things to their users. entropy_bound takes each one while the
-// entropies of those taken before it sum to at most gamma (the EB sampler, arXiv 2505.24857; SGLang's EBSampling): that
-// sum bounds how far tokens chosen apart from each other can be from their joint distribution. entropy_bounded takes it
-// while the sum with its own is below the bound (SDAR).
+// Settles the surest holes as long as what is unknown stays small: by ascending entropy, the first always. Two
+// algorithms by two names, since the same number means different things to their users. entropy_bound takes each one
+// while the entropies of those taken before it sum to at most gamma (the EB sampler, arXiv 2505.24857; SGLang's
+// EBSampling): that sum bounds how far tokens chosen apart from each other can be from their joint distribution.
+// entropy_bounded takes it while the sum with its own is below the bound (SDAR).
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
@@ -17,24 +17,24 @@ int32_t surest(const BlockView& block, Positions among) {
   return best;
 }
 
-class EntropyBound final : public UnmaskRule {
+class EntropyBound final : public UnmaskAlgorithm {
  public:
   enum class Sum : uint8_t { kBefore, kWithItself };
 
   EntropyBound(Sum sum, double bound) : sum_(sum), bound_(bound) {}
 
-  Verdict judge(const BlockView& block, RuleMemory&) const override {
-    Verdict verdict;
+  Decision decide(const BlockView& block, AlgorithmMemory&) const override {
+    Decision decision;
     double before = 0;
-    for (Positions left = block.open; left != 0; left = block.open & ~verdict.settle) {
+    for (Positions left = block.open; left != 0; left = block.open & ~decision.settle) {
       const int32_t i = surest(block, left);
       const double with = before + block.statistics[i].entropy;
       const bool fits = sum_ == Sum::kBefore ? before <= bound_ : with < bound_;
-      if (verdict.settle != 0 && !fits) break;
-      verdict.settle |= Positions{1} << i;
+      if (decision.settle != 0 && !fits) break;
+      decision.settle |= Positions{1} << i;
       before = with;
     }
-    return verdict;
+    return decision;
   }
 
  private:
@@ -42,25 +42,27 @@ class EntropyBound final : public UnmaskRule {
   double bound_;
 };
 
-std::unique_ptr<UnmaskRule> make_entropy_bound(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_entropy_bound(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<EntropyBound>(EntropyBound::Sum::kBefore, values.at("gamma"));
 }
 
-std::unique_ptr<UnmaskRule> make_entropy_bounded(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_entropy_bounded(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<EntropyBound>(EntropyBound::Sum::kWithItself, values.at("eb_threshold"));
 }
 
 }  // namespace
 
-const RuleKind kEntropyBoundRule = {{"entropy_bound",
-                                     "the holes of least entropy, while that of those before sums to at most gamma",
-                                     {{"gamma", 0.15, 0.0, 1000.0, "nats"}},
-                                     {"eb_sampling"}},
-                                    make_entropy_bound};
+const AlgorithmKind kEntropyBoundAlgorithm = {
+    {"entropy_bound",
+     "the holes of least entropy, while that of those before sums to at most gamma",
+     {{"gamma", 0.15, 0.0, 1000.0, "nats"}},
+     {"eb_sampling"}},
+    make_entropy_bound};
 
-const RuleKind kEntropyBoundedRule = {{"entropy_bounded",
-                                       "the holes of least entropy, while theirs sums to less than the threshold",
-                                       {{"eb_threshold", 0.35, 0.0, 1000.0, "nats"}}},
-                                      make_entropy_bounded};
+const AlgorithmKind kEntropyBoundedAlgorithm = {
+    {"entropy_bounded",
+     "the holes of least entropy, while theirs sums to less than the threshold",
+     {{"eb_threshold", 0.35, 0.0, 1000.0, "nats"}}},
+    make_entropy_bounded};
 
 }  // namespace ashlar

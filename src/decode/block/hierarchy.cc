@@ -2,7 +2,7 @@
 // confident position if it is above a low threshold, besides every hole above the threshold and the most confident one
 // of all (dInfer's hierarchical decoding).
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
@@ -13,37 +13,37 @@ Positions run_from(Positions positions, int32_t first) {
   return first_positions(length) << first;
 }
 
-class Hierarchy final : public UnmaskRule {
+class Hierarchy final : public UnmaskAlgorithm {
  public:
   Hierarchy(double threshold, double low)
       : threshold_(static_cast<float>(threshold)), low_threshold_(static_cast<float>(low)) {}
 
-  Verdict judge(const BlockView& block, RuleMemory&) const override {
-    Verdict verdict;
-    verdict.settle = Positions{1} << most_confident(block, block.open);
+  Decision decide(const BlockView& block, AlgorithmMemory&) const override {
+    Decision decision;
+    decision.settle = Positions{1} << most_confident(block, block.open);
     for (Positions left = block.open; left != 0;) {
       const Positions run = run_from(left, std::countr_zero(left));
       const int32_t best = most_confident(block, run);
-      if (block.confidence[best] > low_threshold_) verdict.settle |= Positions{1} << best;
+      if (block.confidence[best] > low_threshold_) decision.settle |= Positions{1} << best;
       left &= ~run;
     }
     for (int32_t i = 0; i < block.n; ++i) {
-      if (has(block.open, i) && block.confidence[i] > threshold_) verdict.settle |= Positions{1} << i;
+      if (has(block.open, i) && block.confidence[i] > threshold_) decision.settle |= Positions{1} << i;
     }
-    return verdict;
+    return decision;
   }
 
  private:
   float threshold_, low_threshold_;
 };
 
-std::unique_ptr<UnmaskRule> make_hierarchy(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_hierarchy(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Hierarchy>(values.at("threshold"), values.at("low_threshold"));
 }
 
 }  // namespace
 
-const RuleKind kHierarchyRule = {
+const AlgorithmKind kHierarchyAlgorithm = {
     {"hierarchy",
      "every hole above the threshold, the best of each run of holes above the low one, at least one",
      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},

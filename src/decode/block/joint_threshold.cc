@@ -3,12 +3,12 @@
 // at most max_post_edit_steps passes edit a full block, so a block of B positions takes B + max_post_edit_steps + 1
 // passes at most even if two tokens replace each other for ever.
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
 
-class JointThreshold final : public UnmaskRule {
+class JointThreshold final : public UnmaskAlgorithm {
  public:
   explicit JointThreshold(const std::map<std::string, double>& values)
       : threshold_(static_cast<float>(values.at("threshold"))),
@@ -19,22 +19,22 @@ class JointThreshold final : public UnmaskRule {
   bool edits() const override { return true; }
   float repeat_penalty() const override { return penalty_; }
 
-  Verdict judge(const BlockView& block, RuleMemory& memory) const override {
-    Verdict verdict;
+  Decision decide(const BlockView& block, AlgorithmMemory& memory) const override {
+    Decision decision;
     if (block.holes == 0 && ++memory.total > max_post_edit_steps_) {
-      verdict.finished = true;
-      return verdict;
+      decision.finished = true;
+      return decision;
     }
     for (int32_t i = 0; i < block.n; ++i) {
       const Positions here = Positions{1} << i;
-      if (has(block.open, i) && block.confidence[i] > threshold_) verdict.settle |= here;
+      if (has(block.open, i) && block.confidence[i] > threshold_) decision.settle |= here;
       if (has(block.settled, i) && block.candidates[i] != block.ids[i] && block.confidence[i] > edit_threshold_) {
-        verdict.edit |= here;
+        decision.edit |= here;
       }
     }
-    if (verdict.settle == 0 && block.open != 0) verdict.settle = Positions{1} << most_confident(block, block.open);
-    verdict.finished = block.holes == 0 && verdict.edit == 0;
-    return verdict;
+    if (decision.settle == 0 && block.open != 0) decision.settle = Positions{1} << most_confident(block, block.open);
+    decision.finished = block.holes == 0 && decision.edit == 0;
+    return decision;
   }
 
  private:
@@ -43,13 +43,13 @@ class JointThreshold final : public UnmaskRule {
   float penalty_;
 };
 
-std::unique_ptr<UnmaskRule> make_joint_threshold(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_joint_threshold(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<JointThreshold>(values);
 }
 
 }  // namespace
 
-const RuleKind kJointThresholdRule = {
+const AlgorithmKind kJointThresholdAlgorithm = {
     {"joint_threshold",
      "every hole above the threshold, at least one, and corrections of settled tokens until none is left",
      {{"threshold", 0.5, 0.0, 1.0, "settle tokens more likely than this"},

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
@@ -23,7 +23,7 @@ double two_way_divergence(double p, double q) {
   return p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q));
 }
 
-class Klass final : public UnmaskRule {
+class Klass final : public UnmaskAlgorithm {
  public:
   explicit Klass(const std::map<std::string, double>& values)
       : threshold_(static_cast<float>(values.at("threshold"))),
@@ -32,8 +32,8 @@ class Klass final : public UnmaskRule {
 
   // Of each position: memory.ids and .values are the likeliest token a pass before and its probability (0: no pass
   // yet), memory.counts the stable passes in a row.
-  Verdict judge(const BlockView& block, RuleMemory& memory) const override {
-    Verdict verdict;
+  Decision decide(const BlockView& block, AlgorithmMemory& memory) const override {
+    Decision decision;
     for (int32_t i = 0; i < block.n; ++i) {
       if (!has(block.open, i)) continue;
       const RowStatistics& row = block.statistics[i];
@@ -42,10 +42,10 @@ class Klass final : public UnmaskRule {
       memory.counts[i] = stable ? memory.counts[i] + 1 : 0;
       memory.ids[i] = row.best;
       memory.values[i] = row.p_best;
-      if (memory.counts[i] >= history_ && block.confidence[i] > threshold_) verdict.settle |= Positions{1} << i;
+      if (memory.counts[i] >= history_ && block.confidence[i] > threshold_) decision.settle |= Positions{1} << i;
     }
-    if (verdict.settle == 0) verdict.settle = Positions{1} << most_confident(block, block.open);
-    return verdict;
+    if (decision.settle == 0) decision.settle = Positions{1} << most_confident(block, block.open);
+    return decision;
   }
 
  private:
@@ -54,13 +54,13 @@ class Klass final : public UnmaskRule {
   int32_t history_;
 };
 
-std::unique_ptr<UnmaskRule> make_klass(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_klass(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<Klass>(values);
 }
 
 }  // namespace
 
-const RuleKind kKlassRule = {
+const AlgorithmKind kKlassAlgorithm = {
     {"klass",
      "every hole above the threshold whose row is stable, at least one",
      {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},

@@ -9,12 +9,12 @@
 
 #include <cmath>
 
-#include "decode/block/rule_makers.h"
+#include "decode/block/algorithm_makers.h"
 
 namespace ashlar {
 namespace {
 
-class S2d2 final : public UnmaskRule {
+class S2d2 final : public UnmaskAlgorithm {
  public:
   explicit S2d2(const std::map<std::string, double>& values)
       : threshold_(static_cast<float>(values.at("threshold"))),
@@ -25,7 +25,7 @@ class S2d2 final : public UnmaskRule {
 
   bool verifies() const override { return true; }
 
-  Verdict judge(const BlockView& block, RuleMemory& memory) const override {
+  Decision decide(const BlockView& block, AlgorithmMemory& memory) const override {
     Positions sure = 0;
     for (Positions left = block.open; left != 0; left &= left - 1) {
       const int32_t i = std::countr_zero(left);
@@ -43,7 +43,7 @@ class S2d2 final : public UnmaskRule {
   }
 
   // memory.total: whether the newest run of this block was verified.
-  bool is_worth_it(const BlockView& block, Positions run, int32_t sure, RuleMemory& memory) const {
+  bool is_worth_it(const BlockView& block, Positions run, int32_t sure, AlgorithmMemory& memory) const {
     const double log_vocab = std::log(static_cast<double>(block.vocab));
     double expected = 0;
     double all_agree = 1;
@@ -63,13 +63,13 @@ class S2d2 final : public UnmaskRule {
   double hysteresis_;
 };
 
-std::unique_ptr<UnmaskRule> make_s2d2(const std::map<std::string, double>& values, int32_t) {
+std::unique_ptr<UnmaskAlgorithm> make_s2d2(const std::map<std::string, double>& values, int32_t) {
   return std::make_unique<S2d2>(values);
 }
 
 }  // namespace
 
-const RuleKind kS2d2Rule = {
+const AlgorithmKind kS2d2Algorithm = {
     {"s2d2",
      "drafts the first run of holes and verifies it with the same model, one token at a time in one pass",
      {{"min_span", 2, 1, 64, "holes in a row that are worth a pass of verification", true},

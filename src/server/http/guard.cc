@@ -112,47 +112,47 @@ bool Guard::has_key(const HttpRequest& request) const {
   return known;
 }
 
-Verdict Guard::check(const HttpRequest& request) const {
-  Verdict verdict = judge(request);
-  if (!verdict.answer) return verdict;
-  Headers& headers = verdict.answer->headers;
-  headers.insert(headers.end(), verdict.headers.begin(), verdict.headers.end());
-  verdict.headers.clear();
-  return verdict;
+Decision Guard::check(const HttpRequest& request) const {
+  Decision decision = decide(request);
+  if (!decision.answer) return decision;
+  Headers& headers = decision.answer->headers;
+  headers.insert(headers.end(), decision.headers.begin(), decision.headers.end());
+  decision.headers.clear();
+  return decision;
 }
 
-/// The headers of the verdict are for either answer.
-Verdict Guard::judge(const HttpRequest& request) const {
-  Verdict verdict;
+/// The headers of the decision are for either answer.
+Decision Guard::decide(const HttpRequest& request) const {
+  Decision decision;
   if (!host_allowed(request.host)) {
-    verdict.answer = refusal(request.path, 403, "host_not_allowed",
-                             "This server does not go by the name in the Host header; use localhost or a name it is "
-                             "configured to answer to.");
-    return verdict;
+    decision.answer = refusal(request.path, 403, "host_not_allowed",
+                              "This server does not go by the name in the Host header; use localhost or a name it is "
+                              "configured to answer to.");
+    return decision;
   }
-  if (!options_.origins.empty()) verdict.headers.push_back({"Vary", "Origin"});
+  if (!options_.origins.empty()) decision.headers.push_back({"Vary", "Origin"});
   const Header* origin = find_header(request.headers, "Origin");
   const bool configured = origin && origin_allowed(origin->value);
   if (origin && !configured && !same_origin(origin->value, request.host)) {
-    verdict.answer =
+    decision.answer =
         refusal(request.path, 403, "origin_not_allowed", "Pages of this origin are not allowed to use this server.");
-    return verdict;
+    return decision;
   }
   if (configured) {
-    verdict.headers.push_back({"Access-Control-Allow-Origin", origin->value});
-    verdict.headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"});
+    decision.headers.push_back({"Access-Control-Allow-Origin", origin->value});
+    decision.headers.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"});
     if (request.method == "OPTIONS" && find_header(request.headers, "Access-Control-Request-Method")) {
-      verdict.answer = preflight_answer(request);
-      return verdict;
+      decision.answer = preflight_answer(request);
+      return decision;
     }
   }
   const auto& open = options_.open_paths;
   const bool is_open = std::find(open.begin(), open.end(), request.path) != open.end();
-  if (keys_.empty() || is_open || has_key(request)) return verdict;
-  verdict.answer = refusal(request.path, 401, "invalid_api_key",
-                           "A valid API key is needed, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\".");
-  verdict.headers.push_back({"WWW-Authenticate", "Bearer"});
-  return verdict;
+  if (keys_.empty() || is_open || has_key(request)) return decision;
+  decision.answer = refusal(request.path, 401, "invalid_api_key",
+                            "A valid API key is needed, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\".");
+  decision.headers.push_back({"WWW-Authenticate", "Bearer"});
+  return decision;
 }
 
 }  // namespace ashlar::server

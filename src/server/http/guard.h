@@ -22,7 +22,7 @@ struct GuardOptions {
   std::vector<std::string> origins;     ///< "https://chat.example" or with a port, whose pages may ask. "*": all
 };
 
-struct Verdict {
+struct Decision {
   std::optional<HttpResponse> answer;  ///< instead of the handler's: a refusal, or what a preflight asks for
   Headers headers;                     ///< to add to the handler's answer; `answer` has its own
 };
@@ -34,12 +34,12 @@ class Guard {
   /// Refuses with 403 a wrong Host or Origin, on every path, and with 401 a missing or wrong key. A key comes as
   /// "Authorization: Bearer KEY" or "x-api-key: KEY"; one right key is enough. Preflights need none: browsers send
   /// none.
-  Verdict check(const HttpRequest& request) const;
+  Decision check(const HttpRequest& request) const;
 
  private:
   using Digest = std::array<uint8_t, 32>;
   static Digest digest(std::string_view key);
-  Verdict judge(const HttpRequest& request) const;
+  Decision decide(const HttpRequest& request) const;
   bool host_allowed(std::string_view host) const;
   bool origin_allowed(std::string_view origin) const;
   bool has_key(const HttpRequest& request) const;

@@ -26,9 +26,9 @@ class RequestParser {
   explicit RequestParser(const RequestLimits& limits);
   ~RequestParser();
 
-  /// Takes bytes and returns how many. Stops where the head ends, so that the head can be judged before a body is taken
-  /// in, and where the request ends. In kBody fewer bytes may be taken than were given: offer the rest again with more
-  /// behind it.
+  /// Takes bytes and returns how many. Stops where the head ends, so that the head can be checked before a body is
+  /// taken in, and where the request ends. In kBody fewer bytes may be taken than were given: offer the rest again with
+  /// more behind it.
   size_t feed(std::string_view bytes);
 
   State state() const;

@@ -81,9 +81,9 @@ void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
                static_cast<double>(c.cached_tokens));
   page.counter("vllm:num_preemptions_total", "Answers that gave way to others and went on later.",
                static_cast<double>(c.preemptions));
-  page.counter("vllm:spec_decode_num_drafts_total", "Passes that could judge drafts.",
+  page.counter("vllm:spec_decode_num_drafts_total", "Passes that could verify drafts.",
                static_cast<double>(c.verify_spans));
-  page.counter("vllm:spec_decode_num_draft_tokens_total", "Drafts that were judged.", static_cast<double>(c.drafted));
+  page.counter("vllm:spec_decode_num_draft_tokens_total", "Drafts that were verified.", static_cast<double>(c.drafted));
   page.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafts that were accepted.",
                static_cast<double>(c.accepted));
   page.counter("ashlar:spec_decode_num_recalled_tokens_total",

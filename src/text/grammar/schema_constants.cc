@@ -1,4 +1,4 @@
-// Constants of a schema: those of enum and const that its other keywords allow. They are judged as what they are, not
+// Constants of a schema: those of enum and const that its other keywords allow. They are taken as what they are, not
 // by how a grammar would write them.
 
 #include <algorithm>

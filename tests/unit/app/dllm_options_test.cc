@@ -26,19 +26,19 @@ std::string dllm_problem(const std::string& text, const DllmOptions& flags = {})
 TEST(DllmOptions, FileOfAnotherEngine) {
   const BlockOptions options = parse_dllm(
       "algorithm: JointThreshold\nblock_size: 32\nthreshold: 0.7\nedit-threshold: 0.5\nmax_post_edit_steps: 4\n");
-  EXPECT_EQ(options.rule.name, "joint_threshold");
+  EXPECT_EQ(options.algorithm.name, "joint_threshold");
   EXPECT_EQ(options.block_size, 32);
-  EXPECT_EQ(options.rule.values,
+  EXPECT_EQ(options.algorithm.values,
             (std::map<std::string, double>{{"threshold", 0.7}, {"edit_threshold", 0.5}, {"max_post_edit_steps", 4}}));
 }
 
 TEST(DllmOptions, FlagsWinAndNothingIsTheUsual) {
-  EXPECT_TRUE(parse_dllm("").rule.name.empty());
+  EXPECT_TRUE(parse_dllm("").algorithm.name.empty());
   EXPECT_EQ(parse_dllm("").block_size, 0);
   EXPECT_FALSE(DllmOptions{}.given());
   const BlockOptions options =
       parse_dllm("block_size = 32\nalgorithm = \"factor\"\ngamma = 1", {"entropy_bound", "", 4});
-  EXPECT_EQ(options.rule.name, "entropy_bound");
+  EXPECT_EQ(options.algorithm.name, "entropy_bound");
   EXPECT_EQ(options.block_size, 4);
 }
 
@@ -63,7 +63,7 @@ TEST(DllmOptions, NamesFileLineFoundAndExpected) {
 
 TEST(DllmOptions, FileThatIsNotThere) {
   EXPECT_THROW(block_options({"", "/no/such/file.yaml", 0}), Error);
-  EXPECT_EQ(block_options({"static", "", 8}).rule.name, "static");
+  EXPECT_EQ(block_options({"static", "", 8}).algorithm.name, "static");
 }
 
 }  // namespace

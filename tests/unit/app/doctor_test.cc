@@ -64,7 +64,7 @@ TEST_F(Doctor, TheBundledPairIsWell) {
   std::vector<std::string> names;
   for (const Finding& finding : findings) {
     names.push_back(finding.check);
-    EXPECT_EQ(finding.verdict, doctor::Verdict::kOk) << finding.check << ": " << finding.found;
+    EXPECT_EQ(finding.severity, doctor::Severity::kOk) << finding.check << ": " << finding.found;
     EXPECT_EQ(finding.advice, "");
   }
   EXPECT_EQ(names, (std::vector<std::string>{"memory", "model", "drafter", "answer"}));
@@ -76,7 +76,7 @@ TEST_F(Doctor, AMissingModelIsAProblem) {
   options.model = (folder_ / "nowhere").string();
   const std::vector<Finding> findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(findings[0].severity, doctor::Severity::kProblem);
   EXPECT_THAT(findings[0].found, HasSubstr("nowhere"));
 }
 
@@ -90,12 +90,12 @@ TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
   options.model = folder_.path().string();
   file("generation_config.json", R"({"repetition_penalty": 0})");
   const std::vector<Finding> findings = check_model(options);
-  EXPECT_EQ(worst(findings), doctor::Verdict::kProblem);
+  EXPECT_EQ(worst(findings), doctor::Severity::kProblem);
   ASSERT_GE(findings.size(), 2U);
-  EXPECT_EQ(findings[1].verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(findings[1].severity, doctor::Severity::kProblem);
   EXPECT_THAT(findings[1].found, AllOf(HasSubstr("generation_config.json"), HasSubstr("repetition_penalty")));
   file("generation_config.json", R"({"top_k": -1})");
-  EXPECT_EQ(worst(check_model(options)), doctor::Verdict::kOk);
+  EXPECT_EQ(worst(check_model(options)), doctor::Severity::kOk);
 }
 
 TEST_F(Doctor, JudgesMemory) {
@@ -104,39 +104,39 @@ TEST_F(Doctor, JudgesMemory) {
   situation.plan.layout.add_plane("target", 1 << 20);  // 16 tokens to the MiB
   situation.needs = {kGiB, 0, 0};
   situation.wishes = {0, 16 * 1024, false, 1};  // a GiB of cache
-  const auto verdict = [&situation](int64_t available) {
+  const auto severity = [&situation](int64_t available) {
     situation.available = {available, 0};
-    return check_memory(situation).verdict;
+    return check_memory(situation).severity;
   };
-  EXPECT_EQ(verdict(4 * kGiB), doctor::Verdict::kOk);
-  EXPECT_EQ(verdict(2 * kGiB), doctor::Verdict::kWarning);
-  EXPECT_EQ(verdict(kGiB), doctor::Verdict::kProblem);
-  EXPECT_EQ(verdict(0), doctor::Verdict::kOk);  // unknown
+  EXPECT_EQ(severity(4 * kGiB), doctor::Severity::kOk);
+  EXPECT_EQ(severity(2 * kGiB), doctor::Severity::kWarning);
+  EXPECT_EQ(severity(kGiB), doctor::Severity::kProblem);
+  EXPECT_EQ(severity(0), doctor::Severity::kOk);  // unknown
 }
 
 TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
-  EXPECT_EQ(check_access("127.0.0.1", {}, "").verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_access("[::1]", {}, "").verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_access("0.0.0.0", {}, "").verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_access("0.0.0.0", {"key"}, "").verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_access("127.0.0.1", {}, "").severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_access("[::1]", {}, "").severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_access("0.0.0.0", {}, "").severity, doctor::Severity::kWarning);
+  EXPECT_EQ(check_access("0.0.0.0", {"key"}, "").severity, doctor::Severity::kOk);
   EXPECT_EQ(check_access("0.0.0.0", {}, file("keys", "# mine\nkey\n")).found, "1 key");
   const Finding missing = check_access("127.0.0.1", {}, "/nosuch");
-  EXPECT_EQ(missing.verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(missing.severity, doctor::Severity::kProblem);
   EXPECT_THAT(missing.found, HasSubstr("/nosuch"));
 }
 
 TEST_F(Doctor, JudgesTheRequestLog) {
-  EXPECT_EQ(check_request_log("").verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_request_log((folder_ / "new.db").string()).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_request_log("").severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_request_log((folder_ / "new.db").string()).severity, doctor::Severity::kOk);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
-  EXPECT_EQ(check_request_log("/nosuch/x.db").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_request_log(folder_.path().string()).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_request_log("/nosuch/x.db").severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_request_log(folder_.path().string()).severity, doctor::Severity::kProblem);
   const Finding text = check_request_log(file("notes.txt", std::string(4096, 'x')));
-  EXPECT_EQ(text.verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(text.severity, doctor::Severity::kProblem);
   EXPECT_THAT(text.found, HasSubstr("not a database"));
-  EXPECT_EQ(check_request_log(file("short.txt", "a note\n")).verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_request_log("/dev/full").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_request_log(file("empty.db", "")).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_request_log(file("short.txt", "a note\n")).severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_request_log("/dev/full").severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_request_log(file("empty.db", "")).severity, doctor::Severity::kOk);
 }
 
 TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
@@ -145,7 +145,7 @@ TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
   options.model = "harbour/pebble";
   std::vector<Finding> findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(findings[0].severity, doctor::Severity::kWarning);
   EXPECT_THAT(findings[0].advice, HasSubstr("ashlar pull harbour/pebble"));
   // Half of it is there.
   const std::string commit(40, 'a');
@@ -157,10 +157,10 @@ TEST_F(Doctor, AModelThatAServerWouldFetchIsNoProblem) {
   std::ofstream(repo / "snapshots" / commit / "model.safetensors") << "x";
   findings = check_model(options);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(findings[0].severity, doctor::Severity::kWarning);
   EXPECT_THAT(findings[0].found, HasSubstr("it lacks tokenizer.json"));
   ::setenv("HF_HUB_OFFLINE", "1", 1);
-  EXPECT_EQ(check_model(options).at(0).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_model(options).at(0).severity, doctor::Severity::kProblem);
   ::unsetenv("HF_HUB_OFFLINE");
   ::unsetenv("HF_HUB_CACHE");
 }
@@ -170,70 +170,70 @@ TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
   options.model = std::string(ASHLAR_SOURCE_DIR) + "/models/pebble-11m";
   options.engine.kv_bytes = int64_t{1} << 49;
   Finding last = check_model(options).back();
-  EXPECT_EQ(last.verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(last.severity, doctor::Severity::kProblem);
   EXPECT_THAT(last.found, HasSubstr("--kv-memory"));
   options.engine.kv_bytes = 1 << 20;
   last = check_model(options).back();
-  EXPECT_EQ(last.verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(last.severity, doctor::Severity::kProblem);
   EXPECT_THAT(last.found, testing::AllOf(HasSubstr("31.0 MiB"), HasSubstr("--max-context")));
 }
 
 TEST_F(Doctor, JudgesTheMachine) {
-  EXPECT_NE(check_cpu("").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_cpu("abacus").verdict, doctor::Verdict::kProblem);
+  EXPECT_NE(check_cpu("").severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_cpu("abacus").severity, doctor::Severity::kProblem);
   const Cores four = {{{0, 0}, {2, 2}, {4, 4}, {6, 6}, {1, 0}, {3, 2}, {5, 4}, {7, 6}}, 4, 0};
-  EXPECT_EQ(check_cores(0, four).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_cores(0, four).severity, doctor::Severity::kOk);
   EXPECT_THAT(check_cores(0, four).found, AllOf(HasSubstr("8 hardware threads"), HasSubstr("; 4 threads")));
-  EXPECT_EQ(check_cores(5, four).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_cores(5, four).severity, doctor::Severity::kWarning);
   const Cores limited = {four.cpus, 4, 2.5};
-  EXPECT_EQ(check_cores(0, limited).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_cores(0, limited).severity, doctor::Severity::kOk);
   EXPECT_THAT(check_cores(0, limited).found, AllOf(HasSubstr("2.5"), HasSubstr("; 2 threads")));
-  EXPECT_EQ(check_cores(3, limited).verdict, doctor::Verdict::kWarning);
+  EXPECT_EQ(check_cores(3, limited).severity, doctor::Severity::kWarning);
   EXPECT_THAT(check_cores(3, limited).advice, HasSubstr("--threads 2"));
   EXPECT_THAT(check_cores(0, {four.cpus, 4, 128.5}).found, HasSubstr("128.5"));
-  EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_huge_pages(folder_ / "none").verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_descriptors(1).verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_descriptors(int64_t{1} << 41).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_clock().verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always [madvise] never\n")).severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_huge_pages(file("thp", "always madvise [never]\n")).severity, doctor::Severity::kWarning);
+  EXPECT_EQ(check_huge_pages(folder_ / "none").severity, doctor::Severity::kWarning);
+  EXPECT_EQ(check_descriptors(1).severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_descriptors(int64_t{1} << 41).severity, doctor::Severity::kWarning);
+  EXPECT_EQ(check_clock().severity, doctor::Severity::kOk);
   EXPECT_GT(read_bandwidth(2, 16 << 20), 1e8);
 }
 
 TEST_F(Doctor, JudgesThePort) {
   server::HttpServer server({}, [](const std::shared_ptr<server::Exchange>&) {});
   server.start();
-  EXPECT_EQ(check_port("127.0.0.1", 0).verdict, doctor::Verdict::kOk);
+  EXPECT_EQ(check_port("127.0.0.1", 0).severity, doctor::Severity::kOk);
   const Finding taken = check_port("127.0.0.1", server.port());
-  EXPECT_EQ(taken.verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(taken.severity, doctor::Severity::kProblem);
   EXPECT_THAT(taken.advice, HasSubstr("another program"));
-  EXPECT_EQ(check_port("192.0.2.1", 0).verdict, doctor::Verdict::kProblem);  // of no machine
+  EXPECT_EQ(check_port("192.0.2.1", 0).severity, doctor::Severity::kProblem);  // of no machine
 }
 
 TEST_F(Doctor, JudgesCertificates) {
   const auto good = certificate("good", 100 * 86400), other = certificate("other", 100 * 86400);
   const auto soon = certificate("soon", 86400), past = certificate("past", -3600);
-  EXPECT_EQ(check_tls("", "").verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_tls(good.first, good.second).verdict, doctor::Verdict::kOk);
-  EXPECT_EQ(check_tls(good.first, other.second).verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_tls(good.first, "").verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_tls(good.second, good.first).verdict, doctor::Verdict::kProblem);
-  EXPECT_EQ(check_tls(soon.first, soon.second).verdict, doctor::Verdict::kWarning);
-  EXPECT_EQ(check_tls(past.first, past.second).verdict, doctor::Verdict::kProblem);
+  EXPECT_EQ(check_tls("", "").severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_tls(good.first, good.second).severity, doctor::Severity::kOk);
+  EXPECT_EQ(check_tls(good.first, other.second).severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_tls(good.first, "").severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_tls(good.second, good.first).severity, doctor::Severity::kProblem);
+  EXPECT_EQ(check_tls(soon.first, soon.second).severity, doctor::Severity::kWarning);
+  EXPECT_EQ(check_tls(past.first, past.second).severity, doctor::Severity::kProblem);
   EXPECT_NO_THROW(try_tls(past.first, past.second));  // a server takes it: whether clients do is theirs to say
   EXPECT_THROW(try_tls(good.first, other.second), Error);
 }
 
 TEST_F(Doctor, ReportsForPeopleAndPrograms) {
-  const std::vector<Finding> findings = {{"a", doctor::Verdict::kOk, "fine", ""},
-                                         {"b", doctor::Verdict::kProblem, "broken", "mend it"}};
-  EXPECT_EQ(worst(findings), doctor::Verdict::kProblem);
-  EXPECT_EQ(worst({}), doctor::Verdict::kOk);
+  const std::vector<Finding> findings = {{"a", doctor::Severity::kOk, "fine", ""},
+                                         {"b", doctor::Severity::kProblem, "broken", "mend it"}};
+  EXPECT_EQ(worst(findings), doctor::Severity::kProblem);
+  EXPECT_EQ(worst({}), doctor::Severity::kOk);
   EXPECT_EQ(report_lines(findings),
             "ok       a: fine\nproblem  b: broken\n         -> mend it\n2 checks, 0 warnings, 1 problem\n");
-  EXPECT_EQ(report_json(findings), Json::parse(R"({"verdict": "problem", "checks": [
-      {"check": "a", "verdict": "ok", "found": "fine"},
-      {"check": "b", "verdict": "problem", "found": "broken", "advice": "mend it"}]})"));
+  EXPECT_EQ(report_json(findings), Json::parse(R"({"severity": "problem", "checks": [
+      {"check": "a", "severity": "ok", "found": "fine"},
+      {"check": "b", "severity": "problem", "found": "broken", "advice": "mend it"}]})"));
 }
 
 TEST_F(Doctor, ProbesAServer) {

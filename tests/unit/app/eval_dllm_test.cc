@@ -7,7 +7,7 @@
 
 #include "app/commands.h"
 #include "base/error.h"
-#include "decode/block/rules.h"
+#include "decode/block/algorithms.h"
 #include "golden/seeded_checkpoint.h"
 #include "io/json.h"
 #include "temp_folder.h"
@@ -42,7 +42,7 @@ TEST_P(EvalDllmOfWholeSequences, MeasuresAllThatTheModelCanDo) {
   std::set<std::string> found, expected;
   const Json written = read_json_file(files_ / "o.json");
   for (const Json& cell : written["cells"]) found.insert(cell["algorithm"].get<std::string>());
-  for (const RuleDescription& rule : rule_descriptions()) expected.insert(rule.name);
+  for (const AlgorithmDescription& algorithm : algorithm_descriptions()) expected.insert(algorithm.name);
   expected.erase("s2d2");
   EXPECT_EQ(found, expected);
 }

@@ -16,13 +16,13 @@ HttpRequest request(std::string path, Headers headers = {}, std::string method =
 }
 
 int status(const Guard& guard, const HttpRequest& asked) {
-  const Verdict verdict = guard.check(asked);
-  return verdict.answer ? verdict.answer->status : 0;
+  const Decision decision = guard.check(asked);
+  return decision.answer ? decision.answer->status : 0;
 }
 
-std::string header(const Verdict& verdict, std::string_view name) {
-  const Header* found = find_header(verdict.headers, name);
-  if (!found && verdict.answer) found = find_header(verdict.answer->headers, name);
+std::string header(const Decision& decision, std::string_view name) {
+  const Header* found = find_header(decision.headers, name);
+  if (!found && decision.answer) found = find_header(decision.answer->headers, name);
   return found ? found->value : "";
 }
 
@@ -75,9 +75,9 @@ TEST(HttpGuard, AsksForAKeyEverywhereButOnTheOpenPaths) {
     EXPECT_EQ(status(guard, request(test.path, test.headers)), test.expected)
         << test.path << " " << (test.headers.empty() ? "" : test.headers[0].value);
   }
-  const Verdict verdict = guard.check(request("/v1"));
-  EXPECT_EQ(header(verdict, "WWW-Authenticate"), "Bearer");
-  EXPECT_NE(verdict.answer->body.find("\"code\":\"invalid_api_key\""), std::string::npos);
+  const Decision decision = guard.check(request("/v1"));
+  EXPECT_EQ(header(decision, "WWW-Authenticate"), "Bearer");
+  EXPECT_NE(decision.answer->body.find("\"code\":\"invalid_api_key\""), std::string::npos);
   EXPECT_EQ(status(guard, request("/v1", {}, "OPTIONS")), 401);
 }
 
@@ -86,26 +86,26 @@ TEST(HttpGuard, WithoutKeysNoneIsAskedFor) { EXPECT_EQ(status(Guard({}), request
 TEST(HttpGuard, KnowsItsHosts) {
   GuardOptions options;
   options.host_names = {"box.example"};
-  const auto verdict = [&](bool loopback, std::string host) {
+  const auto decision = [&](bool loopback, std::string host) {
     options.loopback = loopback;
     return status(Guard(options), request("/health", {}, "GET", std::move(host)));
   };
   for (const char* host : {"localhost", "localhost:1", "LOCALHOST:8000", "localhost.", "127.0.0.1", "127.0.0.1:65535",
                            "[::1]", "[::1]:8000", "box.example", "Box.Example:8000", ""}) {
-    EXPECT_EQ(verdict(true, host), 0) << host;
+    EXPECT_EQ(decision(true, host), 0) << host;
   }
   for (const char* host :
        {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil-localhost", "[::2]", "[::1",
         "127.0.0.2", ":8000", "[::1].evil.example:80", "localhost:80.evil.example", "localhost:x"}) {
-    EXPECT_EQ(verdict(true, host), 403) << host;
+    EXPECT_EQ(decision(true, host), 403) << host;
   }
-  EXPECT_EQ(verdict(false, "box.example:80"), 0);
-  EXPECT_EQ(verdict(false, "localhost"), 403);
+  EXPECT_EQ(decision(false, "box.example:80"), 0);
+  EXPECT_EQ(decision(false, "localhost"), 403);
   options.host_names.clear();
-  EXPECT_EQ(verdict(false, "anything"), 0);
-  EXPECT_EQ(verdict(true, "anything"), 403);
+  EXPECT_EQ(decision(false, "anything"), 0);
+  EXPECT_EQ(decision(true, "anything"), 403);
   options.host_names = {"*"};
-  EXPECT_EQ(verdict(true, "anything"), 0);
+  EXPECT_EQ(decision(true, "anything"), 0);
 }
 
 TEST(HttpGuard, KnowsItsOrigins) {
@@ -113,17 +113,17 @@ TEST(HttpGuard, KnowsItsOrigins) {
   options.origins = {"https://chat.example"};
   const Guard guard(options);
   const auto of = [&](std::string origin) { return guard.check(request("/v1", {{"Origin", std::move(origin)}})); };
-  const Verdict allowed = of("https://chat.example");
+  const Decision allowed = of("https://chat.example");
   EXPECT_FALSE(allowed.answer);
   EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://chat.example");
   EXPECT_EQ(header(allowed, "Vary"), "Origin");
-  const Verdict own = of("http://localhost:8000");
+  const Decision own = of("http://localhost:8000");
   EXPECT_FALSE(own.answer);
   EXPECT_EQ(header(own, "Access-Control-Allow-Origin"), "");
   for (const char* origin :
        {"https://evil.example", "http://chat.example", "https://chat.example:444", "null", "",
         "https://chat.example.evil", "http://localhost:8001", "http://localhost", "localhost:8000"}) {
-    const Verdict refused = of(origin);
+    const Decision refused = of(origin);
     ASSERT_TRUE(refused.answer) << origin;
     EXPECT_EQ(refused.answer->status, 403) << origin;
     EXPECT_EQ(header(refused, "Access-Control-Allow-Origin"), "");
@@ -143,7 +143,7 @@ TEST(HttpGuard, AnswersPreflightsOfConfiguredOriginsWithoutAKey) {
                                 {"Access-Control-Request-Headers", std::move(wanted)}},
                                "OPTIONS"));
   };
-  const Verdict allowed = preflight("https://chat.example", "authorization,content-type,x-stainless-lang");
+  const Decision allowed = preflight("https://chat.example", "authorization,content-type,x-stainless-lang");
   ASSERT_TRUE(allowed.answer);
   EXPECT_EQ(allowed.answer->status, 204);
   EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://chat.example");

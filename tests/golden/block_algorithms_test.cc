@@ -1,9 +1,9 @@
-// Every unmasking rule on the bundled block-diffusion model: sensible numbers of passes, and answers that do not depend
-// on what else is decoded.
+// Every unmasking algorithm on the bundled block-diffusion model: sensible numbers of passes, and answers that do not
+// depend on what else is decoded.
 
 #include <gtest/gtest.h>
 
-#include "decode/block/rules.h"
+#include "decode/block/algorithms.h"
 #include "equivalence/roads.h"
 #include "golden/golden_data.h"
 
@@ -13,12 +13,12 @@ namespace {
 constexpr int32_t kBlock = 8;
 constexpr int32_t kTokens = 40;
 
-class BlockRules : public ::testing::Test {
+class BlockAlgorithms : public ::testing::Test {
  protected:
-  std::vector<Answer> run(const RuleSpec& rule, const std::vector<Request>& requests) {
+  std::vector<Answer> run(const AlgorithmSpec& algorithm, const std::vector<Request>& requests) {
     DecoderSpec spec;
     spec.block.block_size = kBlock;
-    spec.block.rule = rule;
+    spec.block.algorithm = algorithm;
     EngineOptions options;
     options.max_sequences = 4;
     options.kv_pages = 64;  // nobody is preempted, which would repeat passes
@@ -41,11 +41,11 @@ class BlockRules : public ::testing::Test {
   std::unique_ptr<Model> model_ = Model::load(*ops_, models_folder() / "pebble-11m-sdar", 256);
 };
 
-TEST_F(BlockRules, DecodeTheSameAloneAndInCompany) {
+TEST_F(BlockAlgorithms, DecodeTheSameAloneAndInCompany) {
   const std::vector<Request> together = requests(4);
-  for (const RuleDescription& rule : rule_descriptions()) {
-    SCOPED_TRACE(rule.name);
-    const std::vector<Answer> answers = run({rule.name, {}}, together);
+  for (const AlgorithmDescription& algorithm : algorithm_descriptions()) {
+    SCOPED_TRACE(algorithm.name);
+    const std::vector<Answer> answers = run({algorithm.name, {}}, together);
     int32_t tokens = 0, passes = 0;
     for (const Answer& answer : answers) {
       ASSERT_EQ(answer.tokens.size(), static_cast<size_t>(kTokens)) << answer.end.error;
@@ -54,8 +54,8 @@ TEST_F(BlockRules, DecodeTheSameAloneAndInCompany) {
       passes += answer.end.stats.verify_steps;
     }
     const double per_pass = static_cast<double>(tokens) / passes;
-    std::printf("%-16s %.3f tokens per pass\n", rule.name, per_pass);
-    const std::string name = rule.name;
+    std::printf("%-16s %.3f tokens per pass\n", algorithm.name, per_pass);
+    const std::string name = algorithm.name;
     if (name == "static" || name == "sequential") {
       EXPECT_LE(per_pass, 1.0);
       EXPECT_GT(per_pass, 0.85);  // the last block may reach beyond the answer
@@ -63,18 +63,18 @@ TEST_F(BlockRules, DecodeTheSameAloneAndInCompany) {
       EXPECT_GT(per_pass, name == "joint_threshold" ? 0.3 : 1.1);  // which goes on editing full blocks
       EXPECT_LT(per_pass, kBlock);
     }
-    const Answer alone = run({rule.name, {}}, {together[3]})[0];
+    const Answer alone = run({algorithm.name, {}}, {together[3]})[0];
     EXPECT_EQ(alone.tokens, answers[3].tokens);
     EXPECT_EQ(alone.end.stats.verify_steps, answers[3].end.stats.verify_steps);
   }
 }
 
-TEST_F(BlockRules, RequestsOfOneBatchEachHaveTheirOwn) {
+TEST_F(BlockAlgorithms, RequestsOfOneBatchEachHaveTheirOwn) {
   std::vector<Request> mixed;
   const std::vector<Request> four = requests(4);
-  for (const RuleDescription& rule : rule_descriptions()) {
+  for (const AlgorithmDescription& algorithm : algorithm_descriptions()) {
     mixed.push_back(four[mixed.size() % 4]);
-    mixed.back().choice.algorithm = rule.name;
+    mixed.back().choice.algorithm = algorithm.name;
   }
   const std::vector<Answer> answers = run({"static", {{"steps", 2}}}, mixed);
   for (size_t i = 0; i < mixed.size(); ++i) {
@@ -88,7 +88,7 @@ TEST_F(BlockRules, RequestsOfOneBatchEachHaveTheirOwn) {
   }
 }
 
-TEST_F(BlockRules, OneMostConfidentTokenAPassByAnyName) {
+TEST_F(BlockAlgorithms, OneMostConfidentTokenAPassByAnyName) {
   std::vector<Request> one = requests(1);
   const std::vector<int32_t> expected = run({"static", {}}, one)[0].tokens;
   EXPECT_EQ(run({"low_confidence", {{"threshold", 1}}}, one)[0].tokens, expected);

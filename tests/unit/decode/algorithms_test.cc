@@ -1,4 +1,4 @@
-// Unmasking rules on blocks written down by hand, against what their papers say.
+// Unmasking algorithms on blocks written down by hand, against what their papers say.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "decode/block/algorithms.h"
 #include "decode/block/candidates.h"
-#include "decode/block/rules.h"
 
 namespace ashlar::testing {
 namespace {
@@ -31,38 +31,39 @@ struct FakeBlock {
     view.vocab = 1000;
   }
 
-  Verdict judge(const UnmaskRule& rule) {
+  Decision decide(const UnmaskAlgorithm& algorithm) {
     view.ids = ids.data();
     view.candidates = candidates.data();
     view.confidence = confidence.data();
     view.statistics = statistics.data();
-    return rule.judge(view, memory);
+    return algorithm.decide(view, memory);
   }
-  // Judges and does what the verdict says, as the decoder would.
-  Verdict step(const UnmaskRule& rule) {
-    Verdict verdict = judge(rule);
-    verdict.settle |= verdict.verify & -verdict.verify;  // no draft agrees
+  // Judges and does what the decision says, as the decoder would.
+  Decision step(const UnmaskAlgorithm& algorithm) {
+    Decision decision = decide(algorithm);
+    decision.settle |= decision.verify & -decision.verify;  // no draft agrees
     for (int32_t i = 0; i < view.n; ++i) {
-      if (has(verdict.settle | verdict.edit, i)) ids[i] = candidates[i];
+      if (has(decision.settle | decision.edit, i)) ids[i] = candidates[i];
     }
-    view.holes &= ~verdict.settle;
+    view.holes &= ~decision.settle;
     view.open = view.holes;
-    view.settled |= verdict.settle;
+    view.settled |= decision.settle;
     ++view.pass;
-    return verdict;
+    return decision;
   }
-  // What low-confidence rules get to see at 7 of 8 positions settled.
+  // What low-confidence algorithms get to see at 7 of 8 positions settled.
   void leave_open(Positions positions) { view.open = view.holes = positions; }
 
   BlockView view;
-  RuleMemory memory;
+  AlgorithmMemory memory;
   std::vector<float> confidence;
   std::vector<int32_t> ids, candidates;
   std::vector<RowStatistics> statistics;
 };
 
-std::unique_ptr<UnmaskRule> rule_of(const std::string& name, std::map<std::string, double> values = {}, int32_t n = 8) {
-  return make_rule({name, std::move(values)}, n);
+std::unique_ptr<UnmaskAlgorithm> rule_of(const std::string& name, std::map<std::string, double> values = {},
+                                         int32_t n = 8) {
+  return make_algorithm({name, std::move(values)}, n);
 }
 
 Positions at(std::initializer_list<int32_t> positions) {
@@ -72,27 +73,27 @@ Positions at(std::initializer_list<int32_t> positions) {
 }
 
 TEST(LowConfidence, AboveTheThresholdNotAtIt) {
-  const auto rule = rule_of("low_confidence", {{"threshold", 0.75}});
-  EXPECT_EQ(FakeBlock({0.75F, 0.76F, 0.2F, 0.9F}).judge(*rule).settle, at({1, 3}));
-  EXPECT_EQ(FakeBlock({0.75F, 0.2F}).judge(*rule).settle, at({0}));  // the best where none is above
+  const auto algorithm = rule_of("low_confidence", {{"threshold", 0.75}});
+  EXPECT_EQ(FakeBlock({0.75F, 0.76F, 0.2F, 0.9F}).decide(*algorithm).settle, at({1, 3}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.2F}).decide(*algorithm).settle, at({0}));  // the best where none is above
 }
 
 TEST(LowConfidence, TiesGoToTheLowestAndClosedPositionsTakeNoPart) {
-  const auto rule = rule_of("low_confidence");
+  const auto algorithm = rule_of("low_confidence");
   FakeBlock block({0.5F, 0.5F, 0.5F, 0.99F});
   block.leave_open(at({1, 2}));
-  EXPECT_EQ(block.judge(*rule).settle, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
 }
 
 TEST(Schedules, SumToTheBlockRemainderFirst) {
   for (const char* name : {"static", "sequential"}) {
     for (int32_t n = 1; n <= kMaxWidth; ++n) {
       for (int32_t steps = 1; steps <= n; ++steps) {
-        const auto rule = rule_of(name, {{"steps", steps}}, n);
+        const auto algorithm = rule_of(name, {{"steps", steps}}, n);
         FakeBlock block(std::vector<float>(n, 0.5F));
         int32_t before = n;
         for (int32_t pass = 0; pass < steps; ++pass) {
-          const int32_t settled = count(block.step(*rule).settle);
+          const int32_t settled = count(block.step(*algorithm).settle);
           EXPECT_TRUE(settled == n / steps || settled == n / steps + 1);
           EXPECT_LE(settled, before);
           before = settled;
@@ -105,20 +106,20 @@ TEST(Schedules, SumToTheBlockRemainderFirst) {
 
 TEST(Schedules, TakeTheBestOrTheNext) {
   const std::vector<float> confidence = {0.1F, 0.4F, 0.9F, 0.4F};
-  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("static", {{"steps", 2}}, 4)).settle, at({1, 2}));
-  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("sequential", {{"steps", 2}}, 4)).settle, at({0, 1}));
-  EXPECT_EQ(FakeBlock(confidence).judge(*rule_of("static", {}, 4)).settle, at({2}));
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {{"steps", 2}}, 4)).settle, at({1, 2}));
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("sequential", {{"steps", 2}}, 4)).settle, at({0, 1}));
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {}, 4)).settle, at({2}));
   // A block that the prompt has begun: fewer holes than a share.
   FakeBlock block(confidence);
   block.leave_open(at({3}));
-  EXPECT_EQ(block.judge(*rule_of("static", {{"steps", 1}}, 4)).settle, at({3}));
+  EXPECT_EQ(block.decide(*rule_of("static", {{"steps", 1}}, 4)).settle, at({3}));
 }
 
 TEST(EntropyBound, SumsWhatWasTakenBefore) {
   const auto settled = [](double gamma, std::vector<float> entropies) {
     FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
     for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
-    return block.judge(*rule_of("entropy_bound", {{"gamma", gamma}})).settle;
+    return block.decide(*rule_of("entropy_bound", {{"gamma", gamma}})).settle;
   };
   EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));  // 0.25 before the third: still at the bound
   EXPECT_EQ(settled(0.24, {3, 0.125F, 0.125F, 2}), at({1, 2}));
@@ -131,7 +132,7 @@ TEST(EntropyBounded, SumsWhatIsTakenWithIt) {
   const auto settled = [](double bound, std::vector<float> entropies) {
     FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
     for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
-    return block.judge(*rule_of("entropy_bounded", {{"eb_threshold", bound}})).settle;
+    return block.decide(*rule_of("entropy_bounded", {{"eb_threshold", bound}})).settle;
   };
   EXPECT_EQ(settled(0.26, {3, 0.125F, 0.125F, 2}), at({1, 2}));
   EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1}));  // 0.25 with the second: not below the bound
@@ -142,29 +143,29 @@ TEST(EntropyBounded, SumsWhatIsTakenWithIt) {
 }
 
 TEST(Factor, TheMoreAtOnceTheSurer) {
-  const auto rule = rule_of("factor", {{"factor", 1}});
-  EXPECT_EQ(FakeBlock({0.1F, 0.2F}).judge(*rule).settle, at({1}));  // bounds 1/2, 2/3, 3/4, ...
-  EXPECT_EQ(FakeBlock({0.75F, 0.3F, 0.8F}).judge(*rule).settle, at({0, 2}));
-  EXPECT_EQ(FakeBlock({0.75F, 0.75F, 0.75F, 0.75F}).judge(*rule).settle, at({0, 1, 2}));
-  EXPECT_EQ(FakeBlock({0.66F, 0.66F}).judge(*rule).settle, at({0}));
+  const auto algorithm = rule_of("factor", {{"factor", 1}});
+  EXPECT_EQ(FakeBlock({0.1F, 0.2F}).decide(*algorithm).settle, at({1}));  // bounds 1/2, 2/3, 3/4, ...
+  EXPECT_EQ(FakeBlock({0.75F, 0.3F, 0.8F}).decide(*algorithm).settle, at({0, 2}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.75F, 0.75F, 0.75F}).decide(*algorithm).settle, at({0, 1, 2}));
+  EXPECT_EQ(FakeBlock({0.66F, 0.66F}).decide(*algorithm).settle, at({0}));
 }
 
 TEST(JointThreshold, EditsWhatIsSettledAndNeverThePrompt) {
-  const auto rule = rule_of("joint_threshold", {{"threshold", 0.5}, {"edit_threshold", 0.25}});
+  const auto algorithm = rule_of("joint_threshold", {{"threshold", 0.5}, {"edit_threshold", 0.25}});
   FakeBlock block({0.9F, 0.25F, 0.3F, 0.5F, 0.6F});
   block.leave_open(at({3, 4}));
   block.view.settled = at({1, 2});
-  const Verdict verdict = block.judge(*rule);
-  EXPECT_EQ(verdict.settle, at({4}));
-  EXPECT_EQ(verdict.edit, at({2}));
-  EXPECT_FALSE(verdict.finished);
+  const Decision decision = block.decide(*algorithm);
+  EXPECT_EQ(decision.settle, at({4}));
+  EXPECT_EQ(decision.edit, at({2}));
+  EXPECT_FALSE(decision.finished);
 }
 
 TEST(JointThreshold, IsFinishedWhenAFullBlockStaysAsItIs) {
-  const auto rule = rule_of("joint_threshold");
+  const auto algorithm = rule_of("joint_threshold");
   FakeBlock block({0.9F, 0.9F});
-  EXPECT_FALSE(block.step(*rule).finished);
-  const Verdict last = block.step(*rule);
+  EXPECT_FALSE(block.step(*algorithm).finished);
+  const Decision last = block.step(*algorithm);
   EXPECT_TRUE(last.finished);
   EXPECT_EQ(last.settle | last.edit, 0U);
 }
@@ -172,13 +173,13 @@ TEST(JointThreshold, IsFinishedWhenAFullBlockStaysAsItIs) {
 TEST(JointThreshold, TwoCyclesEnd) {
   for (const int32_t edits : {0, 3, 16}) {
     const int32_t n = 8;
-    const auto rule = rule_of("joint_threshold", {{"max_post_edit_steps", edits}});
+    const auto algorithm = rule_of("joint_threshold", {{"max_post_edit_steps", edits}});
     FakeBlock block(std::vector<float>(n, 0.1F));
     int32_t passes = 0;
     for (bool finished = false; !finished; ++passes) {
       ASSERT_LE(passes, n + edits);
       for (int32_t& candidate : block.candidates) candidate ^= 1;  // each pass wants another token everywhere
-      finished = block.step(*rule).finished;
+      finished = block.step(*algorithm).finished;
     }
     EXPECT_EQ(passes, n + edits + 1);
     EXPECT_EQ(block.view.holes, 0U);
@@ -186,87 +187,87 @@ TEST(JointThreshold, TwoCyclesEnd) {
 }
 
 TEST(Hierarchy, OneOfEachRunThatIsGoodEnough) {
-  const auto rule = rule_of("hierarchy", {{"threshold", 0.9}, {"low_threshold", 0.4}});
+  const auto algorithm = rule_of("hierarchy", {{"threshold", 0.9}, {"low_threshold", 0.4}});
   FakeBlock block({0.5F, 0.45F, 0.99F, 0.4F, 0.3F, 0.99F, 0.7F, 0.95F});
   block.leave_open(at({0, 1, 3, 4, 6, 7}));
-  EXPECT_EQ(block.judge(*rule).settle, at({0, 7}));  // 0.4 is not above 0.4
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 7}));  // 0.4 is not above 0.4
   FakeBlock poor({0.1F, 0.2F, 0.2F});
-  EXPECT_EQ(poor.judge(*rule).settle, at({1}));
+  EXPECT_EQ(poor.decide(*algorithm).settle, at({1}));
   FakeBlock wide(std::vector<float>(kMaxWidth, 0.5F));
-  EXPECT_EQ(wide.judge(*rule).settle, at({0}));
+  EXPECT_EQ(wide.decide(*algorithm).settle, at({0}));
 }
 
 TEST(Klass, WantsTheSameDistributionTwice) {
-  const auto rule = rule_of("klass", {{"threshold", 0.9}, {"kl_threshold", 0.01}});
+  const auto algorithm = rule_of("klass", {{"threshold", 0.9}, {"kl_threshold", 0.01}});
   FakeBlock block({0.95F, 0.95F, 0.95F, 0.8F});
-  EXPECT_EQ(block.judge(*rule).settle, at({0}));  // nothing is known to be stable yet
-  block.statistics[1].best = 5;                   // another token leads
-  block.statistics[2].p_best = 0.99F;             // d(0.99 || 0.95) = 0.025
-  EXPECT_EQ(block.judge(*rule).settle, at({0}));
-  EXPECT_EQ(block.judge(*rule).settle, at({0, 1, 2}));  // the fourth is stable and not confident
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));  // nothing is known to be stable yet
+  block.statistics[1].best = 5;                         // another token leads
+  block.statistics[2].p_best = 0.99F;                   // d(0.99 || 0.95) = 0.025
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 1, 2}));  // the fourth is stable and not confident
 }
 
 TEST(Klass, HistoryIsInARow) {
-  const auto rule = rule_of("klass", {{"history", 2}});
+  const auto algorithm = rule_of("klass", {{"history", 2}});
   FakeBlock block({0.95F, 0.96F});
-  EXPECT_EQ(block.judge(*rule).settle, at({1}));
-  EXPECT_EQ(block.judge(*rule).settle, at({1}));
-  EXPECT_EQ(block.judge(*rule).settle, at({0, 1}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 1}));
 }
 
 TEST(Credit, GrowsWhileOneTokenLeads) {
-  const auto rule = rule_of("credit");
+  const auto algorithm = rule_of("credit");
   // C = 0.75^0.2 = 0.9441 and odds 3 (1 + C)^0.7: 0.8269; then C = 0.8 C + 0.9441: 0.8574, 0.8738, 0.8840, 0.8908,
   // 0.8956, 0.8990, 0.9016.
   FakeBlock block({0.75F, 0.75F});
   int32_t passes = 1;
-  while (block.judge(*rule).settle != at({0, 1})) ASSERT_LT(++passes, 20);
+  while (block.decide(*algorithm).settle != at({0, 1})) ASSERT_LT(++passes, 20);
   EXPECT_EQ(passes, 8);
   block.statistics[1].best = block.candidates[1] = 5;
-  EXPECT_EQ(block.judge(*rule).settle, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
 }
 
 TEST(S2d2, VerifiesTheFirstRunOfHoles) {
   FakeBlock block({0.2F, 0.2F, 0.95F, 0.2F, 0.95F});
-  const auto rule = rule_of("s2d2");
-  EXPECT_TRUE(rule->verifies());
-  Verdict verdict = block.judge(*rule);
-  EXPECT_EQ(verdict.verify, at({0, 1, 2, 3, 4}));
-  EXPECT_EQ(verdict.settle, 0U);
+  const auto algorithm = rule_of("s2d2");
+  EXPECT_TRUE(algorithm->verifies());
+  Decision decision = block.decide(*algorithm);
+  EXPECT_EQ(decision.verify, at({0, 1, 2, 3, 4}));
+  EXPECT_EQ(decision.settle, 0U);
   block.leave_open(at({1, 2, 4}));
-  EXPECT_EQ(block.judge(*rule).verify, at({1, 2}));
+  EXPECT_EQ(block.decide(*algorithm).verify, at({1, 2}));
   block.leave_open(at({1, 3, 4}));  // one hole is not worth a pass: as the threshold says
-  verdict = block.judge(*rule);
-  EXPECT_EQ(verdict.verify, 0U);
-  EXPECT_EQ(verdict.settle, at({4}));
+  decision = block.decide(*algorithm);
+  EXPECT_EQ(decision.verify, 0U);
+  EXPECT_EQ(decision.settle, at({4}));
   block.leave_open(at({0, 3}));
-  EXPECT_EQ(block.judge(*rule).settle, at({0}));
-  EXPECT_EQ(block.judge(*rule_of("s2d2", {{"min_span", 1}})).verify, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(block.decide(*rule_of("s2d2", {{"min_span", 1}})).verify, at({0}));
   FakeBlock longest(std::vector<float>(64, 0.5F));
-  EXPECT_EQ(longest.judge(*rule).verify, ~Positions{0});
+  EXPECT_EQ(longest.decide(*algorithm).verify, ~Positions{0});
 }
 
 // Of 1000 tokens an entropy of ln(1000) ln(2) is a chance of one half: 1/2 + 1/4 + 1/8 drafts are expected.
 TEST(S2d2, VerifiesWhatIsWorthIt) {
-  const auto judged = [](std::map<std::string, double> values, int32_t passes = 1) {
+  const auto decided = [](std::map<std::string, double> values, int32_t passes = 1) {
     FakeBlock block({0.95F, 0.2F, 0.2F});
     for (RowStatistics& row : block.statistics) row.entropy = static_cast<float>(std::log(1000.0) * std::log(2.0));
-    const auto rule = rule_of("s2d2", std::move(values));
-    Verdict verdict = block.judge(*rule);
+    const auto algorithm = rule_of("s2d2", std::move(values));
+    Decision decision = block.decide(*algorithm);
     for (; passes > 1; --passes) {  // certain of all at first
       for (RowStatistics& row : block.statistics) row.entropy = 0;
-      EXPECT_NE(block.judge(*rule).verify, 0U);
+      EXPECT_NE(block.decide(*algorithm).verify, 0U);
       for (RowStatistics& row : block.statistics) row.entropy = static_cast<float>(std::log(1000.0) * std::log(2.0));
-      verdict = block.judge(*rule);
+      decision = block.decide(*algorithm);
     }
-    return verdict;
+    return decision;
   };
-  EXPECT_EQ(judged({{"cut", 0.87}}).verify, at({0, 1, 2}));
-  EXPECT_EQ(judged({{"cut", 0.88}}).settle, at({0}));
-  EXPECT_EQ(judged({{"cost", 0.87}}).verify, at({0, 1, 2}));  // the threshold would settle one
-  EXPECT_EQ(judged({{"cost", 0.88}}).settle, at({0}));
-  EXPECT_EQ(judged({{"cut", 1}, {"hysteresis", 0.12}}, 2).settle, at({0}));
-  EXPECT_EQ(judged({{"cut", 1}, {"hysteresis", 0.13}}, 2).verify, at({0, 1, 2}));
+  EXPECT_EQ(decided({{"cut", 0.87}}).verify, at({0, 1, 2}));
+  EXPECT_EQ(decided({{"cut", 0.88}}).settle, at({0}));
+  EXPECT_EQ(decided({{"cost", 0.87}}).verify, at({0, 1, 2}));  // the threshold would settle one
+  EXPECT_EQ(decided({{"cost", 0.88}}).settle, at({0}));
+  EXPECT_EQ(decided({{"cut", 1}, {"hysteresis", 0.12}}, 2).settle, at({0}));
+  EXPECT_EQ(decided({{"cut", 1}, {"hysteresis", 0.13}}, 2).verify, at({0, 1, 2}));
 }
 
 TEST(Verification, SettlesUpToTheFirstThatDiffers) {
@@ -332,13 +333,13 @@ TEST(Candidates, RepeatingTheTokenBeforeCosts) {
 }
 
 // Whatever a model says, a block is filled or ends within its positions and edits.
-TEST(AllRules, SettleSomethingInEachPassOrEnd) {
+TEST(AllAlgorithms, SettleSomethingInEachPassOrEnd) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> uniform;
-  for (const RuleDescription& description : rule_descriptions()) {
+  for (const AlgorithmDescription& description : algorithm_descriptions()) {
     for (int round = 0; round < 200; ++round) {
       const int32_t n = 1 + static_cast<int32_t>(random() % kMaxWidth);
-      const auto rule = make_rule({description.name, {}}, n);
+      const auto algorithm = make_algorithm({description.name, {}}, n);
       FakeBlock block(std::vector<float>(n, 0));
       bool finished = false;
       for (int32_t pass = 0; !finished; ++pass) {
@@ -349,34 +350,34 @@ TEST(AllRules, SettleSomethingInEachPassOrEnd) {
           block.confidence[i] = round == 0 ? NAN : block.statistics[i].p_best;
         }
         const Positions open = block.view.open;
-        const Verdict verdict = block.step(*rule);
-        EXPECT_EQ(verdict.settle & ~open, 0U) << description.name;
-        EXPECT_TRUE(verdict.settle != 0 || open == 0) << description.name;
-        EXPECT_TRUE(rule->verifies() || verdict.verify == 0);
-        EXPECT_TRUE(rule->edits() || verdict.edit == 0);
-        finished = block.view.holes == 0 && (!rule->edits() || verdict.finished);
+        const Decision decision = block.step(*algorithm);
+        EXPECT_EQ(decision.settle & ~open, 0U) << description.name;
+        EXPECT_TRUE(decision.settle != 0 || open == 0) << description.name;
+        EXPECT_TRUE(algorithm->verifies() || decision.verify == 0);
+        EXPECT_TRUE(algorithm->edits() || decision.edit == 0);
+        finished = block.view.holes == 0 && (!algorithm->edits() || decision.finished);
       }
     }
   }
 }
 
-TEST(Rules, KnowOtherSpellings) {
-  EXPECT_STREQ(find_rule("").name, "low_confidence");
-  EXPECT_STREQ(find_rule("LowConfidence").name, "low_confidence");
-  EXPECT_STREQ(find_rule("JointThreshold").name, "joint_threshold");
-  EXPECT_STREQ(find_rule("EBSampling").name, "entropy_bound");
-  EXPECT_STREQ(find_rule("EntropyBounded").name, "entropy_bounded");  // SDAR's, another rule
-  EXPECT_STREQ(find_rule("low_confidence_static").name, "static");
-  EXPECT_STREQ(find_rule("KLASS").name, "klass");
-  EXPECT_STREQ(find_rule("S2D2").name, "s2d2");
-  EXPECT_EQ(describe_rule({"JointThreshold", {{"threshold", 0.7}}}),
+TEST(Algorithms, KnowOtherSpellings) {
+  EXPECT_STREQ(find_algorithm("").name, "low_confidence");
+  EXPECT_STREQ(find_algorithm("LowConfidence").name, "low_confidence");
+  EXPECT_STREQ(find_algorithm("JointThreshold").name, "joint_threshold");
+  EXPECT_STREQ(find_algorithm("EBSampling").name, "entropy_bound");
+  EXPECT_STREQ(find_algorithm("EntropyBounded").name, "entropy_bounded");  // SDAR's, another algorithm
+  EXPECT_STREQ(find_algorithm("low_confidence_static").name, "static");
+  EXPECT_STREQ(find_algorithm("KLASS").name, "klass");
+  EXPECT_STREQ(find_algorithm("S2D2").name, "s2d2");
+  EXPECT_EQ(describe_algorithm({"JointThreshold", {{"threshold", 0.7}}}),
             "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0)");
 }
 
-TEST(Rules, SayWhatIsWrong) {
-  const auto problem = [](const RuleSpec& spec) -> std::string {
+TEST(Algorithms, SayWhatIsWrong) {
+  const auto problem = [](const AlgorithmSpec& spec) -> std::string {
     try {
-      make_rule(spec, 8);
+      make_algorithm(spec, 8);
     } catch (const Error& error) {
       return error.what();
     }
