@@ -19,8 +19,8 @@ struct BlockPiece {
 };
 using BlockPieces = std::vector<BlockPiece>;
 
-/// What the block looks like after each pass, in one line each: holes are shaded as wide as the text that will stand
-/// there, line ends are shown as signs. All lines are equally wide; `columns` says how wide.
+/// What the block looks like after each pass, in one line each: masked positions are shaded as wide as the text that
+/// will stand there, line ends are shown as signs. All lines are equally wide; `columns` says how wide.
 std::vector<std::string> block_frames(const BlockPieces& block, int* columns);
 
 struct BlockDemoOptions {

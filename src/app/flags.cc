@@ -70,7 +70,9 @@ std::string check_algorithm(std::string& name) {
 }
 
 void add_denoising_flags(CLI::App& command, DllmOptions& options) {
-  command.add_option("--dllm-algorithm", options.algorithm, "Which holes a pass fills (default: low_confidence)")
+  command
+      .add_option("--dllm-algorithm", options.algorithm,
+                  "Which masked positions a pass fills (default: low_confidence)")
       ->type_name("NAME")
       ->check(CLI::Validator(check_algorithm, ""))
       ->envname("ASHLAR_DLLM_ALGORITHM")

@@ -70,7 +70,7 @@ struct BenchResult {
   bool ngrams = false;  ///< without drafter, drafted answers are what is recalled
   bool adapts = false;  ///< whether drafted answers choose their width step by step
   /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
-  /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it seals, the one before.
+  /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it commits, the one before.
   int32_t block = 0;
   Bandwidth memory;   ///< beyond the last-level cache
   Bandwidth weights;  ///< of a buffer as large as what a plain step reads

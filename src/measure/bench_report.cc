@@ -83,7 +83,8 @@ std::string step_text(const BenchResult& result) {
   if (result.block > 0) {
     row("one token a forward", 2 * result.block, result.plain, result.plain_answers);
     row("the algorithm's own", 2 * result.block, result.cycle, result.drafted_answers);
-    return "\nOne forward of one sequence, median ms (rows: most, when a block is sealed with it):\n" + table.render();
+    return "\nOne forward of one sequence, median ms (rows: most, when a block is committed with it):\n" +
+           table.render();
   }
   row("plain", 1, result.plain, result.plain_answers);
   if (result.width > 0) {

@@ -51,7 +51,7 @@ std::string block_study_text(const BlockStudy& study) {
                ratio_text(cell.mean_agreement(), 3)});
   }
   return "Denoising algorithms (± standard error over prompts):\n" + table.render() +
-         "  tokens per forward: tokens of the answers / passes; a seal shares the pass of the next block\n"
+         "  tokens per forward: tokens of the answers / passes; a KV commit pass shares the pass of the next block\n"
          "  tokens/s:           from the first step of each answer to its end, prompt included\n"
          "  identical:          answers that are those of sequential decoding, one position a pass, same block\n"
          "  agreement:          mean share of an answer's positions before the first that differs from them\n";

@@ -25,7 +25,7 @@ struct BlockCell {
   AlgorithmSpec algorithm;
   int32_t block = 0;
   int64_t tokens = 0;
-  int64_t forwards = 0;   ///< passes of the answers; seals share a pass with the next block
+  int64_t forwards = 0;   ///< passes of the answers; KV commit passes share a pass with the next block
   int64_t blocks = 0;     ///< that answers touch, begun and unfinished ones included
   int64_t ns = 0;         ///< from the first step of each answer to its end, prompt included, added up
   int64_t identical = 0;  ///< answers that are the sequential ones

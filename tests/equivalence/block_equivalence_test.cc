@@ -81,8 +81,9 @@ std::vector<Road> roads(const Way& way) {
           road.prefill_chunk = chunk;
           road.tight_memory = tight;
           road.name = way.algorithm.name + ", block " + std::to_string(way.block) +
-                      (fused ? ", fused" : ", seals apart") + (depth == 1 ? ", plain loop" : ", overlapped") +
-                      (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
+                      (fused ? ", fused" : ", KV commit passes apart") +
+                      (depth == 1 ? ", plain loop" : ", overlapped") + (chunk == 13 ? ", chunks of 13" : ", whole") +
+                      (tight ? ", tight memory" : "");
           all.push_back(road);
         }
       }

@@ -48,20 +48,20 @@ class ByHand {
       const int32_t end = whole ? std::min(start + block_, limit) : start + block_;
       ids.resize(whole ? limit : end, diffusion_.mask_id);
       settled_in.resize(ids.size(), 0);
-      std::vector<bool> hole(ids.size(), false);
-      for (int32_t p = std::max(start, length); p < end; ++p) hole[p] = true;
+      std::vector<bool> masked(ids.size(), false);
+      for (int32_t p = std::max(start, length); p < end; ++p) masked[p] = true;
       int32_t pass = 0;
-      if (diffusion_.token_shift > 0 && !whole && hole[start]) {  // from the block before, which is complete
+      if (diffusion_.token_shift > 0 && !whole && masked[start]) {  // from the block before, which is complete
         const std::vector<float> logits = run(std::vector<int32_t>(ids.begin(), ids.begin() + start));
         ids[start] = best(logits, start - 1).first;
-        hole[start] = false;
+        masked[start] = false;
         settled_in[start] = pass++;
       }
       for (;; ++pass) {
         int32_t from = start;
-        while (from < end && !hole[from]) ++from;
+        while (from < end && !masked[from]) ++from;
         if (from == end) break;
-        // Only the part of the block that the first hole is in may be filled.
+        // Only the part of the block that the first masked is in may be filled.
         const int32_t part = diffusion_.sub_block > 0 ? diffusion_.sub_block : block_;
         const int32_t part_end = std::min(end, start + ((from - start) / part + 1) * part);
         const std::vector<float> logits = run(ids);
@@ -69,7 +69,7 @@ class ByHand {
         int32_t surest = -1;
         float highest = 0;
         for (int32_t p = from; p < part_end; ++p) {
-          if (!hole[p]) continue;
+          if (!masked[p]) continue;
           const auto [id, probability] = best(logits, p - diffusion_.token_shift);
           if (probability > static_cast<float>(task.threshold)) chosen.push_back(p);
           if (surest < 0 || probability > highest) {
@@ -79,12 +79,12 @@ class ByHand {
         }
         if (chosen.empty()) chosen.push_back(surest);
         int32_t run_end = from;
-        while (run_end < part_end && hole[run_end]) ++run_end;
+        while (run_end < part_end && masked[run_end]) ++run_end;
         if (task.verifies && run_end - from > 1) {
           ++pass;
           for (int32_t p = from; p < run_end; ++p) {
             ids[p] = one_at_a_time(ids, start, p);
-            hole[p] = false;
+            masked[p] = false;
             settled_in[p] = pass;
             if (ids[p] != best(logits, p - diffusion_.token_shift).first) break;
           }
@@ -92,7 +92,7 @@ class ByHand {
         }
         for (const int32_t p : chosen) {
           ids[p] = best(logits, p - diffusion_.token_shift).first;
-          hole[p] = false;
+          masked[p] = false;
           settled_in[p] = pass;
         }
       }
@@ -185,7 +185,7 @@ TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
         SCOPED_TRACE("block of " + std::to_string(block) + ", prompt of " + std::to_string(length) + ", threshold " +
                      std::to_string(threshold));
         Task task{random_prompt(length, vocab, seed++), 37, {}, threshold};
-        if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a hole
+        if (length > 2) task.prompt[length / 2] = model_->config().diffusion->mask_id;  // is text, not a masked
         ByHand by_hand(*model_, block);
         const Decoded expected = by_hand.decode(task);
         const auto engine = make_engine(*ops_, *model_, block, {"", {{"threshold", threshold}}});

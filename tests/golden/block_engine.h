@@ -1,5 +1,5 @@
 #pragma once
-// One answer of a block-diffusion model by way of the engine, and the pass that settled each of its tokens.
+// One answer of a block-diffusion model by way of the engine, and the pass that unmasked each of its tokens.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace ashlar::testing {
 
 struct Decoded {
   std::vector<int32_t> tokens;
-  std::vector<int32_t> passes;  // by token: the pass over its block that settled it
+  std::vector<int32_t> passes;  // by token: the pass over its block that unmasked it
   FinishReason reason = FinishReason::kLength;
 };
 
@@ -24,7 +24,7 @@ struct Task {
   int32_t max_tokens = 0;
   std::vector<int32_t> stops;
   double threshold = 0.5;
-  bool verifies = false;  // s2d2: every run of two holes or more is verified
+  bool verifies = false;  // s2d2: every run of two masked positions or more is verified
 };
 
 inline std::unique_ptr<Engine> make_engine(Ops& ops, Model& model, int32_t block, AlgorithmSpec algorithm) {

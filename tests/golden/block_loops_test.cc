@@ -42,7 +42,7 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
     settling_passes += distinct.size();
   }
   EXPECT_GT(compared, 200U);
-  EXPECT_LT(settling_passes, compared - 50);  // many passes settled several tokens
+  EXPECT_LT(settling_passes, compared - 50);  // many passes unmasked several tokens
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedLoop,

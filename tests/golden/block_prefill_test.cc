@@ -39,9 +39,9 @@ TEST(BlockPrefill, TakesOnePassAChunk) {
   }
 }
 
-// Blocks that were denoised and sealed are in the cache as if they had been a prompt: who goes on from them gets the
+// Blocks that were denoised and committed are in the cache as if they had been a prompt: who goes on from them gets the
 // tokens, passes and log-probabilities, to the bit, of who reads the same text anew.
-TEST(BlockPrefill, SealedBlocksAreKeptAsAPromptWouldBe) {
+TEST(BlockPrefill, CommittedBlocksAreKeptAsAPromptWouldBe) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = load(*ops);
   for (const int32_t block : {8, 16}) {
@@ -53,8 +53,8 @@ TEST(BlockPrefill, SealedBlocksAreKeptAsAPromptWouldBe) {
       Engine engine(*ops, make_decoder(*model, spec), {});
       Request next = first;
       next.max_tokens = 40;
-      const Answer sealed = run_together(engine, {first})[0];
-      next.prompt.insert(next.prompt.end(), sealed.tokens.begin(), sealed.tokens.end());
+      const Answer committed = run_together(engine, {first})[0];
+      next.prompt.insert(next.prompt.end(), committed.tokens.begin(), committed.tokens.end());
       const Answer continued = run_together(engine, {next})[0];
       EXPECT_GT(continued.end.stats.cached_tokens, length + 64);  // pages that hold nothing of the prompt
       Engine fresh(*ops, make_decoder(*model, spec), {});

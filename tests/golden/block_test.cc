@@ -59,11 +59,11 @@ std::vector<Case> load_cases() {
 }
 
 // Decodes as far as the golden does: to the end of the block that holds the end of the answer, so without stop tokens.
-BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_seal, EndEvent* end = nullptr) {
+BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_commit_pass, EndEvent* end = nullptr) {
   DecoderSpec spec;
   spec.block.block_size = golden.block;
   spec.block.algorithm = {"low_confidence", {{"threshold", golden.threshold}}};
-  spec.block.fuses_seal = fuses_seal;
+  spec.block.fuses_commit_pass = fuses_commit_pass;
   EngineOptions options;
   options.max_sequences = 1;
   Engine engine(ops, make_decoder(model, spec), options);
@@ -248,7 +248,7 @@ TEST(BlockGoldens, CpuDiffersOnlyInCloseCalls) {
               static_cast<double>(golden_tokens) / static_cast<double>(golden_passes), 0.02 * 1.6);
 }
 
-TEST(BlockGoldens, FusedSealSavesOnePassABlockAndNoBit) {
+TEST(BlockGoldens, FusedCommitPassSavesOnePassABlockAndNoBit) {
   const auto ops = make_device("cpu", {});
   const auto model = Model::load(*ops, subject().model, kMaxTokens);
   const std::vector<Case> cases = load_cases();
@@ -261,8 +261,8 @@ TEST(BlockGoldens, FusedSealSavesOnePassABlockAndNoBit) {
     EXPECT_EQ(fused.accepted, apart.accepted);
     const auto start = static_cast<int32_t>(cases[i].prompt.size()) / cases[i].block;
     const auto end = static_cast<int32_t>(cases[i].prompt.size() + fused.tokens.size()) / cases[i].block;
-    const int32_t sealed = end - start - 1;  // the last block is never sealed: nothing follows it
-    EXPECT_EQ(apart_end.stats.verify_steps - fused_end.stats.verify_steps, sealed);
+    const int32_t committed = end - start - 1;  // the last block is never committed: nothing follows it
+    EXPECT_EQ(apart_end.stats.verify_steps - fused_end.stats.verify_steps, committed);
   }
 }
 

@@ -52,7 +52,7 @@ case_doctor() {
   out_has "drafted and plain are the same"
   out_has " 0 problems"
   expect 1 "$ashlar" doctor --port 0 --isa abacus --json
-  out_has '"verdict": "problem"'
+  out_has '"severity": "problem"'
   printf 'prot = 1\n' > "$work/bad.toml"
   expect 1 "$ashlar" doctor --port 0 --drafter none --config "$work/bad.toml"
   out_has "bad.toml:1: \"prot\" is no setting"

@@ -50,7 +50,7 @@ BlockDecoder::BlockDecoder(Model& model, const BlockOptions& options)
       diffusion_(diffusion_of(model)),
       whole_(diffusion_.block_size == 0),
       block_(choose_block(model, options)),
-      fuses_seal_(options.fuses_seal),
+      fuses_commit_pass_(options.fuses_commit_pass),
       algorithm_spec_{find_algorithm(options.algorithm.name).name, options.algorithm.values},
       algorithm_(make_fitting_algorithm(algorithm_spec_)) {}
 
@@ -133,18 +133,18 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   if (state.params.has_penalties()) {
     for (int32_t p = std::max(start, given_end); p < known; ++p) state.counts.remove_answer(tokens[p]);
   }
-  block.unsealed = false;
+  block.uncommitted = false;
   if (whole_) {
     block.tokens.reserve(state.limit);
     block.tokens.assign(tokens.begin(), tokens.begin() + start);
   } else if (start > 0) {
     std::copy_n(tokens.begin() + (start - block_), block_, block.before.begin());
     // The token at the block's first position comes from the row before it, which is computed once more.
-    block.unsealed = diffusion_.token_shift > 0 && has(block.holes, 0);
+    block.uncommitted = diffusion_.token_shift > 0 && has(block.masked, 0);
   }
   if (state.params.wants_logprobs()) {
     block.logprobs.resize(block_);
-    block.settled_logprobs.resize(block_);
+    block.unmasked_logprobs.resize(block_);
   }
 }
 
@@ -171,7 +171,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
     if (work_[i].block != nullptr) {
       if (result.spans[i].end == SpanEnd::kFailed) continue;
       run_for_span(slot, result.spans[i], [&] {
-        settle(work_[i], slot, result.spans[i]);
+        unmask(work_[i], slot, result.spans[i]);
         emit(*work_[i].block, slot, result.spans[i], &result.logprob(i, 0));
         finish(work_[i], slot);
         if (slot.constraint != nullptr && !slot.done) slot.constraint->prepare();  // for the next step
@@ -224,16 +224,16 @@ void BlockDecoder::add_prefill(const Span& span) {
 
 void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
   Block& block = *work.block;
-  work.seals = block.unsealed;
-  // Where a row predicts the token after it, the seal yields the block's first token, which the first pass over the
-  // block needs.
-  const bool seal_yields = work.seals && diffusion_.token_shift > 0 && has(block.holes, 0);
-  work.denoises = !work.seals || (fuses_seal_ && !seal_yields);
+  work.commits = block.uncommitted;
+  // Where a row predicts the token after it, the KV commit pass yields the block's first token, which the first pass
+  // over the block needs.
+  const bool commit_pass_yields = work.commits && diffusion_.token_shift > 0 && has(block.masked, 0);
+  work.denoises = !work.commits || (fuses_commit_pass_ && !commit_pass_yields);
   if (work.denoises) {
-    work.wanted = block.algorithm->edits() ? block.positions() & ~block.given : block.holes;
-    // What the seal yielded stays: the row before the block is in no other pass.
+    work.wanted = block.algorithm->edits() ? block.positions() & ~block.given : block.masked;
+    // What the KV commit pass yielded stays: the row before the block is in no other pass.
     if (diffusion_.token_shift > 0 && !whole_) work.wanted &= ~first_positions(1);
-  } else if (seal_yields) {
+  } else if (commit_pass_yields) {
     work.wanted = 1;
   }
   const auto add = [&](int32_t id, int32_t position, int32_t end) {
@@ -248,7 +248,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
     for (int32_t p = block.end(); p < slot.limit; ++p) add(diffusion_.mask_id, p, slot.limit);
     return;
   }
-  for (int32_t i = 0; work.seals && i < block.n; ++i) add(block.before[i], block.start - block.n + i, block.start);
+  for (int32_t i = 0; work.commits && i < block.n; ++i) add(block.before[i], block.start - block.n + i, block.start);
   for (int32_t i = 0; work.denoises && i < block.n; ++i) add(block.ids[i], block.start + i, block.end());
 }
 
@@ -257,7 +257,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
 // before i; where it predicts the next one, by the row before.
 void BlockDecoder::add_verification(const Span& span, Work& work) {
   const Block& block = *work.block;
-  ASHLAR_CHECK(!block.unsealed);
+  ASHLAR_CHECK(!block.uncommitted);
   work.verifies = true;
   work.wanted = block.verify;
   const int32_t last = std::bit_width(block.verify) - 1;
@@ -354,7 +354,7 @@ void BlockDecoder::choose_span(size_t index, Slot& slot, float* logits) {
     verify_drafts(*work.block, slot, candidate_options(*work.block), logits, scratch_[index]);
     return;
   }
-  const int32_t next = slot.constraint != nullptr ? lowest(work.block->holes) : -1;
+  const int32_t next = slot.constraint != nullptr ? lowest(work.block->masked) : -1;
   const CandidateOptions options = candidate_options(*work.block);
   for (Positions left = work.wanted; left != 0; left &= left - 1, logits += vocab()) {
     const int32_t position = lowest(left);
@@ -368,38 +368,38 @@ Decision BlockDecoder::decide(Block& block, const Slot& slot) const {
   view.n = block.n;
   view.vocab = vocab();
   view.pass = block.pass;
-  view.holes = view.open = block.holes;
+  view.masked = view.open = block.masked;
   if (slot.constraint != nullptr) {
-    view.open = block.holes & -block.holes;
-  } else if (diffusion_.sub_block > 0 && block.holes != 0) {
-    const int32_t first = lowest(block.holes) / diffusion_.sub_block * diffusion_.sub_block;
+    view.open = block.masked & -block.masked;
+  } else if (diffusion_.sub_block > 0 && block.masked != 0) {
+    const int32_t first = lowest(block.masked) / diffusion_.sub_block * diffusion_.sub_block;
     view.open &= first_positions(diffusion_.sub_block) << first;
   }
-  view.settled = block.settled();
+  view.unmasked = block.unmasked();
   view.ids = block.ids.data();
   view.candidates = block.candidates.data();
   view.confidence = block.confidence.data();
   view.statistics = block.statistics.data();
-  if (slot.constraint != nullptr) return {.settle = view.open};
+  if (slot.constraint != nullptr) return {.unmask = view.open};
   Decision decision = block.algorithm->decide(view, block.memory);
-  decision.settle &= view.open;
+  decision.unmask &= view.open;
   if (decision.verify != 0) {
-    ASHLAR_CHECK(block.algorithm->verifies() && (decision.verify & ~view.open) == 0 && decision.settle == 0);
+    ASHLAR_CHECK(block.algorithm->verifies() && (decision.verify & ~view.open) == 0 && decision.unmask == 0);
     return decision;
   }
-  for (Positions left = decision.settle; count(left) > slot.width;) {  // the request wants fewer at a time
+  for (Positions left = decision.unmask; count(left) > slot.width;) {  // the request wants fewer at a time
     Positions kept = 0;
     for (int32_t i = 0; i < slot.width; ++i) kept |= Positions{1} << most_confident(view, left & ~kept);
-    left = decision.settle = kept;
+    left = decision.unmask = kept;
   }
-  ASHLAR_CHECK(decision.settle != 0 || view.open == 0 || block.algorithm->edits());
+  ASHLAR_CHECK(decision.unmask != 0 || view.open == 0 || block.algorithm->edits());
   return decision;
 }
 
-void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
+void BlockDecoder::unmask(Work& work, Slot& slot, SpanResult& result) {
   Block& block = *work.block;
-  if (work.seals) {
-    block.unsealed = false;
+  if (work.commits) {
+    block.uncommitted = false;
     slot.length = block.start;
   }
   Decision decision;
@@ -410,34 +410,35 @@ void BlockDecoder::settle(Work& work, Slot& slot, SpanResult& result) {
       return;
     }
     if (work.verifies) {
-      decision.settle = block.verified(slot.width);
+      decision.unmask = block.verified(slot.width);
     } else {
-      decision = work.denoises ? decide(block, slot) : Decision{.settle = work.wanted};
+      decision = work.denoises ? decide(block, slot) : Decision{.unmask = work.wanted};
       block.draft(decision.verify);
     }
-    for (Positions left = decision.settle | decision.edit; left != 0; left &= left - 1) {
+    for (Positions left = decision.unmask | decision.edit; left != 0; left &= left - 1) {
       const int32_t i = lowest(left);
-      block.settle(i, block.candidates[i], slot.params, slot.counts);
+      block.unmask(i, block.candidates[i], slot.params, slot.counts);
       if (slot.constraint != nullptr) slot.constraint->advance(block.ids[i]);
     }
-    result.n_settled = count(decision.settle);
+    result.n_settled = count(decision.unmask);
     ++block.pass;
   }
-  block.finished =
-      block.algorithm->edits() && slot.constraint == nullptr ? decision.finished && block.holes == 0 : block.holes == 0;
-  // What the pass saw is what stays: its K and V are final, and no seal is needed, unless to yield the next token.
+  block.finished = block.algorithm->edits() && slot.constraint == nullptr ? decision.finished && block.masked == 0
+                                                                          : block.masked == 0;
+  // What the pass saw is what stays: its K and V are final, and no KV commit pass is needed, unless to yield the next
+  // token.
   work.saw_final =
-      work.denoises && block.finished && (decision.settle | decision.edit) == 0 && diffusion_.token_shift == 0;
+      work.denoises && block.finished && (decision.unmask | decision.edit) == 0 && diffusion_.token_shift == 0;
 }
 
 // Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the
 // pass: behind it nothing is allowed. False: a mask is still being found, without which the block has no pass.
 bool BlockDecoder::force(Block& block, Slot& slot) {
-  if (block.holes != 0 && !slot.constraint->prepare()) return false;
+  if (block.masked != 0 && !slot.constraint->prepare()) return false;
   if (slot.params.wants_logprobs()) return true;  // which only the model can give
   std::vector<uint32_t>& allowed = scratch_.front().allowed;
   allowed.resize((static_cast<size_t>(vocab()) + 31) / 32);
-  while (block.holes != 0 && slot.constraint->mask(allowed)) {
+  while (block.masked != 0 && slot.constraint->mask(allowed)) {
     if (vocab() % 32 != 0) allowed.back() &= (1U << (vocab() % 32)) - 1;
     int32_t choices = 0;
     int32_t id = 0;
@@ -447,9 +448,9 @@ bool BlockDecoder::force(Block& block, Slot& slot) {
       id = static_cast<int32_t>(word) * 32 + std::countr_zero(allowed[word]);
     }
     if (choices != 1 || id == diffusion_.mask_id || is_stop(slot, id)) return true;
-    block.settle(lowest(block.holes), id, slot.params, slot.counts);
+    block.unmask(lowest(block.masked), id, slot.params, slot.counts);
     slot.constraint->advance(id);
-    if (block.holes != 0 && !slot.constraint->prepare()) return false;
+    if (block.masked != 0 && !slot.constraint->prepare()) return false;
   }
   return true;
 }
@@ -471,15 +472,15 @@ bool BlockDecoder::may_pass(Block& block, Slot& slot, SpanResult& result, TokenL
          may;
 }
 
-// The tokens that nothing can change any more, up to the first hole.
+// The tokens that nothing can change any more, up to the first masked position.
 void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const {
   if (slot.done) return;
-  int32_t until = block.start + std::min(lowest(block.holes), block.n);
+  int32_t until = block.start + std::min(lowest(block.masked), block.n);
   if (block.algorithm->edits() && slot.constraint == nullptr && !block.finished) until = block.start;
   result.at = block.emitted - block.start;
   for (int32_t p = block.emitted; p < until && !slot.done; ++p) {
     const int32_t i = p - block.start;
-    if (slot.params.wants_logprobs()) logprobs[result.n_tokens] = block.settled_logprobs[i];
+    if (slot.params.wants_logprobs()) logprobs[result.n_tokens] = block.unmasked_logprobs[i];
     result.settled_in[result.n_tokens] = block.settled_in[i];
     result.tokens[result.n_tokens++] = block.ids[i];
     block.emitted = p + 1;
@@ -500,7 +501,7 @@ void BlockDecoder::finish(const Work& work, Slot& slot) {
     block.open(block.end(), std::min(block_, slot.limit - block.end()), diffusion_.mask_id);
     return;
   }
-  block.unsealed = !work.saw_final;
+  block.uncommitted = !work.saw_final;
   if (work.saw_final) slot.length = block.end();
   block.before = block.ids;
   block.open(block.end(), block_, diffusion_.mask_id);

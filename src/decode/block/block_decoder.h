@@ -1,7 +1,7 @@
 #pragma once
-// Decoding for models that denoise blocks: the holes of a block are filled over a few passes in the order an unmasking
-// algorithm chooses, then the block is sealed: one pass over its final tokens makes its K and V final. The seal shares
-// a pass with the first one over the next block.
+// Decoding for models that denoise blocks: the masked positions of a block are filled over a few passes in the order an
+// unmasking algorithm chooses, then the KV of the block is committed: one pass over its final tokens makes its K and V
+// final. The KV commit pass shares a pass with the first one over the next block.
 
 #include <memory>
 #include <vector>
@@ -18,7 +18,7 @@ namespace ashlar {
 struct BlockOptions {
   int32_t block_size = 0;  ///< positions of a block; 0: the model's own
   AlgorithmSpec algorithm;
-  bool fuses_seal = true;  ///< false: the seal has a pass of its own (the oracle of the fused order)
+  bool fuses_commit_pass = true;  ///< false: the KV commit pass has a pass of its own (the oracle of the fused order)
 };
 
 class BlockDecoder final : public Decoder {
@@ -48,7 +48,7 @@ class BlockDecoder final : public Decoder {
     int32_t n_rows = 0;
     int32_t first_output = 0;
     int32_t n_outputs = 0;
-    bool seals = false;      // has the rows of the block before
+    bool commits = false;    // has the rows of the block before
     bool denoises = false;   // has the rows of the block
     bool verifies = false;   // has its rows with all drafts in place, and those that ask one token at a time
     bool saw_final = false;  // the pass saw the block as it stays
@@ -68,7 +68,7 @@ class BlockDecoder final : public Decoder {
   void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last);
   void choose_span(size_t index, Slot& slot, float* logits);
   Decision decide(Block& block, const Slot& slot) const;
-  void settle(Work& work, Slot& slot, SpanResult& result);
+  void unmask(Work& work, Slot& slot, SpanResult& result);
   bool may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs);
   void emit(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) const;
   void finish(const Work& work, Slot& slot);
@@ -77,7 +77,7 @@ class BlockDecoder final : public Decoder {
   const BlockDiffusion diffusion_;
   const bool whole_;  // the model attends to the whole sequence: a pass computes all of it
   const int32_t block_;
-  const bool fuses_seal_;
+  const bool fuses_commit_pass_;
   const AlgorithmSpec algorithm_spec_;
   const std::unique_ptr<UnmaskAlgorithm> algorithm_;  // of requests that choose none
   const KvMemory* kv_ = nullptr;

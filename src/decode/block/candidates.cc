@@ -12,7 +12,7 @@ bool is_adjusted(const SamplingParams& params) { return !params.logit_bias.empty
 
 // The token before a position, or -1 where there is none yet.
 int32_t token_before(const Block& block, int32_t i) {
-  if (i > 0) return has(block.holes, i - 1) ? -1 : block.ids[i - 1];
+  if (i > 0) return has(block.masked, i - 1) ? -1 : block.ids[i - 1];
   if (!block.tokens.empty()) return block.tokens.back();  // of a model that computes the whole sequence
   return block.start > 0 ? block.before[block.n - 1] : -1;
 }
@@ -37,7 +37,7 @@ void find_candidate(Block& block, int32_t i, bool next, Slot& slot, const Candid
   }
   const Masked masked = next ? constrain(logits, options.vocab, slot, scratch) : Masked::kNo;
   // A token that may be edited is not penalised for standing where it stands.
-  const bool counted = params.has_penalties() && !has(block.holes, i);
+  const bool counted = params.has_penalties() && !has(block.masked, i);
   if (counted) slot.counts.remove_answer(block.ids[i]);
   adjust_logits(logits, options.vocab, params, &slot.counts, nullptr);
   if (counted) slot.counts.add_answer(block.ids[i]);

@@ -1,8 +1,8 @@
-// Settles holes by a threshold on a confidence that grows while the same token leads (dInfer's CreditDecoding). A token
-// that leads with probability p gets credit C = beta * C + p^gamma, and alpha * ln(1 + C) is added to its logit before
-// the threshold is asked. The original keeps a credit for every token of the vocabulary; here a position has one, of
-// the token that leads, which starts over when another takes the lead. So credit changes when a token is settled, never
-// which.
+// Unmasks masked positions by a threshold on a confidence that grows while the same token leads (dInfer's
+// CreditDecoding). A token that leads with probability p gets credit C = beta * C + p^gamma, and alpha * ln(1 + C) is
+// added to its logit before the threshold is asked. The original keeps a credit for every token of the vocabulary; here
+// a position has one, of the token that leads, which starts over when another takes the lead. So credit changes when a
+// token is unmasked, never which.
 
 #include <cmath>
 
@@ -27,13 +27,13 @@ class Credit final : public UnmaskAlgorithm {
     for (int32_t i = 0; i < block.n; ++i) {
       if (!has(block.open, i)) continue;
       const double confidence = with_credit(block, i, memory);
-      if (confidence > threshold_) decision.settle |= Positions{1} << i;
+      if (confidence > threshold_) decision.unmask |= Positions{1} << i;
       if (surest < 0 || confidence > highest) {
         surest = i;
         highest = confidence;
       }
     }
-    if (decision.settle == 0) decision.settle = Positions{1} << surest;
+    if (decision.unmask == 0) decision.unmask = Positions{1} << surest;
     return decision;
   }
 
@@ -61,8 +61,8 @@ std::unique_ptr<UnmaskAlgorithm> make_credit(const std::map<std::string, double>
 
 const AlgorithmKind kCreditAlgorithm = {
     {"credit",
-     "every hole above the threshold, where tokens that keep leading gain confidence",
-     {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
+     "every masked position above the threshold, where tokens that keep leading gain confidence",
+     {{"threshold", 0.9, 0.0, 1.0, "unmask tokens more likely than this"},
       {"alpha", 0.7, 0.0, 10.0, "weight of the credit"},
       {"beta", 0.8, 0.0, 1.0, "share of it that is kept from pass to pass"},
       {"gamma", 0.2, 0.0, 10.0, "power of the probability that is added"}},

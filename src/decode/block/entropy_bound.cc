@@ -1,6 +1,6 @@
-// Settles the surest holes as long as what is unknown stays small: by ascending entropy, the first always. Two
-// algorithms by two names, since the same number means different things to their users. entropy_bound takes each one
-// while the entropies of those taken before it sum to at most gamma (the EB sampler, arXiv 2505.24857; SGLang's
+// Unmasks the surest masked positions as long as what is unknown stays small: by ascending entropy, the first always.
+// Two algorithms by two names, since the same number means different things to their users. entropy_bound takes each
+// one while the entropies of those taken before it sum to at most gamma (the EB sampler, arXiv 2505.24857; SGLang's
 // EBSampling): that sum bounds how far tokens chosen apart from each other can be from their joint distribution.
 // entropy_bounded takes it while the sum with its own is below the bound (SDAR).
 
@@ -26,12 +26,12 @@ class EntropyBound final : public UnmaskAlgorithm {
   Decision decide(const BlockView& block, AlgorithmMemory&) const override {
     Decision decision;
     double before = 0;
-    for (Positions left = block.open; left != 0; left = block.open & ~decision.settle) {
+    for (Positions left = block.open; left != 0; left = block.open & ~decision.unmask) {
       const int32_t i = surest(block, left);
       const double with = before + block.statistics[i].entropy;
       const bool fits = sum_ == Sum::kBefore ? before <= bound_ : with < bound_;
-      if (decision.settle != 0 && !fits) break;
-      decision.settle |= Positions{1} << i;
+      if (decision.unmask != 0 && !fits) break;
+      decision.unmask |= Positions{1} << i;
       before = with;
     }
     return decision;
@@ -54,14 +54,14 @@ std::unique_ptr<UnmaskAlgorithm> make_entropy_bounded(const std::map<std::string
 
 const AlgorithmKind kEntropyBoundAlgorithm = {
     {"entropy_bound",
-     "the holes of least entropy, while that of those before sums to at most gamma",
+     "the masked positions of least entropy, while that of those before sums to at most gamma",
      {{"gamma", 0.15, 0.0, 1000.0, "nats"}},
      {"eb_sampling"}},
     make_entropy_bound};
 
 const AlgorithmKind kEntropyBoundedAlgorithm = {
     {"entropy_bounded",
-     "the holes of least entropy, while theirs sums to less than the threshold",
+     "the masked positions of least entropy, while theirs sums to less than the threshold",
      {{"eb_threshold", 0.35, 0.0, 1000.0, "nats"}}},
     make_entropy_bounded};
 

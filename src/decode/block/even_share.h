@@ -1,5 +1,5 @@
 #pragma once
-// How many positions a pass settles where their number is fixed in advance.
+// How many positions a pass unmasks where their number is fixed in advance.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Settles tokens far apart from each other, which depend on each other least: in each contiguous run of holes the most
-// confident position if it is above a low threshold, besides every hole above the threshold and the most confident one
-// of all (dInfer's hierarchical decoding).
+// Unmasks tokens far apart from each other, which depend on each other least: in each contiguous run of masked
+// positions the most confident position if it is above a low threshold, besides every masked position above the
+// threshold and the most confident one of all (dInfer's hierarchical decoding).
 
 #include "decode/block/algorithm_makers.h"
 
@@ -20,15 +20,15 @@ class Hierarchy final : public UnmaskAlgorithm {
 
   Decision decide(const BlockView& block, AlgorithmMemory&) const override {
     Decision decision;
-    decision.settle = Positions{1} << most_confident(block, block.open);
+    decision.unmask = Positions{1} << most_confident(block, block.open);
     for (Positions left = block.open; left != 0;) {
       const Positions run = run_from(left, std::countr_zero(left));
       const int32_t best = most_confident(block, run);
-      if (block.confidence[best] > low_threshold_) decision.settle |= Positions{1} << best;
+      if (block.confidence[best] > low_threshold_) decision.unmask |= Positions{1} << best;
       left &= ~run;
     }
     for (int32_t i = 0; i < block.n; ++i) {
-      if (has(block.open, i) && block.confidence[i] > threshold_) decision.settle |= Positions{1} << i;
+      if (has(block.open, i) && block.confidence[i] > threshold_) decision.unmask |= Positions{1} << i;
     }
     return decision;
   }
@@ -45,9 +45,10 @@ std::unique_ptr<UnmaskAlgorithm> make_hierarchy(const std::map<std::string, doub
 
 const AlgorithmKind kHierarchyAlgorithm = {
     {"hierarchy",
-     "every hole above the threshold, the best of each run of holes above the low one, at least one",
-     {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
-      {"low_threshold", 0.4, 0.0, 1.0, "of each run of holes the best if more likely than this"}}},
+     "every masked position above the threshold, the best of each run of masked positions above the low one, at least "
+     "one",
+     {{"threshold", 0.9, 0.0, 1.0, "unmask tokens more likely than this"},
+      {"low_threshold", 0.4, 0.0, 1.0, "of each run of masked positions the best if more likely than this"}}},
     make_hierarchy};
 
 }  // namespace ashlar

@@ -1,5 +1,6 @@
-// Settles holes that are confident and stable: the token's probability is above a threshold and the row's distribution
-// hardly moved in the newest passes; if there is none, the most confident hole (KLASS, arXiv 2511.05664).
+// Unmasks masked positions that are confident and stable: the token's probability is above a threshold and the row's
+// distribution hardly moved in the newest passes; if there is none, the most confident masked position (KLASS, arXiv
+// 2511.05664).
 //
 // Rows are not kept, so the divergence KL(p_t || p_{t-1}) of a row is replaced by that of the event "the likeliest
 // token of now" against its complement,
@@ -42,9 +43,9 @@ class Klass final : public UnmaskAlgorithm {
       memory.counts[i] = stable ? memory.counts[i] + 1 : 0;
       memory.ids[i] = row.best;
       memory.values[i] = row.p_best;
-      if (memory.counts[i] >= history_ && block.confidence[i] > threshold_) decision.settle |= Positions{1} << i;
+      if (memory.counts[i] >= history_ && block.confidence[i] > threshold_) decision.unmask |= Positions{1} << i;
     }
-    if (decision.settle == 0) decision.settle = Positions{1} << most_confident(block, block.open);
+    if (decision.unmask == 0) decision.unmask = Positions{1} << most_confident(block, block.open);
     return decision;
   }
 
@@ -62,10 +63,10 @@ std::unique_ptr<UnmaskAlgorithm> make_klass(const std::map<std::string, double>&
 
 const AlgorithmKind kKlassAlgorithm = {
     {"klass",
-     "every hole above the threshold whose row is stable, at least one",
-     {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"},
+     "every masked position above the threshold whose row is stable, at least one",
+     {{"threshold", 0.9, 0.0, 1.0, "unmask tokens more likely than this"},
       {"kl_threshold", 0.01, 0.0, 100.0, "nats a stable row moves less than from pass to pass"},
-      {"history", 1, 1, 64, "stable passes in a row before a token is settled", true}}},
+      {"history", 1, 1, 64, "stable passes in a row before a token is unmasked", true}}},
     make_klass};
 
 }  // namespace ashlar

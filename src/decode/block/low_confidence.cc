@@ -1,4 +1,4 @@
-// Settles every hole whose token is more likely than a threshold, at least the most confident one (SGLang's
+// Unmasks every masked position whose token is more likely than a threshold, at least the most confident one (SGLang's
 // LowConfidence, SDAR's low_confidence_dynamic).
 
 #include "decode/block/algorithm_makers.h"
@@ -13,9 +13,9 @@ class LowConfidence final : public UnmaskAlgorithm {
   Decision decide(const BlockView& block, AlgorithmMemory&) const override {
     Decision decision;
     for (int32_t i = 0; i < block.n; ++i) {
-      if (has(block.open, i) && block.confidence[i] > threshold_) decision.settle |= Positions{1} << i;
+      if (has(block.open, i) && block.confidence[i] > threshold_) decision.unmask |= Positions{1} << i;
     }
-    if (decision.settle == 0) decision.settle = Positions{1} << most_confident(block, block.open);
+    if (decision.unmask == 0) decision.unmask = Positions{1} << most_confident(block, block.open);
     return decision;
   }
 
@@ -29,10 +29,11 @@ std::unique_ptr<UnmaskAlgorithm> make_low_confidence(const std::map<std::string,
 
 }  // namespace
 
-const AlgorithmKind kLowConfidenceAlgorithm = {{"low_confidence",
-                                                "every hole above the threshold, at least the most confident one",
-                                                {{"threshold", 0.9, 0.0, 1.0, "settle tokens more likely than this"}},
-                                                {"low_confidence_dynamic"}},
-                                               make_low_confidence};
+const AlgorithmKind kLowConfidenceAlgorithm = {
+    {"low_confidence",
+     "every masked position above the threshold, at least the most confident one",
+     {{"threshold", 0.9, 0.0, 1.0, "unmask tokens more likely than this"}},
+     {"low_confidence_dynamic"}},
+    make_low_confidence};
 
 }  // namespace ashlar

@@ -1,7 +1,7 @@
-// Self-verification (S2D2, arXiv 2603.25702): the candidates of the first run of holes are drafts, and the same weights
-// with blocks of one position verify them in a second pass, which gives one token at least and the token after the last
-// that agrees for free. Whether a run is worth that pass is guessed from its entropies: with alpha_j = exp(-H_j / ln V)
-// as the chance that draft j agrees, E[K] = sum over k of alpha_1 ... alpha_k drafts are expected to.
+// Self-verification (S2D2, arXiv 2603.25702): the candidates of the first run of masked positions are drafts, and the
+// same weights with blocks of one position verify them in a second pass, which gives one token at least and the token
+// after the last that agrees for free. Whether a run is worth that pass is guessed from its entropies: with alpha_j =
+// exp(-H_j / ln V) as the chance that draft j agrees, E[K] = sum over k of alpha_1 ... alpha_k drafts are expected to.
 //
 // The original accepts a draft with probability min(1, p / q) and draws from what is left of p otherwise. Here the
 // token of each position is drawn from p with the noise that belongs to the position, and a draft is accepted if it is
@@ -33,7 +33,7 @@ class S2d2 final : public UnmaskAlgorithm {
     }
     const Positions run = first_run(block.open);
     if (count(run) >= min_span_ && is_worth_it(block, run, count(sure), memory)) return {.verify = run};
-    return {.settle = sure != 0 ? sure : Positions{1} << most_confident(block, block.open)};
+    return {.unmask = sure != 0 ? sure : Positions{1} << most_confident(block, block.open)};
   }
 
  private:
@@ -71,10 +71,10 @@ std::unique_ptr<UnmaskAlgorithm> make_s2d2(const std::map<std::string, double>& 
 
 const AlgorithmKind kS2d2Algorithm = {
     {"s2d2",
-     "drafts the first run of holes and verifies it with the same model, one token at a time in one pass",
-     {{"min_span", 2, 1, 64, "holes in a row that are worth a pass of verification", true},
-      {"threshold", 0.9, 0.0, 1.0, "without one, settle tokens more likely than this"},
-      {"cost", 0, 0.0, 64.0, "drafts that have to be expected for each token the threshold would settle"},
+     "drafts the first run of masked positions and verifies it with the same model, one token at a time in one pass",
+     {{"min_span", 2, 1, 64, "masked positions in a row that are worth a pass of verification", true},
+      {"threshold", 0.9, 0.0, 1.0, "without one, unmask tokens more likely than this"},
+      {"cost", 0, 0.0, 64.0, "drafts that have to be expected for each token the threshold would unmask"},
       {"cut", 0, -64.0, 64.0, "drafts that have to be expected beyond those"},
       {"hysteresis", 0, 0.0, 64.0, "how many fewer are enough where the run before was verified"}},
      {"self_verification", "ssd_policy"}},

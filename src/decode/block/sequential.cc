@@ -1,5 +1,5 @@
-// Settles a fixed number of holes a pass from left to right (SDAR's sequential). With one position a pass it is what
-// other algorithms are compared with.
+// Unmasks a fixed number of masked positions a pass from left to right (SDAR's sequential). With one position a pass it
+// is what other algorithms are compared with.
 
 #include "decode/block/algorithm_makers.h"
 #include "decode/block/even_share.h"
@@ -15,7 +15,7 @@ class Sequential final : public UnmaskAlgorithm {
     Decision decision;
     Positions left = block.open;
     for (int32_t n = even_share(block_, steps_, block.pass); n > 0 && left != 0; --n) {
-      decision.settle |= left & -left;
+      decision.unmask |= left & -left;
       left &= left - 1;
     }
     return decision;
@@ -33,7 +33,7 @@ std::unique_ptr<UnmaskAlgorithm> make_sequential(const std::map<std::string, dou
 
 const AlgorithmKind kSequentialAlgorithm = {
     {"sequential",
-     "the next holes from left to right, as many in each pass as fill a block in the given number of them",
+     "the next masked positions from left to right, as many in each pass as fill a block in the given number of them",
      {{"steps", 0, 0, kMaxWidth, "passes over a block; 0: one position a pass", true}}},
     make_sequential};
 

@@ -1,4 +1,4 @@
-// Settles a fixed number of holes a pass, the most confident ones (LLaDA's low-confidence remasking, SDAR's
+// Unmasks a fixed number of masked positions a pass, the most confident ones (LLaDA's low-confidence remasking, SDAR's
 // low_confidence_static): the passes over a block are known in advance.
 
 #include "decode/block/algorithm_makers.h"
@@ -14,9 +14,9 @@ class Static final : public UnmaskAlgorithm {
   Decision decide(const BlockView& block, AlgorithmMemory&) const override {
     Decision decision;
     for (int32_t n = even_share(block_, steps_, block.pass); n > 0; --n) {
-      const Positions left = block.open & ~decision.settle;
+      const Positions left = block.open & ~decision.unmask;
       if (left == 0) break;
-      decision.settle |= Positions{1} << most_confident(block, left);
+      decision.unmask |= Positions{1} << most_confident(block, left);
     }
     return decision;
   }
@@ -33,7 +33,7 @@ std::unique_ptr<UnmaskAlgorithm> make_static(const std::map<std::string, double>
 
 const AlgorithmKind kStaticAlgorithm = {
     {"static",
-     "the most confident holes, as many in each pass as fill a block in the given number of them",
+     "the most confident masked positions, as many in each pass as fill a block in the given number of them",
      {{"steps", 0, 0, kMaxWidth, "passes over a block; 0: one position a pass", true}},
      {"low_confidence_static"}},
     make_static};

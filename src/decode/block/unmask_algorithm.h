@@ -1,6 +1,6 @@
 #pragma once
-// What distinguishes one way of filling a block from another: which positions are settled after a pass. A new algorithm
-// is a file beside this and a line in algorithms.cc.
+// What distinguishes one way of filling a block from another: which positions are unmasked after a pass. A new
+// algorithm is a file beside this and a line in algorithms.cc.
 
 #include <bit>
 #include <cstdint>
@@ -21,15 +21,15 @@ inline Positions first_positions(int32_t n) { return n >= 64 ? ~Positions{0} : (
 inline bool has(Positions positions, int32_t i) { return (positions >> i & 1U) != 0; }
 
 /// A block after a pass. Arrays have `n` entries; those of a pass are valid at `open` positions, for algorithms that
-/// edit also at `settled` ones.
+/// edit also at `unmasked` ones.
 struct BlockView {
   int32_t n = 0;
   int32_t vocab = 0;
-  int32_t pass = 0;                           ///< passes over this block before this one
-  Positions open = 0;                         ///< holes that may be settled now; never empty unless the algorithm edits
-  Positions holes = 0;                        ///< all holes
-  Positions settled = 0;                      ///< filled by this algorithm in earlier passes, not by the prompt
-  const int32_t* ids = nullptr;               ///< as the pass saw them; the mask id at holes
+  int32_t pass = 0;              ///< passes over this block before this one
+  Positions open = 0;            ///< masked positions that may be unmasked now; never empty unless the algorithm edits
+  Positions masked = 0;          ///< all masked positions
+  Positions unmasked = 0;        ///< filled by this algorithm in earlier passes, not by the prompt
+  const int32_t* ids = nullptr;  ///< as the pass saw them; the mask id at masked positions
   const int32_t* candidates = nullptr;        ///< the token each position would get
   const float* confidence = nullptr;          ///< its probability, before temperature and filters
   const RowStatistics* statistics = nullptr;  ///< of the row after bias, penalties and masks
@@ -45,25 +45,27 @@ struct AlgorithmMemory {
 };
 
 struct Decision {
-  Positions settle = 0;   ///< holes that get their candidate
-  Positions edit = 0;     ///< settled positions whose token is replaced by the candidate
-  bool finished = false;  ///< editing algorithms: nothing will change any more. The others end when no hole is left
-  /// Self-verification: consecutive open holes from the lowest hole on, of which none is settled yet. The next pass
-  /// asks the model what each would be if tokens came one at a time after the candidates before it; those that agree
-  /// are settled, and the first that does not as the model says. The algorithm is not asked about that pass.
+  Positions unmask = 0;  ///< masked positions that get their candidate
+  Positions edit = 0;    ///< unmasked positions whose token is replaced by the candidate
+  bool finished =
+      false;  ///< editing algorithms: nothing will change any more. The others end when no masked position is left
+  /// Self-verification: consecutive open masked positions from the lowest masked position on, of which none is unmasked
+  /// yet. The next pass asks the model what each would be if tokens came one at a time after the candidates before it;
+  /// those that agree are unmasked, and the first that does not as the model says. The algorithm is not asked about
+  /// that pass.
   Positions verify = 0;
 };
 
 class UnmaskAlgorithm {
  public:
   virtual ~UnmaskAlgorithm() = default;
-  /// Whether settled tokens may change until the block is finished.
+  /// Whether unmasked tokens may change until the block is finished.
   virtual bool edits() const { return false; }
   /// Whether decisions may ask for verification, for which a model has to attend block by block.
   virtual bool verifies() const { return false; }
   /// Subtracted from the logit of the token that stands before a position, against stutter.
   virtual float repeat_penalty() const { return 0; }
-  /// A pure function of its arguments. Where not to edit, finish or verify, it settles at least one open position.
+  /// A pure function of its arguments. Where not to edit, finish or verify, it unmasks at least one open position.
   virtual Decision decide(const BlockView& block, AlgorithmMemory& memory) const = 0;
 };
 

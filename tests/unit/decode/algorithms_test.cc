@@ -27,7 +27,7 @@ struct FakeBlock {
       statistics[i].p_best = confidence[i];
     }
     view.n = static_cast<int32_t>(n);
-    view.open = view.holes = first_positions(view.n);
+    view.open = view.masked = first_positions(view.n);
     view.vocab = 1000;
   }
 
@@ -41,18 +41,18 @@ struct FakeBlock {
   // Judges and does what the decision says, as the decoder would.
   Decision step(const UnmaskAlgorithm& algorithm) {
     Decision decision = decide(algorithm);
-    decision.settle |= decision.verify & -decision.verify;  // no draft agrees
+    decision.unmask |= decision.verify & -decision.verify;  // no draft agrees
     for (int32_t i = 0; i < view.n; ++i) {
-      if (has(decision.settle | decision.edit, i)) ids[i] = candidates[i];
+      if (has(decision.unmask | decision.edit, i)) ids[i] = candidates[i];
     }
-    view.holes &= ~decision.settle;
-    view.open = view.holes;
-    view.settled |= decision.settle;
+    view.masked &= ~decision.unmask;
+    view.open = view.masked;
+    view.unmasked |= decision.unmask;
     ++view.pass;
     return decision;
   }
-  // What low-confidence algorithms get to see at 7 of 8 positions settled.
-  void leave_open(Positions positions) { view.open = view.holes = positions; }
+  // What low-confidence algorithms get to see at 7 of 8 positions unmasked.
+  void leave_open(Positions positions) { view.open = view.masked = positions; }
 
   BlockView view;
   AlgorithmMemory memory;
@@ -74,15 +74,15 @@ Positions at(std::initializer_list<int32_t> positions) {
 
 TEST(LowConfidence, AboveTheThresholdNotAtIt) {
   const auto algorithm = rule_of("low_confidence", {{"threshold", 0.75}});
-  EXPECT_EQ(FakeBlock({0.75F, 0.76F, 0.2F, 0.9F}).decide(*algorithm).settle, at({1, 3}));
-  EXPECT_EQ(FakeBlock({0.75F, 0.2F}).decide(*algorithm).settle, at({0}));  // the best where none is above
+  EXPECT_EQ(FakeBlock({0.75F, 0.76F, 0.2F, 0.9F}).decide(*algorithm).unmask, at({1, 3}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.2F}).decide(*algorithm).unmask, at({0}));  // the best where none is above
 }
 
 TEST(LowConfidence, TiesGoToTheLowestAndClosedPositionsTakeNoPart) {
   const auto algorithm = rule_of("low_confidence");
   FakeBlock block({0.5F, 0.5F, 0.5F, 0.99F});
   block.leave_open(at({1, 2}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({1}));
 }
 
 TEST(Schedules, SumToTheBlockRemainderFirst) {
@@ -93,12 +93,12 @@ TEST(Schedules, SumToTheBlockRemainderFirst) {
         FakeBlock block(std::vector<float>(n, 0.5F));
         int32_t before = n;
         for (int32_t pass = 0; pass < steps; ++pass) {
-          const int32_t settled = count(block.step(*algorithm).settle);
-          EXPECT_TRUE(settled == n / steps || settled == n / steps + 1);
-          EXPECT_LE(settled, before);
-          before = settled;
+          const int32_t unmasked = count(block.step(*algorithm).unmask);
+          EXPECT_TRUE(unmasked == n / steps || unmasked == n / steps + 1);
+          EXPECT_LE(unmasked, before);
+          before = unmasked;
         }
-        ASSERT_EQ(block.view.holes, 0U) << name << " " << n << " in " << steps;
+        ASSERT_EQ(block.view.masked, 0U) << name << " " << n << " in " << steps;
       }
     }
   }
@@ -106,57 +106,57 @@ TEST(Schedules, SumToTheBlockRemainderFirst) {
 
 TEST(Schedules, TakeTheBestOrTheNext) {
   const std::vector<float> confidence = {0.1F, 0.4F, 0.9F, 0.4F};
-  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {{"steps", 2}}, 4)).settle, at({1, 2}));
-  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("sequential", {{"steps", 2}}, 4)).settle, at({0, 1}));
-  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {}, 4)).settle, at({2}));
-  // A block that the prompt has begun: fewer holes than a share.
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {{"steps", 2}}, 4)).unmask, at({1, 2}));
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("sequential", {{"steps", 2}}, 4)).unmask, at({0, 1}));
+  EXPECT_EQ(FakeBlock(confidence).decide(*rule_of("static", {}, 4)).unmask, at({2}));
+  // A block that the prompt has begun: fewer masked positions than a share.
   FakeBlock block(confidence);
   block.leave_open(at({3}));
-  EXPECT_EQ(block.decide(*rule_of("static", {{"steps", 1}}, 4)).settle, at({3}));
+  EXPECT_EQ(block.decide(*rule_of("static", {{"steps", 1}}, 4)).unmask, at({3}));
 }
 
 TEST(EntropyBound, SumsWhatWasTakenBefore) {
-  const auto settled = [](double gamma, std::vector<float> entropies) {
+  const auto unmasked = [](double gamma, std::vector<float> entropies) {
     FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
     for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
-    return block.decide(*rule_of("entropy_bound", {{"gamma", gamma}})).settle;
+    return block.decide(*rule_of("entropy_bound", {{"gamma", gamma}})).unmask;
   };
-  EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));  // 0.25 before the third: still at the bound
-  EXPECT_EQ(settled(0.24, {3, 0.125F, 0.125F, 2}), at({1, 2}));
-  EXPECT_EQ(settled(0, {3, 2, 2}), at({1}));
-  EXPECT_EQ(settled(0, {0, 5, 0}), at({0, 1, 2}));  // certain ones cost nothing
+  EXPECT_EQ(unmasked(0.25, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));  // 0.25 before the third: still at the bound
+  EXPECT_EQ(unmasked(0.24, {3, 0.125F, 0.125F, 2}), at({1, 2}));
+  EXPECT_EQ(unmasked(0, {3, 2, 2}), at({1}));
+  EXPECT_EQ(unmasked(0, {0, 5, 0}), at({0, 1, 2}));  // certain ones cost nothing
 }
 
-// SDAR's sum counts the position itself: the same number settles fewer.
+// SDAR's sum counts the position itself: the same number unmasks fewer.
 TEST(EntropyBounded, SumsWhatIsTakenWithIt) {
-  const auto settled = [](double bound, std::vector<float> entropies) {
+  const auto unmasked = [](double bound, std::vector<float> entropies) {
     FakeBlock block(std::vector<float>(entropies.size(), 0.5F));
     for (size_t i = 0; i < entropies.size(); ++i) block.statistics[i].entropy = entropies[i];
-    return block.decide(*rule_of("entropy_bounded", {{"eb_threshold", bound}})).settle;
+    return block.decide(*rule_of("entropy_bounded", {{"eb_threshold", bound}})).unmask;
   };
-  EXPECT_EQ(settled(0.26, {3, 0.125F, 0.125F, 2}), at({1, 2}));
-  EXPECT_EQ(settled(0.25, {3, 0.125F, 0.125F, 2}), at({1}));  // 0.25 with the second: not below the bound
-  EXPECT_EQ(settled(2.26, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));
-  EXPECT_EQ(settled(0.1, {3, 2, 2}), at({1}));  // one in each pass, however unsure
-  EXPECT_EQ(settled(0, {0, 5, 0}), at({0}));
-  EXPECT_EQ(settled(1000, {3, 2, 2}), at({0, 1, 2}));
+  EXPECT_EQ(unmasked(0.26, {3, 0.125F, 0.125F, 2}), at({1, 2}));
+  EXPECT_EQ(unmasked(0.25, {3, 0.125F, 0.125F, 2}), at({1}));  // 0.25 with the second: not below the bound
+  EXPECT_EQ(unmasked(2.26, {3, 0.125F, 0.125F, 2}), at({1, 2, 3}));
+  EXPECT_EQ(unmasked(0.1, {3, 2, 2}), at({1}));  // one in each pass, however unsure
+  EXPECT_EQ(unmasked(0, {0, 5, 0}), at({0}));
+  EXPECT_EQ(unmasked(1000, {3, 2, 2}), at({0, 1, 2}));
 }
 
 TEST(Factor, TheMoreAtOnceTheSurer) {
   const auto algorithm = rule_of("factor", {{"factor", 1}});
-  EXPECT_EQ(FakeBlock({0.1F, 0.2F}).decide(*algorithm).settle, at({1}));  // bounds 1/2, 2/3, 3/4, ...
-  EXPECT_EQ(FakeBlock({0.75F, 0.3F, 0.8F}).decide(*algorithm).settle, at({0, 2}));
-  EXPECT_EQ(FakeBlock({0.75F, 0.75F, 0.75F, 0.75F}).decide(*algorithm).settle, at({0, 1, 2}));
-  EXPECT_EQ(FakeBlock({0.66F, 0.66F}).decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(FakeBlock({0.1F, 0.2F}).decide(*algorithm).unmask, at({1}));  // bounds 1/2, 2/3, 3/4, ...
+  EXPECT_EQ(FakeBlock({0.75F, 0.3F, 0.8F}).decide(*algorithm).unmask, at({0, 2}));
+  EXPECT_EQ(FakeBlock({0.75F, 0.75F, 0.75F, 0.75F}).decide(*algorithm).unmask, at({0, 1, 2}));
+  EXPECT_EQ(FakeBlock({0.66F, 0.66F}).decide(*algorithm).unmask, at({0}));
 }
 
-TEST(JointThreshold, EditsWhatIsSettledAndNeverThePrompt) {
+TEST(JointThreshold, EditsWhatIsUnmaskedAndNeverThePrompt) {
   const auto algorithm = rule_of("joint_threshold", {{"threshold", 0.5}, {"edit_threshold", 0.25}});
   FakeBlock block({0.9F, 0.25F, 0.3F, 0.5F, 0.6F});
   block.leave_open(at({3, 4}));
-  block.view.settled = at({1, 2});
+  block.view.unmasked = at({1, 2});
   const Decision decision = block.decide(*algorithm);
-  EXPECT_EQ(decision.settle, at({4}));
+  EXPECT_EQ(decision.unmask, at({4}));
   EXPECT_EQ(decision.edit, at({2}));
   EXPECT_FALSE(decision.finished);
 }
@@ -167,7 +167,7 @@ TEST(JointThreshold, IsFinishedWhenAFullBlockStaysAsItIs) {
   EXPECT_FALSE(block.step(*algorithm).finished);
   const Decision last = block.step(*algorithm);
   EXPECT_TRUE(last.finished);
-  EXPECT_EQ(last.settle | last.edit, 0U);
+  EXPECT_EQ(last.unmask | last.edit, 0U);
 }
 
 TEST(JointThreshold, TwoCyclesEnd) {
@@ -182,7 +182,7 @@ TEST(JointThreshold, TwoCyclesEnd) {
       finished = block.step(*algorithm).finished;
     }
     EXPECT_EQ(passes, n + edits + 1);
-    EXPECT_EQ(block.view.holes, 0U);
+    EXPECT_EQ(block.view.masked, 0U);
   }
 }
 
@@ -190,29 +190,29 @@ TEST(Hierarchy, OneOfEachRunThatIsGoodEnough) {
   const auto algorithm = rule_of("hierarchy", {{"threshold", 0.9}, {"low_threshold", 0.4}});
   FakeBlock block({0.5F, 0.45F, 0.99F, 0.4F, 0.3F, 0.99F, 0.7F, 0.95F});
   block.leave_open(at({0, 1, 3, 4, 6, 7}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 7}));  // 0.4 is not above 0.4
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0, 7}));  // 0.4 is not above 0.4
   FakeBlock poor({0.1F, 0.2F, 0.2F});
-  EXPECT_EQ(poor.decide(*algorithm).settle, at({1}));
+  EXPECT_EQ(poor.decide(*algorithm).unmask, at({1}));
   FakeBlock wide(std::vector<float>(kMaxWidth, 0.5F));
-  EXPECT_EQ(wide.decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(wide.decide(*algorithm).unmask, at({0}));
 }
 
 TEST(Klass, WantsTheSameDistributionTwice) {
   const auto algorithm = rule_of("klass", {{"threshold", 0.9}, {"kl_threshold", 0.01}});
   FakeBlock block({0.95F, 0.95F, 0.95F, 0.8F});
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));  // nothing is known to be stable yet
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0}));  // nothing is known to be stable yet
   block.statistics[1].best = 5;                         // another token leads
   block.statistics[2].p_best = 0.99F;                   // d(0.99 || 0.95) = 0.025
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 1, 2}));  // the fourth is stable and not confident
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0, 1, 2}));  // the fourth is stable and not confident
 }
 
 TEST(Klass, HistoryIsInARow) {
   const auto algorithm = rule_of("klass", {{"history", 2}});
   FakeBlock block({0.95F, 0.96F});
-  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({1}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0, 1}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({1}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0, 1}));
 }
 
 TEST(Credit, GrowsWhileOneTokenLeads) {
@@ -221,10 +221,10 @@ TEST(Credit, GrowsWhileOneTokenLeads) {
   // 0.8956, 0.8990, 0.9016.
   FakeBlock block({0.75F, 0.75F});
   int32_t passes = 1;
-  while (block.decide(*algorithm).settle != at({0, 1})) ASSERT_LT(++passes, 20);
+  while (block.decide(*algorithm).unmask != at({0, 1})) ASSERT_LT(++passes, 20);
   EXPECT_EQ(passes, 8);
   block.statistics[1].best = block.candidates[1] = 5;
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0}));
 }
 
 TEST(S2d2, VerifiesTheFirstRunOfHoles) {
@@ -233,15 +233,15 @@ TEST(S2d2, VerifiesTheFirstRunOfHoles) {
   EXPECT_TRUE(algorithm->verifies());
   Decision decision = block.decide(*algorithm);
   EXPECT_EQ(decision.verify, at({0, 1, 2, 3, 4}));
-  EXPECT_EQ(decision.settle, 0U);
+  EXPECT_EQ(decision.unmask, 0U);
   block.leave_open(at({1, 2, 4}));
   EXPECT_EQ(block.decide(*algorithm).verify, at({1, 2}));
-  block.leave_open(at({1, 3, 4}));  // one hole is not worth a pass: as the threshold says
+  block.leave_open(at({1, 3, 4}));  // one masked position is not worth a pass: as the threshold says
   decision = block.decide(*algorithm);
   EXPECT_EQ(decision.verify, 0U);
-  EXPECT_EQ(decision.settle, at({4}));
+  EXPECT_EQ(decision.unmask, at({4}));
   block.leave_open(at({0, 3}));
-  EXPECT_EQ(block.decide(*algorithm).settle, at({0}));
+  EXPECT_EQ(block.decide(*algorithm).unmask, at({0}));
   EXPECT_EQ(block.decide(*rule_of("s2d2", {{"min_span", 1}})).verify, at({0}));
   FakeBlock longest(std::vector<float>(64, 0.5F));
   EXPECT_EQ(longest.decide(*algorithm).verify, ~Positions{0});
@@ -263,23 +263,23 @@ TEST(S2d2, VerifiesWhatIsWorthIt) {
     return decision;
   };
   EXPECT_EQ(decided({{"cut", 0.87}}).verify, at({0, 1, 2}));
-  EXPECT_EQ(decided({{"cut", 0.88}}).settle, at({0}));
-  EXPECT_EQ(decided({{"cost", 0.87}}).verify, at({0, 1, 2}));  // the threshold would settle one
-  EXPECT_EQ(decided({{"cost", 0.88}}).settle, at({0}));
-  EXPECT_EQ(decided({{"cut", 1}, {"hysteresis", 0.12}}, 2).settle, at({0}));
+  EXPECT_EQ(decided({{"cut", 0.88}}).unmask, at({0}));
+  EXPECT_EQ(decided({{"cost", 0.87}}).verify, at({0, 1, 2}));  // the threshold would unmask one
+  EXPECT_EQ(decided({{"cost", 0.88}}).unmask, at({0}));
+  EXPECT_EQ(decided({{"cut", 1}, {"hysteresis", 0.12}}, 2).unmask, at({0}));
   EXPECT_EQ(decided({{"cut", 1}, {"hysteresis", 0.13}}, 2).verify, at({0, 1, 2}));
 }
 
-TEST(Verification, SettlesUpToTheFirstThatDiffers) {
+TEST(Verification, UnmasksUpToTheFirstThatDiffers) {
   const auto verified = [](std::vector<int32_t> now, int32_t most = 64) {
     Block block;
     block.open(8, 8, 3);
     block.candidates = {10, 11, 12, 13, 14};
     block.draft(at({1, 2, 3}));
     std::copy(now.begin(), now.end(), block.candidates.begin());
-    const Positions settled = block.verified(most);
+    const Positions unmasked = block.verified(most);
     EXPECT_EQ(block.verify, 0U);
-    return settled;
+    return unmasked;
   };
   EXPECT_EQ(verified({10, 11, 12, 13}), at({1, 2, 3}));
   EXPECT_EQ(verified({99, 11, 99, 13}), at({1, 2}));
@@ -329,11 +329,11 @@ TEST(Candidates, TheMaskIsNoCandidateAndHasNoMass) {
 TEST(Candidates, RepeatingTheTokenBeforeCosts) {
   EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0}).candidates[0], 1);
   EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0.75F}).candidates[0], 2);
-  EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0.75F}, 1).candidates[1], 1);  // a hole stands before it
+  EXPECT_EQ(candidate_of({0, 1, 0.5F, 9}, {4, 3, 0.75F}, 1).candidates[1], 1);  // a masked position stands before it
 }
 
 // Whatever a model says, a block is filled or ends within its positions and edits.
-TEST(AllAlgorithms, SettleSomethingInEachPassOrEnd) {
+TEST(AllAlgorithms, UnmaskSomethingInEachPassOrEnd) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> uniform;
   for (const AlgorithmDescription& description : algorithm_descriptions()) {
@@ -351,11 +351,11 @@ TEST(AllAlgorithms, SettleSomethingInEachPassOrEnd) {
         }
         const Positions open = block.view.open;
         const Decision decision = block.step(*algorithm);
-        EXPECT_EQ(decision.settle & ~open, 0U) << description.name;
-        EXPECT_TRUE(decision.settle != 0 || open == 0) << description.name;
+        EXPECT_EQ(decision.unmask & ~open, 0U) << description.name;
+        EXPECT_TRUE(decision.unmask != 0 || open == 0) << description.name;
         EXPECT_TRUE(algorithm->verifies() || decision.verify == 0);
         EXPECT_TRUE(algorithm->edits() || decision.edit == 0);
-        finished = block.view.holes == 0 && (!algorithm->edits() || decision.finished);
+        finished = block.view.masked == 0 && (!algorithm->edits() || decision.finished);
       }
     }
   }

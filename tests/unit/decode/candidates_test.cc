@@ -20,7 +20,7 @@ struct Filled {
     slot.counts.reserve(kVocab);
     scratch.reserve(kVocab);
     block.open(0, static_cast<int32_t>(tokens.size()) + 1, kOptions.mask_id);
-    for (size_t i = 0; i < tokens.size(); ++i) block.settle(static_cast<int32_t>(i), tokens[i], params, slot.counts);
+    for (size_t i = 0; i < tokens.size(); ++i) block.unmask(static_cast<int32_t>(i), tokens[i], params, slot.counts);
   }
   // Of logits in which 3 is a little ahead of 1.
   int32_t candidate(int32_t i) {
@@ -30,7 +30,7 @@ struct Filled {
   }
 };
 
-TEST(Candidates, ASettledTokenIsNotPenalisedForItself) {
+TEST(Candidates, AnUnmaskedTokenIsNotPenalisedForItself) {
   SamplingParams repetition;
   repetition.repetition_penalty = 1.15;
   SamplingParams presence;

@@ -1,4 +1,4 @@
-// Documents and texts whose verdict comes from the Python packages jsonschema and re
+// Documents and texts whose decision comes from the Python packages jsonschema and re
 // (tests/tools/make_grammar_goldens.py).
 
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@ const Json& goldens() {
   return json;
 }
 
-void expect_verdicts(const std::shared_ptr<TokenGrammar>& grammar, const Json& texts, bool verdict,
-                     const std::string& source) {
+void expect_decisions(const std::shared_ptr<TokenGrammar>& grammar, const Json& texts, bool decision,
+                      const std::string& source) {
   for (const Json& text : texts) {
-    EXPECT_EQ(accepts(grammar, text.get<std::string>()), verdict) << source << "\n" << text;
+    EXPECT_EQ(accepts(grammar, text.get<std::string>()), decision) << source << "\n" << text;
   }
 }
 
@@ -25,8 +25,8 @@ TEST(GrammarGolden, SchemasJudgeDocumentsLikeJsonschema) {
   ASSERT_GE(goldens()["schemas"].size(), 150U);
   for (const Json& golden : goldens()["schemas"]) {
     const auto grammar = over_tokens(compile_json_schema(golden["schema"]));
-    expect_verdicts(grammar, golden["accepted"], true, golden["schema"].dump());
-    expect_verdicts(grammar, golden["rejected"], false, golden["schema"].dump());
+    expect_decisions(grammar, golden["accepted"], true, golden["schema"].dump());
+    expect_decisions(grammar, golden["rejected"], false, golden["schema"].dump());
   }
 }
 
@@ -34,8 +34,8 @@ TEST(GrammarGolden, RareKeywordsJudgeDocumentsLikeJsonschema) {
   ASSERT_GE(goldens()["keywords"].size(), 80U);
   for (const Json& golden : goldens()["keywords"]) {
     const auto grammar = over_tokens(compile_json_schema(golden["schema"]));
-    expect_verdicts(grammar, golden["accepted"], true, golden["schema"].dump());
-    expect_verdicts(grammar, golden["rejected"], false, golden["schema"].dump());
+    expect_decisions(grammar, golden["accepted"], true, golden["schema"].dump());
+    expect_decisions(grammar, golden["rejected"], false, golden["schema"].dump());
   }
 }
 
@@ -44,8 +44,8 @@ TEST(GrammarGolden, PatternsMatchLikeFullmatchOfRe) {
   for (const Json& golden : goldens()["regexes"]) {
     const auto pattern = golden["pattern"].get<std::string>();
     const auto grammar = over_tokens(compile_regex(pattern));
-    expect_verdicts(grammar, golden["matched"], true, pattern);
-    expect_verdicts(grammar, golden["unmatched"], false, pattern);
+    expect_decisions(grammar, golden["matched"], true, pattern);
+    expect_decisions(grammar, golden["unmatched"], false, pattern);
   }
 }
 
