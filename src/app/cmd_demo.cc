@@ -183,9 +183,9 @@ class Demo {
     std::printf("mean acceptance length: %.2f tokens per step; share of the steps that gave\n", totals.mean_length());
     const int width = std::min(72, terminal_width(STDOUT_FILENO));
     for (const std::string& line : histogram_lines(totals.lengths, width)) std::printf("%s\n", line.c_str());
-    if (totals.recalled > 0 && session_.has_drafter()) {
+    if (totals.ngram_accepted > 0 && session_.has_drafter()) {
       std::printf("of %lld accepted drafts %lld followed the same tokens before, without the drafter\n",
-                  static_cast<long long>(totals.accepted), static_cast<long long>(totals.recalled));
+                  static_cast<long long>(totals.accepted), static_cast<long long>(totals.ngram_accepted));
     }
     std::printf("identical: %s\n", identical ? "yes" : "NO");
     return identical;

@@ -41,7 +41,7 @@ void settle_widths(std::vector<int32_t>& widths, int32_t widest) {
 DecoderSpec whole_block(const Session& session, int32_t widest) {
   DecoderSpec spec = session.spec();
   spec.dflash.width = widest;
-  spec.recall = RecallUse::kNever;  // this is about the drafter
+  spec.ngram = NgramUse::kNever;  // this is about the drafter
   return spec;
 }
 

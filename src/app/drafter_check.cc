@@ -48,7 +48,7 @@ DrafterCheck check_drafter(Session& session) {
   DecoderSpec spec = session.spec();
   if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kWidth);
   spec.dflash.branches = 0;  // the record is of chains
-  spec.recall = RecallUse::kNever;
+  spec.ngram = NgramUse::kNever;
   Engine& engine = session.start(spec);
   AnswerListener nobody;
   const int64_t begin = now_ns();

@@ -29,7 +29,7 @@ void AnswerTotals::add(const Answer& answer) {
   verify_steps += stats.verify_steps;
   drafted += stats.drafted;
   accepted += stats.accepted;
-  recalled += stats.recalled;
+  ngram_accepted += stats.ngram_accepted;
   lengths.resize(std::max(lengths.size(), stats.lengths.size()));
   for (size_t n = 0; n < stats.lengths.size(); ++n) {
     lengths[n] += stats.lengths[n];
@@ -123,7 +123,7 @@ Json stats_json(const Answer& answer) {
     json["verify_steps"] = stats.verify_steps;
     json["drafted"] = stats.drafted;
     json["accepted"] = stats.accepted;
-    json["recalled"] = stats.recalled;
+    json["recalled"] = stats.ngram_accepted;
     json["mean_acceptance_length"] = per_pass(stats.mean_length());
   }
   json["preemptions"] = stats.preemptions;

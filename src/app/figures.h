@@ -19,7 +19,7 @@ struct AnswerTotals {
   int64_t verified_tokens = 0;  ///< tokens that verify steps appended
   int64_t drafted = 0;
   int64_t accepted = 0;
-  int64_t recalled = 0;          ///< of the accepted
+  int64_t ngram_accepted = 0;    ///< of the accepted
   std::vector<int64_t> lengths;  ///< lengths[n]: steps that appended n tokens
   int64_t decode_tokens = 0;     ///< RequestStats::decoding(), added up
   double decode_seconds = 0;

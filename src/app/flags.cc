@@ -41,10 +41,9 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->transform(whole(0, kMaxWidth - 1))
       ->capture_default_str()
       ->group(kDrafterGroup);
-  add_choice<RecallUse>(
-      command, "--recall", options.recall,
-      "Draft what followed the same tokens before (default: auto, where it pays; with --width never)",
-      {{"auto", RecallUse::kWherePaying}, {"always", RecallUse::kAlways}, {"never", RecallUse::kNever}})
+  add_choice<NgramUse>(command, "--recall", options.ngram,
+                       "Draft what followed the same tokens before (default: auto, where it pays; with --width never)",
+                       {{"auto", NgramUse::kWherePaying}, {"always", NgramUse::kAlways}, {"never", NgramUse::kNever}})
       ->group(kDrafterGroup);
   CLI::Option* passes = command.add_option("--passes", options.dflash.passes,
                                            "Drafter passes a block; 1 is plain DFlash and mostly fastest");

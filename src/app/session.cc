@@ -43,7 +43,7 @@ Session::Session(const SessionOptions& options)
 Session::~Session() = default;
 
 void Session::choose_method(const ModelConfig& config) {
-  spec_.recall = options_.recall;
+  spec_.ngram = options_.ngram;
   if (choice_.drafter) {
     spec_.method = method_of_drafter(*choice_.drafter);
     spec_.drafter = *choice_.drafter;
@@ -51,7 +51,7 @@ void Session::choose_method(const ModelConfig& config) {
     return;
   }
   const bool asked = options_.drafter == kNgrams;
-  if (asked && options_.recall == RecallUse::kNever) {
+  if (asked && options_.ngram == NgramUse::kNever) {
     throw Error("drafter",
                 "ngram drafts what followed the same tokens before, and --recall never forbids that; leave "
                 "one of them out, or say --drafter none for plain decoding");
@@ -59,8 +59,8 @@ void Session::choose_method(const ModelConfig& config) {
   if (asked && config.diffusion) {
     throw Error("drafter", choice_.model.string() + ": fills blocks and needs no drafts; leave --drafter ngram out");
   }
-  recalls_alone_ = choice_.wants_ngrams && options_.recall != RecallUse::kNever && !config.diffusion;
-  if (!recalls_alone_) return;
+  ngrams_alone_ = choice_.wants_ngrams && options_.ngram != NgramUse::kNever && !config.diffusion;
+  if (!ngrams_alone_) return;
   spec_.method = kNgrams;
   if (options_.dflash.width > 0) spec_.ngram_width = options_.dflash.width;
 }
@@ -83,10 +83,10 @@ void Session::limit_memory(const ModelConfig& config) {
 void Session::note_ignored_options(const ModelConfig& config) {
   const DflashOptions& asked = options_.dflash;
   const bool of_drafter = asked.window != 0 || asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
-  if (recalls_alone_ && of_drafter) {
+  if (ngrams_alone_ && of_drafter) {
     notes_.push_back("there is no drafter: --branches, --draft-window and --passes change nothing");
   }
-  if (!drafts() && (of_drafter || asked.width != 0 || options_.recall != RecallUse::kWherePaying)) {
+  if (!drafts() && (of_drafter || asked.width != 0 || options_.ngram != NgramUse::kWherePaying)) {
     notes_.push_back("there is no drafter: --width, --branches, --draft-window, --recall and --passes change nothing");
   }
   if (options_.max_context > config.max_positions) {
@@ -129,7 +129,7 @@ std::string Session::describe() const {
   } else if (is_block_diffusion()) {
     text += ", block diffusion, " + describe_algorithm(spec_.block.algorithm) + ", block " +
             std::to_string(make_decoder(*model_, spec_)->max_width());
-  } else if (recalls_alone_) {
+  } else if (ngrams_alone_) {
     text += ", n-gram drafts";
   } else {
     text += ", plain decoding";

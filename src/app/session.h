@@ -27,7 +27,7 @@ struct SessionOptions {
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
   EngineOptions engine;
   DflashOptions dflash;
-  RecallUse recall = RecallUse::kWherePaying;
+  NgramUse ngram = NgramUse::kWherePaying;
   DllmOptions dllm;
   std::optional<BlockOptions> block;  ///< for programs: instead of dllm, which is what flags and a file say
   bool self_test = true;              ///< drafts and verifies a short text before the first request
@@ -56,7 +56,7 @@ class Session {
   const DecoderSpec& spec() const { return spec_; }
   bool has_drafter() const { return choice_.drafter.has_value(); }
   /// Whether several tokens of an autoregressive model may be checked at once.
-  bool drafts() const { return has_drafter() || recalls_alone_; }
+  bool drafts() const { return has_drafter() || ngrams_alone_; }
   /// Whether the model fills masked blocks.
   bool is_block_diffusion() const { return config().diffusion.has_value(); }
 
@@ -100,7 +100,7 @@ class Session {
   SessionOptions options_;
   ModelChoice choice_;
   DecoderSpec spec_;
-  bool recalls_alone_ = false;  // n-grams without a drafter
+  bool ngrams_alone_ = false;  // n-grams without a drafter
   std::vector<std::string> notes_;
   std::string memory_;
   std::unique_ptr<Ops> ops_;

@@ -12,13 +12,13 @@
 
 namespace ashlar {
 
-ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall)
-    : model_(model), proposer_(std::move(proposer)), recall_(recall), max_width_(proposer_->max_width()) {
-  if (recall == RecallUse::kWherePaying && !proposer_->adapts_width()) recall_ = RecallUse::kNever;
+ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, NgramUse ngrams)
+    : model_(model), proposer_(std::move(proposer)), ngram_use_(ngrams), max_width_(proposer_->max_width()) {
+  if (ngrams == NgramUse::kWherePaying && !proposer_->adapts_width()) ngram_use_ = NgramUse::kNever;
 }
 
-ChainDecoder::ChainDecoder(Model& model, RecallUse recall, int32_t width)
-    : model_(model), recall_(recall), max_width_(recall == RecallUse::kNever ? 1 : width) {}
+ChainDecoder::ChainDecoder(Model& model, NgramUse ngrams, int32_t width)
+    : model_(model), ngram_use_(ngrams), max_width_(ngrams == NgramUse::kNever ? 1 : width) {}
 
 std::string ChainDecoder::name() const {
   if (proposer_) return proposer_->name();
@@ -60,7 +60,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
     proposer_->start(limits, kv);
   }
   policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots, proposer_ != nullptr);
-  if (recall_ != RecallUse::kNever) recalled_.reserve(limits.max_slots, limits.max_spans);
+  if (ngram_use_ != NgramUse::kNever) ngrams_.reserve(limits.max_slots, limits.max_spans);
   if (adapts_width()) calibrate(limits.max_slots);
 }
 
@@ -79,7 +79,7 @@ StepShape ChainDecoder::shape(int32_t width) const {
 
 void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
   if (!drafts()) return;
-  recalled_.admit(slot, tokens, state.limit);
+  ngrams_.admit(slot, tokens, state.limit);
   policy_->admit(slot);
   if (!proposer_) return;
   proposer_->admit(slot, state);
@@ -90,7 +90,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const int64_t begin = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = span.n_scored = 0;
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_ngram_accepted = span.n_scored = 0;
     span.settled_in[0] = -1;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
@@ -163,12 +163,12 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots, StepRe
   widths_.clear();
   for (const ChainSpan& chain : chains_) {
     const auto index = static_cast<int32_t>(widths_.size());
-    widths_.push_back({chain.slot, chain.width, 0, {}, recalled_.recall(index, chain.slot, chain.width - 1)});
+    widths_.push_back({chain.slot, chain.width, 0, {}, ngrams_.draft(index, chain.slot, chain.width - 1)});
   }
   const bool whole_blocks = policy_->choose(widths_);
   for (size_t i = 0; i < chains_.size(); ++i) {
     ChainSpan& chain = chains_[i];
-    if (recall_ == RecallUse::kAlways && !widths_[i].at_hand.empty()) {
+    if (ngram_use_ == NgramUse::kAlways && !widths_[i].at_hand.empty()) {
       widths_[i].width = chain.width;
       widths_[i].takes_at_hand = true;
     }
@@ -178,14 +178,14 @@ void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots, StepRe
     chain.proposes = chain.width > 1 && !widths_[i].takes_at_hand;
     if (!widths_[i].takes_at_hand) continue;
     chain.most = chain.width;
-    std::ranges::copy(recalled_.ids(static_cast<int32_t>(i), chain.width - 1), chain.ids + 1);
+    std::ranges::copy(ngrams_.ids(static_cast<int32_t>(i), chain.width - 1), chain.ids + 1);
   }
 }
 
 void ChainDecoder::remember(const StepPlan& plan, const StepResult& result) {
   for (size_t i = 0; i < work_.size(); ++i) {
     const SpanResult& span = result.spans[i];
-    recalled_.append(plan.spans[i].slot, {span.tokens, static_cast<size_t>(span.n_tokens)});
+    ngrams_.append(plan.spans[i].slot, {span.tokens, static_cast<size_t>(span.n_tokens)});
   }
 }
 
@@ -429,7 +429,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     };
     run_for_span(slot, outcome, [&] { verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0)); });
   }
-  if (chain && !chains_[work.chain].proposes) outcome.n_recalled = std::max(outcome.n_accepted - work.forced, 0);
+  if (chain && !chains_[work.chain].proposes) outcome.n_ngram_accepted = std::max(outcome.n_accepted - work.forced, 0);
   // A row of a chain is certain once a token was chosen there: the last token, then each draft that its parent
   // confirmed. A prompt whose last row had no mask yet leaves that row to the first decode span.
   work.committed = chain ? outcome.n_tokens : span.n_rows;
@@ -498,7 +498,7 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
     const ChainSpan& chain = chains_[work.chain];
     if (chain.proposes) drafted_rows += std::max(chain.draft_rows, work.n_rows);
     const SpanResult& span = result.spans[i];
-    // Drafts that were forced, recalled or not verified say nothing about the proposer.
+    // Drafts that were forced, n-gram drafts or not verified say nothing about the proposer.
     if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning || span.cut) continue;
     if (chain.n_chances == 0) {
       policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);

@@ -9,8 +9,8 @@
 #include "decode/decoder.h"
 #include "decode/draft_context.h"
 #include "decode/logits.h"
+#include "decode/ngram_drafts.h"
 #include "decode/proposer.h"
-#include "decode/recall.h"
 #include "decode/width_policy.h"
 #include "model/model.h"
 
@@ -20,9 +20,9 @@ class ChainDecoder final : public Decoder {
  public:
   /// Plain decoding. `model` outlives this.
   explicit ChainDecoder(Model& model) : model_(model) {}
-  ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, RecallUse recall);
-  /// Drafts are recalled or there are none: spans of at most `width` rows.
-  ChainDecoder(Model& model, RecallUse recall, int32_t width);
+  ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, NgramUse ngrams);
+  /// Drafts are n-gram drafts or there are none: spans of at most `width` rows.
+  ChainDecoder(Model& model, NgramUse ngrams, int32_t width);
 
   std::string name() const override;
   StepShape shape(int32_t width) const override;
@@ -85,7 +85,7 @@ class ChainDecoder final : public Decoder {
 
   Model& model_;
   std::unique_ptr<Proposer> proposer_;  // or null
-  RecallUse recall_ = RecallUse::kNever;
+  NgramUse ngram_use_ = NgramUse::kNever;
   int32_t max_width_ = 1;
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
@@ -97,7 +97,7 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<WidthPolicy> policy_;    // null where nothing is ever drafted
   std::vector<ChainSpan> chains_;
   std::vector<WidthChoice> widths_;  // as chains_
-  RecallTable recalled_;
+  NgramDrafts ngrams_;
   std::vector<float> chances_;  // of drafts that have rows
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span

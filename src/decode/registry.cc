@@ -25,14 +25,14 @@ std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
 
 std::unique_ptr<Decoder> make_ngram(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
-  return std::make_unique<ChainDecoder>(model, spec.recall, spec.ngram_width);
+  return std::make_unique<ChainDecoder>(model, spec.ngram, spec.ngram_width);
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
   auto drafter = DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
-      model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.recall);
+      model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.ngram);
 }
 
 std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {

@@ -10,7 +10,7 @@
 #include "decode/block/block_decoder.h"
 #include "decode/decoder.h"
 #include "decode/dflash.h"
-#include "decode/recall.h"
+#include "decode/ngram_drafts.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -21,8 +21,8 @@ struct DecoderSpec {
   std::filesystem::path drafter;  ///< its folder, for methods that have one
   DflashOptions dflash;
   BlockOptions block = {};
-  RecallUse recall = RecallUse::kWherePaying;  ///< for methods that draft
-  int32_t ngram_width = 16;  ///< most rows of a span whose drafts are recalled, where nothing else drafts
+  NgramUse ngram = NgramUse::kWherePaying;  ///< for methods that draft
+  int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

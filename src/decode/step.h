@@ -49,10 +49,10 @@ struct SpanResult {
   int32_t n_settled = 0;  ///< tokens that this step decided, wherever they stand
   int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
-  int32_t n_accepted = 0;    ///< drafts among the tokens
-  int32_t n_recalled = 0;    ///< of them, those that were recalled (decode/recall.h)
-  int32_t n_scored = 0;      ///< tokens of the prompt that got log-probabilities
-  int32_t first_scored = 0;  ///< then: index of the first of them in StepResult::prompt_tokens
+  int32_t n_accepted = 0;        ///< drafts among the tokens
+  int32_t n_ngram_accepted = 0;  ///< of them, those that were n-gram drafts (decode/ngram_drafts.h)
+  int32_t n_scored = 0;          ///< tokens of the prompt that got log-probabilities
+  int32_t first_scored = 0;      ///< then: index of the first of them in StepResult::prompt_tokens
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
   bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask

@@ -37,7 +37,7 @@ struct EngineCounters {
   uint64_t blocks = 0;        ///< blocks of which tokens were told; 0 where tokens come one after another
   uint64_t drafted = 0;
   uint64_t accepted = 0;
-  uint64_t recalled = 0;  ///< of the accepted
+  uint64_t ngram_accepted = 0;  ///< of the accepted
   uint64_t preemptions = 0;
   uint64_t requests_finished = 0;
   uint64_t requests_cancelled = 0;

@@ -31,7 +31,7 @@ struct RequestStats {
   int32_t verify_steps = 0;  ///< decode spans that ran for this request: passes of the target
   int32_t drafted = 0;
   int32_t accepted = 0;
-  int32_t recalled = 0;  ///< of the accepted, those that followed when the same tokens came before
+  int32_t ngram_accepted = 0;  ///< of the accepted, those that followed when the same tokens came before
   /// accepted_at[k]: steps in which at least k + 1 drafts were accepted; drafted_at[k]: steps that proposed at least k
   /// + 1.
   std::vector<int32_t> accepted_at, drafted_at;

@@ -269,7 +269,7 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   sequence.newest_rows = 1 + span.n_drafted;
   stats.drafted += span.n_drafted;
   stats.accepted += span.n_accepted;
-  stats.recalled += span.n_recalled;
+  stats.ngram_accepted += span.n_ngram_accepted;
   for (int32_t k = 0; k < span.n_drafted; ++k) ++stats.drafted_at[k];
   for (int32_t k = 0; k < span.n_accepted; ++k) ++stats.accepted_at[k];
   ++stats.lengths[span.n_settled];
@@ -277,7 +277,7 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   totals_.settled += span.n_settled;
   totals_.drafted += span.n_drafted;
   totals_.accepted += span.n_accepted;
-  totals_.recalled += span.n_recalled;
+  totals_.ngram_accepted += span.n_ngram_accepted;
 }
 
 // Tokens of a block come in order, so that its first one, or the answer's first one, tells a new block.

@@ -75,7 +75,7 @@ StepSplit split_of(const StepBench& bench, const TimedCase& timed) {
 DecoderSpec whole_block(const BenchSubject& subject, int32_t width) {
   DecoderSpec spec = subject.drafted;
   spec.dflash.width = width;
-  spec.recall = RecallUse::kNever;
+  spec.ngram = NgramUse::kNever;
   return spec;
 }
 

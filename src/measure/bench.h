@@ -67,7 +67,7 @@ struct Concurrency {
 struct BenchResult {
   BenchOptions options;
   int32_t width = 0;    ///< rows of a cycle: the widest; 0 without drafter
-  bool ngrams = false;  ///< without drafter, drafted answers are what is recalled
+  bool ngrams = false;  ///< without drafter, drafted answers are those of n-gram drafting
   bool adapts = false;  ///< whether drafted answers choose their width step by step
   /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
   /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it commits, the one before.
@@ -91,7 +91,7 @@ struct BenchResult {
 };
 
 /// What is measured. Cycles always have the widest block, so that they compare; answers follow the spec. `drafted` may
-/// have no drafter: then there is no cycle, and if nothing is recalled no drafted answer, except for block-diffusion
+/// have no drafter: then there is no cycle, and without n-gram drafts no drafted answer, except for block-diffusion
 /// models, which need neither.
 struct BenchSubject {
   Ops* ops = nullptr;

@@ -69,17 +69,17 @@ std::vector<Road> roads() {
   adaptive.name = "dflash, width chosen";
   adaptive.decoder = {"dflash", drafter, {}};
   decoders.push_back(adaptive);
-  Road recalling;
-  recalling.name = "dflash, recalled where anything is";
-  recalling.decoder = {"dflash", drafter, {}};
-  recalling.decoder.recall = RecallUse::kAlways;
-  decoders.push_back(recalling);
-  for (const RecallUse use : {RecallUse::kWherePaying, RecallUse::kAlways}) {
+  Road with_ngrams;
+  with_ngrams.name = "dflash, n-gram drafts wherever there are any";
+  with_ngrams.decoder = {"dflash", drafter, {}};
+  with_ngrams.decoder.ngram = NgramUse::kAlways;
+  decoders.push_back(with_ngrams);
+  for (const NgramUse use : {NgramUse::kWherePaying, NgramUse::kAlways}) {
     Road ngrams;
-    ngrams.name = use == RecallUse::kAlways ? "n-grams wherever there are any" : "n-grams";
+    ngrams.name = use == NgramUse::kAlways ? "n-grams wherever there are any" : "n-grams";
     ngrams.decoder.method = "ngram";
-    ngrams.decoder.recall = use;
-    if (use == RecallUse::kAlways) ngrams.decoder.ngram_width = 24;
+    ngrams.decoder.ngram = use;
+    if (use == NgramUse::kAlways) ngrams.decoder.ngram_width = 24;
     decoders.push_back(ngrams);
   }
   for (const int32_t width : {16, 4}) {  // with few frames for the drafter: 64 and 48, of 96 pages
@@ -178,7 +178,7 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
   uint64_t preemptions = 0;
   uint64_t cached = 0;
   uint64_t accepted = 0;
-  uint64_t recalled = 0;
+  uint64_t ngram_accepted = 0;
   for (const int32_t threads : {1, 2}) {
     Machine machine(threads);
     const std::vector<Road> all_roads = roads();
@@ -210,20 +210,20 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
       preemptions += counters.preemptions;
       cached += counters.cached_tokens;
       accepted += counters.accepted;
-      recalled += counters.recalled;
+      ngram_accepted += counters.ngram_accepted;
     }
   }
   std::printf(
       "%lld comparisons, %lld mismatches; %llu preemptions, %llu cached prompt tokens, %llu accepted drafts, %llu "
-      "recalled\n",
+      "of n-grams\n",
       static_cast<long long>(comparison.comparisons()), static_cast<long long>(comparison.mismatches()),
       static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached),
-      static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(recalled));
+      static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(ngram_accepted));
   EXPECT_GE(comparison.comparisons(), 2000);
   // Not on every road: the answers of one sampling may happen to fit.
   EXPECT_GT(preemptions, 36U);
-  EXPECT_GT(accepted, recalled);
-  EXPECT_GT(recalled, 0U);
+  EXPECT_GT(accepted, ngram_accepted);
+  EXPECT_GT(ngram_accepted, 0U);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST_F(PromptLogprobsTest, ChunksAndBatchesChangeNoBit) {
   }
 }
 
-TEST_F(PromptLogprobsTest, DraftersAndRecallChangeNoBit) {
+TEST_F(PromptLogprobsTest, DraftersAndNgramsChangeNoBit) {
   Road road;
   road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, 0, 1, DenoiseSchedule::kCosine}};
   const auto engine = open_road(*ops_, *model_, road, 512);

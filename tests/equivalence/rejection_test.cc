@@ -1,5 +1,5 @@
 // Rejection sampling through a whole engine: whatever drafts are made of, the tokens have the target's frequencies.
-// Drafts that are recalled, or were not drawn one behind the other, come without a distribution and count as certain.
+// N-gram drafts, or drafts that were not drawn one behind the other, come without a distribution and count as certain.
 
 #include <gtest/gtest.h>
 
@@ -89,21 +89,21 @@ EngineCounters draw_and_compare(Model& model, const DecoderSpec& spec, const std
   return counters;
 }
 
-TEST(Rejection, OfRecalledDrafts) {
+TEST(Rejection, OfNgramDrafts) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 128);
   const Tokenizer tokenizer = Tokenizer::from_file(models_folder() / "pebble-11m" / "tokenizer.json");
   for (const char* method : {"dflash", "ngram"}) {
     SCOPED_TRACE(method);
     DecoderSpec spec{method, models_folder() / "pebble-11m-dflash", {}};
-    spec.recall = RecallUse::kAlways;
+    spec.ngram = NgramUse::kAlways;
     const EngineCounters counters = draw_and_compare(
         *model, spec,
         tokenizer.encode(
             "The wall was built of grey stone, and the gate was made of oak. The wall was built of grey stone, and "
             "the"),
         {2000, 8, 4, 1.2});
-    EXPECT_GT(counters.recalled, 500U);
+    EXPECT_GT(counters.ngram_accepted, 500U);
   }
 }
 

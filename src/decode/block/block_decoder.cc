@@ -152,7 +152,7 @@ void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const int64_t begin = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_recalled = 0;
+    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_ngram_accepted = 0;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
     span.active = span.cut = false;

@@ -122,7 +122,7 @@ void add_stats(RequestStats& sum, const RequestStats& stats) {
   sum.verify_steps += stats.verify_steps;
   sum.drafted += stats.drafted;
   sum.accepted += stats.accepted;
-  sum.recalled += stats.recalled;
+  sum.ngram_accepted += stats.ngram_accepted;
   add_each(sum.drafted_at, stats.drafted_at);
   add_each(sum.accepted_at, stats.accepted_at);
   add_each(sum.lengths, stats.lengths);
@@ -143,7 +143,7 @@ Json metrics(const RequestStats& sum) {
   return {{"speculative_decoding",
            {{"drafted", sum.drafted},
             {"accepted", sum.accepted},
-            {"recalled", sum.recalled},
+            {"recalled", sum.ngram_accepted},
             {"verify_steps", sum.verify_steps},
             {"mean_length", length},
             {"drafted_per_position", sum.drafted_at},

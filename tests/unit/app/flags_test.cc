@@ -28,7 +28,7 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
   EXPECT_EQ(parsed.session.engine.kv_bytes, 0);
   EXPECT_EQ(parsed.session.dflash.passes, 1);
   EXPECT_EQ(parsed.session.dflash.branches, DflashOptions::kDefaultBranches);
-  EXPECT_EQ(parsed.session.recall, DecoderSpec{}.recall);
+  EXPECT_EQ(parsed.session.ngram, DecoderSpec{}.ngram);
   EXPECT_FALSE(parsed.session.dllm.given());
   EXPECT_TRUE(parsed.session.self_test);
   EXPECT_TRUE(parsed.session.engine.prefix_cache);
@@ -52,7 +52,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.dflash.width, 8);
   EXPECT_EQ(parsed.session.dflash.window, 128);
   EXPECT_EQ(parsed.session.dflash.branches, 5);
-  EXPECT_EQ(parsed.session.recall, RecallUse::kAlways);
+  EXPECT_EQ(parsed.session.ngram, NgramUse::kAlways);
   EXPECT_EQ(parsed.session.dflash.passes, 2);
   EXPECT_EQ(parsed.session.dflash.schedule, DenoiseSchedule::kLinear);
   EXPECT_FALSE(parsed.session.self_test);

@@ -1,4 +1,4 @@
-#include "decode/recall.h"
+#include "decode/ngram_drafts.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,14 +16,14 @@ constexpr double kCommonRate = 0.01;
 }  // namespace
 
 // First guesses; a hundred tokens later they are forgotten.
-RecallOdds::RecallOdds() : odds_{0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95} {}
+NgramOdds::NgramOdds() : odds_{0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95} {}
 
-size_t RecallOdds::class_of(int32_t match) {
+size_t NgramOdds::class_of(int32_t match) {
   constexpr std::array<int32_t, kClasses - 1> kMost = {2, 3, 4, 6, 8, 12, 16};
   return static_cast<size_t>(std::lower_bound(kMost.begin(), kMost.end(), match) - kMost.begin());
 }
 
-void RecallOdds::learn(int32_t match, bool came, double rate) {
+void NgramOdds::learn(int32_t match, bool came, double rate) {
   constexpr int32_t kGuess = 4;  // what the first guess counts for
   const size_t own = class_of(match);
   int32_t& seen = seen_[own];
@@ -31,12 +31,12 @@ void RecallOdds::learn(int32_t match, bool came, double rate) {
   seen = std::min(seen, 1 << 20);
 }
 
-uint32_t Recall::head_of(int32_t a, int32_t b) const {
+uint32_t NgramMatcher::head_of(int32_t a, int32_t b) const {
   const uint32_t mixed = (static_cast<uint32_t>(a) * 0x9E3779B1U + static_cast<uint32_t>(b)) * 0x85EBCA77U;
   return (mixed >> 16 ^ mixed) & (static_cast<uint32_t>(heads_.size()) - 1);
 }
 
-void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
+void NgramMatcher::begin(std::span<const int32_t> tokens, int32_t limit) {
   const size_t room = std::max(static_cast<size_t>(std::max(limit, 0)), tokens.size());
   tokens_.clear();
   tokens_.reserve(room);
@@ -48,7 +48,7 @@ void Recall::begin(std::span<const int32_t> tokens, int32_t limit) {
   find();
 }
 
-void Recall::push(int32_t token) {
+void NgramMatcher::push(int32_t token) {
   tokens_.push_back(token);
   const int32_t at = size() - 1;
   if (at == 0) return older_.push_back(-1);
@@ -57,21 +57,21 @@ void Recall::push(int32_t token) {
   head = at;
 }
 
-void Recall::append(std::span<const int32_t> tokens, RecallOdds& common) {
+void NgramMatcher::append(std::span<const int32_t> tokens, NgramOdds& common) {
   if (!has_odds_) odds_ = common;
   has_odds_ = true;
-  bool foretold = match_ > 0;
-  for (int32_t k = 0; foretold && k < static_cast<int32_t>(tokens.size()); ++k) {
-    foretold = draft(k) == tokens[static_cast<size_t>(k)];
-    odds_.learn(match_ + k, foretold, kSequenceRate);
-    common.learn(match_ + k, foretold, kCommonRate);
+  bool predicted = match_ > 0;
+  for (int32_t k = 0; predicted && k < static_cast<int32_t>(tokens.size()); ++k) {
+    predicted = draft(k) == tokens[static_cast<size_t>(k)];
+    odds_.learn(match_ + k, predicted, kSequenceRate);
+    common.learn(match_ + k, predicted, kCommonRate);
   }
   for (const int32_t token : tokens) push(token);
   find();
 }
 
 // The longest match, of equals the newest.
-void Recall::find() {
+void NgramMatcher::find() {
   match_ = 0;
   const int32_t last = size() - 1;
   if (last < kMinMatch) return;
@@ -89,8 +89,8 @@ void Recall::find() {
   }
 }
 
-void Recall::drafts(std::span<int32_t> ids, std::span<float> chances, const RecallOdds& common) const {
-  const RecallOdds& odds = has_odds_ ? odds_ : common;
+void NgramMatcher::drafts(std::span<int32_t> ids, std::span<float> chances, const NgramOdds& common) const {
+  const NgramOdds& odds = has_odds_ ? odds_ : common;
   double chance = 1.0;
   for (int32_t k = 0; k < static_cast<int32_t>(ids.size()); ++k) {
     chance *= odds.of(match_ + k);
@@ -99,21 +99,21 @@ void Recall::drafts(std::span<int32_t> ids, std::span<float> chances, const Reca
   }
 }
 
-void RecallTable::reserve(int32_t max_slots, int32_t max_chains) {
+void NgramDrafts::reserve(int32_t max_slots, int32_t max_chains) {
   slots_.resize(static_cast<size_t>(max_slots));
   ids_.resize(static_cast<size_t>(max_chains) * kMaxWidth);
   chances_.resize(ids_.size());
 }
 
-void RecallTable::admit(int32_t slot, std::span<const int32_t> tokens, int32_t limit) {
+void NgramDrafts::admit(int32_t slot, std::span<const int32_t> tokens, int32_t limit) {
   if (!slots_.empty()) slots_[static_cast<size_t>(slot)].begin(tokens, limit);
 }
 
-void RecallTable::append(int32_t slot, std::span<const int32_t> tokens) {
+void NgramDrafts::append(int32_t slot, std::span<const int32_t> tokens) {
   if (!slots_.empty() && !tokens.empty()) slots_[static_cast<size_t>(slot)].append(tokens, odds_);
 }
 
-std::span<const float> RecallTable::recall(int32_t chain, int32_t slot, int32_t n) {
+std::span<const float> NgramDrafts::draft(int32_t chain, int32_t slot, int32_t n) {
   if (slots_.empty() || n < 1 || slots_[static_cast<size_t>(slot)].match() == 0) return {};
   const size_t room = static_cast<size_t>(chain) * kMaxWidth;
   const std::span<float> chances(chances_.data() + room, static_cast<size_t>(n));
@@ -121,7 +121,7 @@ std::span<const float> RecallTable::recall(int32_t chain, int32_t slot, int32_t 
   return chances;
 }
 
-std::span<const int32_t> RecallTable::ids(int32_t chain, int32_t n) const {
+std::span<const int32_t> NgramDrafts::ids(int32_t chain, int32_t n) const {
   return {ids_.data() + static_cast<size_t>(chain) * kMaxWidth, static_cast<size_t>(n)};
 }
 

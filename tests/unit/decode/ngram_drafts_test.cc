@@ -1,4 +1,4 @@
-#include "decode/recall.h"
+#include "decode/ngram_drafts.h"
 
 #include <gtest/gtest.h>
 
@@ -10,42 +10,42 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-Recall recall_of(const Ids& tokens) {
-  Recall recall;
-  recall.begin(tokens, static_cast<int32_t>(tokens.size()));
-  return recall;
+NgramMatcher matcher_of(const Ids& tokens) {
+  NgramMatcher matcher;
+  matcher.begin(tokens, static_cast<int32_t>(tokens.size()));
+  return matcher;
 }
 
-Ids drafts_of(const Recall& recall, size_t n) {
+Ids drafts_of(const NgramMatcher& matcher, size_t n) {
   Ids ids(n);
   std::vector<float> chances(n);
-  recall.drafts(ids, chances, RecallOdds());
+  matcher.drafts(ids, chances, NgramOdds());
   return ids;
 }
 
-TEST(Recall, TellsWhatFollowedTheSameTokens) {
-  const Recall recall = recall_of({5, 6, 7, 8, 9, 1, 5, 6});
-  EXPECT_EQ(recall.match(), 2);
-  EXPECT_EQ(drafts_of(recall, 4), (Ids{7, 8, 9, 1}));
+TEST(NgramMatcher, DraftsWhatFollowedTheSameTokens) {
+  const NgramMatcher matcher = matcher_of({5, 6, 7, 8, 9, 1, 5, 6});
+  EXPECT_EQ(matcher.match(), 2);
+  EXPECT_EQ(drafts_of(matcher, 4), (Ids{7, 8, 9, 1}));
 }
 
-TEST(Recall, NeedsTwoTokensThatStoodThereBefore) {
+TEST(NgramMatcher, NeedsTwoTokensThatStoodThereBefore) {
   for (const Ids& tokens : {Ids{}, Ids{5}, Ids{5, 6}, Ids{5, 6, 7}, Ids{5, 6, 7, 5}, Ids{6, 5, 7, 8, 5, 6}}) {
-    EXPECT_EQ(recall_of(tokens).match(), 0) << ::testing::PrintToString(tokens);
+    EXPECT_EQ(matcher_of(tokens).match(), 0) << ::testing::PrintToString(tokens);
   }
 }
 
-TEST(Recall, PrefersTheLongestMatchAndOfEqualsTheNewest) {
-  const Recall longest = recall_of({4, 5, 6, 70, 9, 5, 6, 80, 4, 5, 6});
+TEST(NgramMatcher, PrefersTheLongestMatchAndOfEqualsTheNewest) {
+  const NgramMatcher longest = matcher_of({4, 5, 6, 70, 9, 5, 6, 80, 4, 5, 6});
   EXPECT_EQ(longest.match(), 3);
   EXPECT_EQ(drafts_of(longest, 1), (Ids{70}));
-  const Recall newest = recall_of({5, 6, 70, 5, 6, 80, 5, 6});
+  const NgramMatcher newest = matcher_of({5, 6, 70, 5, 6, 80, 5, 6});
   EXPECT_EQ(drafts_of(newest, 1), (Ids{80}));
 }
 
-TEST(Recall, GoesOnInCircles) {
-  EXPECT_EQ(drafts_of(recall_of({9, 1, 2, 3, 1, 2, 3, 1, 2}), 7), (Ids{3, 1, 2, 3, 1, 2, 3}));
-  EXPECT_EQ(drafts_of(recall_of({7, 7, 7}), 4), (Ids{7, 7, 7, 7}));
+TEST(NgramMatcher, GoesOnInCircles) {
+  EXPECT_EQ(drafts_of(matcher_of({9, 1, 2, 3, 1, 2, 3, 1, 2}), 7), (Ids{3, 1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(drafts_of(matcher_of({7, 7, 7}), 4), (Ids{7, 7, 7, 7}));
 }
 
 // The longest match by comparing with every place; the newest of equals.
@@ -55,55 +55,55 @@ std::pair<int32_t, int32_t> by_brute_force(const Ids& tokens, int32_t longest) {
   for (int32_t at = last - 1; at >= 1; --at) {
     int32_t match = 0;
     while (match < longest && match <= at && tokens[at - match] == tokens[last - match]) ++match;
-    if (match >= Recall::kMinMatch && match > best.first) best = {match, at + 1};
+    if (match >= NgramMatcher::kMinMatch && match > best.first) best = {match, at + 1};
   }
   return best;
 }
 
-TEST(Recall, FindsWhatEveryPlaceComparedFinds) {
+TEST(NgramMatcher, FindsWhatEveryPlaceComparedFinds) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     const int32_t alphabet = 2 + round % 40;
     const auto begun = static_cast<size_t>(random() % 20);
     Ids tokens;
     for (size_t i = 0; i < begun; ++i) tokens.push_back(static_cast<int32_t>(random() % alphabet));
-    Recall recall;
-    RecallOdds odds;
-    recall.begin(tokens, 60);
+    NgramMatcher matcher;
+    NgramOdds odds;
+    matcher.begin(tokens, 60);
     while (tokens.size() < 60) {
       Ids next(1 + random() % 5);
       for (int32_t& id : next) id = static_cast<int32_t>(random() % alphabet);
-      recall.append(next, odds);
+      matcher.append(next, odds);
       tokens.insert(tokens.end(), next.begin(), next.end());
       const auto [match, from] = by_brute_force(tokens, 24);
-      ASSERT_EQ(recall.match(), match) << ::testing::PrintToString(tokens);
+      ASSERT_EQ(matcher.match(), match) << ::testing::PrintToString(tokens);
       if (match == 0) continue;
-      ASSERT_EQ(drafts_of(recall, 1)[0], tokens[static_cast<size_t>(from)]);
+      ASSERT_EQ(drafts_of(matcher, 1)[0], tokens[static_cast<size_t>(from)]);
     }
   }
 }
 
-TEST(Recall, LooksAtFewPlacesOfWhatStandsEverywhere) {
+TEST(NgramMatcher, LooksAtFewPlacesOfWhatStandsEverywhere) {
   for (const int32_t between : {10, 1000}) {
     Ids tokens = {7, 1, 2};
     for (int32_t i = 0; i < between; ++i) tokens.insert(tokens.end(), {100 + i, 1, 2});
     tokens.insert(tokens.end(), {7, 1, 2});
-    EXPECT_EQ(recall_of(tokens).match(), between == 10 ? 3 : 2);
+    EXPECT_EQ(matcher_of(tokens).match(), between == 10 ? 3 : 2);
   }
 }
 
 // The chance of the first draft where nothing is known but the common odds.
-double first_chance(const Recall& recall, const RecallOdds& common) {
+double first_chance(const NgramMatcher& matcher, const NgramOdds& common) {
   int32_t id = 0;
   float chance = 0;
-  recall.drafts({&id, 1}, {&chance, 1}, common);
+  matcher.drafts({&id, 1}, {&chance, 1}, common);
   return chance;
 }
 
-TEST(Recall, LearnsWhetherAnybodyDraftsOrNot) {
-  RecallOdds good, bad;
-  Recall circle = recall_of({1, 2, 1, 2});
-  Recall wrong = recall_of({1, 2, 3, 1, 2});
+TEST(NgramMatcher, LearnsWhetherDraftsAreUsedOrNot) {
+  NgramOdds good, bad;
+  NgramMatcher circle = matcher_of({1, 2, 1, 2});
+  NgramMatcher wrong = matcher_of({1, 2, 3, 1, 2});
   int32_t odd = 100;
   for (int i = 0; i < 200; ++i) {
     circle.append(Ids{1, 2}, good);
@@ -111,18 +111,18 @@ TEST(Recall, LearnsWhetherAnybodyDraftsOrNot) {
   }
   EXPECT_GT(good.of(24), 0.97);
   EXPECT_LT(bad.of(2), 0.1);
-  EXPECT_DOUBLE_EQ(bad.of(3), RecallOdds().of(3));
+  EXPECT_DOUBLE_EQ(bad.of(3), NgramOdds().of(3));
   EXPECT_GT(first_chance(circle, bad), 0.97);  // a sequence has odds of its own
   EXPECT_LT(first_chance(wrong, good), 0.1);
-  EXPECT_DOUBLE_EQ(first_chance(recall_of({1, 2, 3, 1, 2}), bad), static_cast<float>(bad.of(2)));  // until it has
+  EXPECT_DOUBLE_EQ(first_chance(matcher_of({1, 2, 3, 1, 2}), bad), static_cast<float>(bad.of(2)));  // until it has
 }
 
-TEST(Recall, ChancesAreOfAllDraftsUpToOne) {
-  const Recall recall = recall_of({1, 2, 3, 4, 5, 6, 1, 2});
-  RecallOdds odds;
+TEST(NgramMatcher, ChancesAreOfAllDraftsUpToOne) {
+  const NgramMatcher matcher = matcher_of({1, 2, 3, 4, 5, 6, 1, 2});
+  NgramOdds odds;
   Ids ids(5);
   std::vector<float> chances(5);
-  recall.drafts(ids, chances, odds);
+  matcher.drafts(ids, chances, odds);
   double all = 1;
   for (int32_t k = 0; k < 5; ++k) {
     all *= odds.of(2 + k);
@@ -130,12 +130,12 @@ TEST(Recall, ChancesAreOfAllDraftsUpToOne) {
   }
 }
 
-TEST(RecallOdds, LongerMatchesCountApart) {
-  RecallOdds odds;
+TEST(NgramOdds, LongerMatchesCountApart) {
+  NgramOdds odds;
   for (int i = 0; i < 500; ++i) odds.learn(7, i % 4 == 0, 0.01);
   EXPECT_NEAR(odds.of(7), 0.25, 0.05);
   EXPECT_DOUBLE_EQ(odds.of(8), odds.of(7));
-  for (const int32_t match : {2, 3, 4, 5, 9, 13, 17, 1000}) EXPECT_DOUBLE_EQ(odds.of(match), RecallOdds().of(match));
+  for (const int32_t match : {2, 3, 4, 5, 9, 13, 17, 1000}) EXPECT_DOUBLE_EQ(odds.of(match), NgramOdds().of(match));
 }
 
 }  // namespace
