@@ -35,7 +35,7 @@ struct DemoOptions {
 };
 
 // One way to decode: what it answered and how fast, prompt by prompt.
-struct Road {
+struct Run {
   std::vector<Answer> answers;  // of the first round
   std::vector<double> seconds;  // best of all rounds, from the first token to the end
   bool repeats = true;          // every round gave the same tokens
@@ -68,7 +68,7 @@ class Demo {
         prompts_(std::move(prompts)),
         color_(use_color(options.color, STDOUT_FILENO)) {}
 
-  // Returns whether both roads gave the same tokens everywhere.
+  // Returns whether both ways gave the same tokens everywhere.
   bool run() {
     show_both();
     measure_more();
@@ -92,15 +92,15 @@ class Demo {
     return answer;
   }
 
-  void record(Road& road, size_t prompt, Answer answer) {
+  void record(Run& run, size_t prompt, Answer answer) {
     const double seconds = static_cast<double>(answer.stats.finished_ns - answer.stats.first_token_ns) * 1e-9;
-    if (road.answers.size() == prompt) {
-      road.answers.push_back(std::move(answer));
-      road.seconds.push_back(seconds);
+    if (run.answers.size() == prompt) {
+      run.answers.push_back(std::move(answer));
+      run.seconds.push_back(seconds);
       return;
     }
-    road.seconds[prompt] = std::min(road.seconds[prompt], seconds);
-    road.repeats = road.repeats && road.answers[prompt].tokens == answer.tokens;
+    run.seconds[prompt] = std::min(run.seconds[prompt], seconds);
+    run.repeats = run.repeats && run.answers[prompt].tokens == answer.tokens;
   }
 
   // The first round: every prompt plainly, then every prompt with drafts, as it comes.
@@ -114,14 +114,14 @@ class Demo {
     show_round(drafted_);
   }
 
-  void show_round(Road& road) {
+  void show_round(Run& run) {
     answer(0, false);  // caches and clocks warm up
     for (size_t i = 0; i < prompts_.size() && !InterruptScope::requested(); ++i) {
       std::printf("\n%s%s%s\n", color_ ? "\033[1m" : "> ", prompts_[i].text.c_str(), color_ ? "\033[0m" : "");
-      record(road, i, answer(i, true));
-      const AnswerTotals totals = totals_of(road, i);
-      std::printf("%s%s[%zu tokens, %.0f tokens/s", road.answers[i].text.ends_with('\n') ? "" : "\n",
-                  color_ ? "\033[2m" : "", road.answers[i].tokens.size(), totals.decode_rate());
+      record(run, i, answer(i, true));
+      const AnswerTotals totals = totals_of(run, i);
+      std::printf("%s%s[%zu tokens, %.0f tokens/s", run.answers[i].text.ends_with('\n') ? "" : "\n",
+                  color_ ? "\033[2m" : "", run.answers[i].tokens.size(), totals.decode_rate());
       if (totals.drafted > 0) std::printf(", %.2f tokens per step", totals.mean_length());
       std::printf("]%s\n", color_ ? "\033[0m" : "");
     }
@@ -134,29 +134,29 @@ class Demo {
     Progress progress("measuring", total);
     int64_t done = 0;
     for (int32_t round = 1; round < options_.rounds; ++round) {
-      for (Road* road : {&plain_, &drafted_}) {
-        session_.start(road == &plain_ ? plain_spec() : session_.spec());
+      for (Run* run : {&plain_, &drafted_}) {
+        session_.start(run == &plain_ ? plain_spec() : session_.spec());
         answer(0, false);
         for (size_t i = 0; i < prompts_.size() && !InterruptScope::requested(); ++i) {
-          record(*road, i, answer(i, false));
+          record(*run, i, answer(i, false));
           progress.update(++done);
         }
       }
     }
   }
 
-  static AnswerTotals totals_of(const Road& road, size_t prompt) {
+  static AnswerTotals totals_of(const Run& run, size_t prompt) {
     AnswerTotals totals;
-    totals.add(road.answers[prompt]);
+    totals.add(run.answers[prompt]);
     return totals;
   }
 
   // Tokens per second over all prompts, the first token of each left out: it belongs to the prompt's time.
-  static double rate(const Road& road) {
+  static double rate(const Run& run) {
     double tokens = 0, seconds = 0;
-    for (size_t i = 0; i < road.answers.size(); ++i) {
-      tokens += static_cast<double>(road.answers[i].tokens.size()) - 1;
-      seconds += road.seconds[i];
+    for (size_t i = 0; i < run.answers.size(); ++i) {
+      tokens += static_cast<double>(run.answers[i].tokens.size()) - 1;
+      seconds += run.seconds[i];
     }
     return seconds > 0 ? tokens / seconds : 0;
   }
@@ -197,7 +197,7 @@ class Demo {
   Session& session_;
   std::vector<Prompt> prompts_;
   bool color_;
-  Road plain_, drafted_;
+  Run plain_, drafted_;
 };
 
 // A model that fills blocks, against itself.

@@ -28,7 +28,7 @@ Answer ask(Session& session, const DecoderSpec& spec) {
   return answer;
 }
 
-// Answers by both roads, which have to be the same tokens.
+// Answers in both ways, which have to be the same tokens.
 Finding check_equality(Session& session) {
   DecoderSpec drafted = session.spec();
   if (drafted.dflash.width == 0) {  // a width chosen by speed may be one, and then nothing is drafted

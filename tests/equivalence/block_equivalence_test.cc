@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -69,22 +69,22 @@ std::vector<Way> ways() {
           {12, {"klass", {{"threshold", 0.5}}}}};
 }
 
-std::vector<Road> roads(const Way& way) {
-  std::vector<Road> all;
+std::vector<Configuration> configurations(const Way& way) {
+  std::vector<Configuration> all;
   for (const bool fused : {true, false}) {
     for (const int32_t depth : {1, 2}) {
       for (const int32_t chunk : {4096, 13}) {
         for (const bool tight : {false, true}) {
-          Road road;
-          road.decoder.block = {way.block, way.algorithm, fused};
-          road.depth = depth;
-          road.prefill_chunk = chunk;
-          road.tight_memory = tight;
-          road.name = way.algorithm.name + ", block " + std::to_string(way.block) +
-                      (fused ? ", fused" : ", KV commit passes apart") +
-                      (depth == 1 ? ", plain loop" : ", overlapped") + (chunk == 13 ? ", chunks of 13" : ", whole") +
-                      (tight ? ", tight memory" : "");
-          all.push_back(road);
+          Configuration configuration;
+          configuration.decoder.block = {way.block, way.algorithm, fused};
+          configuration.depth = depth;
+          configuration.prefill_chunk = chunk;
+          configuration.tight_memory = tight;
+          configuration.name = way.algorithm.name + ", block " + std::to_string(way.block) +
+                               (fused ? ", fused" : ", KV commit passes apart") +
+                               (depth == 1 ? ", plain loop" : ", overlapped") +
+                               (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
+          all.push_back(configuration);
         }
       }
     }
@@ -104,7 +104,7 @@ void expect_same(const Answer& expected, const Answer& found, const std::string&
   EXPECT_EQ(expected.end.reason, found.end.reason) << where;
 }
 
-TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
+TEST(BlockEquivalence, EveryConfigurationGivesTheSameTokens) {
   struct Machine {
     explicit Machine(int32_t threads)
         : ops(make_device("cpu", {.threads = threads, .isa = {}})),
@@ -120,27 +120,28 @@ TEST(BlockEquivalence, EveryRoadGivesTheSameTokens) {
     for (const SamplingParams& sampling : samplings()) {
       std::vector<Answer> expected;
       {
-        Road plain;
+        Configuration plain;
         plain.decoder.block = {way.block, way.algorithm, false};
-        const auto engine = open_road(*one.ops, *one.model, plain, kLongest);
+        const auto engine = open_engine(*one.ops, *one.model, plain, kLongest);
         for (Request& request : requests(sampling, stop_ids)) {
           engine->drop_prefix_cache();
           expected.push_back(run_together(*engine, {std::move(request)})[0]);
         }
       }
-      for (const Road& road : roads(way)) {
-        // In the short tier every way and sampling meets one or two of the sixteen roads, each time others.
+      for (const Configuration& configuration : configurations(way)) {
+        // In the short tier every way and sampling meets one or two of the sixteen configurations, each time others.
         if (!is_long() && turn++ % 13 != 0) continue;
         Machine& machine = turn % 2 == 0 ? one : two;
-        const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
+        const auto engine = open_engine(*machine.ops, *machine.model, configuration, kLongest);
         for (const char* memory : {", cold", ", warm"}) {
           const std::vector<Answer> found = run_together(*engine, requests(sampling, stop_ids));
           for (size_t i = 0; i < expected.size(); ++i) {
-            expect_same(expected[i], found[i], road.name + memory + ", prompt " + std::to_string(i));
+            expect_same(expected[i], found[i], configuration.name + memory + ", prompt " + std::to_string(i));
           }
         }
         for (const size_t i : {4UL, 6UL}) {
-          expect_same(expected[i], run_together(*engine, {requests(sampling, stop_ids)[i]})[0], road.name + ", alone");
+          expect_same(expected[i], run_together(*engine, {requests(sampling, stop_ids)[i]})[0],
+                      configuration.name + ", alone");
         }
         preemptions += engine->counters().preemptions;
         cached += engine->counters().cached_tokens;

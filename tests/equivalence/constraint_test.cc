@@ -1,4 +1,4 @@
-// The same under a grammar: whatever the road, plain decoding's tokens; and what comes out is of the grammar.
+// The same under a grammar: whatever the configuration, plain decoding's tokens; and what comes out is of the grammar.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 #include "server/grammar_constraint.h"
 #include "text/grammar/compile.h"
@@ -135,21 +135,23 @@ std::map<std::string, SamplingParams> samplings() {
   return all;
 }
 
-std::vector<Road> roads() {
-  std::vector<Road> all;
+std::vector<Configuration> configurations() {
+  std::vector<Configuration> all;
   for (const int32_t width : {-2, -1, 0, 4, 16}) {  // -2: n-grams, -1: no drafts, 0: the width is chosen
     for (const bool tight : {false, true}) {
       for (const int32_t depth : {1, 2}) {
-        Road road;
-        road.name = "width " + std::to_string(width) + (tight ? ", tight" : "") + ", depth " + std::to_string(depth);
+        Configuration configuration;
+        configuration.name =
+            "width " + std::to_string(width) + (tight ? ", tight" : "") + ", depth " + std::to_string(depth);
         if (width >= 0)
-          road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {width, 0, 1, DenoiseSchedule::kCosine}};
-        if (width == -2) road.decoder.method = "ngram";
-        if (width == 0) road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {}};
-        road.depth = depth;
-        road.tight_memory = tight;
-        if (tight) road.prefill_chunk = 13;
-        all.push_back(road);
+          configuration.decoder = {
+              "dflash", models_folder() / "pebble-11m-dflash", {width, 0, 1, DenoiseSchedule::kCosine}};
+        if (width == -2) configuration.decoder.method = "ngram";
+        if (width == 0) configuration.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {}};
+        configuration.depth = depth;
+        configuration.tight_memory = tight;
+        if (tight) configuration.prefill_chunk = 13;
+        all.push_back(configuration);
       }
     }
   }
@@ -168,12 +170,12 @@ void expect_grammatical(const World& world, const std::vector<Answer>& answers, 
 
 std::vector<Answer> one_by_one(const World& world, const SamplingParams& sampling) {
   std::vector<Answer> answers;
-  const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+  const auto engine = open_engine(*world.ops, *world.model, Configuration{}, kLongest);
   for (Request& request : requests(world, sampling)) answers.push_back(run_together(*engine, {request})[0]);
   return answers;
 }
 
-TEST(ConstrainedEquivalence, EveryRoadGivesTheSameTokens) {
+TEST(ConstrainedEquivalence, EveryConfigurationGivesTheSameTokens) {
   const World world;
   int32_t ended = 0;
   uint64_t preemptions = 0;
@@ -182,12 +184,13 @@ TEST(ConstrainedEquivalence, EveryRoadGivesTheSameTokens) {
     const std::vector<Answer> expected = one_by_one(world, sampling);
     expect_grammatical(world, expected, name);
     for (const Answer& answer : expected) ended += answer.end.reason == FinishReason::kStop ? 1 : 0;
-    for (const Road& road : roads()) {
-      const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+    for (const Configuration& configuration : configurations()) {
+      const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
       const std::vector<Answer> found = run_together(*engine, requests(world, sampling));
       for (size_t i = 0; i < expected.size(); ++i) {
-        EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << road.name << ", prompt " << i;
-        EXPECT_EQ(found[i].end.reason, expected[i].end.reason) << name << ", " << road.name << ", prompt " << i;
+        EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << configuration.name << ", prompt " << i;
+        EXPECT_EQ(found[i].end.reason, expected[i].end.reason)
+            << name << ", " << configuration.name << ", prompt " << i;
       }
       preemptions += engine->counters().preemptions;
       accepted += engine->counters().accepted;
@@ -208,11 +211,11 @@ TEST(ConstrainedEquivalence, BlocksGiveTheSameTokensInTheSamePasses) {
     const std::vector<Answer> expected = one_by_one(world, sampling);
     expect_grammatical(world, expected, name);
     for (const int32_t depth : {1, 2}) {
-      Road road;
-      road.depth = depth;
-      road.prefill_chunk = 13;
-      road.tight_memory = true;
-      const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+      Configuration configuration;
+      configuration.depth = depth;
+      configuration.prefill_chunk = 13;
+      configuration.tight_memory = true;
+      const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
       const std::vector<Answer> found = run_together(*engine, requests(world, sampling));
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", depth " << depth << ", prompt " << i;
@@ -231,19 +234,21 @@ TEST(ConstrainedEquivalence, MasksThatComeLateChangeNoToken) {
     const bool blocks = std::string_view(model) == "pebble-11m-sdar";
     for (const auto& [name, sampling] : samplings()) {
       const std::vector<Answer> expected = one_by_one(world, sampling);
-      for (const Road& road : roads()) {
-        if (blocks && !(road.decoder.method.empty() && road.decoder.drafter.empty())) continue;
-        if (!blocks && road.tight_memory != (road.depth == 2)) continue;  // both, but not all pairs of them
+      for (const Configuration& configuration : configurations()) {
+        if (blocks && !(configuration.decoder.method.empty() && configuration.decoder.drafter.empty())) continue;
+        if (!blocks && configuration.tight_memory != (configuration.depth == 2))
+          continue;  // both, but not all pairs of them
         LateMasks late;
         std::vector<Request> all = requests(world, sampling);
         for (Request& request : all) request.constraint = late.delay(request.constraint);
         late.begin();
-        const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+        const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
         const std::vector<Answer> found = run_together(*engine, all);
         for (size_t i = 0; i < expected.size(); ++i) {
-          EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << road.name << ", prompt " << i;
-          EXPECT_EQ(found[i].passes, expected[i].passes) << name << ", " << road.name << ", prompt " << i;
-          EXPECT_EQ(found[i].end.reason, expected[i].end.reason) << name << ", " << road.name << ", prompt " << i;
+          EXPECT_EQ(found[i].tokens, expected[i].tokens) << name << ", " << configuration.name << ", prompt " << i;
+          EXPECT_EQ(found[i].passes, expected[i].passes) << name << ", " << configuration.name << ", prompt " << i;
+          EXPECT_EQ(found[i].end.reason, expected[i].end.reason)
+              << name << ", " << configuration.name << ", prompt " << i;
         }
       }
     }
@@ -255,9 +260,9 @@ TEST(ConstrainedEquivalence, RejectionSamplingStaysWithinTheGrammar) {
   SamplingParams sampling;
   sampling.temperature = 1.0;
   sampling.scheme = SamplingScheme::kRejection;
-  for (const Road& road : roads()) {
-    const auto engine = open_road(*world.ops, *world.model, road, kLongest);
-    expect_grammatical(world, run_together(*engine, requests(world, sampling)), road.name);
+  for (const Configuration& configuration : configurations()) {
+    const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
+    expect_grammatical(world, run_together(*engine, requests(world, sampling)), configuration.name);
   }
 }
 
@@ -268,7 +273,7 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
   const auto trie = std::make_shared<const grammar::TokenTrie>(pieces);
   const auto shared =
       std::make_shared<grammar::TokenGrammar>(grammar::compile_regex("x1"), trie, std::vector<int32_t>{});
-  const auto engine = open_road(*world.ops, *world.model, Road{}, kLongest);
+  const auto engine = open_engine(*world.ops, *world.model, Configuration{}, kLongest);
   std::vector<Request> all = requests(world, {});
   all[1].constraint = std::make_shared<server::GrammarConstraint>(grammar::GrammarMatcher(shared));
   const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
@@ -289,9 +294,9 @@ TEST(ConstrainedEquivalence, AConstraintsOwnErrorIsTheErrorOfTheAnswer) {
       grammar::compile_regex("[ -~]*(?:" + pattern + ")"), world.trie, world.stop_ids()));
   ASSERT_TRUE(matcher.accept_bytes(text));
   for (const int32_t depth : {1, 2}) {
-    Road road;
-    road.depth = depth;
-    const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+    Configuration configuration;
+    configuration.depth = depth;
+    const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
     std::vector<Request> all = requests(world, {});
     all[1].constraint = std::make_shared<server::GrammarConstraint>(matcher);
     const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
@@ -336,18 +341,18 @@ TEST(ConstrainedEquivalence, AConstraintThatThrowsEndsItsOwnRequestAlone) {
       for (Request& request : all) request.constraint = nullptr;
       return all;
     };
-    Road road;
+    Configuration configuration;
     const std::vector<Answer> expected =
-        run_together(*open_road(*world.ops, *world.model, road, kLongest), free_requests());
+        run_together(*open_engine(*world.ops, *world.model, configuration, kLongest), free_requests());
     for (const char* method : {"", "ngram"}) {
       if (blocks && method[0] != '\0') continue;
-      road.decoder.method = method[0] != '\0' ? method : road.decoder.method;
+      configuration.decoder.method = method[0] != '\0' ? method : configuration.decoder.method;
       for (const auto in : {Throwing::In::kMask, Throwing::In::kAdvance, Throwing::In::kForced}) {
         if (in == Throwing::In::kForced && method[0] == '\0') continue;  // not asked
         for (const int32_t depth : {1, 2}) {
           SCOPED_TRACE(std::string(name) + ", " + method + ", depth " + std::to_string(depth));
-          road.depth = depth;
-          const auto engine = open_road(*world.ops, *world.model, road, kLongest);
+          configuration.depth = depth;
+          const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
           std::vector<Request> all = free_requests();
           all[3].constraint = std::make_shared<Throwing>(in, 5);
           const std::vector<Answer> found = run_together(*engine, std::move(all));

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -102,7 +102,7 @@ TEST(DraftWindow, TokensAreThoseOfPlainDecodingWhateverIsLost) {
     if (i % 2 == 1) prompts.back().back() = 300 + static_cast<int32_t>(i);
   }
   std::vector<std::vector<int32_t>> expected;
-  const auto plain = open_road(*world.ops, *world.model, {}, kLongest);
+  const auto plain = open_engine(*world.ops, *world.model, {}, kLongest);
   for (const auto& prompt : prompts) expected.push_back(run_together(*plain, {request(prompt, 40)})[0].tokens);
 
   EngineCounters total;

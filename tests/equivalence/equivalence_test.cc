@@ -1,5 +1,6 @@
 // The promise of the engine: a request's tokens depend on weights, prompt, sampling parameters and seed alone. The same
-// requests travel by every road, and every answer must equal the one of the plainest road, token for token.
+// requests are served by every configuration, and every answer must equal the one of the plainest configuration, token
+// for token.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -42,40 +43,40 @@ std::vector<NamedSampling> samplings() {
   return {{"greedy", {}}, {"0.7", warm_sampling()}, {"1.0", hot_sampling()}, {"penalties", penalised_sampling()}};
 }
 
-std::vector<Road> roads() {
+std::vector<Configuration> configurations() {
   const auto drafter = models_folder() / "pebble-11m-dflash";
-  std::vector<Road> decoders(1);
+  std::vector<Configuration> decoders(1);
   decoders[0].name = "autoregressive";
   for (const int32_t width : {2, 4, 8, 16}) {
-    Road road;
-    road.name = "dflash/" + std::to_string(width);
-    road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine}};
-    decoders.push_back(road);
+    Configuration configuration;
+    configuration.name = "dflash/" + std::to_string(width);
+    configuration.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine}};
+    decoders.push_back(configuration);
   }
   for (const auto& [width, branches] : {std::pair{16, 0}, {8, 0}, {16, 15}}) {
-    Road road;
-    road.name = "dflash/" + std::to_string(width) + (branches == 0 ? " in a chain" : " all branches");
-    road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
-    decoders.push_back(road);
+    Configuration configuration;
+    configuration.name = "dflash/" + std::to_string(width) + (branches == 0 ? " in a chain" : " all branches");
+    configuration.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
+    decoders.push_back(configuration);
   }
   for (const int32_t passes : {2, 4}) {
-    Road road;
-    road.name = "denoise/" + std::to_string(passes);
-    road.decoder = {
+    Configuration configuration;
+    configuration.name = "denoise/" + std::to_string(passes);
+    configuration.decoder = {
         "dflash", drafter, {16, 0, passes, passes == 2 ? DenoiseSchedule::kCosine : DenoiseSchedule::kSquareRoot}};
-    decoders.push_back(road);
+    decoders.push_back(configuration);
   }
-  Road adaptive;
+  Configuration adaptive;
   adaptive.name = "dflash, width chosen";
   adaptive.decoder = {"dflash", drafter, {}};
   decoders.push_back(adaptive);
-  Road with_ngrams;
+  Configuration with_ngrams;
   with_ngrams.name = "dflash, n-gram drafts wherever there are any";
   with_ngrams.decoder = {"dflash", drafter, {}};
   with_ngrams.decoder.ngram = NgramUse::kAlways;
   decoders.push_back(with_ngrams);
   for (const NgramUse use : {NgramUse::kWherePaying, NgramUse::kAlways}) {
-    Road ngrams;
+    Configuration ngrams;
     ngrams.name = use == NgramUse::kAlways ? "n-grams wherever there are any" : "n-grams";
     ngrams.decoder.method = "ngram";
     ngrams.decoder.ngram = use;
@@ -83,24 +84,24 @@ std::vector<Road> roads() {
     decoders.push_back(ngrams);
   }
   for (const int32_t width : {16, 4}) {  // with few frames for the drafter: 64 and 48, of 96 pages
-    Road window;
+    Configuration window;
     window.name = "dflash/" + std::to_string(width) + " window " + std::to_string(2 * width);
     window.decoder = {"dflash", drafter, {width, 2 * width, 1, DenoiseSchedule::kCosine}};
     decoders.push_back(window);
   }
 
-  std::vector<Road> all;
-  for (const Road& decoder : decoders) {
+  std::vector<Configuration> all;
+  for (const Configuration& decoder : decoders) {
     for (const int32_t depth : {1, 2}) {
       for (const int32_t chunk : {4096, 13}) {
         for (const bool tight : {false, true}) {
-          Road road = decoder;
-          road.depth = depth;
-          road.prefill_chunk = chunk;
-          road.tight_memory = tight;
-          road.name += std::string(depth == 1 ? ", plain loop" : ", overlapped") +
-                       (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
-          all.push_back(road);
+          Configuration configuration = decoder;
+          configuration.depth = depth;
+          configuration.prefill_chunk = chunk;
+          configuration.tight_memory = tight;
+          configuration.name += std::string(depth == 1 ? ", plain loop" : ", overlapped") +
+                                (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
+          all.push_back(configuration);
         }
       }
     }
@@ -131,11 +132,12 @@ std::vector<Request> requests(const SamplingParams& sampling, const std::vector<
   return all;
 }
 
-// Every road meets every sampling in the long tier. Otherwise each meets one of the four with one thread and another
-// with two, and so that all four are met by every decoder, depth, chunking and memory.
-bool in_this_tier(size_t road, int32_t threads, size_t sampling) {
+// Every configuration meets every sampling in the long tier. Otherwise each meets one of the four with one thread and
+// another with two, and so that all four are met by every decoder, depth, chunking and memory.
+bool in_this_tier(size_t configuration, int32_t threads, size_t sampling) {
   if (std::getenv("ASHLAR_LONG_TESTS") != nullptr) return true;
-  const size_t turn = static_cast<size_t>(__builtin_popcountll(road)) + road / 8 + 2 * static_cast<size_t>(threads);
+  const size_t turn =
+      static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8 + 2 * static_cast<size_t>(threads);
   return sampling == turn % 4;
 }
 
@@ -161,13 +163,13 @@ class Comparison {
   int64_t mismatches_ = 0;
 };
 
-TEST(Equivalence, EveryRoadGivesTheSameTokens) {
+TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   Comparison comparison;
   std::map<std::string, std::vector<Answer>> expected;
   Machine one(1);
   const std::vector<int32_t> stop_ids = one.model->config().stop_ids;
   {
-    const auto engine = open_road(*one.ops, *one.model, Road{}, kLongest);
+    const auto engine = open_engine(*one.ops, *one.model, Configuration{}, kLongest);
     for (const NamedSampling& sampling : samplings()) {
       for (Request& request : requests(sampling.params, stop_ids)) {
         engine->drop_prefix_cache();
@@ -181,21 +183,21 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
   uint64_t ngram_accepted = 0;
   for (const int32_t threads : {1, 2}) {
     Machine machine(threads);
-    const std::vector<Road> all_roads = roads();
-    for (size_t r = 0; r < all_roads.size(); ++r) {
-      const Road& road = all_roads[r];
-      const auto engine = open_road(*machine.ops, *machine.model, road, kLongest);
+    const std::vector<Configuration> all_configurations = configurations();
+    for (size_t r = 0; r < all_configurations.size(); ++r) {
+      const Configuration& configuration = all_configurations[r];
+      const auto engine = open_engine(*machine.ops, *machine.model, configuration, kLongest);
       const std::vector<NamedSampling> all_samplings = samplings();
       for (size_t s = 0; s < all_samplings.size(); ++s) {
         if (!in_this_tier(r, threads, s)) continue;
         const NamedSampling& sampling = all_samplings[s];
-        const std::string where = road.name + ", " + std::to_string(threads) + " threads, " + sampling.name;
+        const std::string where = configuration.name + ", " + std::to_string(threads) + " threads, " + sampling.name;
         engine->drop_prefix_cache();
         comparison.expect(expected[sampling.name], run_together(*engine, requests(sampling.params, stop_ids)),
                           where + ", together, cold");
         comparison.expect(expected[sampling.name], run_together(*engine, requests(sampling.params, stop_ids)),
                           where + ", together, warm");
-        if (road.tight_memory) continue;
+        if (configuration.tight_memory) continue;
         const std::vector<Request> all = requests(sampling.params, stop_ids);
         for (const size_t i : {size_t{1}, size_t{6}}) {
           engine->drop_prefix_cache();
@@ -204,8 +206,8 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
         }
       }
       const EngineCounters counters = engine->counters();
-      if (!road.tight_memory) {
-        EXPECT_GT(counters.cached_tokens, 0U) << road.name;
+      if (!configuration.tight_memory) {
+        EXPECT_GT(counters.cached_tokens, 0U) << configuration.name;
       }
       preemptions += counters.preemptions;
       cached += counters.cached_tokens;
@@ -220,7 +222,7 @@ TEST(Equivalence, EveryRoadGivesTheSameTokens) {
       static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached),
       static_cast<unsigned long long>(accepted), static_cast<unsigned long long>(ngram_accepted));
   EXPECT_GE(comparison.comparisons(), 2000);
-  // Not on every road: the answers of one sampling may happen to fit.
+  // Not on every configuration: the answers of one sampling may happen to fit.
   EXPECT_GT(preemptions, 36U);
   EXPECT_GT(accepted, ngram_accepted);
   EXPECT_GT(ngram_accepted, 0U);

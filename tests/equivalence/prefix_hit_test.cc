@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -16,9 +16,10 @@ INSTANTIATE_TEST_SUITE_P(Windows, PrefixHit, ::testing::Values(0, 64));
 TEST_P(PrefixHit, DraftsAreAcceptedAsAfterAColdPrefill) {
   const auto ops = make_device("cpu", {.threads = 1, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);
-  Road road;
-  road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, GetParam(), 1, DenoiseSchedule::kCosine}};
-  const auto engine = open_road(*ops, *model, road, 512);
+  Configuration configuration;
+  configuration.decoder = {
+      "dflash", models_folder() / "pebble-11m-dflash", {16, GetParam(), 1, DenoiseSchedule::kCosine}};
+  const auto engine = open_engine(*ops, *model, configuration, 512);
   const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
   int64_t accepted = 0;
   for (int i = 0; i < 8; ++i) {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -92,7 +92,7 @@ class PromptLogprobsTest : public ::testing::Test {
   const std::vector<PromptToken>& oracle(int32_t prompt) {
     auto& found = oracle_[static_cast<size_t>(prompt)];
     if (!found.empty()) return found;
-    const auto engine = open_road(*ops_, *model_, {}, 512);
+    const auto engine = open_engine(*ops_, *model_, {}, 512);
     found = run(*engine, {request(prompt)})[0]->tokens;
     return found;
   }
@@ -106,10 +106,10 @@ class PromptLogprobsTest : public ::testing::Test {
 TEST_F(PromptLogprobsTest, ChunksAndBatchesChangeNoBit) {
   for (const int32_t chunk : {16, 64, 256}) {
     for (const int32_t depth : {1, 2}) {
-      Road road;
-      road.prefill_chunk = chunk;
-      road.depth = depth;
-      const auto engine = open_road(*ops_, *model_, road, 512);
+      Configuration configuration;
+      configuration.prefill_chunk = chunk;
+      configuration.depth = depth;
+      const auto engine = open_engine(*ops_, *model_, configuration, 512);
       std::vector<Request> requests = {request(0), request(1), request(2), request(3)};
       requests[1].prompt_only = false;
       requests[1].max_tokens = 5;
@@ -125,9 +125,9 @@ TEST_F(PromptLogprobsTest, ChunksAndBatchesChangeNoBit) {
 }
 
 TEST_F(PromptLogprobsTest, DraftersAndNgramsChangeNoBit) {
-  Road road;
-  road.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, 0, 1, DenoiseSchedule::kCosine}};
-  const auto engine = open_road(*ops_, *model_, road, 512);
+  Configuration configuration;
+  configuration.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {16, 0, 1, DenoiseSchedule::kCosine}};
+  const auto engine = open_engine(*ops_, *model_, configuration, 512);
   std::vector<Request> requests = {request(0), request(1)};
   requests[0].prompt_only = false;
   requests[0].max_tokens = 40;
@@ -137,7 +137,7 @@ TEST_F(PromptLogprobsTest, DraftersAndNgramsChangeNoBit) {
 
 // The cache yields no row that scores a token; asking for later tokens takes more from it.
 TEST_F(PromptLogprobsTest, CachedPrefixesChangeNoBit) {
-  const auto engine = open_road(*ops_, *model_, {}, 512);
+  const auto engine = open_engine(*ops_, *model_, {}, 512);
   Request plain = request(0);
   plain.prompt_logprobs = {};
   run(*engine, {plain});
@@ -154,11 +154,11 @@ TEST_F(PromptLogprobsTest, CachedPrefixesChangeNoBit) {
 }
 
 TEST_F(PromptLogprobsTest, PreemptedPromptsAreToldOnce) {
-  Road road;
-  road.tight_memory = true;
-  road.prefill_chunk = 32;
-  road.depth = 2;
-  const auto engine = open_road(*ops_, *model_, road, 512);
+  Configuration configuration;
+  configuration.tight_memory = true;
+  configuration.prefill_chunk = 32;
+  configuration.depth = 2;
+  const auto engine = open_engine(*ops_, *model_, configuration, 512);
   std::vector<Request> requests;
   for (int32_t i = 0; i < 4; ++i) {
     requests.push_back(request(i));
@@ -175,7 +175,7 @@ TEST_F(PromptLogprobsTest, PreemptedPromptsAreToldOnce) {
 }
 
 TEST_F(PromptLogprobsTest, PromptsOfOneTokenEnd) {
-  const auto engine = open_road(*ops_, *model_, {}, 512);
+  const auto engine = open_engine(*ops_, *model_, {}, 512);
   Request one = request(0);
   one.prompt.resize(1);
   const auto sink = run(*engine, {one})[0];
@@ -191,7 +191,7 @@ TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
     SCOPED_TRACE(tolerance);
     const auto ops = make_device("cpu", {.threads = 2, .isa = {}, .kv_dtype = kv_dtype});
     const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);
-    const auto engine = open_road(*ops, *model, {}, 512);
+    const auto engine = open_engine(*ops, *model, {}, 512);
     for (const Json& each : golden["cases"]) {
       Request scored;
       scored.prompt = each["ids"].get<std::vector<int32_t>>();
@@ -216,8 +216,8 @@ TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
 TEST(PromptLogprobsOfBlocks, AreRefusedInWords) {
   const auto ops = make_device("cpu", {.threads = 1, .isa = {}});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m-sdar", 256);
-  Road road;
-  const auto engine = open_road(*ops, *model, road, 256);
+  Configuration configuration;
+  const auto engine = open_engine(*ops, *model, configuration, 256);
   Request scored;
   scored.prompt = {5, 6, 7};
   scored.prompt_only = true;

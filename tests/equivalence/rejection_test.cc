@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 #include "text/tokenizer.h"

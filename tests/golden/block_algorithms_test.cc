@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "decode/block/algorithms.h"
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {

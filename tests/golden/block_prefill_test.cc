@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "equivalence/roads.h"
+#include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -34,9 +34,9 @@ TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
   const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
   const auto drafter = models_folder() / "pebble-11m-dflash";
   for (const auto& [width, branches] : {std::pair{1, 0}, {16, 0}, {16, 3}}) {
-    Road road;
-    if (width > 1) road.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
-    const auto engine = open_road(*ops, *model, road, 320);
+    Configuration configuration;
+    if (width > 1) configuration.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
+    const auto engine = open_engine(*ops, *model, configuration, 320);
     int64_t steps = 0;
     int64_t accepted = 0;
     int64_t expected_steps = 0;

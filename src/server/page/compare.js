@@ -56,7 +56,7 @@ class Lane {
 
   async run(body, signal) {
     this.answer = new Answer(performance.now());
-    // A salt of its own: neither road finds the other's prompt in the cache.
+    // A salt of its own: neither run finds the other's prompt in the cache.
     const own = { ...body, cache_salt: 'compare-' + randomSeed() };
     if (this.speculative) delete own.speculative;
     else own.speculative = false;
@@ -98,7 +98,7 @@ let drafted;
 let running = null;
 let limit = 512;
 
-/** Bars on one clock, from the first token on: a road that has run already is run again from its record. */
+/** Bars on one clock, from the first token on; one that has run already is run again from its record. */
 function drawRace() {
   const goal = plain.done ? plain.answer.tokens : drafted.done ? drafted.answer.tokens : limit;
   const clock = drafted.answer?.firstAt ? (drafted.done ? drafted.answer.lastAt : performance.now()) - drafted.answer.firstAt : null;

@@ -1,5 +1,5 @@
 #pragma once
-// The roads on which a request may travel, and an engine for each.
+// The configurations by which a request may be served, and an engine for each.
 
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ashlar::testing {
 
-struct Road {
+struct Configuration {
   std::string name;
   DecoderSpec decoder;
   int32_t depth = 1;
@@ -81,14 +81,15 @@ inline std::vector<Answer> run_together(Engine& engine, std::vector<Request> req
   return answers;
 }
 
-inline std::unique_ptr<Engine> open_road(Ops& ops, Model& model, const Road& road, int32_t longest) {
+inline std::unique_ptr<Engine> open_engine(Ops& ops, Model& model, const Configuration& configuration,
+                                           int32_t longest) {
   EngineOptions options;
   options.max_sequences = 8;
-  options.depth = road.depth;
-  options.prefill_chunk = road.prefill_chunk;
+  options.depth = configuration.depth;
+  options.prefill_chunk = configuration.prefill_chunk;
   options.max_step_rows = 1024;
-  options.kv_pages = road.tight_memory ? 2 * longest / kPageTokens : 8 * (longest / kPageTokens + 2);
-  return std::make_unique<Engine>(ops, make_decoder(model, road.decoder), options);
+  options.kv_pages = configuration.tight_memory ? 2 * longest / kPageTokens : 8 * (longest / kPageTokens + 2);
+  return std::make_unique<Engine>(ops, make_decoder(model, configuration.decoder), options);
 }
 
 }  // namespace ashlar::testing
