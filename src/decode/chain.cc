@@ -127,10 +127,10 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   if (!drafts()) return;
   if (proposer_) {
     commit_branches(plan);
-    absorb(plan);
+    write_context(plan);
   }
   remember(plan, result);
-  result.times.absorb_ns = now_ns() - sampled;
+  result.times.context_ns = now_ns() - sampled;
   learn(plan, result);
 }
 
@@ -456,27 +456,27 @@ void ChainDecoder::catch_up() {
 }
 
 // Whether the drafter's context takes in what the span commits in this step, whatever is hoped of drafts.
-bool ChainDecoder::absorbs(const Work& work) const {
+bool ChainDecoder::writes_context(const Work& work) const {
   if (work.idle) return false;
   return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
 }
 
 bool ChainDecoder::wants_aux_hidden() const {
   return policy_->hopeful() ||
-         std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return absorbs(work); });
+         std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return writes_context(work); });
 }
 
-void ChainDecoder::absorb(const StepPlan& plan) {
+void ChainDecoder::write_context(const StepPlan& plan) {
   for (size_t i = 0; i < work_.size(); ++i) {
     const Work& work = work_[i];
     if (work.committed == 0) continue;
     const Span& span = plan.spans[i];
     const int32_t position = batch_->position(work.first_row);
     const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
-    if (absorbs(work) || (fills_page && policy_->hopeful())) {
+    if (writes_context(work) || (fills_page && policy_->hopeful())) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
-      context_->absorb(span.slot, span.pages, work.first_row, position, work.committed,
-                       work.chain >= 0 ? work.path : nullptr);
+      context_->write(span.slot, span.pages, work.first_row, position, work.committed,
+                      work.chain >= 0 ? work.path : nullptr);
     } else if (policy_->hopeful()) {
       for (int32_t t = 0; t < work.committed; ++t) {
         context_->keep(span.slot, span.pages, work.first_row + t, position + t);
@@ -511,7 +511,7 @@ void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
   const StepTimes& times = result.times;
   policy_->observe_step(static_cast<int32_t>(chains_.size()), batch_->n(), drafted_rows,
                         static_cast<double>(times.verify_ns + times.sample_ns),
-                        static_cast<double>(times.draft_ns + times.absorb_ns));
+                        static_cast<double>(times.draft_ns + times.context_ns));
 }
 
 }  // namespace ashlar

@@ -78,9 +78,9 @@ class ChainDecoder final : public Decoder {
   void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
                    StepResult& result);
   void catch_up();
-  bool absorbs(const Work& work) const;
+  bool writes_context(const Work& work) const;
   bool wants_aux_hidden() const;
-  void absorb(const StepPlan& plan);
+  void write_context(const StepPlan& plan);
   void learn(const StepPlan& plan, const StepResult& result);
 
   Model& model_;

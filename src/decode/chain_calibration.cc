@@ -30,7 +30,7 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   std::iota(pages.begin(), pages.end(), 0);
   const auto taken = [&](int32_t rows, bool draft) { return time_pass(pages.data(), rows, draft); };
   if (proposer_) {
-    context_->absorb(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
+    context_->write(0, pages.data(), 0, 0, most);  // so that scratch memory grows now, not in the midst of an answer
     context_->flush();
   }
   const int64_t begin = now_ns();

@@ -295,7 +295,7 @@ const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) con
   return distribution.empty() ? nullptr : distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
 }
 
-void DflashProposer::absorb(const CommittedRows& committed) {
+void DflashProposer::write_context(const CommittedRows& committed) {
   drafter_->write_context(committed.aux_hidden, committed.rows, *kv_);
 }
 

@@ -48,7 +48,7 @@ class DflashProposer final : public Proposer {
   void admit(int32_t slot, const Slot& state) override;
   void propose(std::span<ChainSpan> spans, SlotTable& slots) override;
   const float* draft_distribution(int32_t slot, int32_t index) const override;
-  void absorb(const CommittedRows& committed) override;
+  void write_context(const CommittedRows& committed) override;
 
  private:
   // One block being filled.

@@ -59,8 +59,8 @@ const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t b
   return table;
 }
 
-void DraftContext::absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
-                          const int32_t* path) {
+void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
+                         const int32_t* path) {
   int32_t done = 0;
   if (const int32_t out = window_begin(position + n) - position; out > 0) {
     forget(pages, position, out);
@@ -112,7 +112,7 @@ void DraftContext::forget(const int32_t* pages, int32_t position, int32_t n) {
 void DraftContext::catch_up(int32_t slot, const int32_t* pages) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
   if (backlog.n == 0) return;
-  absorb(slot, pages, backlog_row(slot), backlog.position, backlog.n);
+  write(slot, pages, backlog_row(slot), backlog.position, backlog.n);
   backlog = {};
 }
 
@@ -126,7 +126,7 @@ void DraftContext::flush() {
     rows = compact_.narrow(n);
     ops_.gather_rows(all_, sources_.data(), rows);
   }
-  proposer_.absorb({rows, batch_.rows()});
+  proposer_.write_context({rows, batch_.rows()});
   batch_.clear();
   sources_.clear();
 }

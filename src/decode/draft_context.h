@@ -1,13 +1,13 @@
 #pragma once
 // Keeps a drafter's context in step with what the target has committed, as late as it can afford.
 //
-// Rows that a pass with proposed drafts or a prompt committed are absorbed at once. A sequence that decodes without
-// these keeps its auxiliary hidden states in a backlog instead: they are absorbed together when it drafts again or when
-// a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to draft, rows may be
-// skipped; the drafter then sees only what lies behind the last page that lacks some.
+// Rows that a pass with proposed drafts or a prompt committed are written to the context at once. A sequence that
+// decodes without these keeps its auxiliary hidden states in a backlog instead: they are written together when it
+// drafts again or when a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to
+// draft, rows may be skipped; the drafter then sees only what lies behind the last page that lacks some.
 //
 // A proposer with a window has planes of fewer pages than the cache: window pages, which go to the pages that drafts
-// looked at or rows were absorbed into most recently. A page that loses its window page lacks all of its rows.
+// looked at or rows were written into most recently. A page that loses its window page lacks all of its rows.
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ class DraftContext {
   /// rows further; 0: no window, a window page for every page.
   static int64_t window_pages(int32_t window, int32_t width, int32_t slots);
 
-  /// To be called before anything else of a step: forgets what a step that threw left to be absorbed, and lets the
+  /// To be called before anything else of a step: forgets what a step that threw left to be written, and lets the
   /// window pages of the step before the last one go.
   void begin_step();
   void check_integrity() const {
@@ -42,17 +42,17 @@ class DraftContext {
   void admit(int32_t slot) { backlogs_[slot] = {}; }
 
   /// Has `n` rows of aux_hidden(), from `row` or those of the path behind it (row + path[0], row + path[1], ...),
-  /// absorbed with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window
+  /// written with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window
   /// from now on are left out: only a prefix hit could have a use for them.
-  void absorb(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
-              const int32_t* path = nullptr);
+  void write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
+             const int32_t* path = nullptr);
   /// Puts one row into the slot's backlog.
   void keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position);
   /// Leaves `n` positions out for good, with the slot's backlog.
   void skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n);
-  /// Has the slot's backlog absorbed with the next flush.
+  /// Has the slot's backlog written with the next flush.
   void catch_up(int32_t slot, const int32_t* pages);
-  /// Absorbs what was asked for, in one call to the proposer where it fits.
+  /// Writes what was asked for, in one call to the proposer where it fits.
   void flush();
 
   /// The first position of the window from which the drafter knows every one up to `position`.
@@ -79,7 +79,7 @@ class DraftContext {
   RowBatch batch_;
   std::vector<int32_t> sources_;  // row of all_ for each row of batch_
   std::vector<Backlog> backlogs_;
-  std::vector<uint8_t> known_;  // per page: leading positions that were absorbed since its first one was written
+  std::vector<uint8_t> known_;  // per page: leading positions that were written since its first one was written
   bool forgotten_ = false;      // anything, ever
   // Without a window: 0, null, empty.
   int32_t window_;

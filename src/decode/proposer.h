@@ -21,7 +21,7 @@ struct ChainSpan {
   int32_t most = 1;   ///< rows that a tree may have: the least likely ones may be left out after
   /// pages[position / kPageTokens], of the proposer's planes; from context_begin to the last row's position.
   const int32_t* pages = nullptr;
-  int32_t context_begin = 0;  ///< the proposer looks from here on: it has absorbed every position up to `start`
+  int32_t context_begin = 0;  ///< the proposer looks from here on: its context holds every position up to `start`
   bool proposes = true;       ///< false: the drafts are there already, or there are none
   /// Rows of the proposer's block, where that is more: it may do better on whole blocks.
   int32_t draft_rows = 0;
@@ -81,7 +81,7 @@ class Proposer {
   /// propose.
   virtual const float* draft_distribution(int32_t slot, int32_t index) const = 0;
   /// Takes in committed rows (of prompts and of accepted drafts alike).
-  virtual void absorb(const CommittedRows& committed) = 0;
+  virtual void write_context(const CommittedRows& committed) = 0;
 };
 
 }  // namespace ashlar

@@ -65,11 +65,11 @@ struct SpanResult {
 };
 
 struct StepTimes {
-  int64_t draft_ns = 0;   ///< proposing, first row to last draft
-  int64_t verify_ns = 0;  ///< the target's forward with its head
-  int64_t sample_ns = 0;  ///< sampling and acceptance
-  int64_t absorb_ns = 0;  ///< feeding the drafter what was accepted
-  int64_t total_ns() const { return draft_ns + verify_ns + sample_ns + absorb_ns; }
+  int64_t draft_ns = 0;    ///< proposing, first row to last draft
+  int64_t verify_ns = 0;   ///< the target's forward with its head
+  int64_t sample_ns = 0;   ///< sampling and acceptance
+  int64_t context_ns = 0;  ///< feeding the drafter what was accepted
+  int64_t total_ns() const { return draft_ns + verify_ns + sample_ns + context_ns; }
 };
 
 struct StepResult {

@@ -42,9 +42,9 @@ struct EngineCounters {
   uint64_t requests_finished = 0;
   uint64_t requests_cancelled = 0;
   uint64_t requests_failed = 0;
-  int64_t draft_ns = 0, verify_ns = 0, sample_ns = 0, absorb_ns = 0;  ///< device thread
-  int64_t host_ns = 0;                                                ///< planning and collecting
-  int64_t device_wait_ns = 0;                                         ///< engine thread waiting for a step
+  int64_t draft_ns = 0, verify_ns = 0, sample_ns = 0, context_ns = 0;  ///< device thread
+  int64_t host_ns = 0;                                                 ///< planning and collecting
+  int64_t device_wait_ns = 0;                                          ///< engine thread waiting for a step
   int32_t running = 0, waiting = 0;
   int32_t pages_total = 0, pages_free = 0, pages_cached = 0, pages_held = 0;
   int64_t last_progress_ns = 0;  ///< monotonic time of the newest sign of work: a finished step, or a part of one

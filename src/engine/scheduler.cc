@@ -246,7 +246,7 @@ void Scheduler::collect(Step& step) {
   totals_.draft_ns += times.draft_ns;
   totals_.verify_ns += times.verify_ns;
   totals_.sample_ns += times.sample_ns;
-  totals_.absorb_ns += times.absorb_ns;
+  totals_.context_ns += times.context_ns;
   ++totals_.steps;
   totals_.last_progress_ns = now_ns();
   release_idle();

@@ -62,7 +62,7 @@ StepSplit split_of(const StepBench& bench, const TimedCase& timed) {
   split.draft = part(&StepTimes::draft_ns);
   split.verify = part(&StepTimes::verify_ns);
   split.sample = part(&StepTimes::sample_ns);
-  split.absorb = part(&StepTimes::absorb_ns);
+  split.context = part(&StepTimes::context_ns);
   split.total = timed.median_seconds();
   split.p10_total = timed.p10_seconds();
   split.best_total = timed.best_seconds();

@@ -37,7 +37,7 @@ struct WeightBytes {
 
 /// One decode step, split; medians in seconds.
 struct StepSplit {
-  double draft = 0, verify = 0, sample = 0, absorb = 0;
+  double draft = 0, verify = 0, sample = 0, context = 0;
   double total = 0, p10_total = 0, best_total = 0;
   double tokens = 0;  ///< mean a step
 };

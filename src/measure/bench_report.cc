@@ -73,10 +73,10 @@ std::string prefill_text(const BenchResult& result) {
 }
 
 std::string step_text(const BenchResult& result) {
-  TextTable table({"step", "rows", "draft", "verify", "sample", "absorb", "device", "device p10", "host", "tokens"});
+  TextTable table({"step", "rows", "draft", "verify", "sample", "context", "device", "device p10", "host", "tokens"});
   const auto row = [&](const char* name, int32_t rows, const StepSplit& split, const AnswerSpeed& answers) {
     table.add({name, std::to_string(rows), three_digits(ms(split.draft)), three_digits(ms(split.verify)),
-               three_digits(ms(split.sample)), three_digits(ms(split.absorb)), three_digits(ms(split.total)),
+               three_digits(ms(split.sample)), three_digits(ms(split.context)), three_digits(ms(split.total)),
                three_digits(ms(split.p10_total)), three_digits(ms(answers.host_seconds_per_step())),
                fixed(split.tokens, 2)});
   };
@@ -184,7 +184,7 @@ Json split_json(const StepSplit& split, const AnswerSpeed& answers) {
   return {{"draft_ms", ms(split.draft)},
           {"verify_ms", ms(split.verify)},
           {"sample_ms", ms(split.sample)},
-          {"absorb_ms", ms(split.absorb)},
+          {"context_ms", ms(split.context)},
           {"device_ms", ms(split.total)},
           {"device_p10_ms", ms(split.p10_total)},
           {"device_best_ms", ms(split.best_total)},

@@ -74,7 +74,7 @@ TEST(DraftWindow, LongSequencesDraftAsWithAWindowPageForEveryPage) {
   const auto whole = world.open(spec, options);
   options.max_sequences = 1;  // 8 window pages
   const auto few = world.open(spec, options);
-  options.prefill_chunk = 13;  // rows that a long chunk leaves out are absorbed
+  options.prefill_chunk = 13;  // rows that a long chunk leaves out are written
   const auto in_pieces = world.open(spec, options);
   int64_t accepted = 0;
   for (size_t i = 0; i < 2; ++i) {

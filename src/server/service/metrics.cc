@@ -100,7 +100,7 @@ void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
   page.value("ashlar:device_seconds_total", static_cast<double>(c.draft_ns) * 1e-9, "phase=\"draft\"");
   page.value("ashlar:device_seconds_total", static_cast<double>(c.verify_ns) * 1e-9, "phase=\"verify\"");
   page.value("ashlar:device_seconds_total", static_cast<double>(c.sample_ns) * 1e-9, "phase=\"sample\"");
-  page.value("ashlar:device_seconds_total", static_cast<double>(c.absorb_ns) * 1e-9, "phase=\"absorb\"");
+  page.value("ashlar:device_seconds_total", static_cast<double>(c.context_ns) * 1e-9, "phase=\"context\"");
 }
 
 size_t reason_index(const std::string& reason) {

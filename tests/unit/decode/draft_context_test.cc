@@ -37,7 +37,7 @@ class Recorder final : public Proposer {
   void admit(int32_t, const Slot&) override {}
   void propose(std::span<ChainSpan>, SlotTable&) override {}
   const float* draft_distribution(int32_t, int32_t) const override { return nullptr; }
-  void absorb(const CommittedRows& committed) override {
+  void write_context(const CommittedRows& committed) override {
     ++calls;
     if (fails) throw std::bad_alloc();
     for (int32_t r = 0; r < committed.rows.n; ++r) {
@@ -111,7 +111,8 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
   int32_t window_begin(int32_t end) const {
     return GetParam() == 0 ? 0 : std::max(0, end - GetParam()) / kPageTokens * kPageTokens;
   }
-  /// A draft pass over a sequence that has caught up: all that it looks at is right, and its block may be written.
+  /// A draft pass over a sequence whose context is complete: all that it looks at is right, and its block may be
+  /// written.
   void draft(int32_t s, const int32_t* table, int32_t begin) {
     Sequence& sequence = sequences_[s];
     const int32_t expected = std::max(window_begin(sequence.length), sequence.whole());
@@ -136,7 +137,7 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     const int32_t position = sequence.length;
     forward(sequence, row, n);
     context_.catch_up(s, sequence.pages.data());
-    context_.absorb(s, sequence.pages.data(), row, position, n);
+    context_.write(s, sequence.pages.data(), row, position, n);
     for (int32_t i = position; i < window_begin(sequence.length); ++i) sequence.skipped[i] = true;
   }
   void commit_narrow(int32_t s, int32_t row, bool hopeful) {
@@ -203,7 +204,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
   EXPECT_EQ(shortened_ > 0, window_pages_are_few) << shortened_;
 }
 
-TEST_P(DraftContextTest, NarrowPassesAreAbsorbedPageByPage) {
+TEST_P(DraftContextTest, NarrowPassesAreWrittenPageByPage) {
   for (int32_t i = 0; i < 4 * kPageTokens; ++i) {
     context_.begin_step();
     commit_narrow(0, 0, true);
@@ -237,7 +238,7 @@ TEST_P(DraftContextTest, WhatAPromptLeavesOutIsLookedPast) {
 }
 
 // Its rows belong to sequences that the failure ended, whose page tables go with them.
-TEST_P(DraftContextTest, AStepThatThrewLeavesNothingToBeAbsorbed) {
+TEST_P(DraftContextTest, AStepThatThrewLeavesNothingToBeWritten) {
   context_.begin_step();
   commit_wide(0, 0, kWidth);
   recorder_.fails = true;
