@@ -191,15 +191,6 @@ class Ops {
   /// sampling, in which call i writes what belongs to i only. If calls throw, others may still run, and one of their
   /// exceptions is thrown on.
   virtual void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) = 0;
-
-  /// Into how many parts to cut so many rows, each of which then goes through whole layers on its own (side_by_side);
-  /// 1: none. `layer`: bytes of a layer's weights.
-  virtual int32_t lanes(int32_t /*rows*/, size_t /*layer*/) const { return 1; }
-
-  /// Runs fn(context, i, lane) for i in [0, n) side by side and returns when all are done. n is at most lanes(). A lane
-  /// is the same device with one worker: its ops give the same bits. No call may write what another one reads or
-  /// writes, unless it is the bytes that are there. Exceptions are for_each's.
-  virtual void side_by_side(int32_t n, void (*fn)(void* context, int32_t i, Ops& lane), void* context) = 0;
 };
 
 }  // namespace ashlar

@@ -8,9 +8,6 @@
 namespace ashlar {
 namespace {
 
-// Rows of a part that waits for others in every layer. More of them compute so long that a worker on a slow core is
-// better helped out in every op.
-constexpr int32_t kMaxShared = 64;
 constexpr int32_t kWorthGathering = 4;  // the last layer leaves rows out if they are a quarter or more
 
 // Carves consecutive [rows, cols] tensors out of one buffer; every tensor starts on a cache line.
@@ -54,8 +51,6 @@ StackWorkspace::StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_
     auto* experts = reinterpret_cast<int32_t*>(routes_->data());
     mlp.routes = {top_k, experts, reinterpret_cast<float*>(experts + choices)};
   }
-  parts.resize(static_cast<size_t>(ops.threads()));
-  work.resize(static_cast<size_t>(max_rows) + 1);
   begin.resize(static_cast<size_t>(config.n_layers) * max_rows);
   end.resize(begin.size());
 }
@@ -79,7 +74,6 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     layer.qkv = binder.linear(qkv, config.hidden, config.qkv_bias);
     layer.output = binder.linear({{base + names.attention_output, config.hidden}}, shape.q_width(), config.output_bias);
     layer.mlp = bind_mlp(binder, base, config, i);
-    largest_layer_ = std::max(largest_layer_, layer.qkv->bytes() + layer.output->bytes() + layer.mlp->bytes());
     layers_.push_back(std::move(layer));
 
     const auto found = std::find(kinds_.begin(), kinds_.end(), config.layers[i]);
@@ -101,8 +95,8 @@ void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch,
   }
 }
 
-Input LayerStack::input(int32_t index, const Pass& pass, const RowPart& part) const {
-  return {pass.workspace.x.part(part.first, part.n), layers_[index].input_norm.data(), config_.norm_eps};
+Input LayerStack::input(int32_t index, const Pass& pass) const {
+  return {pass.workspace.x.narrow(pass.batch.n()), layers_[index].input_norm.data(), config_.norm_eps};
 }
 
 KvStore LayerStack::store(int32_t index, const Pass& pass, const Rows& rows) const {
@@ -116,22 +110,9 @@ KvStore LayerStack::store(int32_t index, const Pass& pass, const Rows& rows) con
           pass.kv.plane(first_plane_ + index)};
 }
 
-Visibility LayerStack::visible(int32_t index, const Pass& pass, int32_t first) const {
-  const int64_t at = int64_t{kind_of_[index]} * pass.workspace.x.rows + first;
+Visibility LayerStack::visible(int32_t index, const Pass& pass) const {
+  const int64_t at = int64_t{kind_of_[index]} * pass.workspace.x.rows;
   return {pass.workspace.begin.data() + at, pass.workspace.end.data() + at};
-}
-
-void LayerStack::store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
-  const Rows rows = pass.batch.rows().part(part.first, part.n);
-  ops.linear_kv(*layers_[index].qkv, input(index, pass, part), pass.workspace.qkv.part(part.first, part.n),
-                store(index, pass, rows));
-}
-
-void LayerStack::attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const {
-  const StackWorkspace& workspace = pass.workspace;
-  const int32_t n = part.first + part.n - first;
-  ops.attention(workspace.qkv.part(first, n), config_.attention, pass.batch.rows().part(first, n),
-                visible(index, pass, first), pass.kv.plane(first_plane_ + index), workspace.mixed.part(first, n));
 }
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv,
@@ -141,17 +122,12 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
     batch.visibility(kinds_[kind], workspace.begin.data() + offset, workspace.end.data() + offset);
   }
   const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
-  // Of a row that is no output nobody reads what the last layer adds to it, only its K and V.
+  // What the last layer adds to a row that is no output is not read; only its K and V are.
   const bool few = !last_is_aux && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
   const Pass pass = {batch, rope, kv, workspace, aux, few};
-  // A mixture reads an expert's weights once for all rows.
-  const int32_t lanes = config_.moe ? 1 : ops.lanes(batch.n(), largest_layer_);
-  const std::span<RowPart> parts = std::span(workspace.parts).first(static_cast<size_t>(lanes));
-  const bool apart = lanes > 1 && cut(batch, workspace, parts);
-  if (apart || (lanes > 1 && batch.n() <= lanes * kMaxShared)) {
-    run_side_by_side(ops, pass, parts, apart);
-  } else {
-    for (int32_t i = 0; i < config_.n_layers; ++i) whole_layer(ops, i, pass);
+  for (int32_t i = 0; i < config_.n_layers; ++i) {
+    const bool for_outputs = few && i + 1 == config_.n_layers;
+    for_outputs ? run_for_outputs(ops, i, pass) : run_layer(ops, i, pass);
   }
   const Tensor kept = workspace.kept.narrow(batch.n_outputs());
   if (few) return kept;
@@ -161,92 +137,46 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const Rope& rope, co
   return kept;
 }
 
-bool LayerStack::cut(const RowBatch& batch, StackWorkspace& workspace, std::span<RowPart> parts) const {
-  // With its softmax and its small tiles a key takes a row as long as so many times its products elsewhere: 6 ns a
-  // layer of 4 heads of 64, where the other 786 K products of the row take 1.8 us.
-  constexpr int64_t kProductsOfKey = 5;
-  const int64_t hidden = config_.hidden;
-  const int64_t products =
-      hidden * (2 * config_.attention.q_width() + 2 * config_.attention.kv_width()) + 3 * hidden * config_.intermediate;
-  const int64_t keys_of_row = products / (kProductsOfKey * 2 * config_.attention.q_width()) + 1;
-  const int32_t* begin = workspace.begin.data();
-  const int32_t* end = workspace.end.data();
-  for (int32_t r = 0; r < batch.n(); ++r) {
-    workspace.work[r + 1] = workspace.work[r] + keys_of_row + end[r] - begin[r];
-  }
-  return batch.cut(parts, std::span(workspace.work).first(static_cast<size_t>(batch.n()) + 1));
-}
-
-void LayerStack::run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const {
-  struct Context {
-    const LayerStack* self;
-    const Pass* pass;
-    std::span<const RowPart> parts;
-    int32_t first, last;  // layers; -1: the keys of the first one
-  } context = {this, &pass, parts, -1, config_.n_layers};
-  // Parts that share a sequence wait for each other's keys in every layer.
-  for (; context.first < config_.n_layers; context.first = context.last) {
-    context.last = apart ? config_.n_layers : context.first + 1;
-    ops.side_by_side(
-        static_cast<int32_t>(parts.size()),
-        [](void* pointer, int32_t i, Ops& lane) {
-          const auto& c = *static_cast<const Context*>(pointer);
-          const RowPart& part = c.parts[static_cast<size_t>(i)];
-          for (int32_t layer = c.first; layer < c.last; ++layer) {
-            if (layer < 0) {
-              c.self->store_keys(lane, 0, *c.pass, part);
-            } else {
-              c.self->finish_layer(lane, layer, *c.pass, part);
-            }
-          }
-        },
-        &context);
-  }
-}
-
-void LayerStack::whole_layer(Ops& ops, int32_t index, const Pass& pass) const {
-  const RowPart all = pass.batch.whole();
-  const bool last = index + 1 == config_.n_layers;
+void LayerStack::run_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const Layer& layer = layers_[index];
   const StackWorkspace& workspace = pass.workspace;
-  const Tensor x = workspace.x.narrow(all.n);
-  if (last && pass.few) {
-    copy_aux_hidden(ops, index - 1, pass, all, x);
-    store_keys(ops, index, pass, all);
-    return finish_layer(ops, index, pass, all);
-  }
+  const int32_t n = pass.batch.n();
+  const Tensor x = workspace.x.narrow(n);
   // Auxiliary hidden states between two layers are copied where the second one reads its rows anyway.
   const std::span<const AuxLayer> after = pass.aux.after(index - 1);
   const bool copies = after.size() == 1;
-  if (!copies) copy_aux_hidden(ops, index - 1, pass, all, x);
+  if (!copies) copy_aux_hidden(ops, index - 1, pass);
   const Rows rows = pass.batch.rows();
-  ops.self_attention({*layer.qkv, *layer.output, input(index, pass, all), store(index, pass, rows),
-                      visible(index, pass, 0), workspace.qkv.narrow(all.n), workspace.mixed.narrow(all.n),
-                      copies ? pass.aux.out.narrow(all.n).columns(after[0].column, config_.hidden) : Tensor{}},
+  ops.self_attention({*layer.qkv, *layer.output, input(index, pass), store(index, pass, rows), visible(index, pass),
+                      workspace.qkv.narrow(n), workspace.mixed.narrow(n),
+                      copies ? pass.aux.out.narrow(n).columns(after[0].column, config_.hidden) : Tensor{}},
                      x);
   feed_forward(ops, index, pass, x);
-  if (last) copy_aux_hidden(ops, index, pass, all, x);
+  if (index + 1 == config_.n_layers) copy_aux_hidden(ops, index, pass);
 }
 
-void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const {
+void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const {
+  copy_aux_hidden(ops, index - 1, pass);
+  const Layer& layer = layers_[index];
   const StackWorkspace& workspace = pass.workspace;
-  const bool last = index + 1 == config_.n_layers;
-  const bool few = last && pass.few;
-  if (few && part.n_outputs == 0) return;
-  const int32_t* const outputs = pass.batch.outputs() + part.first_output;
-  attend(ops, index, pass, part, few ? outputs[0] : part.first);
-  Tensor x = workspace.x.part(part.first, part.n);
-  Tensor mixed = workspace.mixed.part(part.first, part.n);
-  if (few) {
-    mixed = workspace.qkv.part(part.first, part.n_outputs).columns(0, mixed.cols);
-    x = workspace.kept.part(part.first_output, part.n_outputs);
-    ops.gather_rows(workspace.mixed.narrow(pass.batch.n()), outputs, mixed);
-    ops.gather_rows(workspace.x.narrow(pass.batch.n()), outputs, x);
-  }
-  ops.linear(*layers_[index].output, mixed, Store::kAdd, x);
+  const Rows rows = pass.batch.rows();
+  const KvStore to = store(index, pass, rows);
+  ops.linear_kv(*layer.qkv, input(index, pass), workspace.qkv.narrow(rows.n), to);
+  const int32_t n_outputs = pass.batch.n_outputs();
+  if (n_outputs == 0) return;
+
+  // Rows before the first output attend to nothing.
+  const int32_t* const outputs = pass.batch.outputs();
+  const int32_t first = outputs[0];
+  const Visibility all = visible(index, pass);
+  ops.attention(workspace.qkv.part(first, rows.n - first), config_.attention, rows.part(first, rows.n - first),
+                {all.begin + first, all.end + first}, to.plane, workspace.mixed.part(first, rows.n - first));
+  const Tensor mixed = workspace.qkv.narrow(n_outputs).columns(0, workspace.mixed.cols);
+  const Tensor x = workspace.kept.narrow(n_outputs);
+  ops.gather_rows(workspace.mixed.narrow(rows.n), outputs, mixed);
+  ops.gather_rows(workspace.x.narrow(rows.n), outputs, x);
+  ops.linear(*layer.output, mixed, Store::kAdd, x);
   feed_forward(ops, index, pass, x);
-  copy_aux_hidden(ops, index, pass, part, x);
-  if (!last) store_keys(ops, index + 1, pass, part);
 }
 
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
@@ -255,9 +185,10 @@ void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor 
   pass.workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
 }
 
-void LayerStack::copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const {
+void LayerStack::copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) const {
+  const int32_t n = pass.batch.n();
   for (const AuxLayer& layer : pass.aux.after(index)) {
-    ops.copy(x, pass.aux.out.part(part.first, part.n).columns(layer.column, config_.hidden));
+    ops.copy(pass.workspace.x.narrow(n), pass.aux.out.narrow(n).columns(layer.column, config_.hidden));
   }
 }
 

@@ -29,8 +29,6 @@ class StackWorkspace {
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MlpWorkspace mlp;
   std::vector<int32_t> begin, end;               ///< [kinds, max_rows]
-  std::vector<RowPart> parts;                    ///< [threads]
-  std::vector<int64_t> work;                     ///< [max_rows + 1]: of all rows before each
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
@@ -92,33 +90,24 @@ class LayerStack {
     const AuxHiddenRequest& aux;
     bool few;  ///< the last layer computes outputs alone
   };
-  /// Cuts the rows of a pass into parts of about as much work.
-  bool cut(const RowBatch& batch, StackWorkspace& workspace, std::span<RowPart> parts) const;
-  /// All layers, part by part; apart: no sequence has rows in two of them.
-  void run_side_by_side(Ops& ops, const Pass& pass, std::span<const RowPart> parts, bool apart) const;
   /// A layer for all rows of the batch.
-  void whole_layer(Ops& ops, int32_t index, const Pass& pass) const;
-  /// The rest of a layer for some rows of the batch whose sequences have all their keys, and the keys of the next one.
-  /// Touches what belongs to those rows only. What the last layer yields is in workspace.kept if pass.few, otherwise in
-  /// workspace.x.
-  void finish_layer(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
+  void run_layer(Ops& ops, int32_t index, const Pass& pass) const;
+  /// The last layer where only some rows are outputs: keys and values of all rows, the rest for outputs alone, whose
+  /// residual stream it leaves in workspace.kept.
+  void run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
-  /// Copies rows x of a part where the hidden states after the layer are wanted.
-  void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, Tensor x) const;
-  /// What enters a layer, where its keys and values go, and what rows from `first` on see there.
-  Input input(int32_t index, const Pass& pass, const RowPart& part) const;
+  /// Copies all rows where the hidden states after the layer are wanted.
+  void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) const;
+  /// What enters a layer, where its keys and values go, and what each row sees there.
+  Input input(int32_t index, const Pass& pass) const;
   KvStore store(int32_t index, const Pass& pass, const Rows& rows) const;
-  Visibility visible(int32_t index, const Pass& pass, int32_t first) const;
-  void store_keys(Ops& ops, int32_t index, const Pass& pass, const RowPart& part) const;
-  /// Of the part's rows from row `first` of the batch on.
-  void attend(Ops& ops, int32_t index, const Pass& pass, const RowPart& part, int32_t first) const;
+  Visibility visible(int32_t index, const Pass& pass) const;
 
   StackConfig config_;
   std::vector<Layer> layers_;
   std::vector<LayerAttention> kinds_;  // distinct values of config_.layers
   std::vector<int32_t> kind_of_;       // [n_layers]
   int32_t first_plane_ = 0;
-  size_t largest_layer_ = 0;  // bytes of weights
 };
 
 }  // namespace ashlar

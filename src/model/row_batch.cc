@@ -81,46 +81,6 @@ Rows RowBatch::rows() const {
           branches ? branch_tables_.data() : nullptr};
 }
 
-bool RowBatch::cut(std::span<RowPart> parts, std::span<const int64_t> work) const {
-  constexpr int32_t kEven = 4;  // between sequences if the largest part has a quarter more work than the mean at most
-  const auto count = static_cast<int32_t>(parts.size());
-  ASHLAR_CHECK(count <= n_ && static_cast<int32_t>(work.size()) == n_ + 1);
-  const int64_t whole = work[n_] - work[0];
-  const auto share = [&](int32_t part) { return work[0] + whole * part / count; };  // work before it, ideally
-  const auto row_at = [&](int32_t part) {
-    return static_cast<int32_t>(std::lower_bound(work.begin(), work.end(), share(part)) - work.begin());
-  };
-  const auto is_border = [&](int32_t row) {
-    return row == 0 || row == n_ || pages_[tables_[row]] != pages_[tables_[row - 1]];
-  };
-  const auto output = [&](int32_t row) {
-    return static_cast<int32_t>(std::lower_bound(outputs_.begin(), outputs_.begin() + n_outputs_, row) -
-                                outputs_.begin());
-  };
-  const auto set = [&](int32_t part, int32_t first, int32_t end) {
-    parts[part] = {first, end - first, output(first), output(end) - output(first)};
-  };
-  bool apart = true;
-  for (int32_t part = 0, first = 0; part < count && apart; ++part) {
-    int32_t above = row_at(part + 1);
-    int32_t below = above;
-    while (!is_border(above)) ++above;
-    while (!is_border(below)) --below;
-    const int64_t ideal = share(part + 1);
-    const int32_t end = work[above] - ideal <= ideal - work[below] ? above : below;
-    apart = end > first && (work[end] - work[first]) * count * kEven <= whole * (kEven + 1);
-    if (apart) set(part, first, end);
-    first = end;
-  }
-  if (apart) return true;
-  for (int32_t part = 0, first = 0; part < count; ++part) {
-    const int32_t end = std::clamp(row_at(part + 1), first + 1, n_ - (count - part - 1));
-    set(part, first, end);
-    first = end;
-  }
-  return false;
-}
-
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {
   for (int32_t r = 0; r < n_; ++r) {
     begin[r] = first_[tables_[r]];

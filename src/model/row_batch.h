@@ -10,14 +10,6 @@
 
 namespace ashlar {
 
-/// Consecutive rows of a batch and the outputs among them.
-struct RowPart {
-  int32_t first = 0;
-  int32_t n = 0;
-  int32_t first_output = 0;
-  int32_t n_outputs = 0;
-};
-
 /// What one call of a model's forward computes. Capacity is fixed at construction; add_* never allocate.
 class RowBatch {
  public:
@@ -48,11 +40,6 @@ class RowBatch {
   int32_t position(int32_t row) const { return positions_[row]; }
 
   Rows rows() const;
-  RowPart whole() const { return {0, n_, 0, n_outputs_}; }
-  /// Cuts the batch into as many parts as `parts` has, of about as much work each; there are as many rows at least.
-  /// work: [n + 1], strictly ascending: that of all rows before each. True if no sequence (rows in a row with one page
-  /// table) is in two parts; sequences are cut where they are too few or too different.
-  bool cut(std::span<RowPart> parts, std::span<const int64_t> work) const;
   /// Fills `begin` and `end` ([n] each) for layers of this kind.
   void visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const;
 

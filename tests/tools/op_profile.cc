@@ -94,10 +94,6 @@ class TimedOps final : public Ops {
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     timed("for_each", [&] { ops_.for_each(n, fn, context); });
   }
-  int32_t lanes(int32_t rows, size_t layer) const override { return ops_.lanes(rows, layer); }
-  void side_by_side(int32_t n, void (*fn)(void*, int32_t, Ops&), void* context) override {
-    timed("side_by_side", [&] { ops_.side_by_side(n, fn, context); });
-  }
 
  private:
   static std::string shape(const Weight& weight) {

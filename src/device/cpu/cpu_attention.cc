@@ -50,12 +50,10 @@ void CpuOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, c
   }
 }
 
-// Also in lanes, which come into use by and by, when steps should allocate nothing any more.
 void CpuOps::make_attention_room(int64_t floats) {
   if (floats <= attention_room_) return;
   plan_.reserve();
   attention_scratch_.floats(floats * pool_.size());
-  for (const auto& lane : lanes_) lane->make_attention_room(floats);
   attention_room_ = floats;
 }
 

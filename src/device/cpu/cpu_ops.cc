@@ -29,11 +29,7 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kApart = 32;  // floats between what two workers write: hardware fetches lines in pairs
-constexpr int64_t kReadByAll = int64_t{1} << 20;  // bytes of a weight that every worker may read whole
-// A worker that goes through a layer by itself reads all of its weights, but waits for nobody and fetches no rows from
-// other cores: worth it where its rows are as many as outweigh that many bytes each, and the bytes come from a cache.
-constexpr int64_t kBytesOfRow = 144 << 10;
-constexpr int64_t kLayerOfLane = int64_t{4} << 20;
+constexpr int64_t kReadByAll = int64_t{1} << 20;       // bytes of a weight that every worker may read whole
 constexpr int32_t kArgmaxColumns = 4 * kPanelColumns;  // 16 rows of them stay in L1
 
 }  // namespace
@@ -43,11 +39,7 @@ int64_t CpuOps::highest_stride(int64_t rows) {
 }
 
 CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
-    : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {
-  for (int32_t i = 0; pool_.size() > 1 && i < pool_.size(); ++i) {
-    lanes_.push_back(std::make_unique<CpuOps>(kernels, 1, kv_dtype));
-  }
-}
+    : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
 
 std::unique_ptr<Buffer> CpuOps::allocate(size_t bytes) { return std::make_unique<CpuBuffer>(bytes); }
 
@@ -93,9 +85,6 @@ int32_t CpuOps::blocks_of(const LinearKernels& kernels, int32_t rows) const {
 }
 
 void CpuOps::make_room(const PackedWeight& weight) {
-  if (static_cast<int64_t>(weight.bytes()) <= kLayerOfLane) {
-    for (const auto& lane : lanes_) lane->make_room(weight);
-  }
   constexpr int64_t kRows = 64;
   const LinearKernels& kernels = kernels_of(kernels_, weight);
   const auto room = [&](const LinearKernels& of, int64_t k, int64_t rows) {
@@ -412,22 +401,6 @@ void CpuOps::copy(Tensor x, Tensor out) {
 
 void CpuOps::for_each(int32_t n, void (*fn)(void*, int32_t), void* context) {
   run_foreign(n, [=](int32_t item) { fn(context, item); });
-}
-
-int32_t CpuOps::lanes(int32_t rows, size_t layer) const {
-  const auto lanes = static_cast<int32_t>(lanes_.size());
-  const auto bytes = static_cast<int64_t>(layer);
-  if (lanes == 0 || bytes > kLayerOfLane || rows / lanes * kBytesOfRow < bytes) return 1;
-  return lanes;
-}
-
-void CpuOps::side_by_side(int32_t n, void (*fn)(void*, int32_t, Ops&), void* context) {
-  ASHLAR_CHECK_LE(n, static_cast<int32_t>(std::max<size_t>(lanes_.size(), 1)));
-  if (lanes_.empty()) {
-    if (n > 0) fn(context, 0, *this);
-    return;
-  }
-  run_foreign(n, [=, this](int32_t item) { fn(context, item, *lanes_[static_cast<size_t>(item)]); });
 }
 
 // A loop of the pool must not throw, and what runs here is not the device's own: it may have to allocate.

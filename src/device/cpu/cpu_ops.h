@@ -68,9 +68,6 @@ class CpuOps final : public Ops {
   void copy(Tensor x, Tensor out) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
-  int32_t lanes(int32_t rows, size_t layer) const override;
-  void side_by_side(int32_t n, void (*fn)(void* context, int32_t i, Ops& lane), void* context) override;
-
  private:
   /// Rows of one linear in the form its kernel wants, and which call they belong to. Apart from each other, since
   /// hardware fetches lines in pairs.
@@ -157,7 +154,7 @@ class CpuOps final : public Ops {
   uint64_t linears_ = 0;
   AttentionPlan plan_;
   Scratch attention_scratch_;
-  int64_t attention_room_ = 0;  ///< floats of scratch that each worker and lane has
+  int64_t attention_room_ = 0;  ///< floats of scratch that each worker has
   Scratch states_;
   Scratch heads_;               ///< projected heads of a block of rows
   Scratch products_;            ///< of each worker: products that are used up where they arise
@@ -167,7 +164,6 @@ class CpuOps final : public Ops {
   std::vector<RowFold> folds_;  ///< of each row: those of its tiles
   ExpertPlan expert_plan_;
   Scratch expert_floats_;
-  std::vector<std::unique_ptr<CpuOps>> lanes_;  ///< as many as workers, of one worker each; none if there is but one
 };
 
 template <class Fn>

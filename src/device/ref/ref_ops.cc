@@ -218,10 +218,6 @@ class RefOps final : public Ops {
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     for (int32_t i = 0; i < n; ++i) fn(context, i);
   }
-
-  void side_by_side(int32_t n, void (*fn)(void*, int32_t, Ops&), void* context) override {
-    for (int32_t i = 0; i < n; ++i) fn(context, i, *this);
-  }
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// A pass whose rows are dealt to several workers, each with all layers to itself, against the same pass on one worker:
-// the same bits, however the batch is cut.
+// Passes on several threads against the same passes on one: the same bits, whatever the batch.
 
 #include <numeric>
 #include <random>
@@ -26,7 +25,6 @@ class Machine {
     for (int32_t i = 0; i < kMaxSequences * kPagesOfOne; ++i) pages_.push_back(i);
   }
 
-  bool cuts(int32_t rows) const { return ops_->lanes(rows, 1) > 1; }
   const int32_t* pages(int32_t sequence) const { return pages_.data() + int64_t{sequence} * kPagesOfOne; }
 
   /// The outputs, one after the other, and after them the auxiliary hidden states.
@@ -82,13 +80,11 @@ void fill(RowBatch& batch, const Machine& machine, const Growth& growth, const s
   }
 }
 
-TEST(SideBySide, GivesTheBitsOfOneWorker) {
+TEST(Threads, GiveTheBitsOfOne) {
   const ModelFolder folder;
   Machine alone(folder.path(), 1);
-  ASSERT_FALSE(alone.cuts(kMaxRows));
   for (const int32_t threads : {2, 3, 5}) {
     Machine machine(folder.path(), threads);
-    ASSERT_TRUE(machine.cuts(kMaxRows));
     std::mt19937 random(static_cast<uint32_t>(threads));
     const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
     std::vector<int32_t> lengths(kMaxSequences, 0);
@@ -111,20 +107,6 @@ TEST(SideBySide, GivesTheBitsOfOneWorker) {
       ASSERT_EQ(machine.forward(batch, with_aux), expected) << threads << " threads, round " << round;
       for (size_t s = 0; s < lengths.size(); ++s) lengths[s] += growth.rows[s];
     }
-  }
-}
-
-TEST(SideBySide, PassesOnWhatALaneThrows) {
-  for (const char* device : {"ref", "cpu"}) {
-    const auto ops = make_device(device, {.threads = 2, .isa = {}});
-    const auto fail = [](void*, int32_t, Ops& lane) {
-      if (lane.threads() == 1) throw std::bad_alloc();
-    };
-    EXPECT_THROW(ops->side_by_side(1, fail, nullptr), std::bad_alloc) << device;
-    std::atomic<int> calls = 0;
-    ops->side_by_side(
-        ops->lanes(1 << 20, 1), [](void* c, int32_t, Ops&) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
-    EXPECT_EQ(calls, ops->lanes(1 << 20, 1)) << device;
   }
 }
 
