@@ -1,8 +1,9 @@
 #pragma once
-// The decoder layers that targets and drafters share: pre-norm attention and gated MLP on a residual stream.
+// The decoder layers that targets and drafters share: a mixer and an MLP on a residual stream, each behind a norm.
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,23 +11,24 @@
 
 #include "kv/layout.h"
 #include "model/config.h"
+#include "model/mixer.h"
 #include "model/mlp.h"
-#include "model/rope.h"
 #include "model/row_batch.h"
 #include "model/weight_binder.h"
 
 namespace ashlar {
 
+class LayerStack;
+
 /// Activations of a stack for up to `max_rows` rows, allocated once.
 class StackWorkspace {
  public:
-  StackWorkspace(Ops& ops, const StackConfig& config, int32_t max_rows);
+  StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_rows);
 
   Tensor x;       ///< [max_rows, hidden]: the residual stream
   Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
-  Tensor qkv;     ///< [max_rows, q_width + 2 kv_width]
-  Tensor mixed;   ///< [max_rows, q_width]: attention output
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
+  MixerWorkspace mixer;
   MlpWorkspace mlp;
   std::vector<int32_t> begin, end;               ///< [kinds, max_rows]
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
@@ -53,38 +55,39 @@ struct AuxHiddenRequest {
   }
 };
 
+/// Binds the mixer of layer `layer`, whose tensors' names begin with `base`.
+using BindMixer = std::function<std::unique_ptr<Mixer>(WeightBinder& binder, const std::string& base, int32_t layer)>;
+
 class LayerStack {
  public:
   /// Binds PREFIX + "i.*" for every layer i.
-  LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix);
+  LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix, const BindMixer& bind_mixer);
 
-  /// One plane per layer, named NAME.i.
-  void register_planes(KvLayout& layout, const std::string& name, Ops& ops);
+  /// What layer i keeps of a sequence, named NAME.i.
+  void register_state(KvLayout& layout, const std::string& name, Ops& ops);
 
-  /// Copies K and V of a branch table to the pages, in every plane.
+  /// Makes what a branch's rows left in scratch slots part of its sequence, in every layer.
   void commit(Ops& ops, const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const;
 
-  /// Runs all layers on workspace.x (first batch.n() rows), writing K and V of every row to the cache. Returns the
-  /// residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.
-  Tensor forward(Ops& ops, const RowBatch& batch, const Rope& rope, const KvMemory& kv, StackWorkspace& workspace,
+  /// Runs all layers on workspace.x (first batch.n() rows), writing what they keep of every row to the memory. Returns
+  /// the residual stream of the batch's outputs [batch.n_outputs(), hidden], in the workspace.
+  Tensor forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, StackWorkspace& workspace,
                  const AuxHiddenRequest& aux) const;
 
   const StackConfig& config() const { return config_; }
-  int32_t plane(int32_t layer) const { return first_plane_ + layer; }
-  const float* k_norm(int32_t layer) const { return layers_[layer].k_norm.data(); }
+  const Mixer& mixer(int32_t layer) const { return *layers_[static_cast<size_t>(layer)].mixer; }
   size_t weight_bytes() const;
 
  private:
   struct Layer {
-    DeviceVector input_norm, post_norm, q_norm, k_norm;
-    std::unique_ptr<Weight> qkv, output;
+    DeviceVector input_norm, post_norm;
+    std::unique_ptr<Mixer> mixer;
     std::unique_ptr<Mlp> mlp;
   };
 
   /// One forward: what its layers read and write.
   struct Pass {
     const RowBatch& batch;
-    const Rope& rope;
     const KvMemory& kv;
     StackWorkspace& workspace;
     const AuxHiddenRequest& aux;
@@ -92,22 +95,20 @@ class LayerStack {
   };
   /// A layer for all rows of the batch.
   void run_layer(Ops& ops, int32_t index, const Pass& pass) const;
-  /// The last layer where only some rows are outputs: keys and values of all rows, the rest for outputs alone, whose
-  /// residual stream it leaves in workspace.kept.
+  /// The last layer where only some rows are outputs: the mixer keeps what it keeps of all rows, and the rest is
+  /// computed for outputs alone, whose residual stream goes to workspace.kept.
   void run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
   /// Copies all rows where the hidden states after the layer are wanted.
   void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) const;
-  /// What enters a layer, where its keys and values go, and what each row sees there.
-  Input input(int32_t index, const Pass& pass) const;
-  KvStore store(int32_t index, const Pass& pass, const Rows& rows) const;
-  Visibility visible(int32_t index, const Pass& pass) const;
+  /// What the layer's mixer reads. Auxiliary hidden states between two layers are copied where the second one reads its
+  /// rows anyway.
+  MixerCall mixer_call(Ops& ops, int32_t index, const Pass& pass) const;
 
   StackConfig config_;
   std::vector<Layer> layers_;
   std::vector<LayerAttention> kinds_;  // distinct values of config_.layers
   std::vector<int32_t> kind_of_;       // [n_layers]
-  int32_t first_plane_ = 0;
 };
 
 }  // namespace ashlar

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/attention.h"
 
 namespace ashlar {
 
@@ -35,8 +36,10 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
       config_(std::move(config)),
       embedding_(binder.embedding({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
       norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
-      stack_(binder, config_.stack, config_.names.layers),
-      rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions) {
+      rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions),
+      stack_(binder, config_.stack, config_.names.layers, [this](WeightBinder& from, const std::string& base, int32_t) {
+        return std::make_unique<Attention>(from, config_.stack, base, rope_);
+      }) {
   const std::string head = config_.names.head;
   if (!config_.tied_head) {
     head_ = binder.linear({{head, config_.vocab}}, config_.stack.hidden, false);
@@ -49,12 +52,12 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
   }
 }
 
-void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorkspace>(ops_, config_.stack, max_rows); }
+void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_rows); }
 
 Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux) {
   StackWorkspace& workspace = *workspace_;
   ops_.embed(*embedding_, batch.rows().ids, 1.0F, workspace.x.narrow(batch.n()));
-  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, aux);
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, aux);
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
   return out;

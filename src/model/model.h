@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/layer_stack.h"
+#include "model/rope.h"
 
 namespace ashlar {
 
@@ -24,7 +25,7 @@ class Model {
   /// Longest sequence, in tokens.
   int32_t max_positions() const { return rope_.table().max_position; }
   const RopeTable& rope_table() const { return rope_.table(); }
-  void register_planes(KvLayout& layout) { stack_.register_planes(layout, "target", ops_); }
+  void register_planes(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
 
   /// Makes a branch's rows that were verified part of its sequence: copies K and V of a branch table to the pages.
   void commit(const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const {
@@ -61,8 +62,8 @@ class Model {
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> head_;  // null: tied to the embedding
   DeviceVector norm_;
-  LayerStack stack_;
   Rope rope_;
+  LayerStack stack_;
   std::unique_ptr<StackWorkspace> workspace_;
 };
 

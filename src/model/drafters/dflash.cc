@@ -51,8 +51,13 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
       feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
       context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       norm_(ops_, final_norm(binder, config_)),
-      stack_(binder, config_.stack, find_prefix(binder) + "layers."),
-      rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()) {
+      rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()),
+      stack_(binder, config_.stack, find_prefix(binder) + "layers.",
+             [this](WeightBinder& from, const std::string& base, int32_t) {
+               auto layer = std::make_unique<Attention>(from, config_.stack, base, rope_);
+               attention_.push_back(layer.get());
+               return layer;
+             }) {
   for (size_t i = 0; i < config_.aux_layers.size(); ++i) {
     aux_layers_.push_back({config_.aux_layers[i], static_cast<int32_t>(i) * config_.target_hidden});
   }
@@ -91,7 +96,7 @@ void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
 }
 
 void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
-  workspace_ = std::make_unique<StackWorkspace>(ops_, config_.stack, max_block_rows);
+  workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_block_rows);
   const int32_t hidden = config_.stack.hidden;
   const int32_t width = context_kv_->n();
   context_storage_ = ops_.allocate(sizeof(float) * static_cast<size_t>(max_context_rows) * (hidden + width));
@@ -112,9 +117,7 @@ void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvM
   ops_.linear(*context_kv_, features(aux_hidden), Store::kOverwrite, projected);
   const int32_t width = 2 * config_.stack.attention.kv_width();
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
-    ops_.store_kv(projected.columns(i * width, width),
-                  {config_.stack.attention, nullptr, stack_.k_norm(i), config_.stack.norm_eps, rope_.table(), rows,
-                   kv.plane(stack_.plane(i))});
+    ops_.store_kv(projected.columns(i * width, width), attention_[static_cast<size_t>(i)]->store(rows, kv));
   }
 }
 
@@ -122,7 +125,7 @@ Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
   StackWorkspace& workspace = *workspace_;
   const Weight& table = own_embedding_ ? *own_embedding_ : target_.embedding();
   ops_.embed(table, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
-  const Tensor x = stack_.forward(ops_, batch, rope_, kv, workspace, {});
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
   return out;

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "model/attention.h"
 #include "model/drafters/dflash_config.h"
 #include "model/model.h"
 
@@ -19,7 +20,7 @@ class DflashDrafter {
   std::span<const AuxLayer> aux_layers() const { return aux_layers_; }
   int32_t aux_width() const { return static_cast<int32_t>(config_.aux_layers.size()) * config_.target_hidden; }
 
-  void register_planes(KvLayout& layout) { stack_.register_planes(layout, "drafter", ops_); }
+  void register_planes(KvLayout& layout) { stack_.register_state(layout, "drafter", ops_); }
   /// Activations for up to `max_context_rows` context rows and `max_block_rows` block rows a call.
   void reserve(int32_t max_context_rows, int32_t max_block_rows);
 
@@ -53,13 +54,14 @@ class DflashDrafter {
   DeviceVector feature_norm_;
   std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
   DeviceVector norm_;
+  Rope rope_;
+  std::vector<const Attention*> attention_;  // of each layer, which the stack owns
   LayerStack stack_;
   std::unique_ptr<Weight> own_embedding_, own_head_;
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   std::vector<int32_t> id_map_;
   std::vector<AuxLayer> aux_layers_;
-  Rope rope_;
   std::unique_ptr<StackWorkspace> workspace_;
   std::unique_ptr<Buffer> context_storage_;
   Tensor features_;   // [max_context_rows, hidden]
