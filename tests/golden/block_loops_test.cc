@@ -26,7 +26,7 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
   for (const Json& item : cases) {
     if (item["folder"] != GetParam()) continue;
     SCOPED_TRACE(item.dump());
-    const AlgorithmSpec algorithm = {item["algorithm"].get<std::string>(),
+    const AlgorithmSpec algorithm = {item["rule"].get<std::string>(),
                                      item["values"].get<std::map<std::string, double>>()};
     const auto tokens = item["tokens"].get<std::vector<int32_t>>();
     const auto passes = item["passes"].get<std::vector<int32_t>>();
