@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-/// Most tokens that one span settles: rows of a verify span (last token and drafts), positions of a block.
+/// Most tokens that one span decides: rows of a verify span (last token and drafts), positions of a block.
 inline constexpr int32_t kMaxWidth = 64;
 
 /// Rows of one sequence in one step.

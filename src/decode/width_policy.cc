@@ -102,7 +102,7 @@ size_t WidthPolicy::row_class(double rows) {
   return std::min<size_t>(static_cast<size_t>(std::bit_width(whole - 1)) + 11, kRowClasses - 1);
 }
 
-// A crowd in which nobody drafted yet is measured by its passes without drafts.
+// Where no sequence of a batch has drafted yet, it is measured by its passes without drafts.
 double WidthPolicy::verify_time(int32_t n, double rows) const {
   const bool only_plain = !verify_excess_.knows(n) && settled_excess_.knows(n);
   return (only_plain ? settled_excess_ : verify_excess_).of(n, rows, verify_);
@@ -272,7 +272,7 @@ void WidthPolicy::list_drafts(std::span<WidthChoice> sequences, bool proposes) {
 }
 
 // How many of the drafts yield most tokens for their time, if that is more than `rate`: m of them cost what m rows
-// cost, whoever's they are. A sequence that has drafts proposed has a row for its last token in the drafter's pass too.
+// cost, of any sequences. A sequence that has drafts proposed has a row for its last token in the drafter's pass too.
 size_t WidthPolicy::best_number(std::span<const WidthChoice> sequences, double& rate) const {
   const auto n = static_cast<int32_t>(sequences.size());
   double tokens = n;

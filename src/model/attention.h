@@ -24,7 +24,6 @@ class Attention final : public Mixer {
   /// How to finish keys and values (and queries, where `rows` have them) and where they go: what a drafter's context
   /// rows need, whose keys and values come from another product.
   KvStore store(const Rows& rows, const KvMemory& memory) const;
-  int32_t plane() const { return plane_; }
 
  private:
   AttentionShape shape_;

@@ -82,8 +82,9 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
 }
 
 void LayerStack::register_state(KvLayout& layout, const std::string& name, Ops& ops) {
-  for (size_t i = 0; i < layers_.size(); ++i)
+  for (size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].mixer->register_state(layout, name + "." + std::to_string(i), ops);
+  }
 }
 
 void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const {
