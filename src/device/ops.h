@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "device/row_statistics.h"
 #include "device/rows.h"
 #include "device/tensor.h"
+#include "device/weight_source.h"
 
 namespace ashlar {
 
@@ -35,26 +37,44 @@ class Weight {
   virtual ~Weight() = default;
   virtual int32_t n() const = 0;
   virtual int32_t k() const = 0;
-  virtual size_t bytes() const = 0;  ///< memory it holds
+  virtual size_t bytes() const = 0;             ///< memory it holds
+  virtual std::string_view format() const = 0;  ///< name of the device's layout and types: "bf16", "f32", "int8"
 };
 
-/// The weight as the device's own kind, which has no subclasses. Aborts where another device packed it.
-template <class Own>
-const Own& own_weight(const Weight& weight) {
+/// The gated MLPs of a mixture, all of one shape: expert e computes down[e] (silu(gate[e] x) * up[e] x).
+class ExpertWeights {
+ public:
+  virtual ~ExpertWeights() = default;
+  virtual int32_t n() const = 0;
+  virtual int32_t hidden() const = 0;
+  virtual int32_t width() const = 0;
+  virtual size_t bytes() const = 0;  ///< memory they hold
+};
+
+/// A weight or experts as the device's own kind, which has no subclasses. Aborts where another device packed them.
+template <class Own, class Packed>
+const Own& own_weight(const Packed& weight) {
   const bool packed_by_this_device = typeid(weight) == typeid(Own);
   ASHLAR_CHECK(packed_by_this_device);
   return static_cast<const Own&>(weight);
 }
 
-/// The gated MLPs of a mixture, all of one shape and dtype: expert e computes down[e] (silu(gate) * up), where
-/// gate_up[e] is a weight of Ops::pack_gated.
-struct Experts {
-  std::vector<std::unique_ptr<Weight>> gate_up;  ///< each [2 * width, hidden]
-  std::vector<std::unique_ptr<Weight>> down;     ///< each [hidden, width]
+/// What products with a weight are for.
+enum class Products : uint8_t {
+  kDecide,   ///< answers: the values are those of the checkpoint, exactly
+  kRoute,    ///< choices between near equals: products of exact values and rows, in fp32 on every device
+  kPropose,  ///< drafts, which are checked: values may be rounded where that is faster
+};
 
-  int32_t n() const { return static_cast<int32_t>(down.size()); }
-  int32_t hidden() const { return down[0]->n(); }
-  int32_t width() const { return down[0]->k(); }
+struct WeightUse {
+  Products products = Products::kDecide;
+  bool gated = false;  ///< for gated_mlp, and nothing else: the first half of the rows are gates, the second half ups
+};
+
+/// One expert, as in gated_mlp: gate over up [2 * width, hidden], and down [hidden, width].
+struct ExpertSource {
+  WeightSource gate_up;
+  WeightSource down;
 };
 
 enum class Store : uint8_t { kOverwrite, kAdd };
@@ -104,19 +124,16 @@ class Ops {
 
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
 
-  /// Packs the parts, stacked along n, into one weight: parts[i] is [n_i, k] row-major in f32, f16 or bf16 (one dtype
-  /// for all). `bias` is empty or n floats, added to every output row after the product.
-  virtual std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) = 0;
+  /// One weight [n, k] of the source's parts, in a format of the device that suits their schemes and the use; its bias
+  /// is added to every output row after the product. Every op takes weights of every format. What products for
+  /// kPropose give is near the exact product, and may differ between devices.
+  virtual std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use = {}) = 0;
 
-  /// Packs two matrices of the same shape [width, k] and dtype for gated_mlp, and for nothing else. `bias` is empty
-  /// or 2 * width floats, those of the gate first. The weight's n() is 2 * width.
-  virtual std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
-                                             std::span<const float> bias) = 0;
+  /// A copy of a weight for other products. Null where it would have the same format.
+  virtual std::unique_ptr<Weight> repack(const Weight& weight, Products products) = 0;
 
-  /// A copy of a weight with 8 bits a value and a scale for every output, for products that only propose: its outputs
-  /// are near those of `weight`, and may be others on another device. Null where it would be no faster. linear,
-  /// linear_kv, linear_argmax, linear_statistics and gated_mlp (in either place) take it; embed and mix_experts do not.
-  virtual std::unique_ptr<Weight> quantise(const Weight& /*weight*/) { return nullptr; }
+  /// The experts of a mixture, at least one, all of one shape and without biases.
+  virtual std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) = 0;
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
   virtual void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) = 0;
@@ -135,8 +152,8 @@ class Ops {
   /// the bits of linear(). x: [rows, k].
   virtual void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) = 0;
 
-  /// A gated MLP: out[r] += down(z) with z[i] = silu(y[i]) * y[width + i] of y = x[r] gate_up^T + bias. gate_up is a
-  /// weight of pack_gated(), down one of pack(): [n, width]. in: [rows, k], out: [rows, n]. out may be in.
+  /// A gated MLP: out[r] += down(z) with z[i] = silu(y[i]) * y[width + i] of y = x[r] gate_up^T + bias. gate_up is
+  /// packed as gated, down is not: [n, width]. in: [rows, k], out: [rows, n]. out may be in.
   virtual void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) = 0;
 
   /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
@@ -144,7 +161,7 @@ class Ops {
 
   /// out[r] += sum over j of weights[r][j] * experts[r][j](x[r]), added in the order of j. x, out: [rows, hidden], not
   /// overlapping. Rows that share an expert meet its weights together.
-  virtual void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) = 0;
+  virtual void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) = 0;
 
   /// Bytes of one page of one layer (K and V of kPageTokens tokens) on this device.
   virtual int64_t kv_page_bytes(const AttentionShape& shape) const = 0;

@@ -3,20 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 
 #include "base/check.h"
 
 namespace ashlar {
 
-enum class DType : uint8_t { kF32, kBF16, kF16 };
+enum class DType : uint8_t { kF32, kBF16 };
 
 constexpr size_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
-constexpr std::string_view name_of(DType dtype) {
-  return dtype == DType::kF32 ? "f32" : dtype == DType::kBF16 ? "bf16" : "f16";
-}
+constexpr std::string_view name_of(DType dtype) { return dtype == DType::kF32 ? "f32" : "bf16"; }
 
 /// Activations: [rows, cols] floats, `stride` floats from one row to the next.
 struct Tensor {
@@ -43,15 +39,6 @@ struct Tensor {
     ASHLAR_CHECK_LE(begin + n, cols);
     return {data + begin, rows, n, stride};
   }
-};
-
-/// A weight as it lies in a checkpoint: row-major, in host memory that outlives the call it is passed to.
-struct HostTensor {
-  std::string_view name;
-  DType dtype = DType::kF32;
-  const void* data = nullptr;
-  int64_t rows = 0;  ///< 1 for a vector
-  int64_t cols = 0;
 };
 
 }  // namespace ashlar

@@ -12,7 +12,9 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
   }
   std::vector<WeightBinder::Part> qkv = {
       {base + names.q, shape_.q_width()}, {base + names.k, shape_.kv_width()}, {base + names.v, shape_.kv_width()}};
-  if (names.fused_qkv != nullptr) qkv = {{base + names.fused_qkv, projected_width()}};
+  if (names.fused_qkv != nullptr) {
+    qkv = {{base + names.fused_qkv, {shape_.q_width(), shape_.kv_width(), shape_.kv_width()}}};
+  }
   qkv_ = binder.linear(qkv, config.hidden, config.qkv_bias);
   output_ = binder.linear({{base + names.attention_output, config.hidden}}, shape_.q_width(), config.output_bias);
 }

@@ -52,7 +52,7 @@ class MoeMlp final : public Mlp {
   Routing routing_;
   std::unique_ptr<Weight> router_;
   DeviceVector bias_;
-  Experts experts_;
+  std::unique_ptr<ExpertWeights> experts_;
   std::unique_ptr<DenseMlp> shared_;
 };
 

@@ -3,39 +3,23 @@
 namespace ashlar {
 namespace {
 
-using Tensors = std::vector<HostTensor>;
-
-// gate_proj, up_proj and down_proj of every expert, [n_experts] each.
-struct ExpertTensors {
-  Tensors gate, up, down;
-};
-
-ExpertTensors find_experts(WeightBinder& binder, const std::string& prefix, int32_t hidden, const MoeConfig& moe) {
+std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& prefix, int32_t hidden,
+                                       const MoeConfig& moe) {
+  std::vector<WeightPart> gate, up, down;
   if (binder.has(prefix + "gate_proj")) {
-    return {binder.matrices(prefix + "gate_proj", moe.n_experts, moe.intermediate, hidden),
-            binder.matrices(prefix + "up_proj", moe.n_experts, moe.intermediate, hidden),
-            binder.matrices(prefix + "down_proj", moe.n_experts, hidden, moe.intermediate)};
-  }
-  ExpertTensors experts;
-  for (int32_t e = 0; e < moe.n_experts; ++e) {
-    const std::string base = prefix + std::to_string(e) + ".";
-    experts.gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
-    experts.up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
-    experts.down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
-  }
-  return experts;
-}
-
-Experts bind_experts(WeightBinder& binder, const std::string& prefix, int32_t hidden, const MoeConfig& moe) {
-  const ExpertTensors tensors = find_experts(binder, prefix, hidden, moe);
-  Experts experts;
-  for (size_t e = 0; e < tensors.gate.size(); ++e) {
-    for (const HostTensor* tensor : {&tensors.gate[e], &tensors.up[e], &tensors.down[e]}) {
-      binder.require_dtype(*tensor, tensors.gate[0]);
+    gate = binder.matrices(prefix + "gate_proj", moe.n_experts, moe.intermediate, hidden);
+    up = binder.matrices(prefix + "up_proj", moe.n_experts, moe.intermediate, hidden);
+    down = binder.matrices(prefix + "down_proj", moe.n_experts, hidden, moe.intermediate);
+  } else {
+    for (int32_t e = 0; e < moe.n_experts; ++e) {
+      const std::string base = prefix + std::to_string(e) + ".";
+      gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
+      up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
+      down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
     }
-    experts.gate_up.push_back(binder.ops().pack_gated(tensors.gate[e], tensors.up[e], {}));
-    experts.down.push_back(binder.ops().pack({&tensors.down[e], 1}, {}));
   }
+  std::vector<ExpertSource> experts;
+  for (size_t e = 0; e < gate.size(); ++e) experts.push_back({{{gate[e], up[e]}, {}}, {{down[e]}, {}}});
   return experts;
 }
 
@@ -43,8 +27,9 @@ Experts bind_experts(WeightBinder& binder, const std::string& prefix, int32_t hi
 
 MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config)
     : routing_(config.moe->routing),
-      router_(binder.wide_linear(base + config.names.router, config.moe->n_experts, config.hidden)),
-      experts_(bind_experts(binder, base + config.names.experts, config.hidden, *config.moe)) {
+      router_(binder.router({base + config.names.router, config.moe->n_experts}, config.hidden)),
+      experts_(
+          binder.ops().pack_experts(find_experts(binder, base + config.names.experts, config.hidden, *config.moe))) {
   const MoeConfig& moe = *config.moe;
   if (moe.expert_bias) bias_ = binder.device_vector(base + config.names.expert_bias, moe.n_experts);
   if (moe.shared_intermediate > 0) {
@@ -64,14 +49,9 @@ void MoeMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x
   ops.linear(*router_, normed, Store::kOverwrite, scores);
   ops.route(scores, bias_.data(), routing_, workspace.routes);
   if (shared_) shared_->forward(ops, normed, workspace, x);
-  ops.mix_experts(experts_, normed, workspace.routes, x);
+  ops.mix_experts(*experts_, normed, workspace.routes, x);
 }
 
-size_t MoeMlp::bytes() const {
-  size_t total = router_->bytes() + (shared_ ? shared_->bytes() : 0);
-  for (const auto& weight : experts_.gate_up) total += weight->bytes();
-  for (const auto& weight : experts_.down) total += weight->bytes();
-  return total;
-}
+size_t MoeMlp::bytes() const { return router_->bytes() + experts_->bytes() + (shared_ ? shared_->bytes() : 0); }
 
 }  // namespace ashlar

@@ -2,10 +2,10 @@
 // Strict binding: every tensor of a checkpoint is taken exactly once, with the shape and dtype the model expects.
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/ops.h"
@@ -24,43 +24,40 @@ class DeviceVector {
   std::unique_ptr<Buffer> storage_;
 };
 
-/// What products with weights are for. Those of a drafter only propose: no answer is wrong for what it says, so the
-/// weights of linear() and gated() have 8 bits a value there where the device gains by that (Ops::quantise).
-enum class Products : uint8_t { kDecide, kPropose };
-
 class WeightBinder {
  public:
-  /// `checkpoint` must outlive this.
+  /// `checkpoint` must outlive this. `products`: what those of linear() and gated() are for.
   WeightBinder(Ops& ops, const Checkpoint& checkpoint, Products products = Products::kDecide)
       : ops_(ops), checkpoint_(checkpoint), products_(products) {}
 
   bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
 
   /// The tensor `name`, which must be [rows, cols] in a float dtype, of finite numbers. Marks it as taken.
-  HostTensor matrix(const std::string& name, int64_t rows, int64_t cols);
+  WeightPart matrix(const std::string& name, int64_t rows, int64_t cols);
   /// The `count` matrices of a tensor [count, rows, cols].
-  std::vector<HostTensor> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
-  /// Throws unless `tensor` has the dtype of `sibling`.
-  void require_dtype(const HostTensor& tensor, const HostTensor& sibling) const;
+  std::vector<WeightPart> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
   /// The values of the vector `name` of length n.
   std::vector<float> vector(const std::string& name, int64_t n);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
   /// A tensor of a stated non-float dtype ("I64", "BOOL") and shape [n].
   const StoredTensor& raw(const std::string& name, const std::string& dtype, int64_t n);
 
-  /// Packs NAME.weight of each name, stacked along rows, with NAME.bias if `bias`.
+  /// A tensor NAME.weight, or several that were stored as one: the rows of each.
   struct Part {
+    Part(std::string name, int64_t rows) : Part(std::move(name), std::vector<int64_t>{rows}) {}
+    Part(std::string name, std::vector<int64_t> pieces) : name(std::move(name)), pieces(std::move(pieces)) {}
     std::string name;
-    int64_t rows;
+    std::vector<int64_t> pieces;
   };
+  /// Packs the parts, stacked along rows, with NAME.bias of each if `bias`.
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
   /// The same for Ops::gated_mlp.
   std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
 
-  /// Packs NAME.weight as f32, whatever it is stored in.
-  std::unique_ptr<Weight> wide_linear(const std::string& name, int64_t rows, int64_t cols);
+  /// The same of one tensor for choices between near equals.
+  std::unique_ptr<Weight> router(const Part& part, int64_t cols);
 
-  /// Packs NAME.weight for Ops::embed, and for products that decide.
+  /// The same for Ops::embed, and for products that decide.
   std::unique_ptr<Weight> embedding(const Part& part, int64_t cols);
 
   /// Marks a tensor as known but unused.
@@ -71,21 +68,13 @@ class WeightBinder {
   Ops& ops() const { return ops_; }
 
  private:
-  std::vector<float> values(const StoredTensor& tensor) const;
-  HostTensor view(const StoredTensor& tensor, int64_t rows, int64_t cols);
-  struct Stacked {
-    std::vector<HostTensor> tensors;
-    std::vector<float> biases;
-  };
-  std::unique_ptr<Weight> for_products(std::unique_ptr<Weight> weight) const;
-  Stacked stack(const std::vector<Part>& parts, int64_t cols, bool bias);
+  WeightSource stack(const std::vector<Part>& parts, int64_t cols, bool bias);
   const StoredTensor& take(const std::string& name, const std::vector<int64_t>& shape);
 
   Ops& ops_;
   const Checkpoint& checkpoint_;
   const Products products_;
   std::set<std::string> taken_;
-  std::list<std::vector<std::byte>> realigned_;
 };
 
 }  // namespace ashlar

@@ -172,12 +172,11 @@ TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
   const auto ref = make_ref_ops();
   for (const auto& [n, k] :
        {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 33}, {130, 50}, {200, 100}, {16, 129}, {70, 257}, {330, 600}}) {
-    const Checkpoint checkpoint(DType::kBF16, n, k, random);
-    const std::vector<HostTensor> parts{checkpoint.view()};
+    const Checkpoint checkpoint(Scheme::kBF16, n, k, random);
     std::vector<float> bias(static_cast<size_t>(n), 0.5F);
-    cpu::Arena arena;
-    const cpu::PackedWeight weight(parts, bias, arena);
-    const auto plain = ref->pack(parts, bias);
+    const auto packed = cpu::CpuOps(cpu::portable_kernels(), 1, DType::kBF16).pack(checkpoint.source(bias));
+    const auto& weight = own_weight<cpu::PackedWeight>(*packed);
+    const auto plain = ref->pack(checkpoint.source(bias));
     for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49, 84}) {
       Matrix x(rows, k);
       x.fill_normal(random);
@@ -218,7 +217,7 @@ TEST(AmxEmulated, QuantisedProductsAreThoseOfRoundedWeightsAndRows) {
 TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
-  kernels.gated_pack = emulated::gated_pack;
+  kernels.bf16.gated_pack = emulated::gated_pack;
   kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
                        emulated::quantised_pack};
   cpu::CpuOps ops(kernels, 1, DType::kBF16);
@@ -231,14 +230,13 @@ TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
 TEST(AmxEmulated, GatedMlpMatchesReference) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.bf16 = {emulated::tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
-  kernels.gated_pack = emulated::gated_pack;
+  kernels.bf16.gated_pack = emulated::gated_pack;
   const auto ref = make_ref_ops();
   std::mt19937 random(17);
   cpu::CpuOps ops(kernels, 1, DType::kBF16);
   for (const auto& [width, k] : {std::pair{1, 1}, {32, 32}, {70, 45}, {200, 33}}) {
-    const Checkpoint weight(DType::kBF16, 2 * width, k, random);
-    const Checkpoint back(DType::kBF16, k, width, random);
-    const std::vector<HostTensor> down{back.view()};
+    const Checkpoint weight(Scheme::kBF16, 2 * width, k, random);
+    const Checkpoint back(Scheme::kBF16, k, width, random);
     std::vector<float> bias(static_cast<size_t>(2 * width));
     for (size_t i = 0; i < bias.size(); ++i) bias[i] = 0.1F * static_cast<float>(i % 7) - 0.2F;
     for (int32_t rows : {1, 15, 16, 17, 31, 33, 49, 81, 97}) {
@@ -250,11 +248,11 @@ TEST(AmxEmulated, GatedMlpMatchesReference) {
       const Matrix before = got;
       Matrix want = got;
       Matrix alone = got;
-      const auto gate_up = ops.pack_gated(weight.part(0, width), weight.part(width, width), bias);
-      const auto packed_down = ops.pack(down, {});
+      const auto gate_up = ops.pack(weight.source(bias), {.gated = true});
+      const auto packed_down = ops.pack(back.source());
       ops.gated_mlp(*gate_up, *packed_down, x.view(), got.view());
-      ref->gated_mlp(*ref->pack_gated(weight.part(0, width), weight.part(width, width), bias), *ref->pack(down, {}),
-                     x.view(), want.view());
+      ref->gated_mlp(*ref->pack(weight.source(bias), {.gated = true}), *ref->pack(back.source()), x.view(),
+                     want.view());
       ASSERT_LT(worst_added_error(got, want, before), 2e-2) << width << " " << k << " " << rows;
       ASSERT_TRUE(got.guards_intact());
       for (int32_t r = 0; r < rows; ++r) {

@@ -39,20 +39,18 @@ class LinearKv : public OnIsa {
     BranchTable branch_tables[3];
   };
 
-  void compare(const AttentionShape& shape, DType weights, DType kv, bool with_queries, bool quantised) {
+  void compare(const AttentionShape& shape, Scheme weights, DType kv, bool with_queries, bool quantised) {
     Layout layout;
     const RealRope rope(shape.head_dim, 64);
     const int32_t columns = (with_queries ? shape.q_width() : 0) + 2 * shape.kv_width();
     const Checkpoint stored(weights, columns, kWidth, random_);
-    const std::vector<HostTensor> parts{stored.view()};
     std::vector<float> bias(static_cast<size_t>(columns));
     for (float& value : bias) value = static_cast<float>(random_() % 100) / 50.0F;
     Matrix x(kRows, kWidth), norms(3, std::max(kWidth, shape.head_dim));
     x.fill_normal(random_);
     norms.fill_normal(random_);
     const auto pack = [&](Ops& ops) {
-      auto weight = ops.pack(parts, bias);
-      return quantised ? ops.quantise(*weight) : std::move(weight);
+      return ops.pack(stored.source(bias), {.products = quantised ? Products::kPropose : Products::kDecide});
     };
     const auto input = [&](int32_t first, int32_t n) {
       const Tensor all = x.view();
@@ -64,7 +62,6 @@ class LinearKv : public OnIsa {
 
     const auto one = make(1, kv);
     const auto weight = pack(*one);
-    if (weight == nullptr) return;  // no 8 bits here
     Cache want(*one, shape, layout.lengths, 3);
     Matrix want_rows(kRows, columns);
     one->linear(*weight, input(0, kRows), Store::kOverwrite, want_rows.view());
@@ -95,14 +92,14 @@ class LinearKv : public OnIsa {
 
 TEST_P(LinearKv, IsTheProductAndThenTheStore) {
   for (const AttentionShape& shape : kShapes) {
-    compare(shape, DType::kBF16, DType::kBF16, true, false);
-    compare(shape, DType::kF32, DType::kF32, true, false);
+    compare(shape, Scheme::kBF16, DType::kBF16, true, false);
+    compare(shape, Scheme::kF32, DType::kF32, true, false);
   }
 }
 
-TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], DType::kBF16, DType::kBF16, false, false); }
+TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, false, false); }
 
-TEST_P(LinearKv, Takes8Bits) { compare(kShapes[0], DType::kBF16, DType::kBF16, true, true); }
+TEST_P(LinearKv, Takes8Bits) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, true, true); }
 
 ASHLAR_FOR_EACH_ISA(LinearKv);
 

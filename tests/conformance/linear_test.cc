@@ -36,16 +36,15 @@ TEST_P(Linear, MatchesReference) {
   const auto cpu = make();
   const auto ref = make_ref_ops();
   int cases = 0;
-  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+  for (Scheme scheme : {Scheme::kBF16, Scheme::kF32, Scheme::kF16}) {
     for (const Shape shape : kShapes) {
-      const Checkpoint weight(dtype, shape.n, shape.k, random_);
+      const Checkpoint weight(scheme, shape.n, shape.k, random_);
       std::vector<float> bias(static_cast<size_t>(shape.n));
       for (float& b : bias) b = std::normal_distribution<float>()(random_);
       const bool with_bias = cases % 2 == 0;
-      const std::vector<HostTensor> parts{weight.view()};
       const std::span<const float> given = with_bias ? std::span<const float>(bias) : std::span<const float>();
-      const auto packed = cpu->pack(parts, given);
-      const auto plain = ref->pack(parts, given);
+      const auto packed = cpu->pack(weight.source(given));
+      const auto plain = ref->pack(weight.source(given));
       // Norms of the rows, read through embed of the reference.
       std::vector<double> norms;
       for (int32_t n = 0; n < shape.n; ++n) {
@@ -57,7 +56,7 @@ TEST_P(Linear, MatchesReference) {
         Matrix x(rows, shape.k, cases % 9);
         x.fill_normal(random_);
         Matrix rounded = x;
-        if (rounds_activations() && dtype == DType::kBF16) rounded.round_to_bf16();
+        if (rounds_activations() && scheme == Scheme::kBF16) rounded.round_to_bf16();
         Matrix got(rows, shape.n, 3);
         got.fill_normal(random_);
         Matrix want = got;
@@ -65,7 +64,7 @@ TEST_P(Linear, MatchesReference) {
         cpu->linear(*packed, x.view(), store, got.view());
         ref->linear(*plain, rounded.view(), store, want.view());
         ASSERT_LT(worst_product_error(got, want, x, norms), 2e-6)
-            << name_of(dtype) << " n " << shape.n << " k " << shape.k << " rows " << rows;
+            << name_of(scheme) << " n " << shape.n << " k " << shape.k << " rows " << rows;
         ASSERT_TRUE(got.guards_intact()) << "n " << shape.n << " rows " << rows;
         ++cases;
       }
@@ -77,20 +76,19 @@ TEST_P(Linear, MatchesReference) {
 TEST_P(Linear, GatedMatchesReference) {
   const auto cpu = make();
   const auto ref = make_ref_ops();
-  for (DType dtype : {DType::kBF16, DType::kF32}) {
+  for (Scheme scheme : {Scheme::kBF16, Scheme::kF32}) {
     for (const Shape shape : kShapes) {
       const int32_t width = shape.n;
-      const Checkpoint weight(dtype, 2 * width, shape.k, random_);
+      const Checkpoint weight(scheme, 2 * width, shape.k, random_);
       std::vector<float> bias(static_cast<size_t>(width % 2 == 0 ? 2 * width : 0));
       for (float& b : bias) b = std::normal_distribution<float>()(random_);
-      const auto packed = cpu->pack_gated(weight.part(0, width), weight.part(width, width), bias);
-      const auto plain = ref->pack_gated(weight.part(0, width), weight.part(width, width), bias);
+      const auto packed = cpu->pack(weight.source(bias), {.gated = true});
+      const auto plain = ref->pack(weight.source(bias), {.gated = true});
       EXPECT_EQ(packed->n(), 2 * width);
-      const Checkpoint back(dtype, shape.k, width, random_);
-      const std::vector<HostTensor> down{back.view()};
+      const Checkpoint back(scheme, shape.k, width, random_);
       const std::vector<float> down_bias(static_cast<size_t>(width % 3 == 0 ? shape.k : 0), 0.75F);
-      const auto packed_down = cpu->pack(down, down_bias);
-      const auto plain_down = ref->pack(down, down_bias);
+      const auto packed_down = cpu->pack(back.source(down_bias));
+      const auto plain_down = ref->pack(back.source(down_bias));
       for (int32_t rows : {1, 5, 16, 17, 40}) {
         Matrix x(rows, shape.k);
         x.fill_normal(random_, 1.0F / std::sqrt(static_cast<float>(shape.k)));
@@ -104,7 +102,7 @@ TEST_P(Linear, GatedMatchesReference) {
         // Activations are rounded to 2^-9 of themselves; in a sum of few terms that may cancel this is much of what is
         // left.
         const double of_rounding = width < 16 ? 0.1 : 0.02;
-        const double bound = rounds_activations() && dtype == DType::kBF16 ? of_rounding : 5e-5;
+        const double bound = rounds_activations() && scheme == Scheme::kBF16 ? of_rounding : 5e-5;
         ASSERT_LT(worst_added_error(got, want, before), bound) << width << " " << shape.k << " " << rows;
         ASSERT_TRUE(got.guards_intact());
       }
@@ -116,16 +114,14 @@ TEST_P(Linear, GatedMatchesReference) {
 TEST_P(Linear, NormOnTheWayIn) {
   for (int32_t threads : {1, 2, 3}) {
     const auto cpu = make(threads);
-    for (DType dtype : {DType::kBF16, DType::kF32}) {
+    for (Scheme scheme : {Scheme::kBF16, Scheme::kF32}) {
       for (const Shape shape : {Shape{70, 64}, {200, 33}, {64, 600}}) {
-        const Checkpoint weight(dtype, shape.n, shape.k, random_);
-        const Checkpoint gated(dtype, 2 * shape.n, shape.k, random_);
-        const Checkpoint back(dtype, shape.k, shape.n, random_);
-        const std::vector<HostTensor> parts{weight.view()};
-        const std::vector<HostTensor> down{back.view()};
-        const auto packed = cpu->pack(parts, {});
-        const auto gate_up = cpu->pack_gated(gated.part(0, shape.n), gated.part(shape.n, shape.n), {});
-        const auto packed_down = cpu->pack(down, {});
+        const Checkpoint weight(scheme, shape.n, shape.k, random_);
+        const Checkpoint gated(scheme, 2 * shape.n, shape.k, random_);
+        const Checkpoint back(scheme, shape.k, shape.n, random_);
+        const auto packed = cpu->pack(weight.source());
+        const auto gate_up = cpu->pack(gated.source(), {.gated = true});
+        const auto packed_down = cpu->pack(back.source());
         Matrix norm_weight(1, shape.k);
         norm_weight.fill_normal(random_);
         for (int32_t rows : {1, 2, 7, 16, 17, 40, 100}) {
@@ -157,7 +153,7 @@ TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
   for (int32_t threads : {1, 3}) {
     const auto cpu = make(threads);
     for (const Shape shape : {Shape{1, 4}, {63, 8}, {700, 4}, {2000, 40}}) {
-      Checkpoint weight(DType::kBF16, shape.n, shape.k, random_);
+      Checkpoint weight(Scheme::kBF16, shape.n, shape.k, random_);
       const size_t row_bytes = static_cast<size_t>(shape.k) * 2;
       for (int32_t i = 1; i < shape.n; ++i) {  // most rows repeat another one
         if (i % 5 == 0) continue;
@@ -165,8 +161,7 @@ TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
       }
       std::vector<float> bias(static_cast<size_t>(shape.n));
       if (shape.n > 100) bias[3] = bias[static_cast<size_t>(shape.n) - 1] = NAN;
-      const std::vector<HostTensor> parts{weight.view()};
-      const auto packed = cpu->pack(parts, bias);
+      const auto packed = cpu->pack(weight.source(bias));
       for (int32_t rows : {1, 3, 16, 33, 100}) {
         Matrix x(rows, shape.k);
         x.fill_normal(random_);
@@ -202,23 +197,21 @@ TEST_P(Linear, ArgmaxIsThatOfTheProduct) {
 TEST_P(Linear, StaysNearUnroundedReference) {
   const auto cpu = make();
   const auto ref = make_ref_ops();
-  const Checkpoint weight(DType::kBF16, 200, 512, random_);
-  const std::vector<HostTensor> parts{weight.view()};
+  const Checkpoint weight(Scheme::kBF16, 200, 512, random_);
   Matrix x(16, 512);
   x.fill_normal(random_);
   Matrix got(16, 200);
   Matrix want(16, 200);
-  cpu->linear(*cpu->pack(parts, {}), x.view(), Store::kOverwrite, got.view());
-  ref->linear(*ref->pack(parts, {}), x.view(), Store::kOverwrite, want.view());
+  cpu->linear(*cpu->pack(weight.source()), x.view(), Store::kOverwrite, got.view());
+  ref->linear(*ref->pack(weight.source()), x.view(), Store::kOverwrite, want.view());
   EXPECT_LT(worst_row_error(got, want), rounds_activations() ? 1.0 / 64 : 1e-5);
 }
 
 // What a neighbour holds never reaches a row: k is padded inside the weight, and zero times infinity is not zero.
 TEST_P(Linear, NothingLeaksFromBeyondARow) {
   const auto cpu = make();
-  const Checkpoint weight(DType::kBF16, 70, 45, random_);
-  const std::vector<HostTensor> parts{weight.view()};
-  const auto packed = cpu->pack(parts, {});
+  const Checkpoint weight(Scheme::kBF16, 70, 45, random_);
+  const auto packed = cpu->pack(weight.source());
   Matrix x(3, 45, 1);
   x.fill_normal(random_);
   x.row(0)[45] = NAN;  // in the gap between rows
@@ -233,32 +226,69 @@ TEST_P(Linear, NothingLeaksFromBeyondARow) {
 
 TEST_P(Linear, PartsStackLikeOneMatrix) {
   const auto cpu = make();
-  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
-    const Checkpoint weight(dtype, 150, 40, random_);
-    const std::vector<HostTensor> whole{weight.view()};
-    const std::vector<HostTensor> parts{weight.part(0, 50), weight.part(50, 17), weight.part(67, 83)};
+  for (Scheme scheme : {Scheme::kBF16, Scheme::kF32, Scheme::kF16}) {
+    const Checkpoint weight(scheme, 150, 40, random_);
+    const WeightSource parts{{weight.part(0, 50), weight.part(50, 17), weight.part(67, 83)}, {}};
     Matrix x(5, 40);
     x.fill_normal(random_);
     Matrix a(5, 150);
     Matrix b(5, 150);
-    cpu->linear(*cpu->pack(whole, {}), x.view(), Store::kOverwrite, a.view());
-    cpu->linear(*cpu->pack(parts, {}), x.view(), Store::kOverwrite, b.view());
+    cpu->linear(*cpu->pack(weight.source()), x.view(), Store::kOverwrite, a.view());
+    cpu->linear(*cpu->pack(parts), x.view(), Store::kOverwrite, b.view());
     for (int32_t r = 0; r < 5; ++r) EXPECT_TRUE(same_bits(a.row(r), b.row(r), 150));
+  }
+}
+
+// The values of each part are kept exactly, whatever the others are stored in.
+TEST_P(Linear, PartsMayDifferInScheme) {
+  const auto cpu = make();
+  const Checkpoint first(Scheme::kBF16, 50, 40, random_);
+  const Checkpoint second(Scheme::kF32, 46, 40, random_);
+  const Checkpoint third(Scheme::kF16, 54, 40, random_);
+  std::vector<float> values;
+  for (const Checkpoint* part : {&first, &second, &third}) {
+    for (size_t at = 0; at < part->bytes.size(); at += bytes_of(part->scheme)) {
+      uint16_t half;
+      float value;
+      std::memcpy(&half, &part->bytes[at], sizeof(half));
+      if (part == &second) std::memcpy(&value, &part->bytes[at], sizeof(value));
+      if (part != &second) value = part == &first ? to_float(BFloat16{half}) : to_float(Float16{half});
+      values.push_back(value);
+    }
+  }
+  const WeightSource parts{{first.part(0, 50), second.part(0, 46), third.part(0, 54)}, {}};
+  const WeightSource whole{{{"w", Scheme::kF32, values.data(), 150, 40}}, {}};
+  const Checkpoint back(Scheme::kF32, 40, 75, random_);
+  Matrix x(5, 40);
+  x.fill_normal(random_);
+  for (const bool gated : {false, true}) {
+    const auto packed = cpu->pack(parts, {.gated = gated});
+    EXPECT_EQ(packed->format(), "f32");
+    Matrix a(5, gated ? 40 : 150);
+    a.fill_normal(random_);
+    Matrix b = a;
+    if (gated) {
+      cpu->gated_mlp(*packed, *cpu->pack(back.source()), x.view(), a.view());
+      cpu->gated_mlp(*cpu->pack(whole, {.gated = true}), *cpu->pack(back.source()), x.view(), b.view());
+    } else {
+      cpu->linear(*packed, x.view(), Store::kOverwrite, a.view());
+      cpu->linear(*cpu->pack(whole), x.view(), Store::kOverwrite, b.view());
+    }
+    for (int32_t r = 0; r < 5; ++r) EXPECT_TRUE(same_bits(a.row(r), b.row(r), a.cols()));
   }
 }
 
 TEST_P(Linear, EmbedReadsRowsExactly) {
   const auto cpu = make();
   const auto ref = make_ref_ops();
-  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+  for (Scheme scheme : {Scheme::kBF16, Scheme::kF32, Scheme::kF16}) {
     for (int32_t k : {1, 31, 64, 77}) {
-      const Checkpoint table(dtype, 131, k, random_);
-      const std::vector<HostTensor> parts{table.view()};
+      const Checkpoint table(scheme, 131, k, random_);
       const std::vector<int32_t> ids{0, 130, 63, 64, 1, 1, 127, 128, 77};
       Matrix got(static_cast<int32_t>(ids.size()), k);
       Matrix want = got;
-      cpu->embed(*cpu->pack(parts, {}), ids.data(), 1.5F, got.view());
-      ref->embed(*ref->pack(parts, {}), ids.data(), 1.5F, want.view());
+      cpu->embed(*cpu->pack(table.source()), ids.data(), 1.5F, got.view());
+      ref->embed(*ref->pack(table.source()), ids.data(), 1.5F, want.view());
       for (int32_t r = 0; r < got.rows(); ++r) EXPECT_TRUE(same_bits(got.row(r), want.row(r), k));
       EXPECT_TRUE(got.guards_intact());
     }

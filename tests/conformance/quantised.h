@@ -38,21 +38,26 @@ inline void expect_quantised_products(Ops& ops, std::mt19937& random) {
   int cases = 0;
   for (const auto& [n, k] :
        {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 65}, {130, 50}, {200, 100}, {700, 300}, {70, 1000}, {40, 2100}}) {
-    const Checkpoint checkpoint(DType::kBF16, n, k, random);
-    const std::vector<HostTensor> parts{checkpoint.view()};
+    const Checkpoint checkpoint(Scheme::kBF16, n, k, random);
     std::vector<float> bias(n % 2 == 0 ? static_cast<size_t>(n) : 0, 0.5F);
-    const auto weight = ops.pack(parts, bias);
-    const auto quantised = ops.quantise(*weight);
-    ASSERT_NE(quantised, nullptr);
+    const auto weight = ops.pack(checkpoint.source(bias));
+    const auto quantised = ops.pack(checkpoint.source(bias), {.products = Products::kPropose});
+    const auto repacked = ops.repack(*weight, Products::kPropose);
+    ASSERT_EQ(weight->format(), "bf16");
+    ASSERT_EQ(quantised->format(), "int8");
+    ASSERT_NE(repacked, nullptr);
+    EXPECT_EQ(ops.repack(*quantised, Products::kPropose), nullptr);
     EXPECT_EQ(quantised->n(), n);
     EXPECT_EQ(quantised->k(), k);
     Matrix levels(n, k, 0);
     for (int32_t c = 0; c < n; ++c) {
       ops.embed(*weight, &c, 1, {levels.row(c), 1, k, k});
       round_to_levels(levels, c, 127);
+      Matrix row(1, k);
+      ops.embed(*quantised, &c, 1, row.view());
+      for (int32_t i = 0; i < k; ++i) ASSERT_NEAR(row.row(0)[i], levels.row(c)[i], 1e-6) << n << " " << k;
     }
-    const std::vector<HostTensor> rounded{{"w", DType::kF32, levels.row(0), n, k}};
-    const auto plain = ref->pack(rounded, bias);
+    const auto plain = ref->pack({{{"w", Scheme::kF32, levels.row(0), n, k}}, bias});
     for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 48, 49}) {
       Matrix x(rows, k, cases % 7);
       x.fill_normal(random);
@@ -69,6 +74,10 @@ inline void expect_quantised_products(Ops& ops, std::mt19937& random) {
       ref->linear(*plain, rounded_rows.view(), store, want.view());
       ASSERT_LT(worst_row_error(got, want), 5e-6 * std::sqrt(k) + 1e-5) << n << " " << k << " " << rows;
       ASSERT_TRUE(got.guards_intact());
+      if (store == Store::kOverwrite) {
+        ops.linear(*repacked, x.view(), store, want.view());
+        for (int32_t r = 0; r < rows; ++r) ASSERT_TRUE(same_bits(got.row(r), want.row(r), n)) << n << " " << k;
+      }
       ++cases;
       if (store == Store::kAdd) continue;
       Matrix alone(1, n);
@@ -103,18 +112,18 @@ inline double added_error(const Matrix& got, const Matrix& want, const Matrix& b
 inline void expect_quantised_gated_mlp(Ops& ops, std::mt19937& random) {
   const auto ref = make_ref_ops();
   for (const auto& [width, k] : {std::pair{1, 1}, {32, 32}, {70, 45}, {200, 400}}) {
-    const Checkpoint weight(DType::kBF16, 2 * width, k, random);
-    const Checkpoint back(DType::kBF16, k, width, random);
-    const std::vector<HostTensor> down{back.view()};
+    const Checkpoint weight(Scheme::kBF16, 2 * width, k, random);
+    const Checkpoint back(Scheme::kBF16, k, width, random);
     const std::vector<float> bias(static_cast<size_t>(2 * width), 0.25F);
-    const auto exact_gate_up = ops.pack_gated(weight.part(0, width), weight.part(width, width), bias);
-    const auto exact_down = ops.pack(down, {});
-    const auto gate_up = ops.quantise(*exact_gate_up);
-    const auto quantised_down = ops.quantise(*exact_down);
+    const auto exact_gate_up = ops.pack(weight.source(bias), {.gated = true});
+    const auto exact_down = ops.pack(back.source());
+    const auto gate_up = ops.repack(*exact_gate_up, Products::kPropose);
+    const auto quantised_down = ops.pack(back.source(), {.products = Products::kPropose});
     ASSERT_NE(gate_up, nullptr);
+    EXPECT_EQ(gate_up->format(), "int8");
     EXPECT_EQ(gate_up->n(), 2 * width);
-    const auto plain = ref->pack_gated(weight.part(0, width), weight.part(width, width), bias);
-    const auto plain_down = ref->pack(down, {});
+    const auto plain = ref->pack(weight.source(bias), {.gated = true});
+    const auto plain_down = ref->pack(back.source());
     for (int32_t rows : {1, 7, 16, 17, 49}) {
       Matrix x(rows, k);
       x.fill_normal(random, 1.0F / std::sqrt(static_cast<float>(k)));

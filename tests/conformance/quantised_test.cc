@@ -9,14 +9,16 @@
 namespace ashlar::conformance {
 namespace {
 
+constexpr WeightUse kProposing{.products = Products::kPropose};
+
 class Quantised : public OnIsa {
  protected:
   void check(void (*expect)(Ops& ops, std::mt19937& random)) {
     for (int32_t threads : {1, 3}) {
       const auto cpu = make(threads);
-      const Checkpoint checkpoint(DType::kBF16, 8, 8, random_);
-      const std::vector<HostTensor> parts{checkpoint.view()};
-      if (cpu->quantise(*cpu->pack(parts, {})) == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+      const Checkpoint checkpoint(Scheme::kBF16, 8, 8, random_);
+      if (cpu->pack(checkpoint.source(), kProposing)->format() != "int8")
+        GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
       expect(*cpu, random_);
     }
   }
@@ -29,14 +31,13 @@ TEST_P(Quantised, GatedMlpIsNearExactOne) { check(expect_quantised_gated_mlp); }
 // A checkpoint may hold anything: what is not finite counts as zero, alone in its column.
 TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
   const auto cpu = make();
-  Checkpoint checkpoint(DType::kF32, 70, 40, random_);
+  Checkpoint checkpoint(Scheme::kF32, 70, 40, random_);
   auto* values = reinterpret_cast<float*>(checkpoint.bytes.data());
   values[0] = NAN;
   values[41] = INFINITY;
   values[42] = -INFINITY;
-  const std::vector<HostTensor> parts{checkpoint.view()};
-  const auto quantised = cpu->quantise(*cpu->pack(parts, {}));
-  if (quantised == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+  const auto quantised = cpu->pack(checkpoint.source(), kProposing);
+  if (quantised->format() != "int8") GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
   Matrix x(3, 40);
   x.fill_normal(random_);
   Matrix out(3, 70);
@@ -50,12 +51,11 @@ TEST_P(Quantised, WeightsThatAreNotFiniteSpoilNothing) {
 TEST_P(Quantised, DeepSumsDoNotRunOver) {
   const auto cpu = make();
   const int32_t k = 5000;
-  Checkpoint checkpoint(DType::kF32, 20, k, random_);
+  Checkpoint checkpoint(Scheme::kF32, 20, k, random_);
   auto* values = reinterpret_cast<float*>(checkpoint.bytes.data());
   std::fill_n(values, 20 * k, -1.0F);
-  const std::vector<HostTensor> parts{checkpoint.view()};
-  const auto quantised = cpu->quantise(*cpu->pack(parts, {}));
-  if (quantised == nullptr) GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
+  const auto quantised = cpu->pack(checkpoint.source(), kProposing);
+  if (quantised->format() != "int8") GTEST_SKIP() << GetParam() << " does not gain by 8 bits";
   Matrix x(1, k);
   Matrix out(1, 20);
   std::fill_n(x.row(0), k, 3.0F);
@@ -76,10 +76,9 @@ int64_t resident_bytes() {
 TEST(PackedWeights, GiveTheirMemoryBack) {
   std::mt19937 random(3);
   const auto cpu = make_device("cpu", {});
-  const Checkpoint checkpoint(DType::kBF16, 4096, 4096, random);
-  const std::vector<HostTensor> parts{checkpoint.view()};
+  const Checkpoint checkpoint(Scheme::kBF16, 4096, 4096, random);
   const int64_t before = resident_bytes();
-  auto weight = cpu->pack(parts, {});
+  auto weight = cpu->pack(checkpoint.source());
   constexpr int64_t kBytes = int64_t{32} << 20;
   EXPECT_GT(resident_bytes() - before, kBytes * 3 / 4);
   weight.reset();

@@ -46,21 +46,20 @@ class RowInvariance : public OnIsa {};
 
 TEST_P(RowInvariance, Linear) {
   struct Case {
-    DType dtype;
+    Scheme scheme;
     int32_t n;
     int32_t k;
   };
   // The larger ones are split over the pool, the smaller ones are not.
-  for (const Case c : {Case{DType::kBF16, 70, 45}, Case{DType::kF32, 70, 45}, Case{DType::kBF16, 448, 160}}) {
-    const Checkpoint weight(c.dtype, c.n, c.k, random_);
-    const std::vector<HostTensor> parts{weight.view()};
+  for (const Case c : {Case{Scheme::kBF16, 70, 45}, Case{Scheme::kF32, 70, 45}, Case{Scheme::kBF16, 448, 160}}) {
+    const Checkpoint weight(c.scheme, c.n, c.k, random_);
     Matrix x(kRows, c.k);
     x.fill_normal(random_);
     Matrix want(kRows, c.n);
-    make(1)->linear(*make(1)->pack(parts, {}), x.view(), Store::kOverwrite, want.view());
+    make(1)->linear(*make(1)->pack(weight.source()), x.view(), Store::kOverwrite, want.view());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads);
-      const auto packed = cpu->pack(parts, {});
+      const auto packed = cpu->pack(weight.source());
       Matrix got(kRows, c.n);
       for_each_window([&](int32_t first, int32_t n) {
         if (c.n > 100 && first % 5 != 0 && n != 1) return;
@@ -72,19 +71,17 @@ TEST_P(RowInvariance, Linear) {
 }
 
 TEST_P(RowInvariance, AtEveryPlaceAmong64Others) {
-  const Checkpoint weight(DType::kBF16, 140, 96, random_);
-  const Checkpoint back(DType::kBF16, 96, 70, random_);
-  const std::vector<HostTensor> parts{weight.view()};
-  const std::vector<HostTensor> down{back.view()};
+  const Checkpoint weight(Scheme::kBF16, 140, 96, random_);
+  const Checkpoint back(Scheme::kBF16, 96, 70, random_);
   Matrix x(kTurned, 96);
   x.fill_normal(random_);
   Matrix norm(1, 96);
   norm.fill_normal(random_);
   for (int32_t threads : {1, 3}) {
     const auto cpu = make(threads);
-    const auto packed = cpu->pack(parts, {});
-    const auto gate_up = cpu->pack_gated(weight.part(0, 70), weight.part(70, 70), {});
-    const auto packed_down = cpu->pack(down, {});
+    const auto packed = cpu->pack(weight.source());
+    const auto gate_up = cpu->pack(weight.source(), {.gated = true});
+    const auto packed_down = cpu->pack(back.source());
     Matrix products(kTurned, 140), mlp = x, normed(kTurned, 96);
     std::vector<int32_t> best(kTurned), best_turned(kTurned);
     for (int32_t r = 0; r < kTurned; ++r) {  // each alone
@@ -109,10 +106,9 @@ TEST_P(RowInvariance, AtEveryPlaceAmong64Others) {
 
 // Prefill sizes: more rows than one chunk of the row loop.
 TEST_P(RowInvariance, LinearOfManyRows) {
-  const Checkpoint weight(DType::kBF16, 200, 96, random_);
-  const std::vector<HostTensor> parts{weight.view()};
+  const Checkpoint weight(Scheme::kBF16, 200, 96, random_);
   const auto cpu = make(2);
-  const auto packed = cpu->pack(parts, {});
+  const auto packed = cpu->pack(weight.source());
   Matrix x(300, 96);
   x.fill_normal(random_);
   Matrix want(300, 200);
@@ -128,20 +124,18 @@ TEST_P(RowInvariance, LinearOfManyRows) {
 
 TEST_P(RowInvariance, GatedMlp) {
   for (const auto& [width, k] : {std::pair{70, 64}, {200, 33}}) {
-    const Checkpoint weight(DType::kBF16, 2 * width, k, random_);
+    const Checkpoint weight(Scheme::kBF16, 2 * width, k, random_);
     Matrix x(kRows, k);
     x.fill_normal(random_);
-    const Checkpoint back(DType::kBF16, k, width, random_);
-    const std::vector<HostTensor> down{back.view()};
+    const Checkpoint back(Scheme::kBF16, k, width, random_);
     const Matrix before(kRows, k);
     Matrix want = before;
     const auto one = make(1);
-    one->gated_mlp(*one->pack_gated(weight.part(0, width), weight.part(width, width), {}), *one->pack(down, {}),
-                   x.view(), want.view());
+    one->gated_mlp(*one->pack(weight.source(), {.gated = true}), *one->pack(back.source()), x.view(), want.view());
     for (int32_t threads : {1, 2, 3}) {
       const auto cpu = make(threads);
-      const auto packed = cpu->pack_gated(weight.part(0, width), weight.part(width, width), {});
-      const auto packed_down = cpu->pack(down, {});
+      const auto packed = cpu->pack(weight.source(), {.gated = true});
+      const auto packed_down = cpu->pack(back.source());
       for_each_window([&](int32_t first, int32_t n) {
         if (first % 7 != 0 && n != 1) return;
         Matrix got = before;

@@ -48,12 +48,12 @@ TEST_P(Rowwise, RmsNormOfZerosIsZero) {
 TEST_P(Rowwise, SiluOverTheWholeRange) {
   const auto cpu = make();
   constexpr int32_t kPoints = 160;
-  const auto run = [&](DType dtype, const std::vector<float>& points, Matrix& out) {
+  const auto run = [&](Scheme scheme, const std::vector<float>& points, Matrix& out) {
     const auto pack = [&](const std::vector<float>& values) {
       std::vector<uint16_t> narrow;
       for (const float value : values) narrow.push_back(to_bf16(value).bits);
-      std::vector<char> bytes(values.size() * bytes_of(dtype));
-      const void* from = dtype == DType::kF32 ? static_cast<const void*>(values.data()) : narrow.data();
+      std::vector<char> bytes(values.size() * bytes_of(scheme));
+      const void* from = scheme == Scheme::kF32 ? static_cast<const void*>(values.data()) : narrow.data();
       std::memcpy(bytes.data(), from, bytes.size());
       return bytes;
     };
@@ -62,32 +62,32 @@ TEST_P(Rowwise, SiluOverTheWholeRange) {
     const std::vector<char> gates = pack(points);
     const std::vector<char> ones = pack(std::vector<float>(kPoints, 1));
     const std::vector<char> down = pack(identity);
-    const std::vector<HostTensor> parts{{"down", dtype, down.data(), kPoints, kPoints}};
     Matrix x(1, 1);
     x.row(0)[0] = 1;
     std::fill_n(out.row(0), kPoints, 0.0F);
-    cpu->gated_mlp(
-        *cpu->pack_gated({"gate", dtype, gates.data(), kPoints, 1}, {"up", dtype, ones.data(), kPoints, 1}, {}),
-        *cpu->pack(parts, {}), x.view(), out.view());
+    const WeightSource gate_up{{{"gate", scheme, gates.data(), kPoints, 1}, {"up", scheme, ones.data(), kPoints, 1}},
+                               {}};
+    cpu->gated_mlp(*cpu->pack(gate_up, {.gated = true}),
+                   *cpu->pack({{{"down", scheme, down.data(), kPoints, kPoints}}, {}}), x.view(), out.view());
   };
   std::vector<float> all{0.0F, -0.0F, 1e-30F, -1e-30F, 87.0F, -87.0F, 1000.0F, -1000.0F, 1e30F, -1e30F};
   for (float v = -90; v < 90; v += 0.0137F) all.push_back(v);
   Matrix out(1, kPoints);
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const double precision = dtype == DType::kBF16 && rounds_activations() ? 1.0 / 256 : 5e-7;
+  for (const Scheme scheme : {Scheme::kF32, Scheme::kBF16}) {
+    const double precision = scheme == Scheme::kBF16 && rounds_activations() ? 1.0 / 256 : 5e-7;
     for (size_t first = 0; first + kPoints <= all.size(); first += kPoints) {
       std::vector<float> points(all.begin() + first, all.begin() + first + kPoints);
-      if (dtype == DType::kBF16) {
+      if (scheme == Scheme::kBF16) {
         for (float& point : points) point = to_float(to_bf16(point));
       }
-      run(dtype, points, out);
+      run(scheme, points, out);
       for (int32_t i = 0; i < kPoints; ++i) {
         const double v = points[static_cast<size_t>(i)];
         const double want = v / (1 + std::exp(-v));
         ASSERT_NEAR(out.row(0)[i], want, std::abs(want) * precision + 1e-35) << v;
       }
       points[3] = NAN;
-      run(dtype, points, out);
+      run(scheme, points, out);
       EXPECT_TRUE(std::isnan(out.row(0)[3]));
     }
   }

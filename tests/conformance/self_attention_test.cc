@@ -28,7 +28,7 @@ class SelfAttentionOp : public OnIsa {
   /// What `run` leaves in the rows [first, kRows) and in the cache.
   template <class Run>
   std::pair<Matrix, std::vector<std::byte>> result(Ops& ops, const AttentionShape& shape, int32_t far, int32_t first,
-                                                   DType weights, bool quantised, const Run& run) {
+                                                   Scheme weights, bool quantised, const Run& run) {
     std::mt19937 random(11);
     Cache cache(ops, shape, {kNear + 6, far + 5, kPageTokens}, 3);
     const RealRope rope(shape.head_dim, far + kNear);
@@ -43,11 +43,8 @@ class SelfAttentionOp : public OnIsa {
     const Checkpoint in(weights, columns, kWidth, random);
     const Checkpoint back(weights, kWidth, shape.q_width(), random);
     const auto pack = [&](const Checkpoint& stored) {
-      const std::vector<HostTensor> parts{stored.view()};
       const std::vector<float> bias(static_cast<size_t>(stored.rows), 0.25F);
-      auto weight = ops.pack(parts, bias);
-      auto small = quantised ? ops.quantise(*weight) : nullptr;
-      return small != nullptr ? std::move(small) : std::move(weight);
+      return ops.pack(stored.source(bias), {.products = quantised ? Products::kPropose : Products::kDecide});
     };
     const auto projection = pack(in);
     const auto output = pack(back);
@@ -86,7 +83,7 @@ class SelfAttentionOp : public OnIsa {
     return {std::move(x), {memory.data(), memory.data() + memory.size()}};
   }
 
-  void compare(const AttentionShape& shape, DType weights, DType kv, bool quantised) {
+  void compare(const AttentionShape& shape, Scheme weights, DType kv, bool quantised) {
     const auto one = make(1, kv);
     for (const int32_t far : {20, 300}) {  // with a segment and with more
       for (const int32_t first : {0, 8, 12}) {
@@ -115,12 +112,12 @@ class SelfAttentionOp : public OnIsa {
 };
 
 TEST_P(SelfAttentionOp, IsItsThreeOps) {
-  for (const AttentionShape& shape : kShapes) compare(shape, DType::kBF16, DType::kBF16, false);
+  for (const AttentionShape& shape : kShapes) compare(shape, Scheme::kBF16, DType::kBF16, false);
 }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], DType::kF32, DType::kF32, false); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, DType::kF32, false); }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) { compare(kShapes[0], DType::kBF16, DType::kBF16, true); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, true); }
 
 ASHLAR_FOR_EACH_ISA(SelfAttentionOp);
 

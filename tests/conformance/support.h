@@ -60,28 +60,30 @@ class Matrix {
   std::vector<float> storage_;
 };
 
+inline size_t bytes_of(Scheme scheme) { return scheme == Scheme::kF32 ? 4 : 2; }
+
 /// A checkpoint matrix in a storage type.
 struct Checkpoint {
-  Checkpoint(DType dtype, int64_t rows, int64_t cols, std::mt19937& random) : dtype(dtype), rows(rows), cols(cols) {
+  Checkpoint(Scheme scheme, int64_t rows, int64_t cols, std::mt19937& random) : scheme(scheme), rows(rows), cols(cols) {
     std::normal_distribution<float> normal(0, 1);
-    bytes.resize(static_cast<size_t>(rows * cols) * bytes_of(dtype));
+    bytes.resize(static_cast<size_t>(rows * cols) * bytes_of(scheme));
     for (int64_t i = 0; i < rows * cols; ++i) {
       const float value = normal(random);
-      if (dtype == DType::kF32) {
+      if (scheme == Scheme::kF32) {
         std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
       } else {
         // The upper half of a float with its exponent field narrowed is a valid f16 of moderate size.
-        const uint16_t half = dtype == DType::kBF16 ? to_bf16(value).bits : static_cast<uint16_t>(random() & 0xBBFF);
+        const uint16_t half = scheme == Scheme::kBF16 ? to_bf16(value).bits : static_cast<uint16_t>(random() & 0xBBFF);
         std::memcpy(&bytes[static_cast<size_t>(i) * 2], &half, 2);
       }
     }
   }
-  HostTensor view() const { return {"w", dtype, bytes.data(), rows, cols}; }
+  WeightSource source(std::span<const float> bias = {}) const { return {{part(0, rows)}, {bias.begin(), bias.end()}}; }
   /// Rows [begin, begin + n).
-  HostTensor part(int64_t begin, int64_t n) const {
-    return {"w", dtype, bytes.data() + static_cast<size_t>(begin * cols) * bytes_of(dtype), n, cols};
+  WeightPart part(int64_t begin, int64_t n) const {
+    return {"w", scheme, bytes.data() + static_cast<size_t>(begin * cols) * bytes_of(scheme), n, cols};
   }
-  DType dtype;
+  Scheme scheme;
   int64_t rows;
   int64_t cols;
   std::vector<char> bytes;

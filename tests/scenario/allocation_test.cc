@@ -137,11 +137,11 @@ TEST(WarmSteps, ProductsOfFewRowsAllocateNothing) {
   constexpr int32_t kDepth = 160;
   constexpr int32_t kRows = 64;
   const std::vector<BFloat16> values(static_cast<size_t>(kWidth) * kDepth, to_bf16(0.01F));
-  const HostTensor up{"up", DType::kBF16, values.data(), kWidth, kDepth};
-  const HostTensor down{"down", DType::kBF16, values.data(), kDepth, kWidth};
-  const auto gate_up = ops->pack_gated(up, up, {});
-  const auto back = ops->pack({&down, 1}, {});
-  const auto rounded = ops->quantise(*gate_up);
+  const WeightPart up{"up", Scheme::kBF16, values.data(), kWidth, kDepth};
+  const WeightPart down{"down", Scheme::kBF16, values.data(), kDepth, kWidth};
+  const auto gate_up = ops->pack({{up, up}, {}}, {.gated = true});
+  const auto back = ops->pack({{down}, {}});
+  const auto rounded = ops->repack(*gate_up, Products::kPropose);
   const std::vector<float> norm(kDepth, 1.0F);
   std::vector<float> x(static_cast<size_t>(kRows) * kDepth, 0.5F);
   std::vector<int32_t> ids(kRows);
@@ -542,17 +542,17 @@ TEST(OutOfMemory, InAProductReachesTheCaller) {
   constexpr int32_t kDepth = 256;
   constexpr int32_t kRows = 40;
   const std::vector<uint16_t> values(static_cast<size_t>(2) * kColumns * kDepth, 0x3C00);
-  const HostTensor gate = {"gate", DType::kBF16, values.data(), kColumns, kDepth};
-  const HostTensor down = {"down", DType::kBF16, values.data(), kDepth, kColumns};
+  const WeightPart gate = {"gate", Scheme::kBF16, values.data(), kColumns, kDepth};
+  const WeightPart down = {"down", Scheme::kBF16, values.data(), kDepth, kColumns};
   std::vector<float> in(static_cast<size_t>(kRows) * kDepth, 1.0F);
   std::vector<float> out(static_cast<size_t>(kRows) * kColumns);
   const std::vector<float> norm(kDepth, 1.0F);
   for (const int32_t rows : {1, 16, kRows}) {
     for (int64_t n = 0; n < 12; ++n) {
       const auto ops = make_device("cpu", {.threads = 4, .isa = {}});
-      const auto gate_up = ops->pack_gated(gate, gate, {});
-      const auto back = ops->pack({&down, 1}, {});
-      const auto wide = ops->pack({&gate, 1}, {});
+      const auto gate_up = ops->pack({{gate, gate}, {}}, {.gated = true});
+      const auto back = ops->pack({{down}, {}});
+      const auto wide = ops->pack({{gate}, {}});
       const Tensor x = {in.data(), rows, kDepth, kDepth};
       const auto run = [&] {
         ops->linear(*wide, {x, norm.data(), 1e-6F}, Store::kOverwrite, {out.data(), rows, kColumns, kColumns});

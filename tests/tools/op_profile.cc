@@ -35,14 +35,13 @@ class TimedOps final : public Ops {
   std::string isa() const override { return ops_.isa(); }
   int32_t threads() const override { return ops_.threads(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
-  std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override {
-    return ops_.pack(parts, bias);
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ops_.pack(source, use); }
+  std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
+    return ops_.repack(weight, products);
   }
-  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
-                                     std::span<const float> bias) override {
-    return ops_.pack_gated(gate, up, bias);
+  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override {
+    return ops_.pack_experts(experts);
   }
-  std::unique_ptr<Weight> quantise(const Weight& weight) override { return ops_.quantise(weight); }
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
     timed("embed", [&] { ops_.embed(table, ids, scale, out); });
   }
@@ -64,7 +63,7 @@ class TimedOps final : public Ops {
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
     timed("route", [&] { ops_.route(logits, bias, routing, routes); });
   }
-  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
+  void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override {
     timed("mix_experts", [&] { ops_.mix_experts(experts, x, routes, out); });
   }
   int64_t kv_page_bytes(const AttentionShape& shape) const override { return ops_.kv_page_bytes(shape); }

@@ -38,7 +38,7 @@ void AttentionRun::finish(const QueryBlock& block, float* state) const {
       if (rows.is_without_kv(row)) add_own(row, head, state);
       const int32_t column = head * shape.head_dim;
       if (packed != nullptr) {
-        kernels.finish_packed(state, shape.head_dim, row, column, packed);
+        finish_packed(state, shape.head_dim, row, column, packed);
       } else {
         kernels.finish(state, shape.head_dim, out.row(row) + column);
       }

@@ -22,6 +22,7 @@ struct AttentionRun {
   float* states;   ///< plan.states states
   /// If not null, answers go here instead of to `out`: a block of rows as the kernels pack them.
   std::byte* packed = nullptr;
+  decltype(LinearKernels::finish_packed) finish_packed = nullptr;
 
   int64_t floats() const { return state_floats(shape.head_dim); }
   /// Queries and scores, the states of one segment, the running states.

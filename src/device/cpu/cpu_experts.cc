@@ -101,8 +101,8 @@ void CpuOps::route(Tensor logits, const float* bias, const Routing& routing, Rou
   });
 }
 
-void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Tensor x, Tensor out) {
-  const PackedWeight& shape = as_packed(*weights[0]);
+void CpuOps::grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, Tensor out) {
+  const PackedWeight& shape = weights.front();
   const LinearKernels& kernels = kernels_of(kernels_, shape);
   const std::span<const ExpertPlan::Group> groups = expert_plan_.groups();
   size_t room = 0;  // for the packed rows of a group
@@ -120,9 +120,7 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
   const int32_t chunks = (panels + std::min(chunk, panels) - 1) / std::min(chunk, panels);
   const auto piece = [&](int32_t item, int32_t worker) {
     const ExpertPlan::Group& group = groups[static_cast<size_t>(item / chunks)];
-    const PackedWeight& weight = as_packed(*weights[static_cast<size_t>(group.expert)]);
-    ASHLAR_CHECK(!weight.quantised() && weight.dtype() == shape.dtype() && weight.n() == shape.n() &&
-                 weight.k() == shape.k());
+    const PackedWeight& weight = weights[static_cast<size_t>(group.expert)];
     const Tensor rows = {x.row(group.first), group.count, x.cols, x.stride};
     LinearCall call = whole_call(weight, kernels, rows, {out.row(group.first), group.count, out.cols, out.stride});
     call.packed_block = packed_block_bytes(kernels, call);
@@ -143,7 +141,8 @@ void CpuOps::grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Te
   for (int32_t item = 0; item < n_groups * chunks; ++item) piece(item, 0);
 }
 
-void CpuOps::mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) {
+void CpuOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) {
+  const auto& experts = own_weight<PackedExperts>(weights);
   ASHLAR_CHECK(x.rows == out.rows && x.cols == experts.hidden() && out.cols == experts.hidden());
   if (x.rows == 0) return;
   ExpertPlan& plan = expert_plan_;
@@ -153,7 +152,7 @@ void CpuOps::mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor
   const int32_t width = experts.width();
   // Columns of one scratch row: a copy of the row, in whose place its answer comes; gates and ups panel by panel; their
   // product.
-  const int32_t panels = as_packed(*experts.gate_up[0]).panels();
+  const int32_t panels = experts.gate_up().front().panels();
   const auto at = static_cast<int32_t>(round_up(hidden, kBlockColumns));
   const int64_t stride = at + int64_t{panels} * kPanelColumns + round_up(width, kBlockColumns);
   const Tensor all = {expert_floats_.floats(stride * copies), copies, static_cast<int32_t>(stride), stride};
@@ -163,7 +162,7 @@ void CpuOps::mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor
   for_rows(copies, hidden / 8, [&](int32_t place) {
     std::memcpy(rows.row(place), x.row(plan.row_of(place)), sizeof(float) * static_cast<size_t>(hidden));
   });
-  grouped_linear(experts.gate_up, rows, gate_up);
+  grouped_linear(experts.gate_up(), rows, gate_up);
   for_rows(copies, width / 4, [&](int32_t place) {
     for (int32_t panel = 0; panel < panels; ++panel) {
       GateCall gate;
@@ -174,7 +173,7 @@ void CpuOps::mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor
       kernels_.silu_mul(gate);
     }
   });
-  grouped_linear(experts.down, gated, rows);
+  grouped_linear(experts.down(), gated, rows);
   for_rows(x.rows, int64_t{routes.top_k} * hidden / 8, [&](int32_t r) {
     float* sum = out.row(r);
     for (int32_t j = 0; j < routes.top_k; ++j) {

@@ -6,7 +6,6 @@
 #include <exception>
 #include <limits>
 
-#include "base/error.h"
 #include "base/row_math.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_memory.h"
@@ -18,7 +17,6 @@ namespace ashlar {
 std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
   const std::string isa = options.isa.empty() ? cpu::runnable_isas().front() : options.isa;
   const cpu::Kernels& kernels = cpu::kernels_for(isa);
-  if (options.kv_dtype == DType::kF16) throw Error("device", "the cpu device keeps K and V in bf16 or f32, not f16");
   return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype);
 }
 
@@ -42,31 +40,6 @@ CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
     : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
 
 std::unique_ptr<Buffer> CpuOps::allocate(size_t bytes) { return std::make_unique<CpuBuffer>(bytes); }
-
-std::unique_ptr<Weight> CpuOps::pack(std::span<const HostTensor> parts, std::span<const float> bias) {
-  auto out = std::make_unique<PackedWeight>(parts, bias, arena_);
-  make_room(*out);
-  return out;
-}
-
-std::unique_ptr<Weight> CpuOps::pack_gated(const HostTensor& gate, const HostTensor& up, std::span<const float> bias) {
-  auto out = std::make_unique<PackedWeight>(gate, up, bias, arena_);
-  make_room(*out);
-  return out;
-}
-
-std::unique_ptr<Weight> CpuOps::quantise(const Weight& weight) {
-  constexpr int32_t kExactDepth = 1 << 17;  // 127 * 128 so many times is just below 2^31
-  if (kernels_.quantised.run == nullptr || weight.k() > kExactDepth) return nullptr;
-  const PackedWeight& from = as_packed(weight);
-  auto out = std::make_unique<PackedWeight>(from, quantised_arena_);
-  make_room(*out);
-  const int64_t floats = int64_t{weight.k()} * kBlockColumns;
-  std::vector<float> scratch(static_cast<size_t>(floats * pool_.size()));
-  pool_.run(out->panels(),
-            [&](int32_t panel, int32_t worker) { out->quantise_panel(from, panel, scratch.data() + floats * worker); });
-  return out;
-}
 
 void CpuOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
   const PackedWeight& weight = as_packed(table);
@@ -266,23 +239,25 @@ void CpuOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tens
   ASHLAR_CHECK_EQ(w.n(), 2 * d.k());
   LinearCall next = begin_linear(d, Tensor{nullptr, in.x.rows, d.k(), d.k()});
   // Both products then cut their rows into the same blocks.
-  const bool packs = kernels_.gated_pack != nullptr && w.is(DType::kBF16) && d.is(DType::kBF16);
+  const LinearKernels& kernels = kernels_of(kernels_, d);
+  const bool packs = kernels.gated_pack != nullptr && &kernels_of(kernels_, w) == &kernels;
   if (packs) {
     next.packed = activations_.bytes(static_cast<size_t>(next.packed_block * next.blocks));
   } else {
     next.x = activations_.floats(int64_t{d.k()} * in.x.rows);
   }
   gate(w, in, next);
-  if (!packs) pack_rows(kernels_of(kernels_, d), next);
+  if (!packs) pack_rows(kernels, next);
   multiply(d, next, Store::kAdd, out);
 }
 
 void CpuOps::gate(const PackedWeight& gate_up, Input in, const LinearCall& next) {
-  const Panels all(gate_up, kernels_of(kernels_, gate_up), gate_up.panels() * kPanelColumns);
+  const LinearKernels& kernels = kernels_of(kernels_, gate_up);
+  const Panels all(gate_up, kernels, gate_up.panels() * kPanelColumns);
   if (next.packed != nullptr) {
     constexpr int32_t kTogether = 2;  // panels: the activation of the last runs alone
-    const int64_t panel_packed = kernels_.bf16.packed_bytes(kGateColumns);
-    const auto body = [=, run = kernels_.gated_pack](LinearCall part, int32_t panel, int32_t) {
+    const int64_t panel_packed = kernels.packed_bytes(kGateColumns);
+    const auto body = [=, run = kernels.gated_pack](LinearCall part, int32_t panel, int32_t) {
       all.take(panel, part.panels, part);
       run({part, const_cast<std::byte*>(next.packed) + panel * panel_packed, next.packed_block});
     };

@@ -27,6 +27,7 @@ namespace cpu {
 class PackedWeight;
 class ProjectedHeads;
 struct AttentionRun;
+struct WeightFormat;
 
 class CpuOps final : public Ops {
  public:
@@ -37,12 +38,9 @@ class CpuOps final : public Ops {
   int32_t threads() const override { return pool_.size(); }
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
-  std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override;
-
-  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
-                                     std::span<const float> bias) override;
-
-  std::unique_ptr<Weight> quantise(const Weight& weight) override;
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use = {}) override;
+  std::unique_ptr<Weight> repack(const Weight& weight, Products products) override;
+  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override;
 
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
@@ -52,7 +50,7 @@ class CpuOps final : public Ops {
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
-  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override;
+  void mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) override;
 
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
   void store_kv(Tensor qkv, const KvStore& to) override;
@@ -83,6 +81,10 @@ class CpuOps final : public Ops {
     int32_t column;
   };
 
+  /// `weight` with its values, which read_row(row, to) decodes; on the pool.
+  template <class ReadRow>
+  PackedWeight packed(PackedWeight weight, const ReadRow& read_row);
+  PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
   /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
@@ -142,13 +144,12 @@ class CpuOps final : public Ops {
   void pack_block(const LinearKernels& kernels, const LinearCall& call, int32_t block, int32_t worker, std::byte* to);
 
   /// out[copies of expert e] = x[copies of e] times weights[e], for all groups of expert_plan_.
-  void grouped_linear(std::span<const std::unique_ptr<Weight>> weights, Tensor x, Tensor out);
+  void grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, Tensor out);
 
   const Kernels& kernels_;
   const DType kv_dtype_;
   ThreadPool pool_;
   Arena arena_;
-  Arena quantised_arena_;  // apart, so that the memory of what they are copies of can be given back
   // Grow on demand and are kept: after the first call of a shape nothing allocates.
   std::vector<PackedRows> packed_rows_;  ///< of each worker
   uint64_t linears_ = 0;

@@ -37,7 +37,8 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
   AttentionRun run = begin_attention(heads, shape, rows, call.visible, call.store.plane, call.mixed);
   const LinearCall product = begin_linear(projection, call.in);
   LinearCall next = begin_linear(output, call.mixed);
-  if (kernels_.finish_packed != nullptr && output.is(DType::kBF16)) {
+  run.finish_packed = kernels_of(kernels_, output).finish_packed;
+  if (run.finish_packed != nullptr && next.blocks == 1) {
     run.packed = activations_.bytes(static_cast<size_t>(next.packed_block));
     next.packed = run.packed;
   }

@@ -65,16 +65,15 @@ const Kernels& amx_kernels() {
   static const Kernels kernels = [] {
     Kernels out = avx512_kernels();
     out.isa = "amx";
-    out.bf16 = {amx::tile_linear, amx::kTileRows, 1, amx::tile_packed_bytes, amx::tile_pack};
+    out.bf16 = {amx::tile_linear, amx::kTileRows,    1, amx::tile_packed_bytes, amx::tile_pack,
+                amx::gated_pack,  amx::finish_packed};
     out.quantised = {amx::quantised_linear, amx::kTileRows, 1, amx::quantised_packed_bytes, amx::quantised_pack};
     out.rms_norm = amx::fetching_rms_norm;
     out.silu_mul = amx::tile_silu_mul;
-    out.gated_pack = amx::gated_pack;
     out.store_value = amx::fetching_store_value;
     out.pack_queries = amx::pack_queries;
     out.attend = amx::attend;
     out.expect = amx::expect_weights;
-    out.finish_packed = amx::finish_packed;
     out.joins_branches = amx::fits_tiles;
     return out;
   }();

@@ -43,8 +43,6 @@ const Kernels& avx2_kernels() {
                                attend,
                                merge,
                                finish,
-                               nullptr,
-                               nullptr,
                                adds_products() ? avxvnni_quantised_kernels() : kQuantised};
   return kernels;
 }

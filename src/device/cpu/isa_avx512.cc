@@ -45,8 +45,6 @@ const Kernels& avx512_kernels() {
                                attend,
                                merge,
                                finish,
-                               nullptr,
-                               nullptr,
                                multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{}};
   return kernels;
 }

@@ -33,8 +33,6 @@ const Kernels& portable_kernels() {
                                attend,
                                merge,
                                finish,
-                               nullptr,
-                               nullptr,
                                {}};
   return kernels;
 }

@@ -73,7 +73,9 @@ struct LinearCall {
   int32_t block_row(int32_t block) const { return static_cast<int32_t>(int64_t{rows} * block / blocks); }
 };
 
-/// Linear for one type of packed weight.
+struct GatedCall;
+
+/// Linear for one format of packed weights.
 struct LinearKernels {
   void (*run)(const LinearCall& call) = nullptr;
   int32_t block_rows = 1;  ///< most rows of a block
@@ -81,6 +83,12 @@ struct LinearKernels {
   int32_t pack_from = INT32_MAX;
   int64_t (*packed_bytes)(int32_t k) = nullptr;  ///< of a block
   void (*pack)(const float* x, int64_t stride, int32_t rows, int32_t k, void* packed) = nullptr;
+  /// A gated product and its activation in one, for a next product of the same kernels; null where rows are packed in a
+  /// pass of their own.
+  void (*gated_pack)(const GatedCall& call) = nullptr;
+  /// What Kernels::finish does, to columns [column, column + head_dim), multiples of 64, of a row of a block as pack
+  /// would leave it; null likewise.
+  void (*finish_packed)(const float* state, int32_t head_dim, int32_t row, int32_t column, std::byte* packed) = nullptr;
 };
 
 /// out[r][i] = silu(products[r][i]) * products[r][kGateColumns + i] for i < columns <= kGateColumns.
@@ -162,7 +170,7 @@ constexpr int64_t attention_scratch(int32_t head_dim) {
 
 struct Kernels {
   const char* isa = "";
-  LinearKernels bf16;  ///< by type of the packed weight
+  LinearKernels bf16;  ///< by format of the packed weight (weight_format.cc)
   LinearKernels f32;
   void (*rms_norm)(const float* x, const float* weight, float eps, int32_t n, float* out) = nullptr;
   void (*silu_mul)(const GateCall& call) = nullptr;
@@ -181,12 +189,7 @@ struct Kernels {
   void (*merge)(float* state, const float* next, int32_t head_dim) = nullptr;
   /// out[head_dim] = values / sum, zeros if sum is 0.
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
-  /// The same to columns [column, column + head_dim), multiples of 64, of a row of a block as bf16.pack would leave it.
-  /// Null where rows are packed in a pass of their own.
-  void (*finish_packed)(const float* state, int32_t head_dim, int32_t row, int32_t column, std::byte* packed) = nullptr;
 
-  /// A bf16 product and its activation in one; null where the rows of a product are packed in a pass of their own.
-  void (*gated_pack)(const GatedCall& call) = nullptr;
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
   /// This thread will read [first, last) of weights next: kernels that leave memory idle may fetch them. Null: no use.
   void (*expect)(const void* first, const void* last) = nullptr;

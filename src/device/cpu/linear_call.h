@@ -15,8 +15,7 @@ inline constexpr int32_t kRowsPerPanel = 96;
 inline const PackedWeight& as_packed(const Weight& weight) { return own_weight<PackedWeight>(weight); }
 
 inline const LinearKernels& kernels_of(const Kernels& kernels, const PackedWeight& weight) {
-  if (weight.quantised()) return kernels.quantised;
-  return weight.is(DType::kBF16) ? kernels.bf16 : kernels.f32;
+  return weight.kernels_of(kernels);
 }
 
 /// All rows of x times all panels; nothing packed yet.

@@ -1,67 +1,96 @@
 #pragma once
-// A weight in panels (layout: kernels.h). bf16 checkpoints stay bf16; f32 and f16 ones become f32, exactly.
+// A weight in panels (layout: kernels.h), in one of the device's formats.
 
-#include <span>
 #include <vector>
 
 #include "device/cpu/cpu_memory.h"
 #include "device/cpu/kernels.h"
+#include "device/cpu/weight_format.h"
 #include "device/ops.h"
 
 namespace ashlar::cpu {
 
 class PackedWeight final : public Weight {
  public:
-  /// Parts and bias as for Ops::pack; the panels lie in `arena`.
-  PackedWeight(std::span<const HostTensor> parts, std::span<const float> bias, Arena& arena);
-  /// As for Ops::pack_gated: every panel has kGateColumns gates and behind them the same columns of up, the last one
-  /// padded with zeros. They are read in one stream, and whoever computes one computes the other.
-  PackedWeight(const HostTensor& gate, const HostTensor& up, std::span<const float> bias, Arena& arena);
+  /// Room in `arena` for the values of `source` or `from`, which pack_panel() brings. Of a gated weight every panel has
+  /// kGateColumns gates and behind them the same columns of up, the last one padded with zeros: they are read in one
+  /// stream, and whoever computes one computes the other.
+  PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena);
+  PackedWeight(const WeightFormat& format, const PackedWeight& from, Arena& arena);
 
-  /// Room for a copy of `from` with 8 bits a value; fill it with quantise_panel().
-  PackedWeight(const PackedWeight& from, Arena& arena);
-  /// Rounds panel `index` of `from`, column by column: value = scale * integer, |integer| <= 127, the scale such that
-  /// the column's largest value is 127. Values that are not finite become 0. Panels may be filled by several threads,
-  /// with scratch [k, kBlockColumns] each.
-  void quantise_panel(const PackedWeight& from, int32_t index, float* scratch);
+  /// Packs panel `index`; read_row(row, to) puts the k values of a row of the weight at `to`. Panels may be packed by
+  /// several threads, with scratch_floats() of scratch each.
+  template <class ReadRow>
+  void pack_panel(int32_t index, float* scratch, const ReadRow& read_row);
+  int64_t scratch_floats() const { return kBlockColumns * scratch_stride(); }
 
   int32_t n() const override { return n_; }
-  bool gated() const { return gated_; }
-  bool quantised() const { return quantised_; }
   int32_t k() const override { return k_; }
-  size_t bytes() const override { return static_cast<size_t>(panels() * panel_bytes()) + bias_.size() * sizeof(float); }
+  size_t bytes() const override { return static_cast<size_t>(panels() * panel_bytes_) + bias_.size() * sizeof(float); }
+  std::string_view format() const override { return format_->name; }
 
-  DType dtype() const { return dtype_; }  ///< of the checkpoint's values as kept, before quantisation
-  bool is(DType dtype) const { return dtype_ == dtype && !quantised_; }  ///< kept so
+  bool gated() const { return gated_; }
+  std::optional<Scheme> scheme() const { return format_->scheme; }
+  const LinearKernels& kernels_of(const Kernels& kernels) const { return kernels.*format_->kernels; }
   int32_t panels() const {
     if (gated_) return static_cast<int32_t>(round_up(n_ / 2, kGateColumns) / kGateColumns);
     return static_cast<int32_t>(round_up(n_, kPanelColumns) / kPanelColumns);
   }
-  const std::byte* panel(int32_t index) const { return memory_.get() + index * panel_bytes(); }
-  int64_t panel_bytes() const {
-    return quantised_ ? quantised_panel_bytes(k_) : kPanelColumns / kBlockColumns * block_bytes();
-  }
-  int64_t block_bytes() const {
-    return round_up(k_, kDepthMultiple) * kBlockColumns * static_cast<int64_t>(bytes_of(dtype_));
-  }
+  const std::byte* panel(int32_t index) const { return memory_.get() + index * panel_bytes_; }
+  int64_t panel_bytes() const { return panel_bytes_; }
   /// One for every column of the panels, or null.
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
 
-  /// to[0..k) = scale * row `index`, out of the panels; not of a gated or quantised weight.
+  /// to[0..k) = scale * row `index`, out of the panels.
   void read_row(int32_t index, float scale, float* to) const;
 
  private:
-  void pack_row(const HostTensor& part, int64_t from, int64_t row);
-  /// to[k, kBlockColumns]: block `index` of the panels.
-  void read_block(int32_t index, float* to) const;
+  /// The row that a column of a panel holds, or -1 for padding.
+  int32_t row_of(int32_t panel, int32_t column) const {
+    if (!gated_) return panel * kPanelColumns + column < n_ ? panel * kPanelColumns + column : -1;
+    const int32_t row = panel * kGateColumns + column % kGateColumns;
+    if (row >= n_ / 2) return -1;
+    return column < kGateColumns ? row : n_ / 2 + row;
+  }
+  // Off a power of two, so that the rows do not share cache sets.
+  int64_t scratch_stride() const { return round_up(k_, kBlockColumns) + kBlockColumns; }
 
+  const WeightFormat* format_;
   int32_t n_;
   int32_t k_;
-  bool gated_ = false;
-  bool quantised_ = false;
-  DType dtype_;
+  bool gated_;
+  int64_t panel_bytes_;
   std::shared_ptr<std::byte> memory_;
   std::vector<float> bias_;
+};
+
+template <class ReadRow>
+void PackedWeight::pack_panel(int32_t index, float* scratch, const ReadRow& read_row) {
+  for (int32_t column = 0; column < kPanelColumns; ++column) {
+    float* to = scratch + column % kBlockColumns * scratch_stride();
+    const int32_t row = row_of(index, column);
+    row < 0 ? static_cast<void>(std::fill_n(to, k_, 0.0F)) : read_row(row, to);
+    if (column % kBlockColumns < kBlockColumns - 1) continue;
+    format_->pack_block(scratch, scratch_stride(), k_, column / kBlockColumns, memory_.get() + index * panel_bytes_);
+  }
+}
+
+/// The experts of a mixture: all gate_up of one format, all down of one.
+class PackedExperts final : public ExpertWeights {
+ public:
+  PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down);
+  int32_t n() const override { return static_cast<int32_t>(down_.size()); }
+  int32_t hidden() const override { return down_.front().n(); }
+  int32_t width() const override { return down_.front().k(); }
+  size_t bytes() const override {
+    return static_cast<size_t>(n()) * (gate_up_.front().bytes() + down_.front().bytes());
+  }
+
+  const std::vector<PackedWeight>& gate_up() const { return gate_up_; }
+  const std::vector<PackedWeight>& down() const { return down_; }
+
+ private:
+  std::vector<PackedWeight> gate_up_, down_;
 };
 
 }  // namespace ashlar::cpu

@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "base/bf16.h"
 #include "device/ref/ref_kernels.h"
 
 namespace ashlar {
@@ -30,14 +29,23 @@ class RefBuffer final : public Buffer {
 
 class RefWeight final : public Weight {
  public:
-  RefWeight(int32_t n, int32_t k) : n_(n), k_(k), values_(static_cast<size_t>(n) * k) {}
+  explicit RefWeight(const WeightSource& source)
+      : n_(static_cast<int32_t>(source.rows())),
+        k_(static_cast<int32_t>(source.cols())),
+        values_(static_cast<size_t>(n_) * k_),
+        bias_(source.bias) {
+    float* to = values_.data();
+    for (const WeightPart& part : source.parts) {
+      decode_rows(part, 0, part.rows, to);
+      to += part.rows * part.cols;
+    }
+  }
   int32_t n() const override { return n_; }
   int32_t k() const override { return k_; }
   size_t bytes() const override { return (values_.size() + bias_.size()) * sizeof(float); }
+  std::string_view format() const override { return "f32"; }
 
-  float* row(int64_t i) { return values_.data() + i * k_; }
   const float* row(int64_t i) const { return values_.data() + i * k_; }
-  std::vector<float>& bias() { return bias_; }
   const std::vector<float>& bias() const { return bias_; }
 
  private:
@@ -47,11 +55,29 @@ class RefWeight final : public Weight {
   std::vector<float> bias_;    // empty or [n]
 };
 
-template <class T>
-void widen(const void* from, int64_t count, float* to) {
-  const T* source = static_cast<const T*>(from);
-  for (int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
-}
+class RefExperts final : public ExpertWeights {
+ public:
+  explicit RefExperts(std::span<const ExpertSource> experts) {
+    for (const ExpertSource& expert : experts) {
+      gate_up_.emplace_back(expert.gate_up);
+      down_.emplace_back(expert.down);
+      ASHLAR_CHECK(down_.back().n() == hidden() && down_.back().k() == width());
+      ASHLAR_CHECK(gate_up_.back().n() == 2 * width() && gate_up_.back().k() == hidden());
+    }
+  }
+  int32_t n() const override { return static_cast<int32_t>(down_.size()); }
+  int32_t hidden() const override { return down_.front().n(); }
+  int32_t width() const override { return down_.front().k(); }
+  size_t bytes() const override {
+    return static_cast<size_t>(n()) * (gate_up_.front().bytes() + down_.front().bytes());
+  }
+
+  const RefWeight& gate_up(int32_t expert) const { return gate_up_[static_cast<size_t>(expert)]; }
+  const RefWeight& down(int32_t expert) const { return down_[static_cast<size_t>(expert)]; }
+
+ private:
+  std::vector<RefWeight> gate_up_, down_;
+};
 
 const RefWeight& as_ref(const Weight& weight) { return own_weight<RefWeight>(weight); }
 
@@ -63,40 +89,14 @@ class RefOps final : public Ops {
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return std::make_unique<RefBuffer>(bytes); }
 
-  std::unique_ptr<Weight> pack(std::span<const HostTensor> parts, std::span<const float> bias) override {
-    ASHLAR_CHECK(!parts.empty());
-    int64_t n = 0;
-    for (const HostTensor& part : parts) {
-      ASHLAR_CHECK_EQ(part.cols, parts[0].cols);
-      n += part.rows;
-    }
-    auto weight = std::make_unique<RefWeight>(static_cast<int32_t>(n), static_cast<int32_t>(parts[0].cols));
-    int64_t at = 0;
-    for (const HostTensor& part : parts) {
-      const int64_t count = part.rows * part.cols;
-      switch (part.dtype) {
-        case DType::kF32:
-          widen<float>(part.data, count, weight->row(at));
-          break;
-        case DType::kBF16:
-          widen<BFloat16>(part.data, count, weight->row(at));
-          break;
-        case DType::kF16:
-          widen<Float16>(part.data, count, weight->row(at));
-          break;
-      }
-      at += part.rows;
-    }
-    ASHLAR_CHECK(bias.empty() || static_cast<int64_t>(bias.size()) == n);
-    weight->bias().assign(bias.begin(), bias.end());
-    return weight;
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse /*use*/) override {
+    return std::make_unique<RefWeight>(source);
   }
 
-  std::unique_ptr<Weight> pack_gated(const HostTensor& gate, const HostTensor& up,
-                                     std::span<const float> bias) override {
-    ASHLAR_CHECK_EQ(gate.rows, up.rows);
-    const HostTensor parts[] = {gate, up};
-    return pack(parts, bias);
+  std::unique_ptr<Weight> repack(const Weight& /*weight*/, Products /*products*/) override { return nullptr; }
+
+  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override {
+    return std::make_unique<RefExperts>(experts);
   }
 
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
@@ -175,7 +175,8 @@ class RefOps final : public Ops {
     }
   }
 
-  void mix_experts(const Experts& experts, Tensor x, Routes routes, Tensor out) override {
+  void mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) override {
+    const auto& experts = own_weight<RefExperts>(weights);
     std::vector<float> floats(static_cast<size_t>(experts.hidden()));
     const Tensor answer = {floats.data(), 1, experts.hidden(), experts.hidden()};
     for (int32_t r = 0; r < x.rows; ++r) {
@@ -183,7 +184,7 @@ class RefOps final : public Ops {
         const int32_t expert = routes.experts_of(r)[j];
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
         std::fill(floats.begin(), floats.end(), 0.0F);
-        gated_mlp(*experts.gate_up[expert], *experts.down[expert], Tensor{x.row(r), 1, x.cols, x.stride}, answer);
+        gated_mlp(experts.gate_up(expert), experts.down(expert), Tensor{x.row(r), 1, x.cols, x.stride}, answer);
         for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
       }
     }

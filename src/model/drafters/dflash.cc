@@ -64,7 +64,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   std::stable_sort(aux_layers_.begin(), aux_layers_.end(),
                    [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
   if (config_.own_vocabulary) bind_vocabulary(binder);
-  if (!own_head_) quantised_head_ = ops_.quantise(target_.head_weight());
+  if (!own_head_) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
 
 const Weight& DflashDrafter::head_weight() const {

@@ -1,7 +1,6 @@
 #include "model/weight_binder.h"
 
-#include "golden/direct_decoding.h"
-#include "unit/model/tiny_model.h"
+#include "unit/model/tiny_logits.h"
 
 namespace ashlar::testing {
 namespace {
@@ -18,14 +17,6 @@ class Binding : public ::testing::Test {
     parts.push_back(folder.path().string());
     expect_error([&] { load(folder); }, parts);
   }
-  std::vector<float> logits(const ModelFolder& folder) {
-    const std::unique_ptr<Model> model = load(folder);
-    DirectDecoder decoder(*model, nullptr, 16);
-    const Tensor rows = decoder.target({1, 7, 3, 19, 0}, 0, {});
-    std::vector<float> values;
-    for (int32_t r = 0; r < rows.rows; ++r) values.insert(values.end(), rows.row(r), rows.row(r) + rows.cols);
-    return values;
-  }
 
   std::unique_ptr<Ops> ops_ = make_device("ref", {});
 };
@@ -39,9 +30,10 @@ TEST_F(Binding, TakesAWholeCheckpointInEveryFloatType) {
 
 TEST_F(Binding, AlignmentOfTheFileDoesNotMatter) {
   for (const char* dtype : {"F32", "BF16"}) {
-    const std::vector<float> expected = logits(ModelFolder(tiny_config(), tiny_tensors(dtype), 0));
+    const std::vector<float> expected = tiny_logits(*ops_, ModelFolder(tiny_config(), tiny_tensors(dtype), 0));
     for (int padding = 1; padding < 8; ++padding) {
-      EXPECT_EQ(logits(ModelFolder(tiny_config(), tiny_tensors(dtype), padding)), expected) << dtype << " " << padding;
+      EXPECT_EQ(tiny_logits(*ops_, ModelFolder(tiny_config(), tiny_tensors(dtype), padding)), expected)
+          << dtype << " " << padding;
     }
   }
 }
@@ -118,11 +110,11 @@ TEST_F(Binding, EveryWrongTypeIsNamed) {
   }
 }
 
-TEST_F(Binding, SiblingsOfOneProductShareAType) {
-  Tensors tensors = tiny_tensors();
-  const std::string name = "model.layers.1.self_attn.v_proj.weight";
-  add_random(tensors, name, {4, 8}, "BF16");
-  refuse(tiny_config(), tensors, {kFile, "tensor " + name, "expected dtype f32", "q_proj", "found bf16"});
+TEST(MixedTypes, OfOneProduct) {
+  const std::string layer = "model.layers.1.";
+  expect_types_mix(tiny_config(), tiny_tensors(),
+                   {layer + "self_attn.k_proj.weight", layer + "self_attn.v_proj.weight"});
+  expect_types_mix(tiny_config(), tiny_tensors(), {layer + "self_attn.q_proj.weight", layer + "mlp.up_proj.weight"});
 }
 
 TEST_F(Binding, UnknownTensorsAreNamed) {
@@ -164,14 +156,14 @@ TEST_F(Binding, ATiedHeadNeedsNoTensorAndAStoredOneMustFit) {
 TEST_F(Binding, AStoredHeadThatIsNotTheEmbeddingIsTheHead) {
   const Json tied = patched(tiny_config(), R"({"tie_word_embeddings":true})");
   const Tensors apart = tiny_tensors();
-  EXPECT_EQ(logits(ModelFolder(tied, apart)), logits(ModelFolder(tiny_config(), apart)));
+  EXPECT_EQ(tiny_logits(*ops_, ModelFolder(tied, apart)), tiny_logits(*ops_, ModelFolder(tiny_config(), apart)));
   EXPECT_FALSE(load(ModelFolder(tied, apart))->config().tied_head);
 
   Tensors equal = apart, without = apart;
   equal["lm_head.weight"].bytes = equal.at("model.embed_tokens.weight").bytes;
   without.erase("lm_head.weight");
   for (const Tensors& tensors : {equal, without}) {
-    EXPECT_EQ(logits(ModelFolder(tied, tensors)), logits(ModelFolder(tiny_config(), equal)));
+    EXPECT_EQ(tiny_logits(*ops_, ModelFolder(tied, tensors)), tiny_logits(*ops_, ModelFolder(tiny_config(), equal)));
     EXPECT_TRUE(load(ModelFolder(tied, tensors))->config().tied_head);
   }
 }

@@ -1,0 +1,57 @@
+// Packing of weights: in panels, on the pool.
+
+#include "device/cpu/cpu_ops.h"
+#include "device/cpu/linear_call.h"
+
+namespace ashlar::cpu {
+
+template <class ReadRow>
+PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
+  make_room(weight);
+  const int64_t floats = weight.scratch_floats();
+  std::vector<float> scratch(static_cast<size_t>(floats * pool_.size()));
+  pool_.run(weight.panels(), [&](int32_t panel, int32_t worker) {
+    weight.pack_panel(panel, scratch.data() + floats * worker, read_row);
+  });
+  return weight;
+}
+
+PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& source, bool gated) {
+  return packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
+}
+
+std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) {
+  const WeightFormat& format = format_for(kernels_, source.scheme(), source.cols(), use.products);
+  return std::make_unique<PackedWeight>(pack_as(format, source, use.gated));
+}
+
+std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
+  const PackedWeight& from = as_packed(weight);
+  const WeightFormat& format = format_for(kernels_, from.scheme(), from.k(), products);
+  if (format.name == from.format()) return nullptr;
+  return std::make_unique<PackedWeight>(
+      packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
+}
+
+std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource> experts) {
+  ASHLAR_CHECK(!experts.empty());
+  // Grouped products take weights of one format: of one scheme those of all experts, or none.
+  const auto pack_all = [&](WeightSource ExpertSource::*which, bool gated) {
+    const WeightSource& first = experts[0].*which;
+    std::optional<Scheme> scheme = first.scheme();
+    for (const ExpertSource& expert : experts) {
+      if ((expert.*which).scheme() != scheme) scheme = std::nullopt;
+    }
+    const WeightFormat& format = format_for(kernels_, scheme, first.cols(), Products::kDecide);
+    std::vector<PackedWeight> weights;
+    weights.reserve(experts.size());
+    for (const ExpertSource& expert : experts) {
+      ASHLAR_CHECK((expert.*which).bias.empty());
+      weights.push_back(pack_as(format, expert.*which, gated));
+    }
+    return weights;
+  };
+  return std::make_unique<PackedExperts>(pack_all(&ExpertSource::gate_up, true), pack_all(&ExpertSource::down, false));
+}
+
+}  // namespace ashlar::cpu

@@ -1,0 +1,103 @@
+#include "device/cpu/weight_format.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/bf16.h"
+#include "base/check.h"
+
+namespace ashlar::cpu {
+namespace {
+
+constexpr int32_t kBlocks = kPanelColumns / kBlockColumns;  // of a panel
+
+// Whole floats or bf16s, `T` each, `together` neighbours of k side by side: [k / together][16 columns][together].
+template <class T, int together>
+struct Plain {
+  static int64_t panel_bytes(int64_t k) { return kBlocks * block_bytes(k); }
+  static int64_t block_bytes(int64_t k) {
+    return round_up(k, kDepthMultiple) * kBlockColumns * static_cast<int64_t>(sizeof(T));
+  }
+  static int64_t place(int64_t i, int64_t column) {
+    return i / together * (together * kBlockColumns) + column * together + i % together;
+  }
+  static void pack(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel) {
+    auto* to = reinterpret_cast<T*>(panel + block * block_bytes(k));
+    for (int64_t i = 0; i < k; i += together, to += together * kBlockColumns) {
+      const int64_t n = std::min<int64_t>(together, k - i);
+      for (int c = 0; c < kBlockColumns; ++c) {
+        for (int64_t j = 0; j < n; ++j) narrow(rows[c * stride + i + j], to[c * together + j]);
+      }
+    }
+  }
+  static void read(const std::byte* panel, int32_t column, int32_t k, float scale, float* to) {
+    const auto* from = reinterpret_cast<const T*>(panel + column / kBlockColumns * block_bytes(k));
+    for (int64_t i = 0; i < k; ++i) to[i] = scale * to_float(from[place(i, column % kBlockColumns)]);
+  }
+  static void narrow(float value, float& to) { to = value; }
+  // Exact: it is a bf16.
+  static void narrow(float value, BFloat16& to) {
+    to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+};
+using F32 = Plain<float, 1>;
+using Bf16 = Plain<BFloat16, 2>;
+
+// Integers in fours, and behind the panel's blocks a scale for each column: value = scale * integer, |integer| <= 127,
+// the scale such that the column's largest value is 127. Values that are not finite become 0.
+struct Int8 {
+  static constexpr float kLevels = 127;
+  static int64_t block_bytes(int64_t k) { return round_up(k, 64) * kBlockColumns; }
+  static int64_t place(int64_t i, int64_t column) { return i / 4 * (4 * kBlockColumns) + column * 4 + i % 4; }
+
+  static void pack(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel) {
+    constexpr float kWhole = 3 << 22;  // what is added to a small float and taken off again has no fraction
+    const auto finite = [](float value) { return std::abs(value) <= std::numeric_limits<float>::max() ? value : 0; };
+    auto* to = reinterpret_cast<int8_t*>(panel + block * block_bytes(k));
+    auto* scales = reinterpret_cast<float*>(panel + kBlocks * block_bytes(k)) + int64_t{block} * kBlockColumns;
+    for (int c = 0; c < kBlockColumns; ++c) {
+      const float* values = rows + c * stride;
+      float top = 0;
+      for (int32_t i = 0; i < k; ++i) top = std::max(top, std::abs(finite(values[i])));
+      scales[c] = top < 1e-30F ? 0 : top / kLevels;
+      const float inverse = top < 1e-30F ? 0 : kLevels / top;
+      for (int32_t i = 0; i < k; ++i) {
+        to[place(i, c)] = static_cast<int8_t>(finite(values[i]) * inverse + kWhole - kWhole);
+      }
+    }
+  }
+  static void read(const std::byte* panel, int32_t column, int32_t k, float scale, float* to) {
+    const auto* from = reinterpret_cast<const int8_t*>(panel + column / kBlockColumns * block_bytes(k));
+    const float step = reinterpret_cast<const float*>(panel + kBlocks * block_bytes(k))[column];
+    for (int64_t i = 0; i < k; ++i) {
+      to[i] = scale * (step * static_cast<float>(from[place(i, column % kBlockColumns)]));
+    }
+  }
+};
+
+constexpr int32_t kAnyDepth = std::numeric_limits<int32_t>::max();
+constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 so many times is just below 2^31
+
+// The first that suits is taken.
+constexpr WeightFormat kFormats[] = {
+    {"int8", {}, true, true, kInt8Depth, &Kernels::quantised, quantised_panel_bytes, Int8::pack, Int8::read},
+    {"bf16", Scheme::kBF16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
+    {"f32", {}, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
+};
+
+}  // namespace
+
+const WeightFormat& format_for(const Kernels& kernels, std::optional<Scheme> scheme, int64_t k, Products products) {
+  const auto suits = [&](const WeightFormat& format) {
+    return (!format.rounds_values || products == Products::kPropose) &&
+           (!format.may_round_rows || products != Products::kRoute) && (!format.scheme || format.scheme == scheme) &&
+           k <= format.max_k && (kernels.*format.kernels).run != nullptr;
+  };
+  const WeightFormat* found = std::find_if(std::begin(kFormats), std::end(kFormats), suits);
+  ASHLAR_CHECK(found != std::end(kFormats));
+  return *found;
+}
+
+}  // namespace ashlar::cpu

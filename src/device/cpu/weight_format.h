@@ -1,0 +1,32 @@
+#pragma once
+// The formats of packed weights: one table, which holds all that the device does with a format.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "device/cpu/kernels.h"
+#include "device/ops.h"
+
+namespace ashlar::cpu {
+
+/// One way for a weight to lie in panels (layouts: kernels.h).
+struct WeightFormat {
+  std::string_view name;
+  /// The scheme whose numbers it keeps as they are; none: it takes those of all schemes, as f32.
+  std::optional<Scheme> scheme;
+  bool rounds_values;   ///< so it is for products that propose, and is taken for them before others
+  bool may_round_rows;  ///< some path rounds what it multiplies with, so it is not for routers
+  int32_t max_k;        ///< deepest product
+  LinearKernels Kernels::*kernels;
+  int64_t (*panel_bytes)(int64_t k);
+  /// Fills block `block` of a panel, which is zeroed, with columns whose values are rows[column * stride + (0..k)).
+  void (*pack_block)(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel);
+  /// to[0..k) = scale * column `column` of a panel.
+  void (*read_column)(const std::byte* panel, int32_t column, int32_t k, float scale, float* to);
+};
+
+/// The format for values of one scheme (none: of several), products of depth k, and their use on this path.
+const WeightFormat& format_for(const Kernels& kernels, std::optional<Scheme> scheme, int64_t k, Products products);
+
+}  // namespace ashlar::cpu
