@@ -156,6 +156,13 @@ class Ops {
   /// packed as gated, down is not: [n, width]. in: [rows, k], out: [rows, n]. out may be in.
   virtual void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) = 0;
 
+  /// residual[r] += partial[r]. Both [rows, cols], not overlapping. Where a weight is cut along its inputs (shard.h),
+  /// each rank's product is a partial result: this is the op in which ranks meet, and their partials are summed in
+  /// ascending order before the residual is added to. linear with Store::kAdd, gated_mlp and self_attention are their
+  /// last product to a partial and then this op, bit for bit, mix_experts up to rounding: one device, which needs no
+  /// partial, has them in one.
+  virtual void reduce_add(Tensor partial, Tensor residual) = 0;
+
   /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
   virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;
 

@@ -60,6 +60,9 @@ class TimedOps final : public Ops {
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
     timed("gated_mlp " + shape(gate_up), [&] { ops_.gated_mlp(gate_up, down, in, out); });
   }
+  void reduce_add(Tensor partial, Tensor residual) override {
+    timed("reduce_add", [&] { ops_.reduce_add(partial, residual); });
+  }
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
     timed("route", [&] { ops_.route(logits, bias, routing, routes); });
   }

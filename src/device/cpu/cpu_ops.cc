@@ -362,6 +362,15 @@ void CpuOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, 
   });
 }
 
+void CpuOps::reduce_add(Tensor partial, Tensor residual) {
+  ASHLAR_CHECK(partial.rows == residual.rows && partial.cols == residual.cols);
+  for_rows(residual.rows, residual.cols / 8, [&](int32_t r) {
+    float* to = residual.row(r);
+    const float* from = partial.row(r);
+    for (int32_t i = 0; i < residual.cols; ++i) to[i] += from[i];
+  });
+}
+
 void CpuOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   for (int32_t r = 0; r < out.rows; ++r) ASHLAR_CHECK(indices[r] >= 0 && indices[r] < x.rows);
   for_rows(out.rows, out.cols / 8, [&](int32_t r) {

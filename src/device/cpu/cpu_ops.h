@@ -48,6 +48,7 @@ class CpuOps final : public Ops {
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
+  void reduce_add(Tensor partial, Tensor residual) override;
 
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
   void mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) override;

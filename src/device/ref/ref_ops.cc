@@ -168,6 +168,12 @@ class RefOps final : public Ops {
     }
   }
 
+  void reduce_add(Tensor partial, Tensor residual) override {
+    for (int32_t r = 0; r < residual.rows; ++r) {
+      for (int32_t i = 0; i < residual.cols; ++i) residual.row(r)[i] += partial.row(r)[i];
+    }
+  }
+
   void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
     ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= logits.cols);
     for (int32_t r = 0; r < logits.rows; ++r) {
