@@ -41,10 +41,10 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
                      spare_pages * target_page,
                      {}};
   plan.layout.add_spare_pages(spare_pages);
-  plan.layout.add_plane("target", target_page);
+  plan.layout.add_paged("target", target_page);
   plan.layout.add_spare_pages(0);
   plan.layout.limit_pages(drafter_window_pages);
-  plan.layout.add_plane("drafter", drafter_page);
+  plan.layout.add_paged("drafter", drafter_page);
   return plan;
 }
 

@@ -12,6 +12,14 @@
 
 namespace ashlar {
 
+namespace {
+
+// States that a prompt's span leaves to choose from: that after its last row, and that before it, should the row's
+// mask be missing.
+constexpr int32_t kPromptChoices = 2;
+
+}  // namespace
+
 ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, NgramUse ngrams)
     : model_(model), proposer_(std::move(proposer)), ngram_use_(ngrams), max_width_(proposer_->max_width()) {
   if (ngrams == NgramUse::kWherePaying && !proposer_->adapts_width()) ngram_use_ = NgramUse::kNever;
@@ -25,18 +33,19 @@ std::string ChainDecoder::name() const {
   return drafts() ? "ngram" : "autoregressive";
 }
 
-void ChainDecoder::register_planes(KvLayout& layout, const StepLimits& limits) {
+void ChainDecoder::register_state(KvLayout& layout, const StepLimits& limits) {
   layout.add_spare_pages(spare_pages(limits.max_slots));
-  model_.register_planes(layout);
+  layout.keep_versions(std::max(max_width(), kPromptChoices) + 1);
+  model_.register_state(layout);
   layout.add_spare_pages(0);
   if (!proposer_) return;
   layout.limit_pages(DraftContext::window_pages(proposer_->window(), max_width(), limits.max_slots));
-  proposer_->register_planes(layout);
+  proposer_->register_state(layout);
   layout.limit_pages(0);
 }
 
 int32_t ChainDecoder::spare_pages(int32_t max_slots) const {
-  return proposer_ ? branch_pages(proposer_->max_branches(), max_width(), max_slots) : 0;
+  return branch_pages(max_branches(), max_width(), max_slots);
 }
 
 void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
@@ -44,7 +53,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   kv_ = &kv;
   model_.reserve(limits.max_rows);
   scratch_slots_ = spare_pages(limits.max_slots) * kScratchSlotsPerPage;
-  const int32_t branches = proposer_ ? proposer_->max_branches() * limits.max_spans : 0;
+  const int32_t branches = max_branches() * limits.max_spans;
   batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
   choices_.resize(kLogitRows);
@@ -106,7 +115,7 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   }
   if (drafts()) force_drafts(plan, slots, result);
   const int64_t drafted = now_ns();
-  fill_batch(plan);
+  fill_batch(plan, slots);
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
     span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
@@ -212,7 +221,7 @@ void ChainDecoder::share_branches() {
   int32_t room = scratch_slots_;
   for (ChainSpan& chain : chains_) {
     if (!chain.proposes || chain.most < 3 || room < chain.most) continue;
-    chain.branches = proposer_->max_branches();
+    chain.branches = max_branches();
     room -= chain.most;
   }
 }
@@ -240,7 +249,7 @@ void ChainDecoder::force_drafts(const StepPlan& plan, SlotTable& slots, StepResu
   }
 }
 
-void ChainDecoder::fill_batch(const StepPlan& plan) {
+void ChainDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
   batch_->clear();
   free_scratch_slot_ = kv_->pages() * kScratchSlotsPerPage;
   for (size_t i = 0; i < plan.spans.size(); ++i) {
@@ -249,11 +258,14 @@ void ChainDecoder::fill_batch(const StepPlan& plan) {
     work.first_row = batch_->n();
     work.first_output = batch_->n_outputs();
     if (work.chain >= 0) {
+      work.state = {span.slot, slots[span.slot].version, chains_[work.chain].width, {}};
       add_tree(span, work);
     } else if (!work.idle) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
-      batch_->begin_sequence(span.pages);
+      work.state = {span.slot, slots[span.slot].version, kPromptChoices, {span.saves[0], span.saves[1]}};
+      if (span.restores >= 0) kv_->restore(span.restores, work.state.slot, work.state.version);
+      batch_->begin_sequence(span.pages, 0, work.state);
       work.first_scored = work.first_output;
       work.n_scored = span.score_to - span.score_from;
       work.first_output += work.n_scored;
@@ -273,7 +285,7 @@ void ChainDecoder::add_tree(const Span& span, Work& work) {
   work.n_rows = work.n_outputs = chain.width;
   int32_t depth[kMaxWidth] = {};
   int32_t slot[kMaxWidth];
-  batch_->begin_sequence(span.pages);
+  batch_->begin_sequence(span.pages, 0, work.state);
   for (int32_t r = 0; r < chain.width; ++r) {
     const int32_t parent = chain.parents[r];
     depth[r] = r > 0 ? depth[parent] + 1 : 0;
@@ -438,6 +450,7 @@ void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& sl
     slot.last_token = span.prompt[span.n_rows - 1];
   }
   slot.length = (chain ? slot.length : span.start) + work.committed;
+  slot.version += work.state.steps(work.n_rows, work.committed);
   outcome.computed = slot.length;
   outcome.n_settled = outcome.n_tokens;
 }

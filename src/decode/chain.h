@@ -30,7 +30,7 @@ class ChainDecoder final : public Decoder {
   bool scores_prompts() const override { return true; }
   int32_t vocab() const override { return model_.config().vocab; }
   int32_t max_positions() const override { return model_.max_positions(); }
-  void register_planes(KvLayout& layout, const StepLimits& limits) override;
+  void register_state(KvLayout& layout, const StepLimits& limits) override;
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
@@ -51,11 +51,14 @@ class ChainDecoder final : public Decoder {
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t committed = 0;  // rows that stay in the cache
-    int32_t forced = 0;     // drafts that the request's constraint dictated; the first ones
+    StateSpan state;
+    int32_t forced = 0;  // drafts that the request's constraint dictated; the first ones
     bool has_branches = false;
     int32_t path[kMaxWidth] = {};  // of a chain: rows whose tokens are certain, from first_row
   };
 
+  /// Branches of a tree share states that only a chain can make: a recurrent model's drafts are a chain.
+  int32_t max_branches() const { return proposer_ && !model_.is_recurrent() ? proposer_->max_branches() : 0; }
   bool drafts() const { return max_width_ > 1; }
   bool adapts_width() const { return proposer_ ? proposer_->adapts_width() : drafts(); }
   AuxHiddenRequest aux_request() const;
@@ -69,7 +72,7 @@ class ChainDecoder final : public Decoder {
   void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void share_branches();
   void trim_trees();
-  void fill_batch(const StepPlan& plan);
+  void fill_batch(const StepPlan& plan, SlotTable& slots);
   void add_tree(const Span& span, Work& work);
   void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot);
   void commit_branches(const StepPlan& plan);

@@ -76,7 +76,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     ChainSpan& span = chains_.emplace_back();
     span.slot = s;
     span.width = rows * (s + 1) / sequences - rows * s / sequences;
-    span.branches = proposer_->max_branches();
+    span.branches = max_branches();
     span.make_chain();
     span.most = span.draft_rows = span.width;
     span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
@@ -86,7 +86,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     proposer_->propose(chains_, slots);
   } else {
     batch_->clear();
-    batch_->begin_sequence(pages);
+    batch_->begin_sequence(pages, 0, {0, 0, std::min(rows, max_width()), {}});
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(0, r, rows);
       batch_->want_output();

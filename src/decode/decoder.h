@@ -84,8 +84,8 @@ class Decoder {
   virtual int32_t max_positions() const = 0;
 
   /// `limits` are those of start().
-  virtual void register_planes(KvLayout& layout, const StepLimits& limits) = 0;
-  /// Allocates everything a step needs. Called once, after register_planes; `kv` outlives the decoder.
+  virtual void register_state(KvLayout& layout, const StepLimits& limits) = 0;
+  /// Allocates everything a step needs. Called once, after register_state; `kv` outlives the decoder.
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
 
   /// Prepares a slot for a sequence of which `tokens` are known; may allocate and correct the state. Called on the

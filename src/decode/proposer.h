@@ -70,7 +70,7 @@ class Proposer {
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
   /// the cache, and the tables of spans and rows are theirs.
   virtual int32_t window() const = 0;
-  virtual void register_planes(KvLayout& layout) = 0;
+  virtual void register_state(KvLayout& layout) = 0;
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
   virtual void admit(int32_t slot, const Slot& state) = 0;
 

@@ -30,12 +30,23 @@ std::unique_ptr<Decoder> make_ngram(Model& model, const DecoderSpec& spec) {
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
+  constexpr int32_t kDefault = DflashOptions::kDefaultBranches;
+  if (model.is_recurrent() && spec.dflash.branches != kDefault && spec.dflash.branches != 0) {
+    throw Error("decode", std::to_string(spec.dflash.branches) +
+                              " branches of drafts asked for; a model with recurrent layers verifies chains, which 0 "
+                              "branches or the default give it");
+  }
   auto drafter = DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
       model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.ngram);
 }
 
 std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
+  if (model.is_recurrent()) {
+    throw Error("decode", model.config().folder.string() +
+                              ": has recurrent layers, whose rows see only what is before them; a method that fills "
+                              "blocks in any order needs attention in every layer");
+  }
   return std::make_unique<BlockDecoder>(model, spec.block);
 }
 

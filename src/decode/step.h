@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "decode/sampler.h"
+#include "device/rows.h"
 
 namespace ashlar {
 
@@ -27,6 +28,10 @@ struct Span {
   /// Prefill: rows [score_from, score_to) of the span also say how likely the next token of the prompt is, which stands
   /// behind prompt[row] for the last row, too.
   int32_t score_from = 0, score_to = 0;
+  /// Prefill of a model with recurrent layers: the snapshot of their states that the rows begin with (-1: with those of
+  /// the slot, or none at position 0), and rows whose states become snapshots.
+  int32_t restores = -1;
+  StateSpan::Save saves[2] = {};
 };
 
 struct StepPlan {

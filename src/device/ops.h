@@ -211,6 +211,9 @@ class Ops {
   /// out[r] = x[r]; the shapes agree, the strides need not.
   virtual void copy(Tensor x, Tensor out) = 0;
 
+  /// Copies device memory; the ranges do not overlap.
+  virtual void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) = 0;
+
   /// Runs fn(context, i) for i in [0, n) on the device's workers and returns when all are done: row-wise work such as
   /// sampling, in which call i writes what belongs to i only. If calls throw, others may still run, and one of their
   /// exceptions is thrown on.

@@ -1,6 +1,8 @@
 #pragma once
 // The one description of work that every op understands: rows of sequences, and what each may see.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -27,6 +29,37 @@ struct BranchTable {
   int32_t end() const { return first + n; }
 };
 
+/// What recurrent layers read and write of one sequence in a forward of n rows. They begin with zeros where the first
+/// row stands at position 0, else with version `version` of the slot. The states after the last `choices` rows become
+/// the versions that follow it, cyclically, so that a commit of fewer rows than n is a choice among versions.
+struct StateSpan {
+  /// Where the state after row `row` of the span is copied to; -1: nowhere.
+  struct Save {
+    int32_t row = -1;
+    int32_t snapshot = -1;
+  };
+  int32_t slot = 0;
+  int32_t version = 0;
+  int32_t choices = 1;
+  Save saves[2];
+
+  /// How many versions later the state after the first `committed` of `n` rows is.
+  int32_t steps(int32_t n, int32_t committed) const { return committed - (n - std::min(choices, n)); }
+};
+
+/// States of one layer: `versions` for each slot, then snapshots. What is inside belongs to the layer.
+struct StatePlane {
+  std::byte* base = nullptr;
+  int64_t stride = 0;  ///< bytes from one state to the next
+  int32_t slots = 0;
+  int32_t versions = 0;
+
+  std::byte* at(int32_t slot, int32_t version) const {
+    return base + stride * (int64_t{slot} * versions + version % versions);
+  }
+  std::byte* snapshot(int32_t index) const { return base + stride * (int64_t{slots} * versions + index); }
+};
+
 /// Rows of one forward, as parallel arrays of length n. A row is one token of one sequence.
 /// Rows of a sequence are consecutive and ascend in position; rows of different sequences are independent.
 struct Rows {
@@ -41,6 +74,7 @@ struct Rows {
   /// Rows whose K and V go to a scratch slot instead of their position (null: none); -1: to the position.
   const int32_t* scratch_slots = nullptr;
   const BranchTable* branch_tables = nullptr;  ///< by table, of which several may be the same; null: none
+  const StateSpan* states = nullptr;           ///< by table
 
   int32_t scratch_slot(int32_t row) const { return scratch_slots != nullptr ? scratch_slots[row] : -1; }
   BranchTable branch_table(int32_t row) const {

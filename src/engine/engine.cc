@@ -28,17 +28,24 @@ void check_options(const EngineOptions& options) {
   within("depth", options.depth, 1, Pipeline::kMaxDepth);
 }
 
+// Every running sequence may hold one, and leave one or two.
+int32_t snapshots_for(const EngineOptions& options) { return options.prefix_cache ? 4 * options.max_sequences : 0; }
+
 int32_t choose_pages(const EngineOptions& options, const KvLayout& layout, int32_t max_positions) {
   int64_t pages = options.kv_pages;
-  if (pages == 0 && options.kv_bytes > 0) pages = layout.pages_within(options.kv_bytes);
+  if (pages == 0 && options.kv_bytes > 0) {
+    const int64_t states = layout.state_bytes(options.max_sequences, snapshots_for(options));
+    pages = layout.pages_within(std::max<int64_t>(options.kv_bytes - states, 0));
+  }
   if (options.kv_pages == 0 && options.kv_bytes == 0) {
     pages = pages_for(std::max<int64_t>(int64_t{options.max_sequences} * max_positions / 4, max_positions));
   }
   const int32_t least = pages_for(max_positions);
   if (pages < least) {
+    const int64_t needed = layout.bytes_of(least) + layout.state_bytes(options.max_sequences, snapshots_for(options));
     throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages; one sequence of " +
                               std::to_string(max_positions) + " tokens needs " + std::to_string(least) +
-                              ", which are " + std::to_string((layout.bytes_of(least) + (1 << 20) - 1) >> 20) +
+                              ", which are " + std::to_string((needed + (1 << 20) - 1) >> 20) +
                               " MiB; give it more memory or lower the context length");
   }
   return static_cast<int32_t>(std::min<int64_t>(pages, INT32_MAX / kPageTokens));
@@ -60,11 +67,12 @@ class Engine::Impl {
     const int32_t max_spans = (shape.joins_prefill ? 2 : 1) * options.max_sequences;
     const StepLimits limits = {max_rows, max_spans, options.max_sequences};
     KvLayout layout;
-    decoder_->register_planes(layout, limits);
+    decoder_->register_state(layout, limits);
     const int32_t pages = choose_pages(options, layout, decoder_->max_positions());
-    memory_ = std::make_unique<KvMemory>(ops, layout, pages);
+    const int32_t snapshots = layout.states().empty() ? 0 : snapshots_for(options);
+    memory_ = std::make_unique<KvMemory>(ops, layout, pages, options.max_sequences, snapshots);
     decoder_->start(limits, *memory_);
-    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, pages, max_rows);
+    scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_, max_rows);
     pipeline_ = std::make_unique<Pipeline>(*decoder_, slots_, options.depth, limits);
     thread_ = std::thread([this] { loop(); });
   }

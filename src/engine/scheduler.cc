@@ -8,12 +8,13 @@
 
 namespace ashlar {
 
-Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages,
+Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
                      int32_t max_step_rows)
     : options_(options),
       decoder_(decoder),
       slots_(slots),
-      cache_(pages, PrefixIndex::mix, decoder.shape(0).block),
+      cache_(memory.pages(), PrefixIndex::mix, decoder.shape(0).block, memory.snapshots()),
+      has_states_(memory.has_states()),
       max_step_rows_(max_step_rows),
       pace_(options.prompt_step_ns) {
   running_.reserve(options.max_sequences);
@@ -57,6 +58,16 @@ void Scheduler::fail_oldest() {
 }
 
 bool Scheduler::plan(Step& step) {
+  try {
+    plan_spans(step);
+  } catch (...) {
+    drop_saves(step);
+    throw;
+  }
+  return !step.plan.spans.empty();
+}
+
+void Scheduler::plan_spans(Step& step) {
   step.plan.spans.clear();
   step.plan.n_rows = 0;
   step.members.clear();
@@ -71,7 +82,6 @@ bool Scheduler::plan(Step& step) {
   release_idle();
   admit_waiting(step);
   count_in(step, 0);
-  return !step.plan.spans.empty();
 }
 
 void Scheduler::extend(Step& step) {
@@ -139,6 +149,7 @@ void Scheduler::drop_preempted(Step& step) {
   for (size_t i = step.members.size(); i-- > 0;) {
     if (step.members[i].sequence->state != SequenceState::kPreempting) continue;
     step.plan.n_rows -= step.plan.spans[i].n_rows;
+    drop_saves(step.plan.spans[i]);
     step.plan.spans.erase(step.plan.spans.begin() + static_cast<int64_t>(i));
     step.members.erase(step.members.begin() + static_cast<int64_t>(i));
   }
@@ -173,6 +184,7 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
     span.score_from = from - span.start;
     span.score_to = span.score_from + scored;
   }
+  if (has_states_) plan_states(span, sequence);
   step.plan.spans.push_back(span);
   step.plan.n_rows += rows;
   const int32_t tokens = samples ? 1 : 0;
@@ -203,13 +215,15 @@ bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
     ++victim->stats.preemptions;
     ++totals_.preemptions;
     if (victim->inflight > 0 || victim == &sequence) return false;
-    cache_.release(victim->pages);
-    victim->pages.clear();
+    release_pages(*victim);
   }
   return false;
 }
 
 void Scheduler::collect(Step& step) {
+  // Whatever happens below: snapshots that no page took come back.
+  const auto drop = [this](Step* of) { drop_saves(*of); };
+  const std::unique_ptr<Step, decltype(drop)> dropped_at_the_end(&step, drop);
   for (const Step::Member& member : step.members) {  // first of all, so that an exception below leaves the counts true
     --member.sequence->inflight;
     member.sequence->inflight_tokens -= member.max_tokens;
@@ -237,6 +251,7 @@ void Scheduler::collect(Step& step) {
       if (span.n_settled > 0 || !span.cut) count_step(sequence, span);
     }
     append(sequence, span, &step.result.logprob(i, 0));
+    keep_saves(step.plan.spans[i], sequence);
     if (sequence.request.prompt_only && member.prefill_to == sequence.prefill_end) {
       end(sequence, FinishReason::kLength, {});
     }
@@ -350,13 +365,17 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, std::string_view er
 void Scheduler::end_waiting(Sequence& sequence, FinishReason reason, std::string_view error) noexcept {
   end(sequence, reason, error);
   if (sequence.slot >= 0) return free_resources(sequence);
+  release_pages(sequence);
+}
+
+void Scheduler::release_pages(Sequence& sequence) noexcept {
+  if (sequence.snapshot >= 0) cache_.snapshots().release(std::exchange(sequence.snapshot, -1));
   cache_.release(sequence.pages);
   sequence.pages.clear();
 }
 
 void Scheduler::free_resources(Sequence& sequence) {
-  cache_.release(sequence.pages);
-  sequence.pages.clear();
+  release_pages(sequence);
   free_slots_.push_back(sequence.slot);
   sequence.slot = -1;
 }
@@ -384,6 +403,7 @@ void Scheduler::release_idle() {
 bool Scheduler::check_idle(Interruption& interruption) const {
   ASHLAR_CHECK(empty());
   ASHLAR_CHECK_EQ(cache_.held_pages(), 0);
+  ASHLAR_CHECK_EQ(cache_.snapshots().held() + cache_.snapshots().taken(), 0);
   ASHLAR_CHECK_EQ(free_slots_.size(), static_cast<size_t>(slots_.size()));
   std::vector<bool> is_free(free_slots_.size(), false);
   for (const int32_t slot : free_slots_) {

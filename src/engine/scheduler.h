@@ -38,7 +38,8 @@ struct Step {
 
 class Scheduler {
  public:
-  Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, int32_t pages, int32_t max_step_rows);
+  Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
+            int32_t max_step_rows);
 
   /// Queues a sequence; on an exception the caller keeps it.
   void add(std::unique_ptr<Sequence>& sequence);
@@ -75,6 +76,7 @@ class Scheduler {
  private:
   using Owned = std::unique_ptr<Sequence>;
 
+  void plan_spans(Step& step);
   void plan_decodes(Step& step);
   void add_decode(Step& step, Sequence& sequence);
   /// Rows that a step reserves for the sequence's next tokens.
@@ -92,7 +94,18 @@ class Scheduler {
   /// Whether anything has changed since the sequence was refused for want of pages that could let it in.
   bool may_fit(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const { return options_.prefix_cache && !sequence.shape.whole_sequence; }
+  /// Pages of the cache that the sequence begins with, and the snapshot with them. Returns tokens covered.
+  int32_t take_cached(Sequence& sequence);
   void add_prefill(Step& step, Sequence& sequence);
+  /// What the span begins with and leaves of recurrent states.
+  void plan_states(Span& span, Sequence& sequence);
+  /// Gives back the snapshots that the step was to fill.
+  void drop_saves(Span& span) noexcept;
+  void drop_saves(Step& step) noexcept;
+  /// After a span: the snapshot that it began with is needed no longer, and those that it filled belong to the pages
+  /// that were published.
+  void keep_saves(Span& span, Sequence& sequence) noexcept;
+  void release_pages(Sequence& sequence) noexcept;
   /// Prompt rows that the step still has room for.
   int32_t prompt_room(const Step& step) const;
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
@@ -112,6 +125,7 @@ class Scheduler {
   Decoder& decoder_;
   SlotTable& slots_;
   PageCache cache_;
+  const bool has_states_;
   int32_t max_step_rows_;
   PrefillPace pace_;
   std::deque<Owned> waiting_;

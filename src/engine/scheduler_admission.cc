@@ -86,20 +86,29 @@ bool Scheduler::may_fit(const Sequence& sequence) const {
          cache_.may_match_more(sequence.tokens, max_cached(sequence), sequence.request.salt, sequence.prefix);
 }
 
+int32_t Scheduler::take_cached(Sequence& sequence) {
+  sequence.prefix = {};
+  std::ranges::fill(sequence.keep_states_at, 0);
+  if (!uses_cache(sequence)) return 0;
+  const int32_t most = max_cached(sequence);
+  const uint64_t salt = sequence.request.salt;
+  if (!has_states_) return cache_.match(sequence.tokens, most, sequence.pages, salt, sequence.prefix);
+  const PageCache::StateMatch match = cache_.match_state(sequence.tokens, most, sequence.pages, salt, sequence.prefix);
+  sequence.snapshot = match.snapshot;
+  const int32_t whole_pages = most / kPageTokens * kPageTokens;
+  if (match.published > match.tokens) sequence.keep_states_at[0] = match.published;
+  if (whole_pages > match.published) sequence.keep_states_at[1] = whole_pages;
+  return match.tokens;
+}
+
 bool Scheduler::admit(Sequence& sequence) {
   const auto known = static_cast<int32_t>(sequence.tokens.size());
-  int32_t cached = 0;
   const StepShape& shape = sequence.shape;
-  sequence.prefix = {};
-  if (uses_cache(sequence)) {
-    cached =
-        cache_.match(sequence.tokens, max_cached(sequence), sequence.pages, sequence.request.salt, sequence.prefix);
-  }
+  const int32_t cached = take_cached(sequence);
   const int32_t reach = shape.reach(std::min(known + shape.min_new_tokens, sequence.limit), sequence.limit);
   const int32_t lacking = pages_for(reach) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
   if (lacking > 0) {
-    cache_.release(sequence.pages);
-    sequence.pages.clear();
+    release_pages(sequence);
     refused_ = sequence.id;
     refused_needs_ = cache_.available() + lacking;
     return false;
@@ -108,7 +117,7 @@ bool Scheduler::admit(Sequence& sequence) {
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
   sequence.prefill_end = shape.prefill(known);
-  sequence.planned = sequence.computed = cached;
+  sequence.planned = sequence.computed = sequence.cached = cached;
   sequence.state = cached < sequence.prefill_end ? SequenceState::kPrefill : SequenceState::kDecode;
   prepare_slot(sequence);
   if (!sequence.admitted_before) {
@@ -132,6 +141,7 @@ void Scheduler::prepare_slot(const Sequence& sequence) {
   slot.prompt_length = sequence.prompt_length;
   slot.prompt_top = sequence.request.prompt_logprobs.top;
   slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
+  slot.version = 0;
   slot.done = false;
   slot.params = sequence.request.sampling;
   slot.stop_ids = sequence.request.stop_ids;

@@ -35,6 +35,7 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   int32_t slot = -1;
   int32_t prefill_end = 0;      ///< tokens to prefill since the newest admission
+  int32_t cached = 0;           ///< of those, in the cache then
   int32_t planned = 0;          ///< of those, cached or planned
   int32_t inflight = 0;         ///< steps that include this sequence and are not collected
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
@@ -46,6 +47,11 @@ struct Sequence {
   bool ended = false;           ///< on_end was called
   bool admitted_before = false;
   RequestStats stats;
+
+  int32_t snapshot = -1;  ///< held: of the recurrent states that the first span since admission begins with
+  /// Tokens after which the states of recurrent layers are to be kept as snapshots: where the match of published pages
+  /// ended, since others may share them too, and at the end of the prompt's whole pages. 0: none.
+  int32_t keep_states_at[2] = {0, 0};
 
   PrefixCursor prefix;  ///< how far the tokens were found in the cache, or published there
 

@@ -4,9 +4,15 @@
 
 namespace ashlar {
 
-int32_t KvLayout::add_plane(std::string name, int64_t bytes_per_page) {
+int32_t KvLayout::add_paged(std::string name, int64_t bytes_per_page) {
   planes_.push_back({std::move(name), bytes_per_page, max_pages_, spare_pages_});
   return static_cast<int32_t>(planes_.size()) - 1;
+}
+
+int32_t KvLayout::add_state(std::string name, int64_t bytes) {
+  constexpr int64_t kLine = 64;  // each state begins on a cache line
+  states_.push_back({std::move(name), (bytes + kLine - 1) / kLine * kLine, versions_});
+  return static_cast<int32_t>(states_.size()) - 1;
 }
 
 int64_t KvLayout::bytes_of(int64_t pages) const {
@@ -23,10 +29,27 @@ int64_t KvLayout::pages_within(int64_t bytes) const {
   return fits;
 }
 
-KvMemory::KvMemory(Ops& ops, const KvLayout& layout, int32_t pages) : pages_(pages) {
+int64_t KvLayout::state_bytes(int64_t slots, int64_t snapshots) const {
+  int64_t total = 0;
+  for (const State& state : states_) total += state.bytes_of(slots, snapshots);
+  return total;
+}
+
+KvMemory::KvMemory(Ops& ops, const KvLayout& layout, int32_t pages, int32_t slots, int32_t snapshots)
+    : ops_(ops), pages_(pages), snapshots_(snapshots) {
   for (const KvLayout::Plane& plane : layout.planes()) {
     buffers_.push_back(ops.allocate(static_cast<size_t>(plane.bytes_per_page * plane.pages_of(pages))));
     planes_.push_back({buffers_.back()->data(), plane.bytes_per_page});
+  }
+  for (const KvLayout::State& state : layout.states()) {
+    buffers_.push_back(ops.allocate(static_cast<size_t>(state.bytes_of(slots, snapshots))));
+    states_.push_back({buffers_.back()->data(), state.bytes, slots, state.versions});
+  }
+}
+
+void KvMemory::restore(int32_t snapshot, int32_t slot, int32_t version) const {
+  for (const StatePlane& state : states_) {
+    ops_.copy_bytes(state.snapshot(snapshot), state.at(slot, version), static_cast<size_t>(state.stride));
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
-// Planes: what each model layer keeps per page. One page id indexes all of them, except those that have fewer pages.
+// What model layers keep of sequences. Of what grows with a sequence, so many bytes a page: one page id indexes all
+// planes, except those that have fewer pages. Of what does not, such as the state of a recurrent layer, so many bytes a
+// slot.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,11 +13,13 @@
 
 namespace ashlar {
 
-/// Collects planes before memory is made.
+/// Collects planes and states before memory is made.
 class KvLayout {
  public:
   /// Registers a plane of `bytes_per_page`; returns its index.
-  int32_t add_plane(std::string name, int64_t bytes_per_page);
+  int32_t add_paged(std::string name, int64_t bytes_per_page);
+  /// Registers a state of `bytes` for every sequence; returns its index.
+  int32_t add_state(std::string name, int64_t bytes);
 
   /// Planes that are added from now on have at most `most` pages, called window pages, and the caller says which page
   /// is in which window page (kv/window_pages.h). 0: a page for every page id again.
@@ -25,6 +29,9 @@ class KvLayout {
   /// pass.
   void add_spare_pages(int64_t n) { spare_pages_ = n; }
 
+  /// States that are added from now on have `n` versions: one more than a forward may leave to choose from.
+  void keep_versions(int32_t n) { versions_ = n; }
+
   struct Plane {
     std::string name;
     int64_t bytes_per_page;
@@ -33,32 +40,52 @@ class KvLayout {
     /// Where there are so many page ids.
     int64_t pages_of(int64_t pages) const { return (max_pages > 0 ? std::min(pages, max_pages) : pages) + spare_pages; }
   };
+  struct State {
+    std::string name;
+    int64_t bytes;
+    int32_t versions;
+    int64_t bytes_of(int64_t slots, int64_t snapshots) const { return bytes * (slots * versions + snapshots); }
+  };
   const std::vector<Plane>& planes() const { return planes_; }
+  const std::vector<State>& states() const { return states_; }
   /// All planes together, for so many page ids.
   int64_t bytes_of(int64_t pages) const;
   /// Most page ids for which bytes_of() is at most `bytes`, below 2^31.
   int64_t pages_within(int64_t bytes) const;
+  /// All states together.
+  int64_t state_bytes(int64_t slots, int64_t snapshots) const;
 
  private:
   std::vector<Plane> planes_;
+  std::vector<State> states_;
   int64_t max_pages_ = 0;
   int64_t spare_pages_ = 0;
+  int32_t versions_ = 2;
 };
 
-/// The planes of one set of pages, as ops see them.
+/// The planes of one set of pages and the states of one set of slots, as ops see them.
 class KvMemory {
  public:
-  /// Allocates `pages` pages of every plane on the device, or as many as the plane may have.
-  KvMemory(Ops& ops, const KvLayout& layout, int32_t pages);
+  /// Allocates `pages` pages of every plane on the device, or as many as the plane may have, and every state for
+  /// `slots` slots and `snapshots` snapshots.
+  KvMemory(Ops& ops, const KvLayout& layout, int32_t pages, int32_t slots = 1, int32_t snapshots = 0);
 
   KvPlane plane(int32_t index) const { return planes_[index]; }
   int32_t pages() const { return pages_; }  ///< page ids, without spare ones
+  StatePlane state(int32_t index) const { return states_[index]; }
+  bool has_states() const { return !states_.empty(); }
+  int32_t snapshots() const { return snapshots_; }
   int64_t bytes() const;
 
+  /// Copies every state of a snapshot to a version of a slot.
+  void restore(int32_t snapshot, int32_t slot, int32_t version) const;
+
  private:
-  int32_t pages_;
+  Ops& ops_;
+  int32_t pages_, snapshots_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<KvPlane> planes_;
+  std::vector<StatePlane> states_;
 };
 
 }  // namespace ashlar

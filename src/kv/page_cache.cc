@@ -6,8 +6,12 @@
 
 namespace ashlar {
 
-PageCache::PageCache(int32_t pages, PrefixIndex::Hash hash, int32_t block)
-    : block_(block), pages_(static_cast<size_t>(pages)), index_(pages, hash, kPageTokens + block - 1), idle_(pages) {
+PageCache::PageCache(int32_t pages, PrefixIndex::Hash hash, int32_t block, int32_t snapshots)
+    : block_(block),
+      pages_(static_cast<size_t>(pages)),
+      index_(pages, hash, kPageTokens + block - 1),
+      snapshots_(pages, snapshots),
+      idle_(pages) {
   free_.reserve(pages_.size());
   for (int32_t page = pages - 1; page >= 0; --page) free_.push_back(page);  // the lowest id goes first
 }
@@ -46,10 +50,8 @@ void PageCache::hold(int32_t page) {
   if (index_.contains(page)) pin(page);
 }
 
-int32_t PageCache::match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages,
-                         uint64_t salt, PrefixCursor& cursor) {
-  const auto asked =
-      static_cast<int32_t>(std::clamp<size_t>(static_cast<size_t>(std::max(max_tokens, 0)), 0, tokens.size()));
+int32_t PageCache::find(std::span<const int32_t> tokens, int32_t asked, std::vector<int32_t>& pages, uint64_t salt,
+                        PrefixCursor& cursor) const {
   const size_t before = pages.size();
   int32_t parent = PrefixIndex::kNone;
   int32_t found = 0;  // pages
@@ -63,12 +65,46 @@ int32_t PageCache::match(std::span<const int32_t> tokens, int32_t max_tokens, st
   }
   cursor = {found, parent, index_.time()};
   pages.resize(before + static_cast<size_t>(whole));
-  for (size_t i = before; i < pages.size(); ++i) hold(pages[i]);
-  const int32_t covered = whole * kPageTokens;
+  return whole;
+}
+
+void PageCache::take_found(const std::vector<int32_t>& pages, size_t first, int32_t asked, int32_t covered) {
+  for (size_t i = first; i < pages.size(); ++i) hold(pages[i]);
   ++counters_.matches;
   counters_.matched_tokens += static_cast<uint64_t>(covered);
   counters_.missed_tokens += static_cast<uint64_t>(asked - covered);
+}
+
+int32_t PageCache::match(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages,
+                         uint64_t salt, PrefixCursor& cursor) {
+  const int32_t asked = std::clamp(max_tokens, 0, static_cast<int32_t>(tokens.size()));
+  const size_t first = pages.size();
+  const int32_t covered = find(tokens, asked, pages, salt, cursor) * kPageTokens;
+  take_found(pages, first, asked, covered);
   return covered;
+}
+
+PageCache::StateMatch PageCache::match_state(std::span<const int32_t> tokens, int32_t max_tokens,
+                                             std::vector<int32_t>& pages, uint64_t salt, PrefixCursor& cursor) {
+  const int32_t asked = std::clamp(max_tokens, 0, static_cast<int32_t>(tokens.size()));
+  const size_t first = pages.size();
+  StateMatch match;
+  match.published = find(tokens, asked, pages, salt, cursor) * kPageTokens;
+  while (pages.size() > first && snapshots_.of(pages.back()) == Snapshots::kNone) pages.pop_back();
+  match.tokens = static_cast<int32_t>(pages.size() - first) * kPageTokens;
+  take_found(pages, first, asked, match.tokens);
+  if (match.tokens > 0) {
+    match.snapshot = snapshots_.of(pages.back());
+    snapshots_.hold(match.snapshot);
+  }
+  return match;
+}
+
+void PageCache::attach_snapshot(int32_t snapshot, const PrefixCursor& cursor, int32_t n_pages) noexcept {
+  if (n_pages < 1 || cursor.pages < n_pages || !index_.has(cursor)) return snapshots_.give_back(snapshot);
+  int32_t page = cursor.node;
+  for (int32_t i = cursor.pages; i > n_pages; --i) page = index_.parent(page);
+  snapshots_.attach(snapshot, page);
 }
 
 bool PageCache::may_match_more(std::span<const int32_t> tokens, int32_t max_tokens, uint64_t salt,
@@ -81,6 +117,7 @@ bool PageCache::may_match_more(std::span<const int32_t> tokens, int32_t max_toke
 void PageCache::evict_oldest() {
   const int32_t page = idle_.front();
   idle_.remove(page);
+  snapshots_.forget(page);
   index_.erase(page);
   free_.push_back(page);
 }
@@ -185,6 +222,7 @@ bool PageCache::check_states(Interruption& interruption) const {
     const bool is_cached = !is_held && index_.contains(page);
     ASHLAR_CHECK_EQ(is_free[page] + is_held + is_cached, 1);
     ASHLAR_CHECK(!is_free[page] || !index_.contains(page));
+    ASHLAR_CHECK(snapshots_.of(page) == Snapshots::kNone || index_.contains(page));
     held += is_held ? 1 : 0;
     cached += is_cached ? 1 : 0;
   }
@@ -213,7 +251,7 @@ bool PageCache::check_idle(Interruption& interruption) const {
 
 bool PageCache::check_integrity(Interruption& interruption) const {
   return index_.check_integrity(interruption) && check_pins(interruption) && check_states(interruption) &&
-         check_idle(interruption);
+         check_idle(interruption) && snapshots_.check_integrity(interruption);
 }
 
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 #include "device/rows.h"
 #include "kv/page_list.h"
 #include "kv/prefix_index.h"
+#include "kv/snapshots.h"
 
 namespace ashlar {
 
@@ -19,7 +20,8 @@ namespace ashlar {
 class PageCache {
  public:
   /// `block`: K and V of a position depend on the tokens up to the end of its block of so many (1: on none after it).
-  explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix, int32_t block = 1);
+  explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix, int32_t block = 1,
+                     int32_t snapshots = 0);
 
   /// Longest published prefix of `tokens` in whole pages and whole blocks, covering at most `max_tokens` tokens.
   /// Appends the page ids to `pages`, each with a reference for the caller; returns tokens covered. `salt` separates
@@ -30,6 +32,16 @@ class PageCache {
     PrefixCursor cursor;
     return match(tokens, max_tokens, pages, salt, cursor);
   }
+  /// What match_state() found.
+  struct StateMatch {
+    int32_t tokens = 0;                   ///< covered by the pages: up to the snapshot
+    int32_t snapshot = Snapshots::kNone;  ///< of the states after them, held for the caller; none if tokens is 0
+    int32_t published = 0;                ///< tokens that match() would have covered
+  };
+  /// A match for models with recurrent layers, which can begin only where a snapshot was taken.
+  StateMatch match_state(std::span<const int32_t> tokens, int32_t max_tokens, std::vector<int32_t>& pages,
+                         uint64_t salt, PrefixCursor& cursor);
+
   /// Whether a match of the same tokens may find more than the one that left `cursor` did. Looks one page up.
   bool may_match_more(std::span<const int32_t> tokens, int32_t max_tokens, uint64_t salt,
                       const PrefixCursor& cursor) const;
@@ -52,6 +64,12 @@ class PageCache {
     PrefixCursor cursor;
     publish(tokens, pages, salt, cursor);
   }
+
+  /// The snapshot that was taken holds the states after the first `n_pages` pages of the tokens that `cursor` stands
+  /// for. Given back where these are not published.
+  void attach_snapshot(int32_t snapshot, const PrefixCursor& cursor, int32_t n_pages) noexcept;
+  Snapshots& snapshots() { return snapshots_; }
+  const Snapshots& snapshots() const { return snapshots_; }
 
   /// Forgets every page that allocate could evict.
   void drop_published();
@@ -91,6 +109,11 @@ class PageCache {
   PageTokens key_of(std::span<const int32_t> tokens, int32_t index) const;
   /// Whether page `index` lies in the first `asked` tokens, and its block in all of them.
   bool is_asked(std::span<const int32_t> tokens, int32_t max_tokens, int32_t index) const;
+  /// Appends the published pages of whole blocks, not held yet, and returns how many.
+  int32_t find(std::span<const int32_t> tokens, int32_t asked, std::vector<int32_t>& pages, uint64_t salt,
+               PrefixCursor& cursor) const;
+  /// Takes the pages from `first` on, which cover `covered` of the tokens asked for.
+  void take_found(const std::vector<int32_t>& pages, size_t first, int32_t asked, int32_t covered);
   void hold(int32_t page);
   void pin(int32_t page);
   void unpin(int32_t page);
@@ -103,6 +126,7 @@ class PageCache {
   std::vector<Page> pages_;
   std::vector<int32_t> free_;
   PrefixIndex index_;
+  Snapshots snapshots_;
   // Published pages without pins, by the time the last pin went. A parent's last pin goes after its children's, so
   // children come first and the front is always a leaf: evicting from the front is least recently used over leaves.
   PageList idle_;

@@ -10,7 +10,7 @@ namespace ashlar {
 ForwardBench::ForwardBench(Model& model, std::vector<int32_t> ids, int32_t context, int32_t max_rows)
     : model_(model), ids_(std::move(ids)), context_(context), max_rows_(max_rows), batch_(max_rows, 1) {
   KvLayout layout;
-  model.register_planes(layout);
+  model.register_state(layout);
   pages_.resize(ids_.size() / kPageTokens + 1);
   std::iota(pages_.begin(), pages_.end(), 0);
   kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));

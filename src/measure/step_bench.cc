@@ -13,7 +13,7 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   const auto length = static_cast<int32_t>(prompt.size());
   const StepLimits limits = {max_rows, 1, 1};
   KvLayout layout;
-  decoder_->register_planes(layout, limits);
+  decoder_->register_state(layout, limits);
   // Drafts of the last step reach beyond the limit.
   pages_.resize((length + max_tokens + kMaxWidth) / kPageTokens + 1);
   std::iota(pages_.begin(), pages_.end(), 0);
@@ -21,7 +21,7 @@ StepBench::StepBench(Ops& ops, std::unique_ptr<Decoder> decoder, const std::vect
   decoder_->start(limits, *kv_);
   result_.reserve(1, max_rows);
   const auto is_limited = [](const KvLayout::Plane& plane) { return plane.max_pages > 0; };
-  prompt_lasts_ = std::none_of(layout.planes().begin(), layout.planes().end(), is_limited);
+  prompt_lasts_ = layout.states().empty() && std::none_of(layout.planes().begin(), layout.planes().end(), is_limited);
 
   before_prompt_.limit = length + max_tokens;
   before_prompt_.width = width;

@@ -20,7 +20,7 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
 }
 
 void Attention::register_state(KvLayout& layout, const std::string& name, Ops& ops) {
-  plane_ = layout.add_plane(name, ops.kv_page_bytes(shape_));
+  plane_ = layout.add_paged(name, ops.kv_page_bytes(shape_));
 }
 
 KvStore Attention::store(const Rows& rows, const KvMemory& memory) const {

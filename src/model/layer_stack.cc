@@ -156,6 +156,10 @@ void LayerStack::copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) cons
   }
 }
 
+bool LayerStack::is_recurrent() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const Layer& layer) { return layer.mixer->is_recurrent(); });
+}
+
 size_t LayerStack::weight_bytes() const {
   size_t total = 0;
   for (const Layer& layer : layers_) total += layer.mixer->bytes() + layer.mlp->bytes();

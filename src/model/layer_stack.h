@@ -77,6 +77,8 @@ class LayerStack {
   const StackConfig& config() const { return config_; }
   const Mixer& mixer(int32_t layer) const { return *layers_[static_cast<size_t>(layer)].mixer; }
   size_t weight_bytes() const;
+  /// Whether any layer is.
+  bool is_recurrent() const;
 
  private:
   struct Layer {

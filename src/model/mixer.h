@@ -33,6 +33,9 @@ class Mixer {
   virtual int32_t projected_width() const = 0;
   virtual int32_t mixed_width() const = 0;
   virtual size_t bytes() const = 0;  ///< of weights
+  /// Whether a row depends on a state that all rows before it made, instead of on what each of them left. Then the rows
+  /// of a sequence are one chain, and each sees what is before it.
+  virtual bool is_recurrent() const { return false; }
 
   /// Registers what the mixer keeps of a sequence under `name`. Called once, before any forward.
   virtual void register_state(KvLayout& layout, const std::string& name, Ops& ops) = 0;

@@ -19,13 +19,17 @@ class Model {
  public:
   /// Loads the folder and packs its weights on the device. `max_positions`: how long a sequence may get (at most the
   /// configuration's own limit). Throws Error naming file, field or tensor.
-  static std::unique_ptr<Model> load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions = 0);
+  /// `bind_mixer`: binds the mixers of layers for which it does not return null; the others are attention.
+  static std::unique_ptr<Model> load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions = 0,
+                                     const BindMixer& bind_mixer = {});
 
   const ModelConfig& config() const { return config_; }
   /// Longest sequence, in tokens.
   int32_t max_positions() const { return rope_.table().max_position; }
   const RopeTable& rope_table() const { return rope_.table(); }
-  void register_planes(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
+  /// Whether a layer keeps a state that the rows of a sequence make one after another.
+  bool is_recurrent() const { return stack_.is_recurrent(); }
+  void register_state(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
 
   /// Makes a branch's rows that were verified part of its sequence: copies K and V of a branch table to the pages.
   void commit(const KvMemory& kv, const BranchTable& branch, const int32_t* pages) const {
@@ -55,7 +59,8 @@ class Model {
   Ops& ops() const { return ops_; }
 
  private:
-  Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions);
+  Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions, const BindMixer& bind_mixer);
+  BindMixer attention_or(const BindMixer& bind_mixer) const;
 
   Ops& ops_;
   ModelConfig config_;

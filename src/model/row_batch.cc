@@ -16,16 +16,18 @@ RowBatch::RowBatch(int32_t max_rows, int32_t max_sequences, int32_t max_branches
       first_(max_sequences + max_branches),
       pages_(max_sequences + max_branches),
       branch_tables_(max_sequences + max_branches),
+      states_(max_sequences + max_branches),
       scratch_slots_(max_rows),
       branch_slots_(static_cast<size_t>(max_branches) * kMaxBranchTokens) {}
 
 void RowBatch::clear() { n_ = n_sequences_ = n_outputs_ = n_without_kv_ = n_branch_slots_ = 0; }
 
-void RowBatch::begin_sequence(const int32_t* pages, int32_t first) {
+void RowBatch::begin_sequence(const int32_t* pages, int32_t first, const StateSpan& state) {
   ASHLAR_CHECK_LT(n_sequences_, static_cast<int32_t>(pages_.size()));
   pages_[n_sequences_] = pages;
   first_[n_sequences_] = first;
   branch_tables_[n_sequences_] = {};
+  states_[n_sequences_] = state;
   ++n_sequences_;
 }
 
@@ -78,7 +80,8 @@ Rows RowBatch::rows() const {
           pages_.data(),
           n_without_kv_ > 0 ? without_kv_.data() : nullptr,
           branches ? scratch_slots_.data() : nullptr,
-          branches ? branch_tables_.data() : nullptr};
+          branches ? branch_tables_.data() : nullptr,
+          states_.data()};
 }
 
 void RowBatch::visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const {

@@ -18,7 +18,8 @@ class RowBatch {
   void clear();
   /// Starts the rows of one sequence: `pages[position / kPageTokens]` are its pages; rows see keys from `first` on
   /// (0, or the start of a draft window).
-  void begin_sequence(const int32_t* pages, int32_t first = 0);
+  /// What recurrent layers read and write of it is `state`.
+  void begin_sequence(const int32_t* pages, int32_t first = 0, const StateSpan& state = {});
   /// Adds a row. `block_end`: one past the last position that a non-causal layer lets it see.
   void add_row(int32_t id, int32_t position, int32_t block_end);
   /// Adds a row without KV: it sees all before `position` and itself, in every layer, and nothing sees it.
@@ -54,6 +55,7 @@ class RowBatch {
   std::vector<int32_t> first_;              // per sequence
   std::vector<const int32_t*> pages_;       // per sequence
   std::vector<BranchTable> branch_tables_;  // per sequence
+  std::vector<StateSpan> states_;           // per sequence
   std::vector<int32_t> scratch_slots_;      // per row
   std::vector<int32_t> branch_slots_;       // what branch tables point to
 };

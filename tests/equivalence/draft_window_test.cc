@@ -51,8 +51,8 @@ TEST(DraftWindow, BoundsTheDraftersMemory) {
     KvLayout plain, drafted;
     DecoderSpec spec = drafting(16, window);
     spec.dflash.branches = 0;
-    make_decoder(*world.model, {})->register_planes(plain, {512, 4, 4});
-    make_decoder(*world.model, spec)->register_planes(drafted, {512, 4, 4});
+    make_decoder(*world.model, {})->register_state(plain, {512, 4, 4});
+    make_decoder(*world.model, spec)->register_state(drafted, {512, 4, 4});
     return KvMemory(*world.ops, drafted, pages).bytes() - KvMemory(*world.ops, plain, pages).bytes();
   };
   const int64_t page = drafter_bytes(0, 1);

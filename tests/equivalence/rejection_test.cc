@@ -117,7 +117,7 @@ TEST(Rejection, OfDraftsMadeInSeveralPassesKnowsNoDistribution) {
   for (const int32_t passes : {1, 2, 3}) {
     DflashProposer proposer(DflashDrafter::load(*model, drafter.folder()), *ops, {.width = 4, .passes = passes});
     KvLayout layout;
-    proposer.register_planes(layout);
+    proposer.register_state(layout);
     const KvMemory kv(*ops, layout, 4);
     proposer.start({64, 1, 1}, kv);
     Slot slot;

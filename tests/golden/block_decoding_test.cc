@@ -31,7 +31,7 @@ class ByHand {
   ByHand(Model& model, int32_t block)
       : model_(model), diffusion_(*model.config().diffusion), block_(block), batch_(kLongest + 64, 1), pages_(16) {
     KvLayout layout;
-    model_.register_planes(layout);
+    model_.register_state(layout);
     kv_ = std::make_unique<KvMemory>(model_.ops(), layout, static_cast<int32_t>(pages_.size()));
     std::iota(pages_.rbegin(), pages_.rend(), 0);
     model_.reserve(kLongest + 64);
@@ -323,7 +323,7 @@ TEST(BlockMask, RowsSeeTheirBlockAndNothingAfter) {
   const auto model = Model::load(*ops, checkpoint.folder(), kLongest);
   const int32_t block = model->config().diffusion->block_size;
   KvLayout layout;
-  model->register_planes(layout);
+  model->register_state(layout);
   const std::vector<int32_t> pages = {0, 1};
   const KvMemory kv(*ops, layout, 2);
   model->reserve(32);

@@ -24,7 +24,7 @@ class BlockModel {
         batch_(kMaxRows, 1),
         pages_(kMaxRows / kPageTokens) {
     KvLayout layout;
-    model_->register_planes(layout);
+    model_->register_state(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, static_cast<int32_t>(pages_.size()));
     std::iota(pages_.rbegin(), pages_.rend(), 0);
     model_->reserve(kMaxRows);

@@ -133,7 +133,7 @@ bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
   }
   const auto n = static_cast<int32_t>(ids.size());
   KvLayout layout;
-  model->register_planes(layout);
+  model->register_state(layout);
   std::vector<int32_t> pages;
   for (int32_t page = 0; page * kPageTokens < n; ++page) pages.push_back(page);
   const KvMemory kv(ref, layout, static_cast<int32_t>(pages.size()));

@@ -30,8 +30,8 @@ class DirectDecoder {
   DirectDecoder(Model& model, DflashDrafter* drafter, int32_t max_tokens)
       : model_(model), drafter_(drafter), batch_(max_tokens, 1), pages_(max_tokens / kPageTokens + 1) {
     KvLayout layout;
-    model.register_planes(layout);
-    if (drafter != nullptr) drafter->register_planes(layout);
+    model.register_state(layout);
+    if (drafter != nullptr) drafter->register_state(layout);
     kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
     std::iota(pages_.rbegin(), pages_.rend(), 0);  // pages in reverse order: positions must go through the table
     model.reserve(max_tokens);

@@ -161,7 +161,7 @@ TEST(WarmSteps, MixturesAllocateNothing) {
   const SeededCheckpoint checkpoint(data_folder() / "blocks" / "llada2");
   const auto model = Model::load(*ops, checkpoint.folder(), 64);
   KvLayout layout;
-  model->register_planes(layout);
+  model->register_state(layout);
   const KvMemory kv(*ops, layout, 4);
   const std::vector<int32_t> pages = {3, 2, 1, 0};
   RowBatch batch(64, 1);

@@ -64,8 +64,8 @@ class FakeDecoder final : public Decoder {
   }
   int32_t vocab() const override { return vocab_; }
   int32_t max_positions() const override { return longest_; }
-  void register_planes(KvLayout& layout, const StepLimits&) override {
-    plane_ = layout.add_plane("fake", kPageTokens * sizeof(int32_t));
+  void register_state(KvLayout& layout, const StepLimits&) override {
+    plane_ = layout.add_paged("fake", kPageTokens * sizeof(int32_t));
   }
   void start(const StepLimits& limits, const KvMemory& kv) override {
     limits_ = limits;

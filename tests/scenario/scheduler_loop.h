@@ -16,10 +16,10 @@ class SchedulerLoop {
       : decoder_(decoder), slots_(options.max_sequences) {
     const StepLimits limits = {options.max_step_rows, 2 * options.max_sequences, options.max_sequences};
     KvLayout layout;
-    decoder.register_planes(layout, limits);
-    memory_ = std::make_unique<KvMemory>(ops, layout, options.kv_pages);
+    decoder.register_state(layout, limits);
+    memory_ = std::make_unique<KvMemory>(ops, layout, options.kv_pages, options.max_sequences);
     decoder.start(limits, *memory_);
-    scheduler_ = std::make_unique<Scheduler>(options, decoder, slots_, options.kv_pages, options.max_step_rows);
+    scheduler_ = std::make_unique<Scheduler>(options, decoder, slots_, *memory_, options.max_step_rows);
     step_.result.reserve(limits.max_spans, limits.max_rows);
   }
 

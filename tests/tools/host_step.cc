@@ -24,7 +24,7 @@ class NoModel final : public Decoder {
   int32_t max_width() const override { return 1; }
   int32_t vocab() const override { return 1 << 20; }
   int32_t max_positions() const override { return longest_; }
-  void register_planes(KvLayout& layout, const StepLimits&) override { layout.add_plane("none", 1); }
+  void register_state(KvLayout& layout, const StepLimits&) override { layout.add_paged("none", 1); }
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, Slot&, std::span<const int32_t>) override {}
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {

@@ -93,6 +93,9 @@ class TimedOps final : public Ops {
   void copy(Tensor x, Tensor out) override {
     timed("copy", [&] { ops_.copy(x, out); });
   }
+  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override {
+    timed("copy_bytes", [&] { ops_.copy_bytes(from, to, bytes); });
+  }
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     timed("for_each", [&] { ops_.for_each(n, fn, context); });
   }
@@ -132,10 +135,10 @@ class Passes {
         batch_(std::max(sequences * rows, context), sequences) {
     model.reserve(batch_.max_rows());
     KvLayout layout;
-    model.register_planes(layout);
+    model.register_state(layout);
     if (drafter != nullptr) {
       drafter->reserve(1, sequences * rows);
-      drafter->register_planes(layout);
+      drafter->register_state(layout);
     }
     pages_of_one_ = (context + rows) / kPageTokens + 1;
     pages_.resize(static_cast<size_t>(pages_of_one_) * sequences);

@@ -35,7 +35,7 @@ class BlockDecoder final : public Decoder {
   int32_t max_positions() const override {  // the last block of a whole sequence may be shorter
     return whole_ ? model_.max_positions() : model_.max_positions() / block_ * block_;
   }
-  void register_planes(KvLayout& layout, const StepLimits&) override { model_.register_planes(layout); }
+  void register_state(KvLayout& layout, const StepLimits&) override { model_.register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
   void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;

@@ -5,6 +5,7 @@
 // stolen can change a bit.
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -65,6 +66,7 @@ class CpuOps final : public Ops {
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
+  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
  private:

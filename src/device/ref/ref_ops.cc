@@ -222,6 +222,8 @@ class RefOps final : public Ops {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(r), sizeof(float) * out.cols);
   }
 
+  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
+
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     for (int32_t i = 0; i < n; ++i) fn(context, i);
   }

@@ -20,7 +20,7 @@ class DflashDrafter {
   std::span<const AuxLayer> aux_layers() const { return aux_layers_; }
   int32_t aux_width() const { return static_cast<int32_t>(config_.aux_layers.size()) * config_.target_hidden; }
 
-  void register_planes(KvLayout& layout) { stack_.register_state(layout, "drafter", ops_); }
+  void register_state(KvLayout& layout) { stack_.register_state(layout, "drafter", ops_); }
   /// Activations for up to `max_context_rows` context rows and `max_block_rows` block rows a call.
   void reserve(int32_t max_context_rows, int32_t max_block_rows);
 

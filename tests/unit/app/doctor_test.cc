@@ -101,7 +101,7 @@ TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
 TEST_F(Doctor, JudgesMemory) {
   constexpr int64_t kGiB = 1 << 30;
   MemorySituation situation;
-  situation.plan.layout.add_plane("target", 1 << 20);  // 16 tokens to the MiB
+  situation.plan.layout.add_paged("target", 1 << 20);  // 16 tokens to the MiB
   situation.needs = {kGiB, 0, 0};
   situation.wishes = {0, 16 * 1024, false, 1};  // a GiB of cache
   const auto severity = [&situation](int64_t available) {

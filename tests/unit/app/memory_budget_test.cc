@@ -15,7 +15,7 @@ constexpr int64_t kGiB = 1024 * kMiB;
 // A model of 4 GiB whose sequences take 64 KiB a token, 4096 of them at most: 256 MiB.
 MemorySituation situation(int64_t available) {
   MemorySituation out;
-  out.plan.layout.add_plane("target", kPageTokens * 64 * 1024);
+  out.plan.layout.add_paged("target", kPageTokens * 64 * 1024);
   out.needs = {4 * kGiB, 100 * kMiB, 512};
   out.wishes = {0, 4096, false, 16};
   out.available = {available, 0};

@@ -32,7 +32,7 @@ class Recorder final : public Proposer {
   std::span<const AuxLayer> aux_layers() const override { return {}; }
   int32_t aux_width() const override { return kColumns; }
   int32_t window() const override { return window_; }
-  void register_planes(KvLayout&) override {}
+  void register_state(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, const Slot&) override {}
   void propose(std::span<ChainSpan>, SlotTable&) override {}

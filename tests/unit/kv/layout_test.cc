@@ -12,9 +12,9 @@ namespace {
 TEST(KvLayout, PlanesKeepTheirOrderAndAddUp) {
   KvLayout layout;
   EXPECT_EQ(layout.bytes_of(1), 0);
-  EXPECT_EQ(layout.add_plane("target.0", 1024), 0);
-  EXPECT_EQ(layout.add_plane("target.1", 2048), 1);
-  EXPECT_EQ(layout.add_plane("drafter.0", 512), 2);
+  EXPECT_EQ(layout.add_paged("target.0", 1024), 0);
+  EXPECT_EQ(layout.add_paged("target.1", 2048), 1);
+  EXPECT_EQ(layout.add_paged("drafter.0", 512), 2);
   EXPECT_EQ(layout.bytes_of(1), 3584);
   EXPECT_EQ(layout.bytes_of(10), 35840);
   EXPECT_EQ(layout.planes()[1].name, "target.1");
@@ -22,11 +22,11 @@ TEST(KvLayout, PlanesKeepTheirOrderAndAddUp) {
 
 TEST(KvLayout, LimitedPlanesStopGrowing) {
   KvLayout layout;
-  layout.add_plane("target", 1000);
+  layout.add_paged("target", 1000);
   layout.limit_pages(4);
-  layout.add_plane("drafter", 10);
+  layout.add_paged("drafter", 10);
   layout.limit_pages(0);
-  layout.add_plane("more", 100);
+  layout.add_paged("more", 100);
   EXPECT_EQ(layout.bytes_of(3), 3330);
   EXPECT_EQ(layout.bytes_of(4), 4440);
   EXPECT_EQ(layout.bytes_of(50), 55040);
@@ -39,9 +39,9 @@ TEST(KvLayout, LimitedPlanesStopGrowing) {
 TEST(KvLayout, SparePagesComeOnTop) {
   KvLayout layout;
   layout.add_spare_pages(2);
-  layout.add_plane("target", 1000);
+  layout.add_paged("target", 1000);
   layout.add_spare_pages(0);
-  layout.add_plane("drafter", 10);
+  layout.add_paged("drafter", 10);
   EXPECT_EQ(layout.bytes_of(0), 2000);
   EXPECT_EQ(layout.bytes_of(3), 5030);
   EXPECT_EQ(layout.pages_within(5029), 2);
@@ -56,9 +56,9 @@ TEST(KvMemory, LimitedPlanesHaveOnlyTheirWindowPages) {
   const std::unique_ptr<Ops> ops = make_device("ref", {});
   KvLayout layout;
   layout.limit_pages(3);
-  layout.add_plane("drafter", 64);
+  layout.add_paged("drafter", 64);
   layout.limit_pages(0);
-  layout.add_plane("target", 64);
+  layout.add_paged("target", 64);
   for (const int32_t pages : {2, 5}) {
     const KvMemory memory(*ops, layout, pages);
     EXPECT_EQ(memory.pages(), pages);
@@ -66,11 +66,41 @@ TEST(KvMemory, LimitedPlanesHaveOnlyTheirWindowPages) {
   }
 }
 
+// Every state of every slot and every snapshot holds bytes of its own, and a restored one is the copy.
+TEST(KvMemory, StatesAreDisjointAndComeBackFromSnapshots) {
+  const auto ops = make_device("ref", {});
+  KvLayout layout;
+  layout.keep_versions(3);
+  layout.add_state("a", 64);
+  layout.add_state("b", 100);  // begins on cache lines: 128
+  EXPECT_EQ(layout.state_bytes(2, 4), (64 + 128) * (2 * 3 + 4));
+  const KvMemory memory(*ops, layout, 1, 2, 4);
+  EXPECT_EQ(memory.bytes(), layout.state_bytes(2, 4));
+  uint8_t mark = 0;
+  const auto each = [&](const auto& visit) {
+    for (int32_t state = 0; state < 2; ++state) {
+      for (int32_t slot = 0; slot < 2; ++slot) {
+        for (int32_t version = 0; version < 3; ++version) visit(memory.state(state).at(slot, version), state);
+      }
+      for (int32_t snapshot = 0; snapshot < 4; ++snapshot) visit(memory.state(state).snapshot(snapshot), state);
+    }
+  };
+  each([&](std::byte* at, int32_t state) { std::memset(at, ++mark, state == 0 ? 64 : 100); });
+  mark = 0;
+  each([&](std::byte* at, int32_t state) {
+    ++mark;
+    for (int i = 0; i < (state == 0 ? 64 : 100); ++i) ASSERT_EQ(at[i], std::byte{mark});
+  });
+  memory.restore(2, 1, 4);  // version 4 is version 1
+  EXPECT_EQ(*memory.state(0).at(1, 1), *memory.state(0).snapshot(2));
+  EXPECT_EQ(memory.state(1).at(1, 1)[99], memory.state(1).snapshot(2)[99]);
+}
+
 TEST(KvMemory, PagesOfAllPlanesAreDisjoint) {
   const std::unique_ptr<Ops> ops = make_device("ref", {});
   KvLayout layout;
-  layout.add_plane("a", 64);
-  layout.add_plane("b", 192);
+  layout.add_paged("a", 64);
+  layout.add_paged("b", 192);
   constexpr int32_t kPages = 5;
   const KvMemory memory(*ops, layout, kPages);
   ASSERT_EQ(memory.pages(), kPages);

@@ -28,7 +28,7 @@ class KnownDecoder final : public Decoder {
   int32_t max_width() const override { return max_width_; }
   int32_t vocab() const override { return kKnownVocab; }
   int32_t max_positions() const override { return 256; }
-  void register_planes(KvLayout& layout, const StepLimits&) override { layout.add_plane("none", 64); }
+  void register_state(KvLayout& layout, const StepLimits&) override { layout.add_paged("none", 64); }
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, Slot&, std::span<const int32_t>) override {}
 

@@ -14,7 +14,7 @@ class Outputs : public ::testing::TestWithParam<const char*> {
 
   Outputs() : ops_(make_device(GetParam(), {})), model_(Model::load(*ops_, folder_.path())) {
     KvLayout layout;
-    model_->register_planes(layout);
+    model_->register_state(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, 3);
     model_->reserve(kRows);
     storage_ = ops_->allocate(sizeof(float) * kRows * 8);

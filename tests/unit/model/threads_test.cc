@@ -18,7 +18,7 @@ class Machine {
   Machine(const std::filesystem::path& folder, int32_t threads)
       : ops_(make_device("cpu", {.threads = threads, .isa = {}})), model_(Model::load(*ops_, folder)) {
     KvLayout layout;
-    model_->register_planes(layout);
+    model_->register_state(layout);
     kv_ = std::make_unique<KvMemory>(*ops_, layout, kMaxSequences * kPagesOfOne);
     model_->reserve(kMaxRows);
     storage_ = ops_->allocate(sizeof(float) * kMaxRows * kAuxCount * 8);

@@ -1,0 +1,223 @@
+// Models with recurrent layers keep the promise: however a prompt is cut into chunks, drafts are rejected, states come
+// from a snapshot, or a sequence begins anew after a preemption, the tokens are those of plain decoding alone.
+
+#include "equivalence/recurrent_model.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "equivalence/configurations.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr int32_t kLongest = RecurrentModel::kLongest;
+
+std::vector<int32_t> random_ids(uint32_t seed, int32_t n) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  for (int32_t& id : ids) id = 4 + static_cast<int32_t>(random() % (RecurrentModel::kVocab - 4));
+  return ids;
+}
+
+Request request(std::vector<int32_t> prompt, const SamplingParams& sampling, int32_t tokens = 40) {
+  Request made;
+  made.prompt = std::move(prompt);
+  made.max_tokens = tokens;
+  made.sampling = sampling;
+  return made;
+}
+
+// What noise says sampled cold repeats itself, so that n-gram drafts are partly right.
+SamplingParams cool_sampling() {
+  SamplingParams params;
+  params.temperature = 0.25;
+  params.seed = 3;
+  return params;
+}
+
+// Prompts of all lengths around pages and chunks, sampled in turns in different ways.
+std::vector<Request> requests() {
+  const std::vector<SamplingParams> samplings = {{}, cool_sampling(), hot_sampling()};
+  std::vector<Request> all;
+  for (const int32_t length : {1, 2, 15, 16, 17, 33, 48, 100, 129}) {
+    all.push_back(request(random_ids(static_cast<uint32_t>(length), length), samplings[all.size() % 3]));
+  }
+  return all;
+}
+
+Configuration configuration(const std::string& method, int32_t width, int32_t depth, int32_t chunk, bool tight) {
+  Configuration made;
+  made.decoder.method = method;
+  made.decoder.ngram = NgramUse::kAlways;
+  made.decoder.ngram_width = width;
+  made.depth = depth;
+  made.prefill_chunk = chunk;
+  made.tight_memory = tight;
+  return made;
+}
+
+class Recurrent : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Ops> ops_ = make_device(GetParam(), {.threads = 2, .isa = {}});
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Recurrent, ::testing::Values("ref", "cpu"));
+
+TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
+  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  std::vector<std::vector<int32_t>> expected;
+  for (Request& alone : requests()) {
+    const auto engine = open_engine(*ops_, hybrid.model(), configuration("", 1, 1, 4096, false), kLongest);
+    expected.push_back(run_together(*engine, {std::move(alone)})[0].tokens);
+    EXPECT_EQ(expected.back().size(), 40U);
+  }
+  int64_t drafted = 0;
+  int64_t accepted = 0;
+  int64_t preemptions = 0;
+  for (const auto& [method, width] : {std::pair{"", 1}, {"ngram", 3}, {"ngram", 16}}) {
+    for (const int32_t depth : {1, 2}) {
+      for (const int32_t chunk : {4096, 13, 1}) {
+        for (const bool tight : {false, true}) {
+          SCOPED_TRACE(std::string(method) + " " + std::to_string(width) + ", depth " + std::to_string(depth) +
+                       ", chunks of " + std::to_string(chunk) + (tight ? ", tight" : ""));
+          const auto engine =
+              open_engine(*ops_, hybrid.model(), configuration(method, width, depth, chunk, tight), kLongest);
+          for (int round = 0; round < 2; ++round) {  // the second one finds the first one's prompts
+            const std::vector<Answer> answers = run_together(*engine, requests());
+            for (size_t i = 0; i < answers.size(); ++i) {
+              EXPECT_EQ(answers[i].tokens, expected[i]) << "request " << i << ", round " << round;
+              const RequestStats& stats = answers[i].end.stats;
+              drafted += stats.drafted;
+              accepted += stats.accepted;
+              preemptions += stats.preemptions;
+              if (round == 1 && !tight) {
+                EXPECT_EQ(stats.cached_tokens, (stats.prompt_tokens - 1) / kPageTokens * kPageTokens);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(drafted, accepted);
+  EXPECT_GT(preemptions, 0);
+}
+
+TEST_P(Recurrent, TheThirdPromptBeginsWhereTheFirstTwoParted) {
+  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const std::vector<int32_t> shared = random_ids(1, 70);  // four whole pages
+  const auto prompt = [&](uint32_t seed) {
+    std::vector<int32_t> ids = shared;
+    const std::vector<int32_t> own = random_ids(seed, 60);
+    ids.insert(ids.end(), own.begin(), own.end());
+    return ids;
+  };
+  const auto engine = open_engine(*ops_, hybrid.model(), configuration("", 1, 2, 32, false), kLongest);
+  const std::vector<int32_t> cached = {0, 0, 64, 64, 128};
+  for (size_t i = 0; i < cached.size(); ++i) {
+    const Request asked = request(prompt(100 + static_cast<uint32_t>(i == 4 ? 2 : i)), hot_sampling(), 20);
+    const Answer warm = run_together(*engine, {asked})[0];
+    EXPECT_EQ(warm.end.stats.cached_tokens, cached[i]) << i;
+    const auto cold = open_engine(*ops_, hybrid.model(), configuration("", 1, 1, 4096, false), kLongest);
+    EXPECT_EQ(warm.tokens, run_together(*cold, {asked})[0].tokens) << i;
+  }
+}
+
+// More prompts than there are snapshots: the ones used last stay, and nothing is wrong for those that went.
+TEST_P(Recurrent, SnapshotsRunOutWithoutAnyoneNoticing) {
+  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  EngineOptions options;
+  options.max_sequences = 2;  // eight snapshots
+  options.kv_pages = 400;
+  options.prefill_chunk = 32;
+  Engine engine(*ops_, make_decoder(hybrid.model(), configuration("ngram", 4, 2, 32, false).decoder), options);
+  std::vector<std::vector<int32_t>> first;
+  for (int round = 0; round < 3; ++round) {
+    for (uint32_t i = 0; i < 20; ++i) {
+      const Answer answer = run_together(engine, {request(random_ids(i, 40), cool_sampling(), 10)})[0];
+      if (round == 0) first.push_back(answer.tokens);
+      EXPECT_EQ(answer.tokens, first[i]);
+      EXPECT_EQ(answer.end.stats.cached_tokens, 0);  // twelve others came since
+    }
+  }
+  const Answer again = run_together(engine, {request(random_ids(19, 40), cool_sampling(), 10)})[0];
+  EXPECT_EQ(again.tokens, first[19]);
+  EXPECT_EQ(again.end.stats.cached_tokens, 32);
+}
+
+// Allows everything, but every other mask is missing when it is wanted first: a span ends before the row, which of a
+// prompt may be the last one.
+class LateConstraint final : public TokenConstraint {
+ public:
+  bool prepare() override {
+    if (stage_ == kNew) stage_ = heard_ % 2 == 0 ? kAway : kFound;
+    if (stage_ == kAway) signal_->raise();
+    return stage_ == kFound;
+  }
+  bool waits() const override {
+    Stage away = kAway;
+    return stage_.compare_exchange_strong(away, kFound);
+  }
+  void wake_with(std::shared_ptr<WakeSignal> signal) override { signal_ = std::move(signal); }
+  bool mask(std::span<uint32_t>) override { return false; }
+  void advance(int32_t) override {
+    ++heard_;
+    stage_ = kNew;
+  }
+
+ private:
+  enum Stage : uint8_t { kNew, kAway, kFound };
+  int32_t heard_ = 0;
+  mutable std::atomic<Stage> stage_ = kNew;
+  std::shared_ptr<WakeSignal> signal_;
+};
+
+TEST_P(Recurrent, MissingMasksCutSpansAndChangeNothing) {
+  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  for (const int32_t length : {1, 2, 17, 40}) {
+    std::vector<std::vector<int32_t>> answers;
+    for (const bool late : {false, true}) {
+      for (const int32_t chunk : {4096, 13}) {
+        const auto engine = open_engine(*ops_, hybrid.model(), configuration("ngram", 8, 2, chunk, false), kLongest);
+        Request asked = request(random_ids(7, length), cool_sampling());
+        if (late) asked.constraint = std::make_unique<LateConstraint>();
+        answers.push_back(run_together(*engine, {std::move(asked)})[0].tokens);
+        EXPECT_EQ(answers.back(), answers[0]) << length << (late ? " late" : "") << ", chunks of " << chunk;
+      }
+    }
+  }
+}
+
+// Without attention, what was said before reaches a row by the states alone.
+TEST_P(Recurrent, StatesCarryWhatWasSaidBefore) {
+  RecurrentModel recurrent(*ops_, {true, true, true, true});
+  const auto engine = open_engine(*ops_, recurrent.model(), configuration("", 1, 1, 5, false), kLongest);
+  std::vector<std::vector<float>> logprobs;
+  for (const int32_t begin : {5, 6}) {
+    Request asked = request({begin, 9, 11, 13, 15, 17, 19, 21, 23}, {}, 1);
+    asked.sampling.top_logprobs = 0;
+    logprobs.push_back(run_together(*engine, {asked})[0].logprobs);
+  }
+  EXPECT_NE(logprobs[0], logprobs[1]);
+}
+
+TEST_P(Recurrent, BranchesAndBlocksAreRefusedInWords) {
+  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  DecoderSpec block;
+  block.method = "block-diffusion";
+  EXPECT_THROW(make_decoder(hybrid.model(), block), Error);
+  DecoderSpec tree;
+  tree.method = "dflash";
+  tree.dflash.branches = 5;
+  try {
+    make_decoder(hybrid.model(), tree);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("verifies chains"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
