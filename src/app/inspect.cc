@@ -63,17 +63,19 @@ Json stack_facts(const StackConfig& stack) {
     }
     if (!layer.causal) ++bidirectional;
   }
+  const AttentionShape& shape = stack.layers[0].shape;
+  const RopeConfig& rope = stack.layers[0].rope;
   Json facts{{"layers", stack.n_layers},
              {"hidden", stack.hidden},
              {"feed_forward", stack.intermediate},
-             {"heads", stack.attention.n_heads},
-             {"kv_heads", stack.attention.n_kv_heads},
-             {"head_dim", stack.attention.head_dim},
+             {"heads", shape.n_heads},
+             {"kv_heads", shape.n_kv_heads},
+             {"head_dim", shape.head_dim},
              {"sliding_layers", sliding},
              {"sliding_window", window},
              {"bidirectional_layers", bidirectional},
-             {"rope_theta", stack.rope.theta},
-             {"rope_scaling", name_of(stack.rope.scaling)}};
+             {"rope_theta", rope.theta},
+             {"rope_scaling", name_of(rope.scaling)}};
   if (stack.moe) {
     const MoeConfig& moe = *stack.moe;
     facts["experts"] = moe.n_experts;

@@ -25,14 +25,12 @@ int64_t kept_bytes(const Checkpoint& checkpoint) {
 }
 
 int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) {
-  const AttentionShape& shape = stack.attention;
-  const int64_t row = int64_t{3} * stack.hidden + int64_t{2} * shape.q_width() + int64_t{2} * shape.kv_width() +
-                      int64_t{2} * stack.n_layers;
+  int64_t widest = 0;
+  for (const LayerAttention& layer : stack.layers) {
+    widest = std::max<int64_t>(widest, layer.shape.q_width() + layer.shape.kv_width());
+  }
+  const int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
   return kFloat * (rows * row + kLogitRows * vocab);
-}
-
-int64_t rope_bytes(const StackConfig& stack) {
-  return static_cast<int64_t>(stack.attention.head_dim * stack.rope.partial_rotary_factor) * kFloat;
 }
 
 std::string free_memory(const AvailableMemory& available) {
@@ -59,15 +57,16 @@ MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, co
                          const DflashConfig* drafter_config, const EngineOptions& engine) {
   const int64_t rows = engine.max_step_rows;
   MemoryNeeds needs = {kept_bytes(target), kProcess + activation_bytes(config.stack, rows, config.vocab),
-                       rope_bytes(config.stack)};
+                       Ropes::bytes_per_position(config.stack)};
   if (drafter == nullptr) return needs;
   const StackConfig& stack = drafter_config->stack;
   const int64_t features = static_cast<int64_t>(drafter_config->aux_layers.size()) * drafter_config->target_hidden;
-  const int64_t context = int64_t{2} * stack.n_layers * stack.attention.kv_width() + stack.hidden;
+  int64_t context = stack.hidden;
+  for (const LayerAttention& layer : stack.layers) context += int64_t{2} * layer.shape.kv_width();
   needs.weights += kept_bytes(*drafter);
   needs.workspace += activation_bytes(stack, rows, drafter_config->draft_vocab) +
                      kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * features + rows * context);
-  needs.per_position += rope_bytes(stack);
+  needs.per_position += Ropes::bytes_per_position(stack);
   return needs;
 }
 

@@ -9,7 +9,9 @@ namespace ashlar {
 namespace {
 
 int64_t page_bytes(const Ops& ops, const StackConfig& stack) {
-  return stack.n_layers * ops.kv_page_bytes(stack.attention);
+  int64_t bytes = 0;
+  for (const LayerAttention& layer : stack.layers) bytes += ops.kv_page_bytes(layer.shape);
+  return bytes;
 }
 
 std::string scaled(double value, double step, const char* const* units, int n_units) {

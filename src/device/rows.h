@@ -121,6 +121,7 @@ struct AttentionShape {
 
   int32_t q_width() const { return n_heads * head_dim; }
   int32_t kv_width() const { return n_kv_heads * head_dim; }
+  bool operator==(const AttentionShape&) const = default;
 };
 
 /// K and V of one layer for all pages: page p starts at base + p * page_stride bytes. Inside a page the layout belongs

@@ -2,8 +2,9 @@
 
 namespace ashlar {
 
-Attention::Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, const Rope& rope)
-    : shape_(config.attention), norm_eps_(config.norm_eps), rope_(rope) {
+Attention::Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
+                     const Ropes& ropes)
+    : shape_(config.layers[layer].shape), norm_eps_(config.norm_eps), rope_(ropes.of_layer(layer)) {
   const LayerNames& names = config.names;
   const auto norm = [&](const char* name) { return binder.device_vector(base + name + ".weight", shape_.head_dim); };
   if (config.qk_norm) {
@@ -24,7 +25,7 @@ void Attention::register_state(KvLayout& layout, const std::string& name, Ops& o
 }
 
 KvStore Attention::store(const Rows& rows, const KvMemory& memory) const {
-  return {shape_, q_norm_.data(), k_norm_.data(), norm_eps_, rope_.table(), rows, memory.plane(plane_)};
+  return {shape_, q_norm_.data(), k_norm_.data(), norm_eps_, rope_, rows, memory.plane(plane_)};
 }
 
 void Attention::forward(Ops& ops, const MixerCall& call, Tensor x) const {

@@ -10,8 +10,9 @@ namespace ashlar {
 
 class Attention final : public Mixer {
  public:
-  /// Binds the layer whose tensors' names begin with `base`. `rope` outlives the mixer.
-  Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, const Rope& rope);
+  /// Binds layer `layer`, whose tensors' names begin with `base`. `ropes` outlive the mixer.
+  Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
+            const Ropes& ropes);
 
   int32_t projected_width() const override { return shape_.q_width() + 2 * shape_.kv_width(); }
   int32_t mixed_width() const override { return shape_.q_width(); }
@@ -28,7 +29,7 @@ class Attention final : public Mixer {
  private:
   AttentionShape shape_;
   float norm_eps_;
-  const Rope& rope_;
+  const RopeTable& rope_;
   DeviceVector q_norm_, k_norm_;
   std::unique_ptr<Weight> qkv_, output_;
   int32_t plane_ = -1;

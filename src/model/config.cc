@@ -61,8 +61,9 @@ void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, Ro
   rope.attention_factor = (scale * growth + 1) / (scale_all * growth + 1);
 }
 
-std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers, SlidingLayers sliding) {
-  std::vector<LayerAttention> layers(n_layers);
+std::vector<LayerAttention> read_layers(const JsonFields& fields, int32_t n_layers, SlidingLayers sliding,
+                                        const LayerAttention& attention) {
+  std::vector<LayerAttention> layers(n_layers, attention);
   if (sliding == SlidingLayers::kNone) return layers;
   if (sliding == SlidingLayers::kNamed && fields.has("layer_types")) {
     const std::vector<std::string> types = fields.strings("layer_types");
@@ -120,10 +121,12 @@ void check_variants(const JsonFields& fields, const Family& family, StackConfig&
   if (family.sliding == SlidingLayers::kNamed && slides && !fields.boolean("use_sliding_window", false)) {
     fields.fail("use_sliding_window", "true, since layer_types names sliding layers");
   }
-  if (family.rotates_part || stack.rope.partial_rotary_factor == 1.0) return;
-  // Not a setting of these families: their own rope does not read it, and the scaled ones do not work with it.
-  if (stack.rope.scaling != RopeConfig::Scaling::kNone) fields.fail("partial_rotary_factor", "1, or nothing");
-  stack.rope.partial_rotary_factor = 1.0;
+  for (LayerAttention& layer : stack.layers) {
+    if (family.rotates_part || layer.rope.partial_rotary_factor == 1.0) continue;
+    // Not a setting of these families: their own rope does not read it, and the scaled ones do not work with it.
+    if (layer.rope.scaling != RopeConfig::Scaling::kNone) fields.fail("partial_rotary_factor", "1, or nothing");
+    layer.rope.partial_rotary_factor = 1.0;
+  }
 }
 
 }  // namespace
@@ -147,7 +150,8 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   stack.hidden = static_cast<int32_t>(fields.integer(keys.hidden, 1, kMaxWidth));
   stack.intermediate = static_cast<int32_t>(fields.integer(keys.intermediate, 1, kMaxWidth));
   stack.n_layers = static_cast<int32_t>(fields.integer(keys.layers, 1, 1000));
-  AttentionShape& shape = stack.attention;
+  LayerAttention attention;
+  AttentionShape& shape = attention.shape;
   shape.n_heads = static_cast<int32_t>(fields.integer(keys.heads, 1, 4096));
   shape.n_kv_heads = static_cast<int32_t>(
       fields.integer(keys.kv_heads, 1, 4096, keys.missing_kv_heads > 0 ? keys.missing_kv_heads : shape.n_heads));
@@ -167,13 +171,13 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
   const std::string activation = fields.string(keys.activation, "silu");
   if (activation != "silu" && activation != "swish") fields.fail(keys.activation, "\"silu\"");
-  stack.rope = read_rope_config(fields);
-  const auto rotary_dim = static_cast<int32_t>(shape.head_dim * stack.rope.partial_rotary_factor);
+  attention.rope = read_rope_config(fields);
+  const int32_t rotary_dim = attention.rope.rotary_dim(shape.head_dim);
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
     fields.fail("partial_rotary_factor",
                 "an even number of rotated elements of head_dim " + std::to_string(shape.head_dim));
   }
-  stack.layers = read_layers(fields, stack.n_layers, sliding);
+  stack.layers = read_layers(fields, stack.n_layers, sliding, attention);
   return stack;
 }
 
@@ -199,7 +203,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   config.stack = read_stack_config(fields, keys, no_window ? SlidingLayers::kNone : family->sliding);
   check_variants(fields, *family, config.stack);
   config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
-  config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.rope);
+  config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.layers[0].rope);
   config.names = family->names;
   config.stack.names = family->layer_names;
   family->read(fields, config);

@@ -27,12 +27,19 @@ struct RopeConfig {
   bool truncate = true;                 ///< yarn: whole dimensions as ramp borders
   double original_max_positions = 0.0;  ///< llama3 and yarn
   double partial_rotary_factor = 1.0;
+
+  int32_t rotary_dim(int32_t head_dim) const { return static_cast<int32_t>(head_dim * partial_rotary_factor); }
+  bool operator==(const RopeConfig&) const = default;
 };
 
-/// How a layer's rows see their own sequence.
+/// The attention of one layer: its geometry, its rope, and how rows see their own sequence.
 struct LayerAttention {
+  AttentionShape shape;
+  RopeConfig rope;
   int32_t window = 0;  ///< 0: everything; otherwise keys with |query - key| < window
   bool causal = true;  ///< false: rows see the whole block they are part of
+
+  bool sees_as(const LayerAttention& other) const { return window == other.window && causal == other.causal; }
   bool operator==(const LayerAttention&) const = default;
 };
 
@@ -51,13 +58,11 @@ struct StackConfig {
   int32_t hidden = 0;
   int32_t intermediate = 0;
   int32_t n_layers = 0;
-  AttentionShape attention;
   float norm_eps = 1e-6F;
   bool qk_norm = false;
   bool qkv_bias = false;
   bool output_bias = false;
   bool mlp_bias = false;
-  RopeConfig rope;
   std::vector<LayerAttention> layers;  ///< one per layer
   std::optional<MoeConfig> moe;
   LayerNames names;

@@ -75,7 +75,8 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     layer.mlp = bind_mlp(binder, base, config, i);
     layers_.push_back(std::move(layer));
 
-    const auto found = std::find(kinds_.begin(), kinds_.end(), config.layers[i]);
+    const auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                                    [&](const LayerAttention& kind) { return kind.sees_as(config.layers[i]); });
     kind_of_.push_back(static_cast<int32_t>(found - kinds_.begin()));
     if (found == kinds_.end()) kinds_.push_back(config.layers[i]);
   }

@@ -109,7 +109,7 @@ class LayerStack {
 
   StackConfig config_;
   std::vector<Layer> layers_;
-  std::vector<LayerAttention> kinds_;  // distinct values of config_.layers
+  std::vector<LayerAttention> kinds_;  // config_.layers that differ in what rows see
   std::vector<int32_t> kind_of_;       // [n_layers]
 };
 

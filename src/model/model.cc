@@ -23,7 +23,7 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
                                    const BindMixer& bind_mixer) {
   ModelConfig config = read_model_config(folder);
   const int32_t positions = max_positions > 0 ? std::min(max_positions, config.max_positions) : config.max_positions;
-  check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, positions);
+  check_rope_size(folder, config.stack, positions);
   const Checkpoint checkpoint(folder);
   config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);
@@ -35,7 +35,7 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
 BindMixer Model::attention_or(const BindMixer& bind_mixer) const {
   return [this, bind_mixer](WeightBinder& binder, const std::string& base, int32_t layer) {
     std::unique_ptr<Mixer> mixer = bind_mixer ? bind_mixer(binder, base, layer) : nullptr;
-    return mixer ? std::move(mixer) : std::make_unique<Attention>(binder, config_.stack, base, rope_);
+    return mixer ? std::move(mixer) : std::make_unique<Attention>(binder, config_.stack, base, layer, ropes_);
   };
 }
 
@@ -44,7 +44,8 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
       config_(std::move(config)),
       embedding_(binder.embedding({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
       norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
-      rope_(ops, config_.stack.rope, config_.stack.attention.head_dim, max_positions),
+      max_positions_(max_positions),
+      ropes_(ops, config_.stack, max_positions),
       stack_(binder, config_.stack, config_.names.layers, attention_or(bind_mixer)) {
   const std::string head = config_.names.head;
   if (!config_.tied_head) {

@@ -25,8 +25,8 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   /// Longest sequence, in tokens.
-  int32_t max_positions() const { return rope_.table().max_position; }
-  const RopeTable& rope_table() const { return rope_.table(); }
+  int32_t max_positions() const { return max_positions_; }
+  const Ropes& ropes() const { return ropes_; }
   /// Whether a layer keeps a state that the rows of a sequence make one after another.
   bool is_recurrent() const { return stack_.is_recurrent(); }
   void register_state(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
@@ -67,7 +67,8 @@ class Model {
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> head_;  // null: tied to the embedding
   DeviceVector norm_;
-  Rope rope_;
+  int32_t max_positions_;
+  Ropes ropes_;
   LayerStack stack_;
   std::unique_ptr<StackWorkspace> workspace_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -46,12 +47,27 @@ void scale_yarn(const RopeConfig& rope, int32_t rotary_dim, std::vector<double>&
   }
 }
 
+// Layers whose tables are no earlier layer's, and for each layer which of these it shares.
+std::pair<std::vector<int32_t>, std::vector<size_t>> distinct_ropes(const StackConfig& stack) {
+  std::vector<int32_t> first;
+  std::vector<size_t> of_layer;
+  for (int32_t layer = 0; layer < stack.n_layers; ++layer) {
+    const auto same = [&](int32_t other) {
+      return stack.layers[other].rope == stack.layers[layer].rope &&
+             stack.layers[other].shape.head_dim == stack.layers[layer].shape.head_dim;
+    };
+    const auto found = std::find_if(first.begin(), first.end(), same);
+    of_layer.push_back(static_cast<size_t>(found - first.begin()));
+    if (found == first.end()) first.push_back(layer);
+  }
+  return {first, of_layer};
+}
+
 }  // namespace
 
-void check_rope_size(const std::filesystem::path& folder, const RopeConfig& config, int32_t head_dim,
-                     int32_t max_positions) {
+void check_rope_size(const std::filesystem::path& folder, const StackConfig& stack, int32_t max_positions) {
   constexpr int64_t kLimit = int64_t{1} << 30;
-  const auto row = static_cast<int64_t>(head_dim * config.partial_rotary_factor) * static_cast<int64_t>(sizeof(float));
+  const int64_t row = Ropes::bytes_per_position(stack);
   if (row * max_positions <= kLimit) return;
   throw Error("config", folder.string() + ": sequences of " + std::to_string(max_positions) +
                             " tokens need a rotary table of " + std::to_string((row * max_positions) >> 20) +
@@ -60,7 +76,7 @@ void check_rope_size(const std::filesystem::path& folder, const RopeConfig& conf
 }
 
 Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_positions) {
-  const auto rotary_dim = static_cast<int32_t>(head_dim * config.partial_rotary_factor);
+  const int32_t rotary_dim = config.rotary_dim(head_dim);
   const int32_t half = rotary_dim / 2;
   std::vector<double> inverse(half);
   for (int32_t i = 0; i < half; ++i) inverse[i] = std::pow(config.theta, -2.0 * i / rotary_dim);
@@ -92,6 +108,22 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
     }
   }
   table_ = {cos, sin, rotary_dim, max_positions};
+}
+
+Ropes::Ropes(Ops& ops, const StackConfig& stack, int32_t max_positions) {
+  auto [first, of_layer] = distinct_ropes(stack);
+  for (const int32_t layer : first) {
+    tables_.emplace_back(ops, stack.layers[layer].rope, stack.layers[layer].shape.head_dim, max_positions);
+  }
+  of_layer_ = std::move(of_layer);
+}
+
+int64_t Ropes::bytes_per_position(const StackConfig& stack) {
+  int64_t floats = 0;
+  for (const int32_t layer : distinct_ropes(stack).first) {
+    floats += stack.layers[layer].rope.rotary_dim(stack.layers[layer].shape.head_dim);
+  }
+  return floats * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace ashlar

@@ -168,8 +168,8 @@ bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
 // The rotary table as model.to(bfloat16).float() makes PyTorch compute it: frequencies rounded to bfloat16. Devices of
 // this machine have their tables in its memory.
 void round_frequencies(const Model& model) {
-  const RopeTable& table = model.rope_table();
-  const double theta = model.config().stack.rope.theta;
+  const RopeTable& table = model.ropes().of_layer(0);
+  const double theta = model.config().stack.layers[0].rope.theta;
   const int32_t half = table.rotary_dim / 2;
   for (int32_t i = 0; i < half; ++i) {
     const float frequency = to_float(to_bf16(static_cast<float>(std::pow(theta, -2.0 * i / table.rotary_dim))));

@@ -24,8 +24,8 @@ std::unique_ptr<Weight> bind_context_kv(WeightBinder& binder, const StackConfig&
   std::vector<WeightBinder::Part> parts;
   for (int32_t i = 0; i < stack.n_layers; ++i) {
     const std::string base = prefix + "layers." + std::to_string(i) + ".self_attn.";
-    parts.push_back({base + "k_proj", stack.attention.kv_width()});
-    parts.push_back({base + "v_proj", stack.attention.kv_width()});
+    parts.push_back({base + "k_proj", stack.layers[i].shape.kv_width()});
+    parts.push_back({base + "v_proj", stack.layers[i].shape.kv_width()});
   }
   return binder.linear(parts, stack.hidden, stack.qkv_bias);
 }
@@ -35,7 +35,7 @@ std::unique_ptr<Weight> bind_context_kv(WeightBinder& binder, const StackConfig&
 std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, const std::filesystem::path& folder) {
   DflashConfig config = read_dflash_config(folder);
   check_fit(config, target.config());
-  check_rope_size(folder, config.stack.rope, config.stack.attention.head_dim, target.max_positions());
+  check_rope_size(folder, config.stack, target.max_positions());
   const Checkpoint checkpoint(folder);
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
   std::unique_ptr<DflashDrafter> drafter(new DflashDrafter(target, std::move(config), binder));
@@ -51,10 +51,10 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
       feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
       context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
       norm_(ops_, final_norm(binder, config_)),
-      rope_(ops_, config_.stack.rope, config_.stack.attention.head_dim, target.max_positions()),
+      ropes_(ops_, config_.stack, target.max_positions()),
       stack_(binder, config_.stack, find_prefix(binder) + "layers.",
-             [this](WeightBinder& from, const std::string& base, int32_t) {
-               auto layer = std::make_unique<Attention>(from, config_.stack, base, rope_);
+             [this](WeightBinder& from, const std::string& base, int32_t index) {
+               auto layer = std::make_unique<Attention>(from, config_.stack, base, index, ropes_);
                attention_.push_back(layer.get());
                return layer;
              }) {
@@ -115,9 +115,11 @@ Tensor DflashDrafter::features(Tensor aux_hidden) {
 void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvMemory& kv) {
   const Tensor projected = projected_.narrow(aux_hidden.rows);
   ops_.linear(*context_kv_, features(aux_hidden), Store::kOverwrite, projected);
-  const int32_t width = 2 * config_.stack.attention.kv_width();
+  int32_t column = 0;
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
-    ops_.store_kv(projected.columns(i * width, width), attention_[static_cast<size_t>(i)]->store(rows, kv));
+    const int32_t width = 2 * config_.stack.layers[i].shape.kv_width();
+    ops_.store_kv(projected.columns(column, width), attention_[static_cast<size_t>(i)]->store(rows, kv));
+    column += width;
   }
 }
 

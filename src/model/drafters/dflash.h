@@ -54,7 +54,7 @@ class DflashDrafter {
   DeviceVector feature_norm_;
   std::unique_ptr<Weight> context_kv_;  // all layers' k_proj and v_proj stacked: [layers * 2 * kv_width, hidden]
   DeviceVector norm_;
-  Rope rope_;
+  Ropes ropes_;
   std::vector<const Attention*> attention_;  // of each layer, which the stack owns
   LayerStack stack_;
   std::unique_ptr<Weight> own_embedding_, own_head_;

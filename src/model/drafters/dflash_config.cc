@@ -91,9 +91,11 @@ void check_sizes(const DflashConfig& config, const std::filesystem::path& path) 
     fail("would read from target layer " + std::to_string(layer) + "; expected 0 to " + std::to_string(last));
   }
   // K and V of all layers are one product.
-  if (int64_t{2} * config.stack.n_layers * config.stack.attention.kv_width() > (1 << 24)) {
-    fail("has " + std::to_string(config.stack.n_layers) + " layers of key width " +
-         std::to_string(config.stack.attention.kv_width()) + "; expected at most 2^23 together");
+  int64_t width = 0;
+  for (const LayerAttention& layer : config.stack.layers) width += layer.shape.kv_width();
+  if (width > (1 << 23)) {
+    fail("has " + std::to_string(config.stack.n_layers) + " layers with keys of width " + std::to_string(width) +
+         " together; expected at most 2^23");
   }
 }
 

@@ -40,7 +40,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
   if (!fields.has("head_dim")) fields.fail("head_dim", "a number (this family states it)");
   if (!fields.has("rope_theta") && !fields.has("rope_parameters")) fields.fail("rope_theta", "a number");
   if (!fields.has("partial_rotary_factor")) fields.fail("partial_rotary_factor", "a number");
-  const auto rotary_dim = static_cast<int32_t>(stack.attention.head_dim * stack.rope.partial_rotary_factor);
+  const int32_t rotary_dim = stack.layers[0].rope.rotary_dim(stack.layers[0].shape.head_dim);
   if (fields.integer("rotary_dim", 0, 512, rotary_dim) != rotary_dim) {
     fields.fail("rotary_dim", std::to_string(rotary_dim) + ", which is head_dim * partial_rotary_factor");
   }

@@ -129,7 +129,7 @@ TEST(MemoryBudget, CountsTheBundledModel) {
   const MemorySituation both = memory_situation(*ops, config, &drafter, {});
   const std::unique_ptr<Model> model = Model::load(*ops, models / "pebble-11m");
   EXPECT_NEAR(alone.needs.weights, model->weight_bytes(), 0.02 * model->weight_bytes());
-  EXPECT_EQ(alone.needs.per_position, config.stack.attention.head_dim * 4);
+  EXPECT_EQ(alone.needs.per_position, config.stack.layers[0].shape.head_dim * 4);
   EXPECT_GT(both.needs.weights, alone.needs.weights);
   EXPECT_GT(both.needs.workspace, alone.needs.workspace);
   EXPECT_LT(both.needs.workspace, 200 * kMiB);

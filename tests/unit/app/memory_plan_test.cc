@@ -33,9 +33,8 @@ TEST(MemoryPlan, WritesSizesAndCounts) {
 StackConfig stack(int32_t layers) {
   StackConfig config;
   config.n_layers = layers;
-  config.attention.n_heads = 4;
-  config.attention.n_kv_heads = 2;
-  config.attention.head_dim = 64;
+  config.layers.resize(static_cast<size_t>(layers));
+  for (LayerAttention& layer : config.layers) layer.shape = {4, 2, 64, 0.125F};
   return config;
 }
 

@@ -21,7 +21,8 @@ Json without_absent(const Json& object) {
 // What a config means, by the names of the table.
 Json reading_of(const ModelConfig& config, const std::unique_ptr<Ops>& ops) {
   const StackConfig& stack = config.stack;
-  const Rope rope(*ops, stack.rope, stack.attention.head_dim, 2);
+  const AttentionShape& shape = stack.layers[0].shape;
+  const Rope rope(*ops, stack.layers[0].rope, shape.head_dim, 2);
   Json frequencies = Json::array(), windows = Json::array(), mixtures = Json::array();
   double amplitude = 0;
   for (int32_t i = 0; i < rope.table().rotary_dim / 2; ++i) {  // of the row of position 1
@@ -31,18 +32,10 @@ Json reading_of(const ModelConfig& config, const std::unique_ptr<Ops>& ops) {
     amplitude = std::hypot(sin, cos);
   }
   for (const LayerAttention& layer : stack.layers) windows.push_back(layer.window);
-  Json out = {{"heads", stack.attention.n_heads},
-              {"kv_heads", stack.attention.n_kv_heads},
-              {"head_dim", stack.attention.head_dim},
-              {"norm_eps", stack.norm_eps},
-              {"inverse_frequencies", frequencies},
-              {"amplitude", amplitude},
-              {"windows", windows},
-              {"tied", config.tied_head},
-              {"eos", config.stop_ids},
-              {"qkv_bias", stack.qkv_bias},
-              {"output_bias", stack.output_bias},
-              {"qk_norm", stack.qk_norm},
+  Json out = {{"heads", shape.n_heads},     {"kv_heads", shape.n_kv_heads},       {"head_dim", shape.head_dim},
+              {"norm_eps", stack.norm_eps}, {"inverse_frequencies", frequencies}, {"amplitude", amplitude},
+              {"windows", windows},         {"tied", config.tied_head},           {"eos", config.stop_ids},
+              {"qkv_bias", stack.qkv_bias}, {"output_bias", stack.output_bias},   {"qk_norm", stack.qk_norm},
               {"mlp_bias", stack.mlp_bias}};
   if (!stack.moe) return out;
   for (const bool mixture : stack.moe->layers) mixtures.push_back(mixture);

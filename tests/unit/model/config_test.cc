@@ -23,14 +23,17 @@ TEST(ModelConfig, ReadsSharedFields) {
   EXPECT_EQ(stack.hidden, 8);
   EXPECT_EQ(stack.intermediate, 12);
   EXPECT_EQ(stack.n_layers, 2);
-  EXPECT_EQ(stack.attention.n_heads, 2);
-  EXPECT_EQ(stack.attention.n_kv_heads, 1);
-  EXPECT_EQ(stack.attention.head_dim, 4);
-  EXPECT_FLOAT_EQ(stack.attention.scale, 0.5F);
+  EXPECT_EQ(stack.layers[0].shape.n_heads, 2);
+  EXPECT_EQ(stack.layers[0].shape.n_kv_heads, 1);
+  EXPECT_EQ(stack.layers[0].shape.head_dim, 4);
+  EXPECT_FLOAT_EQ(stack.layers[0].shape.scale, 0.5F);
   EXPECT_FLOAT_EQ(stack.norm_eps, 1e-5F);
-  EXPECT_EQ(stack.rope.theta, 1000.0);
-  EXPECT_EQ(stack.rope.scaling, RopeConfig::Scaling::kNone);
-  EXPECT_EQ(stack.layers, std::vector<LayerAttention>(2));
+  EXPECT_EQ(stack.layers[0].rope.theta, 1000.0);
+  EXPECT_EQ(stack.layers[0].rope.scaling, RopeConfig::Scaling::kNone);
+  for (const LayerAttention& layer : stack.layers) {
+    EXPECT_EQ(layer, stack.layers[0]);
+    EXPECT_TRUE(layer.window == 0 && layer.causal);
+  }
 }
 
 TEST(ModelConfig, FamiliesDifferInNormsAndBiases) {
@@ -66,13 +69,13 @@ TEST(ModelConfig, MissingFieldsMeanTheClassDefaults) {
       read(patched(tiny_config("llama"), R"({"num_key_value_heads":"<absent>","head_dim":"<absent>",
     "rms_norm_eps":"<absent>","rope_theta":"<absent>","hidden_act":"<absent>","tie_word_embeddings":"<absent>",
     "eos_token_id":"<absent>"})"));
-  EXPECT_EQ(config.stack.attention.n_kv_heads, 2);
-  EXPECT_EQ(config.stack.attention.head_dim, 4);
+  EXPECT_EQ(config.stack.layers[0].shape.n_kv_heads, 2);
+  EXPECT_EQ(config.stack.layers[0].shape.head_dim, 4);
   EXPECT_FLOAT_EQ(config.stack.norm_eps, 1e-6F);
-  EXPECT_EQ(config.stack.rope.theta, 10000.0);
+  EXPECT_EQ(config.stack.layers[0].rope.theta, 10000.0);
   EXPECT_FALSE(config.tied_head);
   EXPECT_EQ(config.stop_ids, std::vector<int32_t>{2});
-  EXPECT_EQ(read(patched(tiny_config("llama"), R"({"head_dim":null})")).stack.attention.head_dim, 4);
+  EXPECT_EQ(read(patched(tiny_config("llama"), R"({"head_dim":null})")).stack.layers[0].shape.head_dim, 4);
 }
 
 TEST(ModelConfig, StopIdsComeFromTheGenerationConfigFirst) {
@@ -182,7 +185,7 @@ TEST(RopeConfig, BothSpellingsMeanTheSame) {
   };
   for (const RopeCase& item : cases) {
     SCOPED_TRACE(item.patch);
-    const RopeConfig rope = read(patched(tiny_config("llama"), item.patch)).stack.rope;
+    const RopeConfig rope = read(patched(tiny_config("llama"), item.patch)).stack.layers[0].rope;
     EXPECT_EQ(rope.scaling, item.scaling);
     EXPECT_EQ(rope.theta, item.theta);
     EXPECT_EQ(rope.factor, item.factor);
@@ -190,7 +193,8 @@ TEST(RopeConfig, BothSpellingsMeanTheSame) {
   }
   const RopeConfig yarn = read(patched(tiny_config(), R"({"rope_scaling":{"rope_type":"yarn","factor":4,"beta_fast":20,
     "beta_slow":2,"truncate":false,"attention_factor":1.5}})"))
-                              .stack.rope;
+                              .stack.layers[0]
+                              .rope;
   EXPECT_EQ(yarn.beta_fast, 20);
   EXPECT_EQ(yarn.beta_slow, 2);
   EXPECT_FALSE(yarn.truncate);

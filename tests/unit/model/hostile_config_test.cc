@@ -70,7 +70,7 @@ class HostileConfig : public ::testing::Test {
       const StackConfig stack = reader(folder_.path());
       ++accepted_;
       ASSERT_GT(stack.norm_eps, -1e-30F) << config.dump();
-      const Rope rope(*ops_, stack.rope, stack.attention.head_dim, 4);
+      const Rope rope(*ops_, stack.layers[0].rope, stack.layers[0].shape.head_dim, 4);
       const int32_t cells = 4 * (rope.table().rotary_dim / 2);
       ASSERT_GE(cells, 4) << config.dump();
       for (int32_t i = 0; i < cells; ++i) {

@@ -59,7 +59,7 @@ TEST(MoeConfig, Llada2) {
     EXPECT_TRUE(moe.routing.normalise);
     EXPECT_EQ(moe.routing.scale, 2.5F);
     EXPECT_TRUE(config.stack.qk_norm && !config.stack.qkv_bias);
-    EXPECT_EQ(config.stack.rope.partial_rotary_factor, 0.5);
+    EXPECT_EQ(config.stack.layers[0].rope.partial_rotary_factor, 0.5);
     EXPECT_EQ(config.diffusion->block_size, 32);
     EXPECT_EQ(config.diffusion->mask_id, 7);
     EXPECT_EQ(config.diffusion->token_shift, 0);
@@ -82,7 +82,7 @@ TEST(BlockConfig, FastDllmDreamAndLlada) {
   const ModelConfig llada = read(tiny_llada_config());
   EXPECT_EQ(llada.stack.hidden, 8);
   EXPECT_EQ(llada.stack.intermediate, 12);
-  EXPECT_EQ(llada.stack.attention.n_kv_heads, 2);
+  EXPECT_EQ(llada.stack.layers[0].shape.n_kv_heads, 2);
   EXPECT_EQ(llada.max_positions, 64);
   EXPECT_EQ(llada.diffusion->block_size, 0);
   EXPECT_EQ(llada.diffusion->token_shift, 0);
