@@ -6,9 +6,7 @@
 
 #include "base/clock.h"
 #include "decode/draft_tree.h"
-#include "decode/prompt_scores.h"
 #include "decode/span_error.h"
-#include "decode/verify.h"
 
 namespace ashlar {
 
@@ -58,7 +56,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
   choices_.resize(kLogitRows);
   chains_.reserve(limits.max_spans);
-  widths_.reserve(limits.max_spans);
+  rows_.reserve(limits.max_spans);
   chances_.reserve(static_cast<size_t>(limits.max_spans) * kMaxWidth);
   work_.reserve(limits.max_spans);
   scratch_.resize(limits.max_spans);
@@ -68,8 +66,9 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
     context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
     proposer_->start(limits, kv);
   }
-  policy_ = std::make_unique<WidthPolicy>(max_width(), limits.max_slots, proposer_ != nullptr);
-  if (ngram_use_ != NgramUse::kNever) ngrams_.reserve(limits.max_slots, limits.max_spans);
+  selector_.reserve(limits.max_spans * kMaxWidth);
+  planner_ =
+      std::make_unique<DraftPlanner>(max_width(), limits.max_slots, limits.max_spans, proposer_ != nullptr, ngram_use_);
   if (adapts_width()) calibrate(limits.max_slots);
 }
 
@@ -88,43 +87,30 @@ StepShape ChainDecoder::shape(int32_t width) const {
 
 void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
   if (!drafts()) return;
-  ngrams_.admit(slot, tokens, state.limit);
-  policy_->admit(slot);
+  planner_->admit(slot, state, tokens);
   if (!proposer_) return;
   proposer_->admit(slot, state);
   context_->admit(slot);
 }
 
-void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
+void ChainDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   const int64_t begin = now_ns();
-  for (size_t i = 0; i < plan.spans.size(); ++i) {
-    SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_ngram_accepted = span.n_scored = 0;
-    span.settled_in[0] = -1;
-    span.computed = slots[plan.spans[i].slot].length;
-    span.end = SpanEnd::kRunning;
-    span.active = span.cut = false;
-  }
-  collect_chains(plan, slots, result);
+  begin_step(plan, slots, result);
   if (proposer_) {
     context_->begin_step();
     share_branches();
     catch_up();
     proposer_->propose(chains_, slots);
-    trim_trees();
+    trim_trees(plan.budget);
   }
   if (drafts()) force_drafts(plan, slots, result);
   const int64_t drafted = now_ns();
   fill_batch(plan, slots);
-  for (size_t i = 0; i < plan.spans.size(); ++i) {
-    SpanResult& span = result.spans[i];
-    span.n_drafted = work_[i].chain >= 0 ? chains_[work_[i].chain].width - 1 : 0;
-    span.active = span.active || work_[i].n_rows > 0;
-  }
+  report(result);
   result.times = {};
   result.times.draft_ns = drafted - begin;
   if (batch_->n() == 0) return;
-  const bool takes_aux = proposer_ && wants_aux_hidden();
+  const bool takes_aux = proposer_ && wants_aux_hidden(plan);
   const Tensor hidden = model_.forward(*batch_, *kv_, takes_aux ? aux_request() : AuxHiddenRequest{});
   const int64_t forwarded = now_ns();
   result.times.verify_ns = forwarded - drafted;
@@ -133,86 +119,91 @@ void ChainDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& re
   const int64_t sampled = now_ns();
   result.times.sample_ns =
       sampled - forwarded - result.times.sample_ns;  // less the head, which sample() books under verify
-  if (!drafts()) return;
-  if (proposer_) {
-    commit_branches(plan);
-    write_context(plan);
-  }
-  remember(plan, result);
+  if (!proposer_) return;
+  commit_branches(plan);
+  write_context(plan);
   result.times.context_ns = now_ns() - sampled;
-  learn(plan, result);
 }
 
-void ChainDecoder::collect_chains(const StepPlan& plan, SlotTable& slots, StepResult& result) {
+void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   chains_.clear();
   work_.clear();
-  for (const Span& span : plan.spans) {
-    Work work;
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    const Span& span = plan.spans[i];
     Slot& slot = slots[span.slot];
+    SpanResult& outcome = result.spans[i];
+    outcome.n_tokens = outcome.n_settled = outcome.n_drafted = outcome.n_accepted = outcome.n_ngram_accepted = 0;
+    outcome.n_scored = 0;
+    outcome.settled_in[0] = -1;
+    outcome.computed = slot.length;
+    outcome.end = SpanEnd::kRunning;
+    outcome.active = outcome.cut = false;
+
+    Work work;
     bool waits = false;
     if (!slot.done && slot.constraint != nullptr) {
-      run_for_span(slot, result.spans[work_.size()], [&] { waits = !slot.constraint->prepare(); });
+      run_for_span(slot, outcome, [&] { waits = !slot.constraint->prepare(); });
     }
-    if (slot.done || (waits && span.prompt == nullptr)) {
-      work.idle = true;
-    } else if (span.prompt == nullptr) {
+    work.idle = slot.done || (waits && span.prompt == nullptr);
+    if (!work.idle && span.prompt == nullptr) {
       work.chain = static_cast<int32_t>(chains_.size());
-      ChainSpan& chain = chains_.emplace_back();
-      chain.slot = span.slot;
-      chain.start = slot.length;
-      // A row yields the token after it; the last token of a sequence is never a row.
-      chain.width = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
-      chain.pages = span.pages;
-      chain.ids[0] = slot.last_token;
-      chain.make_chain();
+      chains_.push_back(make_chain(span, slot));
     }
     work_.push_back(work);
   }
-  if (!policy_) return;
-  widths_.clear();
-  for (const ChainSpan& chain : chains_) {
-    const auto index = static_cast<int32_t>(widths_.size());
-    widths_.push_back({chain.slot, chain.width, 0, {}, ngrams_.draft(index, chain.slot, chain.width - 1)});
-  }
-  const bool whole_blocks = policy_->choose(widths_);
-  for (size_t i = 0; i < chains_.size(); ++i) {
-    ChainSpan& chain = chains_[i];
-    if (ngram_use_ == NgramUse::kAlways && !widths_[i].at_hand.empty()) {
-      widths_[i].width = chain.width;
-      widths_[i].takes_at_hand = true;
-    }
-    chain.most = widths_[i].width > 1 ? chain.width : 1;
-    chain.draft_rows = whole_blocks ? chain.most : widths_[i].width;
-    chain.width = widths_[i].width;
-    chain.proposes = chain.width > 1 && !widths_[i].takes_at_hand;
-    if (!widths_[i].takes_at_hand) continue;
-    chain.most = chain.width;
-    std::ranges::copy(ngrams_.ids(static_cast<int32_t>(i), chain.width - 1), chain.ids + 1);
-  }
 }
 
-void ChainDecoder::remember(const StepPlan& plan, const StepResult& result) {
+// A row yields the token after it; the last token of a sequence is never a row.
+ChainSpan ChainDecoder::make_chain(const Span& span, const Slot& slot) {
+  const int32_t most = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
+  ChainSpan chain;
+  chain.slot = span.slot;
+  chain.start = slot.length;
+  chain.width = std::min(span.drafts.width, most);
+  chain.most = std::min(span.drafts.most, most);
+  chain.draft_rows = std::min(span.drafts.draft_rows, most);
+  chain.proposes = span.drafts.proposes && chain.width > 1;
+  chain.pages = span.pages;
+  std::copy_n(span.drafts.ids, chain.width, chain.ids);
+  chain.ids[0] = slot.last_token;
+  chain.make_chain();
+  return chain;
+}
+
+// What the planner may want to know of the spans, before their rows are decided.
+void ChainDecoder::report(StepResult& result) const {
   for (size_t i = 0; i < work_.size(); ++i) {
-    const SpanResult& span = result.spans[i];
-    ngrams_.append(plan.spans[i].slot, {span.tokens, static_cast<size_t>(span.n_tokens)});
+    const Work& work = work_[i];
+    SpanResult& span = result.spans[i];
+    span.active = span.active || work.n_rows > 0;
+    span.n_rows = work.n_rows;
+    span.n_forced = work.forced;
+    span.n_drafted = span.n_draft_rows = span.n_chances = 0;
+    if (work.chain < 0) continue;
+    const ChainSpan& chain = chains_[work.chain];
+    span.n_drafted = chain.width - 1;
+    if (!chain.proposes) continue;
+    span.n_draft_rows = std::max(chain.draft_rows, work.n_rows);
+    span.n_chances = chain.n_chances;
+    std::copy_n(chain.chances + 1, chain.n_chances, span.chances);
+    span.expected = chain.expected();
   }
 }
 
 // Now that the proposer has said what it thinks of its drafts.
-void ChainDecoder::trim_trees() {
-  widths_.clear();
+void ChainDecoder::trim_trees(const RowBudget& budget) {
+  rows_.clear();
   chances_.clear();
   for (const ChainSpan& chain : chains_) {
     const size_t first = chances_.size();
     for (int32_t k = 1; k <= chain.n_chances; ++k) {
       if (chain.order[k] > 0) chances_.push_back(chain.chances[k]);
     }
-    const std::span<const float> chances(chances_.data() + first, chances_.size() - first);
-    widths_.push_back({chain.slot, chain.width, chain.most, chances});
+    rows_.push_back({chain.width, {chances_.data() + first, chances_.size() - first}});
   }
-  policy_->trim(widths_);
+  selector_.select(budget, rows_);
   for (size_t i = 0; i < chains_.size(); ++i) {
-    if (chains_[i].n_chances > 0) chains_[i].keep_likeliest(widths_[i].width);
+    if (chains_[i].n_chances > 0) chains_[i].keep_likeliest(rows_[i].width);
   }
 }
 
@@ -333,128 +324,6 @@ void ChainDecoder::commit_branches(const StepPlan& plan) {
   }
 }
 
-void ChainDecoder::score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
-  int32_t scored = 0;
-  for (size_t i = 0; i < work_.size(); ++i) {
-    const Work& work = work_[i];
-    if (work.n_scored == 0) continue;
-    const Span& span = plan.spans[i];
-    Slot& slot = slots[span.slot];
-    SpanResult& outcome = result.spans[i];
-    const Tensor rows = {hidden.row(work.first_scored), work.n_scored, hidden.cols, hidden.stride};
-    if (score_prompt(model_, *logits_, rows, span.prompt + span.score_from + 1, slot.prompt_top,
-                     &result.prompt_tokens[scored])) {
-      outcome.first_scored = scored;
-      outcome.n_scored = work.n_scored;
-      scored += work.n_scored;
-    } else {
-      outcome.end = SpanEnd::kNoNumbers;
-      slot.done = true;
-    }
-  }
-}
-
-void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result) {
-  struct Chunk {
-    ChainDecoder* self;
-    const StepPlan* plan;
-    SlotTable* slots;
-    StepResult* result;
-    Tensor logits;
-    bool choices;  // instead of logits
-    size_t first;
-    int32_t first_output;
-  };
-  int64_t head_ns = 0;
-  for (size_t first = 0; first < work_.size();) {
-    size_t last = first;
-    int32_t rows = 0;
-    int32_t first_output = 0;
-    bool choices = true;
-    for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
-      if (rows == 0) first_output = work_[last].first_output;
-      // Outputs that score a prompt may stand between two spans' own.
-      if (work_[last].n_outputs > 0 && work_[last].first_output != first_output + rows) break;
-      rows += work_[last].n_outputs;
-      choices = choices && (work_[last].n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
-    }
-    const int64_t begin = now_ns();
-    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), choices, first, first_output};
-    if (rows > 0) {
-      const Tensor outputs = {hidden.row(first_output), rows, hidden.cols, hidden.stride};
-      if (choices) {
-        model_.head_argmax(outputs, choices_.data());
-      } else {
-        model_.head(outputs, chunk.logits);
-      }
-    }
-    head_ns += now_ns() - begin;
-    model_.ops().for_each(
-        static_cast<int32_t>(last - first),
-        [](void* context, int32_t i) {
-          const auto* c = static_cast<const Chunk*>(context);
-          const Work& work = c->self->work_[c->first + i];
-          const int32_t row = work.n_outputs > 0 ? work.first_output - c->first_output : 0;
-          c->self->sample_span(c->first + i, *c->plan, *c->slots, c->choices ? nullptr : c->logits.row(row),
-                               c->choices ? c->self->choices_.data() + row : nullptr, *c->result);
-        },
-        &chunk);
-    first = last;
-  }
-  result.times.verify_ns += head_ns;
-  result.times.sample_ns = head_ns;
-}
-
-void ChainDecoder::sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits,
-                               const int32_t* choices, StepResult& result) {
-  const Span& span = plan.spans[index];
-  Work& work = work_[index];
-  if (work.n_rows == 0) return;
-  Slot& slot = slots[span.slot];
-  const bool chain = work.chain >= 0;
-  SpanResult& outcome = result.spans[index];
-  if (outcome.end != SpanEnd::kRunning) {  // its prompt could not be scored
-    outcome.computed = slot.length;
-    return;
-  }
-  if (work.n_outputs > 0) {
-    struct Context {
-      const Proposer* proposer;
-      int32_t slot, certain;
-    } context = {proposer_.get(), span.slot, work.forced};
-    if (chain && !chains_[work.chain].proposes) context.certain = kMaxWidth;
-    VerifyInput input;
-    input.logits = logits;
-    input.choices = choices;
-    input.n = work.n_outputs;
-    input.vocab = vocab();
-    input.start = chain ? chains_[work.chain].start : span.start + span.n_rows - 1;
-    if (chain) {
-      input.drafts = chains_[work.chain].ids + 1;
-      input.parents = chains_[work.chain].parents;
-      input.path = work.path;
-    }
-    input.context = &context;
-    input.draft_q = [](const void* c, int32_t j) {
-      const auto* of = static_cast<const Context*>(c);
-      return j < of->certain ? nullptr : of->proposer->draft_distribution(of->slot, j + 1);
-    };
-    run_for_span(slot, outcome, [&] { verify_span(input, slot, scratch_[index], outcome, &result.logprob(index, 0)); });
-  }
-  if (chain && !chains_[work.chain].proposes) outcome.n_ngram_accepted = std::max(outcome.n_accepted - work.forced, 0);
-  // A row of a chain is certain once a token was chosen there: the last token, then each draft that its parent
-  // confirmed. A prompt whose last row had no mask yet leaves that row to the first decode span.
-  work.committed = chain ? outcome.n_tokens : span.n_rows;
-  if (!chain && outcome.cut) {
-    --work.committed;
-    slot.last_token = span.prompt[span.n_rows - 1];
-  }
-  slot.length = (chain ? slot.length : span.start) + work.committed;
-  slot.version += work.state.steps(work.n_rows, work.committed);
-  outcome.computed = slot.length;
-  outcome.n_settled = outcome.n_tokens;
-}
-
 // Sequences that are about to draft need the whole of their context, or know where it begins.
 void ChainDecoder::catch_up() {
   for (ChainSpan& chain : chains_) {
@@ -474,8 +343,8 @@ bool ChainDecoder::writes_context(const Work& work) const {
   return work.chain < 0 || chains_[work.chain].proposes || work.forced > 0;
 }
 
-bool ChainDecoder::wants_aux_hidden() const {
-  return policy_->hopeful() ||
+bool ChainDecoder::wants_aux_hidden(const StepPlan& plan) const {
+  return plan.keeps_context ||
          std::any_of(work_.begin(), work_.end(), [this](const Work& work) { return writes_context(work); });
 }
 
@@ -486,11 +355,11 @@ void ChainDecoder::write_context(const StepPlan& plan) {
     const Span& span = plan.spans[i];
     const int32_t position = batch_->position(work.first_row);
     const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
-    if (writes_context(work) || (fills_page && policy_->hopeful())) {
+    if (writes_context(work) || (fills_page && plan.keeps_context)) {
       context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->write(span.slot, span.pages, work.first_row, position, work.committed,
                       work.chain >= 0 ? work.path : nullptr);
-    } else if (policy_->hopeful()) {
+    } else if (plan.keeps_context) {
       for (int32_t t = 0; t < work.committed; ++t) {
         context_->keep(span.slot, span.pages, work.first_row + t, position + t);
       }
@@ -499,32 +368,6 @@ void ChainDecoder::write_context(const StepPlan& plan) {
     }
   }
   context_->flush();
-}
-
-void ChainDecoder::learn(const StepPlan& plan, const StepResult& result) {
-  bool decoding_only = true;
-  int32_t drafted_rows = 0;
-  for (size_t i = 0; i < work_.size(); ++i) {
-    const Work& work = work_[i];
-    decoding_only = decoding_only && plan.spans[i].prompt == nullptr;
-    if (work.chain < 0) continue;
-    const ChainSpan& chain = chains_[work.chain];
-    if (chain.proposes) drafted_rows += std::max(chain.draft_rows, work.n_rows);
-    const SpanResult& span = result.spans[i];
-    // Drafts that were forced, n-gram drafts or not verified say nothing about the proposer.
-    if (work.forced > 0 || !chain.proposes || span.end != SpanEnd::kRunning || span.cut) continue;
-    if (chain.n_chances == 0) {
-      policy_->observe(plan.spans[i].slot, span.n_drafted, span.n_accepted);
-    } else {
-      policy_->observe_tree(plan.spans[i].slot, {chain.chances + 1, static_cast<size_t>(chain.n_chances)},
-                            chain.expected(), span.n_accepted);
-    }
-  }
-  if (!decoding_only) return;
-  const StepTimes& times = result.times;
-  policy_->observe_step(static_cast<int32_t>(chains_.size()), batch_->n(), drafted_rows,
-                        static_cast<double>(times.verify_ns + times.sample_ns),
-                        static_cast<double>(times.draft_ns + times.context_ns));
 }
 
 }  // namespace ashlar

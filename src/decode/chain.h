@@ -8,10 +8,9 @@
 
 #include "decode/decoder.h"
 #include "decode/draft_context.h"
+#include "decode/draft_planner.h"
 #include "decode/logits.h"
-#include "decode/ngram_drafts.h"
 #include "decode/proposer.h"
-#include "decode/width_policy.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -33,14 +32,20 @@ class ChainDecoder final : public Decoder {
   void register_state(KvLayout& layout, const StepLimits& limits) override;
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
-  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+  void plan(StepPlan& plan) override {
+    if (planner_) planner_->plan(plan);
+  }
+  void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+  void collect(const StepPlan& plan, const StepResult& result) override {
+    if (planner_) planner_->collect(plan, result);
+  }
   int64_t last_progress_ns() const override { return model_.last_progress_ns(); }
   void check_integrity() const override {
     if (context_) context_->check_integrity();
   }
 
  private:
-  // One span of the plan during a launch.
+  // One span of the plan during a step.
   struct Work {
     int32_t chain = -1;        // index into chains_, or -1: prefill
     bool idle = false;         // the sequence has ended before this step, or waits for a mask
@@ -67,11 +72,11 @@ class ChainDecoder final : public Decoder {
   int32_t spare_pages(int32_t max_slots) const;
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
   int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
-  void collect_chains(const StepPlan& plan, SlotTable& slots, StepResult& result);
-  void remember(const StepPlan& plan, const StepResult& result);
+  void begin_step(const StepPlan& plan, SlotTable& slots, StepResult& result);
+  static ChainSpan make_chain(const Span& span, const Slot& slot);
   void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
   void share_branches();
-  void trim_trees();
+  void trim_trees(const RowBudget& budget);
   void fill_batch(const StepPlan& plan, SlotTable& slots);
   void add_tree(const Span& span, Work& work);
   void begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot);
@@ -82,9 +87,9 @@ class ChainDecoder final : public Decoder {
                    StepResult& result);
   void catch_up();
   bool writes_context(const Work& work) const;
-  bool wants_aux_hidden() const;
+  bool wants_aux_hidden(const StepPlan& plan) const;
   void write_context(const StepPlan& plan);
-  void learn(const StepPlan& plan, const StepResult& result);
+  void report(StepResult& result) const;
 
   Model& model_;
   std::unique_ptr<Proposer> proposer_;  // or null
@@ -97,11 +102,11 @@ class ChainDecoder final : public Decoder {
   std::unique_ptr<DraftContext> context_;  // null without proposer
   int32_t scratch_slots_ = 0;              // in the spare pages
   int32_t free_scratch_slot_ = 0;          // of a row in a branch, in the spare pages
-  std::unique_ptr<WidthPolicy> policy_;    // null where nothing is ever drafted
+  std::unique_ptr<DraftPlanner> planner_;  // null where nothing is ever drafted
   std::vector<ChainSpan> chains_;
-  std::vector<WidthChoice> widths_;  // as chains_
-  NgramDrafts ngrams_;
-  std::vector<float> chances_;  // of drafts that have rows
+  RowSelector selector_;
+  std::vector<DraftRows> rows_;  // as chains_
+  std::vector<float> chances_;   // of drafts that have rows
   std::vector<Work> work_;
   std::vector<SamplerScratch> scratch_;  // per span
 };

@@ -62,8 +62,8 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     const int64_t time = taken(1, false);
     if (i >= 0) settled = std::min(settled, time);
   }
-  policy_->set_costs(std::move(verify), std::move(draft),
-                     static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
+  planner_->policy().set_costs(std::move(verify), std::move(draft),
+                               static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
 }
 
 // Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages

@@ -92,10 +92,22 @@ class Decoder {
   /// engine's thread while no step uses the slot. The tokens may move afterwards.
   virtual void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) = 0;
 
-  /// Runs one step on the device's thread: reads the plan and the slots, advances the slots, writes result.spans[0..n).
-  virtual void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) = 0;
+  /// Completes a plan with what only costs or saves time, such as how many drafts are verified, from what collect() was
+  /// told so far: all steps before this one, or all but the newest.
+  virtual void plan(StepPlan& /*plan*/) {}
+  /// Runs one step: reads the plan and the slots, advances the slots, writes result.spans[0..n). Reads no result of
+  /// another step.
+  virtual void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) = 0;
+  /// Learns from the results of a step. Steps come in order.
+  virtual void collect(const StepPlan& /*plan*/, const StepResult& /*result*/) {}
+  /// The three in a row, where a step is over when enqueue() returns.
+  void run(StepPlan& plan, SlotTable& slots, StepResult& result) {
+    this->plan(plan);
+    enqueue(plan, slots, result);
+    collect(plan, result);
+  }
 
-  /// Monotonic time of the newest sign that a launch is getting on, such as a layer that is done; 0: none yet. Any
+  /// Monotonic time of the newest sign that a step is getting on, such as a layer that is done; 0: none yet. Any
   /// thread, after start().
   virtual int64_t last_progress_ns() const { return 0; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// State of running sequences that lives on the device side: launches read and advance it, the engine only writes a slot
+// State of running sequences that lives on the device side: steps read and advance it, the engine only writes a slot
 // while nothing that uses it is in flight.
 
 #include <cstdint>

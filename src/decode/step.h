@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "decode/row_budget.h"
 #include "decode/sampler.h"
 #include "device/rows.h"
 
@@ -14,6 +15,15 @@ namespace ashlar {
 
 /// Most tokens that one span decides: rows of a verify span (last token and drafts), positions of a block.
 inline constexpr int32_t kMaxWidth = 64;
+
+/// How a decode span drafts: what Decoder::plan() decided. It costs or saves time and changes no token.
+struct DraftPlan {
+  int32_t width = 1;            ///< most rows to verify: the last token and its drafts
+  int32_t most = 1;             ///< rows of a tree before the least likely ones are left out
+  int32_t draft_rows = 0;       ///< rows of the proposer's block, where that is more
+  bool proposes = false;        ///< drafts are the proposer's; else those of `ids`, where width is above 1
+  int32_t ids[kMaxWidth] = {};  ///< ids[k]: the k-th draft, from 1
+};
 
 /// Rows of one sequence in one step.
 struct Span {
@@ -32,11 +42,14 @@ struct Span {
   /// the slot, or none at position 0), and rows whose states become snapshots.
   int32_t restores = -1;
   StateSpan::Save saves[2] = {};
+  DraftPlan drafts = {};
 };
 
 struct StepPlan {
   std::vector<Span> spans;  // reserved once; of a sequence one, or a prefill span and behind it a decode span
   int32_t n_rows = 0;       ///< upper bound over all spans
+  RowBudget budget;
+  bool keeps_context = true;  ///< false: drafts are so far from paying that a drafter's context is not worth keeping up
 };
 
 enum class SpanEnd : uint8_t {
@@ -56,8 +69,16 @@ struct SpanResult {
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;        ///< drafts among the tokens
   int32_t n_ngram_accepted = 0;  ///< of them, those that were n-gram drafts (decode/ngram_drafts.h)
-  int32_t n_scored = 0;          ///< tokens of the prompt that got log-probabilities
-  int32_t first_scored = 0;      ///< then: index of the first of them in StepResult::prompt_tokens
+  int32_t n_rows = 0;            ///< that the target computed
+  int32_t n_draft_rows = 0;      ///< that the proposer computed; 0: the drafts were not its own
+  int32_t n_forced = 0;          ///< drafts that a constraint dictated
+  /// What the proposer thought of its drafts, the likeliest path first; none where it does not say. `expected`: of
+  /// those that were verified, how many it expected to be accepted.
+  int32_t n_chances = 0;
+  float chances[kMaxWidth] = {};
+  double expected = 0;
+  int32_t n_scored = 0;      ///< tokens of the prompt that got log-probabilities
+  int32_t first_scored = 0;  ///< then: index of the first of them in StepResult::prompt_tokens
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
   bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask

@@ -380,36 +380,12 @@ void WidthPolicy::observe_tree(int32_t slot, std::span<const float> chances, dou
   learn(prior_, chances, expected, accepted, next_prior_rate());
 }
 
-// The drafter's pass is over, so every row must earn its own time, at the pace at which tokens come.
-void WidthPolicy::trim(std::span<WidthChoice> sequences) {
-  if (verify_.empty()) return;
-  const double trust = trust_of(prior_.accepted, prior_.expected);
-  double rows = 0;
-  drafts_.clear();
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    WidthChoice& sequence = sequences[i];
-    rows += sequence.chances.empty() ? sequence.width : 1;
-    if (sequence.chances.empty()) continue;
-    for (int32_t k = 1; k < sequence.width; ++k) {
-      const double chance = trust * sequence.chances[static_cast<size_t>(k) - 1];
-      drafts_.push_back({std::min(chance, 1.0), static_cast<int32_t>(i), k});
-    }
-    sequence.width = 1;
-  }
-  sort_drafts();
-  const auto n = static_cast<int32_t>(sequences.size());
-  double tokens = 0;
-  double best_profit = -pace_ * verify_time(n, rows);
-  size_t best = 0;
-  for (size_t m = 1; m <= drafts_.size(); ++m) {
-    tokens += drafts_[m - 1].chance;
-    const double profit = tokens - pace_ * verify_time(n, rows + static_cast<double>(m));
-    if (profit > best_profit) {
-      best_profit = profit;
-      best = m;
-    }
-  }
-  for (size_t m = 0; m < best; ++m) ++sequences[static_cast<size_t>(drafts_[m].sequence)].width;
+void WidthPolicy::budget(int32_t n, int32_t max_rows, RowBudget& budget) const {
+  budget.times.clear();
+  if (verify_.empty() || n == 0) return;
+  budget.trust = trust_of(prior_.accepted, prior_.expected);
+  budget.pace = pace_;
+  for (int32_t rows = 0; rows <= max_rows; ++rows) budget.times.push_back(verify_time(n, rows));
 }
 
 void WidthPolicy::observe(int32_t slot, int32_t drafted, int32_t accepted) {

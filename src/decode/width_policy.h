@@ -36,7 +36,6 @@ struct WidthChoice {
   int32_t slot = 0;
   int32_t width = 1;  ///< in: the most; out: the choice
   int32_t most = 0;
-  std::span<const float> chances = {};  ///< of the drafts, best first, where the proposer says
   /// Drafts that need no proposer, where there are some: chances that the first 1, 2, ... of them are all accepted.
   std::span<const float> at_hand = {};
   bool takes_at_hand = false;  ///< out: these instead of the proposer's
@@ -57,9 +56,8 @@ class WidthPolicy {
   /// Chooses the widths of all sequences that decode in this step, each at most what it may have. True if the proposer
   /// shall fill blocks as wide as they may be all the same, since that costs next to nothing.
   bool choose(std::span<WidthChoice> sequences);
-  /// Chooses how many of the drafts to verify, once they are there and their proposer has said what it thinks of them.
-  /// Others stay as wide as they are.
-  void trim(std::span<WidthChoice> sequences);
+  /// What rows cost in the step of `n` sequences whose widths choose() chose last, up to `max_rows` of them.
+  void budget(int32_t n, int32_t max_rows, RowBudget& budget) const;
   /// False while so many sequences decode together, and have for a while, that not even drafts much better than the
   /// common ones would pay: then keeping the drafter informed is not worth its price.
   bool hopeful() const { return hopeless_steps_ < kGiveUpAfter; }

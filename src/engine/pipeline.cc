@@ -74,7 +74,7 @@ Step& Pipeline::collect() {
 
 void Pipeline::run(Step& step) {
   try {
-    decoder_.launch(step.plan, slots_, step.result);
+    decoder_.run(step.plan, slots_, step.result);
   } catch (const std::exception& error) {
     step.error = copy_or_less(message_of(error));  // std::bad_alloc above all
     // A step behind this one may be planned, and its sequences are in a state that nobody can tell.

@@ -40,7 +40,7 @@ void StepBench::prefill() {
     const bool samples = shape_.prefill_samples && start + rows == length;
     plan_.spans = {{0, prompt_.data() + start, start, rows, samples, pages_.data()}};
     plan_.n_rows = rows;
-    decoder_->launch(plan_, slots_, result_);
+    decoder_->run(plan_, slots_, result_);
     start += rows;
   }
   after_prompt_ = slot;
@@ -69,7 +69,7 @@ void StepBench::step() {
       prefill();
     }
   }
-  decoder_->launch(plan_, slots_, result_);
+  decoder_->run(plan_, slots_, result_);
   times_.push_back(result_.times);
   tokens_ += result_.spans[0].n_tokens;
 }

@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
+#include "equivalence/late_decoder.h"
 
 namespace ashlar::testing {
 
@@ -17,6 +18,7 @@ struct Configuration {
   DecoderSpec decoder;
   int32_t depth = 1;
   int32_t prefill_chunk = 4096;
+  bool late_plans = false;    ///< steps are planned without the results of the one before
   bool tight_memory = false;  ///< pages for a few sequences only, so that a batch preempts
 };
 
@@ -89,7 +91,9 @@ inline std::unique_ptr<Engine> open_engine(Ops& ops, Model& model, const Configu
   options.prefill_chunk = configuration.prefill_chunk;
   options.max_step_rows = 1024;
   options.kv_pages = configuration.tight_memory ? 2 * longest / kPageTokens : 8 * (longest / kPageTokens + 2);
-  return std::make_unique<Engine>(ops, make_decoder(model, configuration.decoder), options);
+  std::unique_ptr<Decoder> decoder = make_decoder(model, configuration.decoder);
+  if (configuration.late_plans) decoder = std::make_unique<LateDecoder>(std::move(decoder));
+  return std::make_unique<Engine>(ops, std::move(decoder), options);
 }
 
 }  // namespace ashlar::testing

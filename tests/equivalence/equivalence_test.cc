@@ -99,8 +99,10 @@ std::vector<Configuration> configurations() {
           configuration.depth = depth;
           configuration.prefill_chunk = chunk;
           configuration.tight_memory = tight;
+          configuration.late_plans = depth == 2 && chunk == 13;
           configuration.name += std::string(depth == 1 ? ", plain loop" : ", overlapped") +
-                                (chunk == 13 ? ", chunks of 13" : ", whole") + (tight ? ", tight memory" : "");
+                                (chunk == 13 ? ", chunks of 13" : ", whole") +
+                                (configuration.late_plans ? ", planned late" : "") + (tight ? ", tight memory" : "");
           all.push_back(configuration);
         }
       }

@@ -55,6 +55,7 @@ Configuration configuration(const std::string& method, int32_t width, int32_t de
   made.depth = depth;
   made.prefill_chunk = chunk;
   made.tight_memory = tight;
+  made.late_plans = depth == 2 && chunk == 13;
   return made;
 }
 

@@ -87,7 +87,7 @@ class FakeDecoder final : public Decoder {
   /// The request of number `n` from now on is not even submitted, for want of memory.
   void fail_at_request(int32_t n) { fail_check_at_ = n; }
 
-  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
+  void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     if (fail_at_ >= 0 && fail_at_-- == 0) throw std::bad_alloc();
     ++begun_;
     for (int32_t allowed = allowed_; launches_ >= allowed; allowed = allowed_) allowed_.wait(allowed);

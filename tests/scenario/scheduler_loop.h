@@ -43,7 +43,7 @@ class SchedulerLoop {
   }
 
   bool plan() { return scheduler_->plan(step_); }
-  void launch() { decoder_.launch(step_.plan, slots_, step_.result); }
+  void launch() { decoder_.run(step_.plan, slots_, step_.result); }
   void collect() { scheduler_->collect(step_); }
   /// One whole step; false if there was nothing to do.
   bool step() {

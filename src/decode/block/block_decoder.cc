@@ -148,7 +148,7 @@ void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   }
 }
 
-void BlockDecoder::launch(const StepPlan& plan, SlotTable& slots, StepResult& result) {
+void BlockDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) {
   const int64_t begin = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];

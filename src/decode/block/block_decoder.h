@@ -38,11 +38,11 @@ class BlockDecoder final : public Decoder {
   void register_state(KvLayout& layout, const StepLimits&) override { model_.register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override;
-  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
+  void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override;
   int64_t last_progress_ns() const override { return model_.last_progress_ns(); }
 
  private:
-  // One span of the plan during a launch.
+  // One span of the plan during a step.
   struct Work {
     Block* block = nullptr;  // null: prefill, or nothing to do
     int32_t n_rows = 0;

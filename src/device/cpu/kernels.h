@@ -3,10 +3,13 @@
 //
 // Packed layouts. All paths share them, so that weights and pages do not depend on the path. A matrix [n, k] lies in
 // blocks of 16 columns (n), each a stream of its own:
-//   bf16    [n / 16][k / 2 pairs][16 columns][2]    f32    [n / 16][k][16 columns]
-//   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros. 16 pairs of a bf16 block are one AMX tile, 1
-//   KiB. page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
+// clang-format off
+//   bf16    [n / 16][k / 2 pairs][16 columns][2]; 16 pairs are one AMX tile, 1 KiB
+//   f32     [n / 16][k][16 columns]
 //   8 bits  panels of { [4][k / 4 quads][16 columns][4], the scales of its 64 columns in f32 }, k padded to 64
+//   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros
+//   page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
+// clang-format on
 // A vector load therefore holds neighbouring output columns, and the sum over k runs inside a lane, from 0 to k - 1,
 // with one accumulator: the order cannot depend on the number of rows or on how a kernel blocks them.
 

@@ -50,7 +50,7 @@ TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
   const std::vector<float> likely(12, 0.95F);
   const std::vector<float> unlikely(12, 0.01F);
   const auto choose_from = [&](std::span<const float> first, std::span<const float> second) {
-    std::vector<WidthChoice> sequences{{0, 64, 0, {}, first}, {1, 8, 0, {}, second}, {2, 64}};
+    std::vector<WidthChoice> sequences{{0, 64, 0, first}, {1, 8, 0, second}, {2, 64}};
     EXPECT_FALSE(policy.choose(sequences));
     std::vector<int32_t> widths;
     for (const WidthChoice& sequence : sequences) {
@@ -445,18 +445,23 @@ TEST(WidthPolicy, TrimsTreesToWhatEarnsItsTime) {
   policy.choose(first);
   const std::vector<float> sure(15, 0.95F);
   std::vector<float> poor(15, 0.02F);
-  std::vector<WidthChoice> built = {{0, 16, 16, sure}, {1, 16, 16, poor}, {2, 5, 5, {}}};
-  policy.trim(built);
+  RowBudget budget;
+  RowSelector selector;
+  policy.budget(3, 37, budget);
+  std::vector<DraftRows> built = {{16, sure}, {16, poor}, {5, {}}};
+  selector.select(budget, built);
   EXPECT_EQ(built[0].width, 16);
   EXPECT_EQ(built[1].width, 1);
   EXPECT_EQ(built[2].width, 5);  // its proposer does not say
   poor[0] = 0.9F;
-  built = {{0, 16, 16, poor}};
-  policy.trim(built);
+  built = {{16, poor}};
+  policy.budget(1, 16, budget);
+  selector.select(budget, built);
   EXPECT_EQ(built[0].width, 2);
   WidthPolicy fixed(16, 1);  // costs are not known: all rows stay
-  built = {{0, 16, 16, poor}};
-  fixed.trim(built);
+  built = {{16, poor}};
+  fixed.budget(1, 16, budget);
+  selector.select(budget, built);
   EXPECT_EQ(built[0].width, 16);
 }
 
@@ -464,7 +469,7 @@ TEST(WidthPolicy, TrimsTreesToWhatEarnsItsTime) {
 WidthChoice choose_with(const std::vector<float>& at_hand, const RowCost& verify, const RowCost& draft) {
   WidthPolicy policy(16, 1);
   policy.set_costs(verify, draft);
-  std::vector<WidthChoice> one = {{0, 16, 0, {}, at_hand}};
+  std::vector<WidthChoice> one = {{0, 16, 0, at_hand}};
   for (int pass = 0; pass < 50; ++pass) {
     one[0].width = 16;
     policy.choose(one);
@@ -505,7 +510,7 @@ TEST(WidthPolicy, DraftsAtHandNeedNoOthers) {
   const std::vector<float> fair = {0.5F, 0.3F};
   std::vector<WidthChoice> crowd;
   for (int pass = 0; pass < 50; ++pass) {
-    crowd = {{0, 16, 0, {}, fair}, {1, 16}, {2, 16}, {3, 16}};
+    crowd = {{0, 16, 0, fair}, {1, 16}, {2, 16}, {3, 16}};
     policy.choose(crowd);
   }
   EXPECT_TRUE(crowd[0].takes_at_hand);

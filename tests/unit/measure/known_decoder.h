@@ -32,7 +32,7 @@ class KnownDecoder final : public Decoder {
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, Slot&, std::span<const int32_t>) override {}
 
-  void launch(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
+  void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     for (size_t i = 0; i < plan.spans.size(); ++i) {
       const Span& span = plan.spans[i];
       Slot& slot = slots[span.slot];
