@@ -52,9 +52,11 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   model_.reserve(limits.max_rows);
   scratch_slots_ = spare_pages(limits.max_slots) * kScratchSlotsPerPage;
   const int32_t branches = max_branches() * limits.max_spans;
-  batch_ = std::make_unique<RowBatch>(limits.max_rows, limits.max_spans, branches);
+  batch_ = std::make_unique<RowBatch>(ops, limits.max_rows, limits.max_spans, branches);
   logits_ = std::make_unique<LogitsBuffer>(ops, kLogitRows, vocab());
-  choices_.resize(kLogitRows);
+  choices_ = {ops, kLogitRows};
+  commit_slots_ = {ops, kMaxWidth};
+  pages_ = std::make_unique<PageTables>(ops, limits.max_slots, max_positions() / kPageTokens + 1 + pages_of_block());
   chains_.reserve(limits.max_spans);
   rows_.reserve(limits.max_spans);
   chances_.reserve(static_cast<size_t>(limits.max_spans) * kMaxWidth);
@@ -63,7 +65,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
   if (!drafts()) return;
   if (proposer_) {
-    context_ = std::make_unique<DraftContext>(ops, *proposer_, limits, kv.pages(), max_positions());
+    context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages());
     proposer_->start(limits, kv);
   }
   selector_.reserve(limits.max_spans * kMaxWidth);
@@ -86,6 +88,7 @@ StepShape ChainDecoder::shape(int32_t width) const {
 }
 
 void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
+  pages_->admit(slot);
   if (!drafts()) return;
   planner_->admit(slot, state, tokens);
   if (!proposer_) return;
@@ -130,6 +133,7 @@ void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult
   work_.clear();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     const Span& span = plan.spans[i];
+    pages_->update(span.slot, span.pages, span.n_pages);
     Slot& slot = slots[span.slot];
     SpanResult& outcome = result.spans[i];
     outcome.n_tokens = outcome.n_settled = outcome.n_drafted = outcome.n_accepted = outcome.n_ngram_accepted = 0;
@@ -256,7 +260,7 @@ void ChainDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
       work.n_outputs = span.samples ? 1 : 0;
       work.state = {span.slot, slots[span.slot].version, kPromptChoices, {span.saves[0], span.saves[1]}};
       if (span.restores >= 0) kv_->restore(span.restores, work.state.slot, work.state.version);
-      batch_->begin_sequence(span.pages, 0, work.state);
+      batch_->begin_sequence(pages_->of(span.slot), 0, work.state);
       work.first_scored = work.first_output;
       work.n_scored = span.score_to - span.score_from;
       work.first_output += work.n_scored;
@@ -276,7 +280,7 @@ void ChainDecoder::add_tree(const Span& span, Work& work) {
   work.n_rows = work.n_outputs = chain.width;
   int32_t depth[kMaxWidth] = {};
   int32_t slot[kMaxWidth];
-  batch_->begin_sequence(span.pages, 0, work.state);
+  batch_->begin_sequence(pages_->of(span.slot), 0, work.state);
   for (int32_t r = 0; r < chain.width; ++r) {
     const int32_t parent = chain.parents[r];
     depth[r] = r > 0 ? depth[parent] + 1 : 0;
@@ -311,16 +315,17 @@ void ChainDecoder::commit_branches(const StepPlan& plan) {
   for (size_t i = 0; i < work_.size(); ++i) {
     const Work& work = work_[i];
     if (!work.has_branches) continue;
-    const Rows rows = batch_->rows();
     int32_t scratch_slots[kMaxWidth];
-    BranchTable branch = {0, 0, scratch_slots};
+    BranchTable branch = {0, 0, commit_slots_.device()};
     for (int32_t t = 0; t < work.committed; ++t) {
       const int32_t row = work.first_row + work.path[t];
-      if (rows.scratch_slot(row) < 0) continue;
-      if (branch.n == 0) branch.first = rows.positions[row];
-      scratch_slots[branch.n++] = rows.scratch_slot(row);
+      if (batch_->scratch_slot(row) < 0) continue;
+      if (branch.n == 0) branch.first = batch_->position(row);
+      scratch_slots[branch.n++] = batch_->scratch_slot(row);
     }
-    if (branch.n > 0) model_.commit(*kv_, branch, plan.spans[i].pages);
+    if (branch.n == 0) continue;
+    commit_slots_.upload({scratch_slots, static_cast<size_t>(branch.n)});
+    model_.commit(*kv_, branch, pages_->of(plan.spans[i].slot));
   }
 }
 
@@ -330,7 +335,7 @@ void ChainDecoder::catch_up() {
     if (!chain.proposes) continue;
     context_->catch_up(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
-    // From here on the proposer's; the target's forward takes its table from the plan.
+    // From here on the proposer's.
     chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin,
                                   chain.start + std::max(chain.width, chain.draft_rows));
   }

@@ -11,6 +11,7 @@
 #include "decode/draft_planner.h"
 #include "decode/logits.h"
 #include "decode/proposer.h"
+#include "kv/page_tables.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -98,7 +99,9 @@ class ChainDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::vector<int32_t> choices_;           // of rows whose logits nobody else needs
+  DeviceArray<int32_t> choices_;       // of rows whose logits nobody else needs
+  DeviceArray<int32_t> commit_slots_;  // scratch slots whose K and V become a sequence's own
+  std::unique_ptr<PageTables> pages_;
   std::unique_ptr<DraftContext> context_;  // null without proposer
   int32_t scratch_slots_ = 0;              // in the spare pages
   int32_t free_scratch_slot_ = 0;          // of a row in a branch, in the spare pages

@@ -79,19 +79,21 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     span.branches = max_branches();
     span.make_chain();
     span.most = span.draft_rows = span.width;
-    span.pages = context_->table(s, pages + s * pages_of_block(), 0, span.width);
+    const int32_t* const own = pages + s * pages_of_block();
+    pages_->update(s, own, pages_of_block());
+    span.pages = context_->table(s, own, 0, span.width);
   }
   const int64_t begin = now_ns();
   if (draft) {
     proposer_->propose(chains_, slots);
   } else {
     batch_->clear();
-    batch_->begin_sequence(pages, 0, {0, 0, std::min(rows, max_width()), {}});
+    batch_->begin_sequence(pages_->update(0, pages, std::min(kv_->pages(), pages_->max_pages())), 0, {0, 0, std::min(rows, max_width()), {}});
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(0, r, rows);
       batch_->want_output();
     }
-    model_.head_argmax(model_.forward(*batch_, *kv_, aux_request()), choices_.data());
+    model_.head_argmax(model_.forward(*batch_, *kv_, aux_request()), choices_.device());
   }
   return now_ns() - begin;
 }

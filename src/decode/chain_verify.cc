@@ -18,7 +18,7 @@ void ChainDecoder::score(const StepPlan& plan, SlotTable& slots, Tensor hidden, 
     const Span& span = plan.spans[i];
     Slot& slot = slots[span.slot];
     SpanResult& outcome = result.spans[i];
-    const Tensor rows = {hidden.row(work.first_scored), work.n_scored, hidden.cols, hidden.stride};
+    const Tensor rows = hidden.part(work.first_scored, work.n_scored);
     if (score_prompt(model_, *logits_, rows, span.prompt + span.score_from + 1, slot.prompt_top,
                      &result.prompt_tokens[scored])) {
       outcome.first_scored = scored;
@@ -37,8 +37,8 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
     const StepPlan* plan;
     SlotTable* slots;
     StepResult* result;
-    Tensor logits;
-    bool choices;  // instead of logits
+    float* logits;           // [rows, vocab], or null
+    const int32_t* choices;  // [rows], or null
     size_t first;
     int32_t first_output;
   };
@@ -56,13 +56,15 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
       choices = choices && (work_[last].n_outputs == 0 || needs_only_choice(slots[plan.spans[last].slot]));
     }
     const int64_t begin = now_ns();
-    Chunk chunk = {this, &plan, &slots, &result, logits_->rows(rows), choices, first, first_output};
+    Chunk chunk = {this, &plan, &slots, &result, nullptr, nullptr, first, first_output};
     if (rows > 0) {
-      const Tensor outputs = {hidden.row(first_output), rows, hidden.cols, hidden.stride};
+      const Tensor outputs = hidden.part(first_output, rows);
       if (choices) {
-        model_.head_argmax(outputs, choices_.data());
+        model_.head_argmax(outputs, choices_.device());
+        chunk.choices = choices_.host(rows);
       } else {
-        model_.head(outputs, chunk.logits);
+        model_.head(outputs, logits_->rows(rows));
+        chunk.logits = logits_->host(rows);
       }
     }
     head_ns += now_ns() - begin;
@@ -71,9 +73,10 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
         [](void* context, int32_t i) {
           const auto* c = static_cast<const Chunk*>(context);
           const Work& work = c->self->work_[c->first + i];
-          const int32_t row = work.n_outputs > 0 ? work.first_output - c->first_output : 0;
-          c->self->sample_span(c->first + i, *c->plan, *c->slots, c->choices ? nullptr : c->logits.row(row),
-                               c->choices ? c->self->choices_.data() + row : nullptr, *c->result);
+          const int64_t row = work.n_outputs > 0 ? work.first_output - c->first_output : 0;
+          float* const logits = c->logits != nullptr ? c->logits + row * c->self->vocab() : nullptr;
+          const int32_t* const choices = c->choices != nullptr ? c->choices + row : nullptr;
+          c->self->sample_span(c->first + i, *c->plan, *c->slots, logits, choices, *c->result);
         },
         &chunk);
     first = last;

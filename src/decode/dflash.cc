@@ -56,9 +56,9 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   kv_ = &kv;
   const int32_t rows = limits.max_slots * options_.width;
   drafter_->reserve(limits.max_rows, rows);
-  batch_ = std::make_unique<RowBatch>(rows, limits.max_slots);
+  batch_ = std::make_unique<RowBatch>(ops_, rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
-  entries_.resize(kLogitRows);
+  entries_ = {ops_, kLogitRows};
   candidates_.resize(kLogitRows);
   blocks_.reserve(limits.max_slots);
   builders_.resize(limits.max_slots);
@@ -129,8 +129,8 @@ void DflashProposer::run_pass(SlotTable& slots) {
   struct Chunk {
     DflashProposer* self;
     SlotTable* slots;
-    Tensor logits;
-    bool choices;  // instead of logits
+    float* logits;           // [rows, vocab], or null
+    const int32_t* choices;  // [rows], or null
     size_t first;
   };
   for (size_t first = 0; first < blocks_.size();) {
@@ -141,13 +141,15 @@ void DflashProposer::run_pass(SlotTable& slots) {
       rows += blocks_[last].n_outputs;
       choices = choices && !needs_logits(blocks_[last], slots[blocks_[last].span->slot]);
     }
-    Chunk chunk = {this, &slots, logits_->rows(rows), choices, first};
+    Chunk chunk = {this, &slots, nullptr, nullptr, first};
     if (rows > 0) {
-      const Tensor outputs = {hidden.row(blocks_[first].first_output), rows, hidden.cols, hidden.stride};
+      const Tensor outputs = hidden.part(blocks_[first].first_output, rows);
       if (choices) {
-        drafter_->head_argmax(outputs, entries_.data());
+        drafter_->head_argmax(outputs, entries_.device());
+        chunk.choices = entries_.host(rows);
       } else {
-        drafter_->head(outputs, chunk.logits);
+        drafter_->head(outputs, logits_->rows(rows));
+        chunk.logits = logits_->host(rows);
       }
     }
     if (last == first + 1 && blocks_[first].tree) {
@@ -162,8 +164,9 @@ void DflashProposer::run_pass(SlotTable& slots) {
           Block& block = c->self->blocks_[c->first + i];
           const int32_t row = block.first_output - c->self->blocks_[c->first].first_output;
           if (block.tree) return c->self->grow_tree(c->first + i, row, *c->slots, c->logits, false);
-          if (c->choices) return c->self->choose_block(block, c->self->entries_.data() + row);
-          c->self->sample_block(block, (*c->slots)[block.span->slot], c->logits.row(row),
+          if (c->choices != nullptr) return c->self->choose_block(block, c->choices + row);
+          c->self->sample_block(block, (*c->slots)[block.span->slot],
+                                c->logits + int64_t{row} * c->self->drafter_->config().draft_vocab,
                                 c->self->scratch_[c->first + i]);
         },
         &chunk);
@@ -174,7 +177,7 @@ void DflashProposer::run_pass(SlotTable& slots) {
 // Candidates of a block's rows, found when the tree gets there.
 class DflashProposer::RowCandidates final : public CandidateSource {
  public:
-  RowCandidates(DflashProposer& self, const Block& block, const Slot& slot, Tensor logits, int32_t first_row,
+  RowCandidates(DflashProposer& self, const Block& block, const Slot& slot, float* logits, int32_t first_row,
                 SamplerScratch& scratch)
       : self_(self), block_(block), slot_(slot), logits_(logits), first_row_(first_row), scratch_(scratch) {}
 
@@ -187,8 +190,9 @@ class DflashProposer::RowCandidates final : public CandidateSource {
     const int32_t row = first_row_ + depth - 1;
     const int32_t vocab = self_.drafter_->config().draft_vocab;
     const int32_t* id_map = self_.drafter_->id_map();
-    adjust_logits(logits_.row(row), vocab, slot_.params, &slot_.counts, id_map);
-    find_candidates(logits_.row(row), vocab, slot_.params, block_.span->start + depth, id_map, scratch_,
+    float* const logits = logits_ + int64_t{row} * vocab;
+    adjust_logits(logits, vocab, slot_.params, &slot_.counts, id_map);
+    find_candidates(logits, vocab, slot_.params, block_.span->start + depth, id_map, scratch_,
                     self_.candidates_[static_cast<size_t>(row)]);
     found_[depth] = true;
   }
@@ -197,14 +201,14 @@ class DflashProposer::RowCandidates final : public CandidateSource {
   DflashProposer& self_;
   const Block& block_;
   const Slot& slot_;
-  Tensor logits_;
+  float* logits_;
   int32_t first_row_;
   SamplerScratch& scratch_;
   bool found_[kMaxWidth] = {};
 };
 
 // first_row: of `logits`. A tree that is `alone` has all workers for the rows that nearly every tree reaches.
-void DflashProposer::grow_tree(size_t index, int32_t first_row, SlotTable& slots, Tensor logits, bool alone) {
+void DflashProposer::grow_tree(size_t index, int32_t first_row, SlotTable& slots, float* logits, bool alone) {
   constexpr int32_t kMostlyReached = 6;
   const Block& block = blocks_[index];
   const Slot& slot = slots[block.span->slot];
@@ -228,7 +232,8 @@ void DflashProposer::choose_block(Block& block, const int32_t* entries) {
   if (block.reveal == 0) return;
   const int32_t* id_map = drafter_->id_map();
   for (int32_t k = 1; k < block.span->width; ++k) {
-    const int32_t id = id_map == nullptr ? entries[k - 1] : id_map[entries[k - 1]];
+    const int32_t entry = std::max(entries[k - 1], 0);  // without numbers any draft will do
+    const int32_t id = id_map == nullptr ? entry : id_map[entry];
     block.candidate[k] = block.known[k] ? block.span->ids[k] : id;
   }
   reveal(block);

@@ -68,7 +68,7 @@ class DflashProposer final : public Proposer {
   void fill_batch();
   bool needs_logits(const Block& block, const Slot& slot) const;
   class RowCandidates;
-  void grow_tree(size_t index, int32_t first_row, SlotTable& slots, Tensor logits, bool alone);
+  void grow_tree(size_t index, int32_t first_row, SlotTable& slots, float* logits, bool alone);
   void choose_block(Block& block, const int32_t* entries);
   void sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch);
   void reveal(Block& block);
@@ -82,7 +82,7 @@ class DflashProposer final : public Proposer {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  std::vector<int32_t> entries_;             // of the draft vocabulary, for rows whose logits nobody needs
+  DeviceArray<int32_t> entries_;             // of the draft vocabulary, for rows whose logits nobody needs
   std::vector<DraftCandidates> candidates_;  // of rows that become trees
   std::vector<DraftTreeBuilder> builders_;   // per block
   std::vector<Block> blocks_;

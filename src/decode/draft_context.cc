@@ -4,25 +4,29 @@
 
 namespace ashlar {
 
-DraftContext::DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages, int32_t max_positions)
+DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& tables, const StepLimits& limits,
+                           int32_t pages)
     : ops_(ops),
       proposer_(proposer),
+      target_tables_(tables),
       max_rows_(limits.max_rows),
-      batch_(limits.max_rows, 2 * limits.max_spans),
+      batch_(ops, limits.max_rows, 2 * limits.max_spans),
+      device_sources_(ops, limits.max_rows),
       backlogs_(static_cast<size_t>(limits.max_slots)),
       known_(static_cast<size_t>(pages)),
       window_(proposer.window()) {
   const int32_t width = proposer.aux_width();
   const int32_t rows = max_rows_ + limits.max_slots * kPageTokens;
   storage_ = ops.allocate(sizeof(float) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
-  all_ = {reinterpret_cast<float*>(storage_->data()), rows, width, width};
-  compact_ = {all_.row(rows), max_rows_, width, width};
+  all_ = {reinterpret_cast<float*>(storage_->data()), rows + max_rows_, width, width};
+  compact_ = all_.part(rows, max_rows_);
+  all_ = all_.narrow(rows);
   sources_.reserve(static_cast<size_t>(max_rows_));
   if (window_ == 0) return;
   const int64_t most = window_pages(window_, proposer.max_width(), limits.max_slots);
   window_pages_ = std::make_unique<WindowPages>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
-  table_size_ = (max_positions + kPageTokens - 1) / kPageTokens;
-  tables_.resize(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(table_size_));
+  tables_ = std::make_unique<PageTables>(ops, limits.max_slots, tables.max_pages());
+  window_page_of_.assign(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(tables.max_pages()), -1);
 }
 
 // A step touches a sequence's positions from the window's first page to the last row of its block. So many pages for
@@ -48,15 +52,16 @@ int32_t DraftContext::window_begin(int32_t end) const {
 }
 
 const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end) {
-  if (!window_pages_) return pages;
-  ASHLAR_CHECK_LE(end, table_size_ * kPageTokens);
-  int32_t* table = &tables_[static_cast<size_t>(slot) * static_cast<size_t>(table_size_)];
+  if (!window_pages_) return target_tables_.of(slot);
+  ASHLAR_CHECK_LE(end, tables_->max_pages() * kPageTokens);
+  int32_t* const known = &window_page_of_[static_cast<size_t>(slot) * static_cast<size_t>(tables_->max_pages())];
   for (int32_t p = begin / kPageTokens; p * kPageTokens < end; ++p) {
     const WindowPages::Claim claim = window_pages_->claim(pages[p]);
-    table[p] = claim.window_page;
+    if (known[p] != claim.window_page) tables_->set(slot, p, claim.window_page);
+    known[p] = claim.window_page;
     if (claim.evicted != WindowPages::kNone) forget(&claim.evicted, 0, 1);
   }
-  return table;
+  return tables_->of(slot);
 }
 
 void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
@@ -91,8 +96,7 @@ void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_
 void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
   if (backlog.n == 0) backlog.position = position;
-  ops_.copy({all_.row(row), 1, all_.cols, all_.stride},
-            {all_.row(backlog_row(slot) + backlog.n), 1, all_.cols, all_.stride});
+  ops_.copy(all_.part(row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
   ++backlog.n;
   if ((position + 1) % kPageTokens == 0) catch_up(slot, pages);
 }
@@ -121,10 +125,10 @@ void DraftContext::flush() {
   if (n == 0) return;
   bool in_order = true;
   for (int32_t r = 1; r < n; ++r) in_order = in_order && sources_[r] == sources_[r - 1] + 1;
-  Tensor rows = {all_.row(sources_[0]), n, all_.cols, all_.stride};
+  const Tensor rows = in_order ? all_.part(sources_[0], n) : compact_.narrow(n);
   if (!in_order) {
-    rows = compact_.narrow(n);
-    ops_.gather_rows(all_, sources_.data(), rows);
+    device_sources_.upload(sources_);
+    ops_.gather_rows(all_, device_sources_.device(), rows);
   }
   proposer_.write_context({rows, batch_.rows()});
   batch_.clear();

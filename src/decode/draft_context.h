@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "decode/proposer.h"
+#include "device/device_array.h"
+#include "kv/page_tables.h"
 #include "kv/window_pages.h"
 #include "model/row_batch.h"
 
@@ -21,8 +23,8 @@ namespace ashlar {
 
 class DraftContext {
  public:
-  /// `proposer` outlives this. `pages`: of the cache. `max_positions`: of a sequence.
-  DraftContext(Ops& ops, Proposer& proposer, const StepLimits& limits, int32_t pages, int32_t max_positions);
+  /// `proposer` and `tables`, those of the target's pages, outlive this. `pages`: of the cache.
+  DraftContext(Ops& ops, Proposer& proposer, const PageTables& tables, const StepLimits& limits, int32_t pages);
 
   /// Window pages that sequences in `slots` slots need if drafts look at the newest `window` tokens and reach `width`
   /// rows further; 0: no window, a window page for every page.
@@ -57,8 +59,8 @@ class DraftContext {
 
   /// The first position of the window from which the drafter knows every one up to `position`.
   int32_t begin(const int32_t* pages, int32_t position) const;
-  /// The table of the proposer's planes for positions [begin, end) of the slot's sequence, whose page table is `pages`.
-  /// What it says stays true during the step; other entries mean nothing.
+  /// The table of the proposer's planes for positions [begin, end) of the slot's sequence, whose page table is `pages`;
+  /// in device memory. What it says stays true during the step; other entries mean nothing.
   const int32_t* table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end);
 
  private:
@@ -72,20 +74,22 @@ class DraftContext {
 
   Ops& ops_;
   Proposer& proposer_;
+  const PageTables& target_tables_;
   int32_t max_rows_;
   std::unique_ptr<Buffer> storage_;
   Tensor all_;      // [max_rows + slots * kPageTokens, aux_width]: the forward's, then the backlogs
   Tensor compact_;  // [max_rows, aux_width]: rows for one call
   RowBatch batch_;
   std::vector<int32_t> sources_;  // row of all_ for each row of batch_
+  DeviceArray<int32_t> device_sources_;
   std::vector<Backlog> backlogs_;
   std::vector<uint8_t> known_;  // per page: leading positions that were written since its first one was written
   bool forgotten_ = false;      // anything, ever
   // Without a window: 0, null, empty.
   int32_t window_;
   std::unique_ptr<WindowPages> window_pages_;
-  std::vector<int32_t> tables_;  // [slots, table_size_]: window page by page of the slot's sequence
-  int32_t table_size_ = 0;
+  std::unique_ptr<PageTables> tables_;   // window page by page of the slot's sequence
+  std::vector<int32_t> window_page_of_;  // the same, on the host
 };
 
 }  // namespace ashlar

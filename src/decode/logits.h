@@ -1,23 +1,22 @@
 #pragma once
 // Logits in bounded memory: the head runs on a chunk of rows, the chunk is consumed, the buffer is used again.
 
-#include <memory>
-
-#include "device/ops.h"
+#include "device/device_array.h"
 
 namespace ashlar {
 
 class LogitsBuffer {
  public:
   LogitsBuffer(Ops& ops, int32_t rows, int32_t vocab)
-      : storage_(ops.allocate(sizeof(float) * static_cast<size_t>(rows) * vocab)),
-        logits_{reinterpret_cast<float*>(storage_->data()), rows, vocab, vocab} {}
+      : values_(ops, int64_t{rows} * vocab), logits_{values_.device(), rows, vocab, vocab} {}
 
   int32_t capacity() const { return logits_.rows; }
   Tensor rows(int32_t n) const { return logits_.narrow(n); }
+  /// The first n rows, [n, vocab], as they are now, for the host to read and to change.
+  float* host(int32_t n) { return values_.host(int64_t{n} * logits_.cols); }
 
  private:
-  std::unique_ptr<Buffer> storage_;
+  DeviceArray<float> values_;
   Tensor logits_;
 };
 

@@ -19,23 +19,24 @@ void score_row(const float* logits, int32_t vocab, int32_t id, int32_t top, Prom
 
 }  // namespace
 
-bool score_prompt(const Model& model, const LogitsBuffer& buffer, Tensor hidden, const int32_t* ids, int32_t top,
+bool score_prompt(const Model& model, LogitsBuffer& buffer, Tensor hidden, const int32_t* ids, int32_t top,
                   PromptToken* out) {
   struct Piece {
-    Tensor logits;
+    const float* logits;
+    int32_t vocab;
     const int32_t* ids;
     int32_t top;
     PromptToken* out;
   };
   for (int32_t first = 0; first < hidden.rows; first += buffer.capacity()) {
     const int32_t n = std::min(hidden.rows - first, buffer.capacity());
-    Piece piece = {buffer.rows(n), ids + first, top, out + first};
-    model.head({hidden.row(first), n, hidden.cols, hidden.stride}, piece.logits);
+    model.head(hidden.part(first, n), buffer.rows(n));
+    Piece piece = {buffer.host(n), model.config().vocab, ids + first, top, out + first};
     model.ops().for_each(
         n,
         [](void* context, int32_t r) {
           const auto& p = *static_cast<const Piece*>(context);
-          score_row(p.logits.row(r), p.logits.cols, p.ids[r], p.top, p.out[r]);
+          score_row(p.logits + int64_t{r} * p.vocab, p.vocab, p.ids[r], p.top, p.out[r]);
         },
         &piece);
   }

@@ -11,7 +11,7 @@ namespace ashlar {
 
 /// hidden: [rows, hidden], final hidden states; ids: [rows], the token after each row; out: [rows], each with the `top`
 /// likeliest tokens. Logits take no more room than `buffer` has. False: some logits are not numbers.
-bool score_prompt(const Model& model, const LogitsBuffer& buffer, Tensor hidden, const int32_t* ids, int32_t top,
+bool score_prompt(const Model& model, LogitsBuffer& buffer, Tensor hidden, const int32_t* ids, int32_t top,
                   PromptToken* out);
 
 }  // namespace ashlar

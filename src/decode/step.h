@@ -34,7 +34,8 @@ struct Span {
   int32_t start = 0;
   int32_t n_rows = 0;              ///< prefill: rows; decode: most rows it may use
   bool samples = true;             ///< prefill: whether the last row yields the first token (the last chunk)
-  const int32_t* pages = nullptr;  ///< the sequence's page table; entries in use never move
+  const int32_t* pages = nullptr;  ///< the sequence's page table, on the host; entries that are there never change
+  int32_t n_pages = 0;             ///< entries that are there
   /// Prefill: rows [score_from, score_to) of the span also say how likely the next token of the prompt is, which stands
   /// behind prompt[row] for the last row, too.
   int32_t score_from = 0, score_to = 0;

@@ -211,6 +211,21 @@ class Ops {
   /// out[r] = x[r]; the shapes agree, the strides need not.
   virtual void copy(Tensor x, Tensor out) = 0;
 
+  /// Fills `begin` and `end` ([rows.n] each) for a layer whose rows see keys at most `window` - 1 positions away (0:
+  /// any) and, if it is causal, none after their own position, else those up to their block_ends. Rows without KV see
+  /// what is before them in any layer.
+  virtual void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) = 0;
+
+  /// x[r][i] = limit * tanh(x[r][i] / limit).
+  virtual void softcap(Tensor x, float limit) = 0;
+
+  /// Copies `bytes` from the host to device memory and back. They may be used again when the call returns.
+  virtual void upload(const void* from, std::byte* to, size_t bytes) = 0;
+  virtual void download(const std::byte* from, void* to, size_t bytes) = 0;
+  /// `bytes` of device memory for the host to read and to change: there where the host can, else a copy in `staging`,
+  /// which then has room for them. What is changed in a copy is lost.
+  virtual std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) = 0;
+
   /// Copies device memory; the ranges do not overlap.
   virtual void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) = 0;
 

@@ -75,6 +75,8 @@ struct Rows {
   const int32_t* scratch_slots = nullptr;
   const BranchTable* branch_tables = nullptr;  ///< by table, of which several may be the same; null: none
   const StateSpan* states = nullptr;           ///< by table
+  const int32_t* block_ends = nullptr;  ///< one past the last position that a layer without causality lets a row see
+  const int32_t* first_keys = nullptr;  ///< by table: rows see keys from this position on
 
   int32_t scratch_slot(int32_t row) const { return scratch_slots != nullptr ? scratch_slots[row] : -1; }
   BranchTable branch_table(int32_t row) const {
@@ -94,6 +96,7 @@ struct Rows {
     rest.ids += count;
     rest.positions += count;
     rest.tables += count;
+    if (block_ends != nullptr) rest.block_ends += count;
     if (without_kv != nullptr) rest.without_kv += count;
     if (scratch_slots != nullptr) rest.scratch_slots += count;
     return rest;

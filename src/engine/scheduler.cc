@@ -8,6 +8,12 @@
 
 namespace ashlar {
 
+namespace {
+
+int32_t pages_of(const Sequence& sequence) { return static_cast<int32_t>(sequence.pages.size()); }
+
+}  // namespace
+
 Scheduler::Scheduler(const EngineOptions& options, Decoder& decoder, SlotTable& slots, const KvMemory& memory,
                      int32_t max_step_rows)
     : options_(options),
@@ -133,7 +139,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   if (step.plan.n_rows + rows > max_step_rows_) return;  // its turn comes when older ones have ended
   const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
   if (!grow(sequence, shape.reach(most, sequence.limit))) return;
-  step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data()});
+  step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data(), pages_of(sequence)});
   step.plan.n_rows += rows;
   step.members.push_back({&sequence, std::min(shape.tokens, left), shape.min_new_tokens, 0});
 }
@@ -175,8 +181,10 @@ void Scheduler::add_prefill(Step& step, Sequence& sequence) {
   const bool last = to == sequence.prefill_end;
   if (!grow(sequence, to)) return;
   const bool samples = last && shape.prefill_samples && !sequence.request.prompt_only;
-  Span span = {sequence.slot,        sequence.tokens.data() + sequence.planned, sequence.planned, rows, samples,
-               sequence.pages.data()};
+  Span span = {sequence.slot,     sequence.tokens.data() + sequence.planned,
+               sequence.planned,  rows,
+               samples,           sequence.pages.data(),
+               pages_of(sequence)};
   // The row before a token scores it.
   const int32_t from = std::max(sequence.next_scored - 1, span.start);
   const int32_t scored = std::min(to, sequence.prompt_length - 1) - from;

@@ -8,7 +8,7 @@
 namespace ashlar {
 
 ForwardBench::ForwardBench(Model& model, std::vector<int32_t> ids, int32_t context, int32_t max_rows)
-    : model_(model), ids_(std::move(ids)), context_(context), max_rows_(max_rows), batch_(max_rows, 1) {
+    : model_(model), ids_(std::move(ids)), context_(context), max_rows_(max_rows), batch_(model.ops(), max_rows, 1) {
   KvLayout layout;
   model.register_state(layout);
   pages_.resize(ids_.size() / kPageTokens + 1);

@@ -38,13 +38,14 @@ void StepBench::prefill() {
   for (int32_t start = 0; start < prefill;) {
     const int32_t rows = std::min(shape_.whole_blocks(max_rows_), prefill - start);
     const bool samples = shape_.prefill_samples && start + rows == length;
-    plan_.spans = {{0, prompt_.data() + start, start, rows, samples, pages_.data()}};
+    plan_.spans = {
+        {0, prompt_.data() + start, start, rows, samples, pages_.data(), static_cast<int32_t>(pages_.size())}};
     plan_.n_rows = rows;
     decoder_->run(plan_, slots_, result_);
     start += rows;
   }
   after_prompt_ = slot;
-  plan_.spans = {{0, nullptr, 0, shape_.rows, true, pages_.data()}};
+  plan_.spans = {{0, nullptr, 0, shape_.rows, true, pages_.data(), static_cast<int32_t>(pages_.size())}};
   plan_.n_rows = shape_.rows;
 }
 

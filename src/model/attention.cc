@@ -46,14 +46,13 @@ void Attention::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const
   if (n_outputs == 0) return;
 
   // Rows before the first output need not attend to anything.
-  const int32_t* const outputs = call.batch.outputs();
-  const int32_t first = outputs[0];
+  const int32_t first = call.batch.first_output();
   const int32_t n = rows.n - first;
   const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
   ops.attention(qkv.part(first, n), shape_, rows.part(first, n), {call.visible.begin + first, call.visible.end + first},
                 to.plane, mixed.part(first, n));
   const Tensor of_outputs = qkv.narrow(n_outputs).columns(0, mixed_width());
-  ops.gather_rows(mixed, outputs, of_outputs);
+  ops.gather_rows(mixed, call.batch.outputs(), of_outputs);
   ops.linear(*output_, of_outputs, Store::kAdd, x);
 }
 

@@ -58,8 +58,10 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
     auto* experts = reinterpret_cast<int32_t*>(routes_->data());
     mlp.routes = {top_k, experts, reinterpret_cast<float*>(experts + choices)};
   }
-  begin.resize(static_cast<size_t>(config.n_layers) * max_rows);
-  end.resize(begin.size());
+  const int64_t views = int64_t{config.n_layers} * max_rows;
+  visible_ = ops.allocate(2 * sizeof(int32_t) * static_cast<size_t>(views));
+  begin = reinterpret_cast<int32_t*>(visible_->data());
+  end = begin + views;
 }
 
 LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix,
@@ -95,8 +97,9 @@ void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch,
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, StackWorkspace& workspace,
                            const AuxHiddenRequest& aux) const {
   for (size_t kind = 0; kind < kinds_.size(); ++kind) {
-    const size_t offset = kind * workspace.x.rows;
-    batch.visibility(kinds_[kind], workspace.begin.data() + offset, workspace.end.data() + offset);
+    const int64_t offset = static_cast<int64_t>(kind) * workspace.x.rows;
+    ops.visibility(batch.rows(), kinds_[kind].window, kinds_[kind].causal, workspace.begin + offset,
+                   workspace.end + offset);
   }
   const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
   // What the last layer adds to a row that is no output is not read; only what its mixer keeps is.
@@ -125,7 +128,7 @@ MixerCall LayerStack::mixer_call(Ops& ops, int32_t index, const Pass& pass) cons
           {workspace.x.narrow(n), layers_[static_cast<size_t>(index)].input_norm.data(), config_.norm_eps},
           pass.kv,
           workspace.mixer,
-          {workspace.begin.data() + seen, workspace.end.data() + seen},
+          {workspace.begin + seen, workspace.end + seen},
           copies ? pass.aux.out.narrow(n).columns(before[0].column, config_.hidden) : Tensor{}};
 }
 

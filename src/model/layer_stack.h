@@ -30,11 +30,11 @@ class StackWorkspace {
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MixerWorkspace mixer;
   MlpWorkspace mlp;
-  std::vector<int32_t> begin, end;               ///< [kinds, max_rows]
+  int32_t *begin, *end;                          ///< [kinds, max_rows], in device memory
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
-  std::unique_ptr<Buffer> storage_, routes_;
+  std::unique_ptr<Buffer> storage_, routes_, visible_;
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.

@@ -96,9 +96,9 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
       break;
   }
   const size_t cells = static_cast<size_t>(max_positions) * half;
-  storage_ = ops.allocate(2 * cells * sizeof(float));
-  auto* cos = reinterpret_cast<float*>(storage_->data());
-  float* sin = cos + cells;
+  std::vector<float> table(2 * cells);
+  float* const cos = table.data();
+  float* const sin = cos + cells;
   for (int32_t p = 0; p < max_positions; ++p) {
     for (int32_t i = 0; i < half; ++i) {
       // The angle is rounded to float first, as the models were trained with float tables.
@@ -107,7 +107,10 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
       sin[static_cast<size_t>(p) * half + i] = static_cast<float>(std::sin(static_cast<double>(angle)) * amplitude);
     }
   }
-  table_ = {cos, sin, rotary_dim, max_positions};
+  storage_ = ops.allocate(table.size() * sizeof(float));
+  ops.upload(table.data(), storage_->data(), table.size() * sizeof(float));
+  const auto* const stored = reinterpret_cast<const float*>(storage_->data());
+  table_ = {stored, stored + cells, rotary_dim, max_positions};
 }
 
 Ropes::Ropes(Ops& ops, const StackConfig& stack, int32_t max_positions) {

@@ -1,24 +1,26 @@
 #pragma once
 // The rows of one forward, owned: filled anew each step inside memory that is sized once.
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
+#include "device/ops.h"
 #include "device/rows.h"
 #include "model/config.h"
 
 namespace ashlar {
 
-/// What one call of a model's forward computes. Capacity is fixed at construction; add_* never allocate.
+/// What one call of a model's forward computes. Filled on the host; rows() brings what is new to the device. Capacity
+/// is fixed at construction; add_* never allocate.
 class RowBatch {
  public:
-  RowBatch(int32_t max_rows, int32_t max_sequences, int32_t max_branches = 0);
+  RowBatch(Ops& ops, int32_t max_rows, int32_t max_sequences, int32_t max_branches = 0);
 
   void clear();
-  /// Starts the rows of one sequence: `pages[position / kPageTokens]` are its pages; rows see keys from `first` on
-  /// (0, or the start of a draft window).
-  /// What recurrent layers read and write of it is `state`.
+  /// Starts the rows of one sequence: `pages[position / kPageTokens]` are its pages, in device memory; rows see keys
+  /// from `first` on (0, or the start of a draft window). What recurrent layers read and write of it is `state`.
   void begin_sequence(const int32_t* pages, int32_t first = 0, const StateSpan& state = {});
   /// Adds a row. `block_end`: one past the last position that a non-causal layer lets it see.
   void add_row(int32_t id, int32_t position, int32_t block_end);
@@ -35,29 +37,45 @@ class RowBatch {
 
   int32_t n() const { return n_; }
   int32_t n_outputs() const { return n_outputs_; }
-  int32_t max_rows() const { return static_cast<int32_t>(ids_.size()); }
-  int32_t* ids() { return ids_.data(); }
-  const int32_t* outputs() const { return outputs_.data(); }
-  int32_t position(int32_t row) const { return positions_[row]; }
+  int32_t max_rows() const { return max_rows_; }
+  int32_t first_output() const { return outputs_.host[0]; }  ///< the row; there are outputs
+  int32_t position(int32_t row) const { return positions_.host[row]; }
+  /// Of a row that was added in one, or -1.
+  int32_t scratch_slot(int32_t row) const { return scratch_slots_.host[row]; }
 
+  /// The rows as ops see them, in device memory.
   Rows rows() const;
-  /// Fills `begin` and `end` ([n] each) for layers of this kind.
-  void visibility(const LayerAttention& kind, int32_t* begin, int32_t* end) const;
+  /// [n_outputs] rows, ascending, in device memory.
+  const int32_t* outputs() const;
 
  private:
+  /// An array of the block that goes to the device, at the same place in both.
+  template <class T>
+  struct Column {
+    T* host = nullptr;
+    T* device = nullptr;
+  };
+  void upload() const;
+  template <class T>
+  void upload(const Column<T>& column, int32_t n) const;
+
+  Ops& ops_;
+  int32_t max_rows_, max_sequences_, max_branch_slots_;
   int32_t n_ = 0;
   int32_t n_sequences_ = 0;
   int32_t n_outputs_ = 0;
   int32_t n_without_kv_ = 0;
   int32_t n_branch_slots_ = 0;
-  std::vector<int32_t> ids_, positions_, tables_, block_ends_, outputs_;
-  std::vector<uint8_t> without_kv_;
-  std::vector<int32_t> first_;              // per sequence
-  std::vector<const int32_t*> pages_;       // per sequence
-  std::vector<BranchTable> branch_tables_;  // per sequence
-  std::vector<StateSpan> states_;           // per sequence
-  std::vector<int32_t> scratch_slots_;      // per row
-  std::vector<int32_t> branch_slots_;       // what branch tables point to
+  mutable bool changed_ = true;
+  std::vector<std::byte> host_;
+  std::unique_ptr<Buffer> device_;
+  Column<int32_t> ids_, positions_, tables_, block_ends_, outputs_, scratch_slots_;  // by row
+  Column<uint8_t> without_kv_;                                                       // by row
+  Column<int32_t> first_;                                                            // by sequence, as the next ones
+  Column<const int32_t*> pages_;
+  Column<BranchTable> branch_tables_;
+  Column<StateSpan> states_;
+  Column<int32_t> branch_slots_;  // what branch tables point to
 };
 
 }  // namespace ashlar

@@ -39,7 +39,7 @@ WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
 
 DeviceVector::DeviceVector(Ops& ops, const std::vector<float>& values)
     : storage_(ops.allocate(values.size() * sizeof(float))) {
-  std::memcpy(storage_->data(), values.data(), values.size() * sizeof(float));
+  ops.upload(values.data(), storage_->data(), values.size() * sizeof(float));
 }
 
 const StoredTensor& WeightBinder::take(const std::string& name, const std::vector<int64_t>& shape) {

@@ -29,7 +29,11 @@ std::vector<int32_t> random_prompt(int32_t length, int32_t vocab, unsigned seed)
 class ByHand {
  public:
   ByHand(Model& model, int32_t block)
-      : model_(model), diffusion_(*model.config().diffusion), block_(block), batch_(kLongest + 64, 1), pages_(16) {
+      : model_(model),
+        diffusion_(*model.config().diffusion),
+        block_(block),
+        batch_(model.ops(), kLongest + 64, 1),
+        pages_(16) {
     KvLayout layout;
     model_.register_state(layout);
     kv_ = std::make_unique<KvMemory>(model_.ops(), layout, static_cast<int32_t>(pages_.size()));
@@ -328,7 +332,7 @@ TEST(BlockMask, RowsSeeTheirBlockAndNothingAfter) {
   const KvMemory kv(*ops, layout, 2);
   model->reserve(32);
   const auto run = [&](const std::vector<int32_t>& ids) {
-    RowBatch batch(32, 1);
+    RowBatch batch(*ops, 32, 1);
     batch.begin_sequence(pages.data());
     for (int32_t p = 0; p < 2 * block; ++p) {
       batch.add_row(ids[p], p, (p / block + 1) * block);

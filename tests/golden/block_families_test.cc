@@ -21,7 +21,7 @@ class BlockModel {
   BlockModel(const std::filesystem::path& folder, const std::string& device, const DeviceOptions& options)
       : ops_(make_device(device, options)),
         model_(Model::load(*ops_, folder, kMaxRows)),
-        batch_(kMaxRows, 1),
+        batch_(*ops_, kMaxRows, 1),
         pages_(kMaxRows / kPageTokens) {
     KvLayout layout;
     model_->register_state(layout);

@@ -138,7 +138,7 @@ bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
   for (int32_t page = 0; page * kPageTokens < n; ++page) pages.push_back(page);
   const KvMemory kv(ref, layout, static_cast<int32_t>(pages.size()));
   model->reserve(n);
-  RowBatch batch(n, 1);
+  RowBatch batch(ref, n, 1);
   batch.begin_sequence(pages.data());
   for (int32_t p = 0; p < n; ++p) {
     batch.add_row(ids[p], p, p / golden.block * golden.block + golden.block);

@@ -28,7 +28,7 @@ inline int32_t argmax(const float* values, int32_t n) {
 class DirectDecoder {
  public:
   DirectDecoder(Model& model, DflashDrafter* drafter, int32_t max_tokens)
-      : model_(model), drafter_(drafter), batch_(max_tokens, 1), pages_(max_tokens / kPageTokens + 1) {
+      : model_(model), drafter_(drafter), batch_(model.ops(), max_tokens, 1), pages_(max_tokens / kPageTokens + 1) {
     KvLayout layout;
     model.register_state(layout);
     if (drafter != nullptr) drafter->register_state(layout);

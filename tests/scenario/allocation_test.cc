@@ -164,7 +164,7 @@ TEST(WarmSteps, MixturesAllocateNothing) {
   model->register_state(layout);
   const KvMemory kv(*ops, layout, 4);
   const std::vector<int32_t> pages = {3, 2, 1, 0};
-  RowBatch batch(64, 1);
+  RowBatch batch(*ops, 64, 1);
   model->reserve(64);
   int64_t warm = 0;
   for (int32_t turn = 0; turn < 40; ++turn) {

@@ -93,6 +93,21 @@ class TimedOps final : public Ops {
   void copy(Tensor x, Tensor out) override {
     timed("copy", [&] { ops_.copy(x, out); });
   }
+  void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override {
+    timed("visibility", [&] { ops_.visibility(rows, window, causal, begin, end); });
+  }
+  void softcap(Tensor x, float limit) override {
+    timed("softcap", [&] { ops_.softcap(x, limit); });
+  }
+  void upload(const void* from, std::byte* to, size_t bytes) override {
+    timed("upload", [&] { ops_.upload(from, to, bytes); });
+  }
+  void download(const std::byte* from, void* to, size_t bytes) override {
+    timed("download", [&] { ops_.download(from, to, bytes); });
+  }
+  std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) override {
+    return ops_.host_view(at, bytes, staging);
+  }
   void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override {
     timed("copy_bytes", [&] { ops_.copy_bytes(from, to, bytes); });
   }
@@ -132,7 +147,7 @@ class Passes {
         drafter_(drafter),
         ops_(ops),
         context_(context),
-        batch_(std::max(sequences * rows, context), sequences) {
+        batch_(ops, std::max(sequences * rows, context), sequences) {
     model.reserve(batch_.max_rows());
     KvLayout layout;
     model.register_state(layout);

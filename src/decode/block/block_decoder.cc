@@ -106,11 +106,12 @@ StepShape BlockDecoder::shape(int32_t) const {
 void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   kv_ = &kv;
   model_.reserve(limits.max_rows);
-  batch_ = std::make_unique<RowBatch>(limits.max_rows, 2 * limits.max_spans);
+  batch_ = std::make_unique<RowBatch>(model_.ops(), limits.max_rows, 2 * limits.max_spans);
+  pages_ = std::make_unique<PageTables>(model_.ops(), limits.max_slots, (max_positions() + block_) / kPageTokens + 1);
   logits_ = std::make_unique<LogitsBuffer>(model_.ops(), kLogitRows, vocab());
   blocks_.resize(limits.max_slots);
   work_.reserve(limits.max_spans);
-  statistics_.resize(kLogitRows);
+  statistics_ = {model_.ops(), kLogitRows};
   scratch_.resize(limits.max_spans);
   for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
 }
@@ -119,6 +120,7 @@ void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
 // already are found anew, not repeated. Under a constraint, which cannot go back, they stay where they are; there the
 // order is from left to right, so that nothing else is lost.
 void BlockDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) {
+  pages_->admit(slot);
   Block& block = blocks_[slot];
   const auto known = static_cast<int32_t>(tokens.size());
   const int32_t from = whole_ ? state.prompt_length : 0;
@@ -191,6 +193,7 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots, StepResult
   for (const Span& span : plan.spans) {
     SpanResult& outcome = result.spans[work_.size()];
     Work& work = work_.emplace_back();
+    pages_->update(span.slot, span.pages, span.n_pages);
     const int32_t before = batch_->n();
     work.first_output = batch_->n_outputs();
     Slot& slot = slots[span.slot];
@@ -215,7 +218,7 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots, StepResult
 }
 
 void BlockDecoder::add_prefill(const Span& span) {
-  batch_->begin_sequence(span.pages);
+  batch_->begin_sequence(pages_->of(span.slot));
   for (int32_t r = 0; r < span.n_rows; ++r) {
     const int32_t position = span.start + r;
     batch_->add_row(span.prompt[r], position, position / block_ * block_ + block_);
@@ -241,7 +244,7 @@ void BlockDecoder::add_block(const Span& span, const Slot& slot, Work& work) {
     const int32_t of = position + diffusion_.token_shift - block.start;
     if (of >= 0 && of < block.n && has(work.wanted, of)) batch_->want_output();
   };
-  batch_->begin_sequence(span.pages);
+  batch_->begin_sequence(pages_->of(span.slot));
   if (whole_) {
     for (int32_t p = 0; p < block.start; ++p) add(block.tokens[p], p, slot.limit);
     for (int32_t i = 0; i < block.n; ++i) add(block.ids[i], block.start + i, slot.limit);
@@ -262,14 +265,14 @@ void BlockDecoder::add_verification(const Span& span, Work& work) {
   work.wanted = block.verify;
   const int32_t last = std::bit_width(block.verify) - 1;
   const int32_t shift = diffusion_.token_shift;
-  batch_->begin_sequence(span.pages);
+  batch_->begin_sequence(pages_->of(span.slot));
   for (int32_t i = 0; i < last; ++i) {
     const int32_t position = block.start + i;
     batch_->add_row(has(block.verify, i) ? block.drafts[i] : block.ids[i], position, position + 1);
     if (shift > 0 && has(work.wanted, i + shift)) batch_->want_output();
   }
   if (shift > 0) return;
-  batch_->begin_sequence(span.pages);
+  batch_->begin_sequence(pages_->of(span.slot));
   for (Positions left = work.wanted; left != 0; left &= left - 1) {
     batch_->add_without_kv(diffusion_.mask_id, block.start + lowest(left));
     batch_->want_output();
@@ -293,18 +296,20 @@ void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tenso
       rows += work_[last].n_outputs;
     }
     const int64_t begin = now_ns();
-    const Tensor outputs = {hidden.row(work_[first].first_output), rows, hidden.cols, hidden.stride};
+    const Tensor outputs = hidden.part(work_[first].first_output, rows);
     if (by_statistics) {
-      model_.head_statistics(outputs, diffusion_.mask_id, statistics_.data());
+      model_.head_statistics(outputs, diffusion_.mask_id, statistics_.device());
     } else {
       model_.head(outputs, logits_->rows(rows));
     }
     const int64_t headed = now_ns();
     if (by_statistics) {
-      for (size_t i = first; i < last; ++i)
-        take_statistics(work_[i], work_[i].first_output - work_[first].first_output);
+      const RowStatistics* const found = statistics_.host(rows);
+      for (size_t i = first; i < last; ++i) {
+        take_statistics(work_[i], found + (work_[i].first_output - work_[first].first_output));
+      }
     } else {
-      choose(plan, slots, result, first, last);
+      choose(plan, slots, result, first, last, logits_->host(rows));
     }
     times.verify_ns += headed - begin;
     times.sample_ns += now_ns() - headed;
@@ -312,27 +317,29 @@ void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tenso
   }
 }
 
-void BlockDecoder::take_statistics(const Work& work, int32_t row) {
+void BlockDecoder::take_statistics(const Work& work, const RowStatistics* row) {
   if (work.block == nullptr) return;
   Block& block = *work.block;
   for (Positions left = work.wanted; left != 0; left &= left - 1, ++row) {
     const int32_t i = lowest(left);
-    block.statistics[i] = statistics_[row];
-    block.candidates[i] = statistics_[row].best;
-    block.confidence[i] = statistics_[row].p_best;
-    if (!(statistics_[row].p_best > 0)) block.no_numbers = true;
+    block.statistics[i] = *row;
+    block.candidates[i] = row->best;
+    block.confidence[i] = row->p_best;
+    if (!(row->p_best > 0)) block.no_numbers = true;
   }
 }
 
 // Candidates of spans [first, last), whose logits are in the buffer.
-void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last) {
+void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last,
+                          float* logits) {
   struct Context {
     BlockDecoder* self;
     const StepPlan* plan;
     SlotTable* slots;
     StepResult* result;
     size_t first;
-  } context = {this, &plan, &slots, &result, first};
+    float* logits;  // [rows, vocab]
+  } context = {this, &plan, &slots, &result, first, logits};
   model_.ops().for_each(
       static_cast<int32_t>(last - first),
       [](void* pointer, int32_t i) {
@@ -340,10 +347,10 @@ void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& re
         const size_t span = c.first + i;
         const Work& work = c.self->work_[span];
         if (work.n_outputs == 0) return;
-        const int32_t row = work.first_output - c.self->work_[c.first].first_output;
+        const int64_t row = work.first_output - c.self->work_[c.first].first_output;
         Slot& slot = (*c.slots)[c.plan->spans[span].slot];
         run_for_span(slot, c.result->spans[span],
-                     [&] { c.self->choose_span(span, slot, c.self->logits_->rows(row + 1).row(row)); });
+                     [&] { c.self->choose_span(span, slot, c.logits + row * c.self->vocab()); });
       },
       &context);
 }

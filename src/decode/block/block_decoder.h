@@ -11,6 +11,7 @@
 #include "decode/block/candidates.h"
 #include "decode/decoder.h"
 #include "decode/logits.h"
+#include "kv/page_tables.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -64,8 +65,8 @@ class BlockDecoder final : public Decoder {
   void add_verification(const Span& span, Work& work);
   bool force(Block& block, Slot& slot);
   void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
-  void take_statistics(const Work& work, int32_t row);
-  void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last);
+  static void take_statistics(const Work& work, const RowStatistics* row);
+  void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last, float* logits);
   void choose_span(size_t index, Slot& slot, float* logits);
   Decision decide(Block& block, const Slot& slot) const;
   void unmask(Work& work, Slot& slot, SpanResult& result);
@@ -83,9 +84,10 @@ class BlockDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
+  std::unique_ptr<PageTables> pages_;
   std::vector<Block> blocks_;              // per slot
   std::vector<Work> work_;                 // as the plan's spans
-  std::vector<RowStatistics> statistics_;  // of a chunk of rows
+  DeviceArray<RowStatistics> statistics_;  // of a chunk of rows
   std::vector<SamplerScratch> scratch_;    // per span
 };
 

@@ -5,7 +5,6 @@
 // stolen can change a bit.
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "device/cpu/expert_plan.h"
 #include "device/cpu/kernels.h"
 #include "device/device.h"
+#include "device/host_ops.h"
 #include "device/ops.h"
 
 namespace ashlar {
@@ -30,7 +30,7 @@ class ProjectedHeads;
 struct AttentionRun;
 struct WeightFormat;
 
-class CpuOps final : public Ops {
+class CpuOps final : public HostOps {
  public:
   CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype);
 
@@ -66,7 +66,6 @@ class CpuOps final : public Ops {
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
-  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
  private:

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "device/host_ops.h"
 #include "device/ref/ref_kernels.h"
 
 namespace ashlar {
@@ -81,7 +82,7 @@ class RefExperts final : public ExpertWeights {
 
 const RefWeight& as_ref(const Weight& weight) { return own_weight<RefWeight>(weight); }
 
-class RefOps final : public Ops {
+class RefOps final : public HostOps {
  public:
   std::string name() const override { return "ref"; }
   std::string isa() const override { return "fp32"; }
@@ -221,8 +222,6 @@ class RefOps final : public Ops {
   void copy(Tensor x, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(r), sizeof(float) * out.cols);
   }
-
-  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
 
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     for (int32_t i = 0; i < n; ++i) fn(context, i);

@@ -135,25 +135,12 @@ Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
 
 void DflashDrafter::head(Tensor hidden, Tensor out) const {
   ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
-  if (config_.softcap <= 0) return;
-  struct Cap {
-    Tensor logits;
-    float limit;
-  } cap = {out, config_.softcap};
-  ops_.for_each(
-      out.rows,
-      [](void* context, int32_t r) {
-        const auto* c = static_cast<const Cap*>(context);
-        float* row = c->logits.row(r);
-        for (int32_t i = 0; i < c->logits.cols; ++i) row[i] = c->limit * std::tanh(row[i] / c->limit);
-      },
-      &cap);
+  if (config_.softcap > 0) ops_.softcap(out, config_.softcap);
 }
 
 // The soft cap keeps the order of logits.
 void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
   ops_.linear_argmax(head_weight(), hidden, entries);
-  for (int32_t r = 0; r < hidden.rows; ++r) entries[r] = std::max(entries[r], 0);  // any draft will do
 }
 
 size_t DflashDrafter::bytes_read() const {

@@ -84,11 +84,18 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
   DraftContextTest()
       : ops_(make_device("ref", {})),
         recorder_(GetParam()),
-        context_(*ops_, recorder_, {kRows, kSlots, kSlots}, kSlots * kPages, kPages * kPageTokens) {
+        tables_(*ops_, kSlots, kPages),
+        context_(*ops_, recorder_, tables_, {kRows, kSlots, kSlots}, kSlots * kPages) {
     for (int32_t s = 0; s < kSlots; ++s) {
-      sequences_[s].pages.resize(kPages);
-      std::iota(sequences_[s].pages.begin(), sequences_[s].pages.end(), s * kPages);
+      std::vector<int32_t> pages(kPages);
+      std::iota(pages.begin(), pages.end(), s * kPages);
+      take_pages(s, pages);
     }
+  }
+  void take_pages(int32_t s, const std::vector<int32_t>& pages) {
+    sequences_[s].pages = pages;
+    tables_.admit(s);
+    tables_.update(s, sequences_[s].pages.data(), kPages);
   }
   /// Another sequence in the slot, which has found `keep` full pages of the last one again.
   void restart(int32_t s, int32_t keep) {
@@ -98,6 +105,7 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     sequence.value.resize(sequence.length);
     sequence.skipped.resize(sequence.length);
     sequence.saw_all = false;
+    take_pages(s, sequence.pages);
     context_.admit(s);
   }
   /// The forward leaves the auxiliary hidden states of `n` new positions of a sequence in rows from `row`.
@@ -152,6 +160,7 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
   std::mt19937 random_{7};
   std::unique_ptr<Ops> ops_;
   Recorder recorder_;
+  PageTables tables_;
   DraftContext context_;
   Sequence sequences_[kSlots];
   float next_ = 0;
@@ -226,12 +235,12 @@ TEST_P(DraftContextTest, WhatAPromptLeavesOutIsLookedPast) {
     context_.flush();
   }
   restart(0, 0);
-  sequence.pages = pages;
+  take_pages(0, pages);
   context_.begin_step();
   commit_wide(0, 0, kChunk);
   context_.flush();
   restart(0, 2);
-  sequence.pages = pages;
+  take_pages(0, pages);
   context_.begin_step();
   const int32_t begin = context_.begin(pages.data(), sequence.length);
   draft(0, context_.table(0, pages.data(), begin, sequence.length + kWidth), begin);

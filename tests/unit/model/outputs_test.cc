@@ -28,7 +28,7 @@ class Outputs : public ::testing::TestWithParam<const char*> {
   // What the wanted rows of two sequences come out as, and what the row behind each sequence comes out as afterwards:
   // it sees all of their K and V.
   std::vector<Values> run(const std::vector<bool>& wanted, const AuxHiddenRequest& aux = {}) {
-    RowBatch batch(kRows, 2);
+    RowBatch batch(*ops_, kRows, 2);
     const auto add = [&](const auto& row) {
       row();
       if (wanted[static_cast<size_t>(batch.n()) - 1]) batch.want_output();

@@ -2,11 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include "device/device.h"
+
 namespace ashlar {
 namespace {
 
+// Its memory is the host's.
+Ops& ref() {
+  static const auto ops = make_device("ref", {});
+  return *ops;
+}
+
 TEST(RowBatch, KeepsRowsOfSequencesApart) {
-  RowBatch batch(8, 2);
+  RowBatch batch(ref(), 8, 2);
   const int32_t first[] = {4, 5};
   const int32_t second[] = {9};
   for (int round = 0; round < 2; ++round) {  // clear() forgets everything
@@ -35,14 +43,14 @@ TEST(RowBatch, VisibilityFollowsItsDefinition) {
   constexpr int32_t kFirst = 3;
   constexpr int32_t kStart = 10;
   constexpr int32_t kBlock = 6;
-  RowBatch batch(16, 1);
+  RowBatch batch(ref(), 16, 1);
   const int32_t pages[] = {0};
   batch.begin_sequence(pages, kFirst);
   for (int32_t i = 0; i < kBlock; ++i) batch.add_row(0, kStart + i, kStart + kBlock);
   for (const bool causal : {true, false}) {
     for (int32_t window = 0; window < 20; ++window) {
       std::vector<int32_t> begin(kBlock), end(kBlock);
-      batch.visibility({window, causal}, begin.data(), end.data());
+      ref().visibility(batch.rows(), window, causal, begin.data(), end.data());
       for (int32_t row = 0; row < kBlock; ++row) {
         const int32_t query = kStart + row;
         for (int32_t key = 0; key < 2 * kStart; ++key) {
@@ -57,7 +65,7 @@ TEST(RowBatch, VisibilityFollowsItsDefinition) {
 }
 
 TEST(RowBatch, RowsWithoutKvSeeWhatIsBeforeThem) {
-  RowBatch batch(4, 2);
+  RowBatch batch(ref(), 4, 2);
   const int32_t pages[] = {0};
   batch.begin_sequence(pages);
   batch.add_row(5, 8, 12);
@@ -67,11 +75,11 @@ TEST(RowBatch, RowsWithoutKvSeeWhatIsBeforeThem) {
   ASSERT_NE(batch.rows().without_kv, nullptr);
   for (int32_t r = 0; r < 3; ++r) EXPECT_EQ(batch.rows().is_without_kv(r), r == 1);
   int32_t begin[3], end[3];
-  batch.visibility({0, true}, begin, end);
+  ref().visibility(batch.rows(), 0, true, begin, end);
   EXPECT_EQ(std::vector<int32_t>(end, end + 3), (std::vector<int32_t>{9, 9, 11}));
-  batch.visibility({0, false}, begin, end);
+  ref().visibility(batch.rows(), 0, false, begin, end);
   EXPECT_EQ(std::vector<int32_t>(end, end + 3), (std::vector<int32_t>{12, 9, 12}));
-  batch.visibility({4, false}, begin, end);  // itself is one of the four
+  ref().visibility(batch.rows(), 4, false, begin, end);  // itself is one of the four
   EXPECT_EQ(begin[1], 6);
   EXPECT_EQ(end[1], 9);
   batch.clear();
@@ -81,7 +89,7 @@ TEST(RowBatch, RowsWithoutKvSeeWhatIsBeforeThem) {
 }
 
 TEST(RowBatchDeath, FullBatchesAbort) {
-  RowBatch batch(1, 1);
+  RowBatch batch(ref(), 1, 1);
   const int32_t pages[] = {0};
   batch.begin_sequence(pages);
   batch.add_row(0, 0, 1);
@@ -90,7 +98,7 @@ TEST(RowBatchDeath, FullBatchesAbort) {
 }
 
 TEST(RowBatch, BranchesSeeTheirOwnScratchSlots) {
-  RowBatch batch(8, 2, 2);
+  RowBatch batch(ref(), 8, 2, 2);
   const int32_t pages[] = {4, 5};
   for (int round = 0; round < 2; ++round) {
     batch.clear();
@@ -118,7 +126,7 @@ TEST(RowBatch, BranchesSeeTheirOwnScratchSlots) {
     EXPECT_EQ(rows.branch_table(2).slots[1], 41);
     EXPECT_EQ(rows.branch_table(3).n, 0);
     int32_t begin[4], end[4];
-    batch.visibility({0, true}, begin, end);
+    ref().visibility(batch.rows(), 0, true, begin, end);
     EXPECT_EQ(std::vector<int32_t>(begin, begin + 4), (std::vector<int32_t>{3, 3, 3, 0}));
     EXPECT_EQ(std::vector<int32_t>(end, end + 4), (std::vector<int32_t>{17, 18, 19, 1}));
   }

@@ -25,6 +25,7 @@ class Machine {
     for (int32_t i = 0; i < kMaxSequences * kPagesOfOne; ++i) pages_.push_back(i);
   }
 
+  Ops& ops() { return *ops_; }
   const int32_t* pages(int32_t sequence) const { return pages_.data() + int64_t{sequence} * kPagesOfOne; }
 
   /// The outputs, one after the other, and after them the auxiliary hidden states.
@@ -88,7 +89,7 @@ TEST(Threads, GiveTheBitsOfOne) {
     std::mt19937 random(static_cast<uint32_t>(threads));
     const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
     std::vector<int32_t> lengths(kMaxSequences, 0);
-    RowBatch batch(kMaxRows, 2 * kMaxSequences);
+    RowBatch batch(machine.ops(), kMaxRows, 2 * kMaxSequences);
     for (int round = 0; round < 300; ++round) {
       Growth growth;
       const int32_t shape = below(3);  // one sequence, all alike, all different

@@ -1,0 +1,219 @@
+#include "walled/walled_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "device/device.h"
+
+namespace ashlar::testing {
+namespace {
+
+// Added to every address that leaves the device: x86-64 has no memory there, so that the host cannot follow it.
+constexpr uintptr_t kWall = uintptr_t{1} << 62;
+
+template <class T>
+T* closed(T* at) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(at) + kWall);
+}
+
+// The address behind the wall. Aborts for one of the host's.
+template <class T>
+T* opened(T* at) {
+  if (at == nullptr) return nullptr;
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  const bool address_is_the_devices = address >= kWall;
+  ASHLAR_CHECK(address_is_the_devices);
+  return reinterpret_cast<T*>(address - kWall);
+}
+
+Tensor opened(Tensor tensor) {
+  tensor.data = opened(tensor.data);
+  return tensor;
+}
+
+Input opened(Input in) {
+  in.x = opened(in.x);
+  in.norm = opened(in.norm);
+  return in;
+}
+
+KvPlane opened(KvPlane plane) {
+  plane.base = opened(plane.base);
+  return plane;
+}
+
+Routes opened(Routes routes) {
+  routes.experts = opened(routes.experts);
+  routes.weights = opened(routes.weights);
+  return routes;
+}
+
+// Rows, and what they point to that points on.
+struct OpenRows {
+  Rows rows;
+  std::vector<const int32_t*> page_tables;
+  std::vector<BranchTable> branch_tables;
+
+  explicit OpenRows(const Rows& walled) : rows(walled) {
+    rows.ids = opened(walled.ids);
+    rows.positions = opened(walled.positions);
+    rows.tables = opened(walled.tables);
+    rows.without_kv = opened(walled.without_kv);
+    rows.scratch_slots = opened(walled.scratch_slots);
+    rows.states = opened(walled.states);
+    rows.block_ends = opened(walled.block_ends);
+    rows.first_keys = opened(walled.first_keys);
+    const int32_t tables = rows.n == 0 ? 0 : 1 + *std::max_element(rows.tables, rows.tables + rows.n);
+    for (int32_t t = 0; t < tables; ++t) page_tables.push_back(opened(opened(walled.page_tables)[t]));
+    rows.page_tables = page_tables.data();
+    if (walled.branch_tables == nullptr) return;
+    for (int32_t t = 0; t < tables; ++t) {
+      branch_tables.push_back(opened(walled.branch_tables)[t]);
+      branch_tables.back().slots = opened(branch_tables.back().slots);
+    }
+    rows.branch_tables = branch_tables.data();
+  }
+};
+
+}  // namespace
+
+class WalledOps::WalledBuffer final : public Buffer {
+ public:
+  WalledBuffer(WalledOps& ops, std::unique_ptr<Buffer> memory) : ops_(ops), memory_(std::move(memory)) {}
+  ~WalledBuffer() override { ops_.wait(); }  // ops that were asked for may use it
+  std::byte* data() override { return closed(memory_->data()); }
+  size_t size() const override { return memory_->size(); }
+
+ private:
+  WalledOps& ops_;
+  std::unique_ptr<Buffer> memory_;
+};
+
+WalledOps::WalledOps() : ref_(make_device("ref", {})) {}
+WalledOps::~WalledOps() { wait(); }
+
+std::unique_ptr<Buffer> WalledOps::allocate(size_t bytes) {
+  return std::make_unique<WalledBuffer>(*this, ref_->allocate(bytes));
+}
+
+void WalledOps::later(std::function<void()> op) {
+  ++counts_.ops;
+  queue_.push_back(std::move(op));
+}
+
+void WalledOps::wait() {
+  for (const std::function<void()>& op : queue_) op();
+  queue_.clear();
+}
+
+void WalledOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
+  later([this, &table, ids, scale, out] { ref_->embed(table, opened(ids), scale, opened(out)); });
+}
+
+void WalledOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
+  later([=, this] { ref_->rms_norm(opened(x), opened(weight), eps, opened(out)); });
+}
+
+void WalledOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
+  later([this, &weight, in, store, out] { ref_->linear(weight, opened(in), store, opened(out)); });
+}
+
+void WalledOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
+  later([this, &weight, x, ids] { ref_->linear_argmax(weight, opened(x), opened(ids)); });
+}
+
+void WalledOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) {
+  later([this, &weight, x, without, out] { ref_->linear_statistics(weight, opened(x), without, opened(out)); });
+}
+
+void WalledOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
+  later([this, &gate_up, &down, in, out] { ref_->gated_mlp(gate_up, down, opened(in), opened(out)); });
+}
+
+void WalledOps::reduce_add(Tensor partial, Tensor residual) {
+  later([=, this] { ref_->reduce_add(opened(partial), opened(residual)); });
+}
+
+void WalledOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
+  later([=, this] { ref_->route(opened(logits), opened(bias), routing, opened(routes)); });
+}
+
+void WalledOps::mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) {
+  later([this, &experts, x, routes, out] { ref_->mix_experts(experts, opened(x), opened(routes), opened(out)); });
+}
+
+void WalledOps::store_kv(Tensor qkv, const KvStore& to) {
+  later([this, qkv, shape = to.shape, q_norm = to.q_norm, k_norm = to.k_norm, eps = to.eps, rope = to.rope,
+         rows = to.rows, plane = to.plane] {
+    const OpenRows open(rows);
+    RopeTable table = rope;
+    table.cos = opened(rope.cos);
+    table.sin = opened(rope.sin);
+    ref_->store_kv(opened(qkv), {shape, opened(q_norm), opened(k_norm), eps, table, open.rows, opened(plane)});
+  });
+}
+
+void WalledOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                          KvPlane plane) {
+  later([=, this] {
+    BranchTable open = branch;
+    open.slots = opened(branch.slots);
+    ref_->commit_kv(shape, open, opened(page_table), opened(plane));
+  });
+}
+
+void WalledOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                          Tensor out) {
+  later([=, this] {
+    const OpenRows open(rows);
+    ref_->attention(opened(q), shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
+                    opened(out));
+  });
+}
+
+void WalledOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
+  later([=, this] { ref_->gather_rows(opened(x), opened(indices), opened(out)); });
+}
+
+void WalledOps::copy(Tensor x, Tensor out) {
+  later([=, this] { ref_->copy(opened(x), opened(out)); });
+}
+
+void WalledOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) {
+  later([=, this] { ref_->visibility(OpenRows(rows).rows, window, causal, opened(begin), opened(end)); });
+}
+
+void WalledOps::softcap(Tensor x, float limit) {
+  later([=, this] { ref_->softcap(opened(x), limit); });
+}
+
+void WalledOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) {
+  later([=, this] { ref_->copy_bytes(opened(from), opened(to), bytes); });
+}
+
+void WalledOps::upload(const void* from, std::byte* to, size_t bytes) {
+  ++counts_.uploads;
+  const auto* const first = static_cast<const std::byte*>(from);
+  later([to, data = std::vector<std::byte>(first, first + bytes)] {
+    if (!data.empty()) std::memcpy(opened(to), data.data(), data.size());
+  });
+}
+
+void WalledOps::download(const std::byte* from, void* to, size_t bytes) {
+  ++counts_.waits;
+  wait();
+  std::memcpy(to, opened(from), bytes);
+}
+
+std::byte* WalledOps::host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) {
+  staging.resize(bytes);
+  download(at, staging.data(), bytes);
+  return staging.data();
+}
+
+void WalledOps::for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) {
+  for (int32_t i = 0; i < n; ++i) fn(context, i);
+}
+
+}  // namespace ashlar::testing

@@ -1,0 +1,77 @@
+#pragma once
+// The reference device behind a wall, as a device with a memory of its own would be: the host cannot read or write what
+// lies there, what ops are given must lie there, and an op runs only when its results are waited for.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/ops.h"
+
+namespace ashlar::testing {
+
+class WalledOps final : public Ops {
+ public:
+  WalledOps();
+  ~WalledOps() override;
+
+  /// What crossed the wall, and what was done behind it.
+  struct Counts {
+    int64_t ops = 0;
+    int64_t uploads = 0;
+    int64_t waits = 0;  ///< for results
+  };
+  const Counts& counts() const { return counts_; }
+
+  std::string name() const override { return "walled"; }
+  std::string isa() const override { return "fp32"; }
+  int32_t threads() const override { return 1; }
+  std::unique_ptr<Buffer> allocate(size_t bytes) override;
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ref_->pack(source, use); }
+  std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
+    return ref_->repack(weight, products);
+  }
+  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override {
+    return ref_->pack_experts(experts);
+  }
+  int64_t kv_page_bytes(const AttentionShape& shape) const override { return ref_->kv_page_bytes(shape); }
+
+  void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
+  void linear(const Weight& weight, Input in, Store store, Tensor out) override;
+  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
+  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
+  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
+  void reduce_add(Tensor partial, Tensor residual) override;
+  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
+  void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override;
+  void store_kv(Tensor qkv, const KvStore& to) override;
+  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                 KvPlane plane) override;
+  void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                 Tensor out) override;
+  void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
+  void copy(Tensor x, Tensor out) override;
+  void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
+  void softcap(Tensor x, float limit) override;
+  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override;
+  void upload(const void* from, std::byte* to, size_t bytes) override;
+  void download(const std::byte* from, void* to, size_t bytes) override;
+  std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) override;
+  void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
+
+  /// Runs what was asked for and has not been done.
+  void wait();
+
+ private:
+  class WalledBuffer;
+  void later(std::function<void()> op);
+
+  std::unique_ptr<Ops> ref_;
+  std::vector<std::function<void()>> queue_;
+  Counts counts_;
+};
+
+}  // namespace ashlar::testing

@@ -1,0 +1,145 @@
+// Everything runs on a device whose memory the host cannot touch, with the results of the reference device.
+
+#include <gtest/gtest.h>
+
+#include "equivalence/configurations.h"
+#include "equivalence/recurrent_model.h"
+#include "golden/golden_data.h"
+#include "walled/walled_ops.h"
+
+namespace ashlar::testing {
+namespace {
+
+TEST(WallDeathTest, TheHostCannotReadDeviceMemory) {
+  WalledOps ops;
+  const auto buffer = ops.allocate(64);
+  EXPECT_DEATH(std::printf("%d", static_cast<int>(*buffer->data())), "");
+}
+
+TEST(WallDeathTest, OpsAreNotGivenHostMemory) {
+  WalledOps ops;
+  const auto buffer = ops.allocate(64);
+  float host[16] = {};
+  const Tensor inside = {reinterpret_cast<float*>(buffer->data()), 1, 16, 16};
+  const Tensor outside = {host, 1, 16, 16};
+  EXPECT_DEATH(
+      {
+        ops.copy(outside, inside);
+        ops.wait();
+      },
+      "address_is_the_devices");
+}
+
+TEST(Wall, OpsRunWhenTheirResultsAreWaitedFor) {
+  WalledOps ops;
+  const auto buffer = ops.allocate(64);
+  float value = 3;
+  ops.upload(&value, buffer->data(), sizeof(value));
+  value = 4;  // may be used again
+  ops.softcap({reinterpret_cast<float*>(buffer->data()), 1, 1, 1}, 0.5F);
+  EXPECT_EQ(ops.counts().waits, 0);
+  float found = 0;
+  ops.download(buffer->data(), &found, sizeof(found));
+  EXPECT_FLOAT_EQ(found, 0.5F * std::tanh(6.0F));
+}
+
+std::vector<int32_t> prompt_of(const Json& goldens, int i) {
+  return goldens["cases"][i]["prompt_ids"].get<std::vector<int32_t>>();
+}
+
+std::vector<Answer> answers(Ops& ops, const std::filesystem::path& folder, const Configuration& configuration,
+                            std::vector<Request> requests) {
+  const auto model = Model::load(ops, folder, 160);
+  const auto engine = open_engine(ops, *model, configuration, 160);
+  return run_together(*engine, std::move(requests));
+}
+
+std::vector<Request> requests(int32_t tokens) {
+  const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
+  std::vector<Request> all;
+  for (int i = 0; i < 3; ++i) {
+    Request request;
+    request.prompt = prompt_of(json, i);
+    request.max_tokens = tokens;
+    if (i == 1) request.sampling = hot_sampling();
+    if (i == 2) request.sampling = penalised_sampling();
+    request.sampling.top_logprobs = 2;
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].tokens, expected[i].tokens) << i;
+    EXPECT_EQ(found[i].logprobs, expected[i].logprobs) << i;
+    EXPECT_FALSE(found[i].tokens.empty());
+  }
+}
+
+TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
+  const auto ref = make_device("ref", {});
+  const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
+  for (const int32_t window : {0, 32}) {
+    for (const int32_t branches : {0, 3}) {
+      WalledOps walled;
+      Configuration drafted;
+      drafted.decoder = {"dflash",
+                         models_folder() / "pebble-11m-dflash",
+                         {branches > 0 ? 8 : 16, window, 1, DenoiseSchedule::kCosine, branches}};
+      drafted.depth = 2;
+      drafted.prefill_chunk = 13;
+      expect_same(answers(walled, models_folder() / "pebble-11m", drafted, requests(12)), expected);
+      EXPECT_GT(walled.counts().ops, walled.counts().waits);
+    }
+  }
+}
+
+TEST(Wall, BlocksAreThoseOfTheReference) {
+  const auto ref = make_device("ref", {});
+  const auto folder = models_folder() / "pebble-11m-sdar";
+  WalledOps walled;
+  expect_same(answers(walled, folder, {}, requests(10)), answers(*ref, folder, {}, requests(10)));
+}
+
+// Small, so that all of it fits: n-gram drafts, preemption, prefix hits.
+TEST(Wall, ManyConfigurationsOfASmallModel) {
+  const auto ref = make_device("ref", {});
+  const auto run = [](Ops& ops, const Configuration& configuration) {
+    RecurrentModel small(ops, {false, false, false, false});
+    const auto engine = open_engine(ops, small.model(), configuration, RecurrentModel::kLongest);
+    std::vector<Answer> all;
+    for (int round = 0; round < 2; ++round) {
+      std::vector<Request> requests;
+      std::mt19937 random(5);
+      for (const int32_t length : {1, 15, 17, 60, 100}) {
+        Request request;
+        for (int32_t i = 0; i < length; ++i) request.prompt.push_back(4 + static_cast<int32_t>(random() % 60));
+        request.max_tokens = 40;
+        if (length % 2 == 0) request.sampling = warm_sampling();
+        requests.push_back(std::move(request));
+      }
+      for (Answer& answer : run_together(*engine, std::move(requests))) all.push_back(std::move(answer));
+    }
+    return all;
+  };
+  const std::vector<Answer> expected = run(*ref, {});
+  for (const char* method : {"", "ngram"}) {
+    for (const bool tight : {false, true}) {
+      for (const int32_t chunk : {4096, 13}) {
+        WalledOps walled;
+        Configuration configuration;
+        configuration.decoder.method = method;
+        configuration.decoder.ngram = NgramUse::kAlways;
+        configuration.depth = 2;
+        configuration.prefill_chunk = chunk;
+        configuration.tight_memory = tight;
+        expect_same(run(walled, configuration), expected);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
