@@ -88,7 +88,8 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     proposer_->propose(chains_, slots);
   } else {
     batch_->clear();
-    batch_->begin_sequence(pages_->update(0, pages, std::min(kv_->pages(), pages_->max_pages())), 0, {0, 0, std::min(rows, max_width()), {}});
+    batch_->begin_sequence(pages_->update(0, pages, std::min(kv_->pages(), pages_->max_pages())), 0,
+                           {0, 0, std::min(rows, max_width()), {}});
     for (int32_t r = 0; r < rows; ++r) {
       batch_->add_row(0, r, rows);
       batch_->want_output();
