@@ -40,6 +40,7 @@ enum class ToolChoice : uint8_t { kNone, kAuto, kRequired, kNamed };
 struct Generation {
   std::string model;            ///< as the client named it; empty: whatever is served
   std::vector<Prompt> prompts;  ///< at least one, unless there is nothing to answer
+  std::string prompt_field;     ///< path of the field that they came in, for refusals
   int32_t n = 1;                ///< answers for each prompt
   SamplingParams sampling;
   std::optional<uint64_t> seed;       ///< absent: a fresh one is drawn for each prompt
@@ -78,6 +79,7 @@ struct Generation {
 struct PromptRequest {
   std::string model;
   Prompt prompt;
+  std::string prompt_field;  ///< path of the field that it came in, for refusals
   bool add_special_tokens = true;
   bool parse_special = true;  ///< of a text: spellings of special tokens mean them
   bool with_pieces = false;   ///< the tokens as the vocabulary spells them, too

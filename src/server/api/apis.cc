@@ -12,17 +12,16 @@ struct ApiInfo {
   Api api;
   const char* name;
   Parsed<Generation> (*parse)(const Json& body, const ApiLimits& limits);
-  const char* prompt_field;
 };
 
 constexpr ApiInfo kApiInfos[] = {
-    {Api::kChat, "chat", parse_chat, "messages"},
-    {Api::kCompletions, "completions", parse_completions, "prompt"},
-    {Api::kResponses, "responses", parse_responses, "input"},
-    {Api::kMessages, "messages", parse_messages, "messages"},
-    {Api::kGenerate, "generate", parse_generate, "text"},
-    {Api::kOllamaChat, "ollama_chat", parse_ollama_chat, "messages"},
-    {Api::kOllamaGenerate, "ollama_generate", parse_ollama_generate, "prompt"},
+    {Api::kChat, "chat", parse_chat},
+    {Api::kCompletions, "completions", parse_completions},
+    {Api::kResponses, "responses", parse_responses},
+    {Api::kMessages, "messages", parse_messages},
+    {Api::kGenerate, "generate", parse_generate},
+    {Api::kOllamaChat, "ollama_chat", parse_ollama_chat},
+    {Api::kOllamaGenerate, "ollama_generate", parse_ollama_generate},
 };
 
 const ApiInfo& info_of(Api api) {
@@ -39,11 +38,6 @@ const char* name_of(Api api) { return info_of(api).name; }
 
 Parsed<Generation> parse_request(Api api, const Json& body, const ApiLimits& limits) {
   return info_of(api).parse(body, limits);
-}
-
-const char* prompt_field(Api api, const Prompt& prompt) {
-  if (api == Api::kGenerate && std::holds_alternative<TokenPrompt>(prompt)) return "input_ids";
-  return info_of(api).prompt_field;
 }
 
 const char* stream_type(Api api) { return is_ollama(api) ? "application/x-ndjson" : "text/event-stream"; }

@@ -14,8 +14,6 @@ inline constexpr int kApis = 7;
 
 /// In logs and records.
 const char* name_of(Api api);
-/// The field of a request that a prompt came in.
-const char* prompt_field(Api api, const Prompt& prompt);
 /// The content type of a stream.
 const char* stream_type(Api api);
 

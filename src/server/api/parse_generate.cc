@@ -23,6 +23,7 @@ void read_inputs(Fields& fields, Reading& reading, Generation& out) {
     return fields.fail("text", "expected exactly one of text and input_ids");
   const char* name = fields.has("text") ? "text" : "input_ids";
   const Json& prompt = *fields.any(name);
+  out.prompt_field = fields.path(name);
   const auto add = fields.has("text") ? add_text : add_ids;
   const bool single =
       fields.has("text") ? prompt.is_string() : prompt.is_array() && !prompt.empty() && prompt[0].is_number();

@@ -156,6 +156,7 @@ Parsed<Generation> parse_messages(const Json& body, const ApiLimits& limits) {
   read_common(fields, reading, out);
   out.include_usage = true;
   out.prompts.emplace_back(read_prompt(fields, reading, out));
+  out.prompt_field = fields.path("messages");
   check_generation(fields, reading, out);
   fields.finish();
   if (reading.error) return std::move(*reading.error);
@@ -170,6 +171,7 @@ Parsed<PromptRequest> parse_count_tokens(const Json& body, const ApiLimits& limi
   PromptRequest out;
   out.model = fields.string("model").value_or("");
   out.prompt = read_prompt(fields, reading, ignored);
+  out.prompt_field = fields.path("messages");
   fields.finish();
   if (reading.error) return std::move(*reading.error);
   return out;

@@ -88,6 +88,7 @@ Parsed<Generation> parse_ollama_chat(const Json& body, const ApiLimits& limits) 
   prompt.tools = read_tools(fields, reading, ToolShape::kNested);
   read_template_kwargs(fields, reading, prompt);
   read_think(fields, prompt);
+  out.prompt_field = fields.path("messages");
   if (any) {
     out.tool_choice = prompt.tools.is_null() ? ToolChoice::kNone : ToolChoice::kAuto;
     out.prompts.emplace_back(std::move(prompt));
@@ -104,6 +105,7 @@ Parsed<Generation> parse_ollama_generate(const Json& body, const ApiLimits& limi
   std::string text = fields.string("prompt").value_or("");
   const std::string system = fields.string("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
+  out.prompt_field = fields.path("prompt");
   ChatPrompt prompt;
   read_template_kwargs(fields, reading, prompt);
   read_think(fields, prompt);

@@ -101,6 +101,7 @@ void read_prompts(Fields& fields, Reading& reading, Generation& out) {
   const Json* prompt = fields.any("prompt");
   if (prompt == nullptr) return;
   const std::string path = fields.path("prompt");
+  out.prompt_field = path;
   if (!prompt->is_array() || prompt->empty() || (*prompt)[0].is_number())
     return read_text_prompt(*prompt, path, reading, out);
   if (fields.array("prompt", reading.limits.prompts) == nullptr) return;
@@ -141,6 +142,7 @@ Parsed<Generation> parse_chat(const Json& body, const ApiLimits& limits) {
   read_constraint(fields, reading, out);
   read_chat_logprobs(fields, out, limits.top_logprobs);
   out.prompts.emplace_back(std::move(prompt));
+  out.prompt_field = fields.path("messages");
   check_generation(fields, reading, out);
   fields.finish();
   return outcome(reading, out);
@@ -190,6 +192,7 @@ Parsed<PromptRequest> parse_tokenize(const Json& body, const ApiLimits& limits) 
     fields.fail("prompt", "expected exactly one of prompt, content, messages");
   }
   ChatPrompt conversation = read_conversation(fields, reading);
+  out.prompt_field = fields.path(chat ? "messages" : fields.has("prompt") ? "prompt" : "content");
   if (chat) {
     out.prompt = std::move(conversation);
   } else {
@@ -207,6 +210,7 @@ Parsed<PromptRequest> parse_apply_template(const Json& body, const ApiLimits& li
   PromptRequest out;
   out.model = fields.string("model").value_or("");
   out.prompt = read_conversation(fields, reading);
+  out.prompt_field = fields.path("messages");
   fields.finish();
   return outcome(reading, out);
 }

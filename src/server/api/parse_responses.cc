@@ -166,6 +166,7 @@ Parsed<Generation> parse_responses(const Json& body, const ApiLimits& limits) {
   if (!listed && out.sampling.top_logprobs == 0) out.sampling.top_logprobs = -1;
   if (listed && out.sampling.top_logprobs < 0) out.sampling.top_logprobs = 0;
   out.prompts.emplace_back(std::move(prompt));
+  out.prompt_field = fields.path("input");
   for (const char* name : {"instructions", "metadata", "tools", "tool_choice", "reasoning", "text", "max_output_tokens",
                            "temperature", "top_p", "top_logprobs", "user", "truncation", "service_tier"}) {
     if (const Json* value = fields.any(name)) out.repeated[name] = *value;

@@ -32,14 +32,14 @@ PromptEncoder::PromptEncoder(const ServedModel& model) : model_(model) {
   }
 }
 
-Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt) const {
+Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt, const std::string& field) const {
   if (model_.chat_template == nullptr) {
-    return refused("the model " + model_.name + " has no chat template; use /v1/completions", "messages");
+    return refused("the model " + model_.name + " has no chat template; use /v1/completions", field);
   }
   try {
     return render_conversation(*model_.chat_template, prompt).bytes;
   } catch (const Error& error) {
-    return refused(std::string(error.message()), "messages");
+    return refused(std::string(error.message()), field);
   }
 }
 
@@ -50,13 +50,13 @@ size_t PromptEncoder::min_tokens(size_t bytes) const {
   return bytes / (longest_token_ * kMaxShrinkage);
 }
 
-std::optional<ApiError> PromptEncoder::too_long(size_t least) const {
+std::optional<ApiError> PromptEncoder::too_long(size_t least, const std::string& field) const {
   const auto room = static_cast<size_t>(model_.max_positions);
   if (least < room) return std::nullopt;
   ApiError error = refused("the prompt has at least " + std::to_string(least) + " tokens; the context holds " +
                                std::to_string(room) + ", one of them for the answer: at least " +
                                std::to_string(least - room + 1) + " too many",
-                           "");
+                           field);
   error.code = "context_length_exceeded";
   return error;
 }
@@ -64,18 +64,18 @@ std::optional<ApiError> PromptEncoder::too_long(size_t least) const {
 // A text that cannot fit is not tokenised as a whole, which takes a second for ten megabytes: either it is so long that
 // no tokens would be long enough, or its beginning alone is far beyond the context. Where that is cut a token or two
 // may come out otherwise than in the whole; half of the count is a safe bound.
-std::optional<ApiError> PromptEncoder::too_long(const std::string& text) const {
-  if (std::optional<ApiError> error = too_long(min_tokens(text.size()))) return error;
+std::optional<ApiError> PromptEncoder::too_long(const std::string& text, const std::string& field) const {
+  if (std::optional<ApiError> error = too_long(min_tokens(text.size()), field)) return error;
   const size_t beginning = kSampled * static_cast<size_t>(model_.max_positions);
   if (text.size() < 4 * beginning) return std::nullopt;
   size_t end = beginning;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   const std::vector<int32_t> ids = model_.tokenizer->encode(std::string_view(text).substr(0, end), {});
-  return too_long(ids.size() / 2);
+  return too_long(ids.size() / 2, field);
 }
 
 // What the messages say is in the prompt, whatever a template puts around it.
-std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const {
+std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt, const std::string& field) const {
   size_t bytes = 0;
   for (const Json& message : prompt.messages) {
     const auto content = message.is_object() ? message.find("content") : message.end();
@@ -83,27 +83,27 @@ std::optional<ApiError> PromptEncoder::too_long(const ChatPrompt& prompt) const 
       bytes += content->get_ref<const std::string&>().size();
     }
   }
-  return too_long(min_tokens(bytes));
+  return too_long(min_tokens(bytes), field);
 }
 
-Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_special_tokens, bool must_fit,
-                                            bool parse_special) const {
+Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, const EncodeOptions& options) const {
+  const auto [field, add_special_tokens, parse_special, must_fit] = options;
   EncodedPrompt out;
   try {
     if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) {
       out.ids = tokens->ids;
       out.text = model_.tokenizer->decode(out.ids, /*skip_special_tokens=*/false);
     } else if (const auto* text = std::get_if<TextPrompt>(&prompt)) {
-      if (std::optional<ApiError> error = must_fit ? too_long(text->text) : std::nullopt) return *error;
+      if (std::optional<ApiError> error = must_fit ? too_long(text->text, field) : std::nullopt) return *error;
       out.text = text->text;
       out.ids = model_.tokenizer->encode(text->text,
                                          {.add_special_tokens = add_special_tokens, .parse_special = parse_special});
     } else {
       const auto& chat = std::get<ChatPrompt>(prompt);
-      if (model_.chat_template == nullptr) return render(chat).error();
-      if (std::optional<ApiError> error = must_fit ? too_long(chat) : std::nullopt) return *error;
+      if (model_.chat_template == nullptr) return render(chat, field).error();
+      if (std::optional<ApiError> error = must_fit ? too_long(chat, field) : std::nullopt) return *error;
       SourcedText rendered = render_conversation(*model_.chat_template, chat);
-      if (std::optional<ApiError> error = must_fit ? too_long(rendered.bytes) : std::nullopt) return *error;
+      if (std::optional<ApiError> error = must_fit ? too_long(rendered.bytes, field) : std::nullopt) return *error;
       out.ids = model_.tokenizer->encode(rendered);
       out.text = std::move(rendered.bytes);
       out.starts_in_reasoning = ends_with_tag(out.text, "<think>");
@@ -112,7 +112,7 @@ Parsed<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt, bool add_speci
                        !ends_with_tag(out.text, "</think>") && lets_think(chat);
     }
   } catch (const Error& error) {
-    return refused(std::string(error.message()), std::holds_alternative<ChatPrompt>(prompt) ? "messages" : "");
+    return refused(std::string(error.message()), field);
   }
   return out;
 }

@@ -42,7 +42,8 @@ void add_work(Router& router, RouteContext& context, const char* path,
 }
 
 Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request) {
-  const Parsed<EncodedPrompt> encoded = service.encoder().encode(request.prompt, true, false);
+  const Parsed<EncodedPrompt> encoded =
+      service.encoder().encode(request.prompt, {.field = request.prompt_field, .must_fit = false});
   if (!encoded) return encoded.error();
   return json_response({{"input_tokens", encoded.value().ids.size()}});
 }
@@ -50,7 +51,10 @@ Parsed<HttpResponse> count_tokens(Service& service, const PromptRequest& request
 // Written as text: a tree of millions of values would take ten times as much.
 Parsed<HttpResponse> tokenize(Service& service, const PromptRequest& request) {
   const Parsed<EncodedPrompt> encoded =
-      service.encoder().encode(request.prompt, request.add_special_tokens, false, request.parse_special);
+      service.encoder().encode(request.prompt, {.field = request.prompt_field,
+                                                .add_special_tokens = request.add_special_tokens,
+                                                .parse_special = request.parse_special,
+                                                .must_fit = false});
   if (!encoded) return encoded.error();
   const std::vector<int32_t>& ids = encoded.value().ids;
   std::string body = "{\"tokens\":[";
@@ -73,7 +77,7 @@ Parsed<HttpResponse> detokenize(Service& service, const DetokenizeRequest& reque
 }
 
 Parsed<HttpResponse> apply_template(Service& service, const PromptRequest& request) {
-  const Parsed<std::string> text = service.encoder().render(std::get<ChatPrompt>(request.prompt));
+  const Parsed<std::string> text = service.encoder().render(std::get<ChatPrompt>(request.prompt), request.prompt_field);
   if (!text) return text.error();
   return json_response({{"prompt", text.value()}});
 }

@@ -187,7 +187,7 @@ std::optional<ApiError> Service::check(const MethodChoice& choice) const {
   return ApiError{400, "invalid_request_error", field + ": " + message, field, "", 0};
 }
 
-Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generation, const Exchange& exchange,
+Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, const Exchange& exchange,
                                               std::vector<std::string>& texts) const {
   if (!model_.answers_to(generation.model)) return model_.not_served(generation.model);
   if (const std::optional<ApiError> wrong = check(generation.choice)) return *wrong;
@@ -207,13 +207,10 @@ Parsed<std::vector<AnswerPlan>> Service::plan(Api api, const Generation& generat
   if (!constraints) return constraints.error();
   std::vector<AnswerPlan> plans;
   for (size_t p = 0; p < generation.prompts.size(); ++p) {
-    Parsed<EncodedPrompt> encoded = encoder_.encode(generation.prompts[p], generation.add_special_tokens);
-    const std::string field = prompt_field(api, generation.prompts[p]);
-    if (!encoded) {
-      ApiError error = encoded.error();
-      if (error.param.empty()) error.param = field;
-      return error;
-    }
+    const std::string& field = generation.prompt_field;
+    Parsed<EncodedPrompt> encoded =
+        encoder_.encode(generation.prompts[p], {.field = field, .add_special_tokens = generation.add_special_tokens});
+    if (!encoded) return encoded.error();
     EncodedPrompt& prompt = encoded.value();
     const auto size = static_cast<int64_t>(prompt.ids.size());
     if (size == 0) {
@@ -284,7 +281,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
   format.model = model_.name;
   format.created_s = unix_seconds();
   format.generation = std::move(generation.value());
-  Parsed<std::vector<AnswerPlan>> plans = plan(api, format.generation, *exchange, format.prompt_texts);
+  Parsed<std::vector<AnswerPlan>> plans = plan(format.generation, *exchange, format.prompt_texts);
   if (!plans) return refuse(exchange, api, plans.error());
   if (plans.value().empty()) {  // the model is loaded already
     exchange->respond({200, "application/json", make_format(api, std::move(format))->body({}, {}), {}});

@@ -89,7 +89,7 @@ class Service {
   void prepare_safely(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns) noexcept;
   void prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_t arrived_ns);
   Parsed<Generation> parse(const HttpRequest& request, Api api) const;
-  Parsed<std::vector<AnswerPlan>> plan(Api api, const Generation& generation, const Exchange& exchange,
+  Parsed<std::vector<AnswerPlan>> plan(const Generation& generation, const Exchange& exchange,
                                        std::vector<std::string>& texts) const;
   std::optional<ApiError> check(const MethodChoice& choice) const;
   uint64_t salt(const Generation& generation, const HttpRequest& request) const;

@@ -89,10 +89,12 @@ class Asked {
 class ServiceHarness {
  public:
   /// `missing`: of the last tokens, which the model has no embedding for.
-  explicit ServiceHarness(ServiceOptions options = {}, int32_t missing = 0)
+  /// `refusing`: the template refuses every conversation.
+  explicit ServiceHarness(ServiceOptions options = {}, int32_t missing = 0, bool refusing = false)
       : folder_(std::filesystem::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m"),
         tokenizer_(Tokenizer::from_file(folder_ / "tokenizer.json")),
-        template_(*ChatTemplate::from_folder(folder_)),
+        template_(refusing ? ChatTemplate::from_source("{{ raise_exception('no') }}", "test")
+                           : *ChatTemplate::from_folder(folder_)),
         ops_(make_device("ref", {})) {
     auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size() - missing);
     decoder_ = decoder.get();

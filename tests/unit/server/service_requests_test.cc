@@ -210,5 +210,53 @@ TEST(ServiceRequests, OllamasClientsAreAnsweredLineByLine) {
   EXPECT_TRUE(checker.holds(schema_reference("OllamaModel"), about)) << about;
 }
 
+struct RefusedPrompt {
+  const char* path;
+  std::string body;
+  const char* field;     ///< in which `body` has its prompt
+  bool refusing = true;  ///< the template refuses it; otherwise it is too long
+};
+
+class RefusedPrompts : public ::testing::TestWithParam<RefusedPrompt> {};
+
+const std::string kMessages = R"({"messages":[{"role":"user","content":"hi"}]})";
+const std::string kLongText = '"' + std::string(20000, '!') + '"';
+
+std::string long_ids() {
+  std::string ids = "[1";
+  for (int i = 0; i < 2000; ++i) ids += ",1";
+  return ids + "]";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OfEachApi, RefusedPrompts,
+    ::testing::Values(RefusedPrompt{"/v1/chat/completions", kMessages, "messages"},
+                      RefusedPrompt{"/v1/messages", R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":1})",
+                                    "messages"},
+                      RefusedPrompt{"/v1/messages/count_tokens", kMessages, "messages"},
+                      RefusedPrompt{"/v1/responses", R"({"input":"hi"})", "input"},
+                      RefusedPrompt{"/v1/responses", R"({"input":[{"role":"user","content":"hi"}]})", "input"},
+                      RefusedPrompt{"/v1/responses", R"({"input":)" + kLongText + "}", "input", false},
+                      RefusedPrompt{"/api/chat", kMessages, "messages"},
+                      RefusedPrompt{"/api/generate", R"({"prompt":"hi"})", "prompt"},
+                      RefusedPrompt{"/api/generate", R"({"raw":true,"prompt":)" + kLongText + "}", "prompt", false},
+                      RefusedPrompt{"/tokenize", kMessages, "messages"},
+                      RefusedPrompt{"/apply-template", kMessages, "messages"},
+                      RefusedPrompt{"/v1/completions", R"({"prompt":)" + kLongText + "}", "prompt", false},
+                      RefusedPrompt{"/v1/completions", R"({"prompt":)" + long_ids() + "}", "prompt", false},
+                      RefusedPrompt{"/generate", R"({"text":)" + kLongText + "}", "text", false},
+                      RefusedPrompt{"/generate", R"({"input_ids":)" + long_ids() + "}", "input_ids", false}));
+
+// Whatever API a prompt comes by: clients look for the field that they sent.
+TEST_P(RefusedPrompts, NameTheFieldTheyCameIn) {
+  std::vector<std::string> fields;
+  ServiceOptions options;
+  options.on_refusal = [&](const Refusal& refusal) { fields.push_back(refusal.param); };
+  ServiceHarness harness(options, 0, GetParam().refusing);
+  const Told told = harness.ask(GetParam().path, GetParam().body);
+  EXPECT_EQ(told.status, 400) << told.body;
+  EXPECT_THAT(fields, ::testing::ElementsAre(GetParam().field)) << told.body;
+}
+
 }  // namespace
 }  // namespace ashlar::server::test
