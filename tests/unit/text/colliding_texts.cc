@@ -1,0 +1,49 @@
+#include "unit/text/colliding_texts.h"
+
+#include <cstdint>
+#include <random>
+
+namespace ashlar::test {
+
+std::vector<std::string> colliding_texts(std::size_t n) {
+  constexpr std::uint64_t kFactor = 0xc6a4a7935bd1e995;
+  std::uint64_t inverse = 1;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kFactor * inverse;
+  const auto shifted = [](std::uint64_t v) { return v ^ (v >> 47); };  // its own inverse
+  const auto mixed = [&](std::uint64_t block) { return shifted(block * kFactor) * kFactor; };
+  const auto unmixed = [&](std::uint64_t block) { return shifted(block * inverse) * inverse; };
+  std::mt19937_64 random(1);
+  const auto letters = [&] {
+    std::uint64_t block = 0;
+    for (int i = 0; i < 8; ++i) block = block << 8 | ('a' + random() % 26);
+    return block;
+  };
+  const auto is_text = [](std::uint64_t block) {
+    for (; block != 0 && (block & 0xFF) >= ' ' && (block & 0xFF) < 0x7F; block >>= 8) {
+    }
+    return block == 0;
+  };
+  const auto bytes = [](std::uint64_t first, std::uint64_t second) {
+    std::string text;
+    for (const std::uint64_t block : {first, second})
+      for (int i = 0; i < 64; i += 8) text += static_cast<char>(block >> i);
+    return text;
+  };
+  std::vector<std::string> texts = {""};
+  std::uint64_t hash = 0xc70f6907 ^ (16 * n * kFactor);
+  while (texts.size() < std::size_t{1} << n) {
+    const std::uint64_t a = letters(), b = letters(), behind_a = letters();
+    const std::uint64_t after_a = (hash ^ mixed(a)) * kFactor, after_b = (hash ^ mixed(b)) * kFactor;
+    const std::uint64_t behind_b = unmixed(mixed(behind_a) ^ after_a ^ after_b);
+    if (behind_b >> 56 == 0 || !is_text(behind_b)) continue;
+    hash = (after_a ^ mixed(behind_a)) * kFactor;
+    const std::size_t half = texts.size();
+    for (std::size_t i = 0; i < half; ++i) {
+      texts.push_back(texts[i] + bytes(b, behind_b));
+      texts[i] += bytes(a, behind_a);
+    }
+  }
+  return texts;
+}
+
+}  // namespace ashlar::test
