@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/keyed_hash.h"
 #include "io/json.h"
 #include "text/bpe.h"
 #include "text/regex.h"
@@ -52,7 +53,7 @@ size_t space_after(std::string_view text, size_t at) {
 
 std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
   std::vector<AddedToken> tokens;
-  std::unordered_set<std::string> contents;
+  TextSet contents;
   std::unordered_set<int32_t> ids;
   for (const JsonNode& item : node.items()) {
     AddedToken token;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/json_node.h"
 #include "text/merge_table.h"
 #include "text/word_cache.h"
@@ -20,12 +20,7 @@ namespace ashlar::text {
 /// Ids must be below this; the largest vocabularies in use have about 2^18.
 inline constexpr int64_t kMaxVocabulary = 1 << 20;
 
-/// Transparent hashing: a map of strings that is asked with views.
-struct StringHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-using StringToId = std::unordered_map<std::string, int32_t, StringHash, std::equal_to<>>;
+using StringToId = TextMap<int32_t>;
 
 class Bpe {
  public:

@@ -50,6 +50,15 @@ const MergeTable::Merge* MergeTable::find(int32_t left, int32_t right) const {
   return nullptr;
 }
 
+size_t MergeTable::longest_search() const {
+  size_t longest = 0;
+  for (size_t at = 0; at < slots_.size(); ++at) {
+    if (slots_[at].key == kFree) continue;
+    longest = std::max(longest, 1 + ((at - home_of(slots_[at].key)) & (slots_.size() - 1)));
+  }
+  return longest;
+}
+
 void MergeTable::apply(std::vector<int32_t>& symbols) const {
   if (symbols.size() < 2 || slots_.empty()) return;
   if (symbols.size() < kShortWord) {

@@ -9,11 +9,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/grammar/code_points.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
 
 namespace ashlar::grammar {
+
+/// With a key, like that of texts: clients choose sets, too.
+struct ByteSetHash {
+  size_t operator()(const ByteSet& set) const { return KeyedHash()({reinterpret_cast<const char*>(&set), sizeof set}); }
+};
 
 /// An expression of one Builder.
 using Expr = uint32_t;
@@ -86,7 +92,7 @@ class Builder {
   std::string text_;  // of literals
   std::vector<Expr> bodies_;
   std::map<CodePointSet, Rule> char_rules_;
-  std::unordered_map<ByteSet, uint32_t> class_ids_;
+  std::unordered_map<ByteSet, uint32_t, ByteSetHash> class_ids_;
   Grammar::Parts out_;
 };
 

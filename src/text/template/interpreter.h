@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/template/arguments.h"
 #include "text/template/ast.h"
 #include "text/template/scope.h"
@@ -103,7 +103,7 @@ class Interpreter {
   const Clock& clock_;
   ScopePool scopes_;
   std::deque<std::unique_ptr<Namespace>> namespaces_;
-  std::unordered_map<std::string, Value> variables_;
+  TextMap<Value> variables_;
   Scope* root_ = nullptr;
   SourcedText* out_ = nullptr;
   const Value* block_input_ = nullptr;  // what a filter without input is applied to

@@ -5,13 +5,25 @@
 
 namespace ashlar::test {
 
-std::vector<std::string> colliding_texts(std::size_t n) {
-  constexpr std::uint64_t kFactor = 0xc6a4a7935bd1e995;
+namespace {
+
+// MurmurHash64A's mixing of a block, and back.
+constexpr std::uint64_t kSeed = 0xc70f6907;
+constexpr std::uint64_t kFactor = 0xc6a4a7935bd1e995;
+
+constexpr std::uint64_t inverse_factor() {
   std::uint64_t inverse = 1;
   for (int i = 0; i < 6; ++i) inverse *= 2 - kFactor * inverse;
-  const auto shifted = [](std::uint64_t v) { return v ^ (v >> 47); };  // its own inverse
-  const auto mixed = [&](std::uint64_t block) { return shifted(block * kFactor) * kFactor; };
-  const auto unmixed = [&](std::uint64_t block) { return shifted(block * inverse) * inverse; };
+  return inverse;
+}
+
+constexpr std::uint64_t shifted(std::uint64_t v) { return v ^ (v >> 47); }  // its own inverse
+constexpr std::uint64_t mixed(std::uint64_t block) { return shifted(block * kFactor) * kFactor; }
+constexpr std::uint64_t unmixed(std::uint64_t block) { return shifted(block * inverse_factor()) * inverse_factor(); }
+
+}  // namespace
+
+std::vector<std::string> colliding_texts(std::size_t n) {
   std::mt19937_64 random(1);
   const auto letters = [&] {
     std::uint64_t block = 0;
@@ -30,7 +42,7 @@ std::vector<std::string> colliding_texts(std::size_t n) {
     return text;
   };
   std::vector<std::string> texts = {""};
-  std::uint64_t hash = 0xc70f6907 ^ (16 * n * kFactor);
+  std::uint64_t hash = kSeed ^ (16 * n * kFactor);
   while (texts.size() < std::size_t{1} << n) {
     const std::uint64_t a = letters(), b = letters(), behind_a = letters();
     const std::uint64_t after_a = (hash ^ mixed(a)) * kFactor, after_b = (hash ^ mixed(b)) * kFactor;
@@ -44,6 +56,17 @@ std::vector<std::string> colliding_texts(std::size_t n) {
     }
   }
   return texts;
+}
+
+std::vector<std::array<std::uint64_t, 2>> colliding_blocks(std::size_t n, std::size_t bytes) {
+  std::mt19937_64 random(2);
+  const std::uint64_t before = kSeed ^ (bytes * kFactor), common = random();
+  std::vector<std::array<std::uint64_t, 2>> blocks(n);
+  for (auto& [first, second] : blocks) {
+    first = random();
+    second = unmixed(common ^ ((before ^ mixed(first)) * kFactor));
+  }
+  return blocks;
 }
 
 }  // namespace ashlar::test

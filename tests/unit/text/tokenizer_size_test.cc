@@ -7,8 +7,11 @@
 #include "base/error.h"
 #include "temp_folder.h"
 #include "text/chat_template.h"
+#include "text/merge_table.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_config.h"
+#include "unit/text/colliding_texts.h"
+#include "unit/text/text_comparisons.h"
 
 namespace ashlar {
 namespace {
@@ -85,6 +88,44 @@ TEST(TokenizerSize, ManyVocabularyEntriesAndMerges) {
   }
   const Tokenizer made = load(file);
   EXPECT_EQ(made.encode("t149999t42t7"), (std::vector<int32_t>{149'999, 42, 7}));
+}
+
+// A square of the words would be eight million comparisons. What is made of each is counted: reading the file sorts its
+// members, and words are looked for in sets of what there was before.
+TEST(TokenizerSize, WordsThatOneHashTakesForOneAreReadInNearlyLinearTime) {
+  const std::vector<std::string> words = test::colliding_texts(13);
+#if defined(__GLIBCXX__) && defined(__x86_64__)
+  ASSERT_EQ(std::hash<std::string>()(words.front()), std::hash<std::string>()(words.back()));
+#endif
+  Json file = small_file();
+  Json::object_t& members = file["model"]["vocab"].get_ref<Json::object_t&>();
+  for (size_t i = 0; i < words.size() / 2; ++i) {
+    static_cast<Json::object_t::Container&>(members).emplace_back(words[i], 10 + i);
+    file["added_tokens"].push_back(added(static_cast<int32_t>(10'000 + i), words[words.size() / 2 + i]));
+  }
+  const std::string text = file.dump();
+  const uint64_t before = test::text_comparisons();
+  const Tokenizer made = Tokenizer::from_json(text, "words");
+  EXPECT_EQ(made.token_id(words[1]), 11);
+  EXPECT_EQ(made.token_id(words.back()), 10'000 + 4095);
+  const uint64_t comparisons = test::text_comparisons() - before;
+  EXPECT_GT(comparisons, words.size());  // or nothing was counted
+  EXPECT_LT(comparisons, 200 * words.size());
+}
+
+// Of ids that a known factor brings to one place.
+TEST(TokenizerSize, MergesLieApartWhateverTheirIdsAre) {
+  constexpr uint64_t kKnown = 0x9E3779B97F4A7C15;
+  constexpr int32_t kMerges = 4096, kPlaces = 2 * kMerges;
+  text::MergeTable table;
+  table.reserve(kMerges);
+  for (int32_t left = 0; left < kMerges; ++left) {
+    int32_t right = 0;
+    while (((uint64_t{static_cast<uint32_t>(left)} << 32 | right) * kKnown) >= ~uint64_t{0} / kPlaces) ++right;
+    table.add(left, right, {static_cast<uint32_t>(left), right});
+    ASSERT_EQ(table.find(left, right)->merged, right);
+  }
+  EXPECT_LT(table.longest_search(), 512U);
 }
 
 TEST(TokenizerSize, StepsAreCounted) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "text/grammar/builder.h"
 #include "text/grammar/state_graph.h"
 #include "text/utf8.h"
+#include "unit/text/colliding_texts.h"
 #include "unit/text/grammar/support.h"
 
 namespace ashlar::grammar::testing {
@@ -34,6 +36,22 @@ TEST(GrammarSize, AChainOfQuantifiersIsRefused) {
     EXPECT_THAT(error_of([&] { compile_ebnf(text); }), HasSubstr("64 levels")) << chain;
   }
   EXPECT_TRUE(accepts(compile_ebnf("root ::= \"a\"?*+{0,2}"), "aaaaa"));
+}
+
+// Sets of bytes that std::hash takes for one.
+TEST(GrammarSize, SetsOfBytesAreToldApartHoweverTheyWereChosen) {
+  std::set<size_t> known, keyed;
+  Builder builder;
+  for (const auto& [first, second] : ashlar::test::colliding_blocks(4096, sizeof(ByteSet))) {
+    const ByteSet set = (ByteSet(second) << 64) | ByteSet(first);
+    known.insert(std::hash<ByteSet>()(set));
+    keyed.insert(ByteSetHash()(set));
+    builder.bytes(set);
+  }
+#if defined(__GLIBCXX__) && defined(__x86_64__)
+  ASSERT_EQ(known.size(), 1U);
+#endif
+  EXPECT_EQ(keyed.size(), 4096U);
 }
 
 TEST(GrammarSize, ExpressionsNestOnlySoDeep) {
