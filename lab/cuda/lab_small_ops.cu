@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "philox.h"
+#include "base/philox.h"
 #include "lab.h"
 #include "sample.cuh"
 #include "small_ops.cuh"

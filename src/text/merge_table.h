@@ -39,7 +39,8 @@ class MergeTable {
     return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
   }
   // The ids are a file's, so the factors are this process's own: for some that everybody knows, pairs with one home are
-  // easily found. Two of them: with one factor alone, one in 20,000 crowds keys that lie as those pairs do.
+  // easily found. Two of them: one factor alone, in one case of 20,000, gives homes close together to keys that lie as
+  // those pairs do.
   size_t home_of(uint64_t key) const {
     const uint64_t mixed = key * factors_.low;
     return ((mixed ^ mixed >> 32) * factors_.high) >> shift_;
