@@ -17,6 +17,7 @@ using Positions = uint64_t;
 static_assert(kMaxWidth <= 64);
 
 inline int32_t count(Positions positions) { return std::popcount(positions); }
+inline int32_t lowest(Positions positions) { return std::countr_zero(positions); }  ///< 64: there is none
 inline Positions first_positions(int32_t n) { return n >= 64 ? ~Positions{0} : (Positions{1} << n) - 1; }
 inline bool has(Positions positions, int32_t i) { return (positions >> i & 1U) != 0; }
 
