@@ -35,17 +35,15 @@ void DraftPlanner::plan(StepPlan& plan) {
   for (size_t i = 0; i < widths_.size(); ++i) {
     WidthChoice& choice = widths_[i];
     Span& span = plan.spans[spans_[i]];
-    const Known& known = known_[span.slot];
-    const int32_t most = std::min({span.n_rows, known.width, known.limit - known.length - 1});
     if (ngram_use_ == NgramUse::kAlways && !choice.at_hand.empty()) {
-      choice.width = most;
+      choice.width = choice.most;
       choice.takes_at_hand = true;
     }
     DraftPlan& drafts = span.drafts;
     drafts.width = choice.width;
     drafts.proposes = choice.width > 1 && !choice.takes_at_hand;
-    drafts.most = drafts.proposes ? most : choice.width;
-    drafts.draft_rows = whole_blocks && drafts.proposes ? most : choice.width;
+    drafts.most = drafts.proposes ? choice.most : choice.width;
+    drafts.draft_rows = whole_blocks && drafts.proposes ? choice.most : choice.width;
     rows += drafts.most;
     if (choice.takes_at_hand && choice.width > 1) {
       std::ranges::copy(ngrams_.ids(static_cast<int32_t>(i), choice.width - 1), drafts.ids + 1);

@@ -35,7 +35,7 @@ class RowCost {
 struct WidthChoice {
   int32_t slot = 0;
   int32_t width = 1;  ///< in: the most; out: the choice
-  int32_t most = 0;
+  int32_t most = 0;   ///< out: the most
   /// Drafts that need no proposer, where there are some: chances that the first 1, 2, ... of them are all accepted.
   std::span<const float> at_hand = {};
   bool takes_at_hand = false;  ///< out: these instead of the proposer's

@@ -230,8 +230,11 @@ bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
 
 void Scheduler::collect(Step& step) {
   // Whatever happens below: snapshots that no page took come back.
-  const auto drop = [this](Step* of) { drop_saves(*of); };
-  const std::unique_ptr<Step, decltype(drop)> dropped_at_the_end(&step, drop);
+  struct DropsSaves {
+    Scheduler& self;
+    Step& step;
+    ~DropsSaves() { self.drop_saves(step); }
+  } at_the_end = {*this, step};
   for (const Step::Member& member : step.members) {  // first of all, so that an exception below leaves the counts true
     --member.sequence->inflight;
     member.sequence->inflight_tokens -= member.max_tokens;

@@ -5,15 +5,10 @@
 #include <cmath>
 #include <random>
 
+#include "unit/decode/row_costs.h"
+
 namespace ashlar::testing {
 namespace {
-
-RowCost line(double fixed, double per_row) {
-  RowCost cost;
-  cost.add(1, fixed + per_row);
-  cost.add(16, fixed + 16 * per_row);
-  return cost;
-}
 
 TEST(RowCost, InterpolatesAndContinues) {
   RowCost cost;
@@ -42,35 +37,6 @@ TEST(WidthPolicy, IsFixedUntilCostsAreKnown) {
   WidthPolicy policy(16, 2);
   EXPECT_EQ(choose(policy, 2), (std::vector<int32_t>{16, 16}));
   EXPECT_EQ(choose(policy, 2, 5), (std::vector<int32_t>{5, 5}));
-}
-
-// Where nothing proposes, drafts at hand are taken as far as they pay, and there are no others.
-TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
-  WidthPolicy policy(16, 3, false);
-  const std::vector<float> likely(12, 0.95F);
-  const std::vector<float> unlikely(12, 0.01F);
-  const auto choose_from = [&](std::span<const float> first, std::span<const float> second) {
-    std::vector<WidthChoice> sequences{{0, 64, 0, first}, {1, 8, 0, second}, {2, 64}};
-    EXPECT_FALSE(policy.choose(sequences));
-    std::vector<int32_t> widths;
-    for (const WidthChoice& sequence : sequences) {
-      EXPECT_EQ(sequence.takes_at_hand, sequence.width > 1);
-      widths.push_back(sequence.width);
-    }
-    return widths;
-  };
-  EXPECT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 8, 1}));  // costs are not known yet
-  policy.set_costs(line(100, 1), {});
-  // Often enough for a policy with a proposer to try that again.
-  for (int i = 0; i < 3000; ++i) {
-    ASSERT_EQ(choose_from({}, {}), (std::vector<int32_t>{1, 1, 1}));
-    ASSERT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 1, 1}));
-    ASSERT_EQ(choose_from(unlikely, likely), (std::vector<int32_t>{1, 8, 1}));
-    policy.observe_step(3, 15, 0, 115, 0);
-  }
-  policy = WidthPolicy(16, 3, false);
-  policy.set_costs(line(0, 100), {});
-  EXPECT_EQ(choose_from(likely, likely), (std::vector<int32_t>{1, 1, 1}));  // every row costs what a step does
 }
 
 // Feeds passes of n sequences in which each draft survives with `chance`; returns their mean width in the last hundred.
@@ -431,91 +397,6 @@ double gain_among_neighbours(int rare) {
 TEST(WidthPolicy, IsNotMisledByBusyMachines) {
   EXPECT_GT(gain_among_neighbours(1 << 30), 0.97);
   EXPECT_GT(gain_among_neighbours(25), 0.97);
-}
-
-TEST(WidthPolicy, TrimsTreesToWhatEarnsItsTime) {
-  WidthPolicy policy(16, 4);
-  RowCost verify, draft;
-  for (const int32_t rows : {1, 2, 4, 8, 16, 64}) {
-    verify.add(rows, 0.8 + 0.2 * rows);
-    draft.add(rows, 0.1 + 0.01 * rows);
-  }
-  policy.set_costs(verify, draft);
-  std::vector<WidthChoice> first = {{0, 16}, {1, 16}};
-  policy.choose(first);
-  const std::vector<float> sure(15, 0.95F);
-  std::vector<float> poor(15, 0.02F);
-  RowBudget budget;
-  RowSelector selector;
-  policy.budget(3, 37, budget);
-  std::vector<DraftRows> built = {{16, sure}, {16, poor}, {5, {}}};
-  selector.select(budget, built);
-  EXPECT_EQ(built[0].width, 16);
-  EXPECT_EQ(built[1].width, 1);
-  EXPECT_EQ(built[2].width, 5);  // its proposer does not say
-  poor[0] = 0.9F;
-  built = {{16, poor}};
-  policy.budget(1, 16, budget);
-  selector.select(budget, built);
-  EXPECT_EQ(built[0].width, 2);
-  WidthPolicy fixed(16, 1);  // costs are not known: all rows stay
-  built = {{16, poor}};
-  fixed.budget(1, 16, budget);
-  selector.select(budget, built);
-  EXPECT_EQ(built[0].width, 16);
-}
-
-// One sequence that has drafts at hand with these chances; the proposer's survive with 0.7 each.
-WidthChoice choose_with(const std::vector<float>& at_hand, const RowCost& verify, const RowCost& draft) {
-  WidthPolicy policy(16, 1);
-  policy.set_costs(verify, draft);
-  std::vector<WidthChoice> one = {{0, 16, 0, at_hand}};
-  for (int pass = 0; pass < 50; ++pass) {
-    one[0].width = 16;
-    policy.choose(one);
-  }
-  return one[0];
-}
-
-TEST(WidthPolicy, TakesDraftsAtHandWhereTheyYieldMore) {
-  const std::vector<float> sure(15, 0.9F);
-  const WidthChoice taken = choose_with(sure, line(1.0, 0.01), line(0.2, 0.01));
-  EXPECT_TRUE(taken.takes_at_hand);
-  EXPECT_EQ(taken.width, 16);
-  const std::vector<float> few = {0.9F, 0.85F};
-  const WidthChoice shorter = choose_with(few, line(1.0, 0.01), line(2.0, 0.01));
-  EXPECT_TRUE(shorter.takes_at_hand);  // the proposer is too slow
-  EXPECT_EQ(shorter.width, 3);
-  const std::vector<float> poor = {0.1F, 0.01F, 0.001F};
-  const WidthChoice proposed = choose_with(poor, line(1.0, 0.01), line(0.2, 0.01));
-  EXPECT_FALSE(proposed.takes_at_hand);
-  EXPECT_GT(proposed.width, 1);
-  const WidthChoice neither = choose_with(poor, line(0.1, 1.0), line(2.0, 0.01));
-  EXPECT_FALSE(neither.takes_at_hand);
-  EXPECT_LE(neither.width, 4);  // 1, or a trial of the proposer's
-}
-
-// Drafts at hand cost rows of the target, but no pass of the proposer.
-TEST(WidthPolicy, DraftsAtHandPayWhereTheProposerDoesNot) {
-  const std::vector<float> fair = {0.6F, 0.4F, 0.25F};
-  EXPECT_TRUE(choose_with(fair, line(1.0, 0.05), line(0.8, 0.01)).takes_at_hand);
-  EXPECT_FALSE(choose_with(fair, line(1.0, 0.05), line(0.05, 0.001)).takes_at_hand);
-}
-
-// What one sequence has at hand is verified even if the drafts of the others are likelier, but not worth a pass of the
-// proposer.
-TEST(WidthPolicy, DraftsAtHandNeedNoOthers) {
-  WidthPolicy policy(16, 4);
-  policy.set_costs(line(1.0, 0.1), line(20.0, 0.01));
-  const std::vector<float> fair = {0.5F, 0.3F};
-  std::vector<WidthChoice> crowd;
-  for (int pass = 0; pass < 50; ++pass) {
-    crowd = {{0, 16, 0, fair}, {1, 16}, {2, 16}, {3, 16}};
-    policy.choose(crowd);
-  }
-  EXPECT_TRUE(crowd[0].takes_at_hand);
-  EXPECT_EQ(crowd[0].width, 3);
-  for (size_t i = 1; i < crowd.size(); ++i) EXPECT_FALSE(crowd[i].takes_at_hand);
 }
 
 TEST(WidthPolicy, WholeBlocksAreFilledWhereThatCostsLittle) {
