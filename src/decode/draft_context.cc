@@ -17,8 +17,9 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
       window_(proposer.window()) {
   const int32_t width = proposer.aux_width();
   const int32_t rows = max_rows_ + limits.max_slots * kPageTokens;
-  storage_ = ops.allocate(sizeof(float) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
-  all_ = {reinterpret_cast<float*>(storage_->data()), rows + max_rows_, width, width};
+  const DType type = ops.activation_type();
+  storage_ = ops.allocate(bytes_of(type) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
+  all_ = {storage_->data(), rows + max_rows_, width, width, type};
   compact_ = all_.part(rows, max_rows_);
   all_ = all_.narrow(rows);
   sources_.reserve(static_cast<size_t>(max_rows_));

@@ -122,6 +122,10 @@ class Ops {
   virtual std::string isa() const = 0;
   virtual int32_t threads() const = 0;
 
+  /// The type of activations between ops: hidden states, projections, what an MLP adds. Tensors that ops below call
+  /// scores or logits are fp32 on every device.
+  virtual DType activation_type() const { return DType::kF32; }
+
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
 
   /// One weight [n, k] of the source's parts, in a format of the device that suits their schemes and the use; its bias
@@ -141,7 +145,8 @@ class Ops {
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight. weight: [cols]. out may be x.
   virtual void rms_norm(Tensor x, const float* weight, float eps, Tensor out) = 0;
 
-  /// out[r] (=|+=) x[r] W^T + bias. in: [rows, k], out: [rows, n]. out must not overlap in.
+  /// out[r] (=|+=) x[r] W^T + bias. in: [rows, k], out: [rows, n], of the activations' type or, overwritten, fp32
+  /// (scores and logits). out must not overlap in.
   virtual void linear(const Weight& weight, Input in, Store store, Tensor out) = 0;
 
   /// ids[r] = the column in which x[r] W^T + bias is highest, the lowest of equals; values that are not numbers never

@@ -14,30 +14,41 @@ enum class DType : uint8_t { kF32, kBF16 };
 constexpr size_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
 constexpr std::string_view name_of(DType dtype) { return dtype == DType::kF32 ? "f32" : "bf16"; }
 
-/// Activations: [rows, cols] floats, `stride` floats from one row to the next.
+/// Activations: [rows, cols] elements, `stride` elements from one row to the next. Only the device whose memory it is
+/// reads or writes what `data` points to.
 struct Tensor {
-  float* data = nullptr;
+  void* data = nullptr;
   int32_t rows = 0;
   int32_t cols = 0;
   int64_t stride = 0;
+  DType dtype = DType::kF32;
 
-  float* row(int64_t r) const { return data + r * stride; }
+  /// Row r, for the device itself; Element is the type that `dtype` names.
+  template <class Element = float>
+  Element* row(int64_t r) const {
+    return static_cast<Element*>(data) + r * stride;
+  }
   /// The first n rows.
   Tensor narrow(int32_t n) const {
     ASHLAR_CHECK_LE(n, rows);
-    return {data, n, cols, stride};
+    return {data, n, cols, stride, dtype};
   }
   /// All but the first n rows.
   Tensor skip(int32_t n) const {
     ASHLAR_CHECK_LE(n, rows);
-    return {row(n), rows - n, cols, stride};
+    return {at(n * stride), rows - n, cols, stride, dtype};
   }
   /// Rows [first, first + count).
   Tensor part(int32_t first, int32_t count) const { return skip(first).narrow(count); }
   /// Columns [begin, begin + n) of every row.
   Tensor columns(int32_t begin, int32_t n) const {
     ASHLAR_CHECK_LE(begin + n, cols);
-    return {data + begin, rows, n, stride};
+    return {at(begin), rows, n, stride, dtype};
+  }
+
+ private:
+  void* at(int64_t element) const {
+    return static_cast<std::byte*>(data) + element * static_cast<int64_t>(bytes_of(dtype));
   }
 };
 

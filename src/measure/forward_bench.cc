@@ -16,7 +16,7 @@ ForwardBench::ForwardBench(Model& model, std::vector<int32_t> ids, int32_t conte
   kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
   const int32_t vocab = model.config().vocab;
   storage_ = model.ops().allocate(sizeof(float) * kMaxWidth * static_cast<size_t>(vocab));
-  logits_ = {reinterpret_cast<float*>(storage_->data()), kMaxWidth, vocab, vocab};
+  logits_ = {storage_->data(), kMaxWidth, vocab, vocab};
   prefill(context);
 }
 

@@ -14,22 +14,24 @@ constexpr int32_t kWorthGathering = 4;  // the last layer leaves rows out if the
 class Carver {
  public:
   explicit Carver(int32_t rows) : rows_(rows) {}
-  void add(Tensor& tensor, int32_t cols) {
-    const int64_t stride = (cols + 15) / 16 * 16;
-    tensor = {nullptr, rows_, cols, stride};
-    parts_.push_back({&tensor, floats_});
-    floats_ += stride * rows_;
+  void add(Tensor& tensor, int32_t cols, DType dtype) {
+    const auto line = static_cast<int64_t>(kLine / bytes_of(dtype));
+    tensor = {nullptr, rows_, cols, (cols + line - 1) / line * line, dtype};
+    parts_.push_back({&tensor, bytes_});
+    bytes_ += static_cast<size_t>(tensor.stride * rows_) * bytes_of(dtype);
   }
   std::unique_ptr<Buffer> allocate(Ops& ops) {
-    auto buffer = ops.allocate(static_cast<size_t>(floats_) * sizeof(float));
-    for (const auto& [tensor, offset] : parts_) tensor->data = reinterpret_cast<float*>(buffer->data()) + offset;
+    auto buffer = ops.allocate(bytes_);
+    for (const auto& [tensor, offset] : parts_) tensor->data = buffer->data() + offset;
     return buffer;
   }
 
  private:
+  static constexpr size_t kLine = 64;  // bytes
+
   int32_t rows_;
-  int64_t floats_ = 0;
-  std::vector<std::pair<Tensor*, int64_t>> parts_;
+  size_t bytes_ = 0;
+  std::vector<std::pair<Tensor*, size_t>> parts_;
 };
 
 }  // namespace
@@ -43,12 +45,13 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
     mixed_width = std::max(mixed_width, stack.mixer(i).mixed_width());
   }
   Carver carver(max_rows);
-  carver.add(x, config.hidden);
-  carver.add(normed, config.hidden);
-  carver.add(mixer.projected, projected_width);
-  carver.add(mixer.mixed, mixed_width);
-  carver.add(kept, config.hidden);
-  if (config.moe) carver.add(mlp.scores, config.moe->n_experts);
+  const DType type = ops.activation_type();
+  carver.add(x, config.hidden, type);
+  carver.add(normed, config.hidden, type);
+  carver.add(mixer.projected, projected_width, type);
+  carver.add(mixer.mixed, mixed_width, type);
+  carver.add(kept, config.hidden, type);
+  if (config.moe) carver.add(mlp.scores, config.moe->n_experts, DType::kF32);
   storage_ = carver.allocate(ops);
   mlp.normed = normed;
   if (config.moe) {

@@ -161,7 +161,7 @@ void run(const cpu::PackedWeight& weight, Matrix& x, Store store, Matrix& out) {
                         packed.data() + b * call.packed_block);
   }
   call.packed = packed.data();
-  call.out = out.view().data;
+  call.out = out.view().row(0);
   call.out_stride = out.view().stride;
   call.add = store == Store::kAdd;
   emulated::tile_linear(call);

@@ -129,7 +129,7 @@ LinearCall CpuOps::begin_linear(const PackedWeight& weight, Input in) {
   if (in.norm != nullptr && call.packed_block == 0) {
     const Tensor normed = {normed_.floats(int64_t{x.rows} * x.cols), x.rows, x.cols, x.cols};
     rms_norm(x, in.norm, in.eps, normed);
-    call.x = normed.data;
+    call.x = normed.row(0);
     call.x_stride = normed.stride;
   }
   return call;
@@ -192,7 +192,7 @@ void CpuOps::multiply(const PackedWeight& weight, const LinearCall& call, Store 
   for_pieces(
       weight, call,
       [=, all = Panels(weight, kernels_of(kernels_, weight), weight.n())](LinearCall part, int32_t panel, int32_t) {
-        part.out = out.data + panel * kPanelColumns;
+        part.out = out.row(0) + panel * kPanelColumns;
         part.out_stride = out.stride;
         part.add = store == Store::kAdd;
         all.multiply(panel, part.panels, part);
@@ -223,7 +223,7 @@ void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore
         const int32_t last = panel + part.panels;
         const int32_t end = part.block_row(part.last_block);
         for (; panel < last; panel += together) {
-          part.out = qkv.data + panel * kPanelColumns;
+          part.out = qkv.row(0) + panel * kPanelColumns;
           part.out_stride = qkv.stride;
           all.multiply(panel, together, part);
           for (int32_t r = part.block_row(part.first_block); r < end; ++r) heads.finish(r, panel / together);

@@ -48,7 +48,7 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
   const int32_t panels_of_head = shape.head_dim / kPanelColumns;
   const auto project = [&](int32_t head, LinearCall part) {
     const ProjectedHeads::Head to = heads.head(head);
-    part.out = to.data;
+    part.out = to.row(0);
     part.out_stride = to.stride;
     panels.multiply(head * panels_of_head, panels_of_head, part);
     for (int32_t r = 0; r < rows.n; ++r) finisher.finish(r, head);

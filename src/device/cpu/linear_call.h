@@ -25,14 +25,14 @@ inline LinearCall whole_call(const PackedWeight& w, const LinearKernels& kernels
   call.rows = x.rows;
   call.blocks = (x.rows + kernels.block_rows - 1) / kernels.block_rows;
   call.last_block = call.blocks;
-  call.x = x.data;
+  call.x = x.row(0);
   call.x_stride = x.stride;
   call.out_stride = out.stride;
   call.weight = w.panel(0);
   call.panels = w.panels();
   call.columns = w.gated() ? w.panels() * kPanelColumns : w.n();
   call.bias = w.bias();
-  call.out = out.data;
+  call.out = out.row(0);
   return call;
 }
 

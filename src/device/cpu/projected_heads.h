@@ -20,7 +20,7 @@ class ProjectedHeads {
 
   /// Side by side: [rows, (q_heads + 2 n_kv_heads) * head_dim].
   ProjectedHeads(const AttentionShape& shape, Tensor qkv, int32_t q_heads)
-      : shape_(shape), q_heads_(q_heads), data_(qkv.data), stride_(qkv.stride) {}
+      : shape_(shape), q_heads_(q_heads), data_(qkv.row(0)), stride_(qkv.stride) {}
 
   /// By key/value head, each with its queries in memory pages of its own: group_floats() each, from `data` on, which
   /// is on a border of pages.

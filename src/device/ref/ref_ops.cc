@@ -192,7 +192,7 @@ class RefOps final : public HostOps {
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
         std::fill(floats.begin(), floats.end(), 0.0F);
         gated_mlp(experts.gate_up(expert), experts.down(expert), Tensor{x.row(r), 1, x.cols, x.stride}, answer);
-        for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.data[i];
+        for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.row(0)[i];
       }
     }
   }

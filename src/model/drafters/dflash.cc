@@ -99,10 +99,11 @@ void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
   workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_block_rows);
   const int32_t hidden = config_.stack.hidden;
   const int32_t width = context_kv_->n();
-  context_storage_ = ops_.allocate(sizeof(float) * static_cast<size_t>(max_context_rows) * (hidden + width));
-  auto* at = reinterpret_cast<float*>(context_storage_->data());
-  features_ = {at, max_context_rows, hidden, hidden};
-  projected_ = {at + static_cast<int64_t>(max_context_rows) * hidden, max_context_rows, width, width};
+  const DType type = ops_.activation_type();
+  const size_t column = bytes_of(type) * static_cast<size_t>(max_context_rows);
+  context_storage_ = ops_.allocate(column * static_cast<size_t>(hidden + width));
+  features_ = {context_storage_->data(), max_context_rows, hidden, hidden, type};
+  projected_ = {context_storage_->data() + column * static_cast<size_t>(hidden), max_context_rows, width, width, type};
 }
 
 Tensor DflashDrafter::features(Tensor aux_hidden) {

@@ -91,12 +91,12 @@ TEST_P(Outputs, AuxiliaryStatesOfTheLastLayerHaveAllRows) {
   const AuxHiddenRequest request = {{&last, 1}, aux_hidden()};
   std::vector<bool> wanted(kRows, true);
   const std::vector<Values> all = run(wanted, request);
-  const Values expected(aux_hidden().data, aux_hidden().data + 8 * kRows);
-  std::fill(aux_hidden().data, aux_hidden().data + 8 * kRows, 0.0F);
+  const Values expected(aux_hidden().row(0), aux_hidden().row(kRows));
+  std::fill(aux_hidden().row(0), aux_hidden().row(kRows), 0.0F);
   wanted.assign(kRows, false);
   wanted[4] = true;
   EXPECT_EQ(run(wanted, request), some(all, wanted));
-  EXPECT_EQ(Values(aux_hidden().data, aux_hidden().data + 8 * kRows), expected);
+  EXPECT_EQ(Values(aux_hidden().row(0), aux_hidden().row(kRows)), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Outputs, ::testing::Values("ref", "cpu"));

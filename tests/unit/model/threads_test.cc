@@ -37,7 +37,7 @@ class Machine {
     const Tensor hidden = model_->forward(batch, *kv_, request);
     std::vector<float> out;
     for (int32_t r = 0; r < hidden.rows; ++r) out.insert(out.end(), hidden.row(r), hidden.row(r) + hidden.cols);
-    if (with_aux) out.insert(out.end(), aux_hidden.data, aux_hidden.data + int64_t{batch.n()} * aux_hidden.cols);
+    if (with_aux) out.insert(out.end(), aux_hidden.row(0), aux_hidden.row(batch.n()));
     return out;
   }
 
