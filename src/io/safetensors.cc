@@ -105,14 +105,6 @@ void check_tiling(const std::filesystem::path& path, const std::map<std::string,
 
 }  // namespace
 
-std::string describe_shape(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
-std::string StoredTensor::describe() const { return dtype + " " + describe_shape(shape); }
-
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   const uint64_t length = read_header_length(path, bytes);

@@ -2,30 +2,14 @@
 // The safetensors container: an 8-byte little-endian header length, a JSON header, then the tensors' bytes.
 // Source: the format's public description (huggingface/safetensors).
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "io/mapped_file.h"
+#include "io/stored_tensor.h"
 
 namespace ashlar {
-
-/// One tensor of a file. `data` lives as long as the SafetensorsFile it came from.
-struct StoredTensor {
-  std::string name;
-  std::string dtype;  ///< as written in the header: "F32", "BF16", "I64", ...
-  std::vector<int64_t> shape;
-  const std::byte* data = nullptr;
-  size_t bytes = 0;
-  std::string file;
-
-  std::string describe() const;  ///< "F32 [2, 3]"
-};
-
-std::string describe_shape(const std::vector<int64_t>& shape);
 
 class SafetensorsFile {
  public:
