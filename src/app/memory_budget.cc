@@ -1,6 +1,8 @@
 #include "app/memory_budget.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "app/session.h"
@@ -15,11 +17,15 @@ constexpr int64_t kProcess = 48 * kMiB;  // threads, their scratch, requests
 constexpr int64_t kMinContext = 512;     // a model that can read no more than that is of no use
 constexpr int64_t kFloat = sizeof(float);
 
-// bf16 stays bf16, f16 becomes f32. What a drafter keeps in 8 bits is less than this.
+// As devices pack them. What a drafter keeps in 8 bits is less than this.
 int64_t kept_bytes(const Checkpoint& checkpoint) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    bytes += static_cast<int64_t>(tensor->bytes) * (tensor->dtype == "F16" ? 2 : 1);
+    const auto scheme = find_scheme(tensor->dtype);
+    const auto count =
+        std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    bytes +=
+        scheme ? count * static_cast<int64_t>(bytes_of(precision_of(*scheme))) : static_cast<int64_t>(tensor->bytes);
   }
   return bytes;
 }

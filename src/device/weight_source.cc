@@ -1,9 +1,12 @@
 #include "device/weight_source.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "device/quantised_blocks.h"
 
 namespace ashlar {
 namespace {
@@ -52,20 +55,58 @@ int64_t first_in_row(const std::byte* from, int64_t n) {
   return i;
 }
 
+template <const BlockFormat& format>
+void decode_blocks(const WeightPart& part, int64_t row, float* to) {
+  const std::byte* block = part.values.at(row, 0);
+  for (int64_t i = 0; i < part.cols; i += format.numbers, block += format.bytes) format.decode(block, to + i);
+}
+
+template <const BlockFormat& format>
+int64_t first_block(const std::byte* block, int64_t cols) {
+  int64_t i = 0;
+  while (i < cols && format.is_finite(block)) {
+    i += format.numbers;
+    block += format.bytes;
+  }
+  return i;
+}
+
 /// What there is to know of a scheme.
 struct SchemeRow {
   Scheme scheme;
   std::string_view name;
-  int64_t group;        ///< columns that are stored together
-  int64_t group_bytes;  ///< of values
+  DType precision;  ///< see precision_of
   void (*decode)(const WeightPart& part, int64_t row, float* to);
   int64_t (*first_not_finite)(const std::byte* row, int64_t cols);  ///< or cols
+  int64_t bytes;                                                    ///< of a number
+  const BlockFormat* blocks = nullptr;                              ///< of several numbers together
+
+  int64_t group() const { return blocks != nullptr ? blocks->numbers : 1; }
+  int64_t group_bytes() const { return blocks != nullptr ? blocks->bytes : bytes; }
 };
 
+template <const BlockFormat& format>
+constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name) {
+  return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, &format};
+}
+
 constexpr SchemeRow kSchemes[] = {
-    {Scheme::kF32, "f32", 1, 4, widen<float>, first_in_row<uint32_t, 0x7F800000>},
-    {Scheme::kF16, "f16", 1, 2, widen<Float16>, first_in_row<uint16_t, 0x7C00>},
-    {Scheme::kBF16, "bf16", 1, 2, widen<BFloat16>, first_in_row<uint16_t, 0x7F80>},
+    {Scheme::kF32, "F32", DType::kF32, widen<float>, first_in_row<uint32_t, 0x7F800000>, 4},
+    {Scheme::kF16, "F16", DType::kF32, widen<Float16>, first_in_row<uint16_t, 0x7C00>, 2},
+    {Scheme::kBF16, "BF16", DType::kBF16, widen<BFloat16>, first_in_row<uint16_t, 0x7F80>, 2},
+    in_blocks<kQ8_0>(Scheme::kQ8_0, "Q8_0"),
+    in_blocks<kQ4_0>(Scheme::kQ4_0, "Q4_0"),
+    in_blocks<kQ4_1>(Scheme::kQ4_1, "Q4_1"),
+    in_blocks<kQ5_0>(Scheme::kQ5_0, "Q5_0"),
+    in_blocks<kQ5_1>(Scheme::kQ5_1, "Q5_1"),
+    in_blocks<kQ2_K>(Scheme::kQ2_K, "Q2_K"),
+    in_blocks<kQ3_K>(Scheme::kQ3_K, "Q3_K"),
+    in_blocks<kQ4_K>(Scheme::kQ4_K, "Q4_K"),
+    in_blocks<kQ5_K>(Scheme::kQ5_K, "Q5_K"),
+    in_blocks<kQ6_K>(Scheme::kQ6_K, "Q6_K"),
+    in_blocks<kIq4Nl>(Scheme::kIq4Nl, "IQ4_NL"),
+    in_blocks<kIq4Xs>(Scheme::kIq4Xs, "IQ4_XS"),
+    in_blocks<kMxfp4>(Scheme::kMxfp4, "MXFP4"),
 };
 
 const SchemeRow& row_of(Scheme scheme) {
@@ -78,11 +119,26 @@ const SchemeRow& row_of(Scheme scheme) {
 
 std::string_view name_of(Scheme scheme) { return row_of(scheme).name; }
 
+std::optional<Scheme> find_scheme(std::string_view name) {
+  const SchemeRow* found =
+      std::find_if(std::begin(kSchemes), std::end(kSchemes), [name](const SchemeRow& row) { return row.name == name; });
+  return found == std::end(kSchemes) ? std::nullopt : std::optional(found->scheme);
+}
+
+std::string scheme_names() {
+  std::string names;
+  for (const SchemeRow& row : kSchemes) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
+DType precision_of(Scheme scheme) { return row_of(scheme).precision; }
+int64_t group_of(Scheme scheme) { return row_of(scheme).group(); }
+
 WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, int64_t rows, int64_t cols)
     : name(name), scheme(scheme), rows(rows), cols(cols) {
   const SchemeRow& as = row_of(scheme);
-  ASHLAR_CHECK_EQ(cols % as.group, 0);
-  values = {static_cast<const std::byte*>(data), cols / as.group * as.group_bytes, as.group, as.group_bytes};
+  ASHLAR_CHECK_EQ(cols % as.group(), 0);
+  values = {static_cast<const std::byte*>(data), cols / as.group() * as.group_bytes(), as.group(), as.group_bytes()};
 }
 
 WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n_cols) const {
@@ -91,7 +147,9 @@ WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n
   out.rows = n_rows;
   out.cols = n_cols;
   for (StoredRows* stored : {&out.values, &out.scales, &out.zeros}) {
-    if (stored->data != nullptr) stored->data = stored->at(row, col);
+    if (stored->data == nullptr) continue;
+    ASHLAR_CHECK(stored->interleaved == 0 || (row % stored->interleaved == 0 && n_rows % stored->interleaved == 0));
+    stored->data = stored->at(row, col);
   }
   return out;
 }
@@ -106,11 +164,10 @@ int64_t WeightSource::rows() const {
   return n;
 }
 
-std::optional<Scheme> WeightSource::scheme() const {
-  for (const WeightPart& part : parts) {
-    if (part.scheme != parts.front().scheme) return std::nullopt;
-  }
-  return parts.front().scheme;
+DType WeightSource::precision() const {
+  const bool narrow = std::all_of(parts.begin(), parts.end(),
+                                  [](const WeightPart& part) { return row_of(part.scheme).precision == DType::kBF16; });
+  return narrow ? DType::kBF16 : DType::kF32;
 }
 
 void decode_rows(const WeightPart& part, int64_t begin, int64_t end, float* to) {

@@ -10,13 +10,6 @@
 namespace ashlar {
 namespace {
 
-std::optional<Scheme> float_scheme(const std::string& dtype) {
-  if (dtype == "F32") return Scheme::kF32;
-  if (dtype == "BF16") return Scheme::kBF16;
-  if (dtype == "F16") return Scheme::kF16;
-  return std::nullopt;
-}
-
 [[noreturn]] void fail(const std::string& file, const std::string& tensor, const std::string& what) {
   throw Error("weights", file + ": tensor " + tensor + ": " + what);
 }
@@ -24,8 +17,12 @@ std::optional<Scheme> float_scheme(const std::string& dtype) {
 // The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
 // mean anything.
 WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
-  const auto scheme = float_scheme(tensor.dtype);
-  if (!scheme) fail(tensor.file, tensor.name, "expected dtype F32, F16 or BF16, found " + tensor.dtype);
+  const auto scheme = find_scheme(tensor.dtype);
+  if (!scheme) fail(tensor.file, tensor.name, "expected dtype " + scheme_names() + ", found " + tensor.dtype);
+  if (cols % group_of(*scheme) != 0) {
+    fail(tensor.file, tensor.name,
+         "expected rows of whole blocks of " + tensor.dtype + ", found " + std::to_string(cols));
+  }
   const WeightPart part(tensor.name, *scheme, tensor.data, rows, cols);
   if (const auto at = first_not_finite(part)) {
     fail(tensor.file, tensor.name,

@@ -21,13 +21,13 @@ PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& sou
 }
 
 std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) {
-  const WeightFormat& format = format_for(kernels_, source.scheme(), source.cols(), use.products);
+  const WeightFormat& format = format_for(kernels_, source.precision(), source.cols(), use.products);
   return std::make_unique<PackedWeight>(pack_as(format, source, use.gated));
 }
 
 std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
   const PackedWeight& from = as_packed(weight);
-  const WeightFormat& format = format_for(kernels_, from.scheme(), from.k(), products);
+  const WeightFormat& format = format_for(kernels_, from.precision(), from.k(), products);
   if (format.name == from.format()) return nullptr;
   return std::make_unique<PackedWeight>(
       packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
@@ -35,14 +35,14 @@ std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) 
 
 std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource> experts) {
   ASHLAR_CHECK(!experts.empty());
-  // Grouped products take weights of one format: of one scheme those of all experts, or none.
+  // Grouped products take weights of one format: bf16 where that is enough for all experts.
   const auto pack_all = [&](WeightSource ExpertSource::*which, bool gated) {
     const WeightSource& first = experts[0].*which;
-    std::optional<Scheme> scheme = first.scheme();
+    DType precision = first.precision();
     for (const ExpertSource& expert : experts) {
-      if ((expert.*which).scheme() != scheme) scheme = std::nullopt;
+      if ((expert.*which).precision() != precision) precision = DType::kF32;
     }
-    const WeightFormat& format = format_for(kernels_, scheme, first.cols(), Products::kDecide);
+    const WeightFormat& format = format_for(kernels_, precision, first.cols(), Products::kDecide);
     std::vector<PackedWeight> weights;
     weights.reserve(experts.size());
     for (const ExpertSource& expert : experts) {

@@ -30,7 +30,7 @@ class PackedWeight final : public Weight {
   std::string_view format() const override { return format_->name; }
 
   bool gated() const { return gated_; }
-  std::optional<Scheme> scheme() const { return format_->scheme; }
+  DType precision() const { return format_->precision.value_or(DType::kF32); }
   const LinearKernels& kernels_of(const Kernels& kernels) const { return kernels.*format_->kernels; }
   int32_t panels() const {
     if (gated_) return static_cast<int32_t>(round_up(n_ / 2, kGateColumns) / kGateColumns);

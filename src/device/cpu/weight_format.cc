@@ -37,10 +37,7 @@ struct Plain {
     for (int64_t i = 0; i < k; ++i) to[i] = scale * to_float(from[place(i, column % kBlockColumns)]);
   }
   static void narrow(float value, float& to) { to = value; }
-  // Exact: it is a bf16.
-  static void narrow(float value, BFloat16& to) {
-    to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-  }
+  static void narrow(float value, BFloat16& to) { to = to_bf16(value); }
 };
 using F32 = Plain<float, 1>;
 using Bf16 = Plain<BFloat16, 2>;
@@ -83,17 +80,18 @@ constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 so many times is just belo
 // The first that suits is taken.
 constexpr WeightFormat kFormats[] = {
     {"int8", {}, true, true, kInt8Depth, &Kernels::quantised, quantised_panel_bytes, Int8::pack, Int8::read},
-    {"bf16", Scheme::kBF16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
+    {"bf16", DType::kBF16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
     {"f32", {}, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
 };
 
 }  // namespace
 
-const WeightFormat& format_for(const Kernels& kernels, std::optional<Scheme> scheme, int64_t k, Products products) {
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products) {
   const auto suits = [&](const WeightFormat& format) {
     return (!format.rounds_values || products == Products::kPropose) &&
-           (!format.may_round_rows || products != Products::kRoute) && (!format.scheme || format.scheme == scheme) &&
-           k <= format.max_k && (kernels.*format.kernels).run != nullptr;
+           (!format.may_round_rows || products != Products::kRoute) &&
+           (!format.precision || format.precision == precision) && k <= format.max_k &&
+           (kernels.*format.kernels).run != nullptr;
   };
   const WeightFormat* found = std::find_if(std::begin(kFormats), std::end(kFormats), suits);
   ASHLAR_CHECK(found != std::end(kFormats));

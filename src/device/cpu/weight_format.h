@@ -13,11 +13,10 @@ namespace ashlar::cpu {
 /// One way for a weight to lie in panels (layouts: kernels.h).
 struct WeightFormat {
   std::string_view name;
-  /// The scheme whose numbers it keeps as they are; none: it takes those of all schemes, as f32.
-  std::optional<Scheme> scheme;
-  bool rounds_values;   ///< so it is for products that propose, and is taken for them before others
-  bool may_round_rows;  ///< some path rounds what it multiplies with, so it is not for routers
-  int32_t max_k;        ///< deepest product
+  std::optional<DType> precision;  ///< of the sources that it is for (WeightSource::precision); none: of all
+  bool rounds_values;              ///< so it is for products that propose, and is taken for them before others
+  bool may_round_rows;             ///< some path rounds what it multiplies with, so it is not for routers
+  int32_t max_k;                   ///< deepest product
   LinearKernels Kernels::*kernels;
   int64_t (*panel_bytes)(int64_t k);
   /// Fills block `block` of a panel, which is zeroed, with columns whose values are rows[column * stride + (0..k)).
@@ -26,7 +25,7 @@ struct WeightFormat {
   void (*read_column)(const std::byte* panel, int32_t column, int32_t k, float scale, float* to);
 };
 
-/// The format for values of one scheme (none: of several), products of depth k, and their use on this path.
-const WeightFormat& format_for(const Kernels& kernels, std::optional<Scheme> scheme, int64_t k, Products products);
+/// The format for values of a source of this precision, products of depth k, and their use on this path.
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products);
 
 }  // namespace ashlar::cpu

@@ -39,6 +39,14 @@ TEST(Shard, CutsEachPartByItsOutputs) {
   EXPECT_EQ(cut(source, {0, 2, kOutputs}).bias, (std::vector<float>{0, 1, 10}));
 }
 
+TEST(Shard, CutsInterleavedHeadsWhole) {
+  const std::vector<float> stored = {0, 2, 1, 3, 4, 6, 5, 7};  // two heads of four rows
+  WeightSource source{{{"q", Scheme::kF32, stored.data(), 8, 1}}, {}};
+  source.parts[0].values.interleaved = 4;
+  EXPECT_EQ(values_of(cut(source, {1, 2, kOutputs})), (std::vector<float>{4, 5, 6, 7}));
+  EXPECT_THROW(cut(source, {0, 4, kOutputs}), Error);
+}
+
 TEST(Shard, CutsAlongTheInputs) {
   const std::vector<float> values = counting(24, 0);
   const WeightSource source{{{"w", Scheme::kF32, values.data(), 4, 6}}, {1, 2, 3, 4}};

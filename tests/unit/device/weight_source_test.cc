@@ -63,8 +63,9 @@ TEST(WeightSource, StacksPartsOfDifferentSchemes) {
   const WeightSource source{{first, second, third}, {}};
   EXPECT_EQ(source.rows(), 4);
   EXPECT_EQ(source.cols(), 2);
-  EXPECT_EQ(source.scheme(), std::nullopt);
-  EXPECT_EQ((WeightSource{{second, second}, {}}).scheme(), Scheme::kBF16);
+  EXPECT_EQ(source.precision(), DType::kF32);
+  EXPECT_EQ((WeightSource{{second, second}, {}}).precision(), DType::kBF16);
+  EXPECT_EQ((WeightSource{{second, third}, {}}).precision(), DType::kF32);
   const std::vector<std::vector<float>> want = {{1, 2}, {3, 4}, {1, 2}, {1, -2}};
   for (int64_t row = 0; row < 4; ++row) {
     std::vector<float> got(2);
@@ -81,6 +82,18 @@ TEST(WeightSource, FindsTheFirstNumberThatIsNotFinite) {
     values[20] = NAN;
     EXPECT_EQ(first_not_finite({"w", Scheme::kF32, values.data(), 3, 7}), static_cast<int64_t>(at));
   }
+}
+
+// Two heads of six rows, whose halves are interleaved in the file.
+TEST(WeightSource, ReadsInterleavedHeadsInTheirOwnOrder) {
+  const std::vector<float> stored = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
+  WeightPart part("w", Scheme::kF32, stored.data(), 12, 1);
+  part.values.interleaved = 6;
+  std::vector<float> got(12);
+  decode_rows(part, 0, 12, got.data());
+  EXPECT_EQ(got, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  decode_rows(part.block(6, 6, 0, 1), 0, 6, got.data());
+  EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 6), (std::vector<float>{6, 7, 8, 9, 10, 11}));
 }
 
 }  // namespace
