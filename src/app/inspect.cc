@@ -50,6 +50,8 @@ const char* name_of(RopeConfig::Scaling scaling) {
       return "llama3";
     case RopeConfig::Scaling::kYarn:
       return "yarn";
+    case RopeConfig::Scaling::kFactors:
+      return "stored factors";
   }
   return "?";
 }

@@ -49,8 +49,14 @@ std::optional<ShardPlace> shard_place(const std::string& file) {
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
-  if (!is_folder(folder)) fail_checkpoint(folder, "is not a folder; expected a Hugging Face model folder");
+Checkpoint::Checkpoint(const std::filesystem::path& model) : folder_(model) {
+  if (is_gguf(model)) {
+    open_gguf();
+    return;
+  }
+  const std::filesystem::path& folder = folder_;
+  if (!is_folder(folder))
+    fail_checkpoint(folder, "is not a folder; expected a Hugging Face model folder or a .gguf file");
   const auto index = folder / "model.safetensors.index.json";
   const auto single = folder / "model.safetensors";
   if (file_exists(single)) {
@@ -65,6 +71,21 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
 
 void Checkpoint::check_whole() const {
   for (const SafetensorsFile& file : files_) file.check_whole();
+  if (!gguf_) return;
+  for (const GgufFile& file : gguf_->files()) file.check_whole();
+}
+
+void Checkpoint::open_gguf() {
+  gguf_.emplace(folder_);
+  for (const GgufFile& file : gguf_->files()) {
+    for (const auto& [name, tensor] : file.tensors()) {
+      const auto [there, is_new] = tensors_.emplace(name, &tensor);
+      if (!is_new) {
+        fail_checkpoint(file.path(),
+                        "holds tensor " + for_message(name) + ", which " + there->second->file + " holds too");
+      }
+    }
+  }
 }
 
 // As vLLM and others do; an index says no more than which tensors must be there, and a model knows that by itself.

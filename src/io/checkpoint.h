@@ -1,35 +1,43 @@
 #pragma once
-// The weights of a Hugging Face model folder, in one file or in shards.
+// The weights of a model: of a Hugging Face folder or of a GGUF file, in one file or in shards.
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "io/gguf.h"
 #include "io/safetensors.h"
 
 namespace ashlar {
 
-/// All tensors of a folder by name. Holds the files mapped; tensors live as long as this does.
+/// All tensors of a model by name. Holds the files mapped; tensors live as long as this does.
 class Checkpoint {
  public:
-  /// Reads model.safetensors, or else model.safetensors.index.json and the shards it names, or else all of
-  /// model-00001-of-00002.safetensors and so on. The whole file comes first, as in transformers: an index beside it is
-  /// left over from shards that were merged. Throws Error("checkpoint", ...) if there is none of these, if a shard
-  /// is missing or outside the folder, if index and shards disagree, or if shards without an index share a tensor.
-  explicit Checkpoint(const std::filesystem::path& folder);
+  /// Of a path that is_gguf(): the file, or all shards that it is one of. Of a folder: model.safetensors, or else
+  /// model.safetensors.index.json and the shards it names, or else all of model-00001-of-00002.safetensors and so on.
+  /// The whole file comes first, as in transformers: an index beside it is left over from shards that were merged.
+  /// Throws Error("gguf", ...), or Error("checkpoint", ...) if there is none of these, if a shard is missing or outside
+  /// the folder, if index and shards disagree, or if shards without an index share a tensor.
+  explicit Checkpoint(const std::filesystem::path& model);
 
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
+  /// The folder, or the GGUF file.
   const std::filesystem::path& folder() const { return folder_; }
+  /// Of a GGUF file: what it holds besides; null: a folder.
+  const GgufModel* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
   /// Throws Error("file", ...) if one of the files was found cut short while its tensors were read.
   void check_whole() const;
 
  private:
+  void open_gguf();
   void open_sharded(const std::filesystem::path& index);
   void open_unlisted();
 
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;
+  std::optional<GgufModel> gguf_;
   std::map<std::string, const StoredTensor*> tensors_;
 };
 

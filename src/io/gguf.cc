@@ -75,7 +75,10 @@ void check_overlaps(const GgufReader& from, const std::map<std::string, StoredTe
 
 }  // namespace
 
-bool is_gguf(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
+bool is_gguf(const std::filesystem::path& path) {
+  std::error_code error;
+  return path.extension() == ".gguf" && !std::filesystem::is_directory(path, error);
+}
 
 /// One pass over a file.
 class GgufFile::Reader {

@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-/// Whether a path is meant as one of these: by its name alone.
+/// Whether a path is meant as one of these: by its name, where that is not a folder's.
 bool is_gguf(const std::filesystem::path& path);
 
 /// One file.

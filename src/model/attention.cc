@@ -11,8 +11,10 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     q_norm_ = norm(names.q_norm);
     k_norm_ = norm(names.k_norm);
   }
-  std::vector<WeightBinder::Part> qkv = {
-      {base + names.q, shape_.q_width()}, {base + names.k, shape_.kv_width()}, {base + names.v, shape_.kv_width()}};
+  const int64_t interleaved = names.interleaved_heads ? shape_.head_dim : 0;
+  std::vector<WeightBinder::Part> qkv = {{base + names.q, shape_.q_width(), interleaved},
+                                         {base + names.k, shape_.kv_width(), interleaved},
+                                         {base + names.v, shape_.kv_width()}};
   if (names.fused_qkv != nullptr) {
     qkv = {{base + names.fused_qkv, {shape_.q_width(), shape_.kv_width(), shape_.kv_width()}}};
   }

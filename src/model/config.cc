@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "io/gguf.h"
 #include "io/mapped_file.h"
 #include "model/families/family.h"
+#include "model/gguf_config.h"
 
 namespace ashlar {
 namespace {
@@ -181,20 +183,31 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   return stack;
 }
 
-ModelConfig read_model_config(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
+ModelConfig read_model_config(const std::filesystem::path& model) {
+  if (is_gguf(model)) return read_gguf_config(model);
+  const auto path = model / "config.json";
   if (!file_exists(path)) {
-    throw Error("config", folder.string() + ": has no config.json; expected a Hugging Face model folder");
+    throw Error("config",
+                model.string() + ": has no config.json; expected a Hugging Face model folder or a .gguf file");
   }
-  const Json root = read_json_file(path);
-  const JsonFields fields(root, path.string(), "config");
+  ModelConfig config = read_config_json(read_json_file(path), path.string());
+  config.folder = model;
+  const auto generation = model / "generation_config.json";
+  if (!file_exists(generation)) return config;
+  const Json root = read_json_file(generation);
+  const JsonFields fields(root, generation.string(), "config");
+  if (fields.has("eos_token_id")) config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
+  return config;
+}
+
+ModelConfig read_config_json(const Json& root, const std::string& where) {
+  const JsonFields fields(root, where, "config");
   if (fields.has("quantization_config")) {
     fields.fail("quantization_config", "an unquantised checkpoint (bf16, f16 or f32)");
   }
   const Family* family = find_family(fields.string("model_type"));
   if (family == nullptr) fields.fail("model_type", "one of " + family_names());
   ModelConfig config;
-  config.folder = folder;
   config.family = family->model_type;
   const auto is_null = [&root](const char* key) { return root.contains(key) && root.at(key).is_null(); };
   ConfigKeys keys = family->keys;
@@ -212,14 +225,6 @@ ModelConfig read_model_config(const std::filesystem::path& folder) {
   config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
   const int32_t usual_stop = family->missing_stop_id;
   if (!root.contains("eos_token_id") && usual_stop >= 0 && usual_stop < config.vocab) config.stop_ids = {usual_stop};
-  const auto generation = folder / "generation_config.json";
-  if (file_exists(generation)) {
-    const Json generation_root = read_json_file(generation);
-    const JsonFields generation_fields(generation_root, generation.string(), "config");
-    if (generation_fields.has("eos_token_id")) {
-      config.stop_ids = read_ids(generation_fields, "eos_token_id", config.vocab);
-    }
-  }
   return config;
 }
 

@@ -15,7 +15,7 @@
 namespace ashlar {
 
 struct RopeConfig {
-  enum class Scaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+  enum class Scaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kFactors };
   Scaling scaling = Scaling::kNone;
   double theta = 10000.0;
   double factor = 1.0;
@@ -27,6 +27,7 @@ struct RopeConfig {
   bool truncate = true;                 ///< yarn: whole dimensions as ramp borders
   double original_max_positions = 0.0;  ///< llama3 and yarn
   double partial_rotary_factor = 1.0;
+  std::vector<float> factors;  ///< kFactors: what each frequency is divided by
 
   int32_t rotary_dim(int32_t head_dim) const { return static_cast<int32_t>(head_dim * partial_rotary_factor); }
   bool operator==(const RopeConfig&) const = default;
@@ -86,7 +87,7 @@ struct ModelConfig {
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
   ModelNames names;
-  std::filesystem::path folder;
+  std::filesystem::path folder;  ///< or the GGUF file
 };
 
 /// How a config.json spells the parts that all families have.
@@ -111,9 +112,12 @@ enum class SlidingLayers : uint8_t {
   kNone    ///< no layer: the family does not read these keys
 };
 
-/// Reads FOLDER/config.json (and generation_config.json). Throws Error("config", ...) for an unknown family, a missing
-/// or impossible value, or a feature that would change the result and is not supported.
-ModelConfig read_model_config(const std::filesystem::path& folder);
+/// Reads FOLDER/config.json (and generation_config.json), or the metadata of a GGUF file. Throws Error("config", ...)
+/// for an unknown family, a missing or impossible value, or a feature that would change the result and is not
+/// supported.
+ModelConfig read_model_config(const std::filesystem::path& model);
+/// What a config.json says; `where` stands for the file in errors. Leaves `folder` empty.
+ModelConfig read_config_json(const Json& root, const std::string& where);
 
 /// The parts of a config.json that all families and drafters have: geometry, norm, rope, layer kinds. A missing
 /// head_dim means hidden / heads.

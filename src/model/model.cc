@@ -53,6 +53,7 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
   } else if (binder.has(head + ".weight")) {
     binder.matrix(head + ".weight", config_.vocab, config_.stack.hidden);  // a stored copy of the embedding: unused
   }
+  if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
   for (int32_t i = 0; i < config_.stack.n_layers; ++i) {  // a buffer that old exports stored
     const std::string name = config_.names.layers + std::to_string(i) + ".self_attn.rotary_emb.inv_freq";
     if (binder.has(name)) binder.ignore(name);

@@ -3,16 +3,18 @@
 namespace ashlar {
 namespace {
 
-std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& prefix, int32_t hidden,
-                                       const MoeConfig& moe) {
+std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& layer, const StackConfig& config) {
+  const LayerNames& names = config.names;
+  const MoeConfig& moe = *config.moe;
+  const int32_t hidden = config.hidden;
   std::vector<WeightPart> gate, up, down;
-  if (binder.has(prefix + "gate_proj")) {
-    gate = binder.matrices(prefix + "gate_proj", moe.n_experts, moe.intermediate, hidden);
-    up = binder.matrices(prefix + "up_proj", moe.n_experts, moe.intermediate, hidden);
-    down = binder.matrices(prefix + "down_proj", moe.n_experts, hidden, moe.intermediate);
+  if (binder.has(layer + names.merged_gate)) {
+    gate = binder.matrices(layer + names.merged_gate, moe.n_experts, moe.intermediate, hidden);
+    up = binder.matrices(layer + names.merged_up, moe.n_experts, moe.intermediate, hidden);
+    down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
   } else {
     for (int32_t e = 0; e < moe.n_experts; ++e) {
-      const std::string base = prefix + std::to_string(e) + ".";
+      const std::string base = layer + names.experts + std::to_string(e) + ".";
       gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
       up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
       down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
@@ -28,8 +30,7 @@ std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& 
 MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config)
     : routing_(config.moe->routing),
       router_(binder.router({base + config.names.router, config.moe->n_experts}, config.hidden)),
-      experts_(
-          binder.ops().pack_experts(find_experts(binder, base + config.names.experts, config.hidden, *config.moe))) {
+      experts_(binder.ops().pack_experts(find_experts(binder, base, config))) {
   const MoeConfig& moe = *config.moe;
   if (moe.expert_bias) bias_ = binder.device_vector(base + config.names.expert_bias, moe.n_experts);
   if (moe.shared_intermediate > 0) {

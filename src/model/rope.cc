@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace ashlar {
@@ -89,6 +90,10 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
       break;
     case RopeConfig::Scaling::kLlama3:
       scale_llama3(config, inverse);
+      break;
+    case RopeConfig::Scaling::kFactors:
+      ASHLAR_CHECK_EQ(static_cast<int32_t>(config.factors.size()), half);
+      for (int32_t i = 0; i < half; ++i) inverse[i] /= config.factors[i];
       break;
     case RopeConfig::Scaling::kYarn:
       scale_yarn(config, rotary_dim, inverse);

@@ -1,5 +1,6 @@
 #pragma once
-// What checkpoints call the tensors of a model: a table a family. Names are without ".weight" and ".bias".
+// What checkpoints call the tensors of a model: a table a family, and one for GGUF files. Names are without ".weight"
+// and ".bias".
 
 namespace ashlar {
 
@@ -20,9 +21,15 @@ struct LayerNames {
 
   // Of a mixture of experts.
   const char* router = "mlp.gate";
-  const char* expert_bias = "mlp.gate.expert_bias";  ///< in full
-  const char* experts = "mlp.experts.";              ///< then "e.gate_proj" and so on; merged: "gate_proj" in full
+  const char* expert_bias = "mlp.gate.expert_bias";   ///< in full
+  const char* experts = "mlp.experts.";               ///< then "e.gate_proj.weight" and so on
+  const char* merged_gate = "mlp.experts.gate_proj";  ///< in full: those of all experts in one tensor
+  const char* merged_up = "mlp.experts.up_proj";
+  const char* merged_down = "mlp.experts.down_proj";
   const char* shared_experts = "mlp.shared_experts.";
+
+  /// Of q and k: the halves of each head are interleaved (StoredRows::interleaved).
+  bool interleaved_heads = false;
 };
 
 struct ModelNames {
@@ -30,6 +37,7 @@ struct ModelNames {
   const char* layers = "model.layers.";  ///< then "i." and a name of LayerNames
   const char* norm = "model.norm";
   const char* head = "lm_head";
+  const char* rope_factors = nullptr;  ///< in full; read with the configuration (RopeConfig::factors)
 };
 
 }  // namespace ashlar

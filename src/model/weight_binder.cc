@@ -62,9 +62,12 @@ std::vector<WeightPart> WeightBinder::matrices(const std::string& name, int64_t 
   return matrices;
 }
 
-std::vector<float> WeightBinder::vector(const std::string& name, int64_t n) {
+std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, int64_t interleaved) {
   std::vector<float> values(static_cast<size_t>(n));
-  decode_rows(view(take(name, {n}), 1, n), 0, 1, values.data());
+  const int64_t rows = interleaved > 0 ? n : 1;
+  WeightPart part = view(take(name, {n}), rows, n / rows);
+  part.values.interleaved = interleaved;
+  decode_rows(part, 0, rows, values.data());
   return values;
 }
 
@@ -76,16 +79,17 @@ const StoredTensor& WeightBinder::raw(const std::string& name, const std::string
 
 WeightSource WeightBinder::stack(const std::vector<Part>& parts, int64_t cols, bool bias) {
   WeightSource out;
-  for (const auto& [name, pieces] : parts) {
+  for (const auto& [name, pieces, interleaved] : parts) {
     const int64_t rows = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
-    const WeightPart whole = matrix(name + ".weight", rows, cols);
+    WeightPart whole = matrix(name + ".weight", rows, cols);
+    whole.values.interleaved = interleaved;
     int64_t row = 0;
     for (const int64_t n : pieces) {
       out.parts.push_back(whole.block(row, n, 0, cols));
       row += n;
     }
     if (!bias) continue;
-    const std::vector<float> values = vector(name + ".bias", rows);
+    const std::vector<float> values = vector(name + ".bias", rows, interleaved);
     out.bias.insert(out.bias.end(), values.begin(), values.end());
   }
   return out;

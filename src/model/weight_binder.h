@@ -36,18 +36,20 @@ class WeightBinder {
   WeightPart matrix(const std::string& name, int64_t rows, int64_t cols);
   /// The `count` matrices of a tensor [count, rows, cols].
   std::vector<WeightPart> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
-  /// The values of the vector `name` of length n.
-  std::vector<float> vector(const std::string& name, int64_t n);
+  /// The values of the vector `name` of length n. `interleaved`: see StoredRows.
+  std::vector<float> vector(const std::string& name, int64_t n, int64_t interleaved = 0);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
   /// A tensor of a stated non-float dtype ("I64", "BOOL") and shape [n].
   const StoredTensor& raw(const std::string& name, const std::string& dtype, int64_t n);
 
   /// A tensor NAME.weight, or several that were stored as one: the rows of each.
   struct Part {
-    Part(std::string name, int64_t rows) : Part(std::move(name), std::vector<int64_t>{rows}) {}
+    Part(std::string name, int64_t rows, int64_t interleaved = 0)
+        : name(std::move(name)), pieces{rows}, interleaved(interleaved) {}
     Part(std::string name, std::vector<int64_t> pieces) : name(std::move(name)), pieces(std::move(pieces)) {}
     std::string name;
     std::vector<int64_t> pieces;
+    int64_t interleaved = 0;  ///< see StoredRows
   };
   /// Packs the parts, stacked along rows, with NAME.bias of each if `bias`.
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);

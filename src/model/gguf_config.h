@@ -1,0 +1,15 @@
+#pragma once
+// What a model in a GGUF file is: its metadata in the words of config.json, and llama.cpp's names of the tensors.
+// Source of keys and names: the Python package gguf (constants.py, tensor_mapping.py).
+
+#include <filesystem>
+
+#include "model/config.h"
+
+namespace ashlar {
+
+/// Reads the configuration of a GGUF file. Throws Error("gguf", ...) for an architecture that is not supported, a
+/// missing key or one that would change the result, and Error("config", ...) for values that cannot be.
+ModelConfig read_gguf_config(const std::filesystem::path& file);
+
+}  // namespace ashlar

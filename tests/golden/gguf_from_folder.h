@@ -1,0 +1,164 @@
+#pragma once
+// The GGUF file that llama.cpp's converter would make of a Hugging Face folder: its names, its order of rows. Written
+// from the format's description, not from src/.
+
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "gguf_writer.h"
+#include "golden/golden_data.h"
+#include "io/checkpoint.h"
+
+namespace ashlar::testing {
+
+/// Rows of one matrix or vector, each `bytes` long, in llama.cpp's order: neighbours are what rotates together.
+inline std::string interleaved(const std::string& rows, int64_t heads, size_t bytes) {
+  const size_t n = rows.size() / bytes;
+  const size_t half = n / static_cast<size_t>(heads) / 2;
+  std::string out;
+  for (size_t head = 0; head < static_cast<size_t>(heads); ++head) {
+    for (size_t i = 0; i < half; ++i) {
+      for (const size_t part : {size_t{0}, half}) out += rows.substr((head * 2 * half + part + i) * bytes, bytes);
+    }
+  }
+  return out;
+}
+
+inline std::string bytes_of_tensor(const StoredTensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data), tensor.bytes};
+}
+
+/// "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight".
+inline std::string gguf_name(std::string name) {
+  const std::pair<const char*, const char*> parts[] = {{"model.embed_tokens", "token_embd"},
+                                                       {"lm_head", "output"},
+                                                       {"model.layers", "blk"},
+                                                       {"model.norm", "output_norm"},
+                                                       {"self_attn.q_proj", "attn_q"},
+                                                       {"self_attn.k_proj", "attn_k"},
+                                                       {"self_attn.v_proj", "attn_v"},
+                                                       {"self_attn.o_proj", "attn_output"},
+                                                       {"self_attn.q_norm", "attn_q_norm"},
+                                                       {"self_attn.k_norm", "attn_k_norm"},
+                                                       {"input_layernorm", "attn_norm"},
+                                                       {"post_attention_layernorm", "ffn_norm"},
+                                                       {"mlp.gate_proj", "ffn_gate"},
+                                                       {"mlp.up_proj", "ffn_up"},
+                                                       {"mlp.down_proj", "ffn_down"},
+                                                       {"mlp.gate.", "ffn_gate_inp."}};
+  for (const auto& [from, to] : parts) {
+    if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, std::string(from).size(), to);
+  }
+  return name;
+}
+
+/// Keys and values of the architecture, out of config.json.
+inline void write_gguf_config(const Json& config, GgufWriter& file) {
+  const std::string family = config["model_type"];
+  const std::string name = family == "qwen3_moe" ? "qwen3moe" : family;
+  file.text("general.architecture", name);
+  const auto number = [&](const char* key, const char* word) {
+    if (config.contains(word) && config[word].is_number_integer()) {
+      file.number(name + "." + key, config[word].get<uint32_t>());
+    }
+  };
+  number("context_length", "max_position_embeddings");
+  number("embedding_length", "hidden_size");
+  number("feed_forward_length", "intermediate_size");
+  number("block_count", "num_hidden_layers");
+  number("attention.head_count", "num_attention_heads");
+  number("attention.head_count_kv", "num_key_value_heads");
+  number("attention.key_length", "head_dim");
+  number("attention.value_length", "head_dim");
+  number("rope.dimension_count", "head_dim");
+  number("expert_count", "num_local_experts");
+  number("expert_count", "num_experts");
+  number("expert_used_count", "num_experts_per_tok");
+  number("expert_feed_forward_length", "moe_intermediate_size");
+  number("tokenizer.ggml.bos_token_id", "no such word");
+  file.number("tokenizer.ggml.eos_token_id", config["eos_token_id"].get<uint32_t>());
+  file.number(name + ".attention.layer_norm_rms_epsilon", config["rms_norm_eps"].get<float>());
+  const Json parameters = config.value("rope_parameters", Json::object());
+  file.number(name + ".rope.freq_base", config.value("rope_theta", parameters.value("rope_theta", 10000.0F)));
+  const Json scaling = config.value("rope_scaling", Json());
+  if (!scaling.is_object()) return;
+  const std::string type = scaling.contains("type") ? scaling["type"] : scaling["rope_type"];
+  if (type == "llama3") return;  // a tensor instead
+  file.text(name + ".rope.scaling.type", type);
+  file.number(name + ".rope.scaling.factor", scaling["factor"].get<float>());
+  if (scaling.contains("original_max_position_embeddings")) {
+    file.number(name + ".rope.scaling.original_context_length",
+                scaling["original_max_position_embeddings"].get<uint32_t>());
+  }
+}
+
+/// What Llama 3's scaling divides each frequency by, as the converter computes it.
+inline std::vector<float> llama3_factors(const Json& config) {
+  const Json& scaling = config["rope_scaling"];
+  const auto value = [&](const char* key) { return scaling[key].get<double>(); };
+  const int heads = config["num_attention_heads"];
+  const int size = config["hidden_size"].get<int>() / heads;
+  const double original = value("original_max_position_embeddings");
+  const double low = original / value("low_freq_factor"), high = original / value("high_freq_factor");
+  std::vector<float> factors;
+  for (int i = 0; i < size / 2; ++i) {
+    const double length = 2 * std::numbers::pi * std::pow(config["rope_theta"].get<double>(), 2.0 * i / size);
+    double factor = length < high ? 1 : value("factor");
+    if (length >= high && length <= low) {
+      const double smooth =
+          (original / length - value("low_freq_factor")) / (value("high_freq_factor") - value("low_freq_factor"));
+      factor = 1 / ((1 - smooth) / value("factor") + smooth);
+    }
+    factors.push_back(static_cast<float>(factor));
+  }
+  return factors;
+}
+
+inline uint32_t gguf_type_of(const std::string& dtype) { return dtype == "F32" ? 0 : dtype == "F16" ? 1 : 30; }
+
+inline std::vector<uint64_t> reversed(const std::vector<int64_t>& shape) { return {shape.rbegin(), shape.rend()}; }
+
+/// The tensors of a folder, experts of a kind and layer in one.
+inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint, GgufWriter& file) {
+  const bool llama = config["model_type"] == "llama";
+  const int64_t experts = config.value("num_local_experts", config.value("num_experts", 0));
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    std::string bytes = bytes_of_tensor(*tensor);
+    std::string as = gguf_name(name);
+    std::vector<uint64_t> dimensions = reversed(tensor->shape);
+    if (const size_t at = as.find("mlp.experts."); at != std::string::npos) {
+      if (as.compare(at, 14, "mlp.experts.0.") != 0) continue;
+      const std::string kind = as.substr(at + 14, as.find("_proj") - at - 14);
+      for (int64_t e = 1; e < experts; ++e) {
+        std::string other = name;
+        other.replace(other.find(".experts.0."), 11, ".experts." + std::to_string(e) + ".");
+        bytes += bytes_of_tensor(*checkpoint.tensors().at(other));
+      }
+      as = as.substr(0, at) + "ffn_" + kind + "_exps.weight";
+      dimensions.push_back(static_cast<uint64_t>(experts));
+    }
+    for (const char* which : {"attn_q.", "attn_k."}) {
+      if (!llama || as.find(which) == std::string::npos) continue;
+      const char* heads = which[5] == 'q' ? "num_attention_heads" : "num_key_value_heads";
+      bytes = interleaved(bytes, config[heads].get<int64_t>(), bytes.size() / static_cast<size_t>(tensor->shape[0]));
+    }
+    file.tensor(as, dimensions, gguf_type_of(tensor->dtype), bytes);
+  }
+  const Json scaling = config.value("rope_scaling", Json());
+  if (!scaling.is_object() || scaling.value("rope_type", "") != "llama3") return;
+  std::string bytes;
+  for (const float factor : llama3_factors(config)) bytes += GgufWriter::raw(factor);
+  file.tensor("rope_freqs.weight", {bytes.size() / sizeof(float)}, 0, bytes);
+}
+
+inline GgufWriter gguf_from_folder(const std::filesystem::path& folder) {
+  const Json config = read_json_file(folder / "config.json");
+  GgufWriter file;
+  write_gguf_config(config, file);
+  write_gguf_tensors(config, Checkpoint(folder), file);
+  return file;
+}
+
+}  // namespace ashlar::testing
