@@ -92,7 +92,7 @@ Json stack_facts(const StackConfig& stack) {
 Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) {
   Json facts;
   try {
-    const Tokenizer tokenizer = Tokenizer::from_file(folder / "tokenizer.json");
+    const Tokenizer tokenizer = Tokenizer::from_model(folder);
     int32_t special = 0;
     for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) special += tokenizer.is_special(id) ? 1 : 0;
     facts["tokens"] = tokenizer.vocab_size();
@@ -110,7 +110,7 @@ Json text_facts(const std::filesystem::path& folder, const ModelConfig& config) 
 
 Json template_facts(const std::filesystem::path& folder) {
   try {
-    return {{"chat_template", ChatTemplate::from_folder(folder) ? "yes" : "no"}};
+    return {{"chat_template", ChatTemplate::from_model(folder) ? "yes" : "no"}};
   } catch (const Error& error) {
     return {{"chat_template", "unusable"}, {"chat_template_problem", error.what()}};
   }

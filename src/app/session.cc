@@ -23,8 +23,8 @@ Session::Session(const SessionOptions& options)
   }
   ops_ = make_device(options_.device, options_.device_options);
   choose_method(config);
-  tokenizer_ = Tokenizer::from_file(choice_.model / "tokenizer.json");
-  template_ = ChatTemplate::from_folder(choice_.model);
+  tokenizer_ = Tokenizer::from_model(choice_.model);
+  template_ = ChatTemplate::from_model(choice_.model);
   stop_ids_ = stop_ids_of(choice_.model, *tokenizer_, config.stop_ids, config.vocab);
   if (std::string note = note_on_tokens_beyond(*tokenizer_, config.vocab); !note.empty()) notes_.push_back(note);
   limit_memory(config);

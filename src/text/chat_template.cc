@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/gguf.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "text/tokenizer_config.h"
@@ -86,25 +87,35 @@ void ChatTemplate::add(const std::string& name, std::string_view source, std::st
   if (name == "tool_use" || (name == "default" && !templates_.contains("tool_use"))) call_form_ = call_form_of(source);
 }
 
-std::optional<ChatTemplate> ChatTemplate::from_folder(const fs::path& folder) {
-  const TokenizerConfig config = read_tokenizer_config(folder);
+std::optional<ChatTemplate> ChatTemplate::from_model(const fs::path& model) {
+  const TokenizerConfig config = read_tokenizer_config(model);
   ChatTemplate out;
   out.special_tokens_ = config.special_tokens;
+  if (is_gguf(model)) {
+    out.add_sources(config.chat_template, model.string());
+  } else {
+    out.add_folder(config.chat_template, model);
+  }
+  if (out.templates_.empty()) return std::nullopt;
+  return out;
+}
+
+void ChatTemplate::add_sources(const Json& chat_template, const std::string& file) {
+  for (const auto& [name, source] : sources_of(chat_template, file)) add(name, source, file + "#" + for_message(name));
+}
+
+void ChatTemplate::add_folder(const Json& chat_template, const fs::path& folder) {
   const fs::path main_file = folder / "chat_template.jinja";
   if (fs::exists(main_file)) {
-    out.add("default", read_text_file(main_file, kMaxTemplateBytes), main_file.string());
+    add("default", read_text_file(main_file, kMaxTemplateBytes), main_file.string());
   } else {
-    const std::string file = (folder / "tokenizer_config.json").string();
-    for (const auto& [name, source] : sources_of(config.chat_template, file))
-      out.add(name, source, file + "#" + for_message(name));
+    add_sources(chat_template, (folder / "tokenizer_config.json").string());
   }
   const fs::path more = folder / "additional_chat_templates";
   if (fs::is_directory(more))
     for (const auto& entry : fs::directory_iterator(more))
       if (entry.path().extension() == ".jinja")
-        out.add(entry.path().stem().string(), read_text_file(entry.path(), kMaxTemplateBytes), entry.path().string());
-  if (out.templates_.empty()) return std::nullopt;
-  return out;
+        add(entry.path().stem().string(), read_text_file(entry.path(), kMaxTemplateBytes), entry.path().string());
 }
 
 ChatTemplate ChatTemplate::from_source(std::string_view source, std::string_view name, Json special_tokens) {

@@ -1,5 +1,5 @@
 #pragma once
-// The chat template of a model folder: a conversation to the prompt text, as transformers' apply_chat_template.
+// The chat template of a model: a conversation to the prompt text, as transformers' apply_chat_template.
 
 #include <filesystem>
 #include <map>
@@ -14,11 +14,11 @@ namespace ashlar {
 
 class ChatTemplate {
  public:
-  /// Reads chat_template.jinja, else chat_template of tokenizer_config.json (a string, or a list of {name, template}),
-  /// with additional_chat_templates/*.jinja beside either, and the special tokens of tokenizer_config.json (bos_token,
-  /// eos_token, ...), which become variables of the template. Empty when the folder has no template. Throws Error when
-  /// one is there but cannot be used.
-  static std::optional<ChatTemplate> from_folder(const std::filesystem::path& folder);
+  /// Of a folder reads chat_template.jinja, else chat_template of tokenizer_config.json (a string, or a list of {name,
+  /// template}), with additional_chat_templates/*.jinja beside either, and the special tokens of tokenizer_config.json
+  /// (bos_token, eos_token, ...), which become variables of the template; or the same of a GGUF file's metadata. Empty
+  /// when the model has no template. Throws Error when one is there but cannot be used.
+  static std::optional<ChatTemplate> from_model(const std::filesystem::path& model);
 
   /// A template by itself. `special_tokens` is an object of variables such as bos_token.
   static ChatTemplate from_source(std::string_view source, std::string_view name,
@@ -39,6 +39,8 @@ class ChatTemplate {
 
  private:
   ChatTemplate() = default;
+  void add_sources(const Json& chat_template, const std::string& file);
+  void add_folder(const Json& chat_template, const std::filesystem::path& folder);
   void add(const std::string& name, std::string_view source, std::string_view where);
   const Template& select(bool with_tools) const;
 

@@ -15,9 +15,9 @@ std::string quoted(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-std::vector<int32_t> stop_ids_of(const std::filesystem::path& folder, const Tokenizer& tokenizer,
+std::vector<int32_t> stop_ids_of(const std::filesystem::path& model, const Tokenizer& tokenizer,
                                  std::vector<int32_t> configured, int32_t vocab) {
-  const Json tokens = read_tokenizer_config(folder).special_tokens;
+  const Json tokens = read_tokenizer_config(model).special_tokens;
   const auto eos = tokens.find("eos_token");
   if (eos == tokens.end()) return configured;
   const std::optional<int32_t> id = tokenizer.token_id(eos->get_ref<const std::string&>());

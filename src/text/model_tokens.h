@@ -12,10 +12,10 @@
 
 namespace ashlar {
 
-/// `configured` (of config.json and generation_config.json) and the eos_token of the folder's tokenizer_config.json,
+/// `configured` (of config.json and generation_config.json) and the eos_token of the model's tokenizer_config.json,
 /// unless it is among them, is no token or is not below `vocab`: tuners of a base model often name the end of a turn
 /// there alone.
-std::vector<int32_t> stop_ids_of(const std::filesystem::path& folder, const Tokenizer& tokenizer,
+std::vector<int32_t> stop_ids_of(const std::filesystem::path& model, const Tokenizer& tokenizer,
                                  std::vector<int32_t> configured, int32_t vocab);
 
 /// A sentence on the tokens from `vocab` on, which the model has no embedding for; empty when there are none.

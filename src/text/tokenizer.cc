@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "text/detokenizer.h"
+#include "text/gguf_tokenizer.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
 
@@ -121,7 +122,15 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json) {
 
 Tokenizer Tokenizer::from_json(std::string_view text, std::string_view name) {
   const std::string file(name);
-  const Json root = as_tokenizer([&] { return parse_json(text, file); });
+  return from_root(as_tokenizer([&] { return parse_json(text, file); }), file);
+}
+
+Tokenizer Tokenizer::from_model(const std::filesystem::path& model) {
+  if (!is_gguf(model)) return from_file(model / "tokenizer.json");
+  return from_root(text::gguf_tokenizer_json(open_gguf_metadata(model)), model.string());
+}
+
+Tokenizer Tokenizer::from_root(const Json& root, const std::string& file) {
   try {
     return Tokenizer(std::make_unique<Parts>(JsonNode(root, file)));
   } catch (const Error& error) {

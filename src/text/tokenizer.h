@@ -1,5 +1,5 @@
 #pragma once
-// Text to token ids and back, as the tokenizer.json of a Hugging Face model folder describes it.
+// Text to token ids and back, as the tokenizer.json of a Hugging Face model folder or a GGUF file describes it.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/json.h"
 #include "text/origins.h"
 
 namespace ashlar {
@@ -28,7 +29,9 @@ class Tokenizer {
   /// Reads a tokenizer.json of at most 128 MiB. Throws Error("tokenizer", ...) that names the file and the field when
   /// it is not valid or asks for something that is not supported.
   static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
-  /// The same from memory; `name` stands for the file in errors.
+  /// Of a model: its folder's tokenizer.json, or the metadata of a GGUF file.
+  static Tokenizer from_model(const std::filesystem::path& model);
+  /// The same as from_file from memory; `name` stands for the file in errors.
   static Tokenizer from_json(std::string_view text, std::string_view name);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -69,6 +72,7 @@ class Tokenizer {
   struct Parts;
   struct Source;
   std::vector<int32_t> encode(const Source& source) const;
+  static Tokenizer from_root(const Json& root, const std::string& file);
   explicit Tokenizer(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

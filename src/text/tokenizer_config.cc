@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "text/gguf_tokenizer.h"
 
 namespace ashlar {
 namespace {
@@ -31,8 +32,9 @@ Json special_tokens_of(const Json& config) {
 
 }  // namespace
 
-TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
-  const auto path = folder / "tokenizer_config.json";
+TokenizerConfig read_tokenizer_config(const std::filesystem::path& model) {
+  if (is_gguf(model)) return text::gguf_tokenizer_config(open_gguf_metadata(model));
+  const auto path = model / "tokenizer_config.json";
   if (!file_exists(path)) return {};
   Json config = read_json_file(path, RepeatedKeys::kLastHolds);
   if (!config.is_object()) {

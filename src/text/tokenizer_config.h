@@ -1,5 +1,5 @@
 #pragma once
-// tokenizer_config.json of a model folder: what it says besides tokenizer.json.
+// What a model says of its tokenizer besides tokenizer.json: tokenizer_config.json, or the metadata of a GGUF file.
 
 #include <filesystem>
 
@@ -14,7 +14,8 @@ struct TokenizerConfig {
   Json chat_template;
 };
 
-/// Empty when the folder has no such file, which may have 64 MiB. Throws Error that names the file and the field.
-TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
+/// Of a folder, or of a GGUF file. Empty when the folder has no such file, which may have 64 MiB. Throws Error that
+/// names the file and the field.
+TokenizerConfig read_tokenizer_config(const std::filesystem::path& model);
 
 }  // namespace ashlar

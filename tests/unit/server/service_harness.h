@@ -94,7 +94,7 @@ class ServiceHarness {
       : folder_(std::filesystem::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m"),
         tokenizer_(Tokenizer::from_file(folder_ / "tokenizer.json")),
         template_(refusing ? ChatTemplate::from_source("{{ raise_exception('no') }}", "test")
-                           : *ChatTemplate::from_folder(folder_)),
+                           : *ChatTemplate::from_model(folder_)),
         ops_(make_device("ref", {})) {
     auto decoder = std::make_unique<ashlar::testing::FakeDecoder>(2, 1024, tokenizer_.vocab_size() - missing);
     decoder_ = decoder.get();

@@ -27,7 +27,7 @@ class ServiceText : public ::testing::Test {
   ServiceText()
       : folder_(std::filesystem::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m"),
         tokenizer_(Tokenizer::from_file(folder_ / "tokenizer.json")),
-        template_(*ChatTemplate::from_folder(folder_)) {
+        template_(*ChatTemplate::from_model(folder_)) {
     model_.name = "pebble-11m";
     model_.tokenizer = &tokenizer_;
     model_.chat_template = &template_;

@@ -24,11 +24,11 @@ class ChatTemplateFolder : public testing::Test {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
-  ChatTemplate load() { return ChatTemplate::from_folder(folder_.path()).value(); }
+  ChatTemplate load() { return ChatTemplate::from_model(folder_.path()).value(); }
 
   std::string error() {
     try {
-      ChatTemplate::from_folder(folder_.path());
+      ChatTemplate::from_model(folder_.path());
     } catch (const Error& caught) {
       return caught.what();
     }
@@ -40,9 +40,9 @@ class ChatTemplateFolder : public testing::Test {
 };
 
 TEST_F(ChatTemplateFolder, NoneIsNoError) {
-  EXPECT_FALSE(ChatTemplate::from_folder(folder_.path()).has_value());
+  EXPECT_FALSE(ChatTemplate::from_model(folder_.path()).has_value());
   write("tokenizer_config.json", R"({"bos_token": "<s>"})");
-  EXPECT_FALSE(ChatTemplate::from_folder(folder_.path()).has_value());
+  EXPECT_FALSE(ChatTemplate::from_model(folder_.path()).has_value());
 }
 
 TEST_F(ChatTemplateFolder, TakesTheStringOfTheConfigWithItsTokens) {

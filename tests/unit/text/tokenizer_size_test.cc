@@ -211,7 +211,7 @@ TEST(TokenizerConfigSize, ManyMembersTokensAndTemplates) {
   for (int i = 0; i < kMany; ++i) text += ",\"k" + std::to_string(i) + "\": {}";
   folder.write("tokenizer_config.json", text + R"(, "eos_token": {"content": "</s>"}})");
   EXPECT_EQ(read_tokenizer_config(folder.path()).special_tokens["additional_special_tokens"].size(), kMany + 1U);
-  const auto made = ChatTemplate::from_folder(folder.path());
+  const auto made = ChatTemplate::from_model(folder.path());
   EXPECT_EQ(made.value().render(Json::array(), nullptr, false).bytes,
             "<s></s>");  // of keys that come twice the last holds
 }
