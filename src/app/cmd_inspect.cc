@@ -84,7 +84,7 @@ void inspect(InspectOptions& options) {
 
 CLI::App* add_inspect_command(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "Tell what a model folder holds, needs, and how its drafter does");
+  CLI::App* command = app.add_subcommand("inspect", "Tell what a model holds, needs, and how its drafter does");
   command->add_flag("--json", options->json, "The report as JSON");
   add_session_flags(*command, options->session);
   command->callback([options] { inspect(*options); });

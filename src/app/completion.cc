@@ -7,8 +7,11 @@
 namespace ashlar {
 namespace {
 
-bool is_file(const std::string& type) { return type == "FILE" || type == "PATH"; }
-bool is_folder(const ArgumentFacts& a) { return a.type == "FOLDER" || (a.positional && a.names.front() == "MODEL"); }
+// A model is a folder or a file.
+bool is_file(const ArgumentFacts& a) {
+  return a.type == "FILE" || a.type == "PATH" || (a.positional && a.names.front() == "MODEL");
+}
+bool is_folder(const ArgumentFacts& a) { return a.type == "FOLDER"; }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
   std::string text;
@@ -105,7 +108,7 @@ std::string zsh_value(const ArgumentFacts& argument) {
   std::string out = ":" + zsh_text(argument.type.empty() ? "value" : argument.type) + ":";
   if (!argument.choices.empty()) return out + "(" + joined(argument.choices, " ") + ")";
   if (is_folder(argument)) return out + "_files -/";
-  return is_file(argument.type) ? out + "_files" : out;
+  return is_file(argument) ? out + "_files" : out;
 }
 
 std::string zsh_function(const CommandFacts& command, const std::vector<CommandFacts>& all) {
@@ -170,7 +173,7 @@ std::string fish_line(const std::string& start, const ArgumentFacts& argument) {
   } else if (is_folder(argument)) {
     out += std::string(argument.positional ? "" : " -x") + " -a '(__fish_complete_directories)'";
   } else if (argument.takes_value) {
-    out += is_file(argument.type) || argument.positional ? " -r -F" : " -x";
+    out += is_file(argument) || argument.positional ? " -r -F" : " -x";
   }
   return out + " -d '" + quotable(argument.description) + "'\n";
 }

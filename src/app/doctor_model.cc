@@ -133,7 +133,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
   } catch (const std::bad_alloc&) {
     out.push_back({"model", Severity::kProblem, "memory ran out", "a smaller --max-context, --kv-memory or model"});
   } catch (const std::exception& error) {
-    out.push_back({"model", Severity::kProblem, error.what(), "ashlar inspect FOLDER tells what a folder holds"});
+    out.push_back({"model", Severity::kProblem, error.what(), "ashlar inspect MODEL tells what a model holds"});
   }
   return out;
 }

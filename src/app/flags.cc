@@ -155,9 +155,12 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
 }  // namespace
 
 void add_session_flags(CLI::App& command, SessionOptions& options) {
-  command.add_option("MODEL", options.model, "Hugging Face model folder (default: the bundled model)")
+  command.add_option("MODEL", options.model, "Hugging Face model folder or .gguf file (default: the bundled model)")
       ->check(CLI::Validator(
-          [](std::string& name) { return name.empty() ? "is empty; expected a folder or a name" : std::string(); }, ""))
+          [](std::string& name) {
+            return name.empty() ? "is empty; expected a folder, a file or a name" : std::string();
+          },
+          ""))
       ->envname("ASHLAR_MODEL");
   add_drafter_flags(command, options);
   add_denoising_flags(command, options.dllm);

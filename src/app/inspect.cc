@@ -15,17 +15,19 @@
 namespace ashlar {
 namespace {
 
-bool is_number(const std::string& dtype) { return dtype.starts_with("F") || dtype.starts_with("BF"); }
+bool is_number(const std::string& dtype) { return dtype.starts_with("F") || find_scheme(dtype); }
 
 // Counts by shape: what a checkpoint stores, without index tables and without a second copy of a tied head.
-Json weight_facts(const Checkpoint& checkpoint, bool tied_head) {
+Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool tied_head) {
+  const std::string head = std::string(names.head) + ".weight";
   int64_t parameters = 0, bytes = 0;
   std::map<std::string, int64_t> dtypes;
   std::map<std::string, int> files;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     bytes += static_cast<int64_t>(tensor->bytes);
     ++files[tensor->file];
-    if (!is_number(tensor->dtype) || (tied_head && name == "lm_head.weight")) continue;
+    if (!is_number(tensor->dtype) || (tied_head && name == head)) continue;
+    if (names.rope_factors != nullptr && name == names.rope_factors) continue;
     int64_t count = 1;
     for (const int64_t extent : tensor->shape) count *= extent;
     parameters += count;
@@ -130,7 +132,7 @@ Json inspect_drafter(const std::filesystem::path& folder) {
   facts["draft_vocabulary"] = config.draft_vocab;
   facts["own_vocabulary"] = config.own_vocabulary;
   facts["sample_from_anchor"] = config.sample_from_anchor;
-  facts["weights"] = weight_facts(Checkpoint(folder), false);
+  facts["weights"] = weight_facts(Checkpoint(folder), {}, false);
   return facts;
 }
 
@@ -151,7 +153,7 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   report["context"] = config.max_positions;
   report["vocabulary"] = config.vocab;
   report["tied_head"] = config.tied_head;
-  report["weights"] = weight_facts(checkpoint, config.tied_head);
+  report["weights"] = weight_facts(checkpoint, config.names, config.tied_head);
   report["tokenizer"] = text_facts(model, config);
   report.update(template_facts(model));
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a model folder holds and needs, found without running it.
+// What a model holds and needs, found without running it.
 
 #include <filesystem>
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace ashlar {
 
-/// Facts of a model folder, and of a drafter's if there is one, with what the KV cache needs on `ops`; where `drafting`
-/// has a window, for so many sequences at once. Throws Error if the model's configuration or weights cannot be read;
-/// what is wrong with the drafter or the tokenizer stands in the report.
+/// Facts of a model folder or GGUF file, and of a drafter's if there is one, with what the KV cache needs on `ops`;
+/// where `drafting` has a window, for so many sequences at once. Throws Error if the model's configuration or weights
+/// cannot be read; what is wrong with the drafter or the tokenizer stands in the report.
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
                    const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
                    int32_t sequences);

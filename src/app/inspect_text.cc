@@ -3,6 +3,7 @@
 #include "app/inspect.h"
 #include "app/memory_plan.h"
 #include "app/model_locator.h"
+#include "io/gguf.h"
 
 namespace ashlar {
 namespace {
@@ -159,7 +160,8 @@ std::string drafter_rows(const Json& drafter) {
 std::string report_text(const Json& report) {
   if (!report.contains("family")) return drafter_rows(report["drafter"]);
   std::string text = report["name"].get<std::string>() + "\n";
-  text += row("folder", report["folder"]);
+  const std::string place = report["folder"].get<std::string>();
+  text += row(is_gguf(place) ? "file" : "folder", place);
   text += row("architecture", report["family"]);
   text += shape_rows(report);
   text += row("context", whole(report["context"]) + " tokens");

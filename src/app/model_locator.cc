@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "io/gguf.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {
@@ -13,18 +14,25 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBundledModel = "pebble-11m";
 constexpr const char* kDrafterSuffix = "-dflash";
+constexpr size_t kGgufSuffix = 5;  // ".gguf"
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
 
+// Drafters are folders, models GGUF files as well.
+bool can_be(const fs::path& path, hub::Role role) {
+  return is_folder(path) || (role == hub::Role::kModel && is_gguf(path) && file_exists(path));
+}
+
 // A path as it was typed, or else a name under one of the roots, or else a model of the hub that was pulled.
-std::optional<fs::path> find_folder(const std::string& name, const std::vector<fs::path>& roots, hub::Role role) {
-  if (is_folder(name)) return fs::path(name);
+std::optional<fs::path> find_by_name(const std::string& name, const std::vector<fs::path>& roots, hub::Role role) {
+  if (can_be(name, role)) return fs::path(name);
   for (const fs::path& root : roots) {
-    if (is_folder(root / name)) return root / name;
+    if (can_be(root / name, role)) return root / name;
   }
+  if (is_gguf(name)) return std::nullopt;
   const auto ref = hub::parse_repo_ref(name);
   if (!ref) return std::nullopt;
   const hub::CachedSnapshot found = find_pulled(*ref, role);
@@ -61,9 +69,20 @@ void offer_pull(const char* tag, const std::string& name, hub::Role role) {
                        "; to fetch it: ashlar pull " + name);
 }
 
+// A GGUF file that lies in a folder which is no model itself.
+std::string gguf_in(const fs::path& folder) {
+  if (!is_folder(folder) || file_exists(folder / "config.json")) return {};
+  std::string found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string file = entry.path().filename().string();
+    if (is_gguf(entry.path()) && (found.empty() || file < found)) found = file;
+  }
+  return found;
+}
+
 fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
   const std::string wanted = name.empty() ? kBundledModel : name;
-  const auto folder = find_folder(wanted, roots, hub::Role::kModel);
+  const auto folder = find_by_name(wanted, roots, hub::Role::kModel);
   if (!folder && name.empty()) {
     throw Error("model", std::string("the bundled model ") + kBundledModel + " is not in " + list_of(roots) +
                              "; name a model folder, or set ASHLAR_MODELS to the folder that holds the bundled models");
@@ -72,15 +91,22 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model",
                 "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
   }
+  if (!folder && is_gguf(wanted)) {
+    throw Error("model",
+                wanted + " is not a file, nor one in " + list_of(roots) + "; expected the path of a GGUF file");
+  }
   if (!folder) {
     offer_pull("model", wanted, hub::Role::kModel);
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
-                             "; expected a Hugging Face model folder, or nothing for the bundled model");
+                             "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
   }
   if (fs::exists(*folder / "config.json") && is_dflash_folder(*folder)) {
     throw Error("model", folder->string() +
                              " is a drafter; name the model that it was trained for, and pass this folder "
                              "with --drafter");
+  }
+  if (const std::string file = gguf_in(*folder); !file.empty()) {
+    throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
   }
   return *folder;
 }
@@ -88,6 +114,7 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
 }  // namespace
 
 std::optional<hub::RepoRef> hub_name(const std::string& name) {
+  if (is_gguf(name)) return std::nullopt;
   const auto ref = hub::parse_repo_ref(name);
   return ref && is_folder(ref->repo.substr(0, ref->repo.find('/'))) ? std::nullopt : ref;
 }
@@ -122,6 +149,7 @@ std::vector<fs::path> model_roots() {
 std::string folder_name(const fs::path& folder) {
   fs::path normal = folder.lexically_normal();
   if (!normal.has_filename()) normal = normal.parent_path();
+  if (is_gguf(normal)) return normal.stem().string();
   if (const std::string repo = name_of_snapshot(normal); !repo.empty()) return repo;
   const std::string last = normal.filename().string();
   if (!last.empty() && last != "." && last != "..") return last;
@@ -137,7 +165,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   choice.wants_ngrams = drafter == kNgrams;
   if (drafter == "none" || drafter == kNgrams) return choice;
   if (!drafter.empty()) {
-    choice.drafter = find_folder(drafter, roots, hub::Role::kDrafter);
+    choice.drafter = find_by_name(drafter, roots, hub::Role::kDrafter);
     if (!choice.drafter) {
       offer_pull("drafter", drafter, hub::Role::kDrafter);
       throw Error("drafter",
@@ -149,7 +177,9 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   }
   fs::path stem = choice.model.lexically_normal();
   if (!stem.has_filename()) stem = stem.parent_path();
-  const fs::path beside = stem.string() + kDrafterSuffix;
+  std::string name = stem.string();
+  if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
+  const fs::path beside = name + kDrafterSuffix;
   if (is_folder(beside)) {
     choice.drafter = beside;
     choice.drafter_was_found = !model.empty();

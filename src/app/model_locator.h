@@ -16,9 +16,9 @@ inline constexpr const char* kBundledBlockModel = "pebble-11m-sdar";
 /// What names drafting without a drafter.
 inline constexpr const char* kNgrams = "ngram";
 
-/// Model and drafter folders to load.
+/// Model and drafter to load.
 struct ModelChoice {
-  std::filesystem::path model;
+  std::filesystem::path model;  ///< folder or GGUF file
   std::optional<std::filesystem::path> drafter;
   bool drafter_was_found = false;  ///< not named, but lies beside the model
   bool wants_ngrams = false;       ///< no drafter: what followed the same tokens before is drafted, where that works
@@ -28,10 +28,11 @@ struct ModelChoice {
 /// executable's folder, then `share/ashlar/models` beside it, then that of the source tree this was built from.
 std::vector<std::filesystem::path> model_roots();
 
-/// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder is looked for under
-/// `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought. An empty
-/// drafter is the folder `<model>-dflash` beside the model if there is one, else n-grams; "ngram" is these alone,
-/// "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
+/// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder or .gguf file is looked
+/// for under `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought.
+/// An empty drafter is the folder `<model>-dflash` (without .gguf) beside the model if there is one, else n-grams;
+/// "ngram" is these alone, "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where
+/// it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
 
@@ -45,7 +46,7 @@ hub::CachedSnapshot find_pulled(const hub::RepoRef& ref, hub::Role role);
 /// The role that find_pulled takes it for.
 hub::Role role_of(const hub::RepoRef& ref, hub::Role wanted);
 
-/// Name of a folder for people: its last part that is one; ORG/MODEL for what was pulled.
+/// Name of a folder or file for people: its last part that is one, without .gguf; ORG/MODEL for what was pulled.
 std::string folder_name(const std::filesystem::path& folder);
 
 }  // namespace ashlar

@@ -20,7 +20,7 @@ namespace ashlar {
 
 /// What the flags of all commands that load a model say (app/flags.h).
 struct SessionOptions {
-  std::string model;    ///< folder, or a bundled model's name; empty: the bundled default
+  std::string model;    ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
   std::string drafter;  ///< folder; empty: the one beside the model, or n-grams; "ngram"; "none": plain decoding
   std::string device = "cpu";
   DeviceOptions device_options;

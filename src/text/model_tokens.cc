@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "io/gguf.h"
 #include "io/json.h"
 #include "text/tokenizer_config.h"
 
 namespace ashlar {
 namespace {
+
+// The format names one token or two, and has no place for the others that a generation_config.json would name.
+constexpr std::string_view kUsualEnds[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
+                                           "<|end_of_text|>"};
 
 std::string quoted(const Tokenizer& tokenizer, int32_t id) {
   const std::string content = for_message(tokenizer.token_content(id));
@@ -17,12 +22,18 @@ std::string quoted(const Tokenizer& tokenizer, int32_t id) {
 
 std::vector<int32_t> stop_ids_of(const std::filesystem::path& model, const Tokenizer& tokenizer,
                                  std::vector<int32_t> configured, int32_t vocab) {
+  const auto add = [&](std::string_view content) {
+    const std::optional<int32_t> id = tokenizer.token_id(content);
+    const bool is_new = id && *id < vocab && std::find(configured.begin(), configured.end(), *id) == configured.end();
+    if (is_new) configured.push_back(*id);
+  };
   const Json tokens = read_tokenizer_config(model).special_tokens;
-  const auto eos = tokens.find("eos_token");
-  if (eos == tokens.end()) return configured;
-  const std::optional<int32_t> id = tokenizer.token_id(eos->get_ref<const std::string&>());
-  const bool is_new = id && *id < vocab && std::find(configured.begin(), configured.end(), *id) == configured.end();
-  if (is_new) configured.push_back(*id);
+  if (const auto eos = tokens.find("eos_token"); eos != tokens.end()) add(eos->get_ref<const std::string&>());
+  if (!is_gguf(model)) return configured;
+  for (const std::string_view end : kUsualEnds) {
+    const std::optional<int32_t> id = tokenizer.token_id(end);
+    if (id && tokenizer.is_special(*id)) add(end);
+  }
   return configured;
 }
 

@@ -14,7 +14,7 @@ namespace ashlar {
 
 /// `configured` (of config.json and generation_config.json) and the eos_token of the model's tokenizer_config.json,
 /// unless it is among them, is no token or is not below `vocab`: tuners of a base model often name the end of a turn
-/// there alone.
+/// there alone. Of a GGUF file also the special tokens that usually end an answer, such as <|im_end|>.
 std::vector<int32_t> stop_ids_of(const std::filesystem::path& model, const Tokenizer& tokenizer,
                                  std::vector<int32_t> configured, int32_t vocab);
 

@@ -278,6 +278,15 @@ case_missing_things() {
   [ "$(grep -cv '^{"time":.*}$' "$work/err")" = 0 ] || fail "a line that is no JSON"
   expect 1 "$ashlar" inspect "$work/empty"
   err_has "config.json"
+  expect 1 "$ashlar" run models/mistyped.gguf --prompt x
+  err_has "models/mistyped.gguf is not a file"
+  printf 'GGUF\3\0\0\0' > "$work/cut.gguf"
+  for command in "run --prompt x" inspect; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 1 "$ashlar" $command "$work/cut.gguf"
+    err_has "cut.gguf: ends within the number of tensors"
+    err_has "is the file truncated?"
+  done
 }
 
 # However slow a model is, a part of a benchmark takes about as long as it was given.

@@ -83,6 +83,27 @@ TEST_F(ModelLocator, SaysWhereItLooked) {
   EXPECT_THAT(error_of("", ""), HasSubstr("ASHLAR_MODELS"));
 }
 
+TEST_F(ModelLocator, TakesFilesOfOneModel) {
+  std::ofstream(root_ / "some.model.gguf") << "GGUF";
+  for (const fs::path& name : {root_ / "some.model.gguf", fs::path("some.model.gguf")}) {
+    EXPECT_EQ(locate_models(name, "", {root_}).model, root_ / "some.model.gguf");
+    EXPECT_TRUE(locate_models(name, "", {root_}).wants_ngrams);
+  }
+  fs::create_directories(root_ / "some.model-dflash");
+  const ModelChoice choice = locate_models("some.model.gguf", "", {root_});
+  EXPECT_EQ(choice.drafter, root_ / "some.model-dflash");
+  EXPECT_TRUE(choice.drafter_was_found);
+  EXPECT_EQ(locate_models("some.model.gguf", "pebble-11m-dflash", {root_}).drafter, root_ / "pebble-11m-dflash");
+  EXPECT_EQ(folder_name(choice.model), "some.model");
+  // No names of the hub, no drafters.
+  EXPECT_FALSE(hub_name("org/other.gguf"));
+  EXPECT_THAT(error_of("org/other.gguf", ""), HasSubstr("org/other.gguf is not a file"));
+  EXPECT_THAT(error_of("lonely", "some.model.gguf"), HasSubstr("expected a DFlash drafter folder"));
+  std::ofstream(root_ / "lonely" / "b.gguf") << "GGUF";
+  std::ofstream(root_ / "lonely" / "a.gguf") << "GGUF";
+  EXPECT_THAT(error_of("lonely", ""), HasSubstr("has no config.json, but a.gguf; name that file"));
+}
+
 TEST_F(ModelLocator, AsksTheVariableFirst) {
   ::setenv("ASHLAR_MODELS", root_.c_str(), 1);
   EXPECT_EQ(model_roots().front(), root_);

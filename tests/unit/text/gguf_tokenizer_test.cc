@@ -119,6 +119,12 @@ TEST_F(GgufText, KnowsTokensByTheirTypes) {
   EXPECT_FALSE(made.is_special(5));
   EXPECT_EQ(made.token_id("[PAD6]"), std::nullopt);
   EXPECT_EQ(made.encode("ab", {.add_special_tokens = true}), (std::vector<int32_t>{2}));
+  GgufWriter ends = without("tokenizer.ggml.tokens");
+  ends.texts("tokenizer.ggml.tokens", {"a", "<|im_end|>", "ab", "<|endoftext|>", "</s>", "<tool>", "[PAD6]"});
+  std::erase_if(ends.keys, [](const std::string& part) { return part.find("tokenizer.ggml.merges") == 8; });
+  ends.texts("tokenizer.ggml.merges", {});
+  // A special token of that spelling ends an answer, another one does not.
+  EXPECT_EQ(stop_ids_of(write(ends), load(ends), {4}, 7), (std::vector<int32_t>{4, 3}));
   GgufWriter framed = small();
   framed.boolean("tokenizer.ggml.add_bos_token", true).boolean("tokenizer.ggml.add_eos_token", true);
   EXPECT_EQ(load(framed).encode("ab", {.add_special_tokens = true}), (std::vector<int32_t>{3, 2, 4}));
