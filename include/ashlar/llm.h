@@ -1,5 +1,6 @@
 #pragma once
-// Models offline: load a folder, generate, no server. Header-only over the libraries of src/; link ashlar_llm.
+// Models offline: load a folder or a .gguf file, generate, no server. Header-only over the libraries of src/; link
+// ashlar_llm.
 //
 //   ashlar::LlmOptions options;
 //   options.model = "models/pebble-11m";
