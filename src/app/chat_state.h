@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/sampling_params.h"
+#include "device/sampling/sampling_params.h"
 #include "io/json.h"
 
 namespace ashlar {

@@ -7,7 +7,7 @@
 
 #include "app/session.h"
 #include "app/terminal.h"
-#include "decode/sampling_params.h"
+#include "device/sampling/sampling_params.h"
 
 namespace ashlar {
 

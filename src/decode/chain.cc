@@ -61,8 +61,10 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   rows_.reserve(limits.max_spans);
   chances_.reserve(static_cast<size_t>(limits.max_spans) * kMaxWidth);
   work_.reserve(limits.max_spans);
-  scratch_.resize(limits.max_spans);
-  for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
+  walks_.resize(limits.max_spans);
+  for (SpanWalk& walk : walks_) walk.reserve(vocab());
+  verifier_.reserve(kLogitRows, limits.max_spans);
+  scorer_.reserve(kLogitRows);
   if (!drafts()) return;
   if (proposer_) {
     context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages());

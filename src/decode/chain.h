@@ -10,7 +10,9 @@
 #include "decode/draft_context.h"
 #include "decode/draft_planner.h"
 #include "decode/logits.h"
+#include "decode/prompt_scores.h"
 #include "decode/proposer.h"
+#include "decode/verify.h"
 #include "kv/page_tables.h"
 #include "model/model.h"
 
@@ -60,7 +62,9 @@ class ChainDecoder final : public Decoder {
     StateSpan state;
     int32_t forced = 0;  // drafts that the request's constraint dictated; the first ones
     bool has_branches = false;
-    int32_t path[kMaxWidth] = {};  // of a chain: rows whose tokens are certain, from first_row
+    bool scores_failed = false;            // some logits of the prompt are not numbers
+    int32_t path[kMaxWidth] = {};          // of a chain: rows whose tokens are certain, from first_row
+    const float* draft_q[kMaxWidth] = {};  // of a chain: what its drafts were drawn from (VerifyInput)
   };
 
   /// Branches of a tree share states that only a chain can make: a recurrent model's drafts are a chain.
@@ -84,8 +88,8 @@ class ChainDecoder final : public Decoder {
   void commit_branches(const StepPlan& plan);
   void score(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
-  void sample_span(size_t index, const StepPlan& plan, SlotTable& slots, float* logits, const int32_t* choices,
-                   StepResult& result);
+  void begin_walk(size_t index, int32_t first_output, const StepPlan& plan, SlotTable& slots, StepResult& result);
+  void finish_span(size_t index, const StepPlan& plan, SlotTable& slots, StepResult& result);
   void catch_up();
   bool writes_context(const Work& work) const;
   bool wants_aux_hidden(const StepPlan& plan) const;
@@ -111,7 +115,9 @@ class ChainDecoder final : public Decoder {
   std::vector<DraftRows> rows_;  // as chains_
   std::vector<float> chances_;   // of drafts that have rows
   std::vector<Work> work_;
-  std::vector<SamplerScratch> scratch_;  // per span
+  std::vector<SpanWalk> walks_;  // as the plan's spans
+  Verifier verifier_;
+  PromptScorer scorer_;
 };
 
 }  // namespace ashlar

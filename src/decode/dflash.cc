@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "decode/draft_context.h"
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar {
 namespace {
@@ -59,11 +59,11 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   batch_ = std::make_unique<RowBatch>(ops_, rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
   entries_ = {ops_, kLogitRows};
-  candidates_.resize(kLogitRows);
+  requests_.reserve(kLogitRows);
+  asked_.reserve(kLogitRows);
+  choices_.resize(kLogitRows);
+  likeliest_.resize(kLogitRows);
   blocks_.reserve(limits.max_slots);
-  builders_.resize(limits.max_slots);
-  scratch_.resize(limits.max_slots);
-  for (SamplerScratch& scratch : scratch_) scratch.reserve(drafter_->config().draft_vocab);
   distributions_.resize(limits.max_slots);
   counts_.reserve(kMaxWidth);
 }
@@ -72,9 +72,13 @@ void DflashProposer::admit(int32_t slot, const Slot& state) {
   // In several passes a draft may be drawn behind one that stands later: what it was drawn from is then no distribution
   // that rejection may ask for, and it counts as certain.
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
-  const size_t size =
-      rejection && options_.passes == 1 ? static_cast<size_t>(options_.width) * drafter_->config().vocab : 0;
-  if (distributions_[slot].size() != size) std::vector<float>(size).swap(distributions_[slot]);
+  std::unique_ptr<Buffer>& distributions = distributions_[slot];
+  if (!rejection || options_.passes > 1) {
+    distributions.reset();
+  } else if (distributions == nullptr) {
+    const size_t values = static_cast<size_t>(options_.width) * drafter_->config().vocab;
+    distributions = ops_.allocate(values * sizeof(float));
+  }
 }
 
 void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
@@ -87,7 +91,7 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     Block& block = blocks_.emplace_back();
     block.span = &span;
     const Slot& slot = slots[span.slot];
-    block.tree = span.branches > 0 && distributions_[span.slot].empty() && slot.constraint == nullptr;
+    block.tree = span.branches > 0 && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
     if (block.tree) span.width = span.most;
     passes = std::max(passes, std::min(options_.passes, span.width - 1));
   }
@@ -126,99 +130,25 @@ void DflashProposer::run_pass(SlotTable& slots) {
   fill_batch();
   if (batch_->n() == 0) return;
   const Tensor hidden = drafter_->forward(*batch_, *kv_);
-  struct Chunk {
-    DflashProposer* self;
-    SlotTable* slots;
-    float* logits;           // [rows, vocab], or null
-    const int32_t* choices;  // [rows], or null
-    size_t first;
-  };
   for (size_t first = 0; first < blocks_.size();) {
     size_t last = first;
     int32_t rows = 0;
-    bool choices = true;
+    bool highest = true;
     for (; last < blocks_.size() && rows + blocks_[last].n_outputs <= logits_->capacity(); ++last) {
       rows += blocks_[last].n_outputs;
-      choices = choices && !needs_logits(blocks_[last], slots[blocks_[last].span->slot]);
+      highest = highest && !needs_logits(blocks_[last], slots[blocks_[last].span->slot]);
     }
-    Chunk chunk = {this, &slots, nullptr, nullptr, first};
-    if (rows > 0) {
-      const Tensor outputs = hidden.part(blocks_[first].first_output, rows);
-      if (choices) {
-        drafter_->head_argmax(outputs, entries_.device());
-        chunk.choices = entries_.host(rows);
-      } else {
-        drafter_->head(outputs, logits_->rows(rows));
-        chunk.logits = logits_->host(rows);
-      }
+    const auto blocks = std::span(blocks_).subspan(first, last - first);
+    const Tensor outputs = hidden.part(blocks.front().first_output, rows);
+    if (rows > 0 && highest) {
+      drafter_->head_argmax(outputs, entries_.device());
+      choose_highest(blocks, entries_.download(rows));
+    } else if (rows > 0) {
+      drafter_->head(outputs, logits_->rows(rows));
+      choose_drafts(blocks, slots, logits_->rows(rows));
     }
-    if (last == first + 1 && blocks_[first].tree) {
-      grow_tree(first, 0, slots, chunk.logits, true);
-      first = last;
-      continue;
-    }
-    ops_.for_each(
-        static_cast<int32_t>(last - first),
-        [](void* context, int32_t i) {
-          const auto* c = static_cast<const Chunk*>(context);
-          Block& block = c->self->blocks_[c->first + i];
-          const int32_t row = block.first_output - c->self->blocks_[c->first].first_output;
-          if (block.tree) return c->self->grow_tree(c->first + i, row, *c->slots, c->logits, false);
-          if (c->choices != nullptr) return c->self->choose_block(block, c->choices + row);
-          c->self->sample_block(block, (*c->slots)[block.span->slot],
-                                c->logits + int64_t{row} * c->self->drafter_->config().draft_vocab,
-                                c->self->scratch_[c->first + i]);
-        },
-        &chunk);
     first = last;
   }
-}
-
-// Candidates of a block's rows, found when the tree gets there.
-class DflashProposer::RowCandidates final : public CandidateSource {
- public:
-  RowCandidates(DflashProposer& self, const Block& block, const Slot& slot, float* logits, int32_t first_row,
-                SamplerScratch& scratch)
-      : self_(self), block_(block), slot_(slot), logits_(logits), first_row_(first_row), scratch_(scratch) {}
-
-  const DraftCandidates& at(int32_t depth) override {
-    if (!found_[depth]) find(depth);
-    return self_.candidates_[static_cast<size_t>(first_row_ + depth - 1)];
-  }
-  // Calls for different depths may run side by side if the slot is greedy.
-  void find(int32_t depth) {
-    const int32_t row = first_row_ + depth - 1;
-    const int32_t vocab = self_.drafter_->config().draft_vocab;
-    const int32_t* id_map = self_.drafter_->id_map();
-    float* const logits = logits_ + int64_t{row} * vocab;
-    adjust_logits(logits, vocab, slot_.params, &slot_.counts, id_map);
-    find_candidates(logits, vocab, slot_.params, block_.span->start + depth, id_map, scratch_,
-                    self_.candidates_[static_cast<size_t>(row)]);
-    found_[depth] = true;
-  }
-
- private:
-  DflashProposer& self_;
-  const Block& block_;
-  const Slot& slot_;
-  float* logits_;
-  int32_t first_row_;
-  SamplerScratch& scratch_;
-  bool found_[kMaxWidth] = {};
-};
-
-// first_row: of `logits`. A tree that is `alone` has all workers for the rows that nearly every tree reaches.
-void DflashProposer::grow_tree(size_t index, int32_t first_row, SlotTable& slots, float* logits, bool alone) {
-  constexpr int32_t kMostlyReached = 6;
-  const Block& block = blocks_[index];
-  const Slot& slot = slots[block.span->slot];
-  RowCandidates candidates(*this, block, slot, logits, first_row, scratch_[index]);
-  if (alone && slot.params.greedy() && ops_.threads() > 1) {
-    ops_.for_each(
-        std::min(block.n_outputs, kMostlyReached),
-        [](void* context, int32_t i) { static_cast<RowCandidates*>(context)->find(i + 1); }, &candidates);
-  }
-  builders_[index].build(candidates, block.n_outputs, options_.width - 1, *block.span);
 }
 
 // False if the highest logit of every row is the draft: the last pass over a block whose slot takes_highest().
@@ -228,41 +158,129 @@ bool DflashProposer::needs_logits(const Block& block, const Slot& slot) const {
   return !slot.params.takes_highest() || block.revealed + block.reveal < block.span->width - 1;
 }
 
-void DflashProposer::choose_block(Block& block, const int32_t* entries) {
-  if (block.reveal == 0) return;
-  const int32_t* id_map = drafter_->id_map();
-  for (int32_t k = 1; k < block.span->width; ++k) {
-    const int32_t entry = std::max(entries[k - 1], 0);  // without numbers any draft will do
-    const int32_t id = id_map == nullptr ? entry : id_map[entry];
-    block.candidate[k] = block.known[k] ? block.span->ids[k] : id;
+void DflashProposer::choose_highest(std::span<Block> blocks, std::span<const int32_t> entries) {
+  const int32_t* const id_map = drafter_->id_map();
+  for (Block& block : blocks) {
+    if (block.reveal == 0) continue;
+    const int32_t first = block.first_output - blocks.front().first_output;
+    for (int32_t k = 1; k < block.span->width; ++k) {
+      const int32_t entry = std::max(entries[first + k - 1], 0);  // without numbers any draft will do
+      const int32_t id = id_map == nullptr ? entry : id_map[entry];
+      block.candidate[k] = block.known[k] ? block.span->ids[k] : id;
+    }
+    reveal(block);
   }
-  reveal(block);
 }
 
-// Chooses a token for every open position in order, then fixes the `reveal` most confident ones.
-void DflashProposer::sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch) {
-  if (block.reveal == 0) return;
-  ChainSpan& span = *block.span;
-  const int32_t vocab = drafter_->config().draft_vocab;
-  const bool penalties = slot.params.has_penalties();
-  const bool reveal_all = block.revealed + block.reveal == span.width - 1;
-  for (int32_t k = 1; k < span.width; ++k) {
-    float* row = logits + int64_t{k - 1} * vocab;
-    if (block.known[k]) {
-      block.candidate[k] = span.ids[k];
+// What is asked about draft k of a block, of which `row` is the first of the logits. Rows of a tree see no drafts: they
+// are of any path.
+void DflashProposer::ask(Block& block, int32_t row, int32_t k, const Slot& slot) {
+  RowRequest& request = requests_.emplace_back();
+  asked_.push_back({&block, k});
+  request.row = row + k - 1;
+  request.position = block.span->start + k;
+  request.params = &slot.params;
+  request.seen.counts = &slot.counts;
+  request.id_map = drafter_->id_map();
+  if (block.tree) {
+    request.pick = Pick::kLikeliest;
+    return;
+  }
+  if (slot.params.has_penalties()) request.seen.after = {block.candidate + 1, static_cast<size_t>(k) - 1};
+  request.statistics = block.revealed + block.reveal < block.span->width - 1;
+  if (Buffer* const distributions = distributions_[block.span->slot].get()) {
+    request.pick = Pick::kDraft;
+    request.distribution_size = drafter_->config().vocab;
+    request.distribution =
+        reinterpret_cast<float*>(distributions->data()) + static_cast<size_t>(k) * drafter_->config().vocab;
+  }
+}
+
+void DflashProposer::answer(Tensor logits) {
+  const auto choices = std::span(choices_).first(requests_.size());
+  ops_.choose(logits, requests_, choices);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto [block, k] = asked_[i];
+    if (block->tree) {
+      likeliest_[static_cast<size_t>(requests_[i].row)] = choices[i].likeliest;
     } else {
-      if (!reveal_all) {
-        const LogNormaliser normaliser = normalise(row, vocab);
-        block.confidence[k] = normaliser.logprob(normaliser.highest);
-      }
-      block.candidate[k] = sample_draft(span, k, slot, row, scratch);
+      block->candidate[k] = std::max(choices[i].token, 0);  // without numbers any draft will do
+      block->confidence[k] = choices[i].probability;
     }
-    if (penalties) slot.counts.add_answer(block.candidate[k]);
   }
-  if (penalties) {
-    for (int32_t k = 1; k < span.width; ++k) slot.counts.remove_answer(block.candidate[k]);
+  requests_.clear();
+  asked_.clear();
+}
+
+// Rows of trees: those that nearly every tree reaches are asked about at once, the others when one does.
+class DflashProposer::TreeRows final : public CandidateSource {
+ public:
+  static constexpr int32_t kMostlyReached = 6;
+
+  TreeRows(DflashProposer& self, std::span<Block> blocks, SlotTable& slots, Tensor logits)
+      : self_(self), blocks_(blocks), slots_(slots), logits_(logits) {}
+
+  void begin(const Block& block) { row_ = row_of(block); }
+  const LikeliestTokens& at(int32_t depth) override {
+    if (depth > kMostlyReached && !found_all_) find_others();
+    return self_.likeliest_[static_cast<size_t>(row_ + depth - 1)];
   }
-  reveal(block);
+
+ private:
+  int32_t row_of(const Block& block) const { return block.first_output - blocks_.front().first_output; }
+  void find_others() {
+    for (Block& block : blocks_) {
+      if (!block.tree) continue;
+      for (int32_t k = kMostlyReached + 1; k <= block.n_outputs; ++k) {
+        self_.ask(block, row_of(block), k, slots_[block.span->slot]);
+      }
+    }
+    self_.answer(logits_);
+    found_all_ = true;
+  }
+
+  DflashProposer& self_;
+  std::span<Block> blocks_;
+  SlotTable& slots_;
+  Tensor logits_;
+  int32_t row_ = 0;
+  bool found_all_ = false;
+};
+
+// Drafts that depend on those before them, by penalties, come one after another, all others at once. Then the `reveal`
+// most confident ones of a block are fixed.
+void DflashProposer::choose_drafts(std::span<Block> blocks, SlotTable& slots, Tensor logits) {
+  const auto row_of = [&](const Block& block) { return block.first_output - blocks.front().first_output; };
+  const auto in_turn = [&](const Block& block) {
+    return !block.tree && block.reveal > 0 && slots[block.span->slot].params.has_penalties();
+  };
+  for (Block& block : blocks) {
+    if (block.reveal == 0) continue;
+    std::copy_n(block.span->ids, kMaxWidth, block.candidate);  // of those that are known
+    const int32_t last = block.tree ? std::min(block.n_outputs, TreeRows::kMostlyReached) : block.span->width - 1;
+    for (int32_t k = 1; k <= last && !in_turn(block); ++k) {
+      if (!block.known[k]) ask(block, row_of(block), k, slots[block.span->slot]);
+    }
+  }
+  answer(logits);
+  if (std::any_of(blocks.begin(), blocks.end(), in_turn)) {
+    for (int32_t k = 1; k < options_.width; ++k) {
+      for (Block& block : blocks) {
+        if (!in_turn(block) || k >= block.span->width || block.known[k]) continue;
+        ask(block, row_of(block), k, slots[block.span->slot]);
+      }
+      answer(logits);
+    }
+  }
+  TreeRows rows(*this, blocks, slots, logits);
+  for (Block& block : blocks) {
+    if (block.tree) {
+      rows.begin(block);
+      builder_.build(rows, block.n_outputs, options_.width - 1, *block.span);
+    } else if (block.reveal > 0) {
+      reveal(block);
+    }
+  }
 }
 
 void DflashProposer::reveal(Block& block) {
@@ -278,26 +296,10 @@ void DflashProposer::reveal(Block& block) {
   block.revealed += block.reveal;
 }
 
-int32_t DflashProposer::sample_draft(const ChainSpan& span, int32_t index, const Slot& slot, float* logits,
-                                     SamplerScratch& scratch) {
-  const int32_t vocab = drafter_->config().draft_vocab;
-  const int32_t position = span.start + index;
-  adjust_logits(logits, vocab, slot.params, &slot.counts, drafter_->id_map());
-  std::vector<float>& distribution = distributions_[span.slot];
-  if (distribution.empty()) {
-    return sample_token(logits, vocab, slot.params, position, drafter_->id_map(), scratch);
-  }
-  float* q = distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
-  std::fill_n(q, drafter_->config().vocab, 0.0F);
-  filter_candidates(logits, vocab, slot.params, drafter_->id_map(), scratch.candidates);
-  for (const Candidate& candidate : scratch.candidates) q[candidate.id] = static_cast<float>(candidate.probability);
-  return pick_candidate(scratch.candidates, 1.0,
-                        noise::uniform(noise::word(slot.params.seed, position, 0, noise::Domain::kDraft)));
-}
-
 const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) const {
-  const std::vector<float>& distribution = distributions_[slot];
-  return distribution.empty() ? nullptr : distribution.data() + static_cast<size_t>(index) * drafter_->config().vocab;
+  Buffer* const distributions = distributions_[slot].get();
+  if (distributions == nullptr) return nullptr;
+  return reinterpret_cast<const float*>(distributions->data()) + static_cast<size_t>(index) * drafter_->config().vocab;
 }
 
 void DflashProposer::write_context(const CommittedRows& committed) {

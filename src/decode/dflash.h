@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "decode/denoise_schedule.h"
-#include "decode/draft_candidates.h"
 #include "decode/draft_tree.h"
 #include "decode/logits.h"
 #include "decode/proposer.h"
@@ -67,13 +66,12 @@ class DflashProposer final : public Proposer {
   void run_pass(SlotTable& slots);
   void fill_batch();
   bool needs_logits(const Block& block, const Slot& slot) const;
-  class RowCandidates;
-  void grow_tree(size_t index, int32_t first_row, SlotTable& slots, float* logits, bool alone);
-  void choose_block(Block& block, const int32_t* entries);
-  void sample_block(Block& block, Slot& slot, float* logits, SamplerScratch& scratch);
+  void choose_highest(std::span<Block> blocks, std::span<const int32_t> entries);
+  void choose_drafts(std::span<Block> blocks, SlotTable& slots, Tensor logits);
+  void ask(Block& block, int32_t row, int32_t k, const Slot& slot);
+  void answer(Tensor logits);
+  class TreeRows;
   void reveal(Block& block);
-  int32_t sample_draft(const ChainSpan& span, int32_t index, const Slot& slot, float* logits, SamplerScratch& scratch);
-  int32_t slot_of(int32_t index) const { return drafter_->config().sample_from_anchor ? index - 1 : index; }
 
   std::unique_ptr<DflashDrafter> drafter_;
   Ops& ops_;
@@ -82,12 +80,18 @@ class DflashProposer final : public Proposer {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  DeviceArray<int32_t> entries_;             // of the draft vocabulary, for rows whose logits nobody needs
-  std::vector<DraftCandidates> candidates_;  // of rows that become trees
-  std::vector<DraftTreeBuilder> builders_;   // per block
+  DeviceArray<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nobody needs
+  DraftTreeBuilder builder_;
   std::vector<Block> blocks_;
-  std::vector<SamplerScratch> scratch_;
-  std::vector<std::vector<float>> distributions_;  // per slot: [width, vocab], only where a slot samples by rejection
+  std::vector<RowRequest> requests_;
+  struct Asked {
+    Block* block;
+    int32_t k;  // draft index
+  };
+  std::vector<Asked> asked_;  // as requests_
+  std::vector<RowChoice> choices_;
+  std::vector<LikeliestTokens> likeliest_;              // by row of the logits, of trees
+  std::vector<std::unique_ptr<Buffer>> distributions_;  // per slot: [width, vocab], only where it samples by rejection
   std::vector<int32_t> counts_;
 };
 

@@ -59,13 +59,13 @@ void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, cons
     open_.push_back(next);
     std::push_heap(open_.begin(), open_.end(), less);
   };
-  const DraftCandidates& here = candidates.at(std::min(path.depth, deepest));
+  const LikeliestTokens& here = candidates.at(std::min(path.depth, deepest));
   const auto rank = static_cast<size_t>(path.rank);
   if (may_branch && path.rank + 1 < here.n) {
     const float chance = path.log_chance - here.log_chance[rank] + here.log_chance[rank + 1];
     if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1});
   }
-  const DraftCandidates& behind = candidates.at(std::min(path.depth + 1, deepest));
+  const LikeliestTokens& behind = candidates.at(std::min(path.depth + 1, deepest));
   if (behind.n > 0) push({path.log_chance + behind.log_chance[0], node, path.depth + 1, 0});
 }
 

@@ -3,22 +3,14 @@
 // each other, so a path's chance is the product of its tokens' chances, and of all trees of so many nodes the one made
 // of the likeliest paths is the one of which most tokens are accepted. Source: DDTree (arXiv 2604.12989).
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "decode/proposer.h"
+#include "device/choose.h"
 
 namespace ashlar {
-
-/// The likeliest tokens of one position, best first.
-struct DraftCandidates {
-  static constexpr int32_t kMost = 8;
-  int32_t n = 0;
-  std::array<int32_t, kMost> ids{};
-  std::array<float, kMost> log_chance{};
-};
 
 /// Spare pages (KvLayout) for the rows of trees that do not stand in the first branch, of up to so many sequences.
 int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
@@ -28,7 +20,7 @@ class CandidateSource {
  public:
   virtual ~CandidateSource() = default;
   /// Of the position that stands `depth` behind the last token, from 1. Asked for only where a tree may reach.
-  virtual const DraftCandidates& at(int32_t depth) = 0;
+  virtual const LikeliestTokens& at(int32_t depth) = 0;
 };
 
 class DraftTreeBuilder {

@@ -12,8 +12,6 @@ class LogitsBuffer {
 
   int32_t capacity() const { return logits_.rows; }
   Tensor rows(int32_t n) const { return logits_.narrow(n); }
-  /// The first n rows, [n, vocab], as they are now, for the host to read and to change.
-  float* host(int32_t n) { return values_.host(int64_t{n} * logits_.cols); }
 
  private:
   DeviceArray<float> values_;

@@ -76,9 +76,9 @@ class Proposer {
 
   /// Fills the drafts of all spans that have `proposes`, in one pass over the drafter where the method allows.
   virtual void propose(std::span<ChainSpan> spans, SlotTable& slots) = 0;
-  /// The distribution that draft ids[index] of this span was drawn from, as probabilities by target id [vocab], or null
-  /// if the draft was certain or knew of later ones. Only for slots that sample by rejection; valid until the next
-  /// propose.
+  /// The distribution that draft ids[index] of this span was drawn from, as probabilities by target id [vocab] in
+  /// device memory, or null if the draft was certain or knew of later ones. Only for slots that sample by rejection;
+  /// valid until the next propose.
   virtual const float* draft_distribution(int32_t slot, int32_t index) const = 0;
   /// Takes in committed rows (of prompts and of accepted drafts alike).
   virtual void write_context(const CommittedRows& committed) = 0;

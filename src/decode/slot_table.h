@@ -7,8 +7,8 @@
 
 #include "decode/constraint.h"
 #include "decode/method_choice.h"
-#include "decode/sampling_params.h"
-#include "decode/token_counts.h"
+#include "device/sampling/sampling_params.h"
+#include "device/sampling/token_counts.h"
 
 namespace ashlar {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "decode/prompt_token.h"
 #include "decode/row_budget.h"
-#include "decode/sampler.h"
 #include "device/rows.h"
 
 namespace ashlar {

@@ -25,17 +25,19 @@ class DeviceArray {
     ASHLAR_CHECK_LE(static_cast<int64_t>(values.size()), size_);
     ops_->upload(values.data(), memory_->data(), values.size_bytes());
   }
-  /// The first n elements as they are now, for the host to read and to change (Ops::host_view).
-  T* host(int64_t n) {
+  /// The first n elements as they are now; valid until the next call.
+  std::span<const T> download(int64_t n) {
     ASHLAR_CHECK_LE(n, size_);
-    return reinterpret_cast<T*>(ops_->host_view(memory_->data(), sizeof(T) * static_cast<size_t>(n), staging_));
+    copy_.resize(static_cast<size_t>(size_));
+    ops_->download(memory_->data(), copy_.data(), sizeof(T) * static_cast<size_t>(n));
+    return std::span(copy_).first(static_cast<size_t>(n));
   }
 
  private:
   Ops* ops_ = nullptr;
   int64_t size_ = 0;
   std::unique_ptr<Buffer> memory_;
-  std::vector<std::byte> staging_;
+  std::vector<T> copy_;
 };
 
 }  // namespace ashlar

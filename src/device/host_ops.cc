@@ -1,8 +1,11 @@
 #include "device/host_ops.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+
+#include "device/sampling/choose_row.h"
 
 namespace ashlar {
 
@@ -30,6 +33,32 @@ void HostOps::softcap(Tensor x, float limit) {
         for (int32_t i = 0; i < c.x.cols; ++i) row[i] = c.limit * std::tanh(row[i] / c.limit);
       },
       &cap);
+}
+
+// As many workers as there are rows take the next one each, so that each has the scratch of one thread.
+void HostOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
+  if (requests.empty()) return;
+  struct Rows {
+    Tensor logits;
+    std::span<const RowRequest> requests;
+    std::span<RowChoice> choices;
+    std::span<SamplerScratch> scratch;
+    std::atomic<size_t> next = 0;
+  } rows = {logits, requests, choices, {}};
+  scratch_.resize(static_cast<size_t>(threads()));
+  for (SamplerScratch& scratch : scratch_) scratch.reserve(logits.cols);
+  rows.scratch = scratch_;
+  for_each(
+      static_cast<int32_t>(std::min(requests.size(), scratch_.size())),
+      [](void* context, int32_t worker) {
+        auto& r = *static_cast<Rows*>(context);
+        for (size_t i = r.next++; i < r.requests.size(); i = r.next++) {
+          const RowRequest& request = r.requests[i];
+          r.choices[i] =
+              choose_row(r.logits.row(request.row), r.logits.cols, request, r.scratch[static_cast<size_t>(worker)]);
+        }
+      },
+      &rows);
 }
 
 void HostOps::upload(const void* from, std::byte* to, size_t bytes) { std::memcpy(to, from, bytes); }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "device/choose.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -122,6 +123,10 @@ class Ops {
   virtual std::string isa() const = 0;
   virtual int32_t threads() const = 0;
 
+  /// Rows of which choose() says as much in the time of one, roughly: so many are worth asking about together, even if
+  /// the answers of some may not be needed.
+  virtual int32_t rows_at_once() const { return threads(); }
+
   /// The type of activations between ops: hidden states, projections, what an MLP adds. Tensors that ops below call
   /// scores or logits are fp32 on every device.
   virtual DType activation_type() const { return DType::kF32; }
@@ -224,19 +229,19 @@ class Ops {
   /// x[r][i] = limit * tanh(x[r][i] / limit).
   virtual void softcap(Tensor x, float limit) = 0;
 
+  /// choices[i] is what requests[i] asks about its row of `logits` (choose.h), which may be overwritten, so that no two
+  /// requests name one row. Each choice depends on its own row and request alone. Returns when they are there.
+  virtual void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) = 0;
+
   /// Copies `bytes` from the host to device memory and back. They may be used again when the call returns.
   virtual void upload(const void* from, std::byte* to, size_t bytes) = 0;
   virtual void download(const std::byte* from, void* to, size_t bytes) = 0;
-  /// `bytes` of device memory for the host to read and to change: there where the host can, else a copy in `staging`,
-  /// which then has room for them. What is changed in a copy is lost.
-  virtual std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) = 0;
-
   /// Copies device memory; the ranges do not overlap.
   virtual void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) = 0;
 
-  /// Runs fn(context, i) for i in [0, n) on the device's workers and returns when all are done: row-wise work such as
-  /// sampling, in which call i writes what belongs to i only. If calls throw, others may still run, and one of their
-  /// exceptions is thrown on.
+  /// Host work beside the device: runs fn(context, i) for i in [0, n) on threads of the host and returns when all are
+  /// done. Call i writes what belongs to i only. If calls throw, others may still run, and one of their exceptions is
+  /// thrown on.
   virtual void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) = 0;
 };
 

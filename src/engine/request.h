@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "decode/check_sampling.h"
 #include "decode/constraint.h"
 #include "decode/method_choice.h"
-#include "decode/sampler.h"
-#include "decode/sampling_params.h"
+#include "decode/prompt_token.h"
 
 namespace ashlar {
 

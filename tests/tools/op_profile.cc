@@ -33,6 +33,7 @@ class TimedOps final : public Ops {
 
   std::string name() const override { return ops_.name(); }
   std::string isa() const override { return ops_.isa(); }
+  int32_t rows_at_once() const override { return ops_.rows_at_once(); }
   int32_t threads() const override { return ops_.threads(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_.allocate(bytes); }
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ops_.pack(source, use); }
@@ -105,8 +106,8 @@ class TimedOps final : public Ops {
   void download(const std::byte* from, void* to, size_t bytes) override {
     timed("download", [&] { ops_.download(from, to, bytes); });
   }
-  std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) override {
-    return ops_.host_view(at, bytes, staging);
+  void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override {
+    timed("choose", [&] { ops_.choose(logits, requests, choices); });
   }
   void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override {
     timed("copy_bytes", [&] { ops_.copy_bytes(from, to, bytes); });

@@ -206,10 +206,16 @@ void WalledOps::download(const std::byte* from, void* to, size_t bytes) {
   std::memcpy(to, opened(from), bytes);
 }
 
-std::byte* WalledOps::host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) {
-  staging.resize(bytes);
-  download(at, staging.data(), bytes);
-  return staging.data();
+void WalledOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
+  ++counts_.ops;
+  ++counts_.waits;
+  wait();
+  std::vector<RowRequest> open(requests.begin(), requests.end());
+  for (RowRequest& request : open) {
+    request.draft_q = opened(request.draft_q);
+    request.distribution = opened(request.distribution);
+  }
+  ref_->choose(opened(logits), open, choices);
 }
 
 void WalledOps::for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) {

@@ -28,6 +28,7 @@ class WalledOps final : public Ops {
   std::string name() const override { return "walled"; }
   std::string isa() const override { return "fp32"; }
   int32_t threads() const override { return 1; }
+  int32_t rows_at_once() const override { return 1024; }
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ref_->pack(source, use); }
   std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
@@ -59,7 +60,7 @@ class WalledOps final : public Ops {
   void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override;
   void upload(const void* from, std::byte* to, size_t bytes) override;
   void download(const std::byte* from, void* to, size_t bytes) override;
-  std::byte* host_view(std::byte* at, size_t bytes, std::vector<std::byte>& staging) override;
+  void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
   /// Runs what was asked for and has not been done.

@@ -96,6 +96,43 @@ TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   }
 }
 
+// Distributions of drafts stay on the device. One row width for both, since rejection's tokens depend on the drafts.
+TEST(Wall, RejectionAcceptsAsOnTheReference) {
+  const auto ref = make_device("ref", {});
+  Configuration drafted;
+  drafted.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {.width = 8, .branches = 0}};
+  std::vector<Request> all = requests(10);
+  for (Request& request : all) request.sampling.scheme = SamplingScheme::kRejection;
+  WalledOps walled;
+  expect_same(answers(walled, models_folder() / "pebble-11m", drafted, all),
+              answers(*ref, models_folder() / "pebble-11m", drafted, all));
+}
+
+// A step waits for the drafts and for the tokens, whatever the number of its sequences and rows.
+TEST(Wall, AStepWaitsTwice) {
+  Configuration drafted;
+  drafted.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {.width = 8, .branches = 0}};
+  for (const double temperature : {0.0, 0.8}) {
+    WalledOps walled;
+    const auto model = Model::load(walled, models_folder() / "pebble-11m", 160);
+    const auto engine = open_engine(walled, *model, drafted, 160);
+    std::vector<Request> all = requests(40);
+    for (Request& request : all) {
+      request.sampling = {};
+      request.sampling.temperature = temperature;
+    }
+    const int64_t before = walled.counts().waits;
+    const auto prompts = static_cast<int64_t>(all.size());
+    int64_t longest = 0;  // verify steps of the request that had most
+    for (const Answer& answer : run_together(*engine, std::move(all))) {
+      longest = std::max<int64_t>(longest, answer.end.stats.verify_steps);
+    }
+    const int64_t waits = walled.counts().waits - before;
+    EXPECT_GE(waits, 2 * longest);
+    EXPECT_LE(waits, 2 * (longest + 2 * prompts));  // they may begin and end apart
+  }
+}
+
 TEST(Wall, BlocksAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const auto folder = models_folder() / "pebble-11m-sdar";

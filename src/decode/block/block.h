@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "decode/block/unmask_algorithm.h"
-#include "decode/sampler.h"
 #include "decode/slot_table.h"
+#include "device/choose.h"
 
 namespace ashlar {
 

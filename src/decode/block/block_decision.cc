@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "decode/block/block_decoder.h"
+#include "decode/constrain.h"
 #include "decode/span_error.h"
 
 namespace ashlar {
@@ -33,12 +34,12 @@ void BlockDecoder::find_candidates(const StepPlan& plan, SlotTable& slots, Tenso
     }
     const int64_t headed = now_ns();
     if (by_statistics) {
-      const RowStatistics* const found = statistics_.host(rows);
+      const std::span<const RowStatistics> found = statistics_.download(rows);
       for (size_t i = first; i < last; ++i) {
-        take_statistics(work_[i], found + (work_[i].first_output - work_[first].first_output));
+        take_statistics(work_[i], found.data() + (work_[i].first_output - work_[first].first_output));
       }
     } else {
-      choose(plan, slots, result, first, last, logits_->host(rows));
+      choose(plan, slots, result, first, last, logits_->rows(rows));
     }
     times.verify_ns += headed - begin;
     times.sample_ns += now_ns() - headed;
@@ -58,44 +59,52 @@ void BlockDecoder::take_statistics(const Work& work, const RowStatistics* row) {
   }
 }
 
-// Candidates of spans [first, last), whose logits are in the buffer.
+// Candidates of spans [first, last), whose logits are there.
 void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last,
-                          float* logits) {
-  struct Context {
-    BlockDecoder* self;
-    const StepPlan* plan;
-    SlotTable* slots;
-    StepResult* result;
-    size_t first;
-    float* logits;  // [rows, vocab]
-  } context = {this, &plan, &slots, &result, first, logits};
-  model_.ops().for_each(
-      static_cast<int32_t>(last - first),
-      [](void* pointer, int32_t i) {
-        const auto& c = *static_cast<const Context*>(pointer);
-        const size_t span = c.first + i;
-        const Work& work = c.self->work_[span];
-        if (work.n_outputs == 0) return;
-        const int64_t row = work.first_output - c.self->work_[c.first].first_output;
-        Slot& slot = (*c.slots)[c.plan->spans[span].slot];
-        run_for_span(slot, c.result->spans[span],
-                     [&] { c.self->choose_span(span, slot, c.logits + row * c.self->vocab()); });
-      },
-      &context);
+                          Tensor logits) {
+  requests_.clear();
+  asked_.clear();
+  for (size_t i = first; i < last; ++i) {
+    if (work_[i].n_outputs == 0) continue;
+    Slot& slot = slots[plan.spans[i].slot];
+    const int32_t row = work_[i].first_output - work_[first].first_output;
+    run_for_span(slot, result.spans[i], [&] { ask(i, slot, row); });
+  }
+  const auto choices = std::span(choices_).first(requests_.size());
+  model_.ops().choose(logits, requests_, choices);
+  size_t stopped = work_.size();  // a span in which a draft was wrong: what comes after it does not count
+  for (size_t at = 0; at < asked_.size(); ++at) {
+    const auto [span, i] = asked_[at];
+    if (span == stopped) continue;
+    Block& block = *work_[span].block;
+    take_candidate(block, i, slots[plan.spans[span].slot], choices[at], requests_[at].allowed);
+    if (work_[span].verifies && block.candidates[i] != block.drafts[i]) stopped = span;
+  }
 }
 
-void BlockDecoder::choose_span(size_t index, Slot& slot, float* logits) {
-  const Work& work = work_[index];
-  if (work.verifies) {
-    verify_drafts(*work.block, slot, candidate_options(*work.block), logits, scratch_[index]);
-    return;
+// Requests about the rows of a span, of which the first is `row` of the logits.
+void BlockDecoder::ask(size_t span, const Slot& slot, int32_t row) {
+  const Work& work = work_[span];
+  Block& block = *work.block;
+  const CandidateOptions options = candidate_options(block);
+  std::span<const uint32_t> allowed;
+  Positions wanted = work.wanted;
+  if (slot.constraint != nullptr) {
+    const Masked masked = constrain(slot, vocab(), allowed_[span]);
+    block.impossible = masked == Masked::kAll;
+    if (block.impossible) return;
+    if (masked == Masked::kSome) allowed = allowed_[span];
+    wanted = block.masked & -block.masked;  // filled from left to right
   }
-  const int32_t next = slot.constraint != nullptr ? lowest(work.block->masked) : -1;
-  const CandidateOptions options = candidate_options(*work.block);
-  for (Positions left = work.wanted; left != 0; left &= left - 1, logits += vocab()) {
-    const int32_t position = lowest(left);
-    if (slot.constraint != nullptr && position != next) continue;  // filled from left to right
-    find_candidate(*work.block, position, position == next, slot, options, logits, scratch_[index]);
+  const int32_t first = lowest(wanted);
+  for (Positions left = work.wanted; left != 0; left &= left - 1, ++row) {
+    const int32_t i = lowest(left);
+    if (!has(wanted, i)) continue;
+    std::span<const int32_t> after;
+    if (work.verifies) after = std::span(block.drafts).subspan(first, i - first);  // drafts stand side by side
+    requests_.push_back(candidate_request(block, i, slot, options, allowed, after));
+    requests_.back().row = row;
+    asked_.push_back({span, i});
   }
 }
 

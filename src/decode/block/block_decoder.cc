@@ -110,8 +110,12 @@ void BlockDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   blocks_.resize(limits.max_slots);
   work_.reserve(limits.max_spans);
   statistics_ = {model_.ops(), kLogitRows};
-  scratch_.resize(limits.max_spans);
-  for (SamplerScratch& scratch : scratch_) scratch.reserve(vocab());
+  const size_t words = (static_cast<size_t>(vocab()) + 31) / 32;
+  allowed_.resize(limits.max_spans);
+  for (std::vector<uint32_t>& allowed : allowed_) allowed.reserve(words);
+  requests_.reserve(kLogitRows);
+  asked_.reserve(kLogitRows);
+  choices_.resize(kLogitRows);
 }
 
 // A block that was interrupted begins again, and fills up in the same order as before: its tokens that the sequence has
@@ -317,7 +321,7 @@ void BlockDecoder::unmask(Work& work, Slot& slot, SpanResult& result) {
 bool BlockDecoder::force(Block& block, Slot& slot) {
   if (block.masked != 0 && !slot.constraint->prepare()) return false;
   if (slot.params.wants_logprobs()) return true;  // which only the model can give
-  std::vector<uint32_t>& allowed = scratch_.front().allowed;
+  std::vector<uint32_t>& allowed = allowed_.front();
   allowed.resize((static_cast<size_t>(vocab()) + 31) / 32);
   while (block.masked != 0 && slot.constraint->mask(allowed)) {
     if (vocab() % 32 != 0) allowed.back() &= (1U << (vocab() % 32)) - 1;

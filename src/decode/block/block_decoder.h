@@ -66,8 +66,8 @@ class BlockDecoder final : public Decoder {
   bool force(Block& block, Slot& slot);
   void find_candidates(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   static void take_statistics(const Work& work, const RowStatistics* row);
-  void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last, float* logits);
-  void choose_span(size_t index, Slot& slot, float* logits);
+  void choose(const StepPlan& plan, SlotTable& slots, StepResult& result, size_t first, size_t last, Tensor logits);
+  void ask(size_t span, const Slot& slot, int32_t row);
   Decision decide(Block& block, const Slot& slot) const;
   void unmask(Work& work, Slot& slot, SpanResult& result);
   bool may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs);
@@ -85,10 +85,17 @@ class BlockDecoder final : public Decoder {
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
   std::unique_ptr<PageTables> pages_;
-  std::vector<Block> blocks_;              // per slot
-  std::vector<Work> work_;                 // as the plan's spans
-  DeviceArray<RowStatistics> statistics_;  // of a chunk of rows
-  std::vector<SamplerScratch> scratch_;    // per span
+  std::vector<Block> blocks_;                   // per slot
+  std::vector<Work> work_;                      // as the plan's spans
+  DeviceArray<RowStatistics> statistics_;       // of a chunk of rows
+  std::vector<std::vector<uint32_t>> allowed_;  // per span: what its constraint allows
+  std::vector<RowRequest> requests_;            // about the logits of a chunk
+  struct Asked {
+    size_t span;
+    int32_t position;  // in its block
+  };
+  std::vector<Asked> asked_;  // as requests_
+  std::vector<RowChoice> choices_;
 };
 
 }  // namespace ashlar

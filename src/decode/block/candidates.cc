@@ -1,9 +1,6 @@
 #include "decode/block/candidates.h"
 
-#include <cmath>
-#include <limits>
-
-#include "decode/constrain.h"
+#include <algorithm>
 
 namespace ashlar {
 namespace {
@@ -24,60 +21,33 @@ bool is_plain(const Slot& slot, const CandidateOptions& options) {
          slot.constraint == nullptr && options.repeat_penalty == 0;
 }
 
-void find_candidate(Block& block, int32_t i, bool next, Slot& slot, const CandidateOptions& options, float* logits,
-                    SamplerScratch& scratch) {
+RowRequest candidate_request(const Block& block, int32_t i, const Slot& slot, const CandidateOptions& options,
+                             std::span<const uint32_t> allowed, std::span<const int32_t> after) {
   const SamplingParams& params = slot.params;
-  logits[options.mask_id] = -std::numeric_limits<float>::infinity();
-  LogNormaliser normaliser{};
-  const bool adjusts = is_adjusted(params) || slot.constraint != nullptr || options.repeat_penalty != 0;
-  if (params.wants_logprobs()) {
-    normaliser = normalise(logits, options.vocab);
-    top_logprobs(logits, options.vocab, normaliser, params.top_logprobs, block.logprobs[i]);
-    if (adjusts) scratch.raw.assign(logits, logits + options.vocab);
-  }
-  const Masked masked = next ? constrain(logits, options.vocab, slot, scratch) : Masked::kNo;
+  RowRequest request;
+  request.position = block.start + i;
+  request.params = &params;
+  request.excluded = options.mask_id;
+  request.allowed = allowed;
   // A token that may be edited is not penalised for standing where it stands.
   const bool counted = params.has_penalties() && !has(block.masked, i);
-  if (counted) slot.counts.remove_answer(block.ids[i]);
-  adjust_logits(logits, options.vocab, params, &slot.counts, nullptr);
-  if (counted) slot.counts.add_answer(block.ids[i]);
-  if (const int32_t before = token_before(block, i); options.repeat_penalty != 0 && before >= 0) {
-    logits[before] -= options.repeat_penalty;
+  request.seen = {&slot.counts, after, counted ? block.ids[i] : -1};
+  if (options.repeat_penalty != 0) {
+    request.repeated = token_before(block, i);
+    request.repeat_penalty = options.repeat_penalty;
   }
-  RowStatistics& row = block.statistics[i];
-  row = row_statistics(logits, options.vocab);
-  if (params.greedy()) {
-    block.candidates[i] = row.best;
-    block.confidence[i] = row.p_best;
-  } else {
-    const int32_t id = sample_token(logits, options.vocab, params, block.start + i, nullptr, scratch);
-    block.candidates[i] = id;
-    block.confidence[i] = id == row.best ? row.p_best : std::exp(logits[id] - row.log_sum);
-  }
-  // What is no number is chosen only where nothing else is left.
-  const bool is_number = logits[block.candidates[i]] > -std::numeric_limits<float>::infinity();
-  if (masked == Masked::kNo && !is_number) block.no_numbers = true;
-  if (masked == Masked::kAll || (masked == Masked::kSome && !is_allowed(scratch.allowed, block.candidates[i]))) {
-    block.impossible = true;
-  }
-  if (params.wants_logprobs()) {
-    const int32_t id = block.candidates[i];
-    block.logprobs[i].token = normaliser.logprob(adjusts ? scratch.raw[id] : logits[id]);
-  }
+  request.top_logprobs = params.top_logprobs;
+  request.statistics = true;
+  return request;
 }
 
-void verify_drafts(Block& block, Slot& slot, const CandidateOptions& options, float* logits, SamplerScratch& scratch) {
-  const bool counts = slot.params.has_penalties();
-  Positions counted = 0;
-  for (Positions left = block.verify; left != 0; left &= left - 1, logits += options.vocab) {
-    const int32_t i = std::countr_zero(left);
-    find_candidate(block, i, false, slot, options, logits, scratch);
-    if (block.candidates[i] != block.drafts[i]) break;
-    if (!counts) continue;
-    slot.counts.add_answer(block.drafts[i]);
-    counted |= Positions{1} << i;
-  }
-  for (; counted != 0; counted &= counted - 1) slot.counts.remove_answer(block.drafts[std::countr_zero(counted)]);
+void take_candidate(Block& block, int32_t i, const Slot& slot, const RowChoice& choice,
+                    std::span<const uint32_t> allowed) {
+  block.statistics[i] = choice.statistics;
+  block.candidates[i] = std::max(choice.token, 0);
+  block.confidence[i] = choice.probability;
+  if (choice.token < 0) (allowed.empty() ? block.no_numbers : block.impossible) = true;
+  if (slot.params.wants_logprobs()) block.logprobs[i] = choice.logprobs;
 }
 
 }  // namespace ashlar

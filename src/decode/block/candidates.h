@@ -1,9 +1,11 @@
 #pragma once
 // From a row of logits to the token that a position of a block would get, and what an algorithm may know of it.
 
+#include <span>
+
 #include "decode/block/block.h"
-#include "decode/sampler.h"
 #include "decode/slot_table.h"
+#include "device/choose.h"
 
 namespace ashlar {
 
@@ -17,14 +19,13 @@ struct CandidateOptions {
 /// of everything but the logits.
 bool is_plain(const Slot& slot, const CandidateOptions& options);
 
-/// Fills entry i of the block's candidates, confidence and statistics (and log-probabilities) from the row that
-/// predicts its position; overwrites the row. The order is the sampler's. `next`: whether i is the next position of the
-/// answer, where a constraint applies.
-void find_candidate(Block& block, int32_t i, bool next, Slot& slot, const CandidateOptions& options, float* logits,
-                    SamplerScratch& scratch);
+/// What is asked about the row that predicts position i of the block, in the order of the sampler. `allowed`: what a
+/// constraint leaves, if i is the next position of the answer; `after`: drafts that stand before i.
+RowRequest candidate_request(const Block& block, int32_t i, const Slot& slot, const CandidateOptions& options,
+                             std::span<const uint32_t> allowed, std::span<const int32_t> after);
 
-/// The candidates of the positions to verify, from rows of logits in their order [positions, vocab], each as after the
-/// drafts before it; up to the first that differs from its draft. Overwrites the rows.
-void verify_drafts(Block& block, Slot& slot, const CandidateOptions& options, float* logits, SamplerScratch& scratch);
+/// Takes the answer in as entry i of the block's candidates, confidence and statistics (and log-probabilities).
+void take_candidate(Block& block, int32_t i, const Slot& slot, const RowChoice& choice,
+                    std::span<const uint32_t> allowed);
 
 }  // namespace ashlar

@@ -1,4 +1,4 @@
-#include "device/gumbel_scan.h"
+#include "device/sampling/gumbel_scan.h"
 
 #include <immintrin.h>
 

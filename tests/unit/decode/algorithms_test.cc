@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "decode/block/algorithms.h"
-#include "decode/block/candidates.h"
+#include "unit/decode/fill_candidate.h"
 
 namespace ashlar::testing {
 namespace {
@@ -296,10 +296,9 @@ TEST(Verification, PenaltiesSeeTheDraftsBefore) {
   Slot slot;
   slot.params.presence_penalty = 2;
   slot.counts.reserve(4);
-  SamplerScratch scratch;
-  scratch.reserve(4);
-  std::vector<float> logits = {1, 2.5F, 0, 9, 1, 2.5F, 0, 9, 1, 2.5F, 0, 9};
-  verify_drafts(block, slot, {4, 3, 0}, logits.data(), scratch);
+  for (int32_t i = 0; i < 2; ++i) {
+    fill_candidate(block, i, slot, {4, 3, 0}, {1, 2.5F, 0, 9}, std::span(block.drafts).first(static_cast<size_t>(i)));
+  }
   EXPECT_EQ(block.candidates[0], 1);
   EXPECT_EQ(block.candidates[1], 0);  // 1 has been said
   EXPECT_EQ(slot.counts.in_answer(1), 0);
@@ -312,9 +311,7 @@ Block candidate_of(std::vector<float> logits, const CandidateOptions& options, i
   block.open(2, 2, 3);
   block.before[1] = 1;
   Slot slot;
-  SamplerScratch scratch;
-  scratch.reserve(4);
-  find_candidate(block, i, false, slot, options, logits.data(), scratch);
+  fill_candidate(block, i, slot, options, std::move(logits));
   return block;
 }
 

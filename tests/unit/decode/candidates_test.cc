@@ -1,6 +1,6 @@
 // What a position of a block would get, where its own token is among those that penalties count.
 
-#include "decode/block/candidates.h"
+#include "unit/decode/fill_candidate.h"
 
 #include <gtest/gtest.h>
 
@@ -13,19 +13,16 @@ constexpr CandidateOptions kOptions = {.vocab = kVocab, .mask_id = 5};
 struct Filled {
   Block block;
   Slot slot;
-  SamplerScratch scratch;
 
   Filled(const SamplingParams& params, std::vector<int32_t> tokens) {
     slot.params = params;
     slot.counts.reserve(kVocab);
-    scratch.reserve(kVocab);
     block.open(0, static_cast<int32_t>(tokens.size()) + 1, kOptions.mask_id);
     for (size_t i = 0; i < tokens.size(); ++i) block.unmask(static_cast<int32_t>(i), tokens[i], params, slot.counts);
   }
   // Of logits in which 3 is a little ahead of 1.
   int32_t candidate(int32_t i) {
-    std::vector<float> logits = {0, 1.95F, 0, 2, 0, 9};
-    find_candidate(block, i, false, slot, kOptions, logits.data(), scratch);
+    fill_candidate(block, i, slot, kOptions, {0, 1.95F, 0, 2, 0, 9});
     return block.candidates[i];
   }
 };

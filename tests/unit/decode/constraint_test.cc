@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "decode/verify.h"
+#include "unit/decode/verify_rows.h"
 
 namespace ashlar::testing {
 namespace {
@@ -55,14 +55,10 @@ Outcome verify(Script& script, SamplingParams params, std::vector<int32_t> draft
   const auto rows = static_cast<int32_t>(drafts.size()) + 1;
   std::vector<float> logits = logits_of(rows);
   VerifyInput input;
-  input.logits = logits.data();
   input.n = rows;
-  input.vocab = kVocab;
   input.drafts = drafts.data();
-  input.draft_q = [](const void*, int32_t) -> const float* { return nullptr; };
-  SamplerScratch scratch;
   Outcome outcome;
-  verify_span(input, slot, scratch, outcome.result, outcome.logprobs.data());
+  outcome.result = verify_rows(logits, input, slot, outcome.logprobs.data());
   EXPECT_EQ(slot.done, outcome.result.end != SpanEnd::kRunning);
   return outcome;
 }

@@ -15,8 +15,8 @@ namespace {
 
 class FixedCandidates final : public CandidateSource {
  public:
-  explicit FixedCandidates(std::vector<DraftCandidates> candidates) : candidates_(std::move(candidates)) {}
-  const DraftCandidates& at(int32_t depth) override {
+  explicit FixedCandidates(std::vector<LikeliestTokens> candidates) : candidates_(std::move(candidates)) {}
+  const LikeliestTokens& at(int32_t depth) override {
     deepest_asked = std::max(deepest_asked, depth);
     return candidates_.at(static_cast<size_t>(depth) - 1);
   }
@@ -24,19 +24,19 @@ class FixedCandidates final : public CandidateSource {
   int32_t deepest_asked = 0;
 
  private:
-  std::vector<DraftCandidates> candidates_;
+  std::vector<LikeliestTokens> candidates_;
 };
 
 // Ids tell position and rank: 100 * depth + rank.
 FixedCandidates random_candidates(std::mt19937& random, int32_t depth, int32_t n, double sharpness) {
-  std::vector<DraftCandidates> all;
+  std::vector<LikeliestTokens> all;
   for (int32_t d = 1; d <= depth; ++d) {
     std::vector<double> weights;
     for (int32_t r = 0; r < n; ++r) weights.push_back(std::exp(sharpness * std::normal_distribution<double>()(random)));
     std::sort(weights.rbegin(), weights.rend());
     double total = weights[0] * 0.1;
     for (const double weight : weights) total += weight;
-    DraftCandidates& candidates = all.emplace_back();
+    LikeliestTokens& candidates = all.emplace_back();
     candidates.n = n;
     for (int32_t r = 0; r < n; ++r) {
       const auto at = static_cast<size_t>(r);
@@ -185,14 +185,14 @@ TEST(DraftTree, AsksForNoPositionThatItDoesNotReach) {
 }
 
 TEST(DraftTree, EndsWhereThereAreNoCandidates) {
-  std::vector<DraftCandidates> few(3);
+  std::vector<LikeliestTokens> few(3);
   few[0].n = 1;
   few[0].ids[0] = 100;
   ChainSpan span = span_of(4, 3);
   FixedCandidates candidates(few);
   DraftTreeBuilder().build(candidates, 3, 15, span);
   EXPECT_EQ(span.width, 2);
-  FixedCandidates none(std::vector<DraftCandidates>(3));
+  FixedCandidates none(std::vector<LikeliestTokens>(3));
   span = span_of(4, 3);
   DraftTreeBuilder().build(none, 3, 15, span);
   EXPECT_EQ(span.width, 1);

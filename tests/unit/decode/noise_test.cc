@@ -1,10 +1,10 @@
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "decode/sampling_params.h"
+#include "decode/check_sampling.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {

@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <random>
 #include <vector>
 
-#include "decode/noise.h"
+#include "base/row_math.h"
+#include "device/sampling/noise.h"
+#include "device/sampling/sampler.h"
+#include "unit/decode/verify_rows.h"
 
 namespace ashlar::testing {
 namespace {
@@ -51,7 +56,6 @@ struct Draws {
 // Verifies blocks of two drafts that were drawn from q (or are fixed, if certain), and counts every transition.
 Draws draw(const std::vector<float>& q, bool certain, int blocks) {
   Draws draws;
-  SamplerScratch scratch;
   int32_t last_token = 0;
   for (int block = 0; block < blocks; ++block) {
     const auto seed = static_cast<uint64_t>(block);
@@ -68,18 +72,12 @@ Draws draw(const std::vector<float>& q, bool certain, int blocks) {
       const std::vector<float> row = target_logits(t);
       logits.insert(logits.end(), row.begin(), row.end());
     }
-    struct Context {
-      const float* q;
-    } context = {certain ? nullptr : q.data()};
+    const float* const draft_q[2] = {q.data(), q.data()};
     VerifyInput input;
-    input.logits = logits.data();
     input.n = 3;
-    input.vocab = kVocab;
     input.drafts = drafts;
-    input.context = &context;
-    input.draft_q = [](const void* c, int32_t) { return static_cast<const Context*>(c)->q; };
-    SpanResult result;
-    verify_span(input, slot, scratch, result, nullptr);
+    if (!certain) input.draft_q = draft_q;
+    const SpanResult result = verify_rows(logits, input, slot);
     draws.accepted += result.n_accepted;
     int32_t t = last_token;
     for (int32_t i = 0; i < result.n_tokens; ++i) {
@@ -118,7 +116,6 @@ TEST(Rejection, HasTheTargetsFrequenciesForCertainDrafts) {
 TEST(Rejection, HasTheTargetsJointFrequenciesForCertainDraftsOfAnyMaking) {
   constexpr int kBlocks = 150000;
   std::vector<std::vector<int>> pairs(kVocab, std::vector<int>(kVocab));
-  SamplerScratch scratch;
   for (int block = 0; block < kBlocks; ++block) {
     const auto seed = static_cast<uint64_t>(block);
     Slot slot = make_slot(SamplingScheme::kRejection, 0.8, seed);
@@ -135,13 +132,9 @@ TEST(Rejection, HasTheTargetsJointFrequenciesForCertainDraftsOfAnyMaking) {
       }
       VerifyInput input;
       input.start = done;
-      input.logits = logits.data();
       input.n = static_cast<int32_t>(rows.size());
-      input.vocab = kVocab;
       input.drafts = drafts.data();
-      input.draft_q = [](const void*, int32_t) -> const float* { return nullptr; };
-      SpanResult result;
-      verify_span(input, slot, scratch, result, nullptr);
+      const SpanResult result = verify_rows(logits, input, slot);
       for (int32_t i = 0; i < result.n_tokens && done < 2; ++i) tokens[done++] = result.tokens[i];
       drafts = {(tokens[0] + second) % kVocab};
     }
@@ -174,12 +167,9 @@ Verified verify_greedy(std::vector<int32_t> drafts, const std::function<void(Slo
     logits.insert(logits.end(), row.begin(), row.end());
   }
   VerifyInput input;
-  input.logits = logits.data();
   input.n = static_cast<int32_t>(rows.size());
-  input.vocab = kVocab;
   input.drafts = drafts.data();
-  SamplerScratch scratch;
-  verify_span(input, verified.slot, scratch, verified.result, nullptr);
+  verified.result = verify_rows(logits, input, verified.slot);
   return verified;
 }
 
@@ -212,13 +202,12 @@ TEST(Greedy, ChoicesStandForTheLogitsTheyAreTheHighestOf) {
   Verified by_choices;
   by_choices.slot = make_slot(SamplingScheme::kCoupled, 0, 0);
   VerifyInput input;
-  input.choices = chain.data();
   input.n = 4;
-  input.vocab = kVocab;
   input.drafts = drafts.data();
-  SamplerScratch scratch;
   ASSERT_TRUE(needs_only_choice(by_choices.slot));
-  verify_span(input, by_choices.slot, scratch, by_choices.result, nullptr);
+  SpanWalk walk;
+  walk.begin(input, kVocab, by_choices.slot, by_choices.result, nullptr);
+  walk.take_highest(chain);
   EXPECT_EQ(tokens(by_choices.result), tokens(by_logits.result));
   EXPECT_EQ(by_choices.result.n_accepted, by_logits.result.n_accepted);
   EXPECT_EQ(by_choices.slot.last_token, by_logits.slot.last_token);
@@ -265,7 +254,7 @@ TEST(Penalties, SeeTheTokensOfTheSameBlock) {
     params.frequency_penalty = 50;
     for (int32_t t = 0, i = 0; i < 4; ++i) {
       std::vector<float> logits = target_logits(t);
-      adjust_logits(logits.data(), kVocab, params, &counts, nullptr);
+      adjust_logits(logits.data(), kVocab, params, {&counts}, nullptr);
       expected.push_back(t = argmax(logits.data(), kVocab));
       counts.add_answer(t);
     }
@@ -313,21 +302,66 @@ TEST(Verify, FollowsATreeAsFarAsItGoes) {
     }
     int32_t path[kMaxWidth];
     VerifyInput input;
-    input.logits = logits.data();
     input.n = static_cast<int32_t>(tokens.size());
-    input.vocab = kVocab;
     input.drafts = tree.drafts.data();
     input.parents = parents.data();
     input.path = path;
-    SamplerScratch scratch;
-    SpanResult result;
-    verify_span(input, slot, scratch, result, nullptr);
+    const SpanResult result = verify_rows(logits, input, slot);
     ASSERT_EQ(std::vector<int32_t>(path, path + result.n_tokens), tree.path);
     EXPECT_EQ(result.n_accepted, result.n_tokens - 1);
     int32_t t = 0;
     for (int32_t i = 0; i < result.n_tokens; ++i) EXPECT_EQ(result.tokens[i], t = best[t]);
     EXPECT_EQ(slot.last_token, t);
   }
+}
+
+// Rows that are asked about before their turn are those of drafts that may be wrong.
+TEST(Verify, HowManyRowsAreAskedAboutAtOnceChangesNothing) {
+  DeviceOptions options;
+  options.threads = 6;
+  const auto many = make_device("cpu", options);
+  std::mt19937 random(5);
+  int64_t tokens_seen = 0;
+  for (int round = 0; round < 500; ++round) {
+    Slot slot = make_slot(round % 4 == 3 ? SamplingScheme::kRejection : SamplingScheme::kCoupled,
+                          round % 3 == 0 ? 0.0 : 0.7, static_cast<uint64_t>(round));
+    if (round % 2 == 0) slot.params.frequency_penalty = 0.9;
+    if (round % 5 == 0) slot.params.top_logprobs = 2;
+    slot.counts.reserve(kVocab);
+    const auto n = static_cast<int32_t>(2 + random() % 9);
+    std::vector<int32_t> drafts, parents = {0};
+    std::vector<float> logits = target_logits(0);
+    for (int32_t r = 1; r < n; ++r) {
+      const bool chain = slot.params.scheme == SamplingScheme::kRejection || random() % 4 != 0;
+      parents.push_back(chain ? r - 1 : static_cast<int32_t>(random() % static_cast<uint32_t>(r)));
+      const int32_t before = parents.back() == 0 ? 0 : drafts[static_cast<size_t>(parents.back()) - 1];
+      const auto good = argmax(target_logits(before).data(), kVocab);
+      drafts.push_back(random() % 3 != 0 ? good : static_cast<int32_t>(random() % kVocab));
+      const std::vector<float> row = target_logits(drafts.back());
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    std::array<int32_t, kMaxWidth> path{}, other_path{};
+    VerifyInput input;
+    input.n = n;
+    input.drafts = drafts.data();
+    input.parents = parents.data();
+    input.path = path.data();
+    Slot other = slot;
+    std::vector<TokenLogprobs> logprobs(kMaxWidth), other_logprobs(kMaxWidth);
+    const SpanResult one = verify_rows(logits, input, slot, logprobs.data());
+    input.path = other_path.data();
+    const SpanResult all = verify_rows(*many, logits, input, other, other_logprobs.data());
+    ASSERT_EQ(tokens(one), tokens(all)) << round;
+    EXPECT_EQ(one.n_accepted, all.n_accepted);
+    EXPECT_EQ(one.end, all.end);
+    EXPECT_EQ(path, other_path);
+    for (int32_t id = 0; id < kVocab; ++id) EXPECT_EQ(slot.counts.in_answer(id), other.counts.in_answer(id));
+    for (int32_t i = 0; i < one.n_tokens; ++i) {
+      EXPECT_EQ(logprobs[static_cast<size_t>(i)].token, other_logprobs[static_cast<size_t>(i)].token);
+    }
+    tokens_seen += one.n_tokens;
+  }
+  EXPECT_GT(tokens_seen, 1000);
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-#include "decode/sampler.h"
+#include "device/sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
-#include "decode/gumbel_max.h"
-#include "decode/noise.h"
+#include "device/sampling/gumbel_max.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar {
 namespace {
@@ -26,6 +27,23 @@ float penalise(float logit, const SamplingParams& params, bool in_prompt, int32_
     logit -= static_cast<float>(params.presence_penalty + params.frequency_penalty * in_answer);
   }
   return logit;
+}
+
+// The tokens that the sequence has seen, and then once more those whose counts differ in this row.
+void penalise_all(float* logits, const SamplingParams& params, const SeenTokens& seen) {
+  std::array<float, SeenTokens::kMostAfter> before;
+  ASHLAR_CHECK_LE(seen.after.size(), before.size());
+  const float before_without = seen.without >= 0 ? logits[seen.without] : 0;
+  for (size_t i = 0; i < seen.after.size(); ++i) before[i] = logits[seen.after[i]];
+  const TokenCounts& counts = *seen.counts;
+  for (const int32_t id : counts.seen()) {
+    logits[id] = penalise(logits[id], params, counts.in_prompt(id), counts.in_answer(id));
+  }
+  const auto again = [&](int32_t id, float logit) {
+    logits[id] = penalise(logit, params, seen.in_prompt(id), seen.in_answer(id));
+  };
+  for (size_t i = 0; i < seen.after.size(); ++i) again(seen.after[i], before[i]);
+  if (seen.without >= 0) again(seen.without, before_without);
 }
 
 // The top_k most likely of all tokens, unsorted. Candidates gather until twice as many as needed are there, then the
@@ -96,15 +114,12 @@ void mask_logits(float* logits, int32_t vocab, std::span<const uint32_t> allowed
   }
 }
 
-void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, const TokenCounts* counts,
+void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, const SeenTokens& seen,
                    const int32_t* id_map) {
   if (params.logit_bias.empty() && !params.has_penalties()) return;
   if (id_map == nullptr) {
     for (const auto& [id, bias] : params.logit_bias) logits[id] += bias;
-    if (!params.has_penalties()) return;
-    for (const int32_t id : counts->seen()) {
-      logits[id] = penalise(logits[id], params, counts->in_prompt(id), counts->in_answer(id));
-    }
+    if (params.has_penalties()) penalise_all(logits, params, seen);
     return;
   }
   for (int32_t i = 0; i < vocab; ++i) {
@@ -112,7 +127,7 @@ void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, c
     for (const auto& [biased, bias] : params.logit_bias) {
       if (biased == id) logits[i] += bias;
     }
-    if (params.has_penalties()) logits[i] = penalise(logits[i], params, counts->in_prompt(id), counts->in_answer(id));
+    if (params.has_penalties()) logits[i] = penalise(logits[i], params, seen.in_prompt(id), seen.in_answer(id));
   }
 }
 

@@ -1,10 +1,10 @@
-#include "decode/draft_candidates.h"
+#include "device/sampling/likeliest_tokens.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar {
 namespace {
@@ -18,12 +18,12 @@ bool better(const Scored& a, const Scored& b) { return a.score != b.score ? a.sc
 
 }  // namespace
 
-void find_candidates(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
-                     const int32_t* id_map, SamplerScratch& scratch, DraftCandidates& out) {
-  constexpr int32_t kWithNoise = 2 * DraftCandidates::kMost;  // of which noise chooses
+void find_likeliest(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
+                    const int32_t* id_map, SamplerScratch& scratch, LikeliestTokens& out) {
+  constexpr int32_t kWithNoise = 2 * LikeliestTokens::kMost;  // of which noise chooses
   const auto id_of = [id_map](int32_t i) { return id_map != nullptr ? id_map[i] : i; };
   int32_t best[kWithNoise];
-  const int32_t n = top_k(logits, vocab, params.greedy() ? DraftCandidates::kMost : kWithNoise, best);
+  const int32_t n = top_k(logits, vocab, params.greedy() ? LikeliestTokens::kMost : kWithNoise, best);
   out.n = 0;
   if (n == 0) return;
   const double highest = logits[best[0]];
@@ -58,7 +58,7 @@ void find_candidates(const float* logits, int32_t vocab, const SamplingParams& p
   double sum = std::max(rest, 0.0);
   for (int32_t i = 0; i < count; ++i) sum += std::exp(scored[i].score);
   const double log_sum = std::log(sum);
-  for (; out.n < std::min(count, DraftCandidates::kMost); ++out.n) {
+  for (; out.n < std::min(count, LikeliestTokens::kMost); ++out.n) {
     const auto at = static_cast<size_t>(out.n);
     out.ids[at] = scored[out.n].id;
     out.log_chance[at] = static_cast<float>(scored[out.n].score - log_sum);

@@ -8,24 +8,9 @@
 #include <vector>
 
 #include "base/row_math.h"
-#include "decode/sampling_params.h"
-#include "decode/token_counts.h"
+#include "device/choose.h"
 
 namespace ashlar {
-
-/// Log-probabilities of the model itself: of the raw logits, before bias, penalties and temperature.
-struct TokenLogprobs {
-  float token = 0;
-  int32_t n_top = 0;
-  int32_t top_ids[kMaxTopLogprobs];
-  float top_values[kMaxTopLogprobs];
-};
-
-/// A token of a prompt, given those before it.
-struct PromptToken {
-  int32_t rank = 0;  ///< its place among all tokens, the likeliest first (1), the lowest id of equals
-  TokenLogprobs logprobs;
-};
 
 /// A candidate that the filters keep: target token id, tempered logit, and its probability among the kept.
 struct Candidate {
@@ -37,12 +22,10 @@ struct Candidate {
 /// Scratch of one worker; grows to the vocabulary once.
 struct SamplerScratch {
   std::vector<Candidate> candidates;
-  std::vector<float> raw;         ///< a row before adjustment
-  std::vector<uint32_t> allowed;  ///< tokens that the constraint allows
+  std::vector<float> raw;  ///< a row before adjustment
   void reserve(int32_t vocab) {
     candidates.reserve(vocab);
     raw.reserve(vocab);
-    allowed.reserve((static_cast<size_t>(vocab) + 31) / 32);
   }
 };
 
@@ -51,7 +34,7 @@ void mask_logits(float* logits, int32_t vocab, std::span<const uint32_t> allowed
 
 /// Applies bias and penalties in place. logits: [vocab] over target ids, or over draft ids if id_map is given (then
 /// entry i stands for token id_map[i], and a bias or penalty reaches the entries the map has).
-void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, const TokenCounts* counts,
+void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, const SeenTokens& seen,
                    const int32_t* id_map);
 
 /// The tokens that temperature and filters keep, most likely first; temperature must be above 0. `probability` sums

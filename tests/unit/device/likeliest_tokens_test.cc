@@ -1,6 +1,6 @@
 // Candidates of a row against the whole row.
 
-#include "decode/draft_candidates.h"
+#include "device/sampling/likeliest_tokens.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar::testing {
 namespace {
@@ -20,7 +20,7 @@ std::vector<float> random_row(std::mt19937& random, int32_t n) {
   return row;
 }
 
-TEST(DraftCandidates, GreedyOnesAreTheMostLikelyWithTheirProbabilities) {
+TEST(LikeliestTokens, GreedyOnesAreTheMostLikelyWithTheirProbabilities) {
   std::mt19937 random(1);
   SamplerScratch scratch;
   for (const int32_t n : {1, 5, 8, 9, 63, 64, 65, 1000, 8192}) {
@@ -31,9 +31,9 @@ TEST(DraftCandidates, GreedyOnesAreTheMostLikelyWithTheirProbabilities) {
                      [&](int32_t a, int32_t b) { return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)]; });
     double total = 0;
     for (const float value : row) total += std::exp(static_cast<double>(value));
-    DraftCandidates out;
-    find_candidates(row.data(), n, {}, 3, nullptr, scratch, out);
-    ASSERT_EQ(out.n, std::min(n, DraftCandidates::kMost));
+    LikeliestTokens out;
+    find_likeliest(row.data(), n, {}, 3, nullptr, scratch, out);
+    ASSERT_EQ(out.n, std::min(n, LikeliestTokens::kMost));
     for (int32_t i = 0; i < out.n; ++i) {
       const auto at = static_cast<size_t>(i);
       ASSERT_EQ(out.ids[at], order[at]) << n;
@@ -46,7 +46,7 @@ TEST(DraftCandidates, GreedyOnesAreTheMostLikelyWithTheirProbabilities) {
 
 // Whatever is sampled from a row is the first candidate of that row: the chain inside the tree is the one that would
 // have been drafted alone.
-TEST(DraftCandidates, TheFirstIsTheSampledToken) {
+TEST(LikeliestTokens, TheFirstIsTheSampledToken) {
   std::mt19937 random(2);
   SamplerScratch scratch;
   std::vector<int32_t> map(500);
@@ -59,10 +59,10 @@ TEST(DraftCandidates, TheFirstIsTheSampledToken) {
     if (round % 3 == 1) params.top_p = 0.8;
     if (round % 3 == 2) params.top_k = 2;
     const int32_t* id_map = round % 2 == 0 ? map.data() : nullptr;
-    DraftCandidates out;
-    find_candidates(row.data(), 500, params, round, id_map, scratch, out);
+    LikeliestTokens out;
+    find_likeliest(row.data(), 500, params, round, id_map, scratch, out);
     ASSERT_EQ(out.ids[0], sample_token(row.data(), 500, params, round, id_map, scratch)) << round;
-    ASSERT_EQ(out.n, DraftCandidates::kMost);
+    ASSERT_EQ(out.n, LikeliestTokens::kMost);
     double sum = 0;
     for (int32_t i = 0; i < out.n; ++i) {
       const auto at = static_cast<size_t>(i);
@@ -78,7 +78,7 @@ TEST(DraftCandidates, TheFirstIsTheSampledToken) {
 
 // The promise of the chances: a target whose logits are the drafter's with an error of the size its softmax admits
 // chooses the candidates about as often as they say.
-TEST(DraftCandidates, ChancesAreHowOftenANoisyTargetAgrees) {
+TEST(LikeliestTokens, ChancesAreHowOftenANoisyTargetAgrees) {
   std::mt19937 random(3);
   std::extreme_value_distribution<double> error(0, 1);  // Gumbel
   SamplerScratch scratch;
@@ -91,8 +91,8 @@ TEST(DraftCandidates, ChancesAreHowOftenANoisyTargetAgrees) {
       SamplingParams params;
       params.temperature = temperature;
       params.seed = static_cast<uint64_t>(round);
-      DraftCandidates out;
-      find_candidates(row.data(), 40, params, 1, nullptr, scratch, out);
+      LikeliestTokens out;
+      find_likeliest(row.data(), 40, params, 1, nullptr, scratch, out);
       std::vector<float> target = row;
       for (float& value : target) value += static_cast<float>(error(random));
       const int32_t token = sample_token(target.data(), 40, params, 1, nullptr, scratch);
@@ -109,12 +109,12 @@ TEST(DraftCandidates, ChancesAreHowOftenANoisyTargetAgrees) {
   }
 }
 
-TEST(DraftCandidates, NothingButInfinitiesGivesNone) {
+TEST(LikeliestTokens, NothingButInfinitiesGivesNone) {
   const std::vector<float> row(20, -INFINITY);
   SamplerScratch scratch;
-  DraftCandidates out;
+  LikeliestTokens out;
   out.n = 3;
-  find_candidates(row.data(), 20, {}, 0, nullptr, scratch, out);
+  find_likeliest(row.data(), 20, {}, 0, nullptr, scratch, out);
   EXPECT_EQ(out.n, 0);
 }
 

@@ -1,4 +1,4 @@
-#include "decode/gumbel_max.h"
+#include "device/sampling/gumbel_max.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar {
 namespace {

@@ -1,8 +1,7 @@
 #pragma once
 // From one row of a drafter's logits to the tokens worth a place in a tree.
 
-#include "decode/draft_tree.h"
-#include "decode/sampler.h"
+#include "device/sampling/sampler.h"
 
 namespace ashlar {
 
@@ -13,7 +12,7 @@ namespace ashlar {
 /// Chances: a drafter's logits are the target's up to an error, and its softmax says how likely each token is to be the
 /// target's best (without noise what the others have in all is known to 4 %: chances only choose what is verified). The
 /// noise is the same for both, so with it the softmax is taken of logits + temperature * noise.
-void find_candidates(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
-                     const int32_t* id_map, SamplerScratch& scratch, DraftCandidates& out);
+void find_likeliest(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
+                    const int32_t* id_map, SamplerScratch& scratch, LikeliestTokens& out);
 
 }  // namespace ashlar

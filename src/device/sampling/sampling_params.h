@@ -2,7 +2,6 @@
 // What a request may ask of sampling. Together with weights, prompt and seed these determine its tokens.
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,11 +37,5 @@ struct SamplingParams {
 };
 
 inline constexpr int32_t kMaxTopLogprobs = 20;
-
-/// Empty if every value is in range; otherwise a sentence naming the field, the value and the range.
-std::string check_sampling(const SamplingParams& params, int32_t vocab);
-
-/// Seed of choice `index` of a request that asks for several answers; choice 0 keeps the request's own.
-uint64_t choice_seed(uint64_t seed, int32_t index);
 
 }  // namespace ashlar

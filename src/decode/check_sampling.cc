@@ -1,4 +1,4 @@
-#include "decode/sampling_params.h"
+#include "decode/check_sampling.h"
 
 #include <cmath>
 #include <cstdio>

@@ -1,11 +1,11 @@
-#include "decode/gumbel_max.h"
+#include "device/sampling/gumbel_max.h"
 
 #include <cmath>
 #include <limits>
 
 #include "base/row_math.h"
-#include "decode/noise.h"
-#include "device/gumbel_scan.h"
+#include "device/sampling/gumbel_scan.h"
+#include "device/sampling/noise.h"
 
 namespace ashlar {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/sampler.h"
+#include "device/sampling/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "decode/noise.h"
+#include "device/sampling/noise.h"
 #include "golden/golden_data.h"
 
 namespace ashlar::testing {
@@ -40,7 +40,7 @@ TEST(Filters, MatchGoldens) {
     counts.reserve(vocab);
     for (const int32_t id : golden["prompt"].get<std::vector<int32_t>>()) counts.add_prompt(id);
     for (const int32_t id : golden["output"].get<std::vector<int32_t>>()) counts.add_answer(id);
-    adjust_logits(logits.data(), vocab, params, &counts, nullptr);
+    adjust_logits(logits.data(), vocab, params, {&counts}, nullptr);
     for (int32_t i = 0; i < vocab; ++i) ASSERT_NEAR(logits[i], golden["adjusted"][i].get<double>(), 1e-5) << i;
 
     std::vector<Candidate> kept;
@@ -214,8 +214,8 @@ TEST(IdMap, SharesNoiseAndAdjustmentsWithTheTarget) {
     counts.reserve(kVocab);
     counts.add_prompt(map[3]);
     counts.add_answer(map[8]);
-    adjust_logits(full.data(), kVocab, params, &counts, nullptr);
-    adjust_logits(reduced.data(), static_cast<int32_t>(reduced.size()), params, &counts, map.data());
+    adjust_logits(full.data(), kVocab, params, {&counts}, nullptr);
+    adjust_logits(reduced.data(), static_cast<int32_t>(reduced.size()), params, {&counts}, map.data());
     EXPECT_EQ(sample_token(reduced.data(), static_cast<int32_t>(reduced.size()), params, 9, map.data(), scratch),
               sample_token(full.data(), kVocab, params, 9, nullptr, scratch));
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Which tokens a sequence has seen, for penalties.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -46,6 +47,22 @@ class TokenCounts {
 
   std::vector<Cell> cells_;  // [vocab]
   std::vector<int32_t> seen_;
+};
+
+/// What a row counts as seen: rows of one sequence that are decided together differ by the drafts before each.
+struct SeenTokens {
+  static constexpr size_t kMostAfter = 64;
+
+  const TokenCounts* counts = nullptr;  ///< of the sequence; needed where the parameters have penalties
+  std::span<const int32_t> after = {};  ///< tokens of the answer that `counts` does not have yet, kMostAfter at most
+  int32_t without = -1;                 ///< a token of the answer that `counts` has once too often; -1: none
+
+  bool in_prompt(int32_t id) const { return counts->in_prompt(id); }
+  int32_t in_answer(int32_t id) const {
+    int32_t n = counts->in_answer(id) - (id == without ? 1 : 0);
+    for (const int32_t other : after) n += other == id ? 1 : 0;
+    return n;
+  }
 };
 
 }  // namespace ashlar

@@ -1,0 +1,130 @@
+#include "device/sampling/choose_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "device/sampling/likeliest_tokens.h"
+#include "device/sampling/noise.h"
+
+namespace ashlar {
+namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+double uniform_at(const RowRequest& request, noise::Domain domain) {
+  return noise::uniform(noise::word(request.params->seed, request.position, 0, domain));
+}
+
+// Classic speculative sampling (Leviathan et al. 2023; Chen et al. 2023): accept the draft with min(1, p/q), otherwise
+// draw from the normalised max(p - q, 0). Lossless in distribution for any q, if drafts were drawn in the order of
+// their positions, each knowing those before it; with q null, for a draft that counts as certain, however it was made.
+int32_t verify_by_rejection(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
+  const int32_t draft = request.token;
+  const float* const q = request.draft_q;
+  std::vector<Candidate>& kept = scratch.candidates;
+  filter_candidates(logits, vocab, *request.params, nullptr, kept);
+  double total = 1.0;
+  if (draft >= 0) {
+    const auto found = std::find_if(kept.begin(), kept.end(), [&](const Candidate& c) { return c.id == draft; });
+    const double p = found == kept.end() ? 0.0 : found->probability;
+    const double q_draft = q == nullptr ? 1.0 : q[draft];
+    if (uniform_at(request, noise::Domain::kAccept) * q_draft < p) return draft;
+    double residual = 0;
+    for (Candidate& candidate : kept) {
+      const double proposed = q == nullptr ? (candidate.id == draft ? 1.0 : 0.0) : q[candidate.id];
+      candidate.probability = std::max(candidate.probability - proposed, 0.0);
+      residual += candidate.probability;
+    }
+    if (residual > 0) {
+      total = residual;
+    } else {
+      filter_candidates(logits, vocab, *request.params, nullptr, kept);
+    }
+  }
+  return pick_candidate(kept, total, uniform_at(request, noise::Domain::kResample));
+}
+
+int32_t draw_draft(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
+  std::fill_n(request.distribution, request.distribution_size, 0.0F);
+  filter_candidates(logits, vocab, *request.params, request.id_map, scratch.candidates);
+  for (const Candidate& candidate : scratch.candidates) {
+    request.distribution[candidate.id] = static_cast<float>(candidate.probability);
+  }
+  return pick_candidate(scratch.candidates, 1.0, uniform_at(request, noise::Domain::kDraft));
+}
+
+int32_t rank_of(const float* logits, int32_t vocab, int32_t id) {
+  const float own = logits[id];
+  int32_t before = 0;
+  for (int32_t i = 0; i < id; ++i) before += logits[i] >= own ? 1 : 0;
+  for (int32_t i = id + 1; i < vocab; ++i) before += logits[i] > own ? 1 : 0;
+  return before + 1;
+}
+
+bool adjusts(const RowRequest& request) {
+  const SamplingParams& params = *request.params;
+  return !params.logit_bias.empty() || params.has_penalties() || !request.allowed.empty() ||
+         (request.repeated >= 0 && request.repeat_penalty != 0);
+}
+
+void adjust(float* logits, int32_t vocab, const RowRequest& request) {
+  if (!request.allowed.empty()) mask_logits(logits, vocab, request.allowed);
+  adjust_logits(logits, vocab, *request.params, request.seen, request.id_map);
+  if (request.repeated >= 0) logits[request.repeated] -= request.repeat_penalty;
+}
+
+int32_t pick_token(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch,
+                   RowChoice& choice) {
+  if (request.pick == Pick::kVerified && !request.params->greedy()) {
+    return verify_by_rejection(logits, vocab, request, scratch);
+  }
+  if (request.pick == Pick::kDraft) return draw_draft(logits, vocab, request, scratch);
+  if (!request.statistics) {
+    return sample_token(logits, vocab, *request.params, request.position, request.id_map, scratch);
+  }
+  const RowStatistics row = choice.statistics = row_statistics(logits, vocab);
+  choice.probability = row.p_best;
+  const auto id_of = [&](int32_t column) { return request.id_map != nullptr ? request.id_map[column] : column; };
+  if (request.params->greedy()) return id_of(row.best);
+  const int32_t token = sample_token(logits, vocab, *request.params, request.position, request.id_map, scratch);
+  if (request.id_map == nullptr && token != row.best) choice.probability = std::exp(logits[token] - row.log_sum);
+  return token;
+}
+
+}  // namespace
+
+RowChoice choose_row(float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
+  RowChoice choice;
+  if (request.excluded >= 0) logits[request.excluded] = kNone;
+  const bool logprobs = request.top_logprobs >= 0;
+  LogNormaliser normaliser{};
+  if (logprobs) {
+    normaliser = normalise(logits, vocab);
+    top_logprobs(logits, vocab, normaliser, request.top_logprobs, choice.logprobs);
+  }
+  if (request.pick == Pick::kGiven) {
+    choice.token = request.token;
+    choice.rank = rank_of(logits, vocab, request.token);
+    choice.logprobs.token = normaliser.logprob(logits[request.token]);
+    return choice;
+  }
+  // The token's own log-probability is of the raw logits, which the adjustment overwrites.
+  const bool keeps_raw = logprobs && adjusts(request);
+  if (keeps_raw) scratch.raw.assign(logits, logits + vocab);
+  adjust(logits, vocab, request);
+  if (request.pick == Pick::kLikeliest) {
+    find_likeliest(logits, vocab, *request.params, request.position, request.id_map, scratch, choice.likeliest);
+    return choice;
+  }
+  choice.token = pick_token(logits, vocab, request, scratch, choice);
+  // What is no number is chosen only where nothing else is left.
+  if (request.id_map == nullptr && !(logits[choice.token] > kNone)) {
+    choice.token = -1;
+  } else if (logprobs) {
+    choice.logprobs.token = normaliser.logprob(keeps_raw ? scratch.raw[choice.token] : logits[choice.token]);
+  }
+  return choice;
+}
+
+}  // namespace ashlar
