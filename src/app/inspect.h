@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/drafter_check.h"
-#include "decode/dflash.h"
+#include "decode/propose/dflash.h"
 #include "device/ops.h"
 #include "io/json.h"
 

@@ -1,7 +1,7 @@
 #include "decode/registry.h"
 
 #include "base/error.h"
-#include "decode/chain.h"
+#include "decode/chain/chain.h"
 
 namespace ashlar {
 namespace {

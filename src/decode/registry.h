@@ -9,8 +9,8 @@
 
 #include "decode/block/block_decoder.h"
 #include "decode/decoder.h"
-#include "decode/dflash.h"
-#include "decode/ngram_drafts.h"
+#include "decode/propose/dflash.h"
+#include "decode/propose/ngram_drafts.h"
 #include "model/model.h"
 
 namespace ashlar {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "decode/prompt_token.h"
-#include "decode/row_budget.h"
+#include "decode/verify/prompt_token.h"
+#include "decode/policy/row_budget.h"
 #include "device/rows.h"
 
 namespace ashlar {
@@ -69,7 +69,7 @@ struct SpanResult {
   int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;        ///< drafts among the tokens
-  int32_t n_ngram_accepted = 0;  ///< of them, those that were n-gram drafts (decode/ngram_drafts.h)
+  int32_t n_ngram_accepted = 0;  ///< of them, those that were n-gram drafts (decode/propose/ngram_drafts.h)
   int32_t n_rows = 0;            ///< that the target computed
   int32_t n_draft_rows = 0;      ///< that the proposer computed; 0: the drafts were not its own
   int32_t n_forced = 0;          ///< drafts that a constraint dictated

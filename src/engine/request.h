@@ -9,7 +9,7 @@
 #include "decode/check_sampling.h"
 #include "decode/constraint.h"
 #include "decode/method_choice.h"
-#include "decode/prompt_token.h"
+#include "decode/verify/prompt_token.h"
 
 namespace ashlar {
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "decode/block/block_decoder.h"
-#include "decode/constrain.h"
+#include "decode/verify/constrain.h"
 #include "decode/span_error.h"
 
 namespace ashlar {

@@ -1,6 +1,6 @@
 // Random sequences of commits against a naive account of what the drafter was told.
 
-#include "decode/draft_context.h"
+#include "decode/propose/draft_context.h"
 
 #include <gtest/gtest.h>
 

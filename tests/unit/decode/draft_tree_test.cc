@@ -1,6 +1,6 @@
 // Trees of drafts against all trees there are, and rows that say what the tree is.
 
-#include "decode/draft_tree.h"
+#include "decode/propose/draft_tree.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "decode/ngram_drafts.h"
+#include "decode/propose/ngram_drafts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "decode/row_budget.h"
+#include "decode/policy/row_budget.h"
 
 #include <gtest/gtest.h>
 
-#include "decode/width_policy.h"
+#include "decode/policy/width_policy.h"
 
 namespace ashlar::testing {
 namespace {

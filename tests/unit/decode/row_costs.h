@@ -1,6 +1,6 @@
 #pragma once
 
-#include "decode/width_policy.h"
+#include "decode/policy/width_policy.h"
 
 namespace ashlar::testing {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "decode/verify.h"
+#include "decode/verify/verify.h"
 #include "device/device.h"
 
 namespace ashlar::testing {

@@ -1,6 +1,6 @@
 // Acceptance on a tiny vocabulary, where the target's distribution is known exactly.
 
-#include "decode/verify.h"
+#include "decode/verify/verify.h"
 
 #include <gtest/gtest.h>
 

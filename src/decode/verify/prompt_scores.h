@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "decode/logits.h"
-#include "decode/prompt_token.h"
+#include "decode/verify/prompt_token.h"
 #include "model/model.h"
 
 namespace ashlar {

@@ -1,4 +1,4 @@
-#include "decode/draft_planner.h"
+#include "decode/policy/draft_planner.h"
 
 #include <algorithm>
 

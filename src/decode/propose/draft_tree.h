@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/proposer.h"
+#include "decode/propose/proposer.h"
 #include "device/choose.h"
 
 namespace ashlar {

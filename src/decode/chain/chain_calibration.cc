@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "decode/chain.h"
+#include "decode/chain/chain.h"
 
 namespace ashlar {
 

@@ -1,4 +1,4 @@
-#include "decode/row_budget.h"
+#include "decode/policy/row_budget.h"
 
 #include <algorithm>
 #include <tuple>

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "decode/constrain.h"
+#include "decode/verify/constrain.h"
 #include "decode/slot_table.h"
 #include "decode/step.h"
 #include "device/ops.h"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "decode/proposer.h"
+#include "decode/propose/proposer.h"
 #include "device/device_array.h"
 #include "kv/page_tables.h"
 #include "kv/window_pages.h"

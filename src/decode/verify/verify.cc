@@ -1,4 +1,4 @@
-#include "decode/verify.h"
+#include "decode/verify/verify.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "decode/prompt_scores.h"
+#include "decode/verify/prompt_scores.h"
 
 #include <algorithm>
 #include <cmath>

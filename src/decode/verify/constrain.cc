@@ -1,4 +1,4 @@
-#include "decode/constrain.h"
+#include "decode/verify/constrain.h"
 
 #include <algorithm>
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "decode/denoise_schedule.h"
-#include "decode/draft_tree.h"
+#include "decode/propose/denoise_schedule.h"
+#include "decode/propose/draft_tree.h"
 #include "decode/logits.h"
-#include "decode/proposer.h"
+#include "decode/propose/proposer.h"
 #include "model/drafters/dflash.h"
 
 namespace ashlar {

@@ -1,4 +1,4 @@
-#include "decode/draft_context.h"
+#include "decode/propose/draft_context.h"
 
 #include <algorithm>
 

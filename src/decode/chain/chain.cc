@@ -1,11 +1,11 @@
-#include "decode/chain.h"
+#include "decode/chain/chain.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/clock.h"
-#include "decode/draft_tree.h"
+#include "decode/propose/draft_tree.h"
 #include "decode/span_error.h"
 
 namespace ashlar {

@@ -1,4 +1,4 @@
-#include "decode/draft_tree.h"
+#include "decode/propose/draft_tree.h"
 
 #include <algorithm>
 #include <cmath>

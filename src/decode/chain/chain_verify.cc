@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "decode/chain.h"
-#include "decode/prompt_scores.h"
-#include "decode/verify.h"
+#include "decode/chain/chain.h"
+#include "decode/verify/prompt_scores.h"
+#include "decode/verify/verify.h"
 
 namespace ashlar {
 

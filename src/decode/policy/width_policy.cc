@@ -1,4 +1,4 @@
-#include "decode/width_policy.h"
+#include "decode/policy/width_policy.h"
 
 #include <algorithm>
 #include <bit>

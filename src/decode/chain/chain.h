@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "decode/decoder.h"
-#include "decode/draft_context.h"
-#include "decode/draft_planner.h"
+#include "decode/propose/draft_context.h"
+#include "decode/policy/draft_planner.h"
 #include "decode/logits.h"
-#include "decode/prompt_scores.h"
-#include "decode/proposer.h"
-#include "decode/verify.h"
+#include "decode/verify/prompt_scores.h"
+#include "decode/propose/proposer.h"
+#include "decode/verify/verify.h"
 #include "kv/page_tables.h"
 #include "model/model.h"
 

@@ -1,4 +1,4 @@
-#include "decode/denoise_schedule.h"
+#include "decode/propose/denoise_schedule.h"
 
 #include <algorithm>
 #include <cmath>

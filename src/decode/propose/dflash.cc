@@ -1,4 +1,4 @@
-#include "decode/dflash.h"
+#include "decode/propose/dflash.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "decode/draft_context.h"
+#include "decode/propose/draft_context.h"
 #include "device/sampling/noise.h"
 
 namespace ashlar {
