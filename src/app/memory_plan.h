@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "cache/layout.h"
 #include "device/ops.h"
-#include "kv/layout.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {

@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 
+#include "cache/layout.h"
 #include "decode/method_choice.h"
 #include "decode/slot_table.h"
 #include "decode/step.h"
-#include "kv/layout.h"
 
 namespace ashlar {
 

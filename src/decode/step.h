@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "decode/verify/prompt_token.h"
 #include "decode/policy/row_budget.h"
+#include "decode/verify/prompt_token.h"
 #include "device/rows.h"
 
 namespace ashlar {

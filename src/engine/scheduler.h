@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/page_cache.h"
 #include "decode/decoder.h"
 #include "engine/engine.h"
 #include "engine/prefill_pace.h"
 #include "engine/sequence.h"
-#include "kv/page_cache.h"
 
 namespace ashlar {
 

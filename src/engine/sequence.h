@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "cache/prefix_index.h"
 #include "decode/decoder.h"
 #include "engine/request.h"
-#include "kv/prefix_index.h"
 
 namespace ashlar {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kv/layout.h"
+#include "cache/layout.h"
 #include "model/config.h"
 #include "model/mixer.h"
 #include "model/mlp.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "cache/layout.h"
 #include "device/ops.h"
-#include "kv/layout.h"
 #include "model/row_batch.h"
 
 namespace ashlar {

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "decode/block/block_decoder.h"
-#include "decode/verify/constrain.h"
 #include "decode/span_error.h"
+#include "decode/verify/constrain.h"
 
 namespace ashlar {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "cache/page_tables.h"
 #include "decode/block/algorithms.h"
 #include "decode/block/block.h"
 #include "decode/block/candidates.h"
 #include "decode/decoder.h"
 #include "decode/logits.h"
-#include "kv/page_tables.h"
 #include "model/model.h"
 
 namespace ashlar {

@@ -6,14 +6,14 @@
 #include <memory>
 #include <vector>
 
+#include "cache/page_tables.h"
 #include "decode/decoder.h"
-#include "decode/propose/draft_context.h"
-#include "decode/policy/draft_planner.h"
 #include "decode/logits.h"
-#include "decode/verify/prompt_scores.h"
+#include "decode/policy/draft_planner.h"
+#include "decode/propose/draft_context.h"
 #include "decode/propose/proposer.h"
+#include "decode/verify/prompt_scores.h"
 #include "decode/verify/verify.h"
-#include "kv/page_tables.h"
 #include "model/model.h"
 
 namespace ashlar {

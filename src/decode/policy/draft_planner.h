@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "decode/policy/width_policy.h"
 #include "decode/propose/ngram_drafts.h"
 #include "decode/slot_table.h"
 #include "decode/step.h"
-#include "decode/policy/width_policy.h"
 
 namespace ashlar {
 

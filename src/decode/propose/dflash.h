@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "decode/logits.h"
 #include "decode/propose/denoise_schedule.h"
 #include "decode/propose/draft_tree.h"
-#include "decode/logits.h"
 #include "decode/propose/proposer.h"
 #include "model/drafters/dflash.h"
 

@@ -13,10 +13,10 @@
 #include <memory>
 #include <vector>
 
+#include "cache/page_tables.h"
+#include "cache/window_pages.h"
 #include "decode/propose/proposer.h"
 #include "device/device_array.h"
-#include "kv/page_tables.h"
-#include "kv/window_pages.h"
 #include "model/row_batch.h"
 
 namespace ashlar {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "decode/verify/constrain.h"
 #include "decode/slot_table.h"
 #include "decode/step.h"
+#include "decode/verify/constrain.h"
 #include "device/ops.h"
 
 namespace ashlar {

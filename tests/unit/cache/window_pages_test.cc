@@ -1,4 +1,4 @@
-#include "kv/window_pages.h"
+#include "cache/window_pages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kv/page_cache.h"
+#include "cache/page_cache.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kv/snapshots.h"
+#include "cache/snapshots.h"
 
 #include "base/check.h"
 

@@ -1,4 +1,4 @@
-#include "kv/page_tables.h"
+#include "cache/page_tables.h"
 
 #include "base/check.h"
 

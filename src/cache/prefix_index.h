@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "cache/integrity.h"
 #include "device/rows.h"
-#include "kv/integrity.h"
 
 namespace ashlar {
 

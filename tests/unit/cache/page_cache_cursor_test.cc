@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "kv/page_cache.h"
+#include "cache/page_cache.h"
 
 namespace ashlar {
 namespace {

@@ -1,6 +1,6 @@
 // Random use of snapshots with a page cache, against a plain account of who has what.
 
-#include "kv/snapshots.h"
+#include "cache/snapshots.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "kv/page_cache.h"
+#include "cache/page_cache.h"
 
 namespace ashlar::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/integrity.h"
-#include "kv/page_list.h"
+#include "cache/integrity.h"
+#include "cache/page_list.h"
 
 namespace ashlar {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "kv/page_cache.h"
+#include "cache/page_cache.h"
 
 namespace ashlar {
 namespace {

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "cache/page_list.h"
+#include "cache/prefix_index.h"
+#include "cache/snapshots.h"
 #include "device/rows.h"
-#include "kv/page_list.h"
-#include "kv/prefix_index.h"
-#include "kv/snapshots.h"
 
 namespace ashlar {
 

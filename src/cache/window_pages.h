@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/page_list.h"
+#include "cache/page_list.h"
 
 namespace ashlar {
 

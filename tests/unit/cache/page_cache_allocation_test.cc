@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "kv/page_cache.h"
+#include "cache/page_cache.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};

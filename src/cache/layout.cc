@@ -1,4 +1,4 @@
-#include "kv/layout.h"
+#include "cache/layout.h"
 
 #include <utility>
 

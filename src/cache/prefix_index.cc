@@ -1,4 +1,4 @@
-#include "kv/prefix_index.h"
+#include "cache/prefix_index.h"
 
 #include <algorithm>
 #include <bit>
