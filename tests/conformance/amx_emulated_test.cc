@@ -2,18 +2,18 @@
 
 #include "cache.h"
 #include "device/cpu/cpu_ops.h"
-#include "device/cpu/isa_common.h"
-#include "device/cpu/packed_weight.h"
-#include "device/cpu/tile_config.h"
+#include "device/cpu/isa/isa_common.h"
+#include "device/cpu/linear/packed_weight.h"
+#include "device/cpu/linear/tile_config.h"
 #include "quantised.h"
 #include "support.h"
 #include "tree.h"
 
 namespace ashlar::cpu::amx_emulated {
 
-#include "device/cpu/vec_portable.inc"
+#include "device/cpu/isa/vec_portable.inc"
 // (the order matters)
-#include "device/cpu/output.inc"
+#include "device/cpu/linear/output.inc"
 
 /// Eight tiles of 16 rows of 64 bytes, and the shapes the program configured.
 struct Tiles {
@@ -127,14 +127,14 @@ inline F load_int32(const int32_t* p) {
 }
 
 // clang-format off
-#include "device/cpu/amx_linear.inc"
-#include "device/cpu/quantised_rows.inc"
-#include "device/cpu/amx_quantised.inc"
-#include "device/cpu/rowwise.inc"
-#include "device/cpu/amx_activation.inc"
-#include "device/cpu/amx_gated.inc"
-#include "device/cpu/attention_segment.inc"
-#include "device/cpu/amx_attention.inc"
+#include "device/cpu/linear/amx_linear.inc"
+#include "device/cpu/quant/quantised_rows.inc"
+#include "device/cpu/quant/amx_quantised.inc"
+#include "device/cpu/isa/rowwise.inc"
+#include "device/cpu/linear/amx_activation.inc"
+#include "device/cpu/linear/amx_gated.inc"
+#include "device/cpu/attention/attention_segment.inc"
+#include "device/cpu/attention/amx_attention.inc"
 // clang-format on
 
 }  // namespace ashlar::cpu::amx_emulated

@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "base/row_math.h"
-#include "device/cpu/cpu_features.h"
+#include "device/cpu/attention/head_finisher.h"
 #include "device/cpu/cpu_memory.h"
-#include "device/cpu/head_finisher.h"
-#include "device/cpu/linear_call.h"
+#include "device/cpu/isa/cpu_features.h"
+#include "device/cpu/linear/linear_call.h"
 
 namespace ashlar {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "device/cpu/attention_plan.h"
+#include "device/cpu/attention/attention_plan.h"
 #include "device/cpu/cpu_memory.h"
-#include "device/cpu/expert_plan.h"
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
+#include "device/cpu/linear/expert_plan.h"
 #include "device/device.h"
 #include "device/host_ops.h"
 #include "device/ops.h"

@@ -1,9 +1,9 @@
 #pragma once
 // One attention call: how its pieces are computed, whoever runs them.
 
-#include "device/cpu/attention_plan.h"
-#include "device/cpu/kernels.h"
-#include "device/cpu/projected_heads.h"
+#include "device/cpu/attention/attention_plan.h"
+#include "device/cpu/attention/projected_heads.h"
+#include "device/cpu/isa/kernels.h"
 
 namespace ashlar::cpu {
 

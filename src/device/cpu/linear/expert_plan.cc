@@ -1,4 +1,4 @@
-#include "device/cpu/expert_plan.h"
+#include "device/cpu/linear/expert_plan.h"
 
 #include <algorithm>
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "device/cpu/attention_run.h"
+#include "device/cpu/attention/attention_run.h"
+#include "device/cpu/attention/head_finisher.h"
 #include "device/cpu/cpu_ops.h"
-#include "device/cpu/head_finisher.h"
-#include "device/cpu/linear_call.h"
+#include "device/cpu/linear/linear_call.h"
 
 namespace ashlar::cpu {
 

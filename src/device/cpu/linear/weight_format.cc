@@ -1,4 +1,4 @@
-#include "device/cpu/weight_format.h"
+#include "device/cpu/linear/weight_format.h"
 
 #include <algorithm>
 #include <bit>

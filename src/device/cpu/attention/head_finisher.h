@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "device/cpu/projected_heads.h"
+#include "device/cpu/attention/projected_heads.h"
 #include "device/ops.h"
 
 namespace ashlar::cpu {

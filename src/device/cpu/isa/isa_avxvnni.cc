@@ -1,6 +1,6 @@
 // Products of 8-bit weights for the AVX2 path on machines that have AVX-VNNI.
 
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/isa_common.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2,avxvnni")
@@ -10,10 +10,10 @@ namespace avxvnni {
 inline constexpr bool kAddsProducts = true;
 
 // clang-format off
-#include "device/cpu/vec_avx2.inc"
-#include "device/cpu/packed_blocks.inc"
-#include "device/cpu/output.inc"
-#include "device/cpu/avx2_quantised.inc"
+#include "device/cpu/isa/vec_avx2.inc"
+#include "device/cpu/linear/packed_blocks.inc"
+#include "device/cpu/linear/output.inc"
+#include "device/cpu/quant/avx2_quantised.inc"
 // clang-format on
 
 }  // namespace avxvnni

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
 #include "device/ops.h"
 
 namespace ashlar::cpu {

@@ -1,4 +1,4 @@
-#include "device/cpu/attention_plan.h"
+#include "device/cpu/attention/attention_plan.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "device/cpu/cpu_memory.h"
-#include "device/cpu/kernels.h"
-#include "device/cpu/weight_format.h"
+#include "device/cpu/isa/kernels.h"
+#include "device/cpu/linear/weight_format.h"
 #include "device/ops.h"
 
 namespace ashlar::cpu {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
 #include "device/tensor.h"
 
 namespace ashlar::cpu {

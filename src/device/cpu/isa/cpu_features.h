@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
 
 namespace ashlar::cpu {
 

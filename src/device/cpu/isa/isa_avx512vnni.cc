@@ -1,6 +1,6 @@
 // Products of 8-bit weights for paths of AVX-512 on machines that have VNNI.
 
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/isa_common.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c,bmi,bmi2")
@@ -11,13 +11,13 @@ inline constexpr int kLinearRows = 24;
 constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
 
 // clang-format off
-#include "device/cpu/vec_avx512.inc"
-#include "device/cpu/transpose_avx512.inc"
-#include "device/cpu/pack_rows_avx512.inc"
-#include "device/cpu/packed_blocks.inc"
-#include "device/cpu/output.inc"
-#include "device/cpu/quantised_rows.inc"
-#include "device/cpu/vnni_quantised.inc"
+#include "device/cpu/isa/vec_avx512.inc"
+#include "device/cpu/isa/transpose_avx512.inc"
+#include "device/cpu/linear/pack_rows_avx512.inc"
+#include "device/cpu/linear/packed_blocks.inc"
+#include "device/cpu/linear/output.inc"
+#include "device/cpu/quant/quantised_rows.inc"
+#include "device/cpu/quant/vnni_quantised.inc"
 // clang-format on
 
 }  // namespace avx512vnni

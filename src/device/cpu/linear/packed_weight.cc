@@ -1,4 +1,4 @@
-#include "device/cpu/packed_weight.h"
+#include "device/cpu/linear/packed_weight.h"
 
 #include "base/check.h"
 

@@ -1,4 +1,4 @@
-#include "device/cpu/cpu_features.h"
+#include "device/cpu/isa/cpu_features.h"
 
 #include <cpuid.h>
 #include <sys/syscall.h>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
 #include "device/rows.h"
 
 namespace ashlar::cpu {

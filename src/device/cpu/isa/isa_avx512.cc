@@ -1,7 +1,7 @@
 // Kernels for AVX-512 (F, BW, VL, DQ): sixteen lanes, thirty-two registers.
 
-#include "device/cpu/cpu_features.h"
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/cpu_features.h"
+#include "device/cpu/isa/isa_common.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi,bmi2")
@@ -17,11 +17,11 @@ inline constexpr int kPackFrom = 7;
 constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
 
 // clang-format off
-#include "device/cpu/vec_avx512.inc"
-#include "device/cpu/bodies.inc"
-#include "device/cpu/transpose_avx512.inc"
-#include "device/cpu/pack_rows_avx512.inc"
-#include "device/cpu/pack_queries_avx512.inc"
+#include "device/cpu/isa/vec_avx512.inc"
+#include "device/cpu/isa/bodies.inc"
+#include "device/cpu/isa/transpose_avx512.inc"
+#include "device/cpu/linear/pack_rows_avx512.inc"
+#include "device/cpu/attention/pack_queries_avx512.inc"
 // clang-format on
 
 }  // namespace avx512

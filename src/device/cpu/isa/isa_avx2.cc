@@ -1,7 +1,7 @@
 // Kernels for AVX2 with FMA: eight lanes, sixteen registers.
 
-#include "device/cpu/cpu_features.h"
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/cpu_features.h"
+#include "device/cpu/isa/isa_common.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2")
@@ -16,9 +16,9 @@ inline constexpr int kPackFrom = INT32_MAX;
 inline constexpr bool kAddsProducts = false;
 
 // clang-format off
-#include "device/cpu/vec_avx2.inc"
-#include "device/cpu/bodies.inc"
-#include "device/cpu/avx2_quantised.inc"
+#include "device/cpu/isa/vec_avx2.inc"
+#include "device/cpu/isa/bodies.inc"
+#include "device/cpu/quant/avx2_quantised.inc"
 // clang-format on
 
 }  // namespace avx2

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "base/bf16.h"
-#include "device/cpu/kernels.h"
+#include "device/cpu/isa/kernels.h"
 #include "device/rows.h"
 #include "device/tensor.h"
 

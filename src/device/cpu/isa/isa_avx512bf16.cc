@@ -1,6 +1,6 @@
 // Kernels for AVX-512 with BF16: products of bf16 weights pair by pair, everything else as on AVX-512.
 
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/isa_common.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,bmi,bmi2")
@@ -12,12 +12,12 @@ inline constexpr int kLinearRows = 24;
 constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 : 1; }
 
 // clang-format off
-#include "device/cpu/vec_avx512.inc"
-#include "device/cpu/transpose_avx512.inc"
-#include "device/cpu/packed_blocks.inc"
-#include "device/cpu/dot_product.inc"
-#include "device/cpu/output.inc"
-#include "device/cpu/linear.inc"
+#include "device/cpu/isa/vec_avx512.inc"
+#include "device/cpu/isa/transpose_avx512.inc"
+#include "device/cpu/linear/packed_blocks.inc"
+#include "device/cpu/linear/dot_product.inc"
+#include "device/cpu/linear/output.inc"
+#include "device/cpu/linear/linear.inc"
 // clang-format on
 
 }  // namespace avx512bf16

@@ -1,9 +1,9 @@
-#include "device/cpu/attention_run.h"
+#include "device/cpu/attention/attention_run.h"
 
 #include <algorithm>
 #include <numbers>
 
-#include "device/cpu/head_finisher.h"
+#include "device/cpu/attention/head_finisher.h"
 
 namespace ashlar::cpu {
 

@@ -1,6 +1,6 @@
 // Kernels for plain x86-64 (or anything the compiler knows): four lanes, no fused multiply-add.
 
-#include "device/cpu/isa_common.h"
+#include "device/cpu/isa/isa_common.h"
 
 namespace ashlar::cpu {
 namespace portable {
@@ -12,8 +12,8 @@ inline constexpr int kAttentionRows = 2;
 inline constexpr int kPackFrom = INT32_MAX;
 
 // clang-format off
-#include "device/cpu/vec_portable.inc"
-#include "device/cpu/bodies.inc"
+#include "device/cpu/isa/vec_portable.inc"
+#include "device/cpu/isa/bodies.inc"
 // clang-format on
 
 }  // namespace portable

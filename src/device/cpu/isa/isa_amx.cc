@@ -1,8 +1,8 @@
 // Kernels for AMX-BF16 and AMX-INT8: products of bf16 and 8-bit weights and attention on tiles, everything else as on
 // AVX-512.
 
-#include "device/cpu/isa_common.h"
-#include "device/cpu/tile_config.h"
+#include "device/cpu/isa/isa_common.h"
+#include "device/cpu/linear/tile_config.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,bmi,bmi2")
@@ -10,17 +10,17 @@ namespace ashlar::cpu {
 namespace amx {
 
 // clang-format off
-#include "device/cpu/vec_avx512.inc"
-#include "device/cpu/output.inc"
-#include "device/cpu/tiles_amx.inc"
-#include "device/cpu/amx_linear.inc"
-#include "device/cpu/quantised_rows.inc"
-#include "device/cpu/amx_quantised.inc"
-#include "device/cpu/rowwise.inc"
-#include "device/cpu/amx_activation.inc"
-#include "device/cpu/amx_gated.inc"
-#include "device/cpu/attention_segment.inc"
-#include "device/cpu/amx_attention.inc"
+#include "device/cpu/isa/vec_avx512.inc"
+#include "device/cpu/linear/output.inc"
+#include "device/cpu/linear/tiles_amx.inc"
+#include "device/cpu/linear/amx_linear.inc"
+#include "device/cpu/quant/quantised_rows.inc"
+#include "device/cpu/quant/amx_quantised.inc"
+#include "device/cpu/isa/rowwise.inc"
+#include "device/cpu/linear/amx_activation.inc"
+#include "device/cpu/linear/amx_gated.inc"
+#include "device/cpu/attention/attention_segment.inc"
+#include "device/cpu/attention/amx_attention.inc"
 // clang-format on
 
 inline void pack_queries(const AttentionBlock& block, float* scratch) {

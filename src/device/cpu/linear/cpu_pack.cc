@@ -1,7 +1,7 @@
 // Packing of weights: in panels, on the pool.
 
 #include "device/cpu/cpu_ops.h"
-#include "device/cpu/linear_call.h"
+#include "device/cpu/linear/linear_call.h"
 
 namespace ashlar::cpu {
 

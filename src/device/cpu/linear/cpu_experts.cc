@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "device/cpu/cpu_ops.h"
-#include "device/cpu/linear_call.h"
+#include "device/cpu/linear/linear_call.h"
 
 namespace ashlar::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "device/cpu/kernels.h"
-#include "device/cpu/packed_weight.h"
+#include "device/cpu/isa/kernels.h"
+#include "device/cpu/linear/packed_weight.h"
 
 namespace ashlar::cpu {
 
