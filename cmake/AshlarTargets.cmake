@@ -23,10 +23,10 @@ target_compile_options(ashlar_options INTERFACE
 target_include_directories(ashlar_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(ASHLAR_SANITIZE)
   target_compile_options(ashlar_options INTERFACE
-    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1
+    -fsanitize=${ASHLAR_SANITIZE} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1
     # What the instrumented std::regex and std::function do looks uninitialised to GCC.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  target_link_options(ashlar_options INTERFACE -fsanitize=address,undefined)
+  target_link_options(ashlar_options INTERFACE -fsanitize=${ASHLAR_SANITIZE})
 endif()
 if(ASHLAR_FUZZ) # the libraries too tell the fuzzer which way they went
   target_compile_options(ashlar_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -O1
