@@ -90,11 +90,11 @@ class WalledOps::WalledBuffer final : public Buffer {
   std::unique_ptr<Buffer> memory_;
 };
 
-WalledOps::WalledOps() : ref_(make_device("ref", {})) {}
+WalledOps::WalledOps(const std::string& device) : inner_(make_device(device, {.threads = 1, .isa = {}})) {}
 WalledOps::~WalledOps() { wait(); }
 
 std::unique_ptr<Buffer> WalledOps::allocate(size_t bytes) {
-  return std::make_unique<WalledBuffer>(*this, ref_->allocate(bytes));
+  return std::make_unique<WalledBuffer>(*this, inner_->allocate(bytes));
 }
 
 void WalledOps::later(std::function<void()> op) {
@@ -108,39 +108,39 @@ void WalledOps::wait() {
 }
 
 void WalledOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
-  later([this, &table, ids, scale, out] { ref_->embed(table, opened(ids), scale, opened(out)); });
+  later([this, &table, ids, scale, out] { inner_->embed(table, opened(ids), scale, opened(out)); });
 }
 
 void WalledOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
-  later([=, this] { ref_->rms_norm(opened(x), opened(weight), eps, opened(out)); });
+  later([=, this] { inner_->rms_norm(opened(x), opened(weight), eps, opened(out)); });
 }
 
 void WalledOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
-  later([this, &weight, in, store, out] { ref_->linear(weight, opened(in), store, opened(out)); });
+  later([this, &weight, in, store, out] { inner_->linear(weight, opened(in), store, opened(out)); });
 }
 
 void WalledOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
-  later([this, &weight, x, ids] { ref_->linear_argmax(weight, opened(x), opened(ids)); });
+  later([this, &weight, x, ids] { inner_->linear_argmax(weight, opened(x), opened(ids)); });
 }
 
 void WalledOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) {
-  later([this, &weight, x, without, out] { ref_->linear_statistics(weight, opened(x), without, opened(out)); });
+  later([this, &weight, x, without, out] { inner_->linear_statistics(weight, opened(x), without, opened(out)); });
 }
 
 void WalledOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
-  later([this, &gate_up, &down, in, out] { ref_->gated_mlp(gate_up, down, opened(in), opened(out)); });
+  later([this, &gate_up, &down, in, out] { inner_->gated_mlp(gate_up, down, opened(in), opened(out)); });
 }
 
 void WalledOps::reduce_add(Tensor partial, Tensor residual) {
-  later([=, this] { ref_->reduce_add(opened(partial), opened(residual)); });
+  later([=, this] { inner_->reduce_add(opened(partial), opened(residual)); });
 }
 
 void WalledOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
-  later([=, this] { ref_->route(opened(logits), opened(bias), routing, opened(routes)); });
+  later([=, this] { inner_->route(opened(logits), opened(bias), routing, opened(routes)); });
 }
 
 void WalledOps::mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) {
-  later([this, &experts, x, routes, out] { ref_->mix_experts(experts, opened(x), opened(routes), opened(out)); });
+  later([this, &experts, x, routes, out] { inner_->mix_experts(experts, opened(x), opened(routes), opened(out)); });
 }
 
 void WalledOps::store_kv(Tensor qkv, const KvStore& to) {
@@ -150,7 +150,7 @@ void WalledOps::store_kv(Tensor qkv, const KvStore& to) {
     RopeTable table = rope;
     table.cos = opened(rope.cos);
     table.sin = opened(rope.sin);
-    ref_->store_kv(opened(qkv), {shape, opened(q_norm), opened(k_norm), eps, table, open.rows, opened(plane)});
+    inner_->store_kv(opened(qkv), {shape, opened(q_norm), opened(k_norm), eps, table, open.rows, opened(plane)});
   });
 }
 
@@ -159,7 +159,7 @@ void WalledOps::commit_kv(const AttentionShape& shape, const BranchTable& branch
   later([=, this] {
     BranchTable open = branch;
     open.slots = opened(branch.slots);
-    ref_->commit_kv(shape, open, opened(page_table), opened(plane));
+    inner_->commit_kv(shape, open, opened(page_table), opened(plane));
   });
 }
 
@@ -167,29 +167,29 @@ void WalledOps::attention(Tensor q, const AttentionShape& shape, const Rows& row
                           Tensor out) {
   later([=, this] {
     const OpenRows open(rows);
-    ref_->attention(opened(q), shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
-                    opened(out));
+    inner_->attention(opened(q), shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
+                      opened(out));
   });
 }
 
 void WalledOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
-  later([=, this] { ref_->gather_rows(opened(x), opened(indices), opened(out)); });
+  later([=, this] { inner_->gather_rows(opened(x), opened(indices), opened(out)); });
 }
 
 void WalledOps::copy(Tensor x, Tensor out) {
-  later([=, this] { ref_->copy(opened(x), opened(out)); });
+  later([=, this] { inner_->copy(opened(x), opened(out)); });
 }
 
 void WalledOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) {
-  later([=, this] { ref_->visibility(OpenRows(rows).rows, window, causal, opened(begin), opened(end)); });
+  later([=, this] { inner_->visibility(OpenRows(rows).rows, window, causal, opened(begin), opened(end)); });
 }
 
 void WalledOps::softcap(Tensor x, float limit) {
-  later([=, this] { ref_->softcap(opened(x), limit); });
+  later([=, this] { inner_->softcap(opened(x), limit); });
 }
 
 void WalledOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) {
-  later([=, this] { ref_->copy_bytes(opened(from), opened(to), bytes); });
+  later([=, this] { inner_->copy_bytes(opened(from), opened(to), bytes); });
 }
 
 void WalledOps::upload(const void* from, std::byte* to, size_t bytes) {
@@ -215,7 +215,7 @@ void WalledOps::choose(Tensor logits, std::span<const RowRequest> requests, std:
     request.draft_q = opened(request.draft_q);
     request.distribution = opened(request.distribution);
   }
-  ref_->choose(opened(logits), open, choices);
+  inner_->choose(opened(logits), open, choices);
 }
 
 void WalledOps::for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) {

@@ -1,6 +1,6 @@
 #pragma once
-// The reference device behind a wall, as a device with a memory of its own would be: the host cannot read or write what
-// lies there, what ops are given must lie there, and an op runs only when its results are waited for.
+// A device of the host's memory behind a wall, as a device with a memory of its own would be: the host cannot read or
+// write what lies there, what ops are given must lie there, and an op runs only when its results are waited for.
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,8 @@ namespace ashlar::testing {
 
 class WalledOps final : public Ops {
  public:
-  WalledOps();
+  /// "ref", or "cpu" with one thread.
+  explicit WalledOps(const std::string& device = "ref");
   ~WalledOps() override;
 
   /// What crossed the wall, and what was done behind it.
@@ -26,18 +27,18 @@ class WalledOps final : public Ops {
   const Counts& counts() const { return counts_; }
 
   std::string name() const override { return "walled"; }
-  std::string isa() const override { return "fp32"; }
+  std::string isa() const override { return inner_->isa(); }
   int32_t threads() const override { return 1; }
   int32_t rows_at_once() const override { return 1024; }
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
-  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return ref_->pack(source, use); }
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override { return inner_->pack(source, use); }
   std::unique_ptr<Weight> repack(const Weight& weight, Products products) override {
-    return ref_->repack(weight, products);
+    return inner_->repack(weight, products);
   }
   std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override {
-    return ref_->pack_experts(experts);
+    return inner_->pack_experts(experts);
   }
-  int64_t kv_page_bytes(const AttentionShape& shape) const override { return ref_->kv_page_bytes(shape); }
+  int64_t kv_page_bytes(const AttentionShape& shape) const override { return inner_->kv_page_bytes(shape); }
 
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
@@ -70,7 +71,7 @@ class WalledOps final : public Ops {
   class WalledBuffer;
   void later(std::function<void()> op);
 
-  std::unique_ptr<Ops> ref_;
+  std::unique_ptr<Ops> inner_;
   std::vector<std::function<void()>> queue_;
   Counts counts_;
 };

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "equivalence/configurations.h"
 #include "equivalence/recurrent_model.h"
+#include "equivalence/suite.h"
 #include "golden/golden_data.h"
 #include "walled/walled_ops.h"
 
@@ -131,6 +134,21 @@ TEST(Wall, AStepWaitsTwice) {
     EXPECT_GE(waits, 2 * longest);
     EXPECT_LE(waits, 2 * (longest + 2 * prompts));  // they may begin and end apart
   }
+}
+
+// The whole suite in the long tier; otherwise each decoder with one of its depths, chunkings and memories.
+TEST(Wall, EveryConfigurationGivesTheSameTokens) {
+  const auto cpu = make_device("cpu", {.threads = 1, .isa = {}});
+  suite::EquivalenceSuite suite(*cpu);
+  WalledOps walled("cpu");
+  const bool all = std::getenv("ASHLAR_LONG_TESTS") != nullptr;
+  suite.run(walled, "walled", [all](size_t configuration, size_t sampling) {
+    const size_t decoder = configuration / 8;
+    return all || (configuration % 8 == decoder % 8 && sampling == (decoder + decoder / 4) % 4);
+  });
+  suite.print();
+  EXPECT_GE(suite.comparisons, 200);
+  EXPECT_GT(suite.accepted, 0U);
 }
 
 TEST(Wall, BlocksAreThoseOfTheReference) {
