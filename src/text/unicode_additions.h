@@ -1,5 +1,5 @@
 #pragma once
-// Made by tests/tools/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts
+// Made by tools/unicode/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts
 // otherwise.
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-// Made by tests/tools/make_unicode_unnormalized.py: characters younger than the normal forms of the Python package
+// Made by tools/unicode/make_unicode_unnormalized.py: characters younger than the normal forms of the Python package
 // `tokenizers` (Unicode 9), which it neither decomposes nor composes nor reorders.
 
 #include <array>

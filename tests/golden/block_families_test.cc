@@ -1,5 +1,5 @@
 // Every folder of tests/data/blocks: mixtures of experts and models that denoise blocks, against public implementations
-// in float32 (tests/tools/make_block_family_goldens.py says which). A row sees up to the end of its own block.
+// in float32 (tools/goldens/make_block_family_goldens.py says which). A row sees up to the end of its own block.
 
 #include <gtest/gtest.h>
 

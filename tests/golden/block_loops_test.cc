@@ -1,5 +1,5 @@
 // Answers of block-diffusion models against those of the decoding loops that their authors published, token for token
-// and pass for pass (tests/tools/make_block_loop_goldens.py says which, and on what).
+// and pass for pass (tools/goldens/make_block_loop_goldens.py says which, and on what).
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Every folder of tests/data/drafters against the PyTorch reference of tests/tools/drafter_reference.py.
+// Every folder of tests/data/drafters against the PyTorch reference of tools/goldens/drafter_reference.py.
 
 #include <gtest/gtest.h>
 

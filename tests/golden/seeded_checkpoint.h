@@ -1,6 +1,6 @@
 #pragma once
-// Tiny checkpoints whose weights are noise: computed from a seed, not stored. tests/tools/seeded_weights.py states the
-// formula and writes the same bytes for the Python packages that make the goldens.
+// Tiny checkpoints whose weights are noise: computed from a seed, not stored. tools/goldens/seeded_weights.py states
+// the formula and writes the same bytes for the Python packages that make the goldens.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // clang-format off
 #pragma once
 // Character properties above ASCII as Python 14.0.0 (Unicode version) has them and utf8proc has not.
-// Written by tests/tools/make_template_unicode.py.
+// Written by tools/unicode/make_template_unicode.py.
 
 namespace ashlar::tmpl {
 

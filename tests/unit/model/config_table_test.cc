@@ -1,5 +1,5 @@
 // Every key of config.json in old and new spellings, held against what transformers reads
-// (tests/tools/make_config_goldens.py).
+// (tools/goldens/make_config_goldens.py).
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Every template of tests/data/templates against what Python's jinja2 made of it
-// (tests/tools/make_template_goldens.py).
+// (tools/goldens/make_template_goldens.py).
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reads tests/data/tokenizer, which tests/tools/make_tokenizer_goldens.py makes with the Python package `tokenizers`.
+// Reads tests/data/tokenizer, which tools/goldens/make_tokenizer_goldens.py makes with the Python package `tokenizers`.
 
 #include <cstdint>
 #include <fstream>

@@ -1,5 +1,5 @@
 // Documents and texts whose decision comes from the Python packages jsonschema and re
-// (tests/tools/make_grammar_goldens.py).
+// (tools/goldens/make_grammar_goldens.py).
 
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ def main():
     print(f"""// clang-format off
 #pragma once
 // Character properties above ASCII as Python {unicodedata.unidata_version} (Unicode version) has them and utf8proc has not.
-// Written by tests/tools/make_template_unicode.py.
+// Written by tools/unicode/make_template_unicode.py.
 
 namespace ashlar::tmpl {{
 

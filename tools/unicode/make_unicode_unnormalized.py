@@ -40,7 +40,7 @@ for code_point in sorted(left_alone):
         ranges.append([code_point, code_point])
 
 print("""#pragma once
-// Made by tests/tools/make_unicode_unnormalized.py: characters younger than the normal forms of the Python package
+// Made by tools/unicode/make_unicode_unnormalized.py: characters younger than the normal forms of the Python package
 // `tokenizers` (Unicode 9), which it neither decomposes nor composes nor reorders.
 
 #include <array>

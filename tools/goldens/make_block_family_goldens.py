@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write tiny checkpoints of mixtures of experts and of models that denoise blocks, with reference values.
 
-    python3 tests/tools/make_block_family_goldens.py hf|mlx|router [tests/data/blocks]
+    python3 tools/goldens/make_block_family_goldens.py hf|mlx|router [tests/data/blocks]
 
 Each folder holds config.json, tensors.json (seeded_weights.py) and goldens.safetensors: input_ids and the float32 logits of every row, where
 a row sees up to the end of its own block (causal: up to itself; no block length: everything). References:
@@ -356,7 +356,7 @@ def make_router(root):
 
 
 def main():
-    root = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).resolve().parents[1] / "data" / "blocks")
+    root = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).resolve().parents[2] / "tests" / "data" / "blocks")
     root.mkdir(parents=True, exist_ok=True)
     if sys.argv[1] == "router":
         return make_router(root)

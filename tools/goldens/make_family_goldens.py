@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write tiny random checkpoints of every model family, with reference values from Hugging Face transformers.
 
-    python3 tests/tools/make_family_goldens.py [tests/data/families [NAME...]]
+    python3 tools/goldens/make_family_goldens.py [tests/data/families [NAME...]]
 
 Needs torch and transformers (made with 2.11 and 5.17; the last two with 5.24). Each folder is a Hugging Face model folder (config.json written here by hand, in the
 spelling the variant is about) plus goldens.safetensors, with tensors.json in place of the weights (see seeded_weights.py). The reference
@@ -239,7 +239,7 @@ def reference(name, config, options, seed, folder):
 
 def main():
     torch.set_num_threads(1)
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data" / "families")
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2] / "tests" / "data" / "families")
     for seed, (name, (config, options)) in enumerate(variants().items(), start=1):
         if not sys.argv[2:] or name in sys.argv[2:]:
             make(root, name, config, options, seed)

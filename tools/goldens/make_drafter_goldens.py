@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write tiny DFlash drafters for the tiny `qwen3` target, with reference values from drafter_reference.py and Hugging Face transformers.
 
-    python3 tests/tools/make_drafter_goldens.py [tests/data]
+    python3 tools/goldens/make_drafter_goldens.py [tests/data]
 
 Run make_family_goldens.py first: <data>/families/qwen3 is the target of every drafter. The target's features come from the hidden_states
 that transformers returns. One drafter (`dflash_fitted`) is trained for a moment on the target's own greedy text, so that its speculative
@@ -272,7 +272,7 @@ def check_matters(name, raw, change, stored, target, out):
 
 def main():
     torch.set_num_threads(1)
-    data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data")
+    data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2] / "tests" / "data")
     with tempfile.TemporaryDirectory() as temporary:
         target = Target(with_weights(data / "families" / TARGET, Path(temporary) / TARGET))
     for seed, (name, (raw, change)) in enumerate(variants().items(), start=100):

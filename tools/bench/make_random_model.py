@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a Qwen3 model of a real size with random weights, and a DFlash drafter beside it: for measuring speed.
 
-    python3 tests/tools/make_random_model.py 0.6b|1.7b|4b|8b FOLDER
+    python3 tools/bench/make_random_model.py 0.6b|1.7b|4b|8b FOLDER
     ashlar bench FOLDER/random-0.6b --no-self-test
 
 Shapes are those of the Qwen3 checkpoints and of drafters of five layers, weights BF16. The tokenizer is pebble-11m's, so the text means

@@ -94,7 +94,7 @@ def main():
             differ.append(index)
         cases.append({key: case[key] for key in ("block_size", "threshold", "prompt_ids")} | {
             "tokens": tokens, "forwards": forwards, "accepted_positions": accepted})
-    note = "PyTorch, strict float32, no cache; by tests/tools/make_block_goldens.py"
+    note = "PyTorch, strict float32, no cache; by tools/goldens/make_block_goldens.py"
     json.dump({"note": note, "cases": cases}, open(new_path, "w"), separators=(",", ":"))
     print(f"{len(cases)} cases; different from {old_path}: {differ}")
 

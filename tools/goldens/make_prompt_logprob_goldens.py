@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes log-probabilities of prompts, as transformers computes them in float32.
 
-    python3 tests/tools/make_prompt_logprob_goldens.py models/pebble-11m tests/data/pebble-11m/prompt_logprobs.json
+    python3 tools/goldens/make_prompt_logprob_goldens.py models/pebble-11m tests/data/pebble-11m/prompt_logprobs.json
 
 Needs torch and transformers. The ids are prompts and answers of the goldens beside the output file.
 """

@@ -58,7 +58,7 @@ newly = [("Alphabetic", c) for first, last in NEWLY_ALPHABETIC for c in range(fi
 properties = ranges_of([(name, c) for name in PROPERTIES for c in members(name) if unassigned_before(c)] + newly)
 
 print("""#pragma once
-// Made by tests/tools/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts otherwise.
+// Made by tools/unicode/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts otherwise.
 
 #include <array>
 #include <string_view>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what Hugging Face transformers reads from config.json, key by key and spelling by spelling.
 
-    python3 tests/tools/make_config_goldens.py [tests/data/configs.json]
+    python3 tools/goldens/make_config_goldens.py [tests/data/configs.json]
 
 Needs torch and transformers 5 (made with 5.24). Each case is the base config of a family with some keys replaced ("<absent>": taken away),
 and what the configuration class and the model's modules make of it: of the base config all, of the others what differs. Families whose code lies with their checkpoints are read by the class
@@ -166,7 +166,7 @@ def reading(family, replaced):
 
 def main():
     logging.disable(logging.WARNING)
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data" / "configs.json")
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2] / "tests" / "data" / "configs.json")
     lines, usual = [], {}
     for families, replaced, refused in cases():
         for family in families:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write reference values for the sampler: filters.json and philox.json.
 
-    python3 tests/tools/make_sampling_goldens.py [tests/data/sampling]
+    python3 tools/goldens/make_sampling_goldens.py [tests/data/sampling]
 
 Filters: the classes of Hugging Face transformers in the order temperature, top-k, top-p, min-p, in float64. Penalties come before them:
 repetition (transformers: prompt and output, divide positive and multiply negative logits), then presence and frequency (OpenAI: output
@@ -129,7 +129,7 @@ def dump(path, rows):
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data" / "sampling")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2] / "tests" / "data" / "sampling")
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(2017)
     cases = [make_case(name, overrides, generator) for name, overrides in settings()]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Answers of the published decoding loops of block-diffusion models, on the tiny checkpoints of tests/data/blocks.
 
-    python3 tests/tools/make_block_loop_goldens.py hf|mlx REFERENCES [tests/data/blocks/loops.json]
+    python3 tools/goldens/make_block_loop_goldens.py hf|mlx REFERENCES [tests/data/blocks/loops.json]
 
 makes the answers of checkpoints of one kind anew (see make_block_family_goldens.py) and keeps the others'. REFERENCES holds files of public
 repositories, of which only functions and classes are taken. For hf:
@@ -203,7 +203,7 @@ def hf_cases():
 
 def main():
     kind, references = sys.argv[1], Path(sys.argv[2])
-    root = Path(__file__).resolve().parents[1] / "data" / "blocks"
+    root = Path(__file__).resolve().parents[2] / "tests" / "data" / "blocks"
     target = Path(sys.argv[3]) if len(sys.argv) > 3 else root / "loops.json"
     runner, cases = {"hf": (families.hf_runner, hf_cases()), "mlx": (families.mlx_runner, mlx_cases())}[kind]
     of_kind = {kind: [] for kind in ("hf", "mlx")}
