@@ -12,9 +12,9 @@
 #include <limits>
 #include <mutex>
 
-#include "app/memory_plan.h"
 #include "ashlar/llm.h"
 #include "server/grammar_constraint.h"
+#include "session/memory_plan.h"
 #include "text/chat_messages.h"
 #include "text/grammar/compile.h"
 

@@ -23,11 +23,11 @@
 #include <variant>
 #include <vector>
 
-#include "app/session.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "io/json.h"
+#include "session/session.h"
 #include "text/output_text.h"
 
 namespace ashlar {

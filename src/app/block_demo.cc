@@ -7,11 +7,11 @@
 #include <memory>
 #include <thread>
 
-#include "app/interrupt.h"
-#include "app/output.h"
-#include "app/terminal.h"
 #include "base/error.h"
 #include "engine/event_queue.h"
+#include "session/interrupt.h"
+#include "session/output.h"
+#include "session/terminal.h"
 #include "text/output_text.h"
 
 namespace ashlar {

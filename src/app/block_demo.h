@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/prompts.h"
-#include "app/session.h"
+#include "session/session.h"
 
 namespace ashlar {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "app/terminal.h"
+#include "session/terminal.h"
 
 namespace ashlar {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "app/flags.h"
-#include "app/validators.h"
+#include "app/command_line/flags.h"
+#include "app/command_line/validators.h"
 #include "base/error.h"
 #include "measure/build_info.h"
 

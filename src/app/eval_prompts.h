@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "app/session.h"
-#include "measure/acceptance_study.h"
+#include "measure/evaluation/acceptance_study.h"
 #include "measure/prompt_file.h"
+#include "session/session.h"
 
 namespace ashlar {
 

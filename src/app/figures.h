@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "app/answers.h"
 #include "io/json.h"
+#include "session/answers.h"
 
 namespace ashlar {
 

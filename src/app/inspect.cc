@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "app/memory_budget.h"
-#include "app/model_locator.h"
 #include "base/error.h"
 #include "io/checkpoint.h"
 #include "model/model.h"
+#include "session/memory_budget.h"
+#include "session/model_locator.h"
 #include "text/chat_template.h"
 #include "text/model_tokens.h"
 #include "text/tokenizer.h"

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "app/drafter_check.h"
 #include "decode/propose/dflash.h"
 #include "device/ops.h"
 #include "io/json.h"
+#include "session/drafter_check.h"
 
 namespace ashlar {
 

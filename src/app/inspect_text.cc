@@ -1,9 +1,9 @@
 #include <cstdio>
 
 #include "app/inspect.h"
-#include "app/memory_plan.h"
-#include "app/model_locator.h"
 #include "io/gguf.h"
+#include "session/memory_plan.h"
+#include "session/model_locator.h"
 
 namespace ashlar {
 namespace {

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "app/command_line.h"
-#include "app/config_file.h"
-#include "app/log.h"
-#include "app/output.h"
+#include "app/command_line/command_line.h"
+#include "app/command_line/config_file.h"
 #include "app/program.h"
+#include "app/serve/log.h"
 #include "app/stack_room.h"
-#include "app/terminal.h"
 #include "app/terminate_handler.h"
 #include "base/error.h"
+#include "session/output.h"
+#include "session/terminal.h"
 
 namespace {
 

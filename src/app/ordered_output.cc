@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "app/figures.h"
-#include "app/output.h"
+#include "session/output.h"
 
 namespace ashlar {
 namespace {

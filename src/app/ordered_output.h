@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "app/answers.h"
 #include "app/prompts.h"
+#include "session/answers.h"
 
 namespace ashlar {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "app/commands.h"
-#include "app/help_format.h"
+#include "app/command_line/help_format.h"
+#include "app/commands/commands.h"
 #include "decode/block/block_decoder.h"
 #include "device/device.h"
 #include "measure/build_info.h"

@@ -6,11 +6,11 @@
 #include <memory>
 #include <mutex>
 
-#include "app/interrupt.h"
-#include "app/model_locator.h"
-#include "app/progress.h"
-#include "app/terminal.h"
 #include "base/error.h"
+#include "session/interrupt.h"
+#include "session/model_locator.h"
+#include "session/progress.h"
+#include "session/terminal.h"
 
 namespace ashlar {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // Fetching models where a person waits for them.
 
-#include "app/session.h"
 #include "hub/pull.h"
+#include "session/session.h"
 
 namespace ashlar {
 

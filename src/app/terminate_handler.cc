@@ -9,7 +9,7 @@
 #include <exception>
 #include <new>
 
-#include "app/terminal.h"
+#include "session/terminal.h"
 
 namespace ashlar {
 namespace {

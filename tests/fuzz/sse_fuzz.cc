@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "measure/serve_stream.h"
+#include "measure/serve/serve_stream.h"
 
 namespace {
 

@@ -11,7 +11,6 @@
 #include <future>
 #include <thread>
 
-#include "app/answers.h"
 #include "base/bf16.h"
 #include "decode/registry.h"
 #include "device/device.h"
@@ -23,6 +22,7 @@
 #include "scenario/fake_decoder.h"
 #include "scenario/replaced_new.h"
 #include "server/service/delivery.h"
+#include "session/answers.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/state_graph.h"
 #include "text/grammar/token_trie.h"

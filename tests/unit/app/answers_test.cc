@@ -1,11 +1,11 @@
-#include "app/answers.h"
+#include "session/answers.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "app/prompts.h"
-#include "app/session.h"
+#include "session/session.h"
 
 namespace ashlar {
 namespace {

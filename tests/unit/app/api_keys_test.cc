@@ -1,4 +1,4 @@
-#include "app/api_keys.h"
+#include "app/serve/api_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Commands, their variables and what is said about words that nobody knows; on the program's own tree.
-#include "app/command_line.h"
+#include "app/command_line/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <functional>
 
+#include "app/command_line/validators.h"
 #include "app/program.h"
-#include "app/validators.h"
 
 namespace ashlar {
 namespace {

@@ -1,5 +1,5 @@
 // Completion scripts and the manual page, held against the tree of commands that is parsed, and against the shells.
-#include "app/completion.h"
+#include "app/command_line/completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "app/man_page.h"
+#include "app/command_line/man_page.h"
 #include "temp_folder.h"
 
 namespace ashlar {

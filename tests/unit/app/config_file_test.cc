@@ -1,5 +1,5 @@
 // Settings from flags, variables and a file, as `ashlar serve` takes them.
-#include "app/config_file.h"
+#include "app/command_line/config_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "app/serve_options.h"
+#include "app/serve/serve_options.h"
 #include "base/error.h"
 #include "temp_folder.h"
 

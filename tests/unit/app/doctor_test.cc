@@ -1,4 +1,4 @@
-#include "app/doctor.h"
+#include "app/doctor/doctor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "app/http_probe.h"
+#include "app/serve/http_probe.h"
 #include "base/error.h"
 #include "server/http/http_server.h"
 #include "temp_folder.h"

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "app/commands.h"
+#include "app/commands/commands.h"
 #include "base/error.h"
 #include "decode/block/algorithms.h"
 #include "golden/seeded_checkpoint.h"

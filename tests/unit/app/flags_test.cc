@@ -1,4 +1,4 @@
-#include "app/flags.h"
+#include "app/command_line/flags.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "app/log.h"
+#include "app/serve/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "app/line_writer.h"
-#include "app/terminal.h"
+#include "session/terminal.h"
 
 namespace ashlar {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "app/config_file.h"
-#include "app/serve_options.h"
+#include "app/command_line/config_file.h"
+#include "app/serve/serve_options.h"
 #include "server/service/metrics.h"
 #include "temp_folder.h"
 

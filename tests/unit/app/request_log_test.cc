@@ -1,4 +1,4 @@
-#include "app/request_log.h"
+#include "app/serve/request_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "app/service_manager.h"
+#include "app/serve/service_manager.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "app/validators.h"
+#include "app/command_line/validators.h"
 
 #include <gtest/gtest.h>
 

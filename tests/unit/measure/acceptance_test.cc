@@ -1,4 +1,4 @@
-#include "measure/acceptance.h"
+#include "measure/evaluation/acceptance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "measure/bandwidth.h"
+#include "measure/engine/bandwidth.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
-#include "measure/block_report.h"
+#include "measure/evaluation/block_report.h"
 #include "unit/measure/known_decoder.h"
 #include "xml_check.h"
 

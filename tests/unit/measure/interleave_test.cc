@@ -1,4 +1,4 @@
-#include "measure/interleave.h"
+#include "measure/engine/interleave.h"
 
 #include <gtest/gtest.h>
 

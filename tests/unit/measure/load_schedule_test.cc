@@ -1,4 +1,4 @@
-#include "measure/load_schedule.h"
+#include "measure/serve/load_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -9,11 +9,11 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "measure/acceptance_report.h"
-#include "measure/bench_report.h"
 #include "measure/build_info.h"
-#include "measure/denoise_study.h"
-#include "measure/report_file.h"
+#include "measure/engine/bench_report.h"
+#include "measure/evaluation/acceptance_report.h"
+#include "measure/evaluation/denoise_study.h"
+#include "measure/report/report_file.h"
 #include "temp_folder.h"
 
 namespace ashlar {

@@ -1,6 +1,6 @@
 // Load on a server of sockets whose delays are known: counts are exact, times at least the delays.
 
-#include "measure/serve_load.h"
+#include "measure/serve/serve_load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "measure/serve_summary.h"
+#include "measure/serve/serve_summary.h"
 #include "unit/hub/socket_server.h"
 
 namespace ashlar {

@@ -1,4 +1,4 @@
-#include "measure/serve_report.h"
+#include "measure/serve/serve_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

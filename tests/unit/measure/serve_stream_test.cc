@@ -1,4 +1,4 @@
-#include "measure/serve_stream.h"
+#include "measure/serve/serve_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

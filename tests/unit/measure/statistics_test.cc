@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/ratio_report.h"
+#include "measure/engine/ratio_report.h"
 
 namespace ashlar {
 namespace {

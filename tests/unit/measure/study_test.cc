@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "measure/acceptance_report.h"
+#include "measure/evaluation/acceptance_report.h"
 #include "unit/measure/known_decoder.h"
 #include "xml_check.h"
 

@@ -1,4 +1,4 @@
-#include "measure/svg.h"
+#include "measure/report/svg.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "measure/chart.h"
+#include "measure/report/chart.h"
 #include "xml_check.h"
 
 namespace ashlar {

@@ -1,4 +1,4 @@
-#include "measure/table.h"
+#include "measure/report/table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,126 @@
+#include <cstdio>
+#include <memory>
+
+#include "app/command_line/flags.h"
+#include "app/command_line/validators.h"
+#include "app/commands/commands.h"
+#include "base/available_memory.h"
+#include "measure/build_info.h"
+#include "measure/engine/bench_report.h"
+#include "measure/prompt_file.h"
+#include "measure/report/report_file.h"
+#include "session/output.h"
+#include "session/progress.h"
+
+namespace ashlar {
+namespace {
+
+struct BenchCommand {
+  SessionOptions session;
+  BenchOptions bench;
+  std::string json;
+};
+
+// One line for each stage of a bench.
+class StageProgress {
+ public:
+  void update(const std::string& stage, int64_t done, int64_t total) {
+    if (stage != stage_) {
+      progress_.reset();
+      progress_ = std::make_unique<Progress>(stage, total);
+      stage_ = stage;
+    }
+    progress_->update(done);
+  }
+
+ private:
+  std::string stage_;
+  std::unique_ptr<Progress> progress_;
+};
+
+std::vector<std::vector<int32_t>> encode_prompts(const Session& session) {
+  std::vector<std::vector<int32_t>> encoded;
+  for (const EvalPrompt& prompt : builtin_prompts()) {
+    encoded.push_back(session.has_chat_template()
+                          ? session.encode_chat(prompt.messages)
+                          : session.encode_raw(prompt.messages[0]["content"].get<std::string>()));
+  }
+  return encoded;
+}
+
+void bench(BenchCommand& command) {
+  ReportFile file(command.json);
+  const std::unique_ptr<Session> session = open_session(command.session);
+  BenchSubject subject;
+  subject.ops = &session->ops();
+  subject.model = &session->model();
+  subject.drafted = session->spec();
+  subject.engine = session->options().engine;
+  subject.prompts = encode_prompts(*session);
+  command.bench.available_memory = available_memory().bytes;
+  BenchResult result;
+  {
+    StageProgress progress;
+    result = run_bench(subject, command.bench, [&](const std::string& stage, int64_t done, int64_t total) {
+      progress.update(stage, done, total);
+    });
+  }
+  const std::string commit = build_commit();
+  std::printf("ashlar %s%s%s, %s\n\n", build_version().c_str(), commit.empty() ? "" : ", commit ", commit.c_str(),
+              session->describe().c_str());
+  write_output(bench_text(result));
+  if (file.wanted()) {
+    Json json = {{"build", describe_build()},
+                 {"model", session->choice().model.string()},
+                 {"drafter", session->has_drafter() ? Json(session->choice().drafter->string()) : Json(nullptr)},
+                 {"device", session->ops().name()},
+                 {"isa", session->ops().isa()},
+                 {"threads", session->ops().threads()}};
+    json.update(bench_json(result));
+    file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  if (result.block == 0 && result.identical != result.compared) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+CLI::App* add_bench_command(CLI::App& app) {
+  auto options = std::make_shared<BenchCommand>();
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure speed on this machine: steps, prefill, drafting, many sequences");
+  command->add_option("--repeat", options->bench.repeat, "Rounds; more of them for a noisy machine")
+      ->transform(whole(1, 100000))
+      ->type_name("R")
+      ->capture_default_str();
+  command->add_option("--context", options->bench.context, "Tokens in the cache before the measured steps")
+      ->transform(whole(1, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("-n,--max-tokens", options->bench.max_tokens, "Longest answer")
+      ->transform(whole(2, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--seconds", options->bench.seconds,
+          "About as long as each part may take: slow models get fewer rounds and shorter answers (0: any time)")
+      ->transform(number(0.0, 1e6))
+      ->type_name("S")
+      ->capture_default_str();
+  command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
+  add_session_flags(*command, options->session);
+  command->footer(
+      "All figures that are compared are measured in turns. Exit code 1 if a drafted answer differs from the plain "
+      "one.\n"
+      "Examples:\n"
+      "  ashlar bench\n"
+      "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
+      "  ashlar bench serve --url http://127.0.0.1:8080");
+  CLI::App* serve = add_bench_serve_command(*command);
+  command->callback([options, command, serve] {
+    if (!command->got_subcommand(serve)) bench(*options);
+  });
+  return command;
+}
+
+}  // namespace ashlar

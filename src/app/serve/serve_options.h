@@ -1,0 +1,35 @@
+#pragma once
+// Everything `ashlar serve` can be told.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "app/serve/log.h"
+#include "server/http/guard.h"
+#include "server/http/http_server.h"
+#include "server/service/service.h"
+#include "session/session.h"
+
+namespace ashlar {
+
+struct ServeOptions {
+  SessionOptions session;
+  server::HttpOptions http;
+  server::GuardOptions guard;
+  server::ServiceOptions service;
+  std::string name;                  ///< of the model in the API; empty: the folder's
+  std::vector<std::string> aliases;  ///< other names that requests may use
+  std::string api_key_file;          ///< a key a line
+  double timeout_s = 0;              ///< of a request
+  double drain_s = 30;               ///< what runs at SIGTERM may go on for so long
+  LogOptions log;
+  std::string request_log;  ///< SQLite file; empty: none
+  bool log_texts = false;   ///< prompts and answers too
+  std::string config;       ///< TOML file; read before the flags are (app/command_line/config_file.h)
+  bool print_config = false;
+};
+
+void add_serve_flags(CLI::App& command, ServeOptions& options);
+
+}  // namespace ashlar

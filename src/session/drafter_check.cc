@@ -1,0 +1,90 @@
+#include "session/drafter_check.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "session/answers.h"
+
+namespace ashlar {
+namespace {
+
+// Texts that any model continues regularly, so that any drafter worth its name foresees something.
+constexpr const char* kTexts[] = {
+    "Turn this sentence into bullet points: Anna is a 41-year-old teacher who moved to Oslo in 1998.",
+    "Write the name, age and city as JSON: Ben is 29 years old and lives in Rome.",
+    "Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak.",
+    "Count from 1 to 20.",
+};
+// A large model takes a good part of a second a step, and somebody waits for its first answer. A few drafts a text tell
+// a drafter that foresees nothing from one that does as well as whole blocks: all texts together are rows enough.
+constexpr int32_t kTokens = 12;
+constexpr int32_t kWidth = 4;
+
+}  // namespace
+
+std::optional<double> recorded_first_acceptance(const std::filesystem::path& folder) {
+  const auto path = folder / "acceptance.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const Json root = read_json_file(path);
+  const JsonFields fields(root, path.string(), "drafter");
+  return fields.number("first_position", 0.01, 1.0);
+}
+
+DrafterCheck check_drafter(Session& session) {
+  DrafterCheck check;
+  check.drafter = session.choice().drafter->string();
+  check.target = session.choice().model.string();
+  check.recorded_first = recorded_first_acceptance(*session.choice().drafter);
+  std::vector<AnswerJob> jobs;
+  for (const char* text : kTexts) {
+    AnswerJob& job = jobs.emplace_back();
+    job.request.prompt = session.has_chat_template() ? session.encode_chat({{{"role", "user"}, {"content", text}}})
+                                                     : session.encode_raw(text);
+    job.request.max_tokens = kTokens;
+    job.request.stop_ids = session.stop_ids();
+  }
+  // Drafts in every step: a width chosen by speed may well be one.
+  DecoderSpec spec = session.spec();
+  if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kWidth);
+  spec.dflash.branches = 0;  // the record is of chains
+  spec.ngram = NgramUse::kNever;
+  Engine& engine = session.start(spec);
+  AnswerListener nobody;
+  const int64_t begin = now_ns();
+  int64_t tokens = 0, steps = 0;
+  for (const Answer& answer : run_answers(engine, session.tokenizer(), std::move(jobs), nobody)) {
+    const RequestStats& stats = answer.stats;
+    if (!stats.drafted_at.empty()) {
+      check.steps += stats.drafted_at[0];
+      check.first_accepted += stats.accepted_at[0];
+    }
+    steps += stats.verify_steps;
+    for (size_t n = 0; n < stats.lengths.size(); ++n) tokens += static_cast<int64_t>(n) * stats.lengths[n];
+  }
+  check.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+  check.mean_length = steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0.0;
+  session.stop();
+  return check;
+}
+
+std::string warning_about(const DrafterCheck& check) {
+  if (!check.suspicious()) return {};
+  char figures[256];
+  std::snprintf(
+      figures, sizeof figures,
+      "its first draft was accepted in %.0f %% of %lld steps (%s %.0f %%), and a step gave %.2f tokens on average",
+      100 * check.first_rate(), static_cast<long long>(check.steps),
+      check.recorded_first ? "its record says" : "expected at least",
+      100 * (check.recorded_first ? *check.recorded_first : check.threshold()), check.mean_length);
+  return "the drafter " + check.drafter + " hardly foresees " + check.target + ": " + figures +
+         ".\n  Answers stay right but come slower than they could. Usual causes:\n"
+         "  - it was trained for another model, or for another version of this one\n"
+         "  - its target_layer_ids are off by one (some exports count the embedding as layer 0)\n"
+         "  - mask_token_id is not the one it was trained with\n"
+         "  - the chat template differs from the one of its training data\n"
+         "  - rope_theta, rope_scaling or layer_types of its config.json differ from its training\n"
+         "  Try --drafter none to compare the speed, or --no-self-test to silence this.";
+}
+
+}  // namespace ashlar

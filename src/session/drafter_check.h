@@ -1,0 +1,44 @@
+#pragma once
+// The drafter's self-test: a few short texts are drafted and verified, and far too few accepted drafts are said in
+// plain words. A drafter that is wired wrongly still gives right answers, only slowly: without this nobody would
+// notice.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "session/session.h"
+
+namespace ashlar {
+
+struct DrafterCheck {
+  int64_t steps = 0;                     ///< verify steps with at least one draft
+  int64_t first_accepted = 0;            ///< of these, steps whose first draft was accepted
+  double mean_length = 0;                ///< tokens a verify step, bonus included
+  std::optional<double> recorded_first;  ///< what the drafter's acceptance.json promises for the first draft
+  std::string drafter;                   ///< folder
+  std::string target;                    ///< folder
+  double seconds = 0;
+
+  double first_rate() const {
+    return steps > 0 ? static_cast<double>(first_accepted) / static_cast<double>(steps) : 0.0;
+  }
+  /// Below this the drafter is not what it should be: half of the record, or a quarter where there is none.
+  double threshold() const { return recorded_first ? 0.5 * *recorded_first : 0.25; }
+  /// Far below, on enough steps to tell; or so few tokens a step that drafting is not worth its cost.
+  bool suspicious() const { return steps >= 6 && (first_rate() < threshold() || mean_length < kMinMeanLength); }
+
+  static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
+};
+
+/// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps.
+DrafterCheck check_drafter(Session& session);
+
+/// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.
+std::string warning_about(const DrafterCheck& check);
+
+/// `first_position` of FOLDER/acceptance.json: {"first_position": 0.71}, the share of verify steps that accept the
+/// first draft. Empty if there is no such file; throws Error if it is not of that form.
+std::optional<double> recorded_first_acceptance(const std::filesystem::path& folder);
+
+}  // namespace ashlar

@@ -1,0 +1,148 @@
+#include "session/memory_budget.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "decode/logits.h"
+#include "session/session.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kProcess = 48 * kMiB;  // threads, their scratch, requests
+constexpr int64_t kMinContext = 512;     // a model that can read no more than that is of no use
+constexpr int64_t kFloat = sizeof(float);
+
+// As devices pack them. What a drafter keeps in 8 bits is less than this.
+int64_t kept_bytes(const Checkpoint& checkpoint) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const auto scheme = find_scheme(tensor->dtype);
+    const auto count =
+        std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
+    bytes +=
+        scheme ? count * static_cast<int64_t>(bytes_of(precision_of(*scheme))) : static_cast<int64_t>(tensor->bytes);
+  }
+  return bytes;
+}
+
+int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) {
+  int64_t widest = 0;
+  for (const LayerAttention& layer : stack.layers) {
+    widest = std::max<int64_t>(widest, layer.shape.q_width() + layer.shape.kv_width());
+  }
+  const int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
+  return kFloat * (rows * row + kLogitRows * vocab);
+}
+
+std::string free_memory(const AvailableMemory& available) {
+  if (!available.known()) return "free memory is unknown";
+  std::string text = format_bytes(available.bytes) + " are free";
+  if (available.group_limit > 0) text += " (the container's limit is " + format_bytes(available.group_limit) + ")";
+  return text;
+}
+
+// An eighth, but no more than a machine's other programs may want on short notice.
+int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMiB, 2048 * kMiB); }
+
+[[noreturn]] void fail(const MemoryNeeds& needs, int64_t rotary, const std::string& cache, int64_t margin,
+                       const AvailableMemory& available, const std::string& advice) {
+  throw Error("memory", "the model does not fit: it takes " + format_bytes(needs.weights) + " of weights, " +
+                            format_bytes(needs.workspace + rotary) + " of workspace and " + cache +
+                            (margin > 0 ? ", with " + format_bytes(margin) + " to spare" : "") + "; " +
+                            free_memory(available) + ". " + advice);
+}
+
+}  // namespace
+
+MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
+                         const DflashConfig* drafter_config, const EngineOptions& engine) {
+  const int64_t rows = engine.max_step_rows;
+  MemoryNeeds needs = {kept_bytes(target), kProcess + activation_bytes(config.stack, rows, config.vocab),
+                       Ropes::bytes_per_position(config.stack)};
+  if (drafter == nullptr) return needs;
+  const StackConfig& stack = drafter_config->stack;
+  const int64_t features = static_cast<int64_t>(drafter_config->aux_layers.size()) * drafter_config->target_hidden;
+  int64_t context = stack.hidden;
+  for (const LayerAttention& layer : stack.layers) context += int64_t{2} * layer.shape.kv_width();
+  needs.weights += kept_bytes(*drafter);
+  needs.workspace += activation_bytes(stack, rows, drafter_config->draft_vocab) +
+                     kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * features + rows * context);
+  needs.per_position += Ropes::bytes_per_position(stack);
+  return needs;
+}
+
+std::string MemoryBudget::describe() const {
+  return format_bytes(needs.weights) + " of weights, " +
+         format_bytes(needs.workspace + needs.per_position * positions) + " of workspace, up to " +
+         format_bytes(kv_bytes) + " of KV cache; " + free_memory(available);
+}
+
+MemoryBudget budget_memory(const MemorySituation& situation) {
+  const MemoryPlan& plan = situation.plan;
+  const MemoryNeeds& needs = situation.needs;
+  const MemoryWishes& wishes = situation.wishes;
+  const AvailableMemory& available = situation.available;
+  const int64_t longest = wishes.positions;
+  const auto rotary = [&needs](int64_t positions) { return needs.per_position * positions; };
+  // Decoders of blocks round the longest sequence up.
+  const auto one_sequence = [&plan](int64_t positions) { return plan.bytes_of(positions + kPageTokens); };
+  const auto cache_of = [](int64_t bytes, int64_t tokens) {
+    return format_bytes(bytes) + " of KV cache for one sequence of " + std::to_string(tokens) + " tokens";
+  };
+  MemoryBudget out = {needs, available, longest, wishes.kv_bytes, false, 0};
+  if (wishes.kv_bytes > 0) {
+    if (plan.bytes_of(longest) > wishes.kv_bytes) {
+      throw Error("memory", "the KV cache of one sequence of " + std::to_string(longest) + " tokens takes " +
+                                format_bytes(plan.bytes_of(longest)) + ", and " + format_bytes(wishes.kv_bytes) +
+                                " are given; raise --kv-memory or lower --max-context");
+    }
+    if (available.known() && wishes.kv_bytes > available.bytes - needs.weights - needs.workspace - rotary(longest)) {
+      fail(needs, rotary(longest), format_bytes(wishes.kv_bytes) + " of KV cache (--kv-memory)", 0, available,
+           "Lower --kv-memory, or leave it out: the cache then takes what is left");
+    }
+    return out;
+  }
+  const int64_t wanted = std::max(longest, wishes.sequences * ((longest + 3) / 4));
+  out.kv_bytes = plan.bytes_of(wanted);
+  if (!available.known()) return out;
+  out.margin = margin_of(available.bytes);
+  const int64_t rest = available.bytes - out.margin - needs.weights - needs.workspace;
+  if (out.kv_bytes + rotary(longest) <= rest) return out;
+  out.kv_limited = true;
+  const auto fits = [&](int64_t positions) { return one_sequence(positions) + rotary(positions) <= rest; };
+  if (!fits(longest)) {
+    const int64_t least = wishes.positions_asked ? longest : std::min(longest, kMinContext);
+    if (!fits(least)) {
+      fail(needs, rotary(least), cache_of(one_sequence(least), least), out.margin, available,
+           std::string("Free memory or raise the limit, or take a smaller model") +
+               (wishes.positions_asked ? " or a smaller --max-context" : ""));
+    }
+    int64_t low = least / kPageTokens, high = longest / kPageTokens + 1;  // pages; low fits
+    while (high - low > 1) (fits((low + high) / 2 * kPageTokens) ? low : high) = (low + high) / 2;
+    out.positions = low * kPageTokens;
+  }
+  out.kv_bytes = rest - rotary(out.positions);
+  return out;
+}
+
+MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DflashConfig* drafter,
+                                 const SessionOptions& options) {
+  const int32_t sequences = options.engine.max_sequences;
+  const bool asked = options.max_context > 0 && options.max_context <= config.max_positions;
+  const Checkpoint weights(config.folder);
+  std::optional<Checkpoint> drafter_weights;
+  if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
+  return {plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
+                      drafter != nullptr ? drafter_window_pages(*drafter, options.dflash, sequences) : 0,
+                      drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0),
+          memory_needs(weights, config, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
+          {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
+          available_memory()};
+}
+
+}  // namespace ashlar

@@ -1,0 +1,65 @@
+#pragma once
+// Whether a model fits into memory, and how much of it its KV cache gets: known before anything is loaded.
+
+#include <cstdint>
+#include <string>
+
+#include "base/available_memory.h"
+#include "engine/engine.h"
+#include "io/checkpoint.h"
+#include "session/memory_plan.h"
+
+namespace ashlar {
+
+struct SessionOptions;
+
+/// What target and drafter take beside the KV cache, in bytes.
+struct MemoryNeeds {
+  int64_t weights = 0;
+  int64_t workspace = 0;     ///< activations, logits, threads
+  int64_t per_position = 0;  ///< rotary tables, for each position of the longest sequence
+};
+
+/// Of folders whose headers are read; no drafter: null. Weights are counted as the cpu device keeps them. The files
+/// themselves stay mapped while they are packed only, and count as page cache.
+MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
+                         const DflashConfig* drafter_config, const EngineOptions& engine);
+
+/// What was asked for, and what the model could use.
+struct MemoryWishes {
+  int64_t kv_bytes = 0;          ///< of the cache; 0: what it needs, or what there is
+  int64_t positions = 0;         ///< of the longest sequence
+  bool positions_asked = false;  ///< by --max-context: not to be lowered
+  int32_t sequences = 1;         ///< that run at once
+};
+
+/// All that decides.
+struct MemorySituation {
+  MemoryPlan plan;
+  MemoryNeeds needs;
+  MemoryWishes wishes;
+  AvailableMemory available;
+};
+
+struct MemoryBudget {
+  MemoryNeeds needs;
+  AvailableMemory available;
+  int64_t positions = 0;    ///< of the longest sequence: as wished for, or what fits
+  int64_t kv_bytes = 0;     ///< that the cache takes at most
+  bool kv_limited = false;  ///< it is less than it would take by itself
+  int64_t margin = 0;       ///< left to others
+
+  /// "21.9 MiB of weights, 40.2 MiB of workspace, up to 1.20 GiB of KV cache; 7.80 GiB are free".
+  std::string describe() const;
+};
+
+/// Throws Error("memory", ...) saying what is needed, what there is and what to do if the model does not fit, or if the
+/// cache that was asked for does not. Where nothing was asked for, cache and, if it must be, longest sequence become
+/// smaller instead.
+MemoryBudget budget_memory(const MemorySituation& situation);
+
+/// Of the folders of a model and its drafter (null: none), with the memory that is available now.
+MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DflashConfig* drafter,
+                                 const SessionOptions& options);
+
+}  // namespace ashlar

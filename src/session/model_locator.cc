@@ -1,0 +1,191 @@
+#include "session/model_locator.h"
+
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+#include "io/gguf.h"
+#include "model/drafters/dflash_config.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBundledModel = "pebble-11m";
+constexpr const char* kDrafterSuffix = "-dflash";
+constexpr size_t kGgufSuffix = 5;  // ".gguf"
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// Drafters are folders, models GGUF files as well.
+bool can_be(const fs::path& path, hub::Role role) {
+  return is_folder(path) || (role == hub::Role::kModel && is_gguf(path) && file_exists(path));
+}
+
+// A path as it was typed, or else a name under one of the roots, or else a model of the hub that was pulled.
+std::optional<fs::path> find_by_name(const std::string& name, const std::vector<fs::path>& roots, hub::Role role) {
+  if (can_be(name, role)) return fs::path(name);
+  for (const fs::path& root : roots) {
+    if (can_be(root / name, role)) return root / name;
+  }
+  if (is_gguf(name)) return std::nullopt;
+  const auto ref = hub::parse_repo_ref(name);
+  if (!ref) return std::nullopt;
+  const hub::CachedSnapshot found = find_pulled(*ref, role);
+  if (!found.whole()) return std::nullopt;
+  return found.folder;
+}
+
+// "ORG/MODEL" of ".../models--ORG--MODEL/snapshots/COMMIT"; empty for any other folder.
+std::string name_of_snapshot(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "models--";
+  if (folder.parent_path().filename() != "snapshots") return {};
+  std::string name = folder.parent_path().parent_path().filename().string();
+  const size_t middle = name.find("--", kPrefix.size());
+  if (!name.starts_with(kPrefix) || middle == std::string::npos) return {};
+  return name.replace(middle, 2, "/").substr(kPrefix.size());
+}
+
+std::string list_of(const std::vector<fs::path>& roots) {
+  std::string text;
+  for (const fs::path& root : roots) text += (text.empty() ? "" : ", ") + root.string();
+  return text;
+}
+
+// What to do about a name that was not found and may be one of the hub's.
+void offer_pull(const char* tag, const std::string& name, hub::Role role) {
+  const auto ref = hub_name(name);
+  if (!ref) return;
+  const hub::Settings settings = hub::settings_from_environment();
+  const hub::CachedSnapshot found = find_pulled(*ref, role);
+  if (!found.folder.empty()) {
+    throw Error(tag, found.warning(*ref, settings) + "; to fetch what is missing: ashlar pull " + name);
+  }
+  throw Error(tag, name + " is not a folder, and not among the models pulled to " + settings.cache.string() +
+                       "; to fetch it: ashlar pull " + name);
+}
+
+// A GGUF file that lies in a folder which is no model itself.
+std::string gguf_in(const fs::path& folder) {
+  if (!is_folder(folder) || file_exists(folder / "config.json")) return {};
+  std::string found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string file = entry.path().filename().string();
+    if (is_gguf(entry.path()) && (found.empty() || file < found)) found = file;
+  }
+  return found;
+}
+
+fs::path find_model(const std::string& name, const std::vector<fs::path>& roots) {
+  const std::string wanted = name.empty() ? kBundledModel : name;
+  const auto folder = find_by_name(wanted, roots, hub::Role::kModel);
+  if (!folder && name.empty()) {
+    throw Error("model", std::string("the bundled model ") + kBundledModel + " is not in " + list_of(roots) +
+                             "; name a model folder, or set ASHLAR_MODELS to the folder that holds the bundled models");
+  }
+  if (!folder && wanted.find(' ') != std::string::npos) {
+    throw Error("model",
+                "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
+  }
+  if (!folder && is_gguf(wanted)) {
+    throw Error("model",
+                wanted + " is not a file, nor one in " + list_of(roots) + "; expected the path of a GGUF file");
+  }
+  if (!folder) {
+    offer_pull("model", wanted, hub::Role::kModel);
+    throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
+                             "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
+  }
+  if (fs::exists(*folder / "config.json") && is_dflash_folder(*folder)) {
+    throw Error("model", folder->string() +
+                             " is a drafter; name the model that it was trained for, and pass this folder "
+                             "with --drafter");
+  }
+  if (const std::string file = gguf_in(*folder); !file.empty()) {
+    throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
+  }
+  return *folder;
+}
+
+}  // namespace
+
+std::optional<hub::RepoRef> hub_name(const std::string& name) {
+  if (is_gguf(name)) return std::nullopt;
+  const auto ref = hub::parse_repo_ref(name);
+  return ref && is_folder(ref->repo.substr(0, ref->repo.find('/'))) ? std::nullopt : ref;
+}
+
+hub::Role role_of(const hub::RepoRef& ref, hub::Role wanted) {
+  const fs::path folder = hub::look_up(ref, hub::settings_from_environment(), wanted).folder;
+  try {
+    return !folder.empty() && is_dflash_folder(folder) ? hub::Role::kDrafter : wanted;
+  } catch (const Error&) {  // no JSON: the loader says so, and a pull may mend it
+    return wanted;
+  }
+}
+
+hub::CachedSnapshot find_pulled(const hub::RepoRef& ref, hub::Role role) {
+  return hub::look_up(ref, hub::settings_from_environment(), role_of(ref, role));
+}
+
+std::vector<fs::path> model_roots() {
+  std::vector<fs::path> roots;
+  if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') roots.emplace_back(named);
+  std::error_code failed;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", failed);
+  if (!failed) {
+    const fs::path prefix = executable.parent_path().parent_path();
+    roots.push_back(prefix / "models");
+    roots.push_back(prefix / "share" / "ashlar" / "models");
+  }
+  roots.push_back(fs::path(ASHLAR_MODEL_SOURCE_DIR) / "models");
+  return roots;
+}
+
+std::string folder_name(const fs::path& folder) {
+  fs::path normal = folder.lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  if (is_gguf(normal)) return normal.stem().string();
+  if (const std::string repo = name_of_snapshot(normal); !repo.empty()) return repo;
+  const std::string last = normal.filename().string();
+  if (!last.empty() && last != "." && last != "..") return last;
+  std::error_code failed;
+  const fs::path whole = fs::weakly_canonical(normal, failed);
+  const fs::path tail = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  return failed || tail.empty() ? folder.string() : tail.string();
+}
+
+ModelChoice locate_models(const std::string& model, const std::string& drafter, const std::vector<fs::path>& roots) {
+  ModelChoice choice;
+  choice.model = find_model(model, roots);
+  choice.wants_ngrams = drafter == kNgrams;
+  if (drafter == "none" || drafter == kNgrams) return choice;
+  if (!drafter.empty()) {
+    choice.drafter = find_by_name(drafter, roots, hub::Role::kDrafter);
+    if (!choice.drafter) {
+      offer_pull("drafter", drafter, hub::Role::kDrafter);
+      throw Error("drafter",
+                  drafter + " is not a folder, nor a drafter in " + list_of(roots) +
+                      "; expected a DFlash drafter folder, ngram for drafts without a drafter, or none for plain "
+                      "decoding");
+    }
+    return choice;
+  }
+  fs::path stem = choice.model.lexically_normal();
+  if (!stem.has_filename()) stem = stem.parent_path();
+  std::string name = stem.string();
+  if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
+  const fs::path beside = name + kDrafterSuffix;
+  if (is_folder(beside)) {
+    choice.drafter = beside;
+    choice.drafter_was_found = !model.empty();
+  }
+  choice.wants_ngrams = !choice.drafter;
+  return choice;
+}
+
+}  // namespace ashlar
