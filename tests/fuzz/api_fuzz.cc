@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "server/api/formats.h"
-#include "server/api/parse.h"
+#include "server/api/format/formats.h"
+#include "server/api/parse/parse.h"
 #include "text/output_parser.h"
 #include "text/utf8.h"
 

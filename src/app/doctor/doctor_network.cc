@@ -15,7 +15,7 @@
 #include "app/serve/api_keys.h"
 #include "app/serve/request_log.h"
 #include "base/error.h"
-#include "server/http/tls.h"
+#include "server/http/connection/tls.h"
 
 namespace ashlar::doctor {
 namespace {

@@ -1,7 +1,7 @@
 // What differs from API to API in one word or one call.
 
-#include "server/api/formats.h"
-#include "server/api/parse.h"
+#include "server/api/format/formats.h"
+#include "server/api/parse/parse.h"
 #include "server/api/wire.h"
 #include "server/error_shape.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "server/api/answer_schemas.h"
-#include "server/api/field_table.h"
+#include "server/api/format/answer_schemas.h"
+#include "server/api/parse/field_table.h"
 #include "server/error_shape.h"
 
 namespace ashlar::server {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "server/api/answer_parts.h"
+#include "server/api/format/answer_parts.h"
 #include "text/utf8.h"
 
 namespace ashlar::server {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "server/http/connection.h"
-#include "server/http/tls.h"
+#include "server/http/connection/connection.h"
+#include "server/http/connection/tls.h"
 
 namespace ashlar::server {
 

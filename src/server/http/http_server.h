@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "server/http/exchange.h"
-#include "server/http/memory_budget.h"
+#include "server/http/connection/exchange.h"
+#include "server/http/connection/memory_budget.h"
 
 namespace ashlar::server {
 

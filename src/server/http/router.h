@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/exchange.h"
+#include "server/http/connection/exchange.h"
 
 namespace ashlar::server {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "server/api/answer_parts.h"
+#include "server/api/format/answer_parts.h"
 
 namespace ashlar::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "server/api/parsed.h"
+#include "server/api/parse/parsed.h"
 #include "server/generation.h"
 #include "server/mask_workers.h"
 #include "server/service/served_model.h"

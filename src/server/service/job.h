@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/api/formats.h"
-#include "server/http/exchange.h"
+#include "server/api/format/formats.h"
+#include "server/http/connection/exchange.h"
 #include "server/service/answer_text.h"
 #include "server/service/delivery.h"
 #include "server/service/metrics.h"

@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "server/api/parse.h"
+#include "server/api/parse/parse.h"
 #include "server/service/routes.h"
 
 namespace ashlar::server {

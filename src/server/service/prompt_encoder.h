@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/api/parsed.h"
+#include "server/api/parse/parsed.h"
 #include "server/service/served_model.h"
 
 namespace ashlar::server {

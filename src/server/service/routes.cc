@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "server/api/openapi.h"
-#include "server/api/parse.h"
+#include "server/api/parse/parse.h"
 #include "server/api/wire.h"
 #include "server/page/page.h"
 

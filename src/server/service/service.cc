@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "server/api/parse.h"
+#include "server/api/parse/parse.h"
 #include "text/model_tokens.h"
 
 namespace ashlar::server {

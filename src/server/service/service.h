@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "server/http/memory_budget.h"
+#include "server/http/connection/memory_budget.h"
 #include "server/service/constraints.h"
 #include "server/service/job.h"
 #include "server/service/prompt_encoder.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/keyed_hash.h"
-#include "text/grammar/code_points.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
+#include "text/grammar/pattern/code_points.h"
 
 namespace ashlar::grammar {
 

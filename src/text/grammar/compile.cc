@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "text/grammar/builder.h"
-#include "text/grammar/ebnf_grammar.h"
-#include "text/grammar/json_values.h"
-#include "text/grammar/regex_grammar.h"
-#include "text/grammar/schema_compiler.h"
-#include "text/grammar/schema_merge.h"
+#include "text/grammar/pattern/ebnf_grammar.h"
+#include "text/grammar/pattern/regex_grammar.h"
+#include "text/grammar/schema/json_values.h"
+#include "text/grammar/schema/schema_compiler.h"
+#include "text/grammar/schema/schema_merge.h"
 #include "text/grammar/text_set.h"
 #include "text/utf8.h"
 

@@ -2,11 +2,11 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "text/template/interpreter.h"
-#include "text/template/objects.h"
-#include "text/template/parser.h"
-#include "text/template/scope_analysis.h"
-#include "text/template/utf8.h"
+#include "text/template/parse/parser.h"
+#include "text/template/parse/scope_analysis.h"
+#include "text/template/run/interpreter.h"
+#include "text/template/values/objects.h"
+#include "text/template/values/utf8.h"
 
 namespace ashlar {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "io/json.h"
-#include "text/template/budget.h"
-#include "text/template/variable.h"
+#include "text/template/run/budget.h"
+#include "text/template/run/variable.h"
 
 namespace ashlar {
 

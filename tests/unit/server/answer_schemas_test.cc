@@ -1,6 +1,6 @@
 // What the server answers is what the OpenAPI document says, and little else would be.
 
-#include "server/api/answer_schemas.h"
+#include "server/api/format/answer_schemas.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "server/api/openapi.h"
-#include "server/api/parse.h"
+#include "server/api/parse/parse.h"
 #include "server/error_shape.h"
 #include "unit/server/format_samples.h"
 #include "unit/text/grammar/schema_checker.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "server/api/formats.h"
+#include "server/api/format/formats.h"
 
 namespace ashlar::server {
 namespace {

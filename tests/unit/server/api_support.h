@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "server/api/field_table.h"
-#include "server/api/parse.h"
+#include "server/api/parse/field_table.h"
+#include "server/api/parse/parse.h"
 
 namespace ashlar::server::test {
 

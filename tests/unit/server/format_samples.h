@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/api/formats.h"
+#include "server/api/format/formats.h"
 
 namespace ashlar::server::test {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "io/json.h"
-#include "server/http/exchange_core.h"
+#include "server/http/connection/exchange_core.h"
 
 namespace ashlar::server {
 namespace {

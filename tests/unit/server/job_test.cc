@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "scenario/fake_decoder.h"
-#include "server/http/exchange_core.h"
+#include "server/http/connection/exchange_core.h"
 
 namespace ashlar::server {
 namespace {

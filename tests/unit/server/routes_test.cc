@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/exchange_core.h"
+#include "server/http/connection/exchange_core.h"
 #include "server/http/guard.h"
 #include "server/page/page.h"
 

@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "engine/engine.h"
 #include "scenario/fake_decoder.h"
-#include "server/http/exchange_core.h"
+#include "server/http/connection/exchange_core.h"
 #include "server/service/routes.h"
 #include "server/service/service.h"
 

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "scenario/replaced_new.h"
-#include "server/api/parse.h"
+#include "server/api/parse/parse.h"
 #include "unit/server/service_harness.h"
 
 // Where memory ends while the JSON library fills a value from a list in braces, that value's container stays behind:

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "server/api/answer_schemas.h"
+#include "server/api/format/answer_schemas.h"
 #include "server/api/openapi.h"
 #include "unit/server/service_harness.h"
 #include "unit/text/grammar/schema_checker.h"
