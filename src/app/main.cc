@@ -10,10 +10,10 @@
 
 #include "app/command_line/command_line.h"
 #include "app/command_line/config_file.h"
+#include "app/process/stack_room.h"
+#include "app/process/terminate_handler.h"
 #include "app/program.h"
 #include "app/serve/log.h"
-#include "app/stack_room.h"
-#include "app/terminate_handler.h"
 #include "base/error.h"
 #include "session/output.h"
 #include "session/terminal.h"

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "app/chat_line.h"
-#include "app/chat_state.h"
+#include "app/chat/chat_line.h"
+#include "app/chat/chat_state.h"
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/commands/commands.h"

@@ -1,4 +1,4 @@
-#include "app/chat_state.h"
+#include "app/chat/chat_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

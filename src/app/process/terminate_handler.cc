@@ -1,4 +1,4 @@
-#include "app/terminate_handler.h"
+#include "app/process/terminate_handler.h"
 
 #include <unistd.h>
 

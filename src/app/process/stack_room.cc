@@ -1,4 +1,4 @@
-#include "app/stack_room.h"
+#include "app/process/stack_room.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

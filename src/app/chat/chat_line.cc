@@ -1,4 +1,4 @@
-#include "app/chat_line.h"
+#include "app/chat/chat_line.h"
 
 #include <histedit.h>
 #include <unistd.h>
