@@ -1,6 +1,6 @@
 #pragma once
 // A decoder that plans each step before it was told the results of the one before, as on a device that is still busy
-// with it. It plans worse; no token may change.
+// with it. It plans worse; no token may change. Invariant: enqueue-reads-no-result.
 
 #include <memory>
 #include <mutex>

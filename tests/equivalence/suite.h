@@ -1,6 +1,6 @@
 #pragma once
 // The same requests served by every configuration, on any device: every answer must equal the one of the plainest
-// configuration, token for token.
+// configuration, token for token. Invariant: same-tokens-by-every-configuration.
 
 #include <gtest/gtest.h>
 

@@ -79,6 +79,7 @@ struct Shape {
 
 class RandomTraffic : public ::testing::TestWithParam<Shape> {};
 
+// Invariants: one-terminal-event, release-when-not-in-flight, plan-by-upper-bound.
 TEST_P(RandomTraffic, EveryAnswerIsRightAndEveryRequestEndsOnce) {
   const Shape shape = GetParam();
   constexpr int32_t kLongest = 120;
@@ -414,6 +415,7 @@ TEST_P(Depths, ADecodeSpanJoinsTheLastChunkOfItsPrompt) {
 }
 
 // Twins hold duplicates of each other's published pages, which keep those pages' parents from eviction.
+// Invariant: forward-progress.
 TEST_P(Depths, TwinsInTightMemoryBothFinish) {
   for (int32_t length = 3; length < 40; ++length) {
     const auto ops = make_device("ref", {});

@@ -1,4 +1,5 @@
 // Everything runs on a device whose memory the host cannot touch, with the results of the reference device.
+// Invariant: no-host-pointer-in-an-op.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The same conversation gives the same tokens by every front end: the server, the commands, the facade for C++ and
-// Python.
+// Python. Invariant: same-tokens-by-every-door.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Random operations against a model that knows no trie, no hash and no list: a map from token prefixes to pages.
+// Invariant: pages-accounted-when-idle.
 
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// Invariant: counter-based-noise.
+
 #include "device/sampling/noise.h"
 
 #include <gtest/gtest.h>
