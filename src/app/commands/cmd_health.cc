@@ -29,7 +29,7 @@ std::string own_url() {
 }
 
 void check_health(const HealthOptions& options) {
-  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL's sockets raise it
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL's sockets may raise it
   const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
   const ProbeAnswer answer = probe(options.url.empty() ? own_url() : options.url, "/health", timeout);
   const bool healthy = answer.status == 200;
