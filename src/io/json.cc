@@ -9,7 +9,7 @@
 namespace {
 
 template <class T>
-void let_go(T* value) noexcept {
+void destroy_and_free(T* value) noexcept {
   if (value == nullptr) return;  // its allocation failed
   std::destroy_at(value);
   std::allocator<T>().deallocate(value, 1);
@@ -20,10 +20,10 @@ void let_go(T* value) noexcept {
 template <>
 void ashlar::Json::json_value::destroy(ashlar::Json::value_t type) {
   using Type = ashlar::Json::value_t;
-  if (type == Type::object) let_go(object);
-  if (type == Type::array) let_go(array);
-  if (type == Type::string) let_go(string);
-  if (type == Type::binary) let_go(binary);
+  if (type == Type::object) destroy_and_free(object);
+  if (type == Type::array) destroy_and_free(array);
+  if (type == Type::string) destroy_and_free(string);
+  if (type == Type::binary) destroy_and_free(binary);
 }
 
 namespace ashlar {

@@ -11,13 +11,22 @@
 
 namespace ashlar {
 
-using Json = nlohmann::ordered_json;
+/// The members of an object, in their order: nlohmann's container under a name of ours, which makes Json a type of
+/// ours.
+template <class Key, class Value, class Less, class Allocator>
+struct JsonMembers : nlohmann::ordered_map<Key, Value, Less, Allocator> {
+  using nlohmann::ordered_map<Key, Value, Less, Allocator>::ordered_map;
+};
+
+/// As nlohmann::ordered_json, but destroying one allocates nothing.
+using Json = nlohmann::basic_json<JsonMembers>;
 
 }  // namespace ashlar
 
-/// Lets go of what a Json holds. The library's own allocates, so that memory that runs out where a document dies, which
-/// is where an exception passes, would end the program. This one allocates nothing; it calls itself at each level of
-/// the document, of which parse_json allows 64. Whoever handles Json includes this header, lest there be two of it.
+/// Destroys what a Json holds. The library's own function allocates, so that memory that runs out where a document is
+/// destroyed, which is where an exception passes, would end the program. This one allocates nothing; it calls itself at
+/// each level of the document, of which parse_json allows 64. It is of Json alone: whatever else uses the library keeps
+/// the library's, and nothing can name Json without having seen this.
 template <>
 void ashlar::Json::json_value::destroy(ashlar::Json::value_t type);
 

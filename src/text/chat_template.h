@@ -21,16 +21,14 @@ class ChatTemplate {
   static std::optional<ChatTemplate> from_model(const std::filesystem::path& model);
 
   /// A template by itself. `special_tokens` is an object of variables such as bos_token.
-  static ChatTemplate from_source(std::string_view source, std::string_view name,
-                                  nlohmann::ordered_json special_tokens = nlohmann::ordered_json::object());
+  static ChatTemplate from_source(std::string_view source, std::string_view name, Json special_tokens = Json::object());
 
   /// The prompt. `messages` is an array of {role, content, ...}; `tools` null or an array of JSON schemas; members of
   /// `extra_variables` override every other variable. With tools the template named tool_use is taken where there is
   /// one. What the template and its special tokens write is of Origin::kTemplate, what users and tools say kSaid, all
   /// else kData. Throws Error("template") when the template refuses the conversation or fails.
-  SourcedText render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
-                     bool add_generation_prompt, const nlohmann::ordered_json& extra_variables = {},
-                     const Clock& clock = {}) const;
+  SourcedText render(const Json& messages, const Json& tools, bool add_generation_prompt,
+                     const Json& extra_variables = {}, const Clock& clock = {}) const;
 
   /// Whether a template knows of <think>...</think>: then its model may begin an answer with that by itself.
   bool thinks() const { return thinks_; }
@@ -47,7 +45,7 @@ class ChatTemplate {
   std::map<std::string, Template> templates_;
   bool thinks_ = false;
   CallForm call_form_ = CallForm::kHermes;
-  nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
+  Json special_tokens_ = Json::object();
 };
 
 }  // namespace ashlar

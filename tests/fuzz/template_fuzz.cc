@@ -10,7 +10,7 @@
 #include "text/template/template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const auto kVariables = nlohmann::ordered_json::parse(R"({
+  static const auto kVariables = ashlar::Json::parse(R"({
     "messages": [{"role": "system", "content": "s é"}, {"role": "user", "content": [{"type": "text", "text": "x"}]},
                  {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1.5}}}]}],
     "tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {"type": "number"}}}}}],

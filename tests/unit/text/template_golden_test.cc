@@ -15,8 +15,6 @@
 namespace ashlar {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in.good()) << path;

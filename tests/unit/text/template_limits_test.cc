@@ -20,7 +20,6 @@
 namespace ashlar {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 std::string repeat(const std::string& piece, int times) {

@@ -14,7 +14,6 @@
 namespace ashlar {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::Not;
 
