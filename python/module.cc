@@ -13,7 +13,7 @@
 #include <mutex>
 
 #include "ashlar/llm.h"
-#include "server/grammar_constraint.h"
+#include "generate/grammar_constraint.h"
 #include "session/memory_plan.h"
 #include "text/chat_messages.h"
 #include "text/grammar/compile.h"
@@ -160,14 +160,17 @@ class Core {
     const Tokenizer& tokenizer = llm->session().tokenizer();
     if (!trie_) trie_ = std::make_shared<const grammar::TokenTrie>(tokenizer);
     auto shared = std::make_shared<grammar::TokenGrammar>(grammar, trie_, std::move(ends));
-    return [shared, &tokenizer] {
-      return std::make_shared<server::GrammarConstraint>(grammar::GrammarMatcher(shared), &tokenizer);
+    if (!workers_) workers_ = std::make_shared<MaskWorkers>();
+    return [shared, &tokenizer, workers = workers_] {
+      return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(shared), &tokenizer, workers);
     };
   }
 
  private:
   std::shared_ptr<Llm> llm_;
-  std::shared_ptr<const grammar::TokenTrie> trie_;  // made when the first constraint needs it
+  // Made when the first constraint needs them.
+  std::shared_ptr<const grammar::TokenTrie> trie_;
+  std::shared_ptr<MaskWorkers> workers_;  // masks that take long hold up no other answer
 };
 
 ConstraintMaker constraint_of(Core& core, const py::object& in, const LlmParams& params) {

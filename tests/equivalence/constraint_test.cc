@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "equivalence/configurations.h"
+#include "generate/grammar_constraint.h"
 #include "golden/golden_data.h"
-#include "server/grammar_constraint.h"
 #include "text/grammar/compile.h"
 
 namespace ashlar::testing {
@@ -55,7 +55,7 @@ std::vector<Request> requests(const World& world, const SamplingParams& sampling
     request.sampling.seed += i;
     request.max_tokens = kAnswer;
     request.stop_ids = world.stop_ids();
-    request.constraint = std::make_shared<server::GrammarConstraint>(
+    request.constraint = std::make_shared<GrammarConstraint>(
         grammar::GrammarMatcher(world.grammars[i % world.grammars.size()]), &world.tokenizer);
     all.push_back(std::move(request));
   }
@@ -275,7 +275,7 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
       std::make_shared<grammar::TokenGrammar>(grammar::compile_regex("x1"), trie, std::vector<int32_t>{});
   const auto engine = open_engine(*world.ops, *world.model, Configuration{}, kLongest);
   std::vector<Request> all = requests(world, {});
-  all[1].constraint = std::make_shared<server::GrammarConstraint>(grammar::GrammarMatcher(shared));
+  all[1].constraint = std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(shared));
   const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
   EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
   EXPECT_NE(answers[1].end.error.find("constraint"), std::string::npos);
@@ -298,7 +298,7 @@ TEST(ConstrainedEquivalence, AConstraintsOwnErrorIsTheErrorOfTheAnswer) {
     configuration.depth = depth;
     const auto engine = open_engine(*world.ops, *world.model, configuration, kLongest);
     std::vector<Request> all = requests(world, {});
-    all[1].constraint = std::make_shared<server::GrammarConstraint>(matcher);
+    all[1].constraint = std::make_shared<GrammarConstraint>(matcher);
     const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
     EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
     EXPECT_TRUE(answers[1].end.of_request);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "server/grammar_constraint.h"
+#include "generate/grammar_constraint.h"
 #include "text/grammar/compile.h"
 
 namespace ashlar::server {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "generate/mask_workers.h"
 #include "server/api/parse/parsed.h"
 #include "server/generation.h"
-#include "server/mask_workers.h"
 #include "server/service/served_model.h"
 #include "text/grammar/matcher.h"
 

@@ -27,8 +27,6 @@ size_t reading_takes(const HttpRequest& request) {
   return request.body.size() > kCounts ? 8 * request.body.size() : 0;
 }
 
-int mask_threads() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4); }
-
 std::string random_key() {
   std::random_device random;
   std::string key(16, '\0');
@@ -69,7 +67,7 @@ Service::Service(Engine& engine, ServedModel model, const ApiLimits& limits, Ser
       limits_(limits),
       options_(std::move(options)),
       encoder_(model_),
-      mask_workers_(std::make_shared<MaskWorkers>(mask_threads())),
+      mask_workers_(std::make_shared<MaskWorkers>()),
       salt_key_(random_key()),
       delivery_(std::make_shared<Delivery>([this] { tick(); })),
       workers_(options_.workers, kMaxWaiting) {

@@ -1,4 +1,4 @@
-#include "server/mask_workers.h"
+#include "generate/mask_workers.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace ashlar::server {
+namespace ashlar {
 namespace {
 
 // About a tenth of a core where others have work for all of it.
@@ -20,6 +20,8 @@ void give_way() {
 }
 
 }  // namespace
+
+int MaskWorkers::usual_threads() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4); }
 
 MaskWorkers::MaskWorkers(int threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -115,4 +117,4 @@ void MaskWorkers::sort_in(SlicedTask* task) {
   task->self_.reset();
 }
 
-}  // namespace ashlar::server
+}  // namespace ashlar

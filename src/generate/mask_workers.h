@@ -11,7 +11,7 @@
 
 #include "base/wake_signal.h"
 
-namespace ashlar::server {
+namespace ashlar {
 
 /// Work that is done in slices of about a millisecond.
 class SlicedTask {
@@ -33,7 +33,9 @@ class SlicedTask {
 /// threads leave the cores to others where these have work.
 class MaskWorkers {
  public:
-  explicit MaskWorkers(int threads);
+  explicit MaskWorkers(int threads = usual_threads());
+  /// A quarter of the machine's, 4 at most.
+  static int usual_threads();
   /// Waits for the slices that are running; what else was posted is dropped without on_done().
   ~MaskWorkers();
   MaskWorkers(const MaskWorkers&) = delete;
@@ -63,4 +65,4 @@ class MaskWorkers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace ashlar::server
+}  // namespace ashlar

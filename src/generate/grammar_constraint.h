@@ -7,11 +7,11 @@
 #include <string>
 
 #include "engine/request.h"
-#include "server/mask_workers.h"
+#include "generate/mask_workers.h"
 #include "text/grammar/matcher.h"
 #include "text/tokenizer.h"
 
-namespace ashlar::server {
+namespace ashlar {
 
 class GrammarConstraint final : public TokenConstraint {
  public:
@@ -43,4 +43,4 @@ class GrammarConstraint final : public TokenConstraint {
   const std::shared_ptr<MaskWorkers> workers_;
 };
 
-}  // namespace ashlar::server
+}  // namespace ashlar

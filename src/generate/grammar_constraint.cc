@@ -1,4 +1,4 @@
-#include "server/grammar_constraint.h"
+#include "generate/grammar_constraint.h"
 
 #include <algorithm>
 #include <exception>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace ashlar::server {
+namespace ashlar {
 namespace {
 
 constexpr size_t kForcedBytes = 256;
@@ -118,4 +118,4 @@ int32_t GrammarConstraint::forced(std::span<int32_t> out) {
   return static_cast<int32_t>(n);
 }
 
-}  // namespace ashlar::server
+}  // namespace ashlar

@@ -1,17 +1,17 @@
 // Work beside the engine's steps: turns, ends, and the masks of a grammar that takes long.
 
-#include "server/mask_workers.h"
+#include "generate/mask_workers.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 
-#include "server/grammar_constraint.h"
+#include "generate/grammar_constraint.h"
 #include "text/grammar/compile.h"
 #include "text/tokenizer.h"
 
-namespace ashlar::server {
+namespace ashlar {
 namespace {
 
 struct Journal {
@@ -147,4 +147,4 @@ TEST_F(SlowMasks, EndWithTheirAnswer) {
 }
 
 }  // namespace
-}  // namespace ashlar::server
+}  // namespace ashlar
