@@ -15,8 +15,8 @@
 #include "ashlar/llm.h"
 #include "generate/grammar_constraint.h"
 #include "session/memory_plan.h"
-#include "text/chat_messages.h"
 #include "text/grammar/compile.h"
+#include "text/template/chat_messages.h"
 
 namespace py = pybind11;
 

@@ -28,7 +28,7 @@
 #include "engine/event_queue.h"
 #include "io/json.h"
 #include "session/session.h"
-#include "text/output_text.h"
+#include "text/output/output_text.h"
 
 namespace ashlar {
 

@@ -12,7 +12,7 @@
 #include "session/interrupt.h"
 #include "session/output.h"
 #include "session/terminal.h"
-#include "text/output_text.h"
+#include "text/output/output_text.h"
 
 namespace ashlar {
 namespace {

@@ -8,9 +8,9 @@
 #include "model/model.h"
 #include "session/memory_budget.h"
 #include "session/model_locator.h"
-#include "text/chat_template.h"
-#include "text/model_tokens.h"
-#include "text/tokenizer.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/model_tokens.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "io/json.h"
-#include "text/chat_template.h"
-#include "text/origins.h"
-#include "text/tokenizer.h"
+#include "text/template/chat_template.h"
+#include "text/template/origins.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 

@@ -9,7 +9,7 @@
 #include "engine/request.h"
 #include "generate/mask_workers.h"
 #include "text/grammar/matcher.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
-#include "text/chat_messages.h"
+#include "text/template/chat_messages.h"
 
 namespace ashlar {
 namespace {

@@ -10,7 +10,7 @@
 #include "device/routing.h"
 #include "device/rows.h"
 #include "io/json.h"
-#include "model/tensor_names.h"
+#include "model/binding/tensor_names.h"
 
 namespace ashlar {
 

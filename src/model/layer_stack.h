@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "cache/layout.h"
+#include "model/binding/weight_binder.h"
 #include "model/config.h"
-#include "model/mixer.h"
-#include "model/mlp.h"
+#include "model/mixers/mixer.h"
+#include "model/mixers/mlp.h"
 #include "model/row_batch.h"
-#include "model/weight_binder.h"
 
 namespace ashlar {
 

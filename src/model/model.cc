@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "model/attention.h"
+#include "model/mixers/attention.h"
 
 namespace ashlar {
 

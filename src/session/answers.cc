@@ -10,7 +10,7 @@
 
 #include "engine/event_queue.h"
 #include "session/interrupt.h"
-#include "text/output_text.h"
+#include "text/output/output_text.h"
 
 namespace ashlar {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 

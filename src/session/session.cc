@@ -7,7 +7,7 @@
 #include "session/memory_budget.h"
 #include "session/progress.h"
 #include "session/terminal.h"
-#include "text/model_tokens.h"
+#include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
 

@@ -13,8 +13,8 @@
 #include "model/model.h"
 #include "session/dllm_options.h"
 #include "session/model_locator.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 

@@ -9,7 +9,7 @@
 #include "equivalence/configurations.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::testing {
 namespace {

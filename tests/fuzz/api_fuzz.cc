@@ -9,8 +9,8 @@
 
 #include "server/api/format/formats.h"
 #include "server/api/parse/parse.h"
-#include "text/output_parser.h"
-#include "text/utf8.h"
+#include "text/output/output_parser.h"
+#include "text/tokenizer/utf8.h"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/detokenizer.h"
-#include "text/output_text.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "text/output/output_text.h"
+#include "text/tokenizer/detokenizer.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/utf8.h"
 
 namespace {
 

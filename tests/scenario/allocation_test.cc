@@ -26,7 +26,7 @@
 #include "text/grammar/compile.h"
 #include "text/grammar/state_graph.h"
 #include "text/grammar/token_trie.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

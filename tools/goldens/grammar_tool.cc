@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/matcher.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "model/attention.h"
 #include "model/drafters/dflash_config.h"
+#include "model/mixers/attention.h"
 #include "model/model.h"
 
 namespace ashlar {

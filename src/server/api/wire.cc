@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "server/api/format/answer_parts.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::server {
 namespace {

@@ -9,8 +9,8 @@
 #include "engine/event_queue.h"
 #include "server/generation.h"
 #include "server/service/served_model.h"
-#include "text/output_parser.h"
-#include "text/output_text.h"
+#include "text/output/output_parser.h"
+#include "text/output/output_text.h"
 
 namespace ashlar::server {
 

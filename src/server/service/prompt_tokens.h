@@ -7,7 +7,7 @@
 
 #include "engine/event_queue.h"
 #include "server/generation.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::server {
 

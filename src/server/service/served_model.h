@@ -9,9 +9,9 @@
 #include "io/json.h"
 #include "server/api/limits.h"
 #include "server/generation.h"
-#include "text/chat_template.h"
 #include "text/grammar/token_trie.h"
-#include "text/tokenizer.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::server {
 

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "server/api/parse/parse.h"
-#include "text/model_tokens.h"
+#include "text/tokenizer/model_tokens.h"
 
 namespace ashlar::server {
 namespace {

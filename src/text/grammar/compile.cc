@@ -10,7 +10,7 @@
 #include "text/grammar/schema/schema_compiler.h"
 #include "text/grammar/schema/schema_merge.h"
 #include "text/grammar/text_set.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::grammar {
 namespace {

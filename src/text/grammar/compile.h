@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "text/call_form.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/limits.h"
+#include "text/output/call_form.h"
 
 namespace ashlar::grammar {
 

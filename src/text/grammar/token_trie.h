@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::grammar {
 

@@ -9,7 +9,7 @@
 
 #include "generate/grammar_constraint.h"
 #include "text/grammar/compile.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/weight_binder.h"
+#include "model/binding/weight_binder.h"
 
 #include "unit/model/tiny_logits.h"
 

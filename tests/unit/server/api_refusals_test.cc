@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "unit/server/api_support.h"
 
 namespace ashlar::server::test {

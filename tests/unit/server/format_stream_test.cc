@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "unit/server/format_samples.h"
 
 namespace ashlar::server::test {

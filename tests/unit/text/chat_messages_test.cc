@@ -1,4 +1,4 @@
-#include "text/chat_messages.h"
+#include "text/template/chat_messages.h"
 
 #include <gtest/gtest.h>
 

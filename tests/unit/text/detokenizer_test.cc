@@ -1,12 +1,12 @@
 // Incremental decoding: any way of arrival gives the text of the whole.
 
-#include "text/detokenizer.h"
+#include "text/tokenizer/detokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "tokenizer_goldens.h"
 
 namespace ashlar::test {

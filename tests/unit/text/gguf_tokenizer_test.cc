@@ -1,13 +1,13 @@
 // Tokenizers out of GGUF metadata against the Python package `tokenizers` on the files that they were made of.
 
-#include "text/gguf_tokenizer.h"
+#include "text/tokenizer/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include "gguf_tokenizer.h"
 #include "temp_folder.h"
-#include "text/chat_template.h"
-#include "text/model_tokens.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/model_tokens.h"
 #include "tokenizer_goldens.h"
 #include "unit/io/outside_files.h"
 

@@ -1,4 +1,4 @@
-#include "text/model_tokens.h"
+#include "text/tokenizer/model_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // What a caller wrote never becomes a special token, whatever a template makes of it, and nothing else depends on who
 // wrote what.
 
-#include "text/origins.h"
+#include "text/template/origins.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "text/chat_template.h"
+#include "text/template/chat_template.h"
 #include "text/template/template.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
 namespace {

@@ -1,6 +1,6 @@
 // Splitting answers: examples by hand, and the law that cuts do not matter.
 
-#include "text/output_parser.h"
+#include "text/output/output_parser.h"
 
 #include <gtest/gtest.h>
 

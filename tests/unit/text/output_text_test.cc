@@ -1,12 +1,12 @@
 // Tokens to text with stop strings: the delta texts, the stop and the number of tokens it took.
 
-#include "text/output_text.h"
+#include "text/output/output_text.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "tokenizer_goldens.h"
 
 namespace ashlar::test {

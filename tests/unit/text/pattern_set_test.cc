@@ -1,4 +1,4 @@
-#include "text/pattern_set.h"
+#include "text/tokenizer/pattern/pattern_set.h"
 
 #include <gtest/gtest.h>
 

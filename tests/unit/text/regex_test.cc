@@ -1,12 +1,12 @@
 // The translation from Oniguruma; that the matches are right is shown by the golden variants and sweeps.
 
-#include "text/regex.h"
+#include "text/tokenizer/pattern/regex.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "text/regex_dialect.h"
+#include "text/tokenizer/pattern/regex_dialect.h"
 
 namespace ashlar::test {
 namespace {

@@ -1,12 +1,12 @@
 // Stop strings against a search that looks at every prefix of the whole text.
 
-#include "text/stop_strings.h"
+#include "text/output/stop_strings.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <thread>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "tokenizer_goldens.h"
 
 namespace ashlar::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "io/json.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::test {
 

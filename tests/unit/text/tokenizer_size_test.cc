@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "temp_folder.h"
-#include "text/chat_template.h"
-#include "text/merge_table.h"
-#include "text/tokenizer.h"
-#include "text/tokenizer_config.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/merge_table.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_config.h"
 #include "unit/text/colliding_texts.h"
 #include "unit/text/text_comparisons.h"
 

@@ -1,6 +1,6 @@
 // Repair of broken UTF-8 against what Python's bytes.decode("utf-8", "replace") gives.
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 #include <gtest/gtest.h>
 

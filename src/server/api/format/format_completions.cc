@@ -4,7 +4,7 @@
 
 #include "server/api/format/formats.h"
 #include "server/api/wire.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::server {
 namespace {

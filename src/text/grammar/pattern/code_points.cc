@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::grammar {
 namespace {

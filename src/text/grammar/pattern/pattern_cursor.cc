@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::grammar {
 namespace {

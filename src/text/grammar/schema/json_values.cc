@@ -5,7 +5,7 @@
 
 #include "text/grammar/schema/number_ranges.h"
 #include "text/grammar/token_trie.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar::grammar {
 namespace {

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "io/json.h"
-#include "text/origins.h"
+#include "text/template/origins.h"
 
 namespace ashlar {
 

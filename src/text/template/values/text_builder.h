@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "text/origins.h"
+#include "text/template/origins.h"
 #include "text/template/run/budget.h"
 
 namespace ashlar::tmpl {

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "text/origins.h"
+#include "text/template/origins.h"
 #include "text/template/run/budget.h"
 
 namespace ashlar::tmpl {

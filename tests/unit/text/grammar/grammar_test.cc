@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "text/output_parser.h"
+#include "text/output/output_parser.h"
 #include "unit/text/grammar/support.h"
 
 namespace ashlar::grammar::testing {

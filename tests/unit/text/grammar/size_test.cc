@@ -13,7 +13,7 @@
 #include "io/json.h"
 #include "text/grammar/builder.h"
 #include "text/grammar/state_graph.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "unit/text/colliding_texts.h"
 #include "unit/text/grammar/support.h"
 

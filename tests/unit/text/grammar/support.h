@@ -11,7 +11,7 @@
 #include "io/json.h"
 #include "text/grammar/compile.h"
 #include "text/grammar/matcher.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::grammar::testing {
 

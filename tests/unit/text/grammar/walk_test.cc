@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "io/json.h"
-#include "text/utf8.h"
+#include "text/tokenizer/utf8.h"
 #include "unit/text/grammar/schema_checker.h"
 #include "unit/text/grammar/support.h"
 

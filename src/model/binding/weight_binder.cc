@@ -1,0 +1,124 @@
+#include "model/binding/weight_binder.h"
+
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "io/json.h"
+
+namespace ashlar {
+namespace {
+
+[[noreturn]] void fail(const std::string& file, const std::string& tensor, const std::string& what) {
+  throw Error("weights", file + ": tensor " + tensor + ": " + what);
+}
+
+// The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
+// mean anything.
+WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
+  const auto scheme = find_scheme(tensor.dtype);
+  if (!scheme) fail(tensor.file, tensor.name, "expected dtype " + scheme_names() + ", found " + tensor.dtype);
+  if (cols % group_of(*scheme) != 0) {
+    fail(tensor.file, tensor.name,
+         "expected rows of whole blocks of " + tensor.dtype + ", found " + std::to_string(cols));
+  }
+  const WeightPart part(tensor.name, *scheme, tensor.data, rows, cols);
+  if (const auto at = first_not_finite(part)) {
+    fail(tensor.file, tensor.name,
+         "expected finite numbers, found infinity or NaN at element " + std::to_string(*at) +
+             "; the file may be damaged: fetch or convert it again");
+  }
+  return part;
+}
+
+}  // namespace
+
+DeviceVector::DeviceVector(Ops& ops, const std::vector<float>& values)
+    : storage_(ops.allocate(values.size() * sizeof(float))) {
+  ops.upload(values.data(), storage_->data(), values.size() * sizeof(float));
+}
+
+const StoredTensor& WeightBinder::take(const std::string& name, const std::vector<int64_t>& shape) {
+  const auto it = checkpoint_.tensors().find(name);
+  if (it == checkpoint_.tensors().end()) {
+    fail(checkpoint_.folder().string(), name, "missing; expected " + describe_shape(shape));
+  }
+  const StoredTensor& tensor = *it->second;
+  if (tensor.shape != shape)
+    fail(tensor.file, name, "expected shape " + describe_shape(shape) + ", found " + describe_shape(tensor.shape));
+  taken_.insert(name);
+  return tensor;
+}
+
+WeightPart WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) {
+  return view(take(name, {rows, cols}), rows, cols);
+}
+
+std::vector<WeightPart> WeightBinder::matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols) {
+  const WeightPart all = view(take(name, {count, rows, cols}), count * rows, cols);
+  std::vector<WeightPart> matrices;
+  for (int64_t i = 0; i < count; ++i) matrices.push_back(all.block(i * rows, rows, 0, cols));
+  return matrices;
+}
+
+std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, int64_t interleaved) {
+  std::vector<float> values(static_cast<size_t>(n));
+  const int64_t rows = interleaved > 0 ? n : 1;
+  WeightPart part = view(take(name, {n}), rows, n / rows);
+  part.values.interleaved = interleaved;
+  decode_rows(part, 0, rows, values.data());
+  return values;
+}
+
+const StoredTensor& WeightBinder::raw(const std::string& name, const std::string& dtype, int64_t n) {
+  const StoredTensor& tensor = take(name, {n});
+  if (tensor.dtype != dtype) fail(tensor.file, name, "expected dtype " + dtype + ", found " + tensor.dtype);
+  return tensor;
+}
+
+WeightSource WeightBinder::stack(const std::vector<Part>& parts, int64_t cols, bool bias) {
+  WeightSource out;
+  for (const auto& [name, pieces, interleaved] : parts) {
+    const int64_t rows = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+    WeightPart whole = matrix(name + ".weight", rows, cols);
+    whole.values.interleaved = interleaved;
+    int64_t row = 0;
+    for (const int64_t n : pieces) {
+      out.parts.push_back(whole.block(row, n, 0, cols));
+      row += n;
+    }
+    if (!bias) continue;
+    const std::vector<float> values = vector(name + ".bias", rows, interleaved);
+    out.bias.insert(out.bias.end(), values.begin(), values.end());
+  }
+  return out;
+}
+
+std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int64_t cols, bool bias) {
+  return ops_.pack(stack(parts, cols, bias), {.products = products_});
+}
+
+std::unique_ptr<Weight> WeightBinder::gated(const Part& gate, const Part& up, int64_t cols, bool bias) {
+  return ops_.pack(stack({gate, up}, cols, bias), {.products = products_, .gated = true});
+}
+
+std::unique_ptr<Weight> WeightBinder::router(const Part& part, int64_t cols) {
+  return ops_.pack(stack({part}, cols, false), {.products = Products::kRoute});
+}
+
+std::unique_ptr<Weight> WeightBinder::embedding(const Part& part, int64_t cols) {
+  return ops_.pack(stack({part}, cols, false));
+}
+
+void WeightBinder::finish() const {
+  checkpoint_.check_whole();
+  for (const auto& [name, tensor] : checkpoint_.tensors()) {
+    if (!taken_.contains(name)) {
+      fail(tensor->file, for_message(name),
+           "not part of this model; found " + tensor->describe() + ", expected no such tensor");
+    }
+  }
+}
+
+}  // namespace ashlar

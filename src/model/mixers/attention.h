@@ -1,0 +1,38 @@
+#pragma once
+// Grouped-query attention with rotary positions over paged keys and values.
+
+#include "model/binding/weight_binder.h"
+#include "model/config.h"
+#include "model/mixers/mixer.h"
+#include "model/rope.h"
+
+namespace ashlar {
+
+class Attention final : public Mixer {
+ public:
+  /// Binds layer `layer`, whose tensors' names begin with `base`. `ropes` outlive the mixer.
+  Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
+            const Ropes& ropes);
+
+  int32_t projected_width() const override { return shape_.q_width() + 2 * shape_.kv_width(); }
+  int32_t mixed_width() const override { return shape_.q_width(); }
+  size_t bytes() const override { return qkv_->bytes() + output_->bytes(); }
+  void register_state(KvLayout& layout, const std::string& name, Ops& ops) override;
+  void forward(Ops& ops, const MixerCall& call, Tensor x) const override;
+  void forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const override;
+  void commit(Ops& ops, const KvMemory& memory, const BranchTable& branch, const int32_t* pages) const override;
+
+  /// How to finish keys and values (and queries, where `rows` have them) and where they go: what a drafter's context
+  /// rows need, whose keys and values come from another product.
+  KvStore store(const Rows& rows, const KvMemory& memory) const;
+
+ private:
+  AttentionShape shape_;
+  float norm_eps_;
+  const RopeTable& rope_;
+  DeviceVector q_norm_, k_norm_;
+  std::unique_ptr<Weight> qkv_, output_;
+  int32_t plane_ = -1;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,20 @@
+#include "model/mixers/mlp.h"
+
+namespace ashlar {
+
+DenseMlp::DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias)
+    : gate_up_(binder.gated({names.gate, width}, {names.up, width}, hidden, bias)),
+      down_(binder.linear({{names.down, hidden}}, width, bias)) {}
+
+void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Tensor x) const {
+  ops.gated_mlp(*gate_up_, *down_, in, x);
+}
+
+std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {
+  if (config.moe && config.moe->layers[layer]) return std::make_unique<MoeMlp>(binder, base, config);
+  const LayerNames& names = config.names;
+  return std::make_unique<DenseMlp>(binder, DenseMlp::Names{base + names.gate, base + names.up, base + names.down},
+                                    config.hidden, config.intermediate, config.mlp_bias);
+}
+
+}  // namespace ashlar

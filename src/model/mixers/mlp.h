@@ -1,0 +1,62 @@
+#pragma once
+// The second half of a decoder layer: one gated MLP, or a mixture of them.
+
+#include <memory>
+#include <string>
+
+#include "device/ops.h"
+#include "model/binding/weight_binder.h"
+#include "model/config.h"
+
+namespace ashlar {
+
+/// Activations that the layers' MLPs share.
+struct MlpWorkspace {
+  Tensor normed;  ///< [max_rows, hidden]
+  Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
+  Routes routes;  ///< [max_rows, top_k]
+};
+
+class Mlp {
+ public:
+  virtual ~Mlp() = default;
+  /// x += mlp(in). Both [rows, hidden]; x may be in. A mixture wants a norm with it.
+  virtual void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+/// down(silu(gate(x)) * up(x)).
+class DenseMlp final : public Mlp {
+ public:
+  struct Names {
+    std::string gate, up, down;
+  };
+  DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias);
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
+  size_t bytes() const override { return gate_up_->bytes() + down_->bytes(); }
+
+ private:
+  std::unique_ptr<Weight> gate_up_, down_;
+};
+
+/// A router's choice of experts, weighted, and the shared expert if there is one. The router's product is in fp32
+/// whatever its weights are stored in: a choice between near equals should not hang on the device's rounding.
+class MoeMlp final : public Mlp {
+ public:
+  /// `base`: the layer's prefix. Experts lie in a tensor each, or merged: all of a kind in one [n_experts, out, in].
+  MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config);
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
+  size_t bytes() const override;
+
+ private:
+  Routing routing_;
+  std::unique_ptr<Weight> router_;
+  DeviceVector bias_;
+  std::unique_ptr<ExpertWeights> experts_;
+  std::unique_ptr<DenseMlp> shared_;
+};
+
+/// The MLP of layer `layer`.
+std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer);
+
+}  // namespace ashlar

@@ -1,0 +1,58 @@
+#include "model/mixers/mlp.h"
+
+namespace ashlar {
+namespace {
+
+std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& layer, const StackConfig& config) {
+  const LayerNames& names = config.names;
+  const MoeConfig& moe = *config.moe;
+  const int32_t hidden = config.hidden;
+  std::vector<WeightPart> gate, up, down;
+  if (binder.has(layer + names.merged_gate)) {
+    gate = binder.matrices(layer + names.merged_gate, moe.n_experts, moe.intermediate, hidden);
+    up = binder.matrices(layer + names.merged_up, moe.n_experts, moe.intermediate, hidden);
+    down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
+  } else {
+    for (int32_t e = 0; e < moe.n_experts; ++e) {
+      const std::string base = layer + names.experts + std::to_string(e) + ".";
+      gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
+      up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
+      down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
+    }
+  }
+  std::vector<ExpertSource> experts;
+  for (size_t e = 0; e < gate.size(); ++e) experts.push_back({{{gate[e], up[e]}, {}}, {{down[e]}, {}}});
+  return experts;
+}
+
+}  // namespace
+
+MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config)
+    : routing_(config.moe->routing),
+      router_(binder.router({base + config.names.router, config.moe->n_experts}, config.hidden)),
+      experts_(binder.ops().pack_experts(find_experts(binder, base, config))) {
+  const MoeConfig& moe = *config.moe;
+  if (moe.expert_bias) bias_ = binder.device_vector(base + config.names.expert_bias, moe.n_experts);
+  if (moe.shared_intermediate > 0) {
+    const std::string shared = base + config.names.shared_experts;
+    shared_ = std::make_unique<DenseMlp>(
+        binder, DenseMlp::Names{shared + "gate_proj", shared + "up_proj", shared + "down_proj"}, config.hidden,
+        moe.shared_intermediate, false);
+  }
+}
+
+void MoeMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const {
+  // Router and experts read the same rows, after the shared expert has added to x.
+  const Tensor normed = workspace.normed.narrow(x.rows);
+  ASHLAR_CHECK(in.norm != nullptr);
+  ops.rms_norm(in.x, in.norm, in.eps, normed);
+  const Tensor scores = workspace.scores.narrow(x.rows);
+  ops.linear(*router_, normed, Store::kOverwrite, scores);
+  ops.route(scores, bias_.data(), routing_, workspace.routes);
+  if (shared_) shared_->forward(ops, normed, workspace, x);
+  ops.mix_experts(*experts_, normed, workspace.routes, x);
+}
+
+size_t MoeMlp::bytes() const { return router_->bytes() + experts_->bytes() + (shared_ ? shared_->bytes() : 0); }
+
+}  // namespace ashlar
