@@ -1,6 +1,6 @@
-"""Writes src/text/template/unicode_tables.h: what Python knows of characters beyond ASCII and utf8proc does not.
+"""Writes src/text/template/values/unicode_tables.h: what Python knows of characters beyond ASCII and utf8proc does not.
 
-Usage: make_template_unicode.py > src/text/template/unicode_tables.h
+Usage: make_template_unicode.py > src/text/template/values/unicode_tables.h
 """
 
 import unicodedata

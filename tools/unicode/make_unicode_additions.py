@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_additions.h: the letters, marks, numbers, punctuation and symbols that Unicode 15 to 16 added, and what
+"""Writes src/text/tokenizer/pattern/unicode_additions.h: the letters, marks, numbers, punctuation and symbols that Unicode 15 to 16 added, and what
 Oniguruma counts as alphabetic or to a script beyond Unicode 14.
 
 Needs Python 3.11 (its unicodedata is Unicode 14.0) and `pip install tokenizers==0.23.3 unicodedata2==16.0.0`.
-Usage: make_unicode_additions.py > src/text/unicode_additions.h
+Usage: make_unicode_additions.py > src/text/tokenizer/pattern/unicode_additions.h
 """
 import unicodedata
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_unnormalized.h: the characters that Unicode 16 normalises or reorders and the Python package
+"""Writes src/text/tokenizer/pattern/unicode_unnormalized.h: the characters that Unicode 16 normalises or reorders and the Python package
 `tokenizers` leaves alone, because its normal forms are those of Unicode 9.
 
 Needs `pip install tokenizers==0.23.3 unicodedata2==16.0.0`.
-Usage: make_unicode_unnormalized.py > src/text/unicode_unnormalized.h
+Usage: make_unicode_unnormalized.py > src/text/tokenizer/pattern/unicode_unnormalized.h
 """
 import unicodedata2
 from tokenizers import normalizers
