@@ -22,7 +22,7 @@ class KvLayout {
   int32_t add_state(std::string name, int64_t bytes);
 
   /// Planes that are added from now on have at most `most` pages, called window pages, and the caller says which page
-  /// is in which window page (kv/window_pages.h). 0: a page for every page id again.
+  /// is in which window page (cache/window_pages.h). 0: a page for every page id again.
   void limit_pages(int64_t most) { max_pages_ = most; }
 
   /// Planes that are added from now on have so many pages more, whose ids follow the others: room for what lasts a
