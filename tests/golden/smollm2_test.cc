@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace ashlar::testing {
 namespace {
