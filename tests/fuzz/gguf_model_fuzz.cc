@@ -1,0 +1,35 @@
+// Any bytes as the GGUF file of a model: a configuration, a tokenizer and a template, or Error.
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "fuzz/memory_file.h"
+#include "io/gguf.h"
+#include "model/gguf_config.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace {
+
+template <class Read>
+void attempt(const Read& read) {
+  try {
+    read();
+  } catch (const ashlar::Error&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const ashlar::MemoryFile file(".gguf");
+  file.fill(data, size);
+  attempt([] { ashlar::read_model_config(file.path()); });
+  attempt([] {
+    const auto tokenizer = ashlar::Tokenizer::from_model(file.path());
+    tokenizer.decode(tokenizer.encode("a text 12", {.add_special_tokens = true}), false);
+  });
+  attempt([] { ashlar::ChatTemplate::from_model(file.path()); });
+  return 0;
+}
