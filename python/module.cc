@@ -290,8 +290,8 @@ py::object logprobs_of(const std::vector<int32_t>& tokens, const std::vector<Tok
   return out;
 }
 
-py::object settled_of(const std::vector<int16_t>& settled) {
-  return settled.empty() ? py::none() : py::object(py::cast(settled));
+py::object passes_of(const std::vector<int16_t>& passes) {
+  return passes.empty() ? py::none() : py::object(py::cast(passes));
 }
 
 py::dict figures_of(const RequestStats& stats) {
@@ -359,7 +359,7 @@ class Run {
     run_ = llm->start(ours, wishes, std::move(notify));
   }
 
-  // (index, text, tokens, logprobs, settled_in, n_drafted, last) of each piece that has come.
+  // (index, text, tokens, logprobs, unmask_pass, n_drafted, last) of each piece that has come.
   py::list next(double timeout) {
     std::vector<LlmChunk> chunks;
     {
@@ -371,7 +371,7 @@ class Run {
     py::list out;
     for (LlmChunk& chunk : chunks) {
       out.append(py::make_tuple(chunk.index, py::str(chunk.text), chunk.tokens,
-                                logprobs_of(chunk.tokens, chunk.logprobs), settled_of(chunk.settled_in),
+                                logprobs_of(chunk.tokens, chunk.logprobs), passes_of(chunk.unmask_pass),
                                 chunk.n_drafted, chunk.last));
     }
     return out;
@@ -397,7 +397,7 @@ class Run {
     run_->cancel();
   }
 
-  // (text, tokens, logprobs, settled_in, finish, stop_string, error, figures)
+  // (text, tokens, logprobs, unmask_pass, finish, stop_string, error, figures)
   py::tuple answer(size_t index) {
     LlmAnswer answer;
     {
@@ -406,7 +406,7 @@ class Run {
       answer = run_->answers().at(index);
     }
     return py::make_tuple(py::str(answer.text), answer.tokens, logprobs_of(answer.tokens, answer.logprobs),
-                          settled_of(answer.settled_in), answer.finish, answer.stop_string, answer.error,
+                          passes_of(answer.unmask_pass), answer.finish, answer.stop_string, answer.error,
                           figures_of(answer.stats));
   }
 

@@ -58,7 +58,7 @@ struct LlmParams {
   bool ignore_eos = false;             ///< the model's own end tokens do not end the answer
   bool skip_special_tokens = true;
   MethodChoice choice = {};  ///< how to decode, where the method leaves a choice
-  int32_t width = 0;         ///< most tokens a pass may settle; 0: the method's own, 1: plain decoding
+  int32_t width = 0;         ///< most tokens a pass may decide; 0: the method's own, 1: plain decoding
   /// Makes the constraint of an answer, one object for each; empty: anything goes.
   std::function<std::shared_ptr<TokenConstraint>()> constraint = {};
 };
@@ -69,7 +69,7 @@ struct LlmChunk {
   std::string text;                     ///< whole characters; the concatenation is the answer's text
   std::vector<int32_t> tokens;          ///< behind the text, which may lag while a stop string is possible
   std::vector<TokenLogprobs> logprobs;  ///< as many, if asked for
-  std::vector<int16_t> settled_in;      ///< as many for models of blocks: the pass over its block that settled each
+  std::vector<int16_t> unmask_pass;     ///< as many for models of blocks: the pass over its block that unmasked each
   int32_t n_drafted = 0;                ///< how many of the tokens were accepted drafts, the first ones
   bool last = false;                    ///< the answer is complete: LlmRun::answers()[index]
 };
@@ -79,7 +79,7 @@ struct LlmAnswer {
   std::string text;
   std::vector<int32_t> tokens;          ///< stop token included; up to the one that completed a stop string
   std::vector<TokenLogprobs> logprobs;  ///< as many, if asked for
-  std::vector<int16_t> settled_in;      ///< as many, for models of blocks
+  std::vector<int16_t> unmask_pass;     ///< as many, for models of blocks
   std::string finish;                   ///< "stop", "length", "cancelled" or "error"; empty: not complete
   std::string stop_string;              ///< the one that ended it, if any
   std::string error;                    ///< why, for "error"
@@ -251,11 +251,11 @@ class LlmRun {
     const size_t n = delta.consumed;
     in.tokens.resize(n);
     if (!in.logprobs.empty()) in.logprobs.resize(n);
-    if (!in.settled_in.empty()) in.settled_in.resize(n);
+    if (!in.unmask_pass.empty()) in.unmask_pass.resize(n);
     LlmAnswer& answer = answers_[index];
     append(answer.tokens, in.tokens);
     append(answer.logprobs, in.logprobs);
-    append(answer.settled_in, in.settled_in);
+    append(answer.unmask_pass, in.unmask_pass);
     take_text(index, delta);
     if (delta.stopped) session_->engine().cancel(ids_[index]);
     LlmChunk chunk;
@@ -263,7 +263,7 @@ class LlmRun {
     chunk.text = std::move(delta.text);
     chunk.tokens = std::move(in.tokens);
     chunk.logprobs = std::move(in.logprobs);
-    chunk.settled_in = std::move(in.settled_in);
+    chunk.unmask_pass = std::move(in.unmask_pass);
     chunk.n_drafted = std::min(in.n_drafted, static_cast<int32_t>(n));
     out.push_back(std::move(chunk));
   }

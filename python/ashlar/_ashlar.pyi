@@ -3,7 +3,7 @@ from typing import Any, Optional, Sequence
 from .prompts import Raw
 from .types import RawLogprob, SamplingParams
 
-#: index, text, tokens, log-probabilities, passes that settled, how many were drafted, whether it is the last
+#: index, text, tokens, log-probabilities, passes that unmasked, how many were drafted, whether it is the last
 RawChunk = tuple[int, str, list[int], Optional[list[RawLogprob]], Optional[list[int]], int, bool]
 #: text, tokens, log-probabilities, passes, finish reason, stop string, error, figures
 RawAnswer = tuple[

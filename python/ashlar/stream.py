@@ -13,21 +13,21 @@ PATIENCE = 0.1
 
 
 def chunk_from(run: _ashlar.Run, raw: _ashlar.RawChunk) -> Chunk:
-    index, text, tokens, logprobs, settled_in, n_drafted, last = raw
+    index, text, tokens, logprobs, unmask_pass, n_drafted, last = raw
     completion = completion_from(run, index) if last else None
     return Chunk(
-        index, text, tokens, logprobs_from(logprobs), settled_in, n_drafted,
+        index, text, tokens, logprobs_from(logprobs), unmask_pass, n_drafted,
         completion.finish_reason if completion else None, completion.metrics if completion else None,
     )
 
 
 def completion_from(run: _ashlar.Run, index: int) -> Completion:
     """The complete answer to a prompt; raises Error if the engine failed."""
-    text, tokens, logprobs, settled_in, finish, stop_string, error, figures = run.answer(index)
+    text, tokens, logprobs, unmask_pass, finish, stop_string, error, figures = run.answer(index)
     if finish == "error":
         raise _ashlar.Error(error)
     return Completion(
-        text, tokens, finish, Metrics(**figures), stop_string or None, logprobs_from(logprobs), settled_in,
+        text, tokens, finish, Metrics(**figures), stop_string or None, logprobs_from(logprobs), unmask_pass,
     )
 
 

@@ -29,7 +29,7 @@ class SamplingParams:
     stop_token_ids: Optional[Sequence[int]] = None  #: end the answer besides the model's own; part of it
     ignore_eos: bool = False  #: the model's own end tokens do not end the answer
     skip_special_tokens: bool = True  #: in the text
-    width: int = 0  #: most tokens a forward may settle; 1: plain decoding, 0: the method's own
+    width: int = 0  #: most tokens a forward may decide; 1: plain decoding, 0: the method's own
     algorithm: Optional[str] = None  #: block diffusion: how to denoise; None: the engine's
     algorithm_options: Optional[Mapping[str, float]] = None  #: its parameters, such as {"threshold": 0.8}
     json_schema: Union[Mapping[str, Any], str, bool, None] = None  #: the answer is JSON that satisfies this
@@ -56,7 +56,7 @@ class Metrics:
     generated_tokens: int
     forwards: int  #: passes of the model that decided tokens
     tokens_per_forward: float
-    lengths: list[int]  #: lengths[n]: forwards that settled n tokens
+    lengths: list[int]  #: lengths[n]: forwards that decided n tokens
     drafted: int
     accepted: int  #: of the drafted
     recalled: int  #: of the accepted, those that followed when the same tokens came before
@@ -68,7 +68,7 @@ class Metrics:
 
     @property
     def accept_lengths(self) -> list[int]:
-        """Tokens settled by each forward, shortest first: the figures behind tokens_per_forward."""
+        """Tokens decided by each forward, shortest first: the figures behind tokens_per_forward."""
         return [n for n, times in enumerate(self.lengths) for _ in range(times)]
 
 
@@ -80,10 +80,12 @@ class Chunk:
     text: str  #: whole characters; may lag behind the tokens while a stop string is possible
     token_ids: list[int]
     logprobs: Optional[list[Logprob]]
-    settled_in: Optional[list[int]]  #: block diffusion: the pass over its block that settled each token
+    unmask_pass: Optional[list[int]]  #: block diffusion: the pass over its block that unmasked each token
     n_drafted: int  #: how many of the tokens were accepted drafts, the first ones
     finish_reason: Optional[str] = None  #: in the last chunk
     metrics: Optional[Metrics] = None  #: in the last chunk
+
+    settled_in = property(lambda self: self.unmask_pass)  # its name in the version before
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class Completion:
     metrics: Metrics = field(repr=False)
     stop_string: Optional[str] = None  #: the one that ended it
     logprobs: Optional[list[Logprob]] = field(default=None, repr=False)
-    settled_in: Optional[list[int]] = field(default=None, repr=False)  #: as in Chunk
+    unmask_pass: Optional[list[int]] = field(default=None, repr=False)  #: as in Chunk
+
+    settled_in = property(lambda self: self.unmask_pass)  # its name in the version before
 
 
 def logprobs_from(raw: Optional[list[RawLogprob]]) -> Optional[list[Logprob]]:

@@ -61,7 +61,7 @@ BlockAnswer answer(Session& session, Request request) {
     const auto& chunk = std::get<TokenChunk>(event);
     if (out.blocks.empty() || chunk.at < next) out.blocks.emplace_back();
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-      out.blocks.back().push_back({text.push({&chunk.tokens[i], 1}).text, chunk.settled_in[i]});
+      out.blocks.back().push_back({text.push({&chunk.tokens[i], 1}).text, chunk.unmask_pass[i]});
     }
     next = chunk.at + static_cast<int32_t>(chunk.tokens.size());
   }
@@ -97,7 +97,7 @@ class Screen {
   }
 
  private:
-  // Shades are dim, so that what is settled stands out.
+  // Shades are dim, so that what is unmasked stands out.
   std::string styled(const std::string& frame) const {
     static const std::string kShade = "\u2591";
     if (!options_.color) return frame;
@@ -131,7 +131,7 @@ void show(const BlockAnswer& answer, const BlockDemoOptions& options) {
 }
 
 struct Speed {
-  double tokens = 0, seconds = 0, passes = 0, settled = 0;
+  double tokens = 0, seconds = 0, passes = 0, decided = 0;
   double rate() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
@@ -187,7 +187,7 @@ void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const Blo
       speed.tokens += best[way].stats.generated_tokens;
       speed.seconds += best[way].seconds;
       speed.passes += best[way].stats.verify_steps;
-      speed.settled += best[way].stats.mean_length() * best[way].stats.verify_steps;
+      speed.decided += best[way].stats.mean_length() * best[way].stats.verify_steps;
     }
     if (i >= kShown || InterruptScope::requested()) continue;
     std::printf("\n%s%s%s\n", options.color ? "\033[1m" : "> ", prompts[i].text.c_str(),
@@ -196,7 +196,7 @@ void demo_blocks(Session& session, const std::vector<Prompt>& prompts, const Blo
   }
   if (InterruptScope::requested()) return;
   std::printf("\ntokens per forward: %.2f, %.0f tokens/s; one token per forward: %.0f tokens/s (%.1fx)\n",
-              parallel.passes > 0 ? parallel.settled / parallel.passes : 0.0, parallel.rate(), single.rate(),
+              parallel.passes > 0 ? parallel.decided / parallel.passes : 0.0, parallel.rate(), single.rate(),
               single.rate() > 0 ? parallel.rate() / single.rate() : 0.0);
   flush_output();
 }

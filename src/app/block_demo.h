@@ -15,7 +15,7 @@ namespace ashlar {
 /// A token of a block.
 struct BlockPiece {
   std::string text;
-  int32_t pass = 0;  ///< over its block, from 0, that settled it
+  int32_t pass = 0;  ///< over its block, from 0, that unmasked it
 };
 using BlockPieces = std::vector<BlockPiece>;
 

@@ -114,7 +114,7 @@ Json stats_json(const Answer& answer) {
                                 ? Json(rounded(answer.decode_tokens_per_second(), 100))
                                 : Json()}};  // too few tokens to tell
   const auto per_pass = [&stats](double figure) { return stats.verify_steps > 0 ? Json(figure) : Json(); };
-  if (!stats.settled_in.empty()) {  // as the line for people has it: of the answer's tokens
+  if (!stats.unmasked_in_pass.empty()) {  // as the line for people has it: of the answer's tokens
     AnswerTotals totals;
     totals.add(answer);
     json["forwards"] = stats.verify_steps;
@@ -138,7 +138,7 @@ Json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
   for (size_t i = 0; i < answer.logprobs.size(); ++i) {
     const TokenLogprobs& logprobs = answer.logprobs[i];
     Json item = entry(answer.tokens[i], logprobs.token);
-    if (!answer.settled_in.empty()) item["step"] = answer.settled_in[i];
+    if (!answer.unmask_pass.empty()) item["step"] = answer.unmask_pass[i];
     Json& top = item["top"] = Json::array();
     for (int32_t k = 0; k < logprobs.n_top; ++k) top.push_back(entry(logprobs.top_ids[k], logprobs.top_values[k]));
     list.push_back(std::move(item));

@@ -38,7 +38,7 @@ enum class StepKind { kVerify, kForward };
 
 /// "62 tokens, 482.1 tokens/s, 2.61 tokens per step, prompt 17 tokens, first token after 3.2 ms". For several answers
 /// `seconds` is the time of all together and the rate is theirs. Tokens per forward are the answers' own: positions
-/// that were settled behind the end of an answer do not count.
+/// that were unmasked after the end of an answer do not count.
 std::string stats_line(const std::vector<Answer>& answers, double seconds, StepKind kind = StepKind::kVerify);
 
 /// Lines of "  3 | ######## 31 %": the share of steps that appended each number of tokens; `width` columns at most.

@@ -38,7 +38,7 @@ constexpr const char* kIntroduction =
     "ashlar --help lists all commands; ashlar COMMAND --help explains one.\n";
 
 // Words for machines where those are asked for: whoever reads one object a line stumbles over anything else.
-void settle_log(const CLI::App& serve, const std::vector<std::string>& args) {
+void apply_log_format(const CLI::App& serve, const std::vector<std::string>& args) {
   if (ashlar::given_value(serve, "--log-format", args) != "json") return;
   ashlar::LogOptions options;
   options.format = "json";
@@ -70,14 +70,14 @@ bool is_server(const ashlar::ChosenCommand& chosen) { return chosen.path == "ash
 std::vector<std::string> with_settings(const ashlar::ChosenCommand& chosen) {
   if (!is_server(chosen)) return chosen.args;
   const std::vector<std::string> args = ashlar::with_config_file(*chosen.app, chosen.args);
-  settle_log(*chosen.app, args);
+  apply_log_format(*chosen.app, args);
   return args;
 }
 
 int run(CLI::App& app, const ashlar::ChosenCommand& chosen, std::vector<std::string> args) {
   if (!chosen.problem.empty()) return usage_error(chosen.problem, chosen.path);
-  if (is_server(chosen)) settle_log(*chosen.app, chosen.args);
-  const std::string problem = ashlar::settle_variables(app, chosen);
+  if (is_server(chosen)) apply_log_format(*chosen.app, chosen.args);
+  const std::string problem = ashlar::apply_variables(app, chosen);
   std::vector<std::string> own;
   try {
     own = with_settings(chosen);

@@ -17,7 +17,7 @@ void print_logprobs(const Answer& answer, const Tokenizer& tokenizer) {
     char value[32];
     std::snprintf(value, sizeof value, "%9.4f ", logprobs.token);
     line = value + line;
-    if (!answer.settled_in.empty()) line += "   step " + std::to_string(answer.settled_in[i]);
+    if (!answer.unmask_pass.empty()) line += "   step " + std::to_string(answer.unmask_pass[i]);
     for (int32_t k = 0; k < logprobs.n_top; ++k) {
       std::snprintf(value, sizeof value, "%.4f", logprobs.top_values[k]);
       line += (k == 0 ? "   best: " : ", ") + dump_line(Json(tokenizer.piece_bytes(logprobs.top_ids[k]))) + " " + value;

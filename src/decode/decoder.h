@@ -64,10 +64,10 @@ class Decoder {
   virtual std::string name() const = 0;
   /// Of a request with this width; 0: without a wish.
   virtual StepShape shape(int32_t width) const = 0;
-  /// Largest width a request may have: most tokens that one pass settles for it.
+  /// Largest width a request may have: most tokens that one pass decides for it.
   virtual int32_t max_width() const = 0;
-  /// Positions of a block, whose tokens are settled in any order and come with the pass that settled each
-  /// (SpanResult::settled_in); 0: tokens come one after another.
+  /// Positions of a block, whose tokens are unmasked in any order and come with the pass that unmasked each
+  /// (SpanResult::unmask_pass); 0: tokens come one after another.
   virtual int32_t block_size() const { return 0; }
   /// What is wrong with a request's choice, for the person who made it, or empty. Any thread.
   virtual std::string check(const MethodChoice& choice) const {

@@ -65,7 +65,7 @@ enum class SpanEnd : uint8_t {
 /// What became of one span.
 struct SpanResult {
   int32_t n_tokens = 0;   ///< tokens appended to the sequence
-  int32_t n_settled = 0;  ///< tokens that this step decided, wherever they stand
+  int32_t n_decided = 0;  ///< tokens that this step decided, wherever they stand
   int32_t computed = 0;   ///< positions from the start whose K and V are final
   int32_t n_drafted = 0;
   int32_t n_accepted = 0;        ///< drafts among the tokens
@@ -83,10 +83,10 @@ struct SpanResult {
   SpanEnd end = SpanEnd::kRunning;
   std::string error;    ///< of kFailed
   bool active = false;  ///< false: the span had no rows: the sequence had ended, or waits for its constraint's mask
-  bool cut = false;     ///< a mask was missing where more tokens could have been chosen; n_settled 0: there was no pass
+  bool cut = false;     ///< a mask was missing where more tokens could have been chosen; n_decided 0: there was no pass
   int32_t tokens[kMaxWidth] = {};
   /// For tokens of a block: the pass over the block, from 0, that decided each. -1 in the first place: not known.
-  int16_t settled_in[kMaxWidth] = {-1};
+  int16_t unmask_pass[kMaxWidth] = {-1};
   int32_t at = 0;    ///< then: where in its block the first of the tokens stands
   int32_t pass = 0;  ///< passes that the block that is open after the step has had
 };

@@ -214,7 +214,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   stats.accepted_at.resize(decoder_->max_width());
   stats.drafted_at.resize(decoder_->max_width());
   stats.lengths.resize(decoder_->max_width() + 1);
-  stats.settled_in.resize(decoder_->block_size());
+  stats.unmasked_in_pass.resize(decoder_->block_size());
   stats.submitted_ns = now_ns();
   sequence->request = std::move(request);
   if (sequence->request.constraint) sequence->request.constraint->wake_with(pipeline_->signal());

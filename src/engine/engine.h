@@ -33,7 +33,7 @@ struct EngineCounters {
   uint64_t cached_tokens = 0;
   uint64_t generated_tokens = 0;
   uint64_t verify_spans = 0;  ///< decode spans that ran
-  uint64_t settled = 0;       ///< tokens that they decided
+  uint64_t decided = 0;       ///< tokens that they decided
   uint64_t blocks = 0;        ///< blocks of which tokens were told; 0 where tokens come one after another
   uint64_t drafted = 0;
   uint64_t accepted = 0;
@@ -76,7 +76,7 @@ class Engine {
   int32_t vocab() const;
   /// Largest width of a request.
   int32_t max_width() const;
-  /// Positions of a block, whose tokens are settled in any order; 0 where tokens come one after another.
+  /// Positions of a block, whose tokens are unmasked in any order; 0 where tokens come one after another.
   int32_t block_size() const;
   /// Whether requests may ask for log-probabilities of their prompts.
   bool scores_prompts() const;

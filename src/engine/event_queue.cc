@@ -7,7 +7,7 @@ namespace ashlar {
 TokenChunk::TokenChunk(const TokensEvent& event)
     : tokens(event.tokens, event.tokens + event.n), n_drafted(event.n_drafted), at(event.at) {
   if (event.logprobs != nullptr) logprobs.assign(event.logprobs, event.logprobs + event.n);
-  if (event.settled_in != nullptr) settled_in.assign(event.settled_in, event.settled_in + event.n);
+  if (event.unmask_pass != nullptr) unmask_pass.assign(event.unmask_pass, event.unmask_pass + event.n);
 }
 
 void EventQueue::on_tokens(const TokensEvent& event) {

@@ -16,7 +16,7 @@ struct TokenChunk {
   std::vector<int32_t> tokens;
   int32_t n_drafted = 0;
   std::vector<TokenLogprobs> logprobs;  // as many as tokens, or none
-  std::vector<int16_t> settled_in;      // as many as tokens, or none
+  std::vector<int16_t> unmask_pass;     // as many as tokens, or none
   int32_t at = 0;                       // then: where in their block the first one stands
 
   TokenChunk() = default;

@@ -35,19 +35,19 @@ struct RequestStats {
   /// accepted_at[k]: steps in which at least k + 1 drafts were accepted; drafted_at[k]: steps that proposed at least k
   /// + 1.
   std::vector<int32_t> accepted_at, drafted_at;
-  /// lengths[n]: decode spans that settled n tokens (the bonus of a chain included).
+  /// lengths[n]: decode spans that decided n tokens (the bonus of a chain included).
   std::vector<int32_t> lengths;
-  /// Where tokens of a block are settled in any order, else empty: the blocks of the answer, and tokens of it by the
-  /// pass over their block that settled them; the last entry counts later passes too.
+  /// Where tokens of a block are unmasked in any order, else empty: the blocks of the answer, and tokens of it by the
+  /// pass over their block that unmasked them; the last entry counts later passes too.
   int32_t blocks = 0;
-  std::vector<int32_t> settled_in;
+  std::vector<int32_t> unmasked_in_pass;
   int64_t submitted_ns = 0, admitted_ns = 0, first_token_ns = 0, finished_ns = 0;  ///< monotonic; 0: never
   int64_t prompt_done_ns = 0;  ///< the prompt's last pass has come back; the first time, if it was preempted
 
   /// Mean tokens per verify step, bonus included.
   double mean_length() const;
   /// The answer without the prompt's passes: after the first token, which they sample; after the prompt where tokens of
-  /// a block are settled in any order, since the first ones come together and take passes of their own.
+  /// a block are unmasked in any order, since the first ones come together and take passes of their own.
   struct Decoding {
     int64_t tokens = 0;
     int64_t ns = 0;
@@ -61,9 +61,9 @@ struct TokensEvent {
   int32_t n = 0;
   int32_t n_drafted = 0;                    ///< how many of them came from accepted drafts (the first ones)
   const TokenLogprobs* logprobs = nullptr;  ///< [n], or null if not asked for
-  /// Where tokens of a block are settled in any order: the pass over the block, from 0, that settled each, [n]. Or
-  /// null.
-  const int16_t* settled_in = nullptr;
+  /// Where tokens of a block are unmasked in any order: the pass over the block, from 0, that unmasked each,
+  /// [n]. Or null.
+  const int16_t* unmask_pass = nullptr;
   int32_t at = 0;  ///< then: where in their block the first of them stands; the others follow it
 };
 
@@ -108,7 +108,7 @@ struct Request {
   SamplingParams sampling;
   int32_t max_tokens = 0;         ///< 0: up to the context limit
   std::vector<int32_t> stop_ids;  ///< end the answer; they are part of it
-  int32_t width = 0;              ///< most tokens a pass may settle; 0: the method's own. 1: plain decoding
+  int32_t width = 0;              ///< most tokens a pass may decide; 0: the method's own. 1: plain decoding
   MethodChoice choice;            ///< how to decode, where the method leaves a choice
   uint64_t salt = 0;              ///< prefix-cache tenant
   std::shared_ptr<EventSink> sink;

@@ -259,7 +259,7 @@ void Scheduler::collect(Step& step) {
       }
     } else {
       sequence.block_pass = span.pass;
-      if (span.n_settled > 0 || !span.cut) count_step(sequence, span);
+      if (span.n_decided > 0 || !span.cut) count_step(sequence, span);
     }
     append(sequence, span, &step.result.logprob(i, 0));
     keep_saves(step.plan.spans[i], sequence);
@@ -298,9 +298,9 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   stats.ngram_accepted += span.n_ngram_accepted;
   for (int32_t k = 0; k < span.n_drafted; ++k) ++stats.drafted_at[k];
   for (int32_t k = 0; k < span.n_accepted; ++k) ++stats.accepted_at[k];
-  ++stats.lengths[span.n_settled];
+  ++stats.lengths[span.n_decided];
   ++totals_.verify_spans;
-  totals_.settled += span.n_settled;
+  totals_.decided += span.n_decided;
   totals_.drafted += span.n_drafted;
   totals_.accepted += span.n_accepted;
   totals_.ngram_accepted += span.n_ngram_accepted;
@@ -312,14 +312,14 @@ void Scheduler::count_block(Sequence& sequence, const SpanResult& span) {
   const bool begins = span.at == 0 || stats.generated_tokens == 0;
   stats.blocks += begins ? 1 : 0;
   totals_.blocks += begins ? 1 : 0;
-  const size_t last = stats.settled_in.size() - 1;
-  for (int32_t i = 0; i < span.n_tokens; ++i) ++stats.settled_in[std::min<size_t>(span.settled_in[i], last)];
+  const size_t last = stats.unmasked_in_pass.size() - 1;
+  for (int32_t i = 0; i < span.n_tokens; ++i) ++stats.unmasked_in_pass[std::min<size_t>(span.unmask_pass[i], last)];
 }
 
 void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs) {
   if (span.n_tokens > 0) {
     if (sequence.stats.first_token_ns == 0) sequence.stats.first_token_ns = now_ns();
-    if (span.settled_in[0] >= 0) count_block(sequence, span);
+    if (span.unmask_pass[0] >= 0) count_block(sequence, span);
     sequence.tokens.insert(sequence.tokens.end(), span.tokens, span.tokens + span.n_tokens);
     sequence.stats.generated_tokens += span.n_tokens;
     totals_.generated_tokens += span.n_tokens;
@@ -327,7 +327,7 @@ void Scheduler::append(Sequence& sequence, const SpanResult& span, const TokenLo
     event.tokens = sequence.tokens.data() + sequence.tokens.size() - span.n_tokens;
     event.n = span.n_tokens;
     event.n_drafted = span.n_accepted;
-    event.settled_in = span.settled_in[0] >= 0 ? span.settled_in : nullptr;
+    event.unmask_pass = span.unmask_pass[0] >= 0 ? span.unmask_pass : nullptr;
     event.at = span.at;
     event.logprobs = sequence.request.sampling.wants_logprobs() ? logprobs : nullptr;
     try {

@@ -102,7 +102,7 @@ struct TokenPiece {
   std::string bytes;  ///< what it adds to the text, or would; need not be whole characters
   TokenLogprobs logprobs;
   std::vector<std::string> top_bytes;  ///< of logprobs.top_ids, in their order
-  int32_t step = -1;                   ///< pass over its block that settled it, where tokens come by blocks; else -1
+  int32_t step = -1;                   ///< pass over its block that unmasked it, where tokens come by blocks; else -1
   bool in_text = true;                 ///< false: a special token that the text leaves out
   bool has_logprob = true;             ///< false: the first token of a prompt, which nothing precedes
   int32_t rank = 0;                    ///< of a prompt's token among all, from 1
@@ -127,7 +127,7 @@ struct AnswerDelta {
   std::vector<TokenPiece> tokens = {};  ///< if log-probabilities were asked for
   int32_t n_tokens = 0;                 ///< tokens behind this delta
   int32_t n_drafted = 0;                ///< of these, from accepted drafts
-  int32_t step = -1;                    ///< pass over their block that settled the first of them; -1: no blocks
+  int32_t step = -1;                    ///< pass over their block that unmasked the first of them; -1: no blocks
   int32_t at = 0;                       ///< then: where in the block it stands
 };
 

@@ -128,7 +128,7 @@ class Runner {
     for (size_t i = 0; i < chunk.tokens.size() && !texts_[index].stopped(); ++i) {
       answer.tokens.push_back(chunk.tokens[i]);
       if (!chunk.logprobs.empty()) answer.logprobs.push_back(chunk.logprobs[i]);
-      if (!chunk.settled_in.empty()) answer.settled_in.push_back(chunk.settled_in[i]);
+      if (!chunk.unmask_pass.empty()) answer.unmask_pass.push_back(chunk.unmask_pass[i]);
       show(index, texts_[index].push({&chunk.tokens[i], 1}), static_cast<int32_t>(i) < chunk.n_drafted);
       if (texts_[index].stopped()) engine_.cancel(ids_[index]);
     }

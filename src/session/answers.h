@@ -22,7 +22,7 @@ struct Answer {
   std::string text;                     ///< whole characters, without special tokens
   std::vector<int32_t> tokens;          ///< stop token included; up to the one that completed a stop string
   std::vector<TokenLogprobs> logprobs;  ///< as many, if asked for
-  std::vector<int16_t> settled_in;      ///< as many where a model fills blocks: the pass that fixed each token
+  std::vector<int16_t> unmask_pass;     ///< as many where a model fills blocks: the pass that fixed each token
   std::string finish;                   ///< "stop", "length", "cancelled" or "error"
   std::string stop_string;              ///< the one that ended it, if any
   std::string error;                    ///< why, for "error"

@@ -30,7 +30,7 @@ inline const std::vector<TreeCase>& tree_cases() {
   return cases;
 }
 
-/// Holds a tree's attention, and the pages after its last branch was settled, against each path in a sequence of its
+/// Holds a tree's attention, and the pages after its last branch was committed, against each path in a sequence of its
 /// own, bit for bit.
 inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, const TreeCase& tree,
                                      std::mt19937& random) {
@@ -139,7 +139,7 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
           << " row " << path[i];
     }
   }
-  // The last leaf is settled: one row behind it sees the same in both sequences.
+  // The last leaf is committed: one row after it sees the same in both sequences.
   const BranchTable& last = branch_tables[branch_tables.size() - 2];
   ops.commit_kv(shape, last, cache.tables()[0], cache.plane());
   const int32_t end = tree.context + static_cast<int32_t>(path_to(leaves.back()).size());
@@ -149,7 +149,7 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   const RowList behind({{0, end - 1, begin_of(end), end}, {n_leaves, end - 1, begin_of(end), end}});
   Matrix seen(2, shape.q_width());
   cache.attend(pair, behind, seen);
-  ASSERT_TRUE(same_bits(seen.row(0), seen.row(1), shape.q_width())) << "settled, context " << tree.context;
+  ASSERT_TRUE(same_bits(seen.row(0), seen.row(1), shape.q_width())) << "committed, context " << tree.context;
 }
 
 }  // namespace ashlar::conformance

@@ -48,7 +48,7 @@ inline SamplingParams penalised_sampling() {
 
 struct Answer {
   std::vector<int32_t> tokens;
-  std::vector<int32_t> passes;  ///< of a block: the one that settled each token
+  std::vector<int32_t> passes;  ///< of a block: the one that unmasked each token
   std::vector<float> logprobs;
   EndEvent end;
 };
@@ -63,7 +63,7 @@ inline Answer drain(EventQueue& queue) {
     }
     auto& chunk = std::get<TokenChunk>(event);
     answer.tokens.insert(answer.tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    answer.passes.insert(answer.passes.end(), chunk.settled_in.begin(), chunk.settled_in.end());
+    answer.passes.insert(answer.passes.end(), chunk.unmask_pass.begin(), chunk.unmask_pass.end());
     for (const TokenLogprobs& logprob : chunk.logprobs) answer.logprobs.push_back(logprob.token);
   }
 }

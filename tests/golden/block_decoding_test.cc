@@ -46,12 +46,12 @@ class ByHand {
     const int32_t limit = length + task.max_tokens;
     const bool whole = diffusion_.block_size == 0;
     std::vector<int32_t> ids = task.prompt;
-    std::vector<int32_t> settled_in(length, 0);
+    std::vector<int32_t> unmask_pass(length, 0);
     int32_t start = whole ? length : length / block_ * block_;
     while (start < limit) {
       const int32_t end = whole ? std::min(start + block_, limit) : start + block_;
       ids.resize(whole ? limit : end, diffusion_.mask_id);
-      settled_in.resize(ids.size(), 0);
+      unmask_pass.resize(ids.size(), 0);
       std::vector<bool> masked(ids.size(), false);
       for (int32_t p = std::max(start, length); p < end; ++p) masked[p] = true;
       int32_t pass = 0;
@@ -59,7 +59,7 @@ class ByHand {
         const std::vector<float> logits = run(std::vector<int32_t>(ids.begin(), ids.begin() + start));
         ids[start] = best(logits, start - 1).first;
         masked[start] = false;
-        settled_in[start] = pass++;
+        unmask_pass[start] = pass++;
       }
       for (;; ++pass) {
         int32_t from = start;
@@ -89,7 +89,7 @@ class ByHand {
           for (int32_t p = from; p < run_end; ++p) {
             ids[p] = one_at_a_time(ids, start, p);
             masked[p] = false;
-            settled_in[p] = pass;
+            unmask_pass[p] = pass;
             if (ids[p] != best(logits, p - diffusion_.token_shift).first) break;
           }
           continue;
@@ -97,7 +97,7 @@ class ByHand {
         for (const int32_t p : chosen) {
           ids[p] = best(logits, p - diffusion_.token_shift).first;
           masked[p] = false;
-          settled_in[p] = pass;
+          unmask_pass[p] = pass;
         }
       }
       start = end;
@@ -105,7 +105,7 @@ class ByHand {
     Decoded decoded;
     for (int32_t p = length; p < limit; ++p) {
       decoded.tokens.push_back(ids[p]);
-      decoded.passes.push_back(settled_in[p]);
+      decoded.passes.push_back(unmask_pass[p]);
       if (std::find(task.stops.begin(), task.stops.end(), ids[p]) != task.stops.end()) {
         decoded.reason = FinishReason::kStop;
         break;
@@ -182,7 +182,7 @@ class BlockDecoding : public ::testing::TestWithParam<std::string> {
 TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
   const int32_t vocab = model_->config().vocab;
   unsigned seed = 1;
-  int64_t settled = 0, passes = 0;
+  int64_t decided = 0, passes = 0;
   for (const int32_t block : blocks()) {
     for (const double threshold : {0.9, 0.02}) {
       for (const int32_t length : {1, block - 1, block, block + 1, 2 * block, 2 * block + 1}) {
@@ -197,21 +197,22 @@ TEST_P(BlockDecoding, AgreesWithDecodingByHand) {
         EXPECT_EQ(found.tokens, expected.tokens);
         EXPECT_EQ(found.passes, expected.passes);
         EXPECT_EQ(std::count(found.tokens.begin(), found.tokens.end(), model_->config().diffusion->mask_id), 0);
-        // A stop token ends the answer as soon as everything before it is settled, with the same text as without hurry.
+        // A stop token ends the answer as soon as everything before it is unmasked, with the same text as without
+        // hurry.
         task.stops = {expected.tokens[20]};
         const Decoded stopped = by_hand.decode(task);
         found = decode(*engine, task);
         EXPECT_EQ(found.tokens, stopped.tokens);
         EXPECT_EQ(found.passes, stopped.passes);
         EXPECT_EQ(found.reason, FinishReason::kStop);
-        settled += static_cast<int64_t>(expected.tokens.size());
+        decided += static_cast<int64_t>(expected.tokens.size());
         for (size_t i = 0; i < expected.passes.size(); ++i) {
           passes += i == 0 || expected.passes[i] > expected.passes[i - 1];
         }
       }
     }
   }
-  EXPECT_LT(passes, settled);  // some passes settled several tokens
+  EXPECT_LT(passes, decided);  // some passes unmasked several tokens
 }
 
 // A rule that asks for all positions in every pass, and whose corrections are switched off.
@@ -259,7 +260,7 @@ TEST_P(BlockDecoding, SelfVerificationAgreesWithOneTokenAtATime) {
     return;
   }
   unsigned seed = 31;
-  int64_t settled = 0, verified = 0;
+  int64_t decided = 0, verified = 0;
   for (const double threshold : {0.9, 0.02}) {
     for (const int32_t length : {1, own - 1, own, own + 1, 2 * own + 1}) {
       SCOPED_TRACE("prompt of " + std::to_string(length) + ", threshold " + std::to_string(threshold));
@@ -269,12 +270,12 @@ TEST_P(BlockDecoding, SelfVerificationAgreesWithOneTokenAtATime) {
       const Decoded found = decode(*engine, task);
       EXPECT_EQ(found.tokens, expected.tokens);
       EXPECT_EQ(found.passes, expected.passes);
-      settled += static_cast<int64_t>(found.tokens.size());
+      decided += static_cast<int64_t>(found.tokens.size());
       for (size_t i = 1; i < found.passes.size(); ++i) verified += found.passes[i] == found.passes[i - 1];
     }
   }
   EXPECT_GT(verified, 0);  // some drafts agreed
-  EXPECT_LT(verified, settled - 10);
+  EXPECT_LT(verified, decided - 10);
 }
 
 // Blocks of a grid are whole to the end, so the context is rounded down to them; where a pass computes the whole

@@ -61,7 +61,7 @@ inline Decoded decode(Engine& engine, const Task& task) {
     }
     const auto& chunk = std::get<TokenChunk>(event);
     decoded.tokens.insert(decoded.tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    decoded.passes.insert(decoded.passes.end(), chunk.settled_in.begin(), chunk.settled_in.end());
+    decoded.passes.insert(decoded.passes.end(), chunk.unmask_pass.begin(), chunk.unmask_pass.end());
   }
   engine.wait_idle();
   EXPECT_EQ(engine.counters().pages_held, 0);

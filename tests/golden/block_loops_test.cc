@@ -22,7 +22,7 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
   const auto model = Model::load(*ops, checkpoint.folder(), 96);
   const Json cases = read_json_file(data_folder() / "blocks" / "loops.json");
   const bool whole = model->config().diffusion->block_size == 0;
-  size_t compared = 0, settling_passes = 0;
+  size_t compared = 0, unmasking_passes = 0;
   for (const Json& item : cases) {
     if (item["folder"] != GetParam()) continue;
     SCOPED_TRACE(item.dump());
@@ -39,10 +39,10 @@ TEST_P(PublishedLoop, GivesTheSameTokensInTheSamePasses) {
     std::set<std::pair<size_t, int32_t>> distinct;  // block and pass
     for (size_t i = 0; i < passes.size(); ++i) distinct.emplace((whole ? i : prompt.size() + i) / block, passes[i]);
     compared += tokens.size();
-    settling_passes += distinct.size();
+    unmasking_passes += distinct.size();
   }
   EXPECT_GT(compared, 200U);
-  EXPECT_LT(settling_passes, compared - 50);  // many passes unmasked several tokens
+  EXPECT_LT(unmasking_passes, compared - 50);  // many passes unmasked several tokens
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedLoop,

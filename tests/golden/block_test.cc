@@ -1,6 +1,6 @@
 // The bundled block-diffusion model against decoding by PyTorch in float32 without a cache: tokens, passes, and which
-// positions each pass settled. The variable ASHLAR_BLOCK_GOLDENS names the folder of another model in SDAR form to hold
-// against its own 64 cases in goldens.json there (tools/goldens/make_block_goldens.py answers them).
+// positions each pass unmasked. The variable ASHLAR_BLOCK_GOLDENS names the folder of another model in SDAR form to
+// hold against its own 64 cases in goldens.json there (tools/goldens/make_block_goldens.py answers them).
 
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ BlockRun decode(Ops& ops, Model& model, const Case& golden, bool fuses_commit_pa
     const auto& chunk = std::get<TokenChunk>(event);
     for (size_t i = 0; i < chunk.tokens.size(); ++i, ++position) {
       if (position % golden.block == 0) passes_before = run.accepted.size();
-      const size_t pass = passes_before + chunk.settled_in[i];
+      const size_t pass = passes_before + chunk.unmask_pass[i];
       if (run.accepted.size() <= pass) run.accepted.resize(pass + 1);
       run.accepted[pass].push_back(position);
       run.tokens.push_back(chunk.tokens[i]);
@@ -108,7 +108,7 @@ bool contains(const std::vector<int32_t>& positions, int32_t p) {
   return std::find(positions.begin(), positions.end(), p) != positions.end();
 }
 
-// The first pass that settles something else than the golden's, seen by the reference: whether one of the choices it
+// The first pass that unmasks something else than the golden's, seen by the reference: whether one of the choices it
 // had to make was so close that rounding may decide it.
 bool is_close_call(Ops& ref, const Case& golden, const BlockRun& run) {
   const auto model = Model::load(ref, subject().model, kMaxTokens);

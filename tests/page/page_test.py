@@ -491,7 +491,7 @@ def test_narrow_and_themes(browser, url, shots=None, prefix=""):
             p.close()
 
 
-# What has formed by the time each run of text appeared: its pass over its block, and whether a hole still showed.
+# What has formed by the time each run of text appeared: its pass over its block, and whether a masked position still showed.
 WATCH = (
     "() => { window.started = []; document.addEventListener('animationstart', (event) => {"
     " const { block, pass } = event.target.dataset; window.started.push([Number(block), Number(pass)]); }, true); }"
@@ -505,18 +505,18 @@ def test_blocks_form_in_their_order(browser, url, shots=None):
     p.send(TABLE)
     p.wait_idle()
     assert p.page.locator(".answer .drafted").count() == 0
-    runs = p.page.evaluate("[...document.querySelectorAll('.answer .settled')].map((e) => [+e.dataset.block, +e.dataset.pass])")
+    runs = p.page.evaluate("[...document.querySelectorAll('.answer .unmasked')].map((e) => [+e.dataset.block, +e.dataset.pass])")
     assert len(runs) > 4 and len({block for block, _ in runs}) > 2, runs
     assert [block for block, _ in runs] == sorted(block for block, _ in runs), "blocks are not in order"
     assert any(a[0] == b[0] and a[1] > b[1] for a, b in zip(runs, runs[1:])), "no block filled out of order"
-    p.wait_until("document.querySelector('.settled.forming') === null")
+    p.wait_until("document.querySelector('.unmasked.forming') === null")
     p.page.evaluate(WATCH)
     p.page.get_by_role("button", name="Show again how the answer formed").click()
-    assert p.page.locator(".settled.forming").count() > 0
+    assert p.page.locator(".unmasked.forming").count() > 0
     if shots:
         p.page.wait_for_timeout(900)
         p.page.screenshot(path=f"{shots}/blocks-forming.png")
-    p.wait_until("document.querySelector('.settled.forming') === null")
+    p.wait_until("document.querySelector('.unmasked.forming') === null")
     started = p.page.evaluate("window.started")
     assert sorted(started) == started and len(started) == len(runs), f"runs did not appear pass by pass: {started}"
     numbers = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]
@@ -529,7 +529,7 @@ def test_blocks_form_in_their_order(browser, url, shots=None):
     markup = "document.querySelector('.answer > .flow').innerText"
     before = p.page.evaluate(markup)
     p.page.reload()
-    p.page.wait_for_selector(".answer .settled")
+    p.page.wait_for_selector(".answer .unmasked")
     assert p.page.evaluate(markup) == before and p.page.locator(".forming").count() == 0
     p.set(threshold="1", max_tokens="24")
     p.send(PROMPT)
@@ -546,7 +546,7 @@ def test_blocks_stand_still_if_asked(browser, url):
     p.send(PROMPT)
     p.wait_idle()
     p.page.wait_for_timeout(300)
-    assert p.page.locator(".answer .settled").count() > 0 and p.page.evaluate("window.started") == []
+    assert p.page.locator(".answer .unmasked").count() > 0 and p.page.evaluate("window.started") == []
     assert p.page.get_by_role("button", name="Show again how").count() == 0
     p.close()
 

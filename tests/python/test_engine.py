@@ -108,10 +108,11 @@ class Answers(unittest.TestCase):
         self.assertGreater(figures.tokens_per_forward, 1.2)
         self.assertEqual(len(figures.accept_lengths), figures.forwards)
         self.assertAlmostEqual(sum(figures.accept_lengths) / figures.forwards, figures.tokens_per_forward)
-        self.assertEqual(len(answer.settled_in), len(answer.token_ids))
-        self.assertGreater(max(answer.settled_in), 0)
+        self.assertEqual(len(answer.unmask_pass), len(answer.token_ids))
+        self.assertGreater(max(answer.unmask_pass), 0)
+        self.assertEqual(answer.settled_in, answer.unmask_pass)  # its name in the version before
         self.assertEqual(figures.prompt_tokens, len(engines["blocks"].encode(EQUATION)))
-        self.assertIsNone(engines["plain"].generate(EQUATION, SHORT).settled_in)
+        self.assertIsNone(engines["plain"].generate(EQUATION, SHORT).unmask_pass)
 
     def test_have_log_probabilities(self):
         answer = engines["drafted"].generate(QUESTION, SamplingParams(max_tokens=8, logprobs=3))

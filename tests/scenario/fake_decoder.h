@@ -210,7 +210,7 @@ class FakeDecoder final : public Decoder {
     result.n_drafted = width - 1;
     result.n_accepted = std::max(result.n_tokens - 1, 0);
     slot.length = result.computed = base + result.n_tokens;
-    result.n_settled = result.n_tokens;
+    result.n_decided = result.n_tokens;
   }
 
   // Without a last token: what it appends is computed as well.
@@ -230,7 +230,7 @@ class FakeDecoder final : public Decoder {
       finish(slot, result, token, position);
     }
     slot.length = result.computed = base + result.n_tokens;
-    result.n_settled = result.n_tokens;
+    result.n_decided = result.n_tokens;
   }
 
   const int32_t width_;

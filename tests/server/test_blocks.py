@@ -68,20 +68,20 @@ def test_stream_is_the_body(blocks):
     assert text == body.choices[0].message.content and "grey stone" in text
     assert steps == [token.step for token in body.choices[0].logprobs.content]
     assert all(token.logprob <= 0 for token in body.choices[0].logprobs.content)
-    assert len(set(steps)) > 1 and steps != sorted(steps), f"positions were settled from left to right: {steps}"
+    assert len(set(steps)) > 1 and steps != sorted(steps), f"positions were unmasked from left to right: {steps}"
 
 
 def test_figures(http):
     figures = complete(http, **GREEDY)["metrics"]["dllm"]
     assert figures["blocks"] > 1 and figures["tokens_per_forward"] > 1
-    assert sum(figures["settled_per_forward"]) == figures["forwards"]
-    settled = sum(n * times for n, times in enumerate(figures["settled_per_forward"]))
-    assert settled == pytest.approx(figures["tokens_per_forward"] * figures["forwards"])
-    assert sum(figures["settled_in_pass"]) <= settled  # what stands behind the end is settled, and not part of the answer
+    assert sum(figures["decided_per_forward"]) == figures["forwards"]
+    decided = sum(n * times for n, times in enumerate(figures["decided_per_forward"]))
+    assert decided == pytest.approx(figures["tokens_per_forward"] * figures["forwards"])
+    assert sum(figures["unmasked_in_pass"]) <= decided  # what stands after the end is unmasked, and not part of the answer
     single = complete(http, **GREEDY, speculative=False)["metrics"]["dllm"]
     assert single["tokens_per_forward"] <= 1 < figures["tokens_per_forward"]
     page = http.get("/metrics").text
-    for name in ("forwards", "settled_tokens", "blocks"):
+    for name in ("forwards", "decided_tokens", "blocks"):
         assert float(re.search(rf"ashlar:decode_{name}_total{{[^}}]*}} (\S+)", page)[1]) > 0
 
 

@@ -4,7 +4,7 @@
 make_block_goldens.py MODEL OLD.json NEW.json [rounded]
 
 OLD.json names the cases (prompt_ids, block_size, threshold, and answers if it has them); NEW.json gets their tokens,
-the passes over blocks and the positions that each pass settled. Rule: every hole whose token is more likely than the
+the passes over blocks and the positions that each pass unmasked. Rule: every masked position whose token is more likely than the
 threshold (strictly), else the most likely one; the mask token is never chosen; a block is filled to its end before stop
 tokens are looked for. `rounded`: with rotary frequencies rounded to bfloat16, as model.to(bfloat16).float() leaves
 them; a few answers come out differently.
@@ -46,7 +46,7 @@ def decode(model, mask_id, stops, prompt, block, threshold, most, device):
     accepted, forwards = [], 0
     start = len(ids) // block * block
     ids += [mask_id] * (start + block - len(ids))
-    holes = set(range(len(prompt), start + block))
+    masked = set(range(len(prompt), start + block))
     while True:
         x = torch.tensor([ids], device=device)
         logits = model(input_ids=x, attention_mask=block_mask(len(ids), block, device)).logits[0, start:].float()
@@ -54,13 +54,13 @@ def decode(model, mask_id, stops, prompt, block, threshold, most, device):
         p, token = torch.softmax(logits, -1).max(-1)
         p, token = p.tolist(), token.tolist()
         forwards += 1
-        settle = [i for i in sorted(holes) if p[i - start] > threshold]
-        settle = settle or [max(sorted(holes), key=lambda i: p[i - start])]
-        for i in settle:
+        chosen = [i for i in sorted(masked) if p[i - start] > threshold]
+        chosen = chosen or [max(sorted(masked), key=lambda i: p[i - start])]
+        for i in chosen:
             ids[i] = token[i - start]
-            holes.discard(i)
-        accepted.append(settle)
-        if holes:
+            masked.discard(i)
+        accepted.append(chosen)
+        if masked:
             continue
         answer = ids[len(prompt):]
         ends = [k for k, t in enumerate(answer) if t in stops]
@@ -69,7 +69,7 @@ def decode(model, mask_id, stops, prompt, block, threshold, most, device):
         if len(answer) >= most:
             return answer[:most], forwards, accepted
         start += block
-        holes = set(range(start, start + block))
+        masked = set(range(start, start + block))
         ids += [mask_id] * block
 
 

@@ -128,7 +128,7 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
   return out;
 }
 
-std::string settle_variables(CLI::App& program, const ChosenCommand& chosen) {
+std::string apply_variables(CLI::App& program, const ChosenCommand& chosen) {
   forget_variables(program, chosen.app);
   for (CLI::Option* option : chosen.app->get_options()) {
     const std::string name = option->get_envname();

@@ -21,7 +21,7 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
 
 /// Takes the variables of all other commands from their flags, so that only those of the chosen one count. Returns what
 /// is wrong with them, by the variable's name; empty if nothing. A flag that is given wins over its variable unread.
-std::string settle_variables(CLI::App& program, const ChosenCommand& chosen);
+std::string apply_variables(CLI::App& program, const ChosenCommand& chosen);
 
 /// A parser's error in words for people.
 std::string explain(const ChosenCommand& chosen, const CLI::ParseError& error);

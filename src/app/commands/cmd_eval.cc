@@ -25,7 +25,7 @@ struct EvalOptions : EvalBasics {
 };
 
 // The drafter's width and its halves down to 4, if no widths were asked for.
-void settle_widths(std::vector<int32_t>& widths, int32_t widest) {
+void complete_widths(std::vector<int32_t>& widths, int32_t widest) {
   if (widths.empty()) {
     for (int32_t width = widest; widths.empty() || width >= 4; width /= 2) widths.push_back(width);
   }
@@ -99,7 +99,7 @@ void evaluate(EvalOptions& options) {
   }
   if (!session->has_drafter()) throw Error("eval", "acceptance needs a drafter; name one with --drafter FOLDER");
   const int32_t widest = session->engine().max_width();
-  settle_widths(options.acceptance.widths, widest);
+  complete_widths(options.acceptance.widths, widest);
   options.acceptance.stop_ids = session->stop_ids();
   const std::vector<PromptIds> prompts = encode_prompts(*session, texts, options.limit, options.raw);
   AcceptanceStudy study(options.acceptance, prompts);

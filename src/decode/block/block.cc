@@ -12,7 +12,7 @@ void Block::open(int32_t position, int32_t length, int32_t mask_id) {
   masked = positions();
   given = verify = 0;
   ids.fill(mask_id);
-  settled_in.fill(0);
+  unmask_pass.fill(0);
   memory = {};
 }
 
@@ -44,7 +44,7 @@ void Block::unmask(int32_t i, int32_t id, const SamplingParams& params, TokenCou
   }
   ids[i] = id;
   masked &= ~(Positions{1} << i);
-  settled_in[i] = static_cast<int16_t>(pass);
+  unmask_pass[i] = static_cast<int16_t>(pass);
   if (params.wants_logprobs()) unmasked_logprobs[i] = logprobs[i];
 }
 

@@ -26,7 +26,7 @@ struct Block {
   std::array<int32_t, kMaxWidth> ids{};  ///< the mask id at masked positions
   std::array<int32_t, kMaxWidth> before{};
   std::array<int32_t, kMaxWidth> drafts{};  ///< at `verify`
-  std::array<int16_t, kMaxWidth> settled_in{};
+  std::array<int16_t, kMaxWidth> unmask_pass{};
   const UnmaskAlgorithm* algorithm = nullptr;  ///< the sequence's: its own, or the decoder's
   std::unique_ptr<UnmaskAlgorithm> own_algorithm;
   AlgorithmMemory memory;

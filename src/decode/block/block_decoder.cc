@@ -156,7 +156,7 @@ void BlockDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& r
   const int64_t begin = now_ns();
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     SpanResult& span = result.spans[i];
-    span.n_tokens = span.n_settled = span.n_drafted = span.n_accepted = span.n_ngram_accepted = 0;
+    span.n_tokens = span.n_decided = span.n_drafted = span.n_accepted = span.n_ngram_accepted = 0;
     span.computed = slots[plan.spans[i].slot].length;
     span.end = SpanEnd::kRunning;
     span.active = span.cut = false;
@@ -305,7 +305,7 @@ void BlockDecoder::unmask(Work& work, Slot& slot, SpanResult& result) {
       block.unmask(i, block.candidates[i], slot.params, slot.counts);
       if (slot.constraint != nullptr) slot.constraint->advance(block.ids[i]);
     }
-    result.n_settled = count(decision.unmask);
+    result.n_decided = count(decision.unmask);
     ++block.pass;
   }
   block.finished = block.algorithm->edits() && slot.constraint == nullptr ? decision.finished && block.masked == 0
@@ -366,7 +366,7 @@ void BlockDecoder::emit(Block& block, Slot& slot, SpanResult& result, TokenLogpr
   for (int32_t p = block.emitted; p < until && !slot.done; ++p) {
     const int32_t i = p - block.start;
     if (slot.params.wants_logprobs()) logprobs[result.n_tokens] = block.unmasked_logprobs[i];
-    result.settled_in[result.n_tokens] = block.settled_in[i];
+    result.unmask_pass[result.n_tokens] = block.unmask_pass[i];
     result.tokens[result.n_tokens++] = block.ids[i];
     block.emitted = p + 1;
     if (is_stop(slot, block.ids[i])) {

@@ -138,9 +138,9 @@ void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult
     pages_->update(span.slot, span.pages, span.n_pages);
     Slot& slot = slots[span.slot];
     SpanResult& outcome = result.spans[i];
-    outcome.n_tokens = outcome.n_settled = outcome.n_drafted = outcome.n_accepted = outcome.n_ngram_accepted = 0;
+    outcome.n_tokens = outcome.n_decided = outcome.n_drafted = outcome.n_accepted = outcome.n_ngram_accepted = 0;
     outcome.n_scored = 0;
-    outcome.settled_in[0] = -1;
+    outcome.unmask_pass[0] = -1;
     outcome.computed = slot.length;
     outcome.end = SpanEnd::kRunning;
     outcome.active = outcome.cut = false;

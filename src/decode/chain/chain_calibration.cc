@@ -15,9 +15,9 @@ namespace ashlar {
 void ChainDecoder::calibrate(int32_t max_slots) {
   constexpr int32_t kMaxRows = 64;
   constexpr int kRepeats = 8;
-  constexpr int64_t kEnough = 200'000'000;        // ns for all repeats
-  constexpr int64_t kEnoughSettled = 50'000'000;  // ns for passes of one row in a row
-  constexpr int64_t kTooLong = 600'000'000;       // ns after which larger sizes are left to extrapolation
+  constexpr int64_t kEnough = 200'000'000;      // ns for all repeats
+  constexpr int64_t kEnoughPlain = 50'000'000;  // ns for passes of one row in a row
+  constexpr int64_t kTooLong = 600'000'000;     // ns after which larger sizes are left to extrapolation
   const int32_t most = std::min({kMaxRows, batch_->max_rows(), max_positions(), kLogitRows});
   const int32_t max_sequences = std::min(max_slots, kv_->pages() / pages_of_block());
   const int32_t max_drafted = std::min(most, max_width() * max_sequences);
@@ -56,14 +56,14 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     if (size.draft > 0) draft.add(size.rows, static_cast<double>(size.draft));
   }
   if (draft.empty() && proposer_) return;
-  int64_t settled = sizes[0].verify;  // the best of as many as the others, once settled
-  const int64_t settling = now_ns();
-  for (int i = -kRepeats; i < kRepeats && now_ns() - settling < kEnoughSettled; ++i) {
+  int64_t steady = sizes[0].verify;  // the best of as many as the others, once the time is steady
+  const int64_t plain_begin = now_ns();
+  for (int i = -kRepeats; i < kRepeats && now_ns() - plain_begin < kEnoughPlain; ++i) {
     const int64_t time = taken(1, false);
-    if (i >= 0) settled = std::min(settled, time);
+    if (i >= 0) steady = std::min(steady, time);
   }
   planner_->policy().set_costs(std::move(verify), std::move(draft),
-                               static_cast<double>(settled) / static_cast<double>(sizes[0].verify));
+                               static_cast<double>(steady) / static_cast<double>(sizes[0].verify));
 }
 
 // Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages

@@ -114,7 +114,7 @@ void ChainDecoder::finish_span(size_t index, const StepPlan& plan, SlotTable& sl
   slot.length = (chain ? slot.length : span.start) + work.committed;
   slot.version += work.state.steps(work.n_rows, work.committed);
   outcome.computed = slot.length;
-  outcome.n_settled = outcome.n_tokens;
+  outcome.n_decided = outcome.n_tokens;
 }
 
 }  // namespace ashlar

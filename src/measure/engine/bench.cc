@@ -109,8 +109,8 @@ void measure_steps(const BenchSubject& subject, const BenchProgress& progress, B
                        std::min(subject.engine.prefill_chunk, kStepRows));
   std::vector<TimedCase> cases;
   // Steps come after some of their kind, as in decoding.
-  cases.push_back({"plain step", [&] { plain.step(); }, 1, {}, [&] { plain.settle(); }});
-  if (cycle) cases.push_back({"cycle", [&] { cycle->step(); }, 1, {}, [&] { cycle->settle(); }});
+  cases.push_back({"plain step", [&] { plain.step(); }, 1, {}, [&] { plain.warm_up(); }});
+  if (cycle) cases.push_back({"cycle", [&] { cycle->step(); }, 1, {}, [&] { cycle->warm_up(); }});
   for (const int32_t rows : options.rows) {
     cases.push_back({std::to_string(rows), [&forward, rows] { forward.verify(rows); }, 1, {}});
   }

@@ -49,7 +49,7 @@ void StepBench::prefill() {
   plan_.n_rows = shape_.rows;
 }
 
-void StepBench::settle() {
+void StepBench::warm_up() {
   constexpr int kSteps = 8;
   constexpr int64_t kLongest = 50'000'000;  // nanoseconds: what takes longer is too large for any cache
   const int64_t tokens = tokens_;

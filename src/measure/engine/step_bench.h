@@ -21,7 +21,7 @@ class StepBench {
 
   /// A few decode steps that are not recorded: caches then hold what steps of this kind leave there. One is not enough
   /// where a last-level cache keeps what comes back to it again and again (a drafter of 9 MB took 1.4 times as long).
-  void settle();
+  void warm_up();
 
   /// Forgets what was recorded so far.
   void reset() { times_.clear(), tokens_ = 0; }

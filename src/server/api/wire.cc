@@ -127,7 +127,7 @@ void add_stats(RequestStats& sum, const RequestStats& stats) {
   add_each(sum.accepted_at, stats.accepted_at);
   add_each(sum.lengths, stats.lengths);
   sum.blocks += stats.blocks;
-  add_each(sum.settled_in, stats.settled_in);
+  add_each(sum.unmasked_in_pass, stats.unmasked_in_pass);
 }
 
 Json metrics(const RequestStats& sum) {
@@ -137,8 +137,10 @@ Json metrics(const RequestStats& sum) {
              {{"forwards", sum.verify_steps},
               {"tokens_per_forward", length},
               {"blocks", sum.blocks},
+              {"decided_per_forward", sum.lengths},
+              {"unmasked_in_pass", sum.unmasked_in_pass},
               {"settled_per_forward", sum.lengths},
-              {"settled_in_pass", sum.settled_in}}}};
+              {"settled_in_pass", sum.unmasked_in_pass}}}};
   }
   return {{"speculative_decoding",
            {{"drafted", sum.drafted},

@@ -1,4 +1,4 @@
-// One answer as it comes in: its texts, which runs of them were drafted or settled together, and its times.
+// One answer as it comes in: its texts, which runs of them were drafted or unmasked together, and its times.
 
 // Tokens that came in fewer arrivals than this say nothing about speed: a busy browser reads late, and all at once.
 const kArrivals = 4;
@@ -92,7 +92,7 @@ export class Answer {
   firstTokenMs() {
     return this.firstAt === null ? NaN : this.firstAt - this.startedAt;
   }
-  /** Tokens a verify step, its own token included; or tokens that a pass settled. */
+  /** Tokens a verify step, its own token included; or tokens that a pass decided. */
   meanLength() {
     if (this.passes) return this.passes.forwards > 0 ? this.passes.tokens_per_forward : NaN;
     return this.speculation && this.speculation.verify_steps > 0 ? this.speculation.mean_length : NaN;

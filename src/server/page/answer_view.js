@@ -64,10 +64,10 @@ export class AnswerView {
 
   /** Shows once more, slowly, how the blocks filled. */
   replay() {
-    replay([...this.root.querySelectorAll('.settled')]);
+    replay([...this.root.querySelectorAll('.unmasked')]);
   }
   canReplay() {
-    return moves() && this.root.querySelector('.settled') !== null;
+    return moves() && this.root.querySelector('.unmasked') !== null;
   }
 
   live(answer) {

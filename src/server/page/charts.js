@@ -35,11 +35,11 @@ export function drawAcceptance(root, newest, session) {
 }
 
 const passes = (counts) => counts.reduce((a, b) => a + b, 0);
-/** Passes that settled nothing are rare: their place is there only if they occur. */
+/** Passes that decided nothing are rare: their place is there only if they occur. */
 const least = (counts) => (counts[0] > 0 ? 0 : 1);
 
-/** Of passes, the share that settled so many tokens: counts[n] passes settled n. */
-export function drawSettled(root, newest, session) {
+/** Of passes, the share that decided n tokens: counts[n] passes. */
+export function drawDecided(root, newest, session) {
   const first = Math.min(least(newest), least(session));
   const of = (counts) => (i) => (counts[i + first] > 0 ? counts[i + first] / passes(counts) : null);
   const most = Math.max(newest.findLastIndex((n) => n > 0), session.findLastIndex((n) => n > 0));
@@ -70,7 +70,7 @@ function drawBars(root, positions, newest, session, first, empty) {
 }
 
 /** The same numbers for those who read rather than look. */
-export function settledTable(body, newest, session) {
+export function decidedTable(body, newest, session) {
   const rows = [];
   const cell = (counts, n) => el('td', {}, counts[n] > 0 ? `${percent(counts[n], passes(counts))} (${count(counts[n])})` : '–');
   for (let n = Math.min(least(newest), least(session)); n <= session.findLastIndex((k) => k > 0); ++n) {

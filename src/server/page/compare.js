@@ -129,10 +129,10 @@ function firstDifference(a, b) {
   return -1;
 }
 
-/** Tokens that are settled together do not see each other: a lower threshold pays for speed with other words. */
+/** Tokens that are unmasked together do not see each other: a lower threshold pays for speed with other words. */
 function wordsOfBlocks(same, at) {
   if (same) return 'The same text, character for character';
-  return at >= 0 ? `Another text from character ${count(at + 1)} on: tokens settled together are chosen without each other`
+  return at >= 0 ? `Another text from character ${count(at + 1)} on: tokens unmasked together are chosen without each other`
     : 'The same text, ended differently';
 }
 

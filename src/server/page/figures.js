@@ -1,6 +1,6 @@
 // The panel of figures: acceptance of this session's answers, or tokens of their passes, and what the server says about itself.
 
-import { acceptanceTable, drawAcceptance, drawSettled, settledTable } from './charts.js';
+import { acceptanceTable, drawAcceptance, drawDecided, decidedTable } from './charts.js';
 import { fetchStats } from './api.js';
 import { blockSize, byId, count, fixed, isPlain, kept, keptForTab, percent, setText, speed } from './dom.js';
 import { askForKey } from './key.js';
@@ -8,14 +8,14 @@ import { askForKey } from './key.js';
 const kPollMs = 1000;
 const kRetryMs = 4000; // while the server does not answer
 
-const empty = () => ({ drafted: [], accepted: [], settled: [], steps: 0, tokens: 0, blocks: 0 });
+const empty = () => ({ drafted: [], accepted: [], decided: [], steps: 0, tokens: 0, blocks: 0 });
 let session = empty();
 let newest = empty();
 
 function redraw() {
   if (blockSize() > 0) {
-    drawSettled(byId('acceptance'), newest.settled, session.settled);
-    settledTable(byId('acceptance-rows'), newest.settled, session.settled);
+    drawDecided(byId('acceptance'), newest.decided, session.decided);
+    decidedTable(byId('acceptance-rows'), newest.decided, session.decided);
   } else {
     drawAcceptance(byId('acceptance'), newest, session);
     acceptanceTable(byId('acceptance-rows'), newest, session);
@@ -33,7 +33,7 @@ function redraw() {
 /** Takes in what the server says about an Answer: its drafts, or the passes that filled its blocks. */
 export function addFigures({ speculation, passes }) {
   if (passes?.forwards > 0) {
-    newest = { ...empty(), settled: passes.settled_per_forward, steps: passes.forwards, blocks: passes.blocks };
+    newest = { ...empty(), decided: passes.decided_per_forward, steps: passes.forwards, blocks: passes.blocks };
     newest.tokens = passes.tokens_per_forward * passes.forwards;
   } else if (speculation?.drafted > 0) {
     newest = { ...empty(), drafted: speculation.drafted_per_position ?? [], accepted: speculation.accepted_per_position ?? [] };
@@ -42,7 +42,7 @@ export function addFigures({ speculation, passes }) {
   } else {
     return;
   }
-  for (const name of ['drafted', 'accepted', 'settled']) {
+  for (const name of ['drafted', 'accepted', 'decided']) {
     newest[name].forEach((n, i) => (session[name][i] = (session[name][i] ?? 0) + n));
   }
   for (const name of ['steps', 'tokens', 'blocks']) session[name] += newest[name];
@@ -67,7 +67,7 @@ function setDecoding({ block, max_width }) {
 function showPasses(stats, last) {
   const ran = last && stats.verify_spans > last.spans;
   const passes = ran ? stats.verify_spans - last.spans : stats.verify_spans;
-  const tokens = ran ? stats.settled - last.settled : stats.settled;
+  const tokens = ran ? stats.decided - last.decided : stats.decided;
   setText(byId('stat-passes'), passes > 0 ? fixed(tokens / passes, 2) : '–');
   setText(byId('stat-passes-of'), `of ${stats.block}`);
   const share = passes > 0 ? (100 * tokens) / passes / Math.max(1, stats.block) : 0;
@@ -94,7 +94,7 @@ function show(stats) {
   const made = before ? Math.max(0, stats.generated_tokens - before.tokens) : 0;
   setDecoding(stats);
   showPasses(stats, before);
-  before = { now, tokens: stats.generated_tokens, settled: stats.settled, spans: stats.verify_spans };
+  before = { now, tokens: stats.generated_tokens, decided: stats.decided, spans: stats.verify_spans };
   setText(byId('model'), stats.model);
   byId('model').title = `${stats.description} · ${stats.decoder}`;
   setText(byId('stat-description'), stats.description || stats.model);
@@ -144,7 +144,7 @@ async function poll() {
 
 export function startFigures() {
   const saved = keptForTab.load('acceptance', null);
-  if (saved?.session.settled) ({ session, newest } = saved);
+  if (saved?.session.decided) ({ session, newest } = saved);
   setDecoding(kept.load('decoding', { block: 0, max_width: 0 }));
   byId('reset-acceptance').addEventListener('click', () => {
     session = empty();

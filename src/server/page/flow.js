@@ -1,9 +1,9 @@
-// Writes a streamed text into an element: runs of drafted, settled and plain text, and fenced code in blocks of its own.
+// Writes a streamed text into an element: runs of drafted, unmasked and plain text, and fenced code in blocks of its own.
 // Everything goes in as text nodes.
 
 import { el } from './dom.js';
 
-const kClasses = ['', 'drafted even', 'drafted odd', 'settled even', 'settled odd'];
+const kClasses = ['', 'drafted even', 'drafted odd', 'unmasked even', 'unmasked odd'];
 
 export class Flow {
   /** `fences`: whether lines of ``` start and end a code block. */
@@ -23,10 +23,10 @@ export class Flow {
     this.target = null; // where text goes: a paragraph or the code of a block
     this.span = null; // the last run in it
     this.spanKey = '';
-    this.fresh = []; // settled runs since takeFresh()
+    this.fresh = []; // unmasked runs since takeFresh()
   }
 
-  /** `kind` 0: plain; 1 and 2: drafted, alternating by `block`; 3 and 4: settled by `pass` over their block. */
+  /** `kind` 0: plain; 1 and 2: drafted, alternating by `block`; 3 and 4: unmasked by `pass` over their block. */
   write(text, kind, block, pass = 0) {
     if (!this.fences) return this.put(text, kind, block, pass);
     let plain = '';
@@ -89,7 +89,7 @@ export class Flow {
     this.spanKey = '';
   }
 
-  /** Settled runs that were written since the last call. */
+  /** Unmasked runs that were written since the last call. */
   takeFresh() {
     const fresh = this.fresh;
     this.fresh = [];
@@ -117,7 +117,7 @@ export class Flow {
     if (pass > 0) {
       run.dataset.block = block;
       run.dataset.pass = pass;
-      run.title = `Settled in pass ${pass} over its block`;
+      run.title = `Unmasked in pass ${pass} over its block`;
       this.fresh.push(run);
     }
     this.target.append(run);

@@ -1,4 +1,4 @@
-// A block forming: its texts appear in the order in which passes of the model settled them, not from left to right.
+// A block forming: its texts appear in the order in which passes of the model unmasked them, not from left to right.
 
 const kPassMs = 90;
 const kMinMs = 160; // what fills faster than this cannot be seen

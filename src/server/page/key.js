@@ -63,13 +63,13 @@ function refuse(problem) {
   byId('key').select(); // what is pasted next takes its place
 }
 
-let settle = null;
+let answer = null;
 let asked = null;
 
 /** Lets the user enter a key; false if there is none. Requests that ask at the same time share one question. */
 export function askForKey() {
   asked ??= new Promise((resolve) => {
-    settle = resolve;
+    answer = resolve;
     say(keyError);
     byId('key-dialog').showModal();
   }).finally(() => (asked = null));
@@ -81,8 +81,8 @@ export function startKeyDialog() {
   const finish = (given) => {
     if (dialog.open) dialog.close();
     byId('key').value = '';
-    settle?.(given);
-    settle = null;
+    answer?.(given);
+    answer = null;
   };
   byId('key-form').addEventListener('submit', (event) => {
     event.preventDefault();

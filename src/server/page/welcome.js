@@ -42,7 +42,7 @@ export function welcomeView({ send, goOn, restore }) {
   };
   list();
   return el('div', { class: 'welcome' }, el('h2', {}, 'Ask the model'),
-    el('p', { class: 'for-blocks' }, 'This model fills a block of positions in any order, several in one pass. The stronger the tint, the earlier a text was settled; the underline changes with the block.'),
+    el('p', { class: 'for-blocks' }, 'This model fills a block of positions in any order, several in one pass. The stronger the tint, the earlier a text was unmasked; the underline changes with the block.'),
     el('p', { class: 'for-plain' }, 'The model writes token by token: this server has no drafter that would draft ahead for it.'),
     el('p', { class: 'for-drafts' }, 'Tinted text was drafted ahead and accepted by the model; the rest it wrote itself. The words are the same either way.'),
     restore ? button('Bring back the cleared conversation', restore) : null, others, el('div', { class: 'examples' }, ...examples));

@@ -93,15 +93,15 @@ bool AnswerText::is_tag(int32_t id) const {
 }
 
 void AnswerText::wait(const TokenChunk& chunk, size_t at) {
-  if (waiting_.n_tokens == 0 && !chunk.settled_in.empty()) {
-    waiting_.step = chunk.settled_in[at];
+  if (waiting_.n_tokens == 0 && !chunk.unmask_pass.empty()) {
+    waiting_.step = chunk.unmask_pass[at];
     waiting_.at = chunk.at + static_cast<int32_t>(at);
   }
   ++waiting_.n_tokens;
   if (static_cast<int32_t>(at) < chunk.n_drafted) ++waiting_.n_drafted;
   if (chunk.logprobs.empty()) return;
   waiting_.tokens.push_back(piece(chunk.tokens[at], chunk.logprobs[at]));
-  if (!chunk.settled_in.empty()) waiting_.tokens.back().step = chunk.settled_in[at];
+  if (!chunk.unmask_pass.empty()) waiting_.tokens.back().step = chunk.unmask_pass[at];
 }
 
 void AnswerText::add(text::OutputParser::Parts parts, std::vector<AnswerDelta>& deltas) {

@@ -26,7 +26,7 @@ bool join(Event& before, Event& after) {
   auto* second = std::get_if<TokenChunk>(&after);
   if (first == nullptr || second == nullptr || first->n_drafted > 0 || second->n_drafted > 0) return false;
   TokenChunk& next = *second;
-  if (!first->settled_in.empty() || !next.settled_in.empty()) return false;
+  if (!first->unmask_pass.empty() || !next.unmask_pass.empty()) return false;
   make_room(first->tokens, next.tokens.size());  // all or nothing: there is a log-probability for each token
   make_room(first->logprobs, next.logprobs.size());
   first->tokens.insert(first->tokens.end(), next.tokens.begin(), next.tokens.end());

@@ -13,12 +13,12 @@ namespace {
 
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-// Tokens from `from` on that a page shows alike: all drafted or all the model's own, settled by one pass.
+// Tokens from `from` on that a page shows alike: all drafted or all the model's own, unmasked by one pass.
 size_t run_length(const TokenChunk& chunk, size_t from) {
   const auto drafted = static_cast<size_t>(chunk.n_drafted);
   size_t end = from + 1;
   while (end < chunk.tokens.size() && end != drafted &&
-         (chunk.settled_in.empty() || chunk.settled_in[end] == chunk.settled_in[from])) {
+         (chunk.unmask_pass.empty() || chunk.unmask_pass[end] == chunk.unmask_pass[from])) {
     ++end;
   }
   return end - from;
@@ -32,7 +32,7 @@ TokenChunk part_of(const TokenChunk& chunk, size_t from, size_t n) {
   TokenChunk part;
   cut(chunk.tokens, part.tokens);
   cut(chunk.logprobs, part.logprobs);
-  cut(chunk.settled_in, part.settled_in);
+  cut(chunk.unmask_pass, part.unmask_pass);
   part.n_drafted = std::clamp(chunk.n_drafted - static_cast<int32_t>(from), 0, static_cast<int32_t>(n));
   part.at = chunk.at + static_cast<int32_t>(from);
   return part;

@@ -91,8 +91,10 @@ void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
                static_cast<double>(c.ngram_accepted));
   page.counter("ashlar:decode_forwards_total", "Passes of the model over answers, counted for each answer in a step.",
                static_cast<double>(c.verify_spans));
-  page.counter("ashlar:decode_settled_tokens_total", "Tokens that these passes decided.",
-               static_cast<double>(c.settled));
+  page.counter("ashlar:decode_decided_tokens_total", "Tokens that these passes decided.",
+               static_cast<double>(c.decided));
+  page.counter("ashlar:decode_settled_tokens_total", "Deprecated: ashlar:decode_decided_tokens_total.",
+               static_cast<double>(c.decided));
   page.counter("ashlar:decode_blocks_total", "Blocks of answers, of models that fill blocks.",
                static_cast<double>(c.blocks));
   page.counter("ashlar:engine_steps_total", "Steps of the engine.", static_cast<double>(c.steps));
@@ -140,14 +142,14 @@ void Histogram::write(const std::string& name, const std::string& help, const st
 }
 
 ServiceMetrics::ServiceMetrics()
-    : first_token(kSeconds), between_tokens(kShort), whole_request(kSeconds), queue(kSeconds), settled(kTokens) {}
+    : first_token(kSeconds), between_tokens(kShort), whole_request(kSeconds), queue(kSeconds), decided(kTokens) {}
 
 void ServiceMetrics::answer_ended(const RequestStats& stats, const std::string& reason) {
   for (size_t n = 0; n < stats.lengths.size(); ++n) {
-    if (stats.lengths[n] > 0) settled.observe(static_cast<double>(n), stats.lengths[n]);
+    if (stats.lengths[n] > 0) decided.observe(static_cast<double>(n), stats.lengths[n]);
   }
   const std::lock_guard lock(mutex_);
-  add_to(settled_in_, stats.settled_in);
+  add_to(unmasked_in_pass_, stats.unmasked_in_pass);
   add_to(drafted_at_, stats.drafted_at);
   add_to(accepted_at_, stats.accepted_at);
   ++reasons_[reason_index(reason)];
@@ -169,17 +171,21 @@ std::string ServiceMetrics::write(const std::string& model, const EngineCounters
                       page.out);
   queue.write("vllm:request_queue_time_seconds", "From an answer's submission to its first step.", page.labels(),
               page.out);
-  settled.write("ashlar:decode_settled_per_forward_tokens", "Tokens that a pass decided for an answer.", page.labels(),
+  decided.write("ashlar:decode_decided_per_forward_tokens", "Tokens that a pass decided for an answer.", page.labels(),
                 page.out);
+  decided.write("ashlar:decode_settled_per_forward_tokens", "Deprecated: ashlar:decode_decided_per_forward_tokens.",
+                page.labels(), page.out);
   {
     const std::lock_guard lock(mutex_);
     per_position(page, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted drafts by place in the block.",
                  accepted_at_);
     per_position(page, "ashlar:spec_decode_num_draft_tokens_per_pos_total", "Judged drafts by place in the block.",
                  drafted_at_);
-    per_position(page, "ashlar:decode_settled_in_pass_total",
-                 "Tokens by the pass over their block that settled them, of models that fill blocks.", settled_in_,
-                 "pass");
+    per_position(page, "ashlar:decode_unmasked_in_pass_total",
+                 "Tokens by the pass over their block that unmasked them, of models that fill blocks.",
+                 unmasked_in_pass_, "pass");
+    per_position(page, "ashlar:decode_settled_in_pass_total", "Deprecated: ashlar:decode_unmasked_in_pass_total.",
+                 unmasked_in_pass_, "pass");
     page.head("vllm:request_success_total", "counter", "Answers by how they ended.");
     for (size_t i = 0; i < reasons_.size(); ++i) {
       page.value("vllm:request_success_total", static_cast<double>(reasons_[i]),

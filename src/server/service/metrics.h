@@ -38,7 +38,7 @@ class ServiceMetrics {
   void refused(int status);
 
   Histogram first_token, between_tokens, whole_request, queue;
-  Histogram settled;  ///< tokens of a pass
+  Histogram decided;  ///< tokens of a pass
 
   /// The whole page.
   std::string write(const std::string& model, const EngineCounters& engine, const HttpCounters& http,
@@ -46,7 +46,7 @@ class ServiceMetrics {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<int64_t> drafted_at_, accepted_at_, settled_in_;
+  std::vector<int64_t> drafted_at_, accepted_at_, unmasked_in_pass_;
   std::array<int64_t, 5> reasons_{};  // stop, length, tool_calls, cancelled, error
   int64_t refused_busy_ = 0, refused_wrong_ = 0;
 };

@@ -102,7 +102,7 @@ Json figures(Service& service, const RouteContext& context) {
       {"drafted", c.drafted},
       {"accepted", c.accepted},
       {"verify_spans", c.verify_spans},
-      {"settled", c.settled},
+      {"decided", c.decided},
       {"blocks", c.blocks}};
 }
 

@@ -58,24 +58,24 @@ Grammar::Grammar(Parts parts) : parts_(std::move(parts)) {
   group_bytes();
 }
 
-// Nodes are settled in the order of their need, each once: a call needs the larger of its two ways, a split the
+// Nodes are done in the order of their need, each once: a call needs the larger of its two ways, a split the
 // smaller.
 void Grammar::find_need(const Reverse& reverse) {
   const auto count = static_cast<uint32_t>(parts_.nodes.size());
   need_.assign(count, kNoWay);
   std::vector<uint8_t> open_ways(count, 2);
   std::vector<std::vector<uint32_t>> buckets(kMaxFrames + 1);
-  std::vector<bool> settled(count);
+  std::vector<bool> done(count);
   buckets[0].push_back(kReturnNode);
   for (uint32_t need = 0; need <= kMaxFrames; ++need) {
     for (size_t i = 0; i < buckets[need].size(); ++i) {
       const uint32_t id = buckets[need][i];
-      if (settled[id]) continue;
-      settled[id] = true;
+      if (done[id]) continue;
+      done[id] = true;
       need_[id] = static_cast<uint16_t>(need);
       for (const uint32_t from : reverse.into(id)) {
         const Node& node = parts_.nodes[from];
-        if (settled[from] || (node.kind == Kind::kBytes && parts_.classes[node.a].none())) continue;
+        if (done[from] || (node.kind == Kind::kBytes && parts_.classes[node.a].none())) continue;
         uint32_t its = need;
         if (node.kind == Kind::kCall) {
           if (--open_ways[from] > 0) continue;

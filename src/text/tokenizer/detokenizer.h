@@ -18,8 +18,8 @@ class Detokenizer {
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  /// Text that is settled by this token; empty while a character is incomplete. `keep`: also if it is a special token
-  /// that is left out otherwise.
+  /// Text that is complete with this token; empty while a character is incomplete. `keep`: also if it is a special
+  /// token that is left out otherwise.
   std::string push(int32_t id, bool keep = false);
   /// The rest, with U+FFFD for characters that were never completed. The object then stands at the start of a new text.
   std::string flush();

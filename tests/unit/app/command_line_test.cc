@@ -25,7 +25,7 @@ class CommandLine : public testing::Test {
     for (const char* name : {"ASHLAR_PORT", "ASHLAR_THREADS"}) ::unsetenv(name);
   }
   std::string problem_of(const Args& args) { return choose_command(app_, args).problem; }
-  std::string variables_of(const Args& args) { return settle_variables(app_, choose_command(app_, args)); }
+  std::string variables_of(const Args& args) { return apply_variables(app_, choose_command(app_, args)); }
 
   CLI::App app_{program_title(), "ashlar"};
 };

@@ -49,7 +49,7 @@ TEST(StatsJson, TellsOfDraftsOrOfForwards) {
   EXPECT_EQ(stats_json(answer)["mean_acceptance_length"], 1.25);
   EXPECT_FALSE(stats_json(answer).contains("forwards"));
   EXPECT_TRUE(stats_json(answer_of({}, 10'000))["mean_acceptance_length"].is_null());
-  answer.stats.settled_in = {4, 2};  // one more than the answer has, behind its end
+  answer.stats.unmasked_in_pass = {4, 2};  // one more than the answer has, after its end
   EXPECT_EQ(stats_json(answer)["forwards"], 4);
   EXPECT_EQ(stats_json(answer)["tokens_per_forward"], 1.5);
   EXPECT_FALSE(stats_json(answer).contains("mean_acceptance_length"));
@@ -70,7 +70,7 @@ TEST(StatsLine, OfOneAnswer) {
 }
 
 TEST(StatsLine, OfABlockDiffusionModel) {
-  Answer answer = answer_of({0, 0, 4}, 8'000'000);  // settled 8; 6 of them belong to the answer
+  Answer answer = answer_of({0, 0, 4}, 8'000'000);  // decided 8; 6 of them belong to the answer
   answer.tokens.resize(6);
   answer.stats.generated_tokens = 6;
   answer.stats.drafted = 0;

@@ -37,7 +37,7 @@ class KnownDecoder final : public Decoder {
       const Span& span = plan.spans[i];
       Slot& slot = slots[span.slot];
       SpanResult& out = result.spans[i];
-      out.n_tokens = out.n_settled = out.n_drafted = out.n_accepted = 0;
+      out.n_tokens = out.n_decided = out.n_drafted = out.n_accepted = 0;
       out.end = SpanEnd::kRunning;
       out.active = span.prompt != nullptr || !slot.done;
       if (!out.active) continue;
@@ -61,7 +61,7 @@ class KnownDecoder final : public Decoder {
       slot.last_token = first + k == wrong_at_ ? kWrongToken : token_after(slot.last_token);
       out.tokens[out.n_tokens++] = slot.last_token;
     }
-    out.n_settled = n;
+    out.n_decided = n;
     if (slot.length + 1 >= slot.limit) {
       out.end = SpanEnd::kLength;
       slot.done = true;

@@ -178,7 +178,7 @@ TEST(AnswerSchemas, AnswersOfBlocksHold) {
     answer.end.stats.verify_steps = 4;
     answer.end.stats.blocks = 1;
     answer.end.stats.lengths = {0, 3, 1};
-    answer.end.stats.settled_in = {2, 3};
+    answer.end.stats.unmasked_in_pass = {2, 3};
     const std::string text = make_format(api, context)->body({answer}, {});
     EXPECT_NE(text.find("\"dllm\""), std::string::npos);
     EXPECT_EQ(text.find("step\":1") != std::string::npos || text.find("steps\":[1,1]") != std::string::npos,

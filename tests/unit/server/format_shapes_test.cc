@@ -70,10 +70,11 @@ TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
   answer.end.stats.verify_steps = 4;
   answer.end.stats.blocks = 1;
   answer.end.stats.lengths = {0, 3, 1};
-  answer.end.stats.settled_in = {2, 3};
+  answer.end.stats.unmasked_in_pass = {2, 3};
   const auto body = [&](Api api) { return Json::parse(make_format(api, context_with_logprobs())->body({answer}, {})); };
   const Json figures = Json::parse(
-      R"({"dllm":{"forwards":4,"tokens_per_forward":1.25,"blocks":1,"settled_per_forward":[0,3,1],"settled_in_pass":[2,3]}})");
+      R"({"dllm":{"forwards":4,"tokens_per_forward":1.25,"blocks":1,"decided_per_forward":[0,3,1],"unmasked_in_pass":[2,3],
+          "settled_per_forward":[0,3,1],"settled_in_pass":[2,3]}})");
   const Json chat = body(Api::kChat);
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][0]["step"], 2);
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"][1]["step"], 0);

@@ -216,8 +216,8 @@ TEST_F(ServiceText, TokensOfABlockKeepTheirPass) {
   TokenChunk chunk;
   chunk.tokens = tokenizer_.encode("a b");
   chunk.logprobs.resize(chunk.tokens.size());
-  chunk.settled_in = {4, 1, 0};
-  chunk.settled_in.resize(chunk.tokens.size());
+  chunk.unmask_pass = {4, 1, 0};
+  chunk.unmask_pass.resize(chunk.tokens.size());
   chunk.at = 5;
   const std::vector<AnswerDelta> deltas = text.take(chunk);
   ASSERT_EQ(deltas.size(), 1U);
@@ -227,7 +227,7 @@ TEST_F(ServiceText, TokensOfABlockKeepTheirPass) {
   ASSERT_GE(delta.tokens.size(), 2U);
   EXPECT_EQ(delta.tokens[0].step, 4);
   EXPECT_EQ(delta.tokens[1].step, 1);
-  chunk.settled_in.clear();
+  chunk.unmask_pass.clear();
   EXPECT_EQ(text.take(chunk).at(0).step, -1);
 }
 
@@ -483,11 +483,15 @@ TEST(Metrics, PageIsWellFormed) {
   stats.drafted_at = {3, 2};
   stats.accepted_at = {2, 1};
   stats.lengths = {0, 1, 0, 0, 0, 2};
-  stats.settled_in = {7, 4};
+  stats.unmasked_in_pass = {7, 4};
   metrics.answer_ended(stats, "stop");
   const std::string page = metrics.write("a \"b\"\n\\", {}, {}, 0);
   EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"a \\\"b\\\"\\n\\\\\","
                               "position=\"1\"} 1\n"));
+  EXPECT_THAT(page,
+              HasSubstr("ashlar:decode_unmasked_in_pass_total{model_name=\"a \\\"b\\\"\\n\\\\\",pass=\"1\"} 4\n"));
+  EXPECT_THAT(page, HasSubstr("ashlar:decode_decided_per_forward_tokens_sum{model_name=\"a \\\"b\\\"\\n\\\\\"} 11\n"));
+  // Names of the version before.
   EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_in_pass_total{model_name=\"a \\\"b\\\"\\n\\\\\",pass=\"1\"} 4\n"));
   EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_per_forward_tokens_sum{model_name=\"a \\\"b\\\"\\n\\\\\"} 11\n"));
   std::istringstream lines(page);

@@ -87,7 +87,7 @@ constexpr AnswerSchema kOtherSchemas[] = {
         "drafted":{"type":"integer","minimum":0},
         "accepted":{"type":"integer","minimum":0},
         "verify_spans":{"type":"integer","minimum":0},
-        "settled":{"type":"integer","minimum":0},
+        "decided":{"type":"integer","minimum":0},
         "blocks":{"type":"integer","minimum":0}}})"},
     {"OpenApi", R"({"type":"object","description":"This document.","properties":{
         "openapi":{"const":"3.1.0"},"info":{"type":"object"},"security":{"type":"array"},"paths":{"type":"object"},

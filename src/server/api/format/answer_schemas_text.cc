@@ -26,8 +26,10 @@ constexpr AnswerSchema kTextSchemas[] = {
           "forwards":{"type":"integer","minimum":0},
           "tokens_per_forward":{"type":"number","minimum":0},
           "blocks":{"type":"integer","minimum":0},
-          "settled_per_forward":{"type":"array","items":{"type":"integer","minimum":0}},
-          "settled_in_pass":{"type":"array","items":{"type":"integer","minimum":0}}}}}}]})"},
+          "decided_per_forward":{"type":"array","items":{"type":"integer","minimum":0}},
+          "unmasked_in_pass":{"type":"array","items":{"type":"integer","minimum":0}},
+          "settled_per_forward":{"deprecated":true,"type":"array","items":{"type":"integer","minimum":0}},
+          "settled_in_pass":{"deprecated":true,"type":"array","items":{"type":"integer","minimum":0}}}}}}]})"},
     {"TopLogprob", R"({"type":"object","properties":{
         "token":{"type":"string","description":"Its text; half a character reads U+FFFD."},
         "logprob":{"type":"number","description":"-9999 if it is minus infinity."},
@@ -38,7 +40,7 @@ constexpr AnswerSchema kTextSchemas[] = {
         "bytes":{"type":"array","items":{"type":"integer","minimum":0,"maximum":255}},
         "top_logprobs":{"type":"array","items":"@TopLogprob"},
         "step?":{"type":"integer","minimum":0,
-                 "description":"Of models that fill blocks: the pass over its block that settled the token."}}})"},
+                 "description":"Of models that fill blocks: the pass over its block that unmasked the token."}}})"},
     {"PromptLogprobs",
      R"({"type":"array","description":"Of each token of the prompt, null for the first: by token id, the token itself and the likeliest ones.",
         "items":{"type":["object","null"],"additionalProperties":{"type":"object","properties":{

@@ -14,9 +14,9 @@ class Length {
  public:
   int64_t characters() const { return whole_ + (text_.in_character() ? 1 : 0); }
   void add(const std::string& bytes) {
-    std::string settled;
-    text_.push(bytes, settled);
-    whole_ += std::count_if(settled.begin(), settled.end(),
+    std::string decoded;
+    text_.push(bytes, decoded);
+    whole_ += std::count_if(decoded.begin(), decoded.end(),
                             [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
   }
 

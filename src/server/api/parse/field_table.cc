@@ -172,7 +172,7 @@ constexpr FieldSpec kFields[] = {
     {"top_logprobs", O | Q, kActs, kTops, "0", "This many most likely tokens; needs logprobs."},
     {"stream_options", C | P, kActs, kObject, R"({"include_usage":true})",
      "include_usage; continuous_usage_stats: each chunk has the usage so far; include_blocks: chunks say how many of "
-     "their tokens were drafted, or which pass settled them; "
+     "their tokens were drafted, or which pass unmasked them; "
      "include_obfuscation is tolerated."},
     {"stream_options", R, kActs, kObject, R"({"include_obfuscation":false})", "include_obfuscation is tolerated."},
     {"logprobs", C, kActs, kBool, "true", "Log-probabilities of the tokens."},

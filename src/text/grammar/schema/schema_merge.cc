@@ -315,7 +315,7 @@ bool is_plain(const Json& schema) {
   return true;
 }
 
-// Settled at once where that is simple, so that contradictions show; else later.
+// Merged at once where that is simple, so that contradictions show; else later.
 Json both(const Json& a, const Json& b) {
   if (a == b) return a;
   if (a == Json(true) || b == Json(false)) return b;

@@ -36,7 +36,7 @@ class TokenDecoder {
   int fallback_byte(std::string_view piece) const;
 
   State start() const;
-  /// Appends to `out` the text that is settled once the token of `piece` (from piece_of) has arrived.
+  /// Appends to `out` the text that is complete once the token of `piece` (from piece_of) has arrived.
   void push(std::string_view piece, State& state, std::string& out) const;
   /// Appends what was held back; broken characters become U+FFFD.
   void flush(State& state, std::string& out) const;
