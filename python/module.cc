@@ -93,7 +93,7 @@ NgramUse ngram_use_of(const std::string& name) {
   if (name == "auto") return NgramUse::kWherePaying;
   if (name == "always") return NgramUse::kAlways;
   if (name == "never") return NgramUse::kNever;
-  throw Error("options", "recall is '" + name + "'; expected auto, always or never");
+  throw Error("options", "ngram_drafts is '" + name + "'; expected auto, always or never");
 }
 
 // `in` has every key of Engine's keyword arguments.
@@ -117,7 +117,7 @@ LlmOptions options_of(const std::string& model, const std::string& drafter, cons
   if (session.dflash.width == 1) throw Error("options", "width is 1; expected 0 (chosen pass by pass) or 2 and more");
   session.dflash.window = number<int32_t>(in["draft_window"], "draft_window", 0, 1 << 24);
   session.dflash.branches = number<int32_t>(in["branches"], "branches", 0, kMaxWidth - 1);
-  session.ngram = ngram_use_of(as<std::string>(in["recall"], "recall", "auto, always or never"));
+  session.ngram = ngram_use_of(as<std::string>(in["ngram_drafts"], "ngram_drafts", "auto, always or never"));
   session.dflash.passes = number<int32_t>(in["passes"], "passes", 1, kMaxWidth);
   const std::string schedule = as<std::string>(in["schedule"], "schedule", "cosine, linear or sqrt");
   const auto parsed = parse_denoise_schedule(schedule);
@@ -308,7 +308,7 @@ py::dict figures_of(const RequestStats& stats) {
   out["lengths"] = stats.lengths;
   out["drafted"] = stats.drafted;
   out["accepted"] = stats.accepted;
-  out["recalled"] = stats.ngram_accepted;
+  out["ngram_accepted"] = stats.ngram_accepted;
   out["preemptions"] = stats.preemptions;
   out["queue_seconds"] = seconds(stats.submitted_ns, stats.admitted_ns);
   out["first_token_seconds"] = seconds(stats.submitted_ns, stats.first_token_ns);
@@ -327,7 +327,8 @@ py::dict counters_of(const EngineCounters& counters) {
   put("forwards", counters.verify_spans);
   put("drafted", counters.drafted);
   put("accepted", counters.accepted);
-  put("recalled", counters.ngram_accepted);
+  put("ngram_accepted", counters.ngram_accepted);
+  put("recalled", counters.ngram_accepted);  // its name in the version before
   put("preemptions", counters.preemptions);
   put("requests_finished", counters.requests_finished);
   put("requests_cancelled", counters.requests_cancelled);

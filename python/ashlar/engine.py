@@ -34,12 +34,13 @@ class Engine:
         width: int = 0,
         draft_window: int = 0,
         branches: int = 3,
-        recall: str = "auto",
+        ngram_drafts: str = "auto",
         passes: int = 1,
         schedule: str = "cosine",
         algorithm: Optional[str] = None,
         algorithm_options: Optional[Mapping[str, float]] = None,
         block_size: int = 0,
+        recall: Optional[str] = None,  # the name of ngram_drafts in the version before
     ) -> None:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
@@ -47,14 +48,15 @@ class Engine:
         drafter: its folder; None: the folder <model>-dflash beside the model if there is one, else "ngram": what followed
         the same tokens before; "none": plain decoding.
         threads: 0: one a core. kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
-        width, draft_window, branches, recall, passes, schedule: of drafting, as the flags of ``ashlar run``.
+        width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance
         ``algorithm="low_confidence", algorithm_options={"threshold": 0.8}``.
         """
         options = dict(
             device=device, threads=threads, isa=isa, kv_dtype=kv_dtype, kv_memory=kv_memory, max_context=max_context,
             max_sequences=max_sequences, prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth,
-            width=width, draft_window=draft_window, branches=branches, recall=recall, passes=passes, schedule=schedule,
+            width=width, draft_window=draft_window, branches=branches,
+            ngram_drafts=ngram_drafts if recall is None else recall, passes=passes, schedule=schedule,
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,
         )
         self._core = _ashlar.Core(os.fspath(model or ""), os.fspath(drafter or ""), options)

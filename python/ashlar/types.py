@@ -59,12 +59,14 @@ class Metrics:
     lengths: list[int]  #: lengths[n]: forwards that decided n tokens
     drafted: int
     accepted: int  #: of the drafted
-    recalled: int  #: of the accepted, those that followed when the same tokens came before
+    ngram_accepted: int  #: of the accepted, n-gram drafts: those that followed when the same tokens came before
     preemptions: int
     queue_seconds: float  #: until the first step
     first_token_seconds: float  #: until the first token, queue included
     total_seconds: float
     tokens_per_second: float  #: from the first token to the end
+
+    recalled = property(lambda self: self.ngram_accepted)  # its name in the version before
 
     @property
     def accept_lengths(self) -> list[int]:

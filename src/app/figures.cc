@@ -123,7 +123,8 @@ Json stats_json(const Answer& answer) {
     json["verify_steps"] = stats.verify_steps;
     json["drafted"] = stats.drafted;
     json["accepted"] = stats.accepted;
-    json["recalled"] = stats.ngram_accepted;
+    json["ngram_accepted"] = stats.ngram_accepted;
+    json["recalled"] = stats.ngram_accepted;  // its name in the version before
     json["mean_acceptance_length"] = per_pass(stats.mean_length());
   }
   json["preemptions"] = stats.preemptions;

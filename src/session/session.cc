@@ -53,7 +53,7 @@ void Session::choose_method(const ModelConfig& config) {
   const bool asked = options_.drafter == kNgrams;
   if (asked && options_.ngram == NgramUse::kNever) {
     throw Error("drafter",
-                "ngram drafts what followed the same tokens before, and --recall never forbids that; leave "
+                "ngram drafts what followed the same tokens before, and --ngram-drafts never forbids that; leave "
                 "one of them out, or say --drafter none for plain decoding");
   }
   if (asked && config.diffusion) {
@@ -87,7 +87,8 @@ void Session::note_ignored_options(const ModelConfig& config) {
     notes_.push_back("there is no drafter: --branches, --draft-window and --passes change nothing");
   }
   if (!drafts() && (of_drafter || asked.width != 0 || options_.ngram != NgramUse::kWherePaying)) {
-    notes_.push_back("there is no drafter: --width, --branches, --draft-window, --recall and --passes change nothing");
+    notes_.push_back(
+        "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
   }
   if (options_.max_context > config.max_positions) {
     notes_.push_back("the context is the model's, " + std::to_string(config.max_positions) +

@@ -242,7 +242,7 @@ case_missing_things() {
   err_has "$work/nowhere"
   expect 1 "$ashlar" run pebble-11m-dflash --prompt hello
   err_has "is a drafter"
-  expect 1 "$ashlar" run --drafter ngram --recall never --prompt hello
+  expect 1 "$ashlar" run --drafter ngram --ngram-drafts never --prompt hello
   err_has "--drafter none for plain decoding"
   expect 1 "$ashlar" run pebble-11m-sdar --drafter ngram --prompt hello
   err_has "fills blocks and needs no drafts"
@@ -394,7 +394,7 @@ case_identical_with_and_without_drafter() {
       err_has "tokens per step"
       expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --width 4 --passes 2 --depth 1 --draft-window 64 --prefill-chunk 5
       same "$work/plain" "$work/out" "other settings ($sampling)"
-      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --drafter ngram --recall always
+      expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --drafter ngram --ngram-drafts always
       same "$work/plain" "$work/out" "n-grams ($sampling)"
       err_has "n-gram drafts"
     done

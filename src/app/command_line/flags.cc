@@ -41,7 +41,7 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->transform(whole(0, kMaxWidth - 1))
       ->capture_default_str()
       ->group(kDrafterGroup);
-  add_choice<NgramUse>(command, "--recall", options.ngram,
+  add_choice<NgramUse>(command, "--ngram-drafts,--recall", options.ngram,  // the second: its name in the version before
                        "Draft what followed the same tokens before (default: auto, where it pays; with --width never)",
                        {{"auto", NgramUse::kWherePaying}, {"always", NgramUse::kAlways}, {"never", NgramUse::kNever}})
       ->group(kDrafterGroup);

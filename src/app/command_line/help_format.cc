@@ -1,11 +1,16 @@
 #include "app/command_line/help_format.h"
 
+#include <algorithm>
+
 namespace ashlar {
 
-// A flag that switches something off is shown without CLI11's "{false}".
+// A flag that switches something off is shown without CLI11's "{false}", and one with a second long name, which is that
+// of the version before, by its first.
 std::string HelpFormatter::make_option_name(const CLI::Option* option, bool positional) const {
   std::string name = CLI::Formatter::make_option_name(option, positional);
   if (const size_t brace = name.find("{false}"); brace != std::string::npos) name.erase(brace, 7);
+  const size_t first = name.find("--");
+  if (first != std::string::npos) name.erase(std::min(name.find(",--", first), name.size()));
   return name;
 }
 

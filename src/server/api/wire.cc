@@ -145,6 +145,7 @@ Json metrics(const RequestStats& sum) {
   return {{"speculative_decoding",
            {{"drafted", sum.drafted},
             {"accepted", sum.accepted},
+            {"ngram_accepted", sum.ngram_accepted},
             {"recalled", sum.ngram_accepted},
             {"verify_steps", sum.verify_steps},
             {"mean_length", length},

@@ -66,9 +66,9 @@ Json prompt_entries(const std::vector<TokenPiece>& pieces, int32_t top);
 void add_stats(RequestStats& sum, const RequestStats& stats);
 /// Whether these are figures of a model that fills blocks.
 inline bool tells_blocks(const RequestStats& stats) { return !stats.unmasked_in_pass.empty(); }
-/// {speculative_decoding: {drafted, accepted, recalled, verify_steps, mean_length, drafted_per_position,
+/// {speculative_decoding: {drafted, accepted, ngram_accepted, verify_steps, mean_length, drafted_per_position,
 /// accepted_per_position}}, for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks,
-/// decided_per_forward, unmasked_in_pass}}
+/// decided_per_forward, unmasked_in_pass}}, and the names of some in the version before
 Json metrics(const RequestStats& sum);
 
 }  // namespace ashlar::server

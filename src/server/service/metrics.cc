@@ -86,8 +86,11 @@ void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
   page.counter("vllm:spec_decode_num_draft_tokens_total", "Drafts that were verified.", static_cast<double>(c.drafted));
   page.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafts that were accepted.",
                static_cast<double>(c.accepted));
+  page.counter("ashlar:spec_decode_num_ngram_accepted_tokens_total",
+               "Accepted n-gram drafts: those that followed when the same tokens came before.",
+               static_cast<double>(c.ngram_accepted));
   page.counter("ashlar:spec_decode_num_recalled_tokens_total",
-               "Accepted drafts that followed when the same tokens came before.",
+               "Deprecated: ashlar:spec_decode_num_ngram_accepted_tokens_total.",
                static_cast<double>(c.ngram_accepted));
   page.counter("ashlar:decode_forwards_total", "Passes of the model over answers, counted for each answer in a step.",
                static_cast<double>(c.verify_spans));

@@ -37,7 +37,8 @@ TEST(Flags, DefaultsAreTheLibrariesOwn) {
 
 TEST(Flags, ReachWhereTheyBelong) {
   const Parsed parsed = parse(
-      "folder --drafter none --width 8 --branches 5 --draft-window 128 --recall always --passes 2 --schedule linear "
+      "folder --drafter none --width 8 --branches 5 --draft-window 128 --ngram-drafts always --passes 2 --schedule "
+      "linear "
       "--no-self-test "
       "--device ref "
       "--threads 3 --isa avx2 "
@@ -53,6 +54,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.dflash.window, 128);
   EXPECT_EQ(parsed.session.dflash.branches, 5);
   EXPECT_EQ(parsed.session.ngram, NgramUse::kAlways);
+  EXPECT_EQ(parse("--recall always").session.ngram, NgramUse::kAlways);  // its name in the version before
   EXPECT_EQ(parsed.session.dflash.passes, 2);
   EXPECT_EQ(parsed.session.dflash.schedule, DenoiseSchedule::kLinear);
   EXPECT_FALSE(parsed.session.self_test);

@@ -17,7 +17,8 @@ constexpr AnswerSchema kTextSchemas[] = {
         {"type":"object","properties":{"speculative_decoding":{"type":"object","properties":{
           "drafted":{"type":"integer","minimum":0},
           "accepted":{"type":"integer","minimum":0},
-          "recalled":{"type":"integer","minimum":0},
+          "ngram_accepted":{"type":"integer","minimum":0},
+          "recalled":{"deprecated":true,"type":"integer","minimum":0},
           "verify_steps":{"type":"integer","minimum":0},
           "mean_length":{"type":"number","minimum":0},
           "drafted_per_position":{"type":"array","items":{"type":"integer","minimum":0}},
