@@ -82,7 +82,7 @@ StoredTensor read_entry(const std::filesystem::path& path, const std::string& na
   return tensor;
 }
 
-// Tensors must tile the data section: overlaps would alias weights, holes hide bytes nobody reads.
+// Tensors must tile the data section: overlaps would alias weights, gaps hide bytes that are never read.
 void check_tiling(const std::filesystem::path& path, const std::map<std::string, StoredTensor>& tensors,
                   std::span<const std::byte> data) {
   std::vector<const StoredTensor*> order;

@@ -14,7 +14,7 @@ namespace ashlar {
 class SafetensorsFile {
  public:
   /// Maps the file and checks its header completely: every tensor in bounds, sizes equal to shape times dtype, no
-  /// overlap and no hole. Throws Error("safetensors", ...) naming the file, the tensor, found and expected.
+  /// overlap and no gap. Throws Error("safetensors", ...) naming the file, the tensor, found and expected.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }

@@ -9,15 +9,16 @@
 namespace ashlar {
 namespace {
 
-// Texts that any model continues regularly, so that any drafter worth its name foresees something.
+// Texts that any model continues regularly, so that any drafter worth its name predicts something.
 constexpr const char* kTexts[] = {
     "Turn this sentence into bullet points: Anna is a 41-year-old teacher who moved to Oslo in 1998.",
     "Write the name, age and city as JSON: Ben is 29 years old and lives in Rome.",
     "Repeat this sentence exactly: The wall was built of grey stone, and the gate was made of oak.",
     "Count from 1 to 20.",
 };
-// A large model takes a good part of a second a step, and somebody waits for its first answer. A few drafts a text tell
-// a drafter that foresees nothing from one that does as well as whole blocks: all texts together are rows enough.
+// A large model takes a good part of a second a step, and somebody waits for its first answer. A few drafts a text
+// separate a drafter that predicts nothing from one that works as well as whole blocks do: all texts together are rows
+// enough.
 constexpr int32_t kTokens = 12;
 constexpr int32_t kWidth = 4;
 
@@ -77,7 +78,7 @@ std::string warning_about(const DrafterCheck& check) {
       100 * check.first_rate(), static_cast<long long>(check.steps),
       check.recorded_first ? "its record says" : "expected at least",
       100 * (check.recorded_first ? *check.recorded_first : check.threshold()), check.mean_length);
-  return "the drafter " + check.drafter + " hardly foresees " + check.target + ": " + figures +
+  return "the drafter " + check.drafter + " hardly predicts " + check.target + ": " + figures +
          ".\n  Answers stay right but come slower than they could. Usual causes:\n"
          "  - it was trained for another model, or for another version of this one\n"
          "  - its target_layer_ids are off by one (some exports count the embedding as layer 0)\n"

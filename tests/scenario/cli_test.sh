@@ -673,12 +673,12 @@ case_drafter_self_test() {
   cp -r "$root/models/pebble-11m-dflash" "$work/wrong" && chmod -R u+w "$work/wrong"
   sed -i 's/"mask_token_id": 3/"mask_token_id": 300/' "$work/wrong/config.json"
   expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8
-  err_has "hardly foresees"
+  err_has "hardly predicts"
   err_has "mask_token_id"
   expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8 --no-self-test
-  grep -q foresees "$work/err" && fail "--no-self-test tests"
+  grep -q predicts "$work/err" && fail "--no-self-test tests"
   expect 0 "$ashlar" run --prompt "What is a harbour?" -n 8
-  grep -q foresees "$work/err" && fail "complains about the bundled drafter"
+  grep -q predicts "$work/err" && fail "complains about the bundled drafter"
   return 0
 }
 

@@ -5,7 +5,7 @@
     ashlar bench FOLDER/random-0.6b --no-self-test
 
 Shapes are those of the Qwen3 checkpoints and of drafters of five layers, weights BF16. The tokenizer is pebble-11m's, so the text means
-nothing, and the drafter foresees nothing: what a step, a cycle and a prefill take is as with trained weights, what drafts gain is not.
+nothing, and the drafter predicts nothing: what a step, a cycle and a prefill take is as with trained weights, what drafts gain is not.
 Needs numpy and room for the weights on disk and, a tensor at a time, in memory.
 """
 

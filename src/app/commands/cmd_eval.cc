@@ -74,8 +74,8 @@ std::vector<DenoiseCell> run_denoise_study(Session& session, const AcceptanceStu
   return cells;
 }
 
-// Tau and speed by drafter passes, at the first temperature and width. Returns whether all answers were plain
-// decoding's.
+// Acceptance length and speed by drafter passes, at the first temperature and width. Returns whether all answers were
+// plain decoding's.
 bool study_passes(Session& session, const EvalOptions& options, const std::vector<PromptIds>& prompts, Json& json) {
   AcceptanceOptions narrowed = options.acceptance;
   narrowed.temperatures.resize(1);
@@ -127,8 +127,8 @@ void evaluate(EvalOptions& options) {
 
 void add_acceptance_command(CLI::App& eval) {
   auto options = std::make_shared<EvalOptions>();
-  CLI::App* command =
-      eval.add_subcommand("acceptance", "How many tokens a step the drafter earns, and whether answers stay the same");
+  CLI::App* command = eval.add_subcommand(
+      "acceptance", "How many tokens a step yields with the drafter, and whether answers stay the same");
   add_prompt_flags(*command, *options, options->acceptance.max_tokens);
   command
       ->add_option("--temperatures", options->acceptance.temperatures,

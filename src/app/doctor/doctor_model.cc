@@ -55,7 +55,7 @@ Finding check_drafting(Session& session) {
   const std::string found = check.drafter + " fits" + text;
   if (!check.suspicious()) return {"drafter", Severity::kOk, found, ""};
   return {"drafter", Severity::kWarning, found,
-          "it hardly foresees the model; ashlar inspect names the usual causes, --drafter none does without"};
+          "it hardly predicts the model; ashlar inspect names the usual causes, --drafter none does without"};
 }
 
 // A file that a server refuses; nothing where it takes it.

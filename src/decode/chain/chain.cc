@@ -104,7 +104,7 @@ void ChainDecoder::enqueue(const StepPlan& plan, SlotTable& slots, StepResult& r
   if (proposer_) {
     context_->begin_step();
     share_branches();
-    catch_up();
+    write_backlogs();
     proposer_->propose(chains_, slots);
     trim_trees(plan.budget);
   }
@@ -332,10 +332,10 @@ void ChainDecoder::commit_branches(const StepPlan& plan) {
 }
 
 // Sequences that are about to draft need the whole of their context, or know where it begins.
-void ChainDecoder::catch_up() {
+void ChainDecoder::write_backlogs() {
   for (ChainSpan& chain : chains_) {
     if (!chain.proposes) continue;
-    context_->catch_up(chain.slot, chain.pages);
+    context_->write_backlog(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
     // From here on the proposer's.
     chain.pages = context_->table(chain.slot, chain.pages, chain.context_begin,
@@ -363,7 +363,7 @@ void ChainDecoder::write_context(const StepPlan& plan) {
     const int32_t position = batch_->position(work.first_row);
     const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
     if (writes_context(work) || (fills_page && plan.keeps_context)) {
-      context_->catch_up(span.slot, span.pages);  // of a span that was widened after the drafting
+      context_->write_backlog(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->write(span.slot, span.pages, work.first_row, position, work.committed,
                       work.chain >= 0 ? work.path : nullptr);
     } else if (plan.keeps_context) {

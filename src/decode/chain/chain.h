@@ -90,7 +90,7 @@ class ChainDecoder final : public Decoder {
   void sample(const StepPlan& plan, SlotTable& slots, Tensor hidden, StepResult& result);
   void begin_walk(size_t index, int32_t first_output, const StepPlan& plan, SlotTable& slots, StepResult& result);
   void finish_span(size_t index, const StepPlan& plan, SlotTable& slots, StepResult& result);
-  void catch_up();
+  void write_backlogs();
   bool writes_context(const Work& work) const;
   bool wants_aux_hidden(const StepPlan& plan) const;
   void write_context(const StepPlan& plan);

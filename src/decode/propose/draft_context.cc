@@ -84,7 +84,7 @@ void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_
       sources_.push_back(row + (path != nullptr ? path[done + r] : done + r));
       const int32_t offset = (position + r) % kPageTokens;
       uint8_t& known = known_[static_cast<size_t>(pages[(position + r) / kPageTokens])];
-      // Rows come in ascending order; one that does not continue what is known leaves a hole.
+      // Rows come in ascending order; one that does not continue what is known leaves a gap.
       if (offset == 0) known = 0;
       if (known == offset) ++known;
     }
@@ -99,7 +99,7 @@ void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t
   if (backlog.n == 0) backlog.position = position;
   ops_.copy(all_.part(row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
   ++backlog.n;
-  if ((position + 1) % kPageTokens == 0) catch_up(slot, pages);
+  if ((position + 1) % kPageTokens == 0) write_backlog(slot, pages);
 }
 
 void DraftContext::skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n) {
@@ -114,7 +114,7 @@ void DraftContext::forget(const int32_t* pages, int32_t position, int32_t n) {
   }
 }
 
-void DraftContext::catch_up(int32_t slot, const int32_t* pages) {
+void DraftContext::write_backlog(int32_t slot, const int32_t* pages) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
   if (backlog.n == 0) return;
   write(slot, pages, backlog_row(slot), backlog.position, backlog.n);

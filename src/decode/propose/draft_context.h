@@ -4,7 +4,7 @@
 // Rows that a pass with proposed drafts or a prompt committed are written to the context at once. A sequence that
 // decodes without these keeps its auxiliary hidden states in a backlog instead: they are written together when it
 // drafts again or when a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to
-// draft, rows may be skipped; the drafter then sees only what lies behind the last page that lacks some.
+// draft, rows may be skipped; the drafter then sees only what comes after the last page that lacks some.
 //
 // A proposer with a window has planes of fewer pages than the cache: window pages, which go to the pages that drafts
 // looked at or rows were written into most recently. A page that loses its window page lacks all of its rows.
@@ -43,7 +43,7 @@ class DraftContext {
   /// Forgets the slot's last sequence.
   void admit(int32_t slot) { backlogs_[slot] = {}; }
 
-  /// Has `n` rows of aux_hidden(), from `row` or those of the path behind it (row + path[0], row + path[1], ...),
+  /// Has `n` rows of aux_hidden(), from `row` or those of the path after it (row + path[0], row + path[1], ...),
   /// written with the next flush. They stand at `position`, `position` + 1, ... Those that lie outside of the window
   /// from now on are left out: only a prefix hit could have a use for them.
   void write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
@@ -53,7 +53,7 @@ class DraftContext {
   /// Leaves `n` positions out for good, with the slot's backlog.
   void skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n);
   /// Has the slot's backlog written with the next flush.
-  void catch_up(int32_t slot, const int32_t* pages);
+  void write_backlog(int32_t slot, const int32_t* pages);
   /// Writes what was asked for, in one call to the proposer where it fits.
   void flush();
 

@@ -73,18 +73,18 @@ void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32
   open_.clear();
   nodes_.assign(1, {span.ids[0], -1, 0, 0, 0, 0});
   int32_t branches = 0;
-  int32_t foreseen = 0;
+  int32_t predicted = 0;
   if (candidates.at(1).n > 0) open_.push_back({candidates.at(1).log_chance[0], 0, 1, 0});
-  while (!open_.empty() && foreseen < most) {
+  while (!open_.empty() && predicted < most) {
     std::pop_heap(open_.begin(), open_.end(), less);
     const Path path = open_.back();
     open_.pop_back();
     if (path.rank > 0 && branches++ >= span.branches) continue;
     const auto node = static_cast<int32_t>(nodes_.size());
     const bool is_real = node < span.width && path.depth <= deepest && path.parent >= 0;
-    ++foreseen;
-    span.chances[foreseen] = std::exp(path.log_chance);
-    span.order[foreseen] = is_real ? node : 0;
+    ++predicted;
+    span.chances[predicted] = std::exp(path.log_chance);
+    span.order[predicted] = is_real ? node : 0;
     if (is_real) {
       const int32_t id = candidates.at(path.depth).ids[static_cast<size_t>(path.rank)];
       nodes_.push_back({id, path.parent, path.depth, 0, 0, 0});
@@ -100,7 +100,7 @@ void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32
     const int32_t seen = node < span.width ? deepest : std::min(deepest, path.depth);
     expand(candidates, seen, path, is_real ? node : -1, branches < span.branches);
   }
-  span.n_chances = foreseen;
+  span.n_chances = predicted;
   span.width = static_cast<int32_t>(nodes_.size());
   write_rows(span.width, span);
 }

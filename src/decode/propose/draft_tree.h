@@ -1,6 +1,6 @@
 #pragma once
 // A tree of drafts from the distributions of a block's positions. The tokens of a block are proposed independently of
-// each other, so a path's chance is the product of its tokens' chances, and of all trees of so many nodes the one made
+// each other, so a path's chance is the product of its tokens' chances, and of all trees of as many nodes the one made
 // of the likeliest paths is the one of which most tokens are accepted. Source: DDTree (arXiv 2604.12989).
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace ashlar {
 
-/// Spare pages (KvLayout) for the rows of trees that do not stand in the first branch, of up to so many sequences.
+/// Spare pages (KvLayout) for the rows of trees that do not stand in the first branch, of up to `sequences` sequences.
 int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
 
 /// Where a tree's tokens come from.
 class CandidateSource {
  public:
   virtual ~CandidateSource() = default;
-  /// Of the position that stands `depth` behind the last token, from 1. Asked for only where a tree may reach.
+  /// Of the position that stands `depth` after the last token, from 1. Asked for only where a tree may reach.
   virtual const LikeliestTokens& at(int32_t depth) = 0;
 };
 
 class DraftTreeBuilder {
  public:
   DraftTreeBuilder();
-  /// Fills rows 1 .. span.width - 1 of the span with the likeliest paths, at most span.branches of them beside the
-  /// first; fewer where there are no more candidates. `deepest`: the last position that has some. Foresees the chances
+  /// Fills rows 1 .. span.width - 1 of the span with the likeliest paths, at most span.branches of them after the
+  /// first; fewer where there are no more candidates. `deepest`: the last position that has some. Predicts the chances
   /// of up to `most` drafts, as if positions beyond the last were like it.
   void build(CandidateSource& candidates, int32_t deepest, int32_t most, ChainSpan& span);
 

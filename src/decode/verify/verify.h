@@ -1,6 +1,6 @@
 #pragma once
 // Acceptance: walks from the last token's row to the row of the draft that is the token chosen there, and so on; stops
-// at the first token that no draft foresaw.
+// at the first token that no draft predicted.
 
 #include <cstdint>
 #include <span>
@@ -69,7 +69,7 @@ class SpanWalk {
   SpanResult* result_ = nullptr;
   TokenLogprobs* logprobs_ = nullptr;
   bool ended_ = true;
-  int32_t row_ = 0;  // whose token comes next; -1: no draft foresaw the newest token
+  int32_t row_ = 0;  // whose token comes next; -1: no draft predicted the newest token
   int32_t n_asked_ = 0;
   int32_t asked_[kMaxWidth] = {};  // rows
   int32_t ahead_[kMaxWidth] = {};  // ahead_[i]: the draft of row asked_[i + 1]

@@ -112,7 +112,7 @@ double rows_of(const AcceptanceTally& tally) {
 std::string block_answers_text(const BenchResult& result) {
   TextTable table({"answers", "tokens", "tokens per forward", "decode tokens/s", "with prompt", "x one a forward"});
   const auto row = [&](const char* name, const AnswerSpeed& speed) {
-    table.add({name, std::to_string(speed.tokens), fixed(speed.tally.tau_generated().value, 3),
+    table.add({name, std::to_string(speed.tokens), fixed(speed.tally.acceptance_length_generated().value, 3),
                three_digits(speed.tally.decode_tokens_per_second()), three_digits(speed.tokens_per_second()),
                fixed(speed_up(result, speed), 2)});
   };
@@ -127,12 +127,12 @@ std::string block_answers_text(const BenchResult& result) {
 std::string answers_text(const BenchResult& result) {
   if (result.block > 0) return block_answers_text(result);
   TextTable table(
-      {"answers", "tokens", "ms/token", "decode tokens/s", "with prompt", "rows", "tau per step", "x plain"});
+      {"answers", "tokens", "ms/token", "decode tokens/s", "with prompt", "rows", "accept length", "x plain"});
   const auto row = [&](const std::string& name, const AnswerSpeed& speed) {
     const double rate = speed.tally.decode_tokens_per_second();
     table.add({name, std::to_string(speed.tokens), three_digits(ms(per_second(rate))), three_digits(rate),
                three_digits(speed.tokens_per_second()), fixed(rows_of(speed.tally), 1),
-               fixed(speed.tally.tau_per_step().value, 3), fixed(speed_up(result, speed), 2)});
+               fixed(speed.tally.acceptance_length_per_step().value, 3), fixed(speed_up(result, speed), 2)});
   };
   row("plain", result.plain_answers);
   if (result.has_drafted_answers()) {
@@ -197,7 +197,7 @@ Json answers_json(const AnswerSpeed& speed) {
           {"decode_tokens_per_second", speed.tally.decode_tokens_per_second()},
           {"tokens_per_second_with_prompt", speed.tokens_per_second()},
           {"rows_per_step", rows_of(speed.tally)},
-          {"tau_per_step", speed.tally.tau_per_step().value}};
+          {"acceptance_length_per_step", speed.tally.acceptance_length_per_step().value}};
 }
 
 Json timed_json(const TimedCase& timed) {
@@ -267,8 +267,8 @@ Json bench_json(const BenchResult& result) {
     json["block_size"] = result.block;
     json["parallel_step"] = split_json(result.cycle, result.drafted_answers);
     json["parallel_answers"] = answers_json(result.drafted_answers);
-    json["plain_answers"]["tokens_per_forward"] = result.plain_answers.tally.tau_generated().value;
-    json["parallel_answers"]["tokens_per_forward"] = result.drafted_answers.tally.tau_generated().value;
+    json["plain_answers"]["tokens_per_forward"] = result.plain_answers.tally.acceptance_length_generated().value;
+    json["parallel_answers"]["tokens_per_forward"] = result.drafted_answers.tally.acceptance_length_generated().value;
     json["speed_up"] = speed_up(result, result.drafted_answers);
     json["agreement"] = {{"compared", result.compared}, {"identical", result.identical}};
     return json;

@@ -33,7 +33,7 @@ void AcceptanceTally::add(const RequestStats& stats) {
   prompt_steps_.push_back(stats.verify_steps);
 }
 
-Ratio AcceptanceTally::tau_per_prompt() const {
+Ratio AcceptanceTally::acceptance_length_per_prompt() const {
   std::vector<double> means;
   for (size_t i = 0; i < prompt_steps_.size(); ++i) means.push_back(prompt_tokens_[i] / prompt_steps_[i]);
   return {mean(means), standard_error(means), means.size()};

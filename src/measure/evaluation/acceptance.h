@@ -22,17 +22,18 @@ class AcceptanceTally {
   int64_t drafted() const { return drafted_; }
   int64_t accepted() const { return accepted_; }
 
-  // The three definitions of tau, the mean acceptance length. All count the bonus token. A request without a verify
+  // The three definitions of the mean acceptance length. All count the bonus token. A request without a verify
   // step (its answer was one token) takes part in none of them.
 
   /// Tokens of all verify steps / verify steps, prompts pooled: long answers weigh more (vLLM). The error takes prompts
   /// as the independent unit.
-  Ratio tau_per_step() const { return pooled_ratio(prompt_tokens_, prompt_steps_); }
-  /// Mean over prompts of each prompt's own tau: every prompt weighs the same (the DFlash paper's benchmark).
-  Ratio tau_per_prompt() const;
+  Ratio acceptance_length_per_step() const { return pooled_ratio(prompt_tokens_, prompt_steps_); }
+  /// Mean over prompts of each prompt's own acceptance length: every prompt weighs the same (the DFlash paper's
+  /// benchmark).
+  Ratio acceptance_length_per_prompt() const;
   /// Generated tokens / verify steps, the prefill's first token counted above but not below: by at most 1 / steps per
-  /// prompt higher than tau_per_step (SGLang's spec_accept_length, pooled).
-  Ratio tau_generated() const { return pooled_ratio(prompt_generated_, prompt_steps_); }
+  /// prompt higher than acceptance_length_per_step (SGLang's spec_accept_length, pooled).
+  Ratio acceptance_length_generated() const { return pooled_ratio(prompt_generated_, prompt_steps_); }
 
   /// By draft position 1, 2, ...: the share of steps, of those that proposed that position, which accepted it. A
   /// position counts as accepted only if all before it were.
@@ -42,7 +43,7 @@ class AcceptanceTally {
   std::vector<double> conditional(int64_t least = 1) const;
   /// Share of steps that yielded 1, 2, ... tokens.
   std::vector<double> histogram() const;
-  /// Counts behind histogram().
+  /// The counts of histogram().
   const std::vector<int64_t>& length_counts() const { return lengths_; }
 
   /// Tokens per second without the prompts' passes (RequestStats::decoding), requests one after the other or side by

@@ -29,9 +29,9 @@ std::string value_at(const std::vector<double>& values, size_t i) {
   return i < values.size() && std::isfinite(values[i]) ? percent(values[i]) : "-";
 }
 
-std::string tau_table(const AcceptanceStudy& study) {
-  TextTable table({"temperature", "width", "prompts", "tokens", "steps", "tau per step", "tau per prompt",
-                   "tau generated", "accepted at 1", "tokens/s", "x plain"});
+std::string length_table(const AcceptanceStudy& study) {
+  TextTable table({"temperature", "width", "prompts", "tokens", "steps", "length per step", "length per prompt",
+                   "length generated", "accepted at 1", "tokens/s", "x plain"});
   const size_t widths = study.options().widths.size();
   for (size_t i = 0; i < study.cells().size(); ++i) {
     const AcceptanceCell& cell = study.cells()[i];
@@ -40,9 +40,10 @@ std::string tau_table(const AcceptanceStudy& study) {
         i / widths < study.plain_tokens_per_second().size() ? study.plain_tokens_per_second()[i / widths] : 0;
     const double speed = tally.decode_tokens_per_second();
     table.add({svg_number(cell.temperature), std::to_string(cell.width), std::to_string(tally.prompts()),
-               std::to_string(tally.generated()), std::to_string(tally.steps()), ratio_text(tally.tau_per_step(), 3),
-               ratio_text(tally.tau_per_prompt(), 3), ratio_text(tally.tau_generated(), 3),
-               value_at(tally.unconditional(), 0), three_digits(speed), plain > 0 ? fixed(speed / plain, 2) : "-"});
+               std::to_string(tally.generated()), std::to_string(tally.steps()),
+               ratio_text(tally.acceptance_length_per_step(), 3), ratio_text(tally.acceptance_length_per_prompt(), 3),
+               ratio_text(tally.acceptance_length_generated(), 3), value_at(tally.unconditional(), 0),
+               three_digits(speed), plain > 0 ? fixed(speed / plain, 2) : "-"});
   }
   return table.render();
 }
@@ -88,7 +89,8 @@ std::string category_table(const std::vector<const AcceptanceCell*>& cells) {
   TextTable table(header);
   for (const std::string& name : names) {
     std::vector<std::string> row = {name, std::to_string(cells.front()->by_category.at(name).prompts())};
-    for (const AcceptanceCell* cell : cells) row.push_back(ratio_text(cell->by_category.at(name).tau_per_step(), 3));
+    for (const AcceptanceCell* cell : cells)
+      row.push_back(ratio_text(cell->by_category.at(name).acceptance_length_per_step(), 3));
     table.add(row);
   }
   return "\ntau per step by category:\n" + table.render();
@@ -106,9 +108,9 @@ Json tally_json(const AcceptanceTally& tally) {
           {"verify_steps", tally.steps()},
           {"drafted", tally.drafted()},
           {"accepted", tally.accepted()},
-          {"tau_per_step", ratio_json(tally.tau_per_step())},
-          {"tau_per_prompt", ratio_json(tally.tau_per_prompt())},
-          {"tau_generated", ratio_json(tally.tau_generated())},
+          {"acceptance_length_per_step", ratio_json(tally.acceptance_length_per_step())},
+          {"acceptance_length_per_prompt", ratio_json(tally.acceptance_length_per_prompt())},
+          {"acceptance_length_generated", ratio_json(tally.acceptance_length_generated())},
           {"acceptance_by_position", shares_json(tally.unconditional())},
           {"conditional_acceptance_by_position", shares_json(tally.conditional())},
           {"length_counts", tally.length_counts()},
@@ -120,11 +122,11 @@ Json tally_json(const AcceptanceTally& tally) {
 std::string acceptance_text(const AcceptanceStudy& study) {
   const auto cells = first_width(study);
   const std::string width = std::to_string(study.options().widths.front());
-  std::string text =
-      "Acceptance length (± standard error over prompts):\n" + tau_table(study) +
-      "  tau per step:   tokens of all verify steps / verify steps, bonus included, prompts pooled\n"
-      "  tau per prompt: mean over prompts of each prompt's own tau per step\n"
-      "  tau generated:  generated tokens / verify steps; the prefill's first token is counted, its forward is not\n";
+  std::string text = "Acceptance length (± standard error over prompts):\n" + length_table(study) +
+                     "  length per step:   tokens of all verify steps / verify steps, bonus included, prompts pooled\n"
+                     "  length per prompt: mean over prompts of each prompt's own length per step\n"
+                     "  length generated:  generated tokens / verify steps; the prefill's first token is counted, its "
+                     "forward is not\n";
   text += "\nAcceptance by draft position at width " + width + ":\n" + by_index_table(cells, "position", false);
   text += "\nTokens per verify step at width " + width + ":\n" + by_index_table(cells, "tokens", true);
   text += category_table(cells);
@@ -180,9 +182,9 @@ std::string acceptance_svg(const AcceptanceStudy& study, const std::string& titl
   int color = 0;
   const auto cells = first_width(study);
   for (const AcceptanceCell* cell : cells) {
-    const std::string tau = ", tau " + fixed(cell->all.tau_per_step().value, 2);
+    const std::string length = ", acceptance length " + fixed(cell->all.acceptance_length_per_step().value, 2);
     lines.push_back({temperature_name(cell->temperature), cell->all.unconditional(), false, color});
-    bars.push_back({temperature_name(cell->temperature) + tau, cell->all.histogram(), false, color});
+    bars.push_back({temperature_name(cell->temperature) + length, cell->all.histogram(), false, color});
     ++color;
   }
   for (size_t i = 0; i < cells.size(); ++i) {

@@ -8,7 +8,8 @@
 
 namespace ashlar {
 
-/// Tables for a terminal: tau by temperature and width, then positions, lengths and categories at the first width.
+/// Tables for a terminal: acceptance length by temperature and width, then positions, lengths and categories at the
+/// first width.
 std::string acceptance_text(const AcceptanceStudy& study);
 /// Every figure, without provenance.
 Json acceptance_json(const AcceptanceStudy& study);

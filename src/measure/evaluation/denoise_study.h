@@ -1,5 +1,5 @@
 #pragma once
-// Does it pay to fill a block in several drafter passes? Tau and speed by number of passes and schedule.
+// Does it pay to fill a block in several drafter passes? Acceptance length and speed by number of passes and schedule.
 
 #include <string>
 #include <vector>

@@ -29,10 +29,11 @@ struct HttpOptions {
   size_t max_requests_per_connection = 10'000;
   size_t max_backlog_bytes = 8u << 20;  ///< of a stream that its client does not read; one chunk may exceed it
 
-  // Limits on time are totals, except that who goes on sending or reading earns more, up to the limit that is one.
+  // Limits on time are totals, except that a client that goes on sending or reading gets more, up to the limit that is
+  // one.
   std::chrono::milliseconds header_timeout{10'000};   ///< from the first byte of a request to the end of its headers
   std::chrono::milliseconds body_timeout{30'000};     ///< what a body may be late, at any time:
-  size_t min_body_bytes_per_s = 64u << 10;            ///< so many bytes received make up for a second
+  size_t min_body_bytes_per_s = 64u << 10;            ///< this many bytes received make up for a second
   std::chrono::milliseconds max_body_time{180'000};   ///< for all of the body
   std::chrono::milliseconds idle_timeout{75'000};     ///< between requests
   std::chrono::milliseconds write_timeout{30'000};    ///< for a client that takes no byte of what is offered
@@ -42,7 +43,7 @@ struct HttpOptions {
   std::string tls_cert_file;  ///< PEM, the chain with the server's certificate first; empty: no TLS
   std::string tls_key_file;   ///< PEM, unencrypted
 
-  /// Judges a request by its head, before its body is taken in: an answer refuses it. Called on an I/O thread.
+  /// Checks a request by its head, before its body is taken in: an answer refuses it. Called on an I/O thread.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> check_head;
   /// Told on an I/O thread of what is refused later, or for a head that cannot be read, of which method and path may be
   /// empty then; without headers. Connections beyond the limit are no requests.

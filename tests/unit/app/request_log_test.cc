@@ -62,23 +62,23 @@ class RequestLogTest : public testing::Test {
     r.texts = {"one", "two\xFF"};
     return r;
   }
-  // Why a server would not log there, which its check, that changes nothing, has to foresee.
+  // Why a server would not log there, which its check, that changes nothing, has to predict.
   std::string error() {
-    std::string foreseen;
+    std::string predicted;
     const auto before = files();
     try {
       check_request_log_file(file_);
     } catch (const Error& error) {
-      foreseen = error.what();
+      predicted = error.what();
     }
     EXPECT_EQ(files(), before);
     try {
       const RequestLog log(file_, false);
     } catch (const Error& error) {
-      EXPECT_NE(foreseen, "") << error.what();
+      EXPECT_NE(predicted, "") << error.what();
       return error.what();
     }
-    EXPECT_EQ(foreseen, "");
+    EXPECT_EQ(predicted, "");
     return "no error";
   }
   // Every file of the folder with its content.

@@ -144,7 +144,7 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     Sequence& sequence = sequences_[s];
     const int32_t position = sequence.length;
     forward(sequence, row, n);
-    context_.catch_up(s, sequence.pages.data());
+    context_.write_backlog(s, sequence.pages.data());
     context_.write(s, sequence.pages.data(), row, position, n);
     for (int32_t i = position; i < window_begin(sequence.length); ++i) sequence.skipped[i] = true;
   }
@@ -185,7 +185,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
       kinds[s] = random_() % 8 == 0 ? Kind::kPrompt : random_() % 3 == 0 ? Kind::kNarrow : Kind::kWide;
       if (kinds[s] != Kind::kWide) continue;
       const int32_t* pages = sequence.pages.data();
-      context_.catch_up(s, pages);
+      context_.write_backlog(s, pages);
       begins[s] = context_.begin(pages, sequence.length);
       tables[s] = context_.table(s, pages, begins[s], sequence.length + kWidth);
     }

@@ -125,7 +125,7 @@ TEST(DraftTree, RowsStandDepthFirstAndChancesAreThoseOfTheirPaths) {
       ASSERT_TRUE(seen.insert(path_of(span, r)).second) << "twice";
     }
     ASSERT_LE(begun, branches);
-    // What is foreseen comes in order, and what has a row is that row's path.
+    // What is predicted comes in order, and what has a row is that row's path.
     std::set<int32_t> rows;
     for (int32_t k = 1; k <= span.n_chances; ++k) {
       if (k > 1) {

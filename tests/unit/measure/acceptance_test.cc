@@ -38,11 +38,11 @@ TEST(Acceptance, ThreeDefinitionsDiffer) {
   EXPECT_EQ(tally.prompts(), 2);
   EXPECT_EQ(tally.steps(), 6);
   EXPECT_EQ(tally.generated(), 7 + 8);
-  EXPECT_DOUBLE_EQ(tally.tau_per_step().value, 13.0 / 6);
-  EXPECT_DOUBLE_EQ(tally.tau_per_prompt().value, (3.0 + 7.0 / 4) / 2);
-  EXPECT_DOUBLE_EQ(tally.tau_generated().value, 15.0 / 6);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_per_step().value, 13.0 / 6);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_per_prompt().value, (3.0 + 7.0 / 4) / 2);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_generated().value, 15.0 / 6);
   // Two means 3 and 1.75: deviation 1.25 / sqrt(2), over sqrt(2) prompts.
-  EXPECT_DOUBLE_EQ(tally.tau_per_prompt().error, 0.625);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_per_prompt().error, 0.625);
 }
 
 TEST(Acceptance, ByPosition) {
@@ -85,14 +85,14 @@ TEST(Acceptance, AnswerOfOneTokenHasNoStep) {
   tally.add(request({}));
   EXPECT_EQ(tally.prompts(), 3);
   EXPECT_EQ(tally.generated(), 16);
-  EXPECT_DOUBLE_EQ(tally.tau_per_prompt().value, (3.0 + 7.0 / 4) / 2);
-  EXPECT_DOUBLE_EQ(tally.tau_generated().value, 15.0 / 6);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_per_prompt().value, (3.0 + 7.0 / 4) / 2);
+  EXPECT_DOUBLE_EQ(tally.acceptance_length_generated().value, 15.0 / 6);
 }
 
 TEST(Acceptance, NothingYieldsZeros) {
   const AcceptanceTally tally;
-  EXPECT_EQ(tally.tau_per_step().value, 0);
-  EXPECT_EQ(tally.tau_per_prompt().value, 0);
+  EXPECT_EQ(tally.acceptance_length_per_step().value, 0);
+  EXPECT_EQ(tally.acceptance_length_per_prompt().value, 0);
   EXPECT_TRUE(tally.unconditional().empty());
   EXPECT_TRUE(tally.histogram().empty());
   EXPECT_EQ(tally.decode_tokens_per_second(), 0);

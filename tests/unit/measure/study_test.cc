@@ -50,8 +50,8 @@ TEST_F(Study, CountsWhatTheDecoderDid) {
   EXPECT_EQ(wide.width, 4);
   EXPECT_EQ(wide.all.prompts(), 3);
   EXPECT_EQ(wide.all.steps(), 3 * 4);
-  EXPECT_DOUBLE_EQ(wide.all.tau_per_step().value, 13.0 / 4);
-  EXPECT_DOUBLE_EQ(wide.all.tau_generated().value, 14.0 / 4);
+  EXPECT_DOUBLE_EQ(wide.all.acceptance_length_per_step().value, 13.0 / 4);
+  EXPECT_DOUBLE_EQ(wide.all.acceptance_length_generated().value, 14.0 / 4);
   EXPECT_EQ(study.cells()[1].all.steps(), 3 * 7);
   EXPECT_DOUBLE_EQ(study.cells()[3].temperature, 0.5);
   EXPECT_EQ(wide.by_category.at("x").prompts(), 2);
@@ -84,7 +84,7 @@ TEST_F(Study, ReportsAreWellFormed) {
   EXPECT_THAT(svg, HasSubstr("a &lt;model&gt; &amp; its &quot;drafter&quot;"));
   const Json json = Json::parse(acceptance_json(study).dump());
   EXPECT_EQ(json["cells"].size(), 4U);
-  EXPECT_DOUBLE_EQ(json["cells"][0]["tau_per_step"]["value"].get<double>(), 3.25);
+  EXPECT_DOUBLE_EQ(json["cells"][0]["acceptance_length_per_step"]["value"].get<double>(), 3.25);
   EXPECT_EQ(json["cells"][0]["length_counts"], Json::parse("[3, 0, 0, 9]"));
   EXPECT_THAT(acceptance_text(study), HasSubstr("18 of 18 answers"));
 }

@@ -98,11 +98,11 @@ Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
   co_return false;
 }
 
-/// The deadline of a body of which so many more bytes have come: what came early makes up for no later silence.
+/// The deadline of a body once `bytes` more of it have come: what came early makes up for no later silence.
 Connection::Clock::time_point Connection::put_off(Clock::time_point deadline, size_t bytes,
                                                   Clock::time_point end) const {
-  const std::chrono::microseconds earned(1'000'000 * bytes / std::max<size_t>(1, options_.min_body_bytes_per_s));
-  return std::min({deadline + earned, Clock::now() + options_.body_timeout, end});
+  const std::chrono::microseconds extra(1'000'000 * bytes / std::max<size_t>(1, options_.min_body_bytes_per_s));
+  return std::min({deadline + extra, Clock::now() + options_.body_timeout, end});
 }
 
 Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
