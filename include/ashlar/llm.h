@@ -152,7 +152,7 @@ class Sink final : public EventSink {
 
 }  // namespace llm_detail
 
-/// Answers under way. Text is made on the thread that reads, so that whatever a reader does, or that it stops reading,
+/// Running answers. Text is made on the thread that reads, so that whatever a reader does, or that it stops reading,
 /// is nothing to the engine. One reader at a time; the destructor cancels what still runs. It may outlive its Llm.
 class LlmRun {
  public:

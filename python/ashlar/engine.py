@@ -164,7 +164,7 @@ class Engine:
         return self._core.counters()
 
     def close(self) -> None:
-        """Frees the model as soon as the last answer under way has ended. The engine cannot be used after that."""
+        """Frees the model as soon as the last running answer has ended. The engine cannot be used after that."""
         self._core.close()
 
     def __enter__(self) -> Engine:

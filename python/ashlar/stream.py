@@ -32,8 +32,8 @@ def completion_from(run: _ashlar.Run, index: int) -> Completion:
 
 
 class Stream:
-    """The chunks of one answer: an iterator, and an asynchronous one. Whoever stops reading and lets it go, leaves its
-    ``with`` block or calls close() cancels the answer. After the last chunk, ``completion`` is the whole answer."""
+    """The chunks of one answer: an iterator, and an asynchronous one. To stop reading and
+    let it go, to leave its ``with`` block or to call close() cancels the answer. After the last chunk, ``completion`` is the whole answer."""
 
     def __init__(self, run: _ashlar.Run) -> None:
         self._run: Optional[_ashlar.Run] = run
@@ -89,7 +89,7 @@ class Stream:
 
     async def _something(self) -> None:
         """Waits until the engine's thread has written to the run's file descriptor."""
-        run = self._run  # whoever closes the stream meanwhile leaves the descriptor, and its end is news too
+        run = self._run  # closing the stream meanwhile leaves the descriptor, and its end is news too
         if run is None:
             return
         loop = asyncio.get_running_loop()

@@ -23,7 +23,7 @@ class SamplingParams:
     logit_bias: Optional[Mapping[int, float]] = None  #: added to the logits of these tokens
     seed: int = 0
     scheme: str = "coupled"  #: "rejection": classic speculative rejection, the right distribution with other tokens
-    logprobs: Optional[int] = None  #: log-probabilities of the tokens, and of the so many best of each
+    logprobs: Optional[int] = None  #: log-probabilities of the tokens, and of the n best of each
     max_tokens: Optional[int] = None  #: None: to the end of the answer, or of the context
     stop: Union[str, Sequence[str], None] = None  #: the answer ends before the first of these
     stop_token_ids: Optional[Sequence[int]] = None  #: end the answer besides the model's own; part of it

@@ -37,7 +37,7 @@ constexpr const char* kIntroduction =
     "\n"
     "ashlar --help lists all commands; ashlar COMMAND --help explains one.\n";
 
-// Words for machines where those are asked for: whoever reads one object a line stumbles over anything else.
+// Messages for machines where those are asked for: a reader of one object a line fails at anything else.
 void apply_log_format(const CLI::App& serve, const std::vector<std::string>& args) {
   if (ashlar::given_value(serve, "--log-format", args) != "json") return;
   ashlar::LogOptions options;

@@ -21,7 +21,7 @@ std::optional<int64_t> number_in(const fs::path& path) {
   return value;
 }
 
-// Lines of "name number", with more behind the number or not; 0 where the name is missing.
+// Lines of "name number", with more after the number or not; 0 where the name is missing.
 int64_t number_of(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   std::string line_name, rest;
@@ -32,7 +32,7 @@ int64_t number_of(const fs::path& path, const std::string& name) {
 }
 
 int64_t page_cache(const ControlGroup& group) {
-  // In version 1 the plain names leave out the groups inside, of which the use counts.
+  // In version 1 the plain names leave out the groups inside, whose use counts.
   const std::string prefix = group.unified ? "" : "total_";
   const fs::path file = group.folder / "memory.stat";
   const int64_t inactive = number_of(file, prefix + "inactive_file"), active = number_of(file, prefix + "active_file");

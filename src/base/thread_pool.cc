@@ -139,8 +139,8 @@ void ThreadPool::run_loop(int32_t n, Task task, void* context) {
     share.context = context;
     share.word.store(pack(epoch, begin, end), std::memory_order_release);
   }
-  // Whoever spins has seen its share by now; this is for sleepers. Sequentially consistent against sleepers_: either we
-  // see the sleeper, or it sees the new epoch.
+  // A thread that spins has seen its share by now; this is for sleepers. Sequentially consistent against sleepers_:
+  // either we see the sleeper, or it sees the new epoch.
   epoch_.store(epoch);
   if (sleepers_.load() > 0) futex_wake(epoch_, size_);
   work(epoch, 0);

@@ -13,7 +13,7 @@
 namespace ashlar {
 
 /// A pool whose caller is worker 0. Each loop gives every worker a contiguous share; who is done steals from the far
-/// end of the others' shares, so a worker that lost its core to another process delays nobody but the item it holds.
+/// end of the others' shares, so a worker that lost its core to another process delays only the item it holds.
 /// The caller returns when all items are done, not when all workers have noticed the loop.
 ///
 /// Workers spin a bounded time for the next loop, then sleep on a futex. They are pinned, one to each core before a
@@ -48,7 +48,7 @@ class ThreadPool {
  private:
   using Task = void (*)(void* context, int32_t item, int32_t worker);
 
-  /// Bytes between what different threads write: with a line, hardware fetches its neighbour.
+  /// Bytes between what different threads write: with a line, hardware fetches the one next to it.
   static constexpr size_t kApart = 256;
 
   /// A worker's part of a loop: all it needs to begin, in one cache line, which it watches while it spins.
@@ -56,7 +56,7 @@ class ThreadPool {
     /// What is left, in one word so that claims are one compare-and-swap: epoch << 32 | begin << 16 | end. A claim of
     /// an earlier loop fails on the epoch.
     std::atomic<uint64_t> word{0};
-    // Written before `word`; read by whoever has claimed an item of it, and unchanged until that item is done.
+    // Written before `word`; read by the thread that has claimed an item of it, and unchanged until that item is done.
     Task task = nullptr;
     void* context = nullptr;
   };

@@ -7,7 +7,7 @@
 
 namespace ashlar {
 
-/// Tells a check when to stop: asks `wanted`, if there is one, every so many pages, some 0.1 ms.
+/// Says when a check is to stop: asks `wanted`, if there is one, every kPages pages, some 0.1 ms.
 class Interruption {
  public:
   Interruption() = default;

@@ -1,7 +1,7 @@
 #pragma once
-// What model layers keep of sequences. Of what grows with a sequence, so many bytes a page: one page id indexes all
-// planes, except those that have fewer pages. Of what does not, such as the state of a recurrent layer, so many bytes a
-// slot.
+// What model layers keep of sequences. What grows with a sequence takes a number of bytes a page: one page id indexes
+// all planes, except those that have fewer pages. What does not, such as the state of a recurrent layer, takes a number
+// of bytes a slot.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ class KvLayout {
   /// is in which window page (cache/window_pages.h). 0: a page for every page id again.
   void limit_pages(int64_t most) { max_pages_ = most; }
 
-  /// Planes that are added from now on have so many pages more, whose ids follow the others: room for what lasts a
+  /// Planes that are added from now on have `n` pages more, whose ids follow the others: room for what lasts a
   /// pass.
   void add_spare_pages(int64_t n) { spare_pages_ = n; }
 
@@ -37,7 +37,7 @@ class KvLayout {
     int64_t bytes_per_page;
     int64_t max_pages;    ///< 0: no limit
     int64_t spare_pages;  ///< beyond that
-    /// Where there are so many page ids.
+    /// Where there are `pages` page ids.
     int64_t pages_of(int64_t pages) const { return (max_pages > 0 ? std::min(pages, max_pages) : pages) + spare_pages; }
   };
   struct State {
@@ -48,7 +48,7 @@ class KvLayout {
   };
   const std::vector<Plane>& planes() const { return planes_; }
   const std::vector<State>& states() const { return states_; }
-  /// All planes together, for so many page ids.
+  /// All planes together, for `pages` page ids.
   int64_t bytes_of(int64_t pages) const;
   /// Most page ids for which bytes_of() is at most `bytes`, below 2^31.
   int64_t pages_within(int64_t bytes) const;

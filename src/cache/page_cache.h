@@ -13,13 +13,13 @@
 namespace ashlar {
 
 /// Bookkeeping of `pages` page ids; the memory they name is KvMemory's. A page is in one of three states:
-///   free    nobody holds it and nothing finds it
+///   free    without a reference, and nothing finds it
 ///   held    it has references; published or private
-///   cached  published, and nobody holds it
+///   cached  published, without a reference
 /// Not thread safe: it belongs to the engine's thread. Broken use (releasing a page one does not hold) aborts.
 class PageCache {
  public:
-  /// `block`: K and V of a position depend on the tokens up to the end of its block of so many (1: on none after it).
+  /// `block`: K and V of a position depend on the tokens up to the end of its block of `block` (1: on none after it).
   explicit PageCache(int32_t pages, PrefixIndex::Hash hash = PrefixIndex::mix, int32_t block = 1,
                      int32_t snapshots = 0);
 

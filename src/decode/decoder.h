@@ -35,7 +35,7 @@ struct StepShape {
   /// Every decode span computes the whole sequence up to its limit: nothing is prefilled, nothing is kept or reused.
   bool whole_sequence = false;
   int32_t rows = 1;            ///< most rows of a decode span
-  int32_t min_rows = 0;        ///< a decode span may be given fewer, down to so many, and appends less; 0: it may not
+  int32_t min_rows = 0;        ///< a decode span may be given fewer, down to this many, and appends less; 0: it may not
   int32_t tokens = 1;          ///< most tokens it may append
   int32_t min_new_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends or its constraint waits
   /// A decode span touches positions below floor(known / block) * block + ahead, where `known` counts the tokens.
@@ -43,7 +43,7 @@ struct StepShape {
   int32_t answer = 0;  ///< tokens of an answer whose request names no length; 0: up to the end of the context
 
   int32_t whole_blocks(int32_t known) const { return known / block * block; }
-  /// Tokens that prefill spans compute when so many are known.
+  /// Tokens that prefill spans compute when `known` are known.
   int32_t prefill(int32_t known) const {
     if (whole_sequence) return 0;
     return prefill_samples ? known : whole_blocks(known);
@@ -88,12 +88,12 @@ class Decoder {
   /// Allocates everything a step needs. Called once, after register_state; `kv` outlives the decoder.
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
 
-  /// Prepares a slot for a sequence of which `tokens` are known; may allocate and correct the state. Called on the
+  /// Prepares a slot for a sequence whose known tokens are `tokens`; may allocate and correct the state. Called on the
   /// engine's thread while no step uses the slot. The tokens may move afterwards.
   virtual void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) = 0;
 
   /// Completes a plan with what only costs or saves time, such as how many drafts are verified, from what collect() was
-  /// told so far: all steps before this one, or all but the newest.
+  /// given so far: all steps before this one, or all but the newest.
   virtual void plan(StepPlan& /*plan*/) {}
   /// Runs one step: reads the plan and the slots, advances the slots, writes result.spans[0..n). Reads no result of
   /// another step.

@@ -123,8 +123,8 @@ class Ops {
   virtual std::string isa() const = 0;
   virtual int32_t threads() const = 0;
 
-  /// Rows of which choose() says as much in the time of one, roughly: so many are worth asking about together, even if
-  /// the answers of some may not be needed.
+  /// Rows of which choose() says as much in the time of one, roughly: it is worth asking about this many together, even
+  /// if the answers of some may not be needed.
   virtual int32_t rows_at_once() const { return threads(); }
 
   /// The type of activations between ops: hidden states, projections, what an MLP adds. Tensors that ops below call

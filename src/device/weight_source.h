@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-/// How a checkpoint stores the numbers of a matrix. Each is a row of the table in weight_source.cc; those behind kBF16
+/// How a checkpoint stores the numbers of a matrix. Each is a row of the table in weight_source.cc; those after kBF16
 /// are blocks of GGUF files (quantised_blocks.h).
 enum class Scheme : uint8_t {
   kF32,
@@ -40,9 +40,9 @@ std::string scheme_names();  ///< "F32, F16, ..."
 /// What a device keeps the numbers in. bf16 holds those that are stored so, and those of blocks well enough: it adds 5
 /// % to the error that Q8_0 has already, and less than 0.1 % to those of 4 bits. All else is kept exact.
 DType precision_of(Scheme scheme);
-int64_t group_of(Scheme scheme);  ///< columns that are stored together, of which rows have whole groups
+int64_t group_of(Scheme scheme);  ///< columns that are stored together; rows have whole groups
 
-/// Numbers in rows: of each row, every `group` columns take `group_bytes` bytes, one group behind the other.
+/// Numbers in rows: of each row, every `group` columns take `group_bytes` bytes, one group after the other.
 struct StoredRows {
   const std::byte* data = nullptr;  ///< of any alignment
   int64_t stride = 0;               ///< bytes from one row to the next
@@ -66,7 +66,7 @@ struct StoredRows {
 
 /// One matrix [rows, cols] of a checkpoint. What it points to outlives the calls it is passed to.
 struct WeightPart {
-  /// Rows that lie one behind the other, of a scheme without scales.
+  /// Rows that lie one after the other, of a scheme without scales.
   WeightPart(std::string_view name, Scheme scheme, const void* data, int64_t rows, int64_t cols);
 
   /// Rows [row, row + n_rows) of columns [col, col + n_cols), which begin and end with groups. Of interleaved heads

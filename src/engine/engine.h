@@ -34,7 +34,7 @@ struct EngineCounters {
   uint64_t generated_tokens = 0;
   uint64_t verify_spans = 0;  ///< decode spans that ran
   uint64_t decided = 0;       ///< tokens that they decided
-  uint64_t blocks = 0;        ///< blocks of which tokens were told; 0 where tokens come one after another
+  uint64_t blocks = 0;        ///< blocks whose tokens were reported; 0 where tokens come one after another
   uint64_t drafted = 0;
   uint64_t accepted = 0;
   uint64_t ngram_accepted = 0;  ///< of the accepted
@@ -53,7 +53,7 @@ struct EngineCounters {
 
 class Engine {
  public:
-  /// Takes the decoder and starts the engine's thread. `ops` and the models behind the decoder outlive the engine.
+  /// Takes the decoder and starts the engine's thread. `ops` and the decoder's models outlive the engine.
   /// Throws Error("engine", ...) if the options cannot work, for instance if the pages cannot hold one full sequence.
   Engine(Ops& ops, std::unique_ptr<Decoder> decoder, const EngineOptions& options);
   /// Cancels what runs, waits for the device, delivers every terminal event.
@@ -69,7 +69,7 @@ class Engine {
   void wait_idle();
 
   EngineCounters counters() const;
-  /// Forgets cached prefixes that nobody uses.
+  /// Forgets cached prefixes that no sequence uses.
   void drop_prefix_cache();
   /// Longest sequence in tokens, prompt included.
   int32_t max_positions() const;

@@ -19,7 +19,7 @@ enum class SequenceState : uint8_t {
   kRetiring,    ///< its end was told; slot and pages go when its last step in flight has ended
 };
 
-/// Pages that so many tokens of one sequence take.
+/// Pages that `tokens` tokens of one sequence take.
 inline int32_t pages_for(int64_t tokens) { return static_cast<int32_t>((tokens + kPageTokens - 1) / kPageTokens); }
 
 struct Sequence {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto kAskAgain = std::chrono::milliseconds(100);
 
-// Whoever let go may have removed the file: a lock on it would then exclude nobody.
+// The last holder may have removed the file: a lock on it would then exclude no one.
 bool is_still_there(int fd, const std::filesystem::path& path) {
   struct stat ours {
   }, named{};

@@ -28,7 +28,7 @@ enum class GgufType : uint32_t {
 /// Bytes of a value; 0: it says so itself (strings, arrays); -1: there is no such type.
 int64_t bytes_of(GgufType type);
 
-/// How the numbers of a tensor lie: `block` neighbours of its last dimension in `bytes` bytes.
+/// How the numbers of a tensor lie: `block` adjacent ones of its last dimension in `bytes` bytes.
 struct GgufTensorType {
   uint32_t id;  ///< as the file numbers them
   std::string_view name;

@@ -12,7 +12,7 @@ namespace ashlar {
 struct StoredTensor {
   std::string name;
   std::string dtype;           ///< as the format calls it: "F32", "BF16", "I64", "Q4_1", ...
-  std::vector<int64_t> shape;  ///< the last dimension is that of neighbours
+  std::vector<int64_t> shape;  ///< numbers that differ in the last dimension alone are adjacent
   const std::byte* data = nullptr;
   size_t bytes = 0;
   std::string file;

@@ -22,7 +22,7 @@ struct EvalPrompt {
 /// Reads at most `limit` prompts of a file (0: all), of a pipe, or of standard input for "-". A .txt file has one
 /// prompt a line, and so has everything that does not begin with '{'; blank lines are none. A .jsonl, .ndjson or .json
 /// file, and what does begin so, has an object a line; the prompt is the first it has of: prompt_ids (token ids),
-/// messages (a chat), prompt (a string), turns (a list of strings, of which the first is taken), question (a string).
+/// messages (a chat), prompt (a string), turns (a list of strings; the first is taken), question (a string).
 /// `category` is kept, other fields are ignored. Throws Error("prompts", ...) naming file and line.
 std::vector<EvalPrompt> read_prompt_file(const std::filesystem::path& path, size_t limit);
 

@@ -20,7 +20,7 @@ struct Architecture {
   bool mixture = false;
 };
 
-// llama.cpp rotates neighbours in models of the first kind, and their converter reorders the rows to suit.
+// llama.cpp rotates adjacent dimensions in models of the first kind, and their converter reorders the rows to suit.
 constexpr Architecture kArchitectures[] = {
     {"llama", "llama", true},
     {"qwen2", "qwen2"},
@@ -50,7 +50,7 @@ constexpr LayerNames kLayerNames = {.input_norm = "attn_norm",
                                     .merged_down = "ffn_down_exps.weight"};
 
 struct Translation {
-  const char* key;   ///< behind "ARCHITECTURE."
+  const char* key;   ///< after "ARCHITECTURE."
   const char* word;  ///< of config.json
   bool required;
 };

@@ -1,5 +1,5 @@
 // Mixtures of experts: the choice and the grouped products against the reference, and the bits of a row alone and in
-// company.
+// a batch.
 
 #include "support.h"
 

@@ -207,7 +207,7 @@ TEST_P(Linear, StaysNearUnroundedReference) {
   EXPECT_LT(worst_row_error(got, want), rounds_activations() ? 1.0 / 64 : 1e-5);
 }
 
-// What a neighbour holds never reaches a row: k is padded inside the weight, and zero times infinity is not zero.
+// What another row holds never reaches a row: k is padded inside the weight, and zero times infinity is not zero.
 TEST_P(Linear, NothingLeaksFromBeyondARow) {
   const auto cpu = make();
   const Checkpoint weight(Scheme::kBF16, 70, 45, random_);

@@ -43,12 +43,12 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
     if (r + 1 == n || tree.parents[static_cast<size_t>(r) + 1] != r) leaves.push_back(r);
   }
   const int32_t length = tree.context + n + 1;
-  // Sequence 0 has the tree, one more for every leaf its path, a neighbour other rows; then scratch slots.
+  // Sequence 0 has the tree, one more for every leaf its path, the last one other rows; then scratch slots.
   const auto n_leaves = static_cast<int32_t>(leaves.size());
   std::vector<int32_t> lengths(static_cast<size_t>(n_leaves) + 1, length);
   lengths.push_back(40);
   lengths.push_back((n + kScratchSlotsPerPage - 1) / kScratchSlotsPerPage * kPageTokens);
-  const int32_t neighbour = n_leaves + 1;
+  const int32_t last_sequence = n_leaves + 1;
   Cache cache(ops, shape, lengths, 7);
   const IdentityRope rope(shape.head_dim, length + 48);
 
@@ -63,16 +63,16 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
     if (tree.context > 0) cache.store(copy, RowList(rows), nullptr, nullptr, rope.table);
   }
   std::vector<Row> filling;
-  for (int32_t p = 0; p < 40; ++p) filling.push_back({neighbour, p});
+  for (int32_t p = 0; p < 40; ++p) filling.push_back({last_sequence, p});
   cache.store(others, RowList(filling), nullptr, nullptr, rope.table);
 
   const auto begin_of = [&](int32_t position) { return tree.window > 0 ? std::max(0, position - tree.window + 1) : 0; };
-  Matrix qkv(n + 2, width);  // a row of the neighbour before and after
+  Matrix qkv(n + 2, width);  // a row of the last one before and after
   qkv.fill_normal(random, 1.5F);
   Matrix original = qkv;
 
-  // The tree: tables 0 (neighbour), 1 (first branch), 2... (branches), then the neighbour again.
-  std::vector<const int32_t*> tables = {cache.tables()[static_cast<size_t>(neighbour)], cache.tables()[0]};
+  // The tree: tables 0 (the last one), 1 (first branch), 2... (branches), then the other one again.
+  std::vector<const int32_t*> tables = {cache.tables()[static_cast<size_t>(last_sequence)], cache.tables()[0]};
   std::vector<std::vector<int32_t>> paths(2);
   std::vector<int32_t> firsts(2, 0);
   std::vector<Row> rows = {{0, 39, 0, 40}};

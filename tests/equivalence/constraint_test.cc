@@ -286,7 +286,7 @@ TEST(ConstrainedEquivalence, AnImpossibleConstraintEndsWithAnError) {
 
 TEST(ConstrainedEquivalence, AConstraintsOwnErrorIsTheErrorOfTheAnswer) {
   const World world;
-  std::string pattern;  // after so many letters that each may have been the one, no token's beginning is like another's
+  std::string pattern;  // after letters that each may have been the one, no token's beginning is like another's
   std::string text;
   for (char c = 'a'; c <= 'z'; ++c) pattern += std::string(c == 'a' ? "" : "|") + c + "[ -~]{4000}";
   for (int32_t i = 0; i < 3500; ++i) text += static_cast<char>('a' + i % 26);
@@ -302,7 +302,7 @@ TEST(ConstrainedEquivalence, AConstraintsOwnErrorIsTheErrorOfTheAnswer) {
     const std::vector<Answer> answers = run_together(*engine, {all[0], all[1]});
     EXPECT_EQ(answers[1].end.reason, FinishReason::kError);
     EXPECT_TRUE(answers[1].end.of_request);
-    EXPECT_NE(answers[1].end.error.find("the grammar is too ambiguous behind 3500 bytes"), std::string::npos)
+    EXPECT_NE(answers[1].end.error.find("the grammar is too ambiguous after 3500 bytes"), std::string::npos)
         << answers[1].end.error;
     EXPECT_NE(answers[0].end.reason, FinishReason::kError);
   }

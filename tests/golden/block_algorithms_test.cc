@@ -41,7 +41,7 @@ class BlockAlgorithms : public ::testing::Test {
   std::unique_ptr<Model> model_ = Model::load(*ops_, models_folder() / "pebble-11m-sdar", 256);
 };
 
-TEST_F(BlockAlgorithms, DecodeTheSameAloneAndInCompany) {
+TEST_F(BlockAlgorithms, DecodeTheSameAloneAndInABatch) {
   const std::vector<Request> together = requests(4);
   for (const AlgorithmDescription& algorithm : algorithm_descriptions()) {
     SCOPED_TRACE(algorithm.name);

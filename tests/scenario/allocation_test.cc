@@ -32,7 +32,7 @@ namespace {
 
 std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> fail_at{-1};  // the allocation with this number throws
-std::atomic<int64_t> fails{1};     // and those behind it, so many in all
+std::atomic<int64_t> fails{1};     // and those after it, this many in all
 
 }  // namespace
 

@@ -43,7 +43,7 @@ class FakeDecoder final : public Decoder {
     return *this;
   }
 
-  /// Decode spans may be given fewer rows than they may have, and use at most so many.
+  /// Decode spans may be given fewer rows than they may have, and use at most `rows`.
   FakeDecoder& use_rows(int32_t rows) {
     used_rows_ = rows;
     return *this;
@@ -136,7 +136,7 @@ class FakeDecoder final : public Decoder {
   int32_t begun() const { return begun_; }
   /// Spans of the launch of this number, if it is one of the first.
   int32_t spans(int32_t launch) const { return spans_[launch]; }
-  /// Launches wait once there have been so many.
+  /// Launches wait once there have been this many.
   void allow(int32_t launches) {
     allowed_ = launches;
     allowed_.notify_all();

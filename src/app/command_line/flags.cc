@@ -36,7 +36,7 @@ void add_drafter_flags(CLI::App& command, SessionOptions& options) {
       ->group(kDrafterGroup);
   command
       .add_option("--branches", options.dflash.branches,
-                  "Drafts are a tree with up to N branches beside its first (0: a chain)")
+                  "Drafts are a tree with up to N branches after its first (0: a chain)")
       ->type_name("N")
       ->transform(whole(0, kMaxWidth - 1))
       ->capture_default_str()
@@ -130,7 +130,7 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
                     "Numbers in the KV cache of the cpu device (default: bf16)",
                     {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
       ->group(kDeviceGroup);
-  command.add_option("--max-sequences", options.engine.max_sequences, "Answers in the works at once; more wait")
+  command.add_option("--max-sequences", options.engine.max_sequences, "Answers that run at once; more wait")
       ->type_name("N")
       ->transform(whole(1, 256))
       ->capture_default_str()

@@ -87,8 +87,8 @@ void serve(const ServeOptions& options) {
             {{"port", program.port()}});
   manager.notify("READY=1\nSTATUS=listening on " + program.address());
   const int signal = wait_for_signal(manager, program);
-  manager.notify("STOPPING=1\nSTATUS=answers under way may end");
-  log.write(LogLevel::kInfo, "shutting down: answers under way may end; once more to stop at once",
+  manager.notify("STOPPING=1\nSTATUS=running answers may end");
+  log.write(LogLevel::kInfo, "shutting down: running answers may end; once more to stop at once",
             {{"signal", std::string("SIG") + sigabbrev_np(signal)}, {"drain_s", options.drain_s}});
   const bool clean = program.drain([&manager] {
     if (manager.watchdog_interval()) manager.notify("WATCHDOG=1");

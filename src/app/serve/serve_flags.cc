@@ -103,7 +103,7 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
 void add_load_flags(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--max-waiting", options.service.max_waiting_requests,
-                  "Answers that may wait for a place; more are told 429")
+                  "Answers that may wait for a place; more get a 429")
       ->type_name("N")
       ->transform(whole(0, 1 << 20))
       ->envname("ASHLAR_MAX_WAITING")
@@ -111,7 +111,7 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
       ->group(kLoadGroup);
   command
       .add_option("--max-waiting-tokens", options.service.max_waiting_tokens,
-                  "Prompt tokens of all answers under way; more are told 429")
+                  "Prompt tokens of all running and waiting answers; more get a 429")
       ->type_name("N")
       ->transform(whole(1, int64_t{1} << 40))
       ->capture_default_str()
@@ -122,7 +122,7 @@ void add_load_flags(CLI::App& command, ServeOptions& options) {
       ->envname("ASHLAR_TIMEOUT")
       ->capture_default_str()
       ->group(kLoadGroup);
-  command.add_option("--drain", options.drain_s, "Seconds that answers under way may go on after SIGTERM")
+  command.add_option("--drain", options.drain_s, "Seconds that running answers may go on after SIGTERM")
       ->type_name("S")
       ->transform(number(0.0, 1e5))
       ->envname("ASHLAR_DRAIN")

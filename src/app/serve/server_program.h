@@ -1,5 +1,5 @@
 #pragma once
-// A loaded model behind an HTTP server, from start to end.
+// A loaded model and its HTTP server, from start to end.
 
 #include <functional>
 #include <memory>
@@ -13,7 +13,7 @@ class ServerProgram {
  public:
   /// Loads the model and starts to listen. Throws Error naming what is wrong.
   explicit ServerProgram(const ServeOptions& options);
-  /// Cuts whatever is still under way.
+  /// Cuts whatever is still running.
   ~ServerProgram();
 
   uint16_t port() const;
@@ -22,8 +22,8 @@ class ServerProgram {
   /// Empty if requests would be answered; otherwise why not.
   std::string problem() const;
 
-  /// Refuses new requests, waits for those under way as long as the options allow, cancels the rest, closes. True if
-  /// nothing had to be cancelled. `hurry` is asked every 100 ms whether to wait no longer.
+  /// Refuses new requests, waits for those that are running as long as the options allow, cancels the rest, closes.
+  /// True if nothing had to be cancelled. `hurry` is asked every 100 ms whether to wait no longer.
   bool drain(const std::function<bool()>& hurry);
 
  private:

@@ -82,7 +82,7 @@ void BlockDecoder::choose(const StepPlan& plan, SlotTable& slots, StepResult& re
   }
 }
 
-// Requests about the rows of a span, of which the first is `row` of the logits.
+// Requests about the rows of a span, whose first row of logits is `row`.
 void BlockDecoder::ask(size_t span, const Slot& slot, int32_t row) {
   const Work& work = work_[span];
   Block& block = *work.block;

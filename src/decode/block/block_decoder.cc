@@ -215,7 +215,7 @@ void BlockDecoder::fill_batch(const StepPlan& plan, SlotTable& slots, StepResult
     work.n_rows = batch_->n() - before;
     outcome.active = outcome.active || work.n_rows > 0;
     work.n_outputs = batch_->n_outputs() - work.first_output;
-    ASHLAR_CHECK_EQ(work.n_outputs, count(work.wanted));  // or a span would read its neighbours' rows
+    ASHLAR_CHECK_EQ(work.n_outputs, count(work.wanted));  // or a span would read another one's rows
   }
 }
 
@@ -317,7 +317,7 @@ void BlockDecoder::unmask(Work& work, Slot& slot, SpanResult& result) {
 }
 
 // Fills what the constraint leaves no choice about, without asking the model. The end of the answer is left to the
-// pass: behind it nothing is allowed. False: a mask is still being found, without which the block has no pass.
+// pass: after it nothing is allowed. False: a mask is still being found, without which the block has no pass.
 bool BlockDecoder::force(Block& block, Slot& slot) {
   if (block.masked != 0 && !slot.constraint->prepare()) return false;
   if (slot.params.wants_logprobs()) return true;  // which only the model can give
@@ -341,8 +341,8 @@ bool BlockDecoder::force(Block& block, Slot& slot) {
 }
 
 // Under a constraint: false where the next mask is still being found, or the sequence has just failed. What was filled
-// before the mask was missing is told at once: the constraint has heard of it, so that a sequence that gives way now
-// has to know it.
+// before the mask was missing is reported at once: the constraint has heard of it, so that a sequence that gives way
+// now has to know it.
 bool BlockDecoder::may_pass(Block& block, Slot& slot, SpanResult& result, TokenLogprobs* logprobs) {
   bool may = false;
   return run_for_span(slot, result,

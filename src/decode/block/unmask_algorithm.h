@@ -1,6 +1,6 @@
 #pragma once
 // What distinguishes one way of filling a block from another: which positions are unmasked after a pass. A new
-// algorithm is a file beside this and a line in algorithms.cc.
+// algorithm is a file next to this and a line in algorithms.cc.
 
 #include <bit>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct Decision {
   Positions edit = 0;    ///< unmasked positions whose token is replaced by the candidate
   bool finished =
       false;  ///< editing algorithms: nothing will change any more. The others end when no masked position is left
-  /// Self-verification: consecutive open masked positions from the lowest masked position on, of which none is unmasked
+  /// Self-verification: consecutive open masked positions from the lowest masked position on, none unmasked
   /// yet. The next pass asks the model what each would be if tokens came one at a time after the candidates before it;
   /// those that agree are unmasked, and the first that does not as the model says. The algorithm is not asked about
   /// that pass.

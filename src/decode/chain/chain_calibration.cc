@@ -66,7 +66,7 @@ void ChainDecoder::calibrate(int32_t max_slots) {
                                static_cast<double>(steady) / static_cast<double>(sizes[0].verify));
 }
 
-// Nanoseconds of one pass of the target, or of the proposer for as many sequences as so many rows need, each on pages
+// Nanoseconds of one pass of the target, or of the proposer for as many sequences as `rows` rows need, each on pages
 // of its own.
 int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
   const int32_t sequences = draft ? sequences_of(rows) : 0;

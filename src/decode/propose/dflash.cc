@@ -69,7 +69,7 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
 }
 
 void DflashProposer::admit(int32_t slot, const Slot& state) {
-  // In several passes a draft may be drawn behind one that stands later: what it was drawn from is then no distribution
+  // In several passes a draft may be drawn after one that stands later: what it was drawn from is then no distribution
   // that rejection may ask for, and it counts as certain.
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
   std::unique_ptr<Buffer>& distributions = distributions_[slot];
@@ -172,7 +172,7 @@ void DflashProposer::choose_highest(std::span<Block> blocks, std::span<const int
   }
 }
 
-// What is asked about draft k of a block, of which `row` is the first of the logits. Rows of a tree see no drafts: they
+// What is asked about draft k of a block, whose first row of logits is `row`. Rows of a tree see no drafts: they
 // are of any path.
 void DflashProposer::ask(Block& block, int32_t row, int32_t k, const Slot& slot) {
   RowRequest& request = requests_.emplace_back();

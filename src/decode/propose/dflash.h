@@ -21,13 +21,13 @@ struct DflashOptions {
   int32_t window = 0;  ///< the drafter sees the newest `window` tokens only (whole pages); 0: all
   int32_t passes = 1;  ///< drafter passes per block; 1 is plain DFlash
   DenoiseSchedule schedule = DenoiseSchedule::kCosine;
-  int32_t branches = kDefaultBranches;  ///< of a draft tree beside its first, with one pass; 0: drafts are a chain
+  int32_t branches = kDefaultBranches;  ///< of a draft tree after its first, with one pass; 0: drafts are a chain
 };
 
-/// Window pages of such a drafter's planes while so many sequences run; 0: as many as the cache has pages.
+/// Window pages of such a drafter's planes while `sequences` run; 0: as many as the cache has pages.
 int64_t drafter_window_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
 
-/// Spare pages of the target's planes for the trees of so many sequences.
+/// Spare pages of the target's planes for the trees of `sequences` sequences.
 int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences);
 
 class DflashProposer final : public Proposer {

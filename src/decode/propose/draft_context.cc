@@ -30,7 +30,7 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
   window_page_of_.assign(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(tables.max_pages()), -1);
 }
 
-// A step touches a sequence's positions from the window's first page to the last row of its block. So many pages for
+// A step touches a sequence's positions from the window's first page to the last row of its block. This many pages for
 // every slot are enough to never take a window page that the step needs. Twice as many, and what the last step needed
 // outlives this one too: a sequence that drafts in every step never loses its window, however prompts stream through.
 // The same half is what prefixes of ended sequences are restored from.

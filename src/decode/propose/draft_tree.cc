@@ -12,7 +12,7 @@ constexpr float kMinLogChance = -3.9F;  // 2 %
 }  // namespace
 
 int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences) {
-  constexpr int32_t kTrees = 16;  // at a time: crowds draft little
+  constexpr int32_t kTrees = 16;  // at a time: many sequences together draft little
   if (branches == 0) return 0;
   return (width * std::min(sequences, kTrees) + kScratchSlotsPerPage - 1) / kScratchSlotsPerPage;
 }
@@ -52,7 +52,7 @@ DraftTreeBuilder::DraftTreeBuilder() {
 }
 
 // A path that was taken makes two more possible: the next candidate in its last place, which is a branch, and the best
-// one behind it. Both are less likely than the path itself, so that paths come in order.
+// one after it. Both are less likely than the path itself, so that paths come in order.
 void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, const Path& path, int32_t node,
                               bool may_branch) {
   const auto push = [&](const Path& next) {
@@ -65,8 +65,8 @@ void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, cons
     const float chance = path.log_chance - here.log_chance[rank] + here.log_chance[rank + 1];
     if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1});
   }
-  const LikeliestTokens& behind = candidates.at(std::min(path.depth + 1, deepest));
-  if (behind.n > 0) push({path.log_chance + behind.log_chance[0], node, path.depth + 1, 0});
+  const LikeliestTokens& next = candidates.at(std::min(path.depth + 1, deepest));
+  if (next.n > 0) push({path.log_chance + next.log_chance[0], node, path.depth + 1, 0});
 }
 
 void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32_t most, ChainSpan& span) {

@@ -1,7 +1,7 @@
 #pragma once
 // A tree of drafts from the distributions of a block's positions. The tokens of a block are proposed independently of
 // each other, so a path's chance is the product of its tokens' chances, and of all trees of as many nodes the one made
-// of the likeliest paths is the one of which most tokens are accepted. Source: DDTree (arXiv 2604.12989).
+// of the likeliest paths has most tokens accepted. Source: DDTree (arXiv 2604.12989).
 
 #include <cstdint>
 #include <span>

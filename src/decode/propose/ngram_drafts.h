@@ -18,7 +18,7 @@ enum class NgramUse : uint8_t {
   kAlways,       ///< whenever there are some, as wide as may be
 };
 
-/// How often a token that is predicted by a match of so many tokens is the one that comes.
+/// How often a token that is predicted by a match of a given length is the one that comes.
 class NgramOdds {
  public:
   NgramOdds();

@@ -20,7 +20,7 @@ bool better(const Scored& a, const Scored& b) { return a.score != b.score ? a.sc
 
 void find_likeliest(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
                     const int32_t* id_map, SamplerScratch& scratch, LikeliestTokens& out) {
-  constexpr int32_t kWithNoise = 2 * LikeliestTokens::kMost;  // of which noise chooses
+  constexpr int32_t kWithNoise = 2 * LikeliestTokens::kMost;  // for noise to choose from
   const auto id_of = [id_map](int32_t i) { return id_map != nullptr ? id_map[i] : i; };
   int32_t best[kWithNoise];
   const int32_t n = top_k(logits, vocab, params.greedy() ? LikeliestTokens::kMost : kWithNoise, best);

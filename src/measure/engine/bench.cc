@@ -16,14 +16,14 @@ constexpr double kWarmSeconds = 0.5;  // of one case
 constexpr int kPrefillEvery = 5;      // they take long
 constexpr int32_t kStepRows = 512;
 constexpr int32_t kConcurrentTokens = 64;
-constexpr int32_t kCrowdWaves = 6;  // answers for each sequence of a crowd
+constexpr int32_t kWaves = 6;  // answers for each sequence of a level of concurrency
 // What is measured however slow the model is.
 constexpr int32_t kFewestRounds = 5;
 constexpr int32_t kFewestAnswers = 6;
 constexpr int32_t kFewestTokens = 16;
-constexpr int32_t kFewestCrowdTokens = 8;
+constexpr int32_t kFewestConcurrentTokens = 8;
 
-// How many things of so many seconds each fit into the time, but no fewer and no more than these.
+// How many things of `each` seconds fit into the time, but no fewer and no more than these.
 int32_t fitting(double seconds, double each, int32_t fewest, int32_t most) {
   if (seconds <= 0 || fewest >= most || each * most <= seconds) return most;
   return std::max(fewest, static_cast<int32_t>(seconds / each));
@@ -166,17 +166,17 @@ std::vector<int32_t> answer(Engine& engine, Request request, AnswerSpeed& speed)
   return std::move(done.tokens);
 }
 
-// So many of the prompts, over and over: `sequences` at a time, a new one as soon as another ends, so that only the
-// last of many answers run in smaller company.
-double crowd_speed(const BenchSubject& subject, Engine& engine, const Concurrency& crowd, bool plain) {
+// The prompts, over and over: `sequences` at a time, a new one as soon as another ends, so that only the last of many
+// answers run with fewer others.
+double concurrent_speed(const BenchSubject& subject, Engine& engine, const Concurrency& level, bool plain) {
   std::vector<Request> requests;
-  for (int32_t i = 0; i < crowd.answers; ++i) {
-    requests.push_back(make_request(subject, static_cast<size_t>(i), crowd.max_tokens));
+  for (int32_t i = 0; i < level.answers; ++i) {
+    requests.push_back(make_request(subject, static_cast<size_t>(i), level.max_tokens));
     if (plain) requests.back().width = 1;
   }
   const int64_t begin = now_ns();
   int64_t tokens = 0;
-  for (const Completion& done : complete(engine, std::move(requests), crowd.sequences)) {
+  for (const Completion& done : complete(engine, std::move(requests), level.sequences)) {
     tokens += done.stats.generated_tokens;
   }
   return static_cast<double>(tokens) * 1e9 / static_cast<double>(now_ns() - begin);
@@ -240,37 +240,38 @@ void measure_answers(const BenchSubject& subject, const Engines& engines, const 
   }
 }
 
-// A crowd of which a round takes so many seconds at most, where its answers come at the speed of single ones.
-Concurrency plan_crowd(const BenchSubject& subject, const BenchResult& result, int32_t sequences, double seconds) {
+// A level of concurrency whose round takes `seconds` at most, where its answers come at the speed of single ones.
+Concurrency plan_concurrency(const BenchSubject& subject, const BenchResult& result, int32_t sequences,
+                             double seconds) {
   const auto prompts = static_cast<int32_t>(subject.prompts.size());
   const double token_seconds = 1 / std::max(result.plain_answers.tokens_per_second(), 1e-3);
-  const int32_t most = (std::max(prompts, sequences * kCrowdWaves) + prompts - 1) / prompts * prompts;
-  Concurrency crowd;
-  crowd.sequences = sequences;
-  crowd.max_tokens = fitting(seconds, sequences * token_seconds, kFewestCrowdTokens, kConcurrentTokens);
-  crowd.answers = fitting(seconds, crowd.max_tokens * token_seconds, std::min(sequences, most), most);
-  return crowd;
+  const int32_t most = (std::max(prompts, sequences * kWaves) + prompts - 1) / prompts * prompts;
+  Concurrency level;
+  level.sequences = sequences;
+  level.max_tokens = fitting(seconds, sequences * token_seconds, kFewestConcurrentTokens, kConcurrentTokens);
+  level.answers = fitting(seconds, level.max_tokens * token_seconds, std::min(sequences, most), most);
+  return level;
 }
 
-void measure_company(const BenchSubject& subject, const Engines& engines, const BenchProgress& progress,
-                     BenchResult& result) {
+void measure_concurrency(const BenchSubject& subject, const Engines& engines, const BenchProgress& progress,
+                         BenchResult& result) {
   const auto levels = static_cast<double>(result.options.concurrency.size());
   const double seconds = result.options.seconds / (levels * (engines.drafted ? 2 : 1));
   int64_t done = 0;
   for (const int32_t sequences : result.options.concurrency) {
-    Concurrency crowd = plan_crowd(subject, result, sequences, seconds);
-    const Concurrency whole = plan_crowd(subject, result, sequences, 0);
-    const bool fits = crowd.answers == whole.answers && crowd.max_tokens == whole.max_tokens;
+    Concurrency level = plan_concurrency(subject, result, sequences, seconds);
+    const Concurrency whole = plan_concurrency(subject, result, sequences, 0);
+    const bool fits = level.answers == whole.answers && level.max_tokens == whole.max_tokens;
     result.shortened |= !fits;
     const int32_t rounds = fits ? std::max(1, result.options.repeat / 20) : 1;
     std::vector<double> plain, drafted;
     for (int32_t round = 0; round < rounds; ++round) {
-      plain.push_back(crowd_speed(subject, *engines.plain, crowd, true));
-      if (engines.drafted) drafted.push_back(crowd_speed(subject, *engines.drafted, crowd, false));
+      plain.push_back(concurrent_speed(subject, *engines.plain, level, true));
+      if (engines.drafted) drafted.push_back(concurrent_speed(subject, *engines.drafted, level, false));
     }
-    crowd.plain = median(plain);
-    crowd.drafted = median(drafted);
-    result.concurrency.push_back(crowd);
+    level.plain = median(plain);
+    level.drafted = median(drafted);
+    result.concurrency.push_back(level);
     if (progress) progress("sequences at once", ++done, static_cast<int64_t>(levels));
   }
 }
@@ -278,7 +279,7 @@ void measure_company(const BenchSubject& subject, const Engines& engines, const 
 void measure_engines(const BenchSubject& subject, const BenchProgress& progress, BenchResult& result) {
   const Engines engines(subject, result);
   measure_answers(subject, engines, progress, result);
-  measure_company(subject, engines, progress, result);
+  measure_concurrency(subject, engines, progress, result);
 }
 
 WeightBytes weight_bytes(const BenchSubject& subject) {

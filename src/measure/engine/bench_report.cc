@@ -235,14 +235,14 @@ Json bench_json(const BenchResult& result) {
     entry["tokens_per_second"] = std::stod(timed.name) * per_second(timed.median_seconds());
     prefill.push_back(entry);
   }
-  Json crowd = Json::array();
+  Json levels = Json::array();
   for (const Concurrency& one : result.concurrency) {
-    crowd.push_back({{"sequences", one.sequences},
-                     {"answers", one.answers},
-                     {"max_tokens", one.max_tokens},
-                     {"plain_tokens_per_second", one.plain}});
+    levels.push_back({{"sequences", one.sequences},
+                      {"answers", one.answers},
+                      {"max_tokens", one.max_tokens},
+                      {"plain_tokens_per_second", one.plain}});
     const char* key = result.block > 0 ? "parallel_tokens_per_second" : "drafted_tokens_per_second";
-    if (result.has_drafted_answers()) crowd.back()[key] = one.drafted;
+    if (result.has_drafted_answers()) levels.back()[key] = one.drafted;
   }
   Json json = {
       {"options",
@@ -261,7 +261,7 @@ Json bench_json(const BenchResult& result) {
       {"prefill", prefill},
       {"plain_step", split_json(result.plain, result.plain_answers)},
       {"plain_answers", answers_json(result.plain_answers)},
-      {"concurrency", crowd}};
+      {"concurrency", levels}};
   if (!result.has_drafted_answers()) return json;
   if (result.block > 0) {
     json["block_size"] = result.block;

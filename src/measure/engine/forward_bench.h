@@ -10,7 +10,7 @@ namespace ashlar {
 
 class ForwardBench {
  public:
-  /// A sequence of `ids`, of which the first `context` are in the cache after construction. Forwards have at most
+  /// A sequence of `ids`, the first `context` of them in the cache after construction. Forwards have at most
   /// `max_rows` rows and stay within the ids. The caller has reserved the model's activations for that many rows.
   /// `model` outlives this.
   ForwardBench(Model& model, std::vector<int32_t> ids, int32_t context, int32_t max_rows);

@@ -1,6 +1,6 @@
 #pragma once
-// Load on an OpenAI-compatible server: streamed requests, so many at a time (closed loop) or so many a second whatever
-// becomes of them (open loop).
+// Load on an OpenAI-compatible server: streamed requests, n at a time (closed loop) or n a second whatever becomes
+// of them (open loop).
 
 #include <cstdint>
 #include <functional>

@@ -30,7 +30,7 @@ struct LevelSummary {
   std::map<std::string, std::string> examples;  ///< a detail for each kind
   Spread ttft;                                  ///< to the first chunk with text
   Spread itl;    ///< (last - first chunk) / (tokens - 1) of each request of two tokens and two chunks or more
-  Spread gap;    ///< between neighbouring chunks, whatever they carry
+  Spread gap;    ///< between one chunk and the next, whatever they carry
   Spread whole;  ///< to the end of the stream
   int64_t prompt_tokens = 0, tokens = 0, chunks = 0;
   bool tokens_reported = true;  ///< false: some answer had no usage, and its chunks were counted

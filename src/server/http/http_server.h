@@ -20,11 +20,11 @@ struct HttpOptions {
   int io_threads = 1;
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 32u << 20;
-  /// Of all bodies that have come and all answers that were not taken yet: what does not fit is told 503. An eighth is
+  /// Of all bodies that have come and all answers that were not taken yet: what does not fit gets a 503. An eighth is
   /// kept for small ones. Where the handler reserves memory too, it shares this object.
   std::shared_ptr<MemoryBudget> memory = std::make_shared<MemoryBudget>(size_t{1} << 30);
   /// One more closes the connection that has waited longest for its client to send a request. Where none waits, a few
-  /// are told 503, the rest is closed.
+  /// get a 503, the rest is closed.
   size_t max_connections = 1024;
   size_t max_requests_per_connection = 10'000;
   size_t max_backlog_bytes = 8u << 20;  ///< of a stream that its client does not read; one chunk may exceed it
@@ -45,8 +45,8 @@ struct HttpOptions {
 
   /// Checks a request by its head, before its body is taken in: an answer refuses it. Called on an I/O thread.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> check_head;
-  /// Told on an I/O thread of what is refused later, or for a head that cannot be read, of which method and path may be
-  /// empty then; without headers. Connections beyond the limit are no requests.
+  /// Called on an I/O thread with what is refused later, or for a head that cannot be read, whose method and path may
+  /// then be empty; without headers. Connections beyond the limit are no requests.
   std::function<void(const HttpRequest& head, int status)> on_refused;
 };
 
@@ -83,7 +83,7 @@ class HttpServer {
 
   /// No new connections from here on. Returns when the port is closed, except on an I/O thread.
   void stop_accepting();
-  /// Stops accepting, closes idle connections and lets answers under way end, each with its connection. True when all
+  /// Stops accepting, closes idle connections and lets running answers end, each with its connection. True when all
   /// connections have ended, false at the deadline. Not on an I/O thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
 

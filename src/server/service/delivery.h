@@ -28,13 +28,13 @@ class EventReceiver {
   virtual void on_failure(const std::string& /*what*/) {}
 };
 
-/// A queue and its thread. What it holds is bounded by what the requests under way may generate.
+/// A queue and its thread. What it holds is bounded by what the running requests may generate.
 ///
 /// Tokens that come faster than anybody reads are handed on in groups: what wakes this thread, the connection's and the
 /// client's for each token would take the cores from the engine. A group comes 2 ms after the one before, and 8 ms
 /// where every answer in it gets tokens faster than one in 8 ms. Tokens of a group that no draft gave become one event.
 /// The first tokens after a pause, those of an answer and its end wait for nothing, and take along what their receiver
-/// was to get before, but nobody else's.
+/// was to get before, but no other's.
 class Delivery : public std::enable_shared_from_this<Delivery> {
  public:
   /// `tick` runs on the thread about every 50 ms.

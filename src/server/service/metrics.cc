@@ -65,7 +65,7 @@ void per_position(Page& page, const char* name, const char* help, const std::vec
 }
 
 void engine_figures(Page& page, const EngineCounters& c, int64_t waiting) {
-  page.gauge("vllm:num_requests_running", "Answers in the works.", c.running);
+  page.gauge("vllm:num_requests_running", "Answers that run.", c.running);
   page.gauge("vllm:num_requests_waiting", "Answers that wait for a place.", static_cast<double>(c.waiting + waiting));
   page.gauge("vllm:kv_cache_usage_perc", "Share of the cache's pages that running answers hold.",
              c.pages_total == 0 ? 0 : static_cast<double>(c.pages_held) / c.pages_total);
@@ -182,7 +182,7 @@ std::string ServiceMetrics::write(const std::string& model, const EngineCounters
     const std::lock_guard lock(mutex_);
     per_position(page, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted drafts by place in the block.",
                  accepted_at_);
-    per_position(page, "ashlar:spec_decode_num_draft_tokens_per_pos_total", "Judged drafts by place in the block.",
+    per_position(page, "ashlar:spec_decode_num_draft_tokens_per_pos_total", "Verified drafts by place in the block.",
                  drafted_at_);
     per_position(page, "ashlar:decode_unmasked_in_pass_total",
                  "Tokens by the pass over their block that unmasked them, of models that fill blocks.",

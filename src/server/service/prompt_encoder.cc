@@ -43,7 +43,7 @@ Parsed<std::string> PromptEncoder::render(const ChatPrompt& prompt, const std::s
   }
 }
 
-// Text of so many bytes has at least so many tokens.
+// The fewest tokens that a text of `bytes` has.
 size_t PromptEncoder::min_tokens(size_t bytes) const {
   // Normalisation joins at most a few characters to one.
   constexpr size_t kMaxShrinkage = 4;

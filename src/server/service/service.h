@@ -30,7 +30,7 @@ struct Refusal {
 struct ServiceOptions {
   int workers = 2;                                      ///< threads that read and prepare requests
   int32_t max_sequences = 16;                           ///< the engine's, for estimates
-  int32_t max_waiting_requests = 256;                   ///< answers beyond those in the works; more is told 429
+  int32_t max_waiting_requests = 256;                   ///< answers beyond those that run; more get a 429
   int64_t max_waiting_tokens = 1 << 20;                 ///< prompt tokens of all answers that have not ended
   std::chrono::milliseconds timeout{0};                 ///< of a request, from its arrival; 0: none
   StreamPatience patience = {};                         ///< of streams that wait
@@ -39,7 +39,8 @@ struct ServiceOptions {
   std::shared_ptr<MemoryBudget> memory;                 ///< the transport's; null: what requests take is not counted
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
   std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread
-  /// Told of each field that requests had and that has no effect, once, of so many as a log can bear; any thread.
+  /// Called with each field that requests had and that has no effect, once, up to as many as a log can bear; any
+  /// thread.
   std::function<void(const std::string&)> on_ignored_field;
 };
 
@@ -54,13 +55,13 @@ class Service {
   void answer(std::shared_ptr<Exchange> exchange, Api api);
   /// Runs something that takes a while and answers with what it returns; refusals in the shape of `api`.
   void work(std::shared_ptr<Exchange> exchange, Api api, std::function<Parsed<HttpResponse>()> task);
-  /// Answers with a refusal, counts it and tells of it.
+  /// Answers with a refusal, counts it and reports it.
   void refuse(const std::shared_ptr<Exchange>& exchange, Api api, const ApiError& error);
 
-  /// New requests are told 503 from here on.
+  /// New requests get a 503 from here on.
   void begin_drain() { draining_ = true; }
   bool draining() const { return draining_; }
-  /// True when nothing is under way, false at the deadline.
+  /// True when nothing is running, false at the deadline.
   bool wait_idle(std::chrono::steady_clock::time_point deadline);
   void cancel_all();
 
@@ -115,7 +116,7 @@ class Service {
   std::condition_variable idle_;
   std::set<std::shared_ptr<Job>> jobs_;
   std::set<std::string> ignored_fields_;  // those that on_ignored_field was told of
-  int32_t answers_ = 0;                   // under way
+  int32_t answers_ = 0;                   // that run or wait
   int64_t prompt_tokens_ = 0;             // of these
   int64_t busy_since_ns_ = 0;             // when the first of them came
   int64_t preparing_ = 0;                 // requests between their arrival and admission

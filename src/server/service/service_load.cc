@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "server/service/service.h"
 
-// Who is taken now, who waits and who is told to come again.
+// Which requests are taken now, which wait and which are to come again.
 
 namespace ashlar::server {
 
@@ -41,14 +41,14 @@ void Service::refuse_busy(const std::shared_ptr<Exchange>& exchange, Api api, in
   refuse(exchange, api, error);
 }
 
-// Why a request for so much would not be admitted, or empty. Under the lock.
+// Why a request for this much would not be admitted, or empty. Under the lock.
 std::string Service::full(int32_t answers, int64_t tokens) const {
   if (answers_ == 0) return {};  // then even a huge request runs
   if (answers_ + answers > options_.max_sequences + options_.max_waiting_requests) {
-    return "the queue is full: " + std::to_string(answers_) + " answers are under way or wait";
+    return "the queue is full: " + std::to_string(answers_) + " answers are running or waiting";
   }
   if (prompt_tokens_ + tokens > options_.max_waiting_tokens) {
-    return "the queue is full: prompts of " + std::to_string(prompt_tokens_) + " tokens are under way or wait";
+    return "the queue is full: prompts of " + std::to_string(prompt_tokens_) + " tokens are running or waiting";
   }
   return {};
 }

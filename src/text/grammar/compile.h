@@ -55,8 +55,8 @@ Grammar compile_choice(const std::vector<std::string>& choices, const CompileOpt
 /// begin {"name": <one of the tools>, "arguments": <what its schema says>} end, once or several times.
 Grammar compile_tool_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                            const CompileOptions& options = {});
-/// Any text, in which at most so many calls stand; the tag that begins one stands nowhere else. Of bare calls: one, or
-/// a text that does not begin as one could.
+/// Any text, in which at most calls.max_calls calls stand; the tag that begins one stands nowhere else. Of bare calls:
+/// one, or a text that does not begin as one could.
 Grammar compile_text_with_calls(const std::vector<ToolSpec>& tools, const ToolCallOptions& calls,
                                 const CompileOptions& options = {});
 

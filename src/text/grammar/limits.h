@@ -17,13 +17,13 @@ struct Limits {
   int32_t rules = 20000;
   int32_t nodes = 400000;   ///< of the automaton
   int64_t steps = 2000000;  ///< of a compilation, so that merging schemas cannot explode
-  /// Asked every few thousand steps: true ends the compilation with an error that nobody reads.
+  /// Asked every few thousand steps: true ends the compilation with an error that is never read.
   std::function<bool()> unwanted = {};
 };
 
-/// What following answers may cost, in StateGraph::work(), of which a core does about 32 million a second. Costs are
-/// counted as if nothing of the grammar were known yet, so that it depends on an answer's tokens alone whether they are
-/// too much, and not on caches, on other answers or on how the work was cut.
+/// What following answers may cost, in StateGraph::work(). A core does about 32 million of its units a second. Costs
+/// are counted as if nothing of the grammar were known yet, so that it depends on an answer's tokens alone whether they
+/// are too much, and not on caches, on other answers or on how the work was cut.
 struct MatchingLimits {
   static constexpr uint64_t kRequest = uint64_t{1} << 28;  ///< of all answers, each of which has an equal share
   static constexpr uint64_t kFree = uint64_t{1} << 17;     ///< of each token, not counted

@@ -87,16 +87,17 @@ void GrammarMatcher::ask(Ask ask_states) {
 }
 
 void GrammarMatcher::set_problem(const StateGraph::TooAmbiguous& error) {
-  problem_ = "the grammar is too ambiguous behind " + std::to_string(bytes_read_) +
+  problem_ = "the grammar is too ambiguous after " + std::to_string(bytes_read_) +
              " bytes of the answer: " + std::string(error.message());
 }
 
 // cost: since the mask before.
 void GrammarMatcher::check_budget(uint64_t cost) const {
   if (work_ + cost <= budget_ + MatchingLimits::kFree) return;
-  throw StateGraph::TooAmbiguous("grammar",
-                                 "following the answer takes too long, because it can be read in so many ways; let the "
-                                 "alternatives begin differently, or repeat less");
+  throw StateGraph::TooAmbiguous(
+      "grammar",
+      "following the answer takes too long, because it can be read in too many ways; let the "
+      "alternatives begin differently, or repeat less");
 }
 
 bool GrammarMatcher::needs_mask() const {

@@ -174,7 +174,7 @@ bool StateGraph::close() {
   }
   if (bytes_ > kMaxBytes) {
     throw TooAmbiguous("grammar",
-                       "finding out what may come next takes too much memory, because a text can be read in so many "
+                       "finding out what may come next takes too much memory, because a text can be read in too many "
                        "ways; let the alternatives begin differently, or repeat less");
   }
   std::sort(closed_.begin(), closed_.end());
@@ -302,7 +302,7 @@ bool StateGraph::walk(State state, const TokenTrie& trie, uint64_t most, uint64_
     step_to(from, node.byte, path[node.depth], search);
     if (search.cost() > kMaxMaskWork) {
       throw TooAmbiguous("grammar",
-                         "finding out what may come next takes too long, because a text can be read in so many ways; "
+                         "finding out what may come next takes too long, because a text can be read in too many ways; "
                          "let the alternatives begin differently, or repeat less");
     }
     if (path[node.depth].state == kDead) {

@@ -31,7 +31,7 @@ class StateGraph {
   static constexpr size_t kMaxConfigs = 32768;
   /// Most that one mask may cost: about a second.
   static constexpr uint64_t kMaxMaskWork = uint64_t{1} << 25;
-  /// A text that is asked about can be read in so many ways that the limits above are exceeded. Nothing is known of it
+  /// A text that is asked about can be read in more ways than the limits above allow. Nothing is known of it
   /// then; what is known of others stays.
   struct TooAmbiguous : Error {
     using Error::Error;

@@ -32,7 +32,7 @@ class JsonNode {
   std::optional<JsonNode> find(const char* key) const;
   /// Throws Error when an array or an object has more entries.
   void check_size(size_t most) const;
-  /// Of an array of at most so many.
+  /// Of an array of at most `most`.
   std::vector<JsonNode> items(size_t most = SIZE_MAX) const;
 
   const std::string& text() const;

@@ -414,7 +414,7 @@ TEST_F(JobTest, WhatBreaksEndsWithAnError) {
   }
 }
 
-// Those before it are under way then, and admission has counted all.
+// Those before it are running then, and admission has counted all.
 TEST_F(JobTest, AnAnswerThatCouldNotBeSubmittedEndsTheRequest) {
   const auto ops = make_device("ref", {});
   format_.generation.n = 3;

@@ -433,7 +433,7 @@ TEST(Origins, NormalisedSpellingsOfUsersAreText) {
   }
 }
 
-/// Normalised text is the same whoever wrote it.
+/// Normalised text is the same, whatever its origin.
 TEST(Origins, DoNotChangeHowTextIsNormalised) {
   const Json steps = {{{"type", "NFKC"}},
                       {{"type", "Lowercase"}},

@@ -1,5 +1,5 @@
 #pragma once
-// One attention call: how its pieces are computed, whoever runs them.
+// One attention call: how its pieces are computed, whichever thread runs them.
 
 #include "device/cpu/attention/attention_plan.h"
 #include "device/cpu/attention/projected_heads.h"

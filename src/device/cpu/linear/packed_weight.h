@@ -13,8 +13,8 @@ namespace ashlar::cpu {
 class PackedWeight final : public Weight {
  public:
   /// Room in `arena` for the values of `source` or `from`, which pack_panel() brings. Of a gated weight every panel has
-  /// kGateColumns gates and behind them the same columns of up, the last one padded with zeros: they are read in one
-  /// stream, and whoever computes one computes the other.
+  /// kGateColumns gates and after them the same columns of up, the last one padded with zeros: they are read in one
+  /// stream, and a thread that computes one computes the other.
   PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena);
   PackedWeight(const WeightFormat& format, const PackedWeight& from, Arena& arena);
 

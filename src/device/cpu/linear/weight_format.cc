@@ -75,7 +75,7 @@ struct Int8 {
 };
 
 constexpr int32_t kAnyDepth = std::numeric_limits<int32_t>::max();
-constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 so many times is just below 2^31
+constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 this many times is just below 2^31
 
 // The first that suits is taken.
 constexpr WeightFormat kFormats[] = {

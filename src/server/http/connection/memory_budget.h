@@ -43,7 +43,7 @@ class MemoryShare {
   MemoryShare(const MemoryShare&) = delete;
   MemoryShare& operator=(const MemoryShare&) = delete;
 
-  /// Holds so many bytes from here on; false, and nothing changed, if they do not fit. Fewer always do.
+  /// Holds `bytes` from here on; false, and nothing changed, if they do not fit. Fewer always do.
   bool set(size_t bytes);
   size_t bytes() const { return bytes_; }
 

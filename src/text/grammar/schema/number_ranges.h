@@ -11,7 +11,7 @@ namespace ashlar::grammar {
 /// Most digits of a whole number, and so the largest magnitude: a number must end some time.
 inline constexpr int32_t kIntegerDigits = 18;
 inline constexpr int64_t kLargestInteger = 999'999'999'999'999'999;
-/// Largest magnitude of a bound of a number with a fraction; beyond it a double would not tell neighbours apart.
+/// Largest magnitude of a bound of a number with a fraction; beyond it a double is the same for several numbers.
 inline constexpr int64_t kLargestNumberBound = 1'000'000'000;
 
 /// low <= n <= high, both within kLargestInteger; "-0" is left out.

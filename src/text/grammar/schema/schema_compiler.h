@@ -96,7 +96,7 @@ class SchemaCompiler {
   };
   Expr object(const Json& schema, const std::string& pointer);
   struct NamePattern {
-    TextSet sure, possible;  // names that match it whoever reads it, and that may
+    TextSet sure, possible;  // names that match it for every reader, and for some
     Json value;
     std::string pointer;
   };

@@ -24,7 +24,7 @@ struct Arguments {
   }
 };
 
-/// The arguments of one call in the order of the signature `names`, of which the first `required` must be given.
+/// The arguments of one call in the order of the signature `names`; the first `required` must be given.
 /// Fails on missing, surplus, unknown and double ones.
 class Bound {
  public:

@@ -14,7 +14,7 @@ namespace ashlar::text {
 /// Steps of a normalizer, a pre-tokenizer or a decoder; those in use have about ten.
 inline constexpr size_t kMaxSteps = 256;
 
-/// What a text of so many bytes may grow to by the steps of a normalizer or a decoder. NFKD makes 33 bytes of the 3 of
+/// What a text of `bytes` may grow to by the steps of a normalizer or a decoder. NFKD makes 33 bytes of the 3 of
 /// U+FDFA; chains of Replace grow without an end.
 constexpr size_t max_grown_bytes(size_t bytes) { return 16 * bytes + 64 * 1024; }
 

@@ -258,7 +258,7 @@ std::string error_of(HttpOptions options) {
   return "no error";
 }
 
-// Whoever decides who may ask needs to know this before anybody does.
+// What decides who may ask needs to know this before anyone asks.
 TEST(HttpFlow, KnowsWhereItListensBeforeItServes) {
   const auto loopback = [](const char* host) {
     HttpOptions options;

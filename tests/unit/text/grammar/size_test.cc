@@ -149,7 +149,7 @@ TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
   EXPECT_EQ(matcher.forced(8), "");
   EXPECT_EQ(matcher.problem(), "");
   EXPECT_FALSE(matcher.accept_bytes("x"));
-  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 2 bytes of the answer: a text can be read in more"));
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous after 2 bytes of the answer: a text can be read in more"));
   EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
   EXPECT_FALSE(matcher.can_end());
   EXPECT_FALSE(matcher.finished());
@@ -160,7 +160,7 @@ TEST(GrammarSize, WhatIsTooAmbiguousIsAProblemAndNotADeadEnd) {
 TEST(GrammarSize, AMaskThatCannotBeFoundIsAProblem) {
   GrammarMatcher matcher(over_tokens(compile_regex("(?:b|x" + many_alternatives() + ")")));
   EXPECT_TRUE(ids_of(mask_of(matcher)).empty());
-  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous behind 0 bytes"));
+  EXPECT_THAT(matcher.problem(), HasSubstr("too ambiguous after 0 bytes"));
 }
 
 TEST(GrammarSize, AmbiguityOfOneAnswerIsNoneOfAnothers) {
