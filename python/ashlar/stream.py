@@ -32,8 +32,8 @@ def completion_from(run: _ashlar.Run, index: int) -> Completion:
 
 
 class Stream:
-    """The chunks of one answer: an iterator, and an asynchronous one. To stop reading and
-    let it go, to leave its ``with`` block or to call close() cancels the answer. After the last chunk, ``completion`` is the whole answer."""
+    """The chunks of one answer: an iterator, and an asynchronous one. To stop reading and let it go, to leave its
+    ``with`` block or to call close() cancels the answer. After the last chunk, ``completion`` is the whole answer."""
 
     def __init__(self, run: _ashlar.Run) -> None:
         self._run: Optional[_ashlar.Run] = run

@@ -26,7 +26,7 @@ std::vector<int32_t> encode(const Session& session, const EvalPrompt& prompt, bo
   fail(prompt, "content is no string; --raw needs one");
 }
 
-// What the engine would refuse, by which time nobody knows the line any more.
+// What the engine would refuse, by which time the line is no longer known.
 void check_fit(const Session& session, const EvalPrompt& prompt, const std::vector<int32_t>& ids) {
   if (ids.empty()) fail(prompt, "has no tokens; expected at least one");
   const int32_t vocab = session.config().vocab;

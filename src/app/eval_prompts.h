@@ -10,7 +10,7 @@
 
 namespace ashlar {
 
-/// What every evaluation is told: a model, prompts, and where figures go.
+/// What every evaluation is given: a model, prompts, and where figures go.
 struct EvalBasics {
   SessionOptions session;
   std::string prompts, json, svg;

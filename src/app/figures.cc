@@ -112,7 +112,7 @@ Json stats_json(const Answer& answer) {
                                   : 0.0},
       {"tokens_per_second", answer.decode_tokens_per_second() > 0
                                 ? Json(rounded(answer.decode_tokens_per_second(), 100))
-                                : Json()}};  // too few tokens to tell
+                                : Json()}};  // too few tokens for a figure
   const auto per_pass = [&stats](double figure) { return stats.verify_steps > 0 ? Json(figure) : Json(); };
   if (!stats.unmasked_in_pass.empty()) {  // as the line for people has it: of the answer's tokens
     AnswerTotals totals;

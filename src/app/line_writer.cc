@@ -15,7 +15,7 @@
 namespace ashlar {
 namespace {
 
-// What a pipe takes at once if it takes anything, so that a write behind poll() does not block.
+// What a pipe takes at once if it takes anything, so that a write after poll() does not block.
 constexpr size_t kPiece = 4096;
 constexpr int kLook_ms = 100;
 constexpr std::chrono::milliseconds kAtEnd{500};
@@ -59,8 +59,8 @@ struct LineWriter::State {
     changed.notify_all();
   }
 
-  // False if it was told to stop before. What the descriptor refuses for another reason than being full is lost: to say
-  // so on the same descriptor would not help.
+  // False if it was asked to stop before. What the descriptor refuses for another reason than being full is lost: to
+  // say so on the same descriptor would not help.
   bool write_all() {
     for (size_t at = 0; at < writing.size();) {
       pollfd item{fd, POLLOUT, 0};

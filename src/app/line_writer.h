@@ -1,5 +1,5 @@
 #pragma once
-// Lines to a descriptor that may be full: a thread of its own writes them, and nobody else waits.
+// Lines to a descriptor that may be full: a thread of its own writes them, and no other waits.
 
 #include <chrono>
 #include <cstddef>

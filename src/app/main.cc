@@ -101,7 +101,7 @@ int run(CLI::App& app, const ashlar::ChosenCommand& chosen, std::vector<std::str
   return 0;
 }
 
-// An answer that could not be written is no success. Of a reader that has gone nobody needs to hear.
+// An answer that could not be written is no success. A reader that has gone needs no message.
 int end(int code) {
   ashlar::flush_output();
   const int why = ashlar::output_error();

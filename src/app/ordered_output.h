@@ -15,7 +15,7 @@ struct OutputStyle {
   bool json = false;   ///< one object a line, when the answer is complete
   bool color = false;  ///< tint drafted tokens
   int32_t answers_per_prompt = 1;
-  std::function<void(int64_t ended)> on_count;  ///< told how many answers have ended, each time one does
+  std::function<void(int64_t ended)> on_count;  ///< called with how many answers have ended, each time one does
 };
 
 class OrderedOutput final : public AnswerListener {

@@ -29,7 +29,7 @@ inline const char* message_of(const std::exception& error) noexcept {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();
 }
 
-/// A copy for who must tell of an error and not make another: what fits without memory, where the text does not.
+/// A copy for code that must report an error and not make another: what fits without memory, where the text does not.
 inline std::string copy_or_less(std::string_view text) noexcept {
   try {
     return std::string(text);

@@ -1,7 +1,7 @@
 #pragma once
 // A hash of texts for tables whose keys come from outside: from clients or from files of a model. That of libstdc++ is
 // the same in every process, so thousands of keys with one hash are easily made, and a table compares each of them with
-// all before it. This one has a key that nobody outside the process knows.
+// all before it. This one has a key that is not known outside the process.
 
 #include <bit>
 #include <cstddef>

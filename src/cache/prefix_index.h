@@ -15,7 +15,7 @@ namespace ashlar {
 using PageTokens = std::span<const int32_t>;
 
 /// How far the tokens of one sequence were found in the index. Holds until its node is erased, which
-/// PrefixIndex::has() tells: a node's ancestors outlive it, so that the node alone stands for all pages before it.
+/// PrefixIndex::has() says: a node's ancestors outlive it, so that the node alone stands for all pages before it.
 struct PrefixCursor {
   int32_t pages = 0;  ///< whole pages from the sequence's start
   int32_t node = -1;  ///< the page of the index that holds the last of them; -1 (PrefixIndex::kNone) if pages is 0

@@ -11,7 +11,7 @@
 namespace ashlar {
 
 /// Bookkeeping of snapshots; the memory they name is KvMemory's. A snapshot is in one of three states:
-///   free      nobody has it
+///   free      without a reference
 ///   taken     a step on its way fills it, for a caller of take()
 ///   attached  it belongs to a published page; it may be held by sequences that begin with it
 /// Not thread safe: it belongs to the engine's thread. Broken use aborts.
@@ -33,7 +33,7 @@ class Snapshots {
   /// An attached snapshot stays with its page until it is released as often as it was held.
   void hold(int32_t snapshot);
   void release(int32_t snapshot) noexcept;
-  /// The page is published no longer. Nobody holds its snapshot.
+  /// The page is published no longer. No sequence holds its snapshot.
   void forget(int32_t page);
 
   int32_t total() const { return static_cast<int32_t>(entries_.size()); }
@@ -42,7 +42,7 @@ class Snapshots {
   int32_t held() const { return held_; }  ///< attached ones that somebody holds
 
   /// Aborts unless free + taken + attached == total, pages and snapshots name each other, and what may be taken away is
-  /// just what nobody holds. False if it was interrupted.
+  /// just what no sequence holds. False if it was interrupted.
   bool check_integrity(Interruption& interruption) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 std::string range(const char* field, double value, const char* allowed) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);  // what tells floats apart
+  std::snprintf(text, sizeof text, "%.9g", value);  // enough digits to distinguish floats
   return std::string(field) + " is " + text + "; expected " + allowed;
 }
 

@@ -207,7 +207,7 @@ class Ops {
                          Tensor out) = 0;
 
   /// out[r] += the output projection of what r attends to: linear_kv, attention and linear. What is left in qkv and
-  /// mixed nobody may read.
+  /// mixed may not be read.
   virtual void self_attention(const SelfAttention& call, Tensor out) {
     if (call.copy.rows > 0) copy(call.in.x, call.copy);
     linear_kv(call.projection, call.in, call.qkv, call.store);
@@ -239,9 +239,9 @@ class Ops {
   /// Copies device memory; the ranges do not overlap.
   virtual void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) = 0;
 
-  /// Host work beside the device: runs fn(context, i) for i in [0, n) on threads of the host and returns when all are
-  /// done. Call i writes what belongs to i only. If calls throw, others may still run, and one of their exceptions is
-  /// thrown on.
+  /// Host work next to the device's: runs fn(context, i) for i in [0, n) on threads of the host and returns when all
+  /// are done. Call i writes what belongs to i only. If calls throw, others may still run, and one of their exceptions
+  /// is thrown on.
   virtual void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) = 0;
 };
 

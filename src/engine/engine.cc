@@ -183,7 +183,7 @@ std::string Engine::Impl::check(const Request& request) const {
   }
   const PromptLogprobs& scores = request.prompt_logprobs;
   if (scores.from >= 0 && !decoder_->scores_prompts()) {
-    return "this model has no log-probabilities of a prompt: what it computes for a token also sees tokens behind it";
+    return "this model has no log-probabilities of a prompt: what it computes for a token also sees tokens after it";
   }
   if (scores.top < 0 || scores.top > kMaxTopLogprobs) {
     return "prompt_logprobs.top is " + std::to_string(scores.top) + "; expected 0 to " +
@@ -313,7 +313,7 @@ void Engine::Impl::wait_for_masks(uint32_t news) {
   pipeline_->wait(news);
 }
 
-// The step behind the running one, with more in it; false if it stays as it is.
+// The step after the running one, with more in it; false if it stays as it is.
 bool Engine::Impl::extend() {
   if (!scheduler_->has_room_for_waiting() || !pipeline_->reclaim()) return false;
   try {
@@ -347,7 +347,7 @@ void Engine::Impl::loop() {
       }
       advance(news);
     } catch (const std::exception& error) {
-      fail_everything(message_of(error));  // memory ran out; the requests are told, the engine lives on
+      fail_everything(message_of(error));  // memory ran out; the requests end with it, the engine lives on
     }
   }
 }

@@ -77,7 +77,7 @@ void Pipeline::run(Step& step) {
     decoder_.run(step.plan, slots_, step.result);
   } catch (const std::exception& error) {
     step.error = copy_or_less(message_of(error));  // std::bad_alloc above all
-    // A step behind this one may be planned, and its sequences are in a state that nobody can tell.
+    // A step after this one may be planned, and the state of its sequences is unknown.
     for (const Span& span : step.plan.spans) slots_[span.slot].done = true;
   }
 }

@@ -89,7 +89,7 @@ class EventSink {
   virtual ~EventSink() = default;
   virtual void on_prompt(const PromptEvent& /*event*/) {}
   virtual void on_tokens(const TokensEvent& event) = 0;
-  /// Needs no memory, since a request that is never told its end waits for ever: the room is made with the sink, the
+  /// Needs no memory, since a request whose end is never reported waits for ever: the room is made with the sink, the
   /// event is moved.
   virtual void on_end(EndEvent event) noexcept = 0;
 };

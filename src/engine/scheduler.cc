@@ -116,7 +116,7 @@ void Scheduler::plan_decodes(Step& step) {
   }
 }
 
-// Beside prompts, a sequence that uses few of the rows that it may have leaves them the others. With twice as many as
+// Next to prompts, a sequence that uses few of the rows that it may have leaves them the others. With twice as many as
 // it used last it is back at all of them in a few steps, should it have a use for them.
 int32_t Scheduler::decode_rows(const Sequence& sequence) const {
   const StepShape& shape = sequence.shape;
@@ -212,7 +212,7 @@ bool Scheduler::grow(Sequence& sequence, int32_t tokens) {
              (other->state == SequenceState::kPreempting && other->inflight > 0);
     });
     if (pages_are_coming) return false;
-    // The youngest gives way. What it published stays cached as long as nobody needs the room.
+    // The youngest gives way. What it published stays cached as long as no sequence needs the room.
     Sequence* victim = nullptr;
     for (Owned& other : running_) {
       if (other->state == SequenceState::kPrefill || other->state == SequenceState::kDecode) victim = other.get();
@@ -253,7 +253,7 @@ void Scheduler::collect(Step& step) {
     sequence.computed = span.computed;
     if (member.prefill_to > 0) {
       totals_.prefill_tokens += step.plan.spans[i].n_rows;
-      tell_prompt(sequence, span, step.result);
+      report_prompt(sequence, span, step.result);
       if (member.prefill_to == sequence.prefill_end && sequence.stats.prompt_done_ns == 0) {
         sequence.stats.prompt_done_ns = now_ns();
       }
@@ -278,7 +278,7 @@ void Scheduler::collect(Step& step) {
   release_idle();
 }
 
-void Scheduler::tell_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result) {
+void Scheduler::report_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result) {
   if (span.n_scored == 0) return;
   const PromptEvent event = {sequence.next_scored, span.n_scored, &result.prompt_tokens[span.first_scored]};
   sequence.next_scored += span.n_scored;
@@ -306,7 +306,7 @@ void Scheduler::count_step(Sequence& sequence, const SpanResult& span) {
   totals_.ngram_accepted += span.n_ngram_accepted;
 }
 
-// Tokens of a block come in order, so that its first one, or the answer's first one, tells a new block.
+// Tokens of a block come in order, so that its first one, or the answer's first one, begins a new block.
 void Scheduler::count_block(Sequence& sequence, const SpanResult& span) {
   RequestStats& stats = sequence.stats;
   const bool begins = span.at == 0 || stats.generated_tokens == 0;

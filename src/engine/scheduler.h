@@ -43,7 +43,7 @@ class Scheduler {
 
   /// Queues a sequence; on an exception the caller keeps it.
   void add(std::unique_ptr<Sequence>& sequence);
-  /// Tells the sequence's end without having queued it.
+  /// Reports the sequence's end without having queued it.
   void refuse(Sequence& sequence, std::string_view error) { end(sequence, FinishReason::kError, error); }
   /// Ends the sequence if it is still here.
   void cancel(RequestId id);
@@ -56,7 +56,7 @@ class Scheduler {
   bool has_room_for_waiting() const;
   /// Whether plan() left a sequence out whose constraint waits for a mask.
   bool left_out() const { return left_out_; }
-  /// Adds sequences that wait to a planned step that nobody has begun.
+  /// Adds sequences that wait to a planned step that has not begun.
   void extend(Step& step);
   /// Takes in the results of a step, in the order the steps were planned.
   void collect(Step& step);
@@ -110,13 +110,13 @@ class Scheduler {
   int32_t prompt_room(const Step& step) const;
   /// Gives the sequence pages for `tokens` tokens, at the price of preempting younger ones. False if it has to wait.
   bool grow(Sequence& sequence, int32_t tokens);
-  void tell_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result);
+  void report_prompt(Sequence& sequence, const SpanResult& span, const StepResult& result);
   void append(Sequence& sequence, const SpanResult& span, const TokenLogprobs* logprobs);
   void count_step(Sequence& sequence, const SpanResult& span);
   void count_block(Sequence& sequence, const SpanResult& span);
   /// Ends one that is in the queue, and gives back what an interrupted admission gave it.
   void end_waiting(Sequence& sequence, FinishReason reason, std::string_view error) noexcept;
-  /// Tells the end, once. Cannot fail: nobody would tell it later.
+  /// Reports the end, once. Cannot fail: it could not be reported later.
   void end(Sequence& sequence, FinishReason reason, std::string_view error, bool of_request = false) noexcept;
   void release_idle();
   void free_resources(Sequence& sequence);
@@ -132,7 +132,7 @@ class Scheduler {
   std::vector<Owned> running_;  // in order of arrival
   std::vector<int32_t> free_slots_;
   bool prompts_wait_ = false;  // for rows of the step that is being planned
-  // The sequence that found too few pages, and how many it needs available while its match stays what it was. Nobody
+  // The sequence that found too few pages, and how many it needs available while its match stays what it was. None
   // was admitted since.
   RequestId refused_ = 0;
   int32_t refused_needs_ = 0;

@@ -57,7 +57,8 @@ void Scheduler::admit_waiting(Step& step) {
     if (preempting || !may_fit(sequence)) return;
     try {
       if (!admit(sequence)) return;
-    } catch (const std::exception& error) {  // it asks for more memory than there is, which is nobody else's error
+    } catch (
+        const std::exception& error) {  // it asks for more memory than there is, which is no other sequence's error
       end_waiting(sequence, FinishReason::kError, message_of(error));
       at = waiting_.erase(at);
       continue;
@@ -78,7 +79,7 @@ void Scheduler::admit_waiting(Step& step) {
   }
 }
 
-// While nobody is admitted, what the sequence lacks shrinks only where pages come back, or where running sequences
+// While none is admitted, what the sequence lacks shrinks only where pages come back, or where running sequences
 // publish what continues its match; that they hold what it matched already costs as many pages as it saves.
 bool Scheduler::may_fit(const Sequence& sequence) const {
   if (refused_ != sequence.id || cache_.available() >= refused_needs_) return true;

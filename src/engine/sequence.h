@@ -16,7 +16,7 @@ enum class SequenceState : uint8_t {
   kPrefill,     ///< some tokens are not planned yet
   kDecode,      ///< everything known is planned; each step appends
   kPreempting,  ///< goes back to the queue when its last step in flight has ended
-  kRetiring,    ///< its end was told; slot and pages go when its last step in flight has ended
+  kRetiring,    ///< its end was reported; slot and pages go when its last step in flight has ended
 };
 
 /// Pages that `tokens` tokens of one sequence take.
@@ -41,7 +41,7 @@ struct Sequence {
   int32_t inflight_tokens = 0;  ///< most tokens those steps may append
   int32_t inflight_min = 0;     ///< tokens they append for certain, unless the sequence ends
   int32_t left_out = 0;         ///< turns since its constraint began to wait for the mask of the next token
-  int32_t next_scored = 0;      ///< the next token of the prompt whose log-probability is to be told
+  int32_t next_scored = 0;      ///< the next token of the prompt whose log-probability is to be reported
   int32_t block_pass = 0;       ///< SpanResult::pass of the newest step
   int32_t newest_rows = 0;      ///< rows that its newest decode span used; 0: not known
   bool ended = false;           ///< on_end was called

@@ -117,7 +117,7 @@ SourcedText render_conversation(const ChatTemplate& form, const Conversation& co
     if (changed == messages) throw;
     try {
       return render(changed);
-    } catch (const Error&) {  // it was for another reason, which the first error tells
+    } catch (const Error&) {  // it was for another reason, which the first error names
     }
     throw;
   }

@@ -17,7 +17,7 @@ namespace ashlar {
 class SlicedTask {
  public:
   virtual ~SlicedTask() = default;
-  /// Does a slice; true: nothing is left to do, or nobody wants it any more.
+  /// Does a slice; true: nothing is left to do, or it is not wanted any more.
   virtual bool run_slice() noexcept = 0;
   /// It was the last one, and the task may be posted again.
   virtual void on_done() noexcept = 0;

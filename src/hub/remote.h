@@ -16,7 +16,7 @@ struct RetryPolicy {
   int attempts = 6;           ///< in a row without getting anywhere
   double first_wait_s = 1.0;  ///< doubled each time
   double longest_wait_s = 60.0;
-  std::function<void(double seconds, const std::string& why)> on_wait{};  ///< told of each; from several threads
+  std::function<void(double seconds, const std::string& why)> on_wait{};  ///< called for each; from several threads
 };
 
 /// Thrown through our own code when `stopped` said so; never leaves the library.

@@ -40,7 +40,7 @@ int shard_count(const std::string& name) {
   return static_cast<size_t>(end) == name.size() && count <= kMaxShards ? count : 0;
 }
 
-// The shards that the names of those that are there tell of.
+// The shards that the names of those that are there imply.
 std::vector<std::string> announced_shards(const fs::path& snapshot) {
   int count = 0;
   std::error_code failed;

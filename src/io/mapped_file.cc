@@ -47,7 +47,7 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-// Behind a new end the rest of its page reads as zeros without a fault: the size tells.
+// After a new end the rest of its page reads as zeros without a fault: the size shows it.
 void MappedFile::check_whole() const {
   if (data_ == nullptr) return;
   struct stat info {};

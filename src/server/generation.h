@@ -51,7 +51,7 @@ struct Generation {
   bool stream = false;
   bool include_usage = false;      ///< a last chunk of a stream has the usage
   bool usage_in_chunks = false;    ///< each chunk of a stream has the usage so far
-  bool stream_blocks = false;      ///< events tell drafted tokens from the model's own, for pages that show them
+  bool stream_blocks = false;      ///< events separate drafted tokens from the model's own, for pages that show them
   bool echo = false;               ///< completions: the prompt precedes the answer
   bool add_special_tokens = true;  ///< what the tokenizer puts around texts
   bool skip_special_tokens = true;
@@ -125,7 +125,7 @@ struct AnswerDelta {
   std::string content = {};
   std::vector<ToolCallDelta> tool_calls = {};
   std::vector<TokenPiece> tokens = {};  ///< if log-probabilities were asked for
-  int32_t n_tokens = 0;                 ///< tokens behind this delta
+  int32_t n_tokens = 0;                 ///< tokens of this delta
   int32_t n_drafted = 0;                ///< of these, from accepted drafts
   int32_t step = -1;                    ///< pass over their block that unmasked the first of them; -1: no blocks
   int32_t at = 0;                       ///< then: where in the block it stands

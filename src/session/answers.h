@@ -30,13 +30,13 @@ struct Answer {
   bool refused = false;  ///< never started: `error` says what is wrong with the request
 
   double seconds() const;                   ///< from the first step to the end
-  double decode_tokens_per_second() const;  ///< without the prompt's passes; 0: too few to tell
+  double decode_tokens_per_second() const;  ///< without the prompt's passes; 0: too few
 };
 
 /// Whether tokens over seconds say something: those of one step come at one time, and clocks have their limits.
 bool enough_for_a_rate(int64_t tokens, double seconds);
 
-/// Told of everything on the thread that calls run_answers; answers interleave.
+/// Called with everything on the thread that calls run_answers; answers interleave.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;

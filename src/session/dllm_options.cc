@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-// As large as the parser takes, and a byte more to tell.
+// As large as the parser takes, and a byte more, to see that it is larger.
 constexpr size_t kMaxBytes = (64 << 10) + 1;
 
 // Other engines' files spell keys with hyphens too.

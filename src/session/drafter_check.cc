@@ -51,10 +51,10 @@ DrafterCheck check_drafter(Session& session) {
   spec.dflash.branches = 0;  // the record is of chains
   spec.ngram = NgramUse::kNever;
   Engine& engine = session.start(spec);
-  AnswerListener nobody;
+  AnswerListener listener;
   const int64_t begin = now_ns();
   int64_t tokens = 0, steps = 0;
-  for (const Answer& answer : run_answers(engine, session.tokenizer(), std::move(jobs), nobody)) {
+  for (const Answer& answer : run_answers(engine, session.tokenizer(), std::move(jobs), listener)) {
     const RequestStats& stats = answer.stats;
     if (!stats.drafted_at.empty()) {
       check.steps += stats.drafted_at[0];

@@ -1,6 +1,6 @@
 #pragma once
 // The drafter's self-test: a few short texts are drafted and verified, and far too few accepted drafts are said in
-// plain words. A drafter that is wired wrongly still gives right answers, only slowly: without this nobody would
+// plain words. A drafter that is wired wrongly still gives right answers, only slowly: without this no one would
 // notice.
 
 #include <filesystem>
@@ -25,7 +25,7 @@ struct DrafterCheck {
   }
   /// Below this the drafter is not what it should be: half of the record, or a quarter where there is none.
   double threshold() const { return recorded_first ? 0.5 * *recorded_first : 0.25; }
-  /// Far below, on enough steps to tell; or so few tokens a step that drafting is not worth its cost.
+  /// Far below, on enough steps to be sure; or so few tokens a step that drafting is not worth its cost.
   bool suspicious() const { return steps >= 6 && (first_rate() < threshold() || mean_length < kMinMeanLength); }
 
   static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts

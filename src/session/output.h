@@ -13,7 +13,7 @@ void write_output(std::string_view text);
 void flush_output();
 /// errno of that error; 0: all went well so far.
 int output_error();
-/// Throws Error("output", ...) if a write has failed, for work whose answers nobody would get.
+/// Throws Error("output", ...) if a write has failed, for work whose answers would be lost.
 void check_output();
 
 }  // namespace ashlar

@@ -109,7 +109,7 @@ struct Bank {
   std::vector<Checkpoint> gate, up, down;
 };
 
-/// Choices as a router makes them, except that low experts are far more popular and some get nobody.
+/// Choices as a router makes them, except that low experts are far more popular and some get none.
 Choice skewed(int32_t rows, int32_t top_k, int32_t n_experts, std::mt19937& random) {
   Choice choice(rows, top_k);
   for (int32_t r = 0; r < rows; ++r) {

@@ -71,7 +71,7 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   qkv.fill_normal(random, 1.5F);
   Matrix original = qkv;
 
-  // The tree: tables 0 (the last one), 1 (first branch), 2... (branches), then the other one again.
+  // The tree: tables 0 (the last one), 1 (first branch), 2... (branches), then the last one again.
   std::vector<const int32_t*> tables = {cache.tables()[static_cast<size_t>(last_sequence)], cache.tables()[0]};
   std::vector<std::vector<int32_t>> paths(2);
   std::vector<int32_t> firsts(2, 0);

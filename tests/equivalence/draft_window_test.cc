@@ -1,5 +1,5 @@
 // A draft window bounds the drafter's memory as it bounds its cost, and drafts are those that the whole of its planes
-// would give: window pages are taken from pages that nobody looks at.
+// would give: window pages are taken from pages that nothing looks at.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// A decoder that plans each step before it was told the results of the one before, as on a device that is still busy
+// A decoder that plans each step before it was given the results of the one before, as on a device that is still busy
 // with it. It plans worse; no token may change. Invariant: enqueue-reads-no-result.
 
 #include <memory>
@@ -29,13 +29,13 @@ class LateDecoder final : public Decoder {
   // A slot changes hands only when all steps with its last sequence were collected.
   void admit(int32_t slot, Slot& state, std::span<const int32_t> tokens) override {
     const std::lock_guard lock(mutex_);
-    tell();
+    pass_on();
     decoder_->admit(slot, state, tokens);
   }
   void plan(StepPlan& plan) override {
     const std::lock_guard lock(mutex_);
     decoder_->plan(plan);
-    tell();
+    pass_on();
   }
   void enqueue(const StepPlan& plan, SlotTable& slots, StepResult& result) override {
     decoder_->enqueue(plan, slots, result);
@@ -44,19 +44,19 @@ class LateDecoder final : public Decoder {
     const std::lock_guard lock(mutex_);
     plan_ = plan;
     result_ = result;
-    untold_ = true;
+    pending_ = true;
   }
 
  private:
-  void tell() {
-    if (std::exchange(untold_, false)) decoder_->collect(plan_, result_);
+  void pass_on() {
+    if (std::exchange(pending_, false)) decoder_->collect(plan_, result_);
   }
 
   std::unique_ptr<Decoder> decoder_;
   std::mutex mutex_;
   StepPlan plan_;
   StepResult result_;
-  bool untold_ = false;
+  bool pending_ = false;
 };
 
 }  // namespace ashlar::testing

@@ -11,7 +11,7 @@
 namespace ashlar::testing {
 namespace {
 
-/// Keeps what it is told; each token of the prompt must come once, in order.
+/// Keeps what it is given; each token of the prompt must come once, in order.
 class PromptSink final : public EventSink {
  public:
   explicit PromptSink(int32_t first) : next_(first) {}

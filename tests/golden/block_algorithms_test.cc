@@ -21,7 +21,7 @@ class BlockAlgorithms : public ::testing::Test {
     spec.block.algorithm = algorithm;
     EngineOptions options;
     options.max_sequences = 4;
-    options.kv_pages = 64;  // nobody is preempted, which would repeat passes
+    options.kv_pages = 64;  // none is preempted, which would repeat passes
     Engine engine(*ops_, make_decoder(*model_, spec), options);
     return run_together(engine, requests);
   }

@@ -63,15 +63,15 @@ TEST_P(DamagedWeights, EndTheAnswerWithAnError) {
   warm.temperature = 0.8;
   SamplingParams filtered = warm;
   filtered.top_p = 0.9;
-  SamplingParams told;
-  told.top_logprobs = 2;
+  SamplingParams with_logprobs;
+  with_logprobs.top_logprobs = 2;
   SamplingParams rejecting = warm;
   rejecting.scheme = SamplingScheme::kRejection;
   for (const char* device : {"ref", "cpu"}) {
     const auto ops = make_device(device, {});
     const auto model = Model::load(*ops, checkpoint.folder(), 64);
     Engine engine(*ops, make_decoder(*model, {}), {});
-    for (const SamplingParams& sampling : {SamplingParams{}, warm, filtered, told, rejecting}) {
+    for (const SamplingParams& sampling : {SamplingParams{}, warm, filtered, with_logprobs, rejecting}) {
       int32_t tokens = 0;
       const EndEvent end = end_of(engine, sampling, tokens);
       EXPECT_EQ(end.reason, FinishReason::kError);

@@ -87,8 +87,8 @@ TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {
     const auto limit = static_cast<int32_t>(expected.size());
     const DirectRun run = decoder_.speculate(prompt, limit, model_->config().stop_ids, 16);
     EXPECT_EQ(run.tokens, expected);
-    // The last step may run past the end of the answer; what it accepts there is nobody's, so both are cut to the
-    // answer.
+    // The last step may run past the end of the answer; what it accepts there belongs to no answer, so both are cut to
+    // the answer.
     const auto cut = [&](std::vector<int32_t> lengths) {
       int32_t left = limit - 1;
       for (int32_t& length : lengths) left -= length = std::min(length, left);

@@ -124,7 +124,7 @@ def test_chat_streams_and_tints(browser, url):
     decoration = "getComputedStyle(document.querySelector('.answer .drafted')).textDecorationLine"
     assert p.page.evaluate(decoration) == "none"
     p.page.check("#tint")
-    figures = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]  # too few arrivals tell no speed
+    figures = p.page.locator(".answer .numbers dd").all_inner_texts()[1:]  # too few arrivals have no speed
     assert "–" not in figures, f"figures are missing: {figures}"
     assert p.page.locator("#acceptance rect").count() > 0, "no bars"
     body = p.bodies[-1]

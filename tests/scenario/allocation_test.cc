@@ -102,7 +102,7 @@ TEST_P(WarmSteps, AllocateNothing) {
   spec.dflash.window = GetParam().window;
   EngineOptions options;
   options.max_sequences = 2;
-  options.kv_pages = 64;  // nobody is preempted: readmission may allocate
+  options.kv_pages = 64;  // none is preempted: readmission may allocate
   Engine engine(*ops, make_decoder(*model, spec), options);
   for (const double temperature : {0.0, 0.8}) {
     std::vector<std::shared_ptr<CountingSink>> sinks;
@@ -307,8 +307,8 @@ TEST_P(OutOfMemory, EndsTheCallThatRunsAnswers) {
     try {
       const auto engine = fake_engine(*ops, GetParam());
       std::vector<AnswerJob> jobs(3, {fake_request(), {}, {}});
-      AnswerListener nobody;
-      const std::vector<Answer> answers = run_answers(*engine, tokenizer, std::move(jobs), nobody);
+      AnswerListener listener;
+      const std::vector<Answer> answers = run_answers(*engine, tokenizer, std::move(jobs), listener);
       for (const Answer& answer : answers) {
         ASSERT_EQ(answer.finish == "error", !answer.error.empty());
         ASSERT_EQ(answer.finish == "length", answer.tokens.size() == 9);

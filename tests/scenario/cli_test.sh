@@ -119,21 +119,21 @@ case_taken_port() {
   err_lines 1 # no model was loaded
 }
 
-# Some of the last allocations of a short command, one a run: where nobody can catch that one failed, it is still told.
+# Some of the last allocations of a short command, one a run: where nothing can catch that one failed, it is still reported.
 case_out_of_memory() {
   [ -n "${ASHLAR_FAILING_MALLOC:-}" ] || return 0
   expect 0 env LD_PRELOAD="$ASHLAR_FAILING_MALLOC" ASHLAR_COUNT_FILE="$work/count" "$ashlar" serve --print-config
-  local total code told=0 n
+  local total code reported=0 n
   total=$(cat "$work/count")
   for n in $(seq $((total - 300)) 4 "$total"); do
     code=0
     env LD_PRELOAD="$ASHLAR_FAILING_MALLOC" ASHLAR_FAIL_AT="$n" "$ashlar" serve --print-config \
       > "$work/out" 2> "$work/err" < /dev/null || code=$?
     [ "$code" = 0 ] || [ "$code" = 1 ] || [ "$code" = 2 ] || fail "exit code $code with allocation $n failing"
-    [ "$code" = 0 ] || grep -q '^error: ' "$work/err" || fail "no error is told with allocation $n failing"
-    ! grep -q 'error: out of memory; a smaller --kv-memory' "$work/err" || told=$((told + 1))
+    [ "$code" = 0 ] || grep -q '^error: ' "$work/err" || fail "no error is reported with allocation $n failing"
+    ! grep -q 'error: out of memory; a smaller --kv-memory' "$work/err" || reported=$((reported + 1))
   done
-  [ "$told" -gt 0 ] || fail "no run said that memory ran out"
+  [ "$reported" -gt 0 ] || fail "no run said that memory ran out"
 }
 
 case_full_disk() {
@@ -268,7 +268,7 @@ case_missing_things() {
   cd "$work" || exit 1
   HF_ENDPOINT=http://127.0.0.1:1 expect 1 "$ashlar" serve models/mistyped --port 0
   err_has "models/mistyped is not a folder"
-  # What can be known to be wrong is told before a model is fetched or loaded.
+  # What can be known to be wrong is reported before a model is fetched or loaded.
   expect 1 "$ashlar" serve models/mistyped --port 0 --tls-cert nowhere.pem --tls-key nowhere.pem
   err_has "nowhere.pem"
   expect 2 "$ashlar" serve --allowed-origin foo

@@ -146,7 +146,7 @@ class FakeDecoder final : public Decoder {
     row_ns_ = ns_per_row;
     step_ns_ = ns_per_step;
   }
-  /// Most prompt rows of a step in which others decoded, and of one in which nobody did.
+  /// Most prompt rows of a step in which others decoded, and of one in which none did.
   int32_t max_beside_others() const { return max_beside_others_; }
   int32_t max_alone() const { return max_alone_; }
 

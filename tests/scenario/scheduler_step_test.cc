@@ -116,7 +116,7 @@ TEST(SchedulerSteps, SequencesThatDoNotDraftLeavePromptsTheirRows) {
     SchedulerLoop loop(*ops, decoder, options);
     for (int32_t i = 0; i < kSequences; ++i) add(loop, 20, 1500, i);
     for (int32_t i = 0; i < 12; ++i) ASSERT_TRUE(loop.step());
-    EXPECT_EQ(loop.last_step().plan.n_rows, kSequences * kWidth);  // nobody else wants them
+    EXPECT_EQ(loop.last_step().plan.n_rows, kSequences * kWidth);  // no other sequence wants them
     add(loop, 1000, 1, 500);
     int32_t most = 0;
     for (int32_t i = 0; i < 8; ++i) {

@@ -1,4 +1,4 @@
-// Constraints whose masks are found elsewhere: their sequences sit steps out, nobody waits with them, and their tokens
+// Constraints whose masks are found elsewhere: their sequences sit steps out, no other waits with them, and their tokens
 // stay what they are.
 
 #include <gtest/gtest.h>

@@ -72,8 +72,8 @@ def test_refusals_of_every_kind_are_logged_and_counted(guarded):
              ("POST", "/v1/messages/count_tokens", {"messages": 7}, 400, "messages"),
              ("POST", "/v1/completions", {"prompt": "x" * (33 << 20)}, 413, None)]
     for number, (method, path, body, status, _) in enumerate(asked):
-        told = guarded.client.request(method, path, json=body or None, headers={**KEY, "X-Request-Id": f"kind-{number}"})
-        assert told.status_code == status, (path, told.text)
+        got = guarded.client.request(method, path, json=body or None, headers={**KEY, "X-Request-Id": f"kind-{number}"})
+        assert got.status_code == status, (path, got.text)
     assert guarded.client.get("/v1/models", headers={**KEY, "Origin": "https://elsewhere", "X-Request-Id": "kind-6"}).status_code == 403
     found = refusals(guarded, "kind-6")
     for number, (_, path, _, status, param) in enumerate(asked):

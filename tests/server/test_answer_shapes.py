@@ -98,7 +98,7 @@ class Document:
         jsonschema.Draft202012Validator({**schema, "components": self.json["components"]}).validate(value)
 
     def check(self, response):
-        """The answer is one that the document tells of; what it says."""
+        """The answer is one that the document describes; what it says."""
         is_json = response.headers["content-type"] == "application/json"
         value = response.json() if is_json else response.text
         self.holds(value, self.schema(response))
@@ -226,7 +226,7 @@ def test_full_queue_and_shutdown(start):
             assert response.status_code == 429, response.text
             document.check(response)
         server.terminate()
-        eventually(lambda: server.client.get("/health").status_code == 503, 5, "health does not tell of the end")
+        eventually(lambda: server.client.get("/health").status_code == 503, 5, "health does not report the end")
         document.check(server.client.get("/health"))
         for path in ("/v1/chat/completions", "/v1/messages"):
             response = httpx.post(server.url + path, json=chat("hi", max_tokens=1), verify=False)

@@ -127,12 +127,12 @@ def test_the_request_of_a_coding_agent_streams(behind, request):
     client = request.getfixturevalue(behind).client
     with client.stream("POST", "/v1/messages?beta=true", json=AGENT_BODY, headers=AGENT_HEADERS) as response:
         assert response.status_code == 200, response.read()
-        told = list(events(response))
-    kinds = [one["type"] for one in told]
+        got = list(events(response))
+    kinds = [one["type"] for one in got]
     assert kinds[0] == "message_start" and kinds[-2:] == ["message_delta", "message_stop"]
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") >= 1
-    assert told[-2]["delta"]["stop_reason"] in ("end_turn", "max_tokens", "tool_use")
+    assert got[-2]["delta"]["stop_reason"] in ("end_turn", "max_tokens", "tool_use")
     counted = {name: value for name, value in AGENT_BODY.items() if name not in ("max_tokens", "stream", "temperature", "metadata")}
     counted = client.post("/v1/messages/count_tokens?beta=true", json=counted, headers=AGENT_HEADERS)
-    usage = told[0]["message"]["usage"]
+    usage = got[0]["message"]["usage"]
     assert counted.json()["input_tokens"] == usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)

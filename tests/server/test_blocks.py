@@ -125,8 +125,8 @@ def test_constraints_hold(http):
     for sampling in ({"temperature": 0}, {"temperature": 1, "seed": 3}):
         value = json.loads(texts(complete(http, **sampling, max_tokens=96, response_format=wanted))[0])
         assert set(value) == {"name", "age"} and isinstance(value["age"], int)
-        told = texts(complete(http, **sampling, max_tokens=24, structured_outputs={"regex": "(yes|no)[!?]{3}"}))[0]
-        assert re.fullmatch("(yes|no)[!?]{3}", told)
+        got = texts(complete(http, **sampling, max_tokens=24, structured_outputs={"regex": "(yes|no)[!?]{3}"}))[0]
+        assert re.fullmatch("(yes|no)[!?]{3}", got)
     tool = {"type": "function", "function": {"name": "add", "parameters": {
         "type": "object", "properties": {"a": {"type": "integer", "maximum": 99}}, "required": ["a"],
         "additionalProperties": False}}}
@@ -168,12 +168,12 @@ def test_the_other_apis(http):
         assert marks and all({"tokens", "drafted", "step", "at"} == set(mark) and 0 <= mark["at"] < 8 for mark in marks)
 
 
-def test_a_context_that_is_cut_to_whole_blocks_is_the_one_told_of():
+def test_a_context_that_is_cut_to_whole_blocks_is_the_one_reported():
     server = Server.start("--max-context", "100", model="pebble-11m-sdar")  # blocks of 8: the engine holds 96
     try:
-        told = server.stats()["context"]
-        assert told == 96
-        for n, status in ((told - 1, 200), (told, 400), (told + 1, 400)):
+        got = server.stats()["context"]
+        assert got == 96
+        for n, status in ((got - 1, 200), (got, 400), (got + 1, 400)):
             answer = server.client.post("/v1/completions", json={"prompt": [7] * n, "max_tokens": 1}, timeout=60)
             assert answer.status_code == status, (n, answer.text)
             if status == 400:

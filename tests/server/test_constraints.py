@@ -30,11 +30,11 @@ def test_schemas(http, long, temperature):
     for number, one in enumerate(schemas):
         form = {"type": "json_schema", "json_schema": {"name": "s", "schema": one, "strict": True}}
         bodies.append(chat("Fill in the form.", response_format=form, temperature=temperature, seed=number, max_tokens=256))
-    told = answers(http, bodies)
+    got = answers(http, bodies)
     plain = answers(http, [{**body, "speculative": False} for body in bodies])
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
     ended = 0
-    for one, (text, reason), other in zip(schemas, told, plain):
+    for one, (text, reason), other in zip(schemas, got, plain):
         assert (text, reason) == other, one
         if reason == "stop":
             ended += 1
@@ -62,10 +62,10 @@ def test_thinking_ends_before_the_answer_does(thinking):
             "additionalProperties": False}
     bodies = [chat("Tell me of the sea.", seed=seed, temperature=1, max_tokens=300, logit_bias={"5": 16},
                    response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": form}}) for seed in range(24)]
-    told = answers(thinking.client, bodies)
-    assert told == answers(thinking.client, [{**body, "speculative": False} for body in bodies])
-    ended = [text for text, reason in told if reason == "stop"]
-    assert len(ended) > 8, told
+    got = answers(thinking.client, bodies)
+    assert got == answers(thinking.client, [{**body, "speculative": False} for body in bodies])
+    ended = [text for text, reason in got if reason == "stop"]
+    assert len(ended) > 8, got
     for text in ended:
         jsonschema.validate(json.loads(text), form)
 
@@ -81,10 +81,10 @@ def test_regexes(http, regex, temperature):
     spellings = [body, {**body, "speculative": False}]
     structured = {k: v for k, v in body.items() if k != "guided_regex"}
     spellings.append({**structured, "structured_outputs": {"regex": regex}})
-    told = answers(http, spellings)
-    assert told[0] == told[1] == told[2]
-    if told[0][1] == "stop":
-        assert re.fullmatch(regex, told[0][0])
+    got = answers(http, spellings)
+    assert got[0] == got[1] == got[2]
+    if got[0][1] == "stop":
+        assert re.fullmatch(regex, got[0][0])
     generated = http.post("/generate", json={"text": "Say", "sampling_params": {
         "regex": regex, "temperature": temperature, "sampling_seed": 3, "max_new_tokens": 96}}).json()
     if generated["meta_info"]["finish_reason"]["type"] == "stop":
@@ -96,11 +96,11 @@ def test_choices(http, temperature):
     choices = ["red", "redder", "dark red", "\u8d64\u3044", "a \"quoted\" one", "<b>"]
     bodies = [chat("Which colour?", guided_choice=choices, temperature=temperature, seed=seed, max_tokens=32)
               for seed in range(16)]
-    told = answers(http, bodies)
-    assert told == answers(http, [{**body, "speculative": False} for body in bodies])
-    assert all(text in choices and reason == "stop" for text, reason in told)
+    got = answers(http, bodies)
+    assert got == answers(http, [{**body, "speculative": False} for body in bodies])
+    assert all(text in choices and reason == "stop" for text, reason in got)
     if temperature:
-        assert len(set(told)) > 1
+        assert len(set(got)) > 1
 
 
 GRAMMARS = [('root ::= "(" root ")" | "x"', r"\(*x\)*"), ('root ::= [a-c]+ " " digits\ndigits ::= [0-9] [0-9]?', r"[a-c]+ \d\d?"),
@@ -111,9 +111,9 @@ GRAMMARS = [('root ::= "(" root ")" | "x"', r"\(*x\)*"), ('root ::= [a-c]+ " " d
 @pytest.mark.parametrize("grammar,law", GRAMMARS)
 def test_grammars(http, grammar, law, temperature):
     body = chat("Say something.", guided_grammar=grammar, temperature=temperature, seed=4, max_tokens=128)
-    told = answers(http, [body, {**body, "speculative": False}])
-    assert told[0] == told[1]
-    text, reason = told[0]
+    got = answers(http, [body, {**body, "speculative": False}])
+    assert got[0] == got[1]
+    text, reason = got[0]
     if reason == "stop":
         assert re.fullmatch(law, text) and text.count("(") == text.count(")")
     generated = http.post("/generate", json={"text": "Say", "sampling_params": {
@@ -142,8 +142,8 @@ def test_a_shape_beside_tools_that_may_be_called(http):
         assert message.get("tool_calls") or set(json.loads(message["content"])) == {"a"}
     # The bracket that only a call begins with.
     bias = {str(i): 100 for i in http.post("/tokenize", json={"prompt": "<"}).json()["tokens"]}
-    told = http.post("/v1/chat/completions", json={**body, "logit_bias": bias, "max_tokens": 200}).json()["choices"][0]
-    assert told["message"]["tool_calls"][0]["function"]["name"] == "look_up"
+    got = http.post("/v1/chat/completions", json={**body, "logit_bias": bias, "max_tokens": 200}).json()["choices"][0]
+    assert got["message"]["tool_calls"][0]["function"]["name"] == "look_up"
 
 
 def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(http):
@@ -161,10 +161,10 @@ def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(
         return choice["message"]["content"], [call["function"] for call in choice["message"].get("tool_calls") or []]
 
     for seed in range(6):
-        told = calls(True, seed=seed, parallel_tool_calls=False)
-        assert told == calls(True, seed=seed, parallel_tool_calls=False, speculative=False)
-        assert len(told[1]) == 1
-        jsonschema.validate(json.loads(told[1][0]["arguments"]), parameters)
+        got = calls(True, seed=seed, parallel_tool_calls=False)
+        assert got == calls(True, seed=seed, parallel_tool_calls=False, speculative=False)
+        assert len(got[1]) == 1
+        jsonschema.validate(json.loads(got[1][0]["arguments"]), parameters)
         for call in calls(True, seed=seed)[1][:-1]:  # the last one may be cut off
             jsonschema.validate(json.loads(call["arguments"]), parameters)
         assert calls(False, seed=seed)[1] == []  # what this model writes behind the tag is no call
@@ -191,14 +191,14 @@ def test_strict_tools_in_streams_and_in_other_shapes(http):
                  for call in choice["delta"].get("tool_calls", [])]
         assert "".join(part.get("name", "") for part in parts) == "measure"
         assert "".join(part["arguments"] for part in parts) == whole["function"]["arguments"]
-    # Shapes without a bias choose for themselves: that a tool which cannot be held is refused tells that they hold it.
+    # Shapes without a bias choose for themselves: that a tool which cannot be held is refused shows that they hold it.
     for schema_of_tool, status in ((parameters, 200), ({"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}, 400)):
-        told = http.post("/v1/responses", json={"input": "hi", "max_output_tokens": 16, "tools": [
+        got = http.post("/v1/responses", json={"input": "hi", "max_output_tokens": 16, "tools": [
             {"type": "function", "name": "f", "parameters": schema_of_tool, "strict": True}]})
-        assert told.status_code == status, told.text
-        told = http.post("/v1/messages", json={**chat("hi", max_tokens=16), "tools": [
+        assert got.status_code == status, got.text
+        got = http.post("/v1/messages", json={**chat("hi", max_tokens=16), "tools": [
             {"name": "f", "input_schema": schema_of_tool, "strict": True}]})
-        assert told.status_code == status, told.text
+        assert got.status_code == status, got.text
 
 
 def test_stop_tokens_that_are_text_end_constrained_answers_as_stop_strings_do(http):
@@ -211,8 +211,8 @@ def test_stop_tokens_that_are_text_end_constrained_answers_as_stop_strings_do(ht
             assert answers(http, [{**body, "seed": seed, "stop_token_ids": [seven], **more}]) == [by_text]
     # Where the shape has ended only what is no text may still end the answer.
     [end] = http.post("/tokenize", json={"prompt": "<|im_start|>"}).json()["tokens"]
-    told = answers(http, [{**body, "guided_regex": "yes", "stop_token_ids": [end, seven]}])
-    assert told == [("yes", "stop")]
+    got = answers(http, [{**body, "guided_regex": "yes", "stop_token_ids": [end, seven]}])
+    assert got == [("yes", "stop")]
 
 
 def test_a_demanded_call_has_arguments_whatever_its_schema_takes(http):
@@ -231,9 +231,9 @@ def test_a_demanded_call_has_arguments_whatever_its_schema_takes(http):
 
 def test_a_call_that_was_cut_off_may_be_sent_back(http):
     body = chat("Look up a word.", tools=[TOOL], tool_choice="required", temperature=0, max_tokens=40)
-    told = http.post("/v1/chat/completions", json=body).json()["choices"][0]
-    assert told["finish_reason"] == "length"
-    message = told["message"]
+    got = http.post("/v1/chat/completions", json=body).json()["choices"][0]
+    assert got["finish_reason"] == "length"
+    message = got["message"]
     calls = message["tool_calls"]
     with pytest.raises(ValueError):
         json.loads(calls[0]["function"]["arguments"])

@@ -27,8 +27,8 @@ def test_echo_repeats_a_prompt_of_ids(http):
     prompts = (text, http.post("/tokenize", json={"prompt": text}).json()["tokens"])
     answers = [http.post("/v1/completions", json={**body, "prompt": prompt}).json()["choices"][0]["text"] for prompt in prompts]
     assert answers[0] == answers[1] and answers[0].startswith(text)
-    told = stream(http, "/v1/completions", {**body, "prompt": prompts[1]})
-    assert "".join(choice["text"] for chunk in told for choice in chunk["choices"]) == answers[0]
+    got = stream(http, "/v1/completions", {**body, "prompt": prompts[1]})
+    assert "".join(choice["text"] for chunk in got for choice in chunk["choices"]) == answers[0]
 
 
 def test_a_stop_string_ends_the_count(http):
@@ -92,11 +92,11 @@ def test_equal_sampling_for_every_prompt_may_be_a_list(http):
 
 @pytest.mark.parametrize("text", ["", "plain", " two  spaces ", "na\u00efve \u6d77 \U0001F30A\r\n\ttab", "a" * 5000, "\u0000", "e\u0301"])
 def test_tokens_come_back_as_text(http, tokenizer, text):
-    told = http.post("/tokenize", json={"prompt": text, "return_token_strs": True}).json()
-    assert told["tokens"] == tokenizer.encode(text, add_special_tokens=False).ids
-    assert told["count"] == len(told["tokens"]) and told["max_model_len"] > 0
-    back = http.post("/detokenize", json={"tokens": told["tokens"]}).json()
-    assert back["prompt"] == tokenizer.decode(told["tokens"], skip_special_tokens=False)
+    got = http.post("/tokenize", json={"prompt": text, "return_token_strs": True}).json()
+    assert got["tokens"] == tokenizer.encode(text, add_special_tokens=False).ids
+    assert got["count"] == len(got["tokens"]) and got["max_model_len"] > 0
+    back = http.post("/detokenize", json={"tokens": got["tokens"]}).json()
+    assert back["prompt"] == tokenizer.decode(got["tokens"], skip_special_tokens=False)
 
 
 def test_both_spellings_mean_the_same(http):

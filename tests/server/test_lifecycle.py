@@ -81,7 +81,7 @@ def test_sigterm_lets_answers_end_and_takes_no_more(start):
     with httpx.Client(base_url=server.url, timeout=10, verify=False) as other:
         assert other.get("/health").status_code == 200
         server.terminate()
-        eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not tell of the end")
+        eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not report the end")
         refused = other.post("/v1/chat/completions", json=chat("hi"))
         assert refused.status_code == 503 and int(refused.headers["retry-after"]) > 0
         assert reader.is_alive(), "the stream was too short to test with"
@@ -98,7 +98,7 @@ def test_other_signals_end_it_gently_or_not_at_all(start, end):
     reader = Reader(server, LONG)
     eventually(lambda: len(reader.chunks) > 3, 20, "the stream does not begin")
     server.process.send_signal(end)
-    eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not tell of the end")
+    eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not report the end")
     assert server.wait(60) == 0
     reader.join(10)
     assert reader.error is None and reader.reason() == "length"
@@ -110,7 +110,7 @@ def test_a_second_signal_ends_at_once(start, second):
     reader = Reader(server, LONG)
     eventually(lambda: len(reader.chunks) > 3, 20, "the stream does not begin")
     server.terminate()
-    eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not tell of the end")
+    eventually(lambda: httpx.get(server.url + "/health", verify=False).status_code == 503, 5, "health does not report the end")
     began = time.monotonic()
     server.process.send_signal(second)
     assert server.wait(10) == 0

@@ -1,4 +1,4 @@
-"""Many clients at once, many of which go away: nothing hangs, nobody's answer changes, nothing is left behind."""
+"""Many clients at once, many of which go away: nothing hangs, no other answer changes, nothing is left over."""
 
 import json
 import random
@@ -90,18 +90,18 @@ class Storm:
                 self.aborted += 1
             return
         if r.random() < 0.5:
-            told = texts_of_stream(stream(http, "/v1/chat/completions", body))
+            got = texts_of_stream(stream(http, "/v1/chat/completions", body))
         else:
             response = http.post("/v1/chat/completions", json=body)
             if response.status_code == 429:
                 with self.lock:
                     self.busy += 1
                 return
-            told = texts_of(response.json())
+            got = texts_of(response.json())
         with self.lock:
             self.whole += 1
-            if told != self.expected[which]:
-                self.wrong.append((which, told, self.expected[which]))
+            if got != self.expected[which]:
+                self.wrong.append((which, got, self.expected[which]))
 
 
 def test_a_storm_of_clients(server, http, long):
@@ -119,7 +119,7 @@ def test_a_storm_of_clients(server, http, long):
     eventually(server.idle, 20, "something is left: " + json.dumps(server.stats()))
     eventually(lambda: server.descriptors() <= descriptors + 4, 10, "descriptors are left open")
     assert server.resident_bytes() < resident * 1.15 + (48 << 20), (resident, server.resident_bytes())
-    print(f"{storm.whole} whole, {storm.aborted} aborted, {storm.busy} told 429; "
+    print(f"{storm.whole} whole, {storm.aborted} aborted, {storm.busy} refused with 429; "
           f"{resident >> 20} MB before, {server.resident_bytes() >> 20} MB after")
 
 
@@ -181,7 +181,7 @@ def test_a_slow_reader_stalls_nobody(server, http):
 def test_a_slow_reader_gets_everything(server):
     body = chat("Tell a story.", max_tokens=300, ignore_eos=True, temperature=0)
     with httpx.Client(base_url=server.url, timeout=60, verify=False) as http:
-        told = stream(http, "/v1/chat/completions", body)
+        got = stream(http, "/v1/chat/completions", body)
     connection = begin_stream(server, body)
     connection.settimeout(20)
     text = b""
@@ -193,5 +193,5 @@ def test_a_slow_reader_gets_everything(server):
     connection.close()
     ends = [json.loads(line[6:])["choices"][0]["finish_reason"] for line in text.split(b"\n")
             if line.startswith(b"data: {") and b'"choices":[{' in line]
-    assert ends[-1] == told[-1]["choices"][0]["finish_reason"] == "length" and len(ends) > 20
+    assert ends[-1] == got[-1]["choices"][0]["finish_reason"] == "length" and len(ends) > 20
     eventually(server.idle, 5, "not idle")

@@ -59,8 +59,8 @@ def test_think_is_taken(client, think):
 
 def test_shapes(client):
     roomy = {"temperature": 0, "num_predict": 80}
-    told = json.loads(client.chat(MODEL, ASK, format=AGE, options=roomy).message.content)
-    assert list(told) == ["age"] and 0 <= told["age"] <= 99
+    got = json.loads(client.chat(MODEL, ASK, format=AGE, options=roomy).message.content)
+    assert list(got) == ["age"] and 0 <= got["age"] <= 99
     assert client.generate(MODEL, "x", format="json", options=roomy).response.startswith("{")
 
 

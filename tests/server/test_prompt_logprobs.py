@@ -19,16 +19,16 @@ def near(values):
 @pytest.mark.parametrize("case", CASES)
 def test_echo_has_those_of_the_prompt(http, case):
     choice = http.post("/v1/completions", json={**ECHO, "prompt": case["ids"]}).json()["choices"][0]
-    told = choice["logprobs"]
+    got = choice["logprobs"]
     assert choice["finish_reason"] == "length"
-    assert told["token_logprobs"][0] is None and told["top_logprobs"][0] is None
-    assert told["token_logprobs"][1:] == near(case["logprobs"])
-    assert [max(top.values()) for top in told["top_logprobs"][1:]] == near(case["highest"])
-    assert len(told["tokens"]) == len(told["text_offset"]) == len(case["ids"])
-    assert [choice["text"][at:].startswith(token) for token, at in zip(told["tokens"], told["text_offset"]) if "�" not in token].count(False) == 0
+    assert got["token_logprobs"][0] is None and got["top_logprobs"][0] is None
+    assert got["token_logprobs"][1:] == near(case["logprobs"])
+    assert [max(top.values()) for top in got["top_logprobs"][1:]] == near(case["highest"])
+    assert len(got["tokens"]) == len(got["text_offset"]) == len(case["ids"])
+    assert [choice["text"][at:].startswith(token) for token, at in zip(got["tokens"], got["text_offset"]) if "�" not in token].count(False) == 0
 
 
-def test_a_stream_tells_the_same(http):
+def test_a_stream_says_the_same(http):
     body = {**ECHO, "prompt": CASES[0]["ids"], "max_tokens": 3}
     whole = http.post("/v1/completions", json=body).json()["choices"][0]
     parts = [choice for chunk in stream(http, "/v1/completions", body) for choice in chunk["choices"]]
@@ -63,9 +63,9 @@ def test_log_likelihoods_as_lm_eval_adds_them_up(http):
         context = len(case["ids"]) // 2
         for bias in ({}, {"2": 100}):  # the second: the answer ends at once
             body = {"prompt": [case["ids"]], "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True, "logit_bias": bias}
-            told = http.post("/v1/completions", json=body).json()["choices"][0]["logprobs"]
-            assert sum(told["token_logprobs"][context:-1]) == pytest.approx(sum(case["logprobs"][context - 1:]), abs=0.2)
-            greedy = all(own == max(top.values()) for own, top in zip(told["token_logprobs"][context:-1], told["top_logprobs"][context:-1]))
+            got = http.post("/v1/completions", json=body).json()["choices"][0]["logprobs"]
+            assert sum(got["token_logprobs"][context:-1]) == pytest.approx(sum(case["logprobs"][context - 1:]), abs=0.2)
+            greedy = all(own == max(top.values()) for own, top in zip(got["token_logprobs"][context:-1], got["top_logprobs"][context:-1]))
             assert greedy == (max(case["ranks"][context - 1:]) == 1)
 
 

@@ -1,4 +1,4 @@
-"""A stream tells the same as a body: text, calls, log-probabilities, reason, usage; and drafting changes nothing."""
+"""A stream says the same as a body: text, calls, log-probabilities, reason, usage; and drafting changes nothing."""
 
 import pytest
 
@@ -55,8 +55,8 @@ def test_chat(http, sampling, fields):
         plain = http.post("/v1/chat/completions", json=body).json()
         assert of_chat(http.post("/v1/chat/completions", json={**body, "speculative": False}).json()) == of_chat(plain)
         for more in ({}, {"speculative": False}, ):
-            told = stream(http, "/v1/chat/completions", {**body, **more, "stream_options": {"include_usage": True}})
-            assert of_chat_stream(told) == of_chat(plain)
+            got = stream(http, "/v1/chat/completions", {**body, **more, "stream_options": {"include_usage": True}})
+            assert of_chat_stream(got) == of_chat(plain)
 
 
 def of_completion(answer):
@@ -85,8 +85,8 @@ def test_completions(http, sampling, fields):
     body = {"prompt": ["It was a dark night", "def add(a, b):"], "max_tokens": 30, **sampling, **fields}
     plain = of_completion(http.post("/v1/completions", json=body).json())
     assert of_completion(http.post("/v1/completions", json={**body, "speculative": False}).json()) == plain
-    told = stream(http, "/v1/completions", {**body, "stream_options": {"include_usage": True}})
-    assert of_completion_stream(told) == plain
+    got = stream(http, "/v1/completions", {**body, "stream_options": {"include_usage": True}})
+    assert of_completion_stream(got) == plain
 
 
 def without_names(value):
@@ -107,12 +107,12 @@ def test_responses(http, temperature, fields):
         body["top_p"] = 1e-9
     plain = http.post("/v1/responses", json=body).json()
     slow = http.post("/v1/responses", json={**body, "speculative": False}).json()
-    told = stream(http, "/v1/responses", body)
-    assert without_names(told[-1]["response"]) == without_names(plain) == without_names(slow)
-    assert told[-1]["response"]["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
-    text = "".join(event["delta"] for event in told if event["type"] == "response.output_text.delta")
+    got = stream(http, "/v1/responses", body)
+    assert without_names(got[-1]["response"]) == without_names(plain) == without_names(slow)
+    assert got[-1]["response"]["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
+    text = "".join(event["delta"] for event in got if event["type"] == "response.output_text.delta")
     assert text == "".join(part["text"] for item in plain["output"] if item["type"] == "message" for part in item["content"])
-    arguments = "".join(e["delta"] for e in told if e["type"] == "response.function_call_arguments.delta")
+    arguments = "".join(e["delta"] for e in got if e["type"] == "response.function_call_arguments.delta")
     assert arguments == "".join(item["arguments"] for item in plain["output"] if item["type"] == "function_call")
 
 
@@ -123,10 +123,10 @@ def test_messages(http, temperature):
         body["top_p"] = 1e-9
     plain = http.post("/v1/messages", json=body).json()
     slow = http.post("/v1/messages", json={**body, "speculative": False}).json()
-    told = stream(http, "/v1/messages", body)
-    text = "".join(e["delta"].get("text", "") for e in told if e["type"] == "content_block_delta")
+    got = stream(http, "/v1/messages", body)
+    text = "".join(e["delta"].get("text", "") for e in got if e["type"] == "content_block_delta")
     assert text == plain["content"][0]["text"] == slow["content"][0]["text"]
-    ends = [event for event in told if event["type"] == "message_delta"]
+    ends = [event for event in got if event["type"] == "message_delta"]
     assert ends[0]["delta"]["stop_reason"] == plain["stop_reason"] == slow["stop_reason"]
     assert ends[0]["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
 
@@ -136,29 +136,29 @@ def test_generate(http, sampling):
     body = {"text": PROMPTS[0], "sampling_params": {"max_new_tokens": 40, **sampling}, "return_logprob": True}
     plain = http.post("/generate", json=body).json()
     slow = http.post("/generate", json={**body, "speculative": False}).json()
-    told = stream(http, "/generate", body)
-    assert plain["text"] == slow["text"] == told[-1]["text"]
-    texts = [event["text"] for event in told]
+    got = stream(http, "/generate", body)
+    assert plain["text"] == slow["text"] == got[-1]["text"]
+    texts = [event["text"] for event in got]
     assert all(later.startswith(earlier) for earlier, later in zip(texts, texts[1:]))
-    for other in (slow, told[-1]):
+    for other in (slow, got[-1]):
         for name in ("completion_tokens", "prompt_tokens", "finish_reason"):
             assert other["meta_info"][name] == plain["meta_info"][name]
     assert slow["meta_info"]["output_token_logprobs"] == plain["meta_info"]["output_token_logprobs"]
 
 
-def test_blocks_tell_what_was_drafted_and_change_no_text(http):
+def test_blocks_say_what_was_drafted_and_change_no_text(http):
     body = chat(PROMPTS[0], max_tokens=60, temperature=0, ignore_eos=True)
     plain = http.post("/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"]
-    told = stream(http, "/v1/chat/completions", {**body, "stream_options": {"include_blocks": True}})
-    assert "".join(c["delta"].get("content") or "" for chunk in told for c in chunk["choices"]) == plain
+    got = stream(http, "/v1/chat/completions", {**body, "stream_options": {"include_blocks": True}})
+    assert "".join(c["delta"].get("content") or "" for chunk in got for c in chunk["choices"]) == plain
 
 
 def test_blocks_of_completions_count_all_tokens(http):
     body = {"prompt": PROMPTS[0], "max_tokens": 60, "temperature": 0, "ignore_eos": True}
     plain = http.post("/v1/completions", json=body).json()["choices"][0]["text"]
-    told = stream(http, "/v1/completions", {**body, "stream_options": {"include_blocks": True}})
-    assert "".join(choice["text"] for chunk in told for choice in chunk["choices"]) == plain
-    blocks = [chunk["block"] for chunk in told if "block" in chunk]
+    got = stream(http, "/v1/completions", {**body, "stream_options": {"include_blocks": True}})
+    assert "".join(choice["text"] for chunk in got for choice in chunk["choices"]) == plain
+    blocks = [chunk["block"] for chunk in got if "block" in chunk]
     assert sum(block["tokens"] for block in blocks) == 60
     assert all({"tokens", "drafted"} == set(block) and block["drafted"] <= block["tokens"] for block in blocks)
     assert not any("block" in chunk for chunk in stream(http, "/v1/completions", body))

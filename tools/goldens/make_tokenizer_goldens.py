@@ -130,7 +130,7 @@ def build():
     plain = train_byte_level(byte_level(), 700, [])
     made["plain"] = plain
 
-    # Every byte is one token, and another one at the end of a piece: the ids tell where the pieces end.
+    # Every byte is one token, and another one at the end of a piece: the ids show where the pieces end.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     spellings = alphabet + [c + "</w>" for c in alphabet]
     bounds = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(spellings)}, merges=[], end_of_word_suffix="</w>"))

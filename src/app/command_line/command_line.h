@@ -1,6 +1,6 @@
 #pragma once
 // The command line before and after CLI11 reads it: which command is meant, whose variables count, and what is said
-// about words that nobody knows.
+// about unknown words.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -14,7 +14,7 @@ std::vector<std::string> spelled_out(std::vector<std::string> args);
 struct ChosenCommand {
   CLI::App* app = nullptr;        ///< the program itself if no command is named
   std::string path;               ///< "ashlar eval acceptance"
-  std::vector<std::string> args;  ///< what stands behind its name
+  std::vector<std::string> args;  ///< what follows its name
   std::string problem;            ///< not empty: a word that is no command, or none where one is needed
 };
 ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& args);

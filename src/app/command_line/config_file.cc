@@ -193,7 +193,7 @@ std::string describe_settings(CLI::App& command, const std::vector<std::string>&
     const bool secret = name == "api-key" && option->count() > 0;
     const std::string value = secret ? "(hidden)" : toml_value(*option);
     // What is printed is a file of settings again: it can name no other one, keys are not shown, and a switch that
-    // nobody set must not ask for what it needs.
+    // was not set must not ask for what it needs.
     const bool ignored = value.empty() || (is_switch(*option) && option->count() == 0);
     const bool comment = ignored || secret || name == "config";
     out << (comment ? "# " : "") << name << " = " << value << (value.empty() ? "   # not set" : "    # " + source)

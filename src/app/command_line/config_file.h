@@ -9,13 +9,13 @@ namespace ashlar {
 
 /// What a command line means once its --config FILE (or ASHLAR_CONFIG) has been read: the file's settings as flags in
 /// front of the others, except those that the command line or the environment sets; an empty variable sets nothing.
-/// `args` are those behind the command's name. Throws Error("config") that names the file, the line or the key, and
+/// `args` are those after the command's name. Throws Error("config") that names the file, the line or the key, and
 /// what is expected.
 std::vector<std::string> with_config_file(CLI::App& command, std::vector<std::string> args);
 
 /// One line a setting, as a file of settings again: name = value, and as a comment whether a flag, which variable, the
-/// file or nobody set it. What has no value is commented out, and so are keys, which are not shown. Call after parsing.
-/// `args`: as they were before with_config_file.
+/// file or nothing set it. What has no value is commented out, and so are keys, which are not shown. Call after
+/// parsing. `args`: as they were before with_config_file.
 std::string describe_settings(CLI::App& command, const std::vector<std::string>& args);
 
 /// The arguments that `parsed` was given, by flag or by variable, as far as `other` has the same: a command line for

@@ -76,7 +76,7 @@ std::string list_of(const std::vector<std::string>& words) {
   return text;
 }
 
-// CLI11 tells their end by an exception.
+// CLI11 reports their end by an exception.
 std::vector<CLI::Validator*> validators_of(CLI::Option& option) {
   std::vector<CLI::Validator*> out;
   try {

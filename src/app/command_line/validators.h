@@ -1,6 +1,6 @@
 #pragma once
 // What a flag takes, checked where it is read: from the command line, a variable or a file. A message begins with "is
-// ..." and goes behind the name of what was wrong.
+// ..." and goes after the name of what was wrong.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>

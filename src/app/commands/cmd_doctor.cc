@@ -65,7 +65,7 @@ CLI::App* add_doctor_command(CLI::App& app) {
   add_serve_flags(*command, *options);
   command->remove_option(command->get_option("--print-config"));
   command->footer(
-      "Takes the flags of ashlar serve and tells how a server with them would fare. Exit code 1 if there is a "
+      "Takes the flags of ashlar serve and says how a server with them would fare. Exit code 1 if there is a "
       "problem.\nExamples:\n  ashlar doctor\n  ashlar doctor ~/models/Qwen3-0.6B --config ashlar.toml");
   command->callback([options, as_json, command] { examine(*command, *options, *as_json); });
   return command;

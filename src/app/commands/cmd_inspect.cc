@@ -19,7 +19,7 @@ struct InspectOptions {
 
 constexpr std::string_view kSuffix = "-dflash";
 
-// A drafter folder stands for its target with it, if the target lies beside it.
+// A drafter folder stands for its target with it, if the target lies next to it.
 bool is_lone_drafter(SessionOptions& options) {
   namespace fs = std::filesystem;
   if (!options.drafter.empty() || !fs::exists(fs::path(options.model) / "config.json") ||
@@ -84,7 +84,7 @@ void inspect(InspectOptions& options) {
 
 CLI::App* add_inspect_command(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "Tell what a model holds, needs, and how its drafter does");
+  CLI::App* command = app.add_subcommand("inspect", "Show what a model holds and needs, and how its drafter does");
   command->add_flag("--json", options->json, "The report as JSON");
   add_session_flags(*command, options->session);
   command->callback([options] { inspect(*options); });

@@ -22,8 +22,8 @@ Answer ask(Session& session, const DecoderSpec& spec) {
                                ? session.encode_chat({{{"role", "user"}, {"content", kQuestion}}})
                                : session.encode_raw(kQuestion);
   jobs[0].request.max_tokens = kTokens;
-  AnswerListener nobody;
-  Answer answer = std::move(run_answers(session.start(spec), session.tokenizer(), std::move(jobs), nobody).front());
+  AnswerListener listener;
+  Answer answer = std::move(run_answers(session.start(spec), session.tokenizer(), std::move(jobs), listener).front());
   session.stop();
   return answer;
 }
@@ -133,7 +133,7 @@ std::vector<Finding> check_model(const SessionOptions& given) {
   } catch (const std::bad_alloc&) {
     out.push_back({"model", Severity::kProblem, "memory ran out", "a smaller --max-context, --kv-memory or model"});
   } catch (const std::exception& error) {
-    out.push_back({"model", Severity::kProblem, error.what(), "ashlar inspect MODEL tells what a model holds"});
+    out.push_back({"model", Severity::kProblem, error.what(), "ashlar inspect MODEL shows what a model holds"});
   }
   return out;
 }

@@ -20,7 +20,7 @@
 namespace ashlar::doctor {
 namespace {
 
-// 0, or why nobody can listen there.
+// 0, or why the server cannot listen there.
 int listen_error(const addrinfo& address) {
   const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
   if (fd < 0) return errno;
@@ -111,7 +111,7 @@ Finding check_request_log(const std::string& file) {
   std::error_code ignored;
   if (fs::is_directory(file, ignored)) return problem(EISDIR);
   const fs::path parent = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : fs::path(".");
-  // SQLite keeps files of its own beside it.
+  // SQLite keeps files of its own next to it.
   if (access(parent.c_str(), W_OK | X_OK) != 0) return problem(errno);
   if (access(file.c_str(), F_OK) == 0 && access(file.c_str(), R_OK | W_OK) != 0) return problem(errno);
   try {

@@ -151,7 +151,7 @@ struct Log::Impl {
     if (!writer->has_room()) return;
     const uint64_t lost = sink->take_lost();
     if (lost == 0) return;
-    const std::string message = std::to_string(lost) + " lines of this log are lost: nobody read it fast enough";
+    const std::string message = std::to_string(lost) + " lines of this log are lost: it was not read fast enough";
     write(LogLevel::kError, message, Json::object());
   }
   void write(LogLevel level, const std::string& message, const Json& fields);

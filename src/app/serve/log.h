@@ -18,15 +18,15 @@ struct LogOptions {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
-/// Thread-safe; never throws for what it is told and never waits. Lines that come while megabytes wait to be written
+/// Thread-safe; never throws for what it is given and never waits. Lines that come while megabytes wait to be written
 /// are lost; a later line says how many.
 class Log {
  public:
   explicit Log(const LogOptions& options, int fd = STDERR_FILENO);
-  /// Waits for its lines to be written, unless nobody takes them.
+  /// Waits for its lines to be written, unless they are not taken.
   ~Log();
 
-  /// `fields` is an object: " key=value" behind the message, or members of the JSON line.
+  /// `fields` is an object: " key=value" after the message, or members of the JSON line.
   void write(LogLevel level, const std::string& message, const Json& fields = Json::object());
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMaxQueued = 10'000;
 constexpr int64_t kBetweenReports_ns = 60'000'000'000;
-constexpr int kApplicationId = 0x41736872;  // "Ashr": SQLite's way to tell whose a file is
+constexpr int kApplicationId = 0x41736872;  // "Ashr": SQLite's mark of the program that a file belongs to
 
 constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS requests ("
@@ -71,7 +71,7 @@ void refuse_foreign(sqlite3* database, const std::string& file) {
   throw Error("request-log", file + ": is a database of another program; expected one of ashlar's, or none yet");
 }
 
-// SQLite's name for a file that is only looked at: without locks, and without the files that it else makes beside it.
+// SQLite's name for a file that is only looked at: without locks, and without the files that it else makes next to it.
 std::string uri_to_look_at(const std::string& file) {
   std::string uri = "file:";
   for (const char c : std::filesystem::absolute(file).string()) {
@@ -117,9 +117,9 @@ void check_request_log_file(const std::string& file) {
 }
 
 struct RequestLog::Impl {
-  Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> tell)
-      : texts(with_texts), on_loss(std::move(tell)) {
-    // SQLite would make it readable for everybody; the files beside it take over these permissions.
+  Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> report)
+      : texts(with_texts), on_loss(std::move(report)) {
+    // SQLite would make it readable for everybody; the files next to it take over these permissions.
     if (const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fd >= 0) ::close(fd);
     const auto check = [&](int code) {
       if (code == SQLITE_OK) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Everything `ashlar serve` can be told.
+// Everything that `ashlar serve` can be given.
 
 #include <CLI/CLI.hpp>
 #include <string>

@@ -109,12 +109,12 @@ struct ServerProgram::Impl {
     service_options.on_ignored_field = [this](const std::string& field) {
       log.write(LogLevel::kWarn, "requests have a field without effect here", {{"field", field}});
     };
-    service_options.on_refusal = [this](const server::Refusal& refusal) { tell(refusal); };
+    service_options.on_refusal = [this](const server::Refusal& refusal) { report(refusal); };
     service.emplace(session->engine(), model, limits, std::move(service_options));
   }
 
   // Not the message, which may quote what a user wrote.
-  void tell(const server::Refusal& refusal) {
+  void report(const server::Refusal& refusal) {
     const server::HttpRequest& request = refusal.request;
     Json fields = {{"id", request.id}, {"peer", request.peer}, {"path", request.path}, {"status", refusal.status}};
     if (!refusal.param.empty()) fields["param"] = refusal.param;
@@ -124,7 +124,7 @@ struct ServerProgram::Impl {
   // Of what the service never sees.
   void count_refusal(const server::HttpRequest& request, int status) {
     service->metrics().refused(status);
-    tell({request, status, ""});
+    report({request, status, ""});
   }
 
   void start_http() {
@@ -132,7 +132,7 @@ struct ServerProgram::Impl {
     context.version = ASHLAR_VERSION;
     context.description = session->describe();
     server::add_routes(router, context);
-    // The guard needs to know where the server listens, and the server the guard: a first guard would let nobody in.
+    // The guard needs to know where the server listens, and the server the guard: a first guard would let no client in.
     server::HttpOptions http_options = options.http;
     http_options.check_head = [this](const server::HttpRequest& request) {
       std::optional<server::HttpResponse> answer = guard->check(request).answer;
@@ -153,7 +153,7 @@ struct ServerProgram::Impl {
     // The page asks for the key itself; its files hold no secret.
     for (const server::PageFile& file : server::page_files()) guard_options.open_paths.emplace_back(file.path);
     guard_options.loopback = http->loopback();
-    // Who was told to listen by that name is asked by it.
+    // A server that was to listen by that name is asked by it.
     if (guard_options.loopback) guard_options.host_names.push_back(host_in_urls());
     if (!guard_options.loopback && guard_options.api_keys.empty()) {
       log.write(LogLevel::kWarn, "no API key is set: everybody who reaches this address may use the server");

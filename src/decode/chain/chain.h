@@ -103,7 +103,7 @@ class ChainDecoder final : public Decoder {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  DeviceArray<int32_t> choices_;       // of rows whose logits nobody else needs
+  DeviceArray<int32_t> choices_;       // of rows whose logits nothing else needs
   DeviceArray<int32_t> commit_slots_;  // scratch slots whose K and V become a sequence's own
   std::unique_ptr<PageTables> pages_;
   std::unique_ptr<DraftContext> context_;  // null without proposer

@@ -80,7 +80,7 @@ class DflashProposer final : public Proposer {
   const KvMemory* kv_ = nullptr;
   std::unique_ptr<RowBatch> batch_;
   std::unique_ptr<LogitsBuffer> logits_;
-  DeviceArray<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nobody needs
+  DeviceArray<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nothing else needs
   DraftTreeBuilder builder_;
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;

@@ -3,8 +3,8 @@
 //
 // Rows that a pass with proposed drafts or a prompt committed are written to the context at once. A sequence that
 // decodes without these keeps its auxiliary hidden states in a backlog instead: they are written together when it
-// drafts again or when a page is full, so that whole pages always hold the drafter's part too. Where nobody expects to
-// draft, rows may be skipped; the drafter then sees only what comes after the last page that lacks some.
+// drafts again or when a page is full, so that whole pages always hold the drafter's part too. Where no sequence
+// expects to draft, rows may be skipped; the drafter then sees only what comes after the last page that lacks some.
 //
 // A proposer with a window has planes of fewer pages than the cache: window pages, which go to the pages that drafts
 // looked at or rows were written into most recently. A page that loses its window page lacks all of its rows.

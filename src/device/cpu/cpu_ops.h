@@ -107,7 +107,7 @@ class CpuOps final : public HostOps {
   };
   /// Chunks are multiples of `together` panels.
   Cut cut(const PackedWeight& weight, const LinearCall& call, int32_t together) const;
-  /// Tells the kernels which panels of a product of one block of rows are the worker's share.
+  /// Lets the kernels know which panels of a product of one block of rows are the worker's share.
   void expect_share(const PackedWeight& weight, const Cut& cut, int32_t worker) const;
   /// Cuts the product of rows and weight into pieces and calls body(part, first_panel, worker) for each: rows of blocks
   /// [part.first_block, part.last_block) times part.panels panels from first_panel. The weight's pointers, out, its

@@ -1,5 +1,5 @@
 #pragma once
-// Many tokens' Gumbel noise at once, as far as is needed to tell which of them could win a draw.
+// Many tokens' Gumbel noise at once, as far as is needed to know which of them could win a draw.
 
 #include <cstdint>
 

@@ -67,7 +67,7 @@ void gather_top_k(const float* logits, int32_t vocab, int32_t top_k, const int32
   if (static_cast<int32_t>(out.size()) > top_k) cut();
 }
 
-// Where the tail begins, told the candidates one by one, the likeliest first: by top-p of the mass `total`, then by
+// Where the tail begins, given the candidates one by one, the likeliest first: by top-p of the mass `total`, then by
 // min-p relative to the first.
 class Tail {
  public:

@@ -13,7 +13,7 @@ struct ChartSeries {
   std::string name;  ///< empty: not in the legend
   std::vector<double> values;
   bool dashed = false;
-  int color = 0;  ///< index into a palette that colour-blind people can tell apart; wraps around
+  int color = 0;  ///< index into a palette that colour-blind people can distinguish; wraps around
 };
 
 /// Where a chart stands and what is written on it. Values are shares, drawn as percentages.

@@ -5,9 +5,9 @@
 
 namespace ashlar {
 
-/// A file for a report. That it can be written is asked before the measurement, so that a wrong path is told at once;
-/// what lies there stays whole until the new content is, which takes its place in one go. With an empty path it does
-/// nothing.
+/// A file for a report. That it can be written is asked before the measurement, so that a wrong path is reported at
+/// once; what lies there stays whole until the new content is, which takes its place in one go. With an empty path it
+/// does nothing.
 class ReportFile {
  public:
   /// Throws Error("measure", ...) that says why the file could not be written.

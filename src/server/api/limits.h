@@ -35,7 +35,7 @@ struct ApiLimits {
   int32_t schema_bytes = 64 << 10;  ///< of one JSON schema, regular expression or grammar
   int32_t choices = 1024;
   int32_t name_bytes = 128;  ///< of a function, a salt, a request id
-  /// Told the path of a field that was accepted and has no effect; any thread.
+  /// Called with the path of a field that was accepted and has no effect; any thread.
   std::function<void(const std::string&)> on_ignored;
   std::vector<std::string> template_kwargs = {"enable_thinking", "thinking",          "reasoning_effort",
                                               "thinking_budget", "preserve_thinking", "clear_thinking",

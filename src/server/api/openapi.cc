@@ -172,7 +172,7 @@ Json get_operation(const GetInfo& info) {
   return out;
 }
 
-/// Of what nobody needs a key for.
+/// Of what needs no key.
 Json open_operation(const char* summary, std::string_view path, Json done) {
   return {{"summary", summary}, {"security", Json::array()}, {"responses", responses(path, std::move(done), kAny)}};
 }

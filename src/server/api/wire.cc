@@ -94,7 +94,7 @@ Json block_of(const AnswerDelta& delta) {
   return block;
 }
 
-bool tells_tokens(const AnswerDelta& delta, bool stream_blocks) {
+bool reports_tokens(const AnswerDelta& delta, bool stream_blocks) {
   return stream_blocks ? delta.n_tokens > 0 : !delta.tokens.empty();
 }
 
@@ -132,7 +132,7 @@ void add_stats(RequestStats& sum, const RequestStats& stats) {
 
 Json metrics(const RequestStats& sum) {
   const double length = sum.mean_length();
-  if (tells_blocks(sum)) {
+  if (counts_blocks(sum)) {
     return {{"dllm",
              {{"forwards", sum.verify_steps},
               {"tokens_per_forward", length},

@@ -47,8 +47,8 @@ Json openai_call(const ToolCallDelta& call);
 /// `block` of a chunk, where the request wants it: {tokens, drafted}, and where tokens come by blocks {step, at}. One
 /// for each delta, so that sums are right.
 Json block_of(const AnswerDelta& delta);
-/// Whether a delta without text has something to tell.
-bool tells_tokens(const AnswerDelta& delta, bool stream_blocks);
+/// Whether a delta without text has something to report.
+bool reports_tokens(const AnswerDelta& delta, bool stream_blocks);
 
 /// A token's text: broken characters become U+FFFD.
 std::string token_text(const std::string& bytes);
@@ -65,7 +65,7 @@ Json prompt_entries(const std::vector<TokenPiece>& pieces, int32_t top);
 /// Sums figures over the answers of a request.
 void add_stats(RequestStats& sum, const RequestStats& stats);
 /// Whether these are figures of a model that fills blocks.
-inline bool tells_blocks(const RequestStats& stats) { return !stats.unmasked_in_pass.empty(); }
+inline bool counts_blocks(const RequestStats& stats) { return !stats.unmasked_in_pass.empty(); }
 /// {speculative_decoding: {drafted, accepted, ngram_accepted, verify_steps, mean_length, drafted_per_position,
 /// accepted_per_position}}, for models that fill blocks {dllm: {forwards, tokens_per_forward, blocks,
 /// decided_per_forward, unmasked_in_pass}}, and the names of some in the version before

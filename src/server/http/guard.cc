@@ -91,7 +91,7 @@ bool Guard::host_allowed(std::string_view host) const {
 
 bool Guard::origin_allowed(std::string_view origin) const { return contains(options_.origins, origin); }
 
-/// Looks at all keys, and at digests, so that the time tells nothing about how much of a key was right.
+/// Looks at all keys, and at digests, so that the time shows nothing of how much of a key was right.
 bool Guard::known_key(std::string_view key) const {
   const Digest offered = digest(key);
   int known = 0;

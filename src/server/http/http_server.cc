@@ -19,7 +19,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr size_t kRefusers = 64;  // connections beyond the limit that are told so
+constexpr size_t kRefusers = 64;  // connections beyond the limit that get an answer
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
 struct NoRoom {};  // for another client; run() catches it

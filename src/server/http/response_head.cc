@@ -58,7 +58,7 @@ std::string response_head(int status, std::string_view content_type, const Heade
   } else if (framing.content_length && status != 204) {
     add("Content-Length", std::to_string(*framing.content_length));
   }
-  // An HTTP/1.0 client takes the connection for closed unless it is told otherwise.
+  // An HTTP/1.0 client takes the connection for closed unless the head says otherwise.
   if (!framing.keep_alive) add("Connection", "close");
   if (framing.keep_alive && framing.http_1_0) add("Connection", "keep-alive");
   return head + "\r\n";

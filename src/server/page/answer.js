@@ -84,7 +84,7 @@ export class Answer {
     call.arguments += part.function?.arguments ?? '';
   }
 
-  /** Tokens a second from the first token on; NaN while there is too little to tell. */
+  /** Tokens a second from the first token on; NaN while there are too few. */
   rate() {
     const ms = this.lastAt - this.firstAt;
     return ms > 0 && this.arrivals >= kArrivals ? ((this.tokens - this.firstTokens) * 1000) / ms : NaN;

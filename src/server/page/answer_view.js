@@ -32,7 +32,7 @@ export class AnswerView {
     const list = el('dl', { class: 'numbers' });
     for (const [name, label, title] of kFigures) {
       this.numbers[name] = el('dd', {}, '–');
-      const shown = name === 'mean' ? 'not-plain' : null; // one by one there is no mean to tell
+      const shown = name === 'mean' ? 'not-plain' : null; // one by one there is no mean to show
       list.append(el('div', { title, class: shown }, this.numbers[name], el('dt', {}, typeof label === 'function' ? label() : label)));
     }
     this.actions = el('div', { class: 'actions' });

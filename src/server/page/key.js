@@ -2,7 +2,7 @@
 
 import { byId, keptForTab, setText } from './dom.js';
 
-// What a paste brings along: blanks, and characters that nobody sees, such as a zero-width space or a byte order mark.
+// What a paste brings along: blanks, and characters that cannot be seen, such as a zero-width space or a byte order mark.
 const kUnseen = /[\p{White_Space}\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
 const kMaxLetters = 8192; // a server's room for all headers is 16 KiB
 

@@ -53,7 +53,7 @@ class AnswerText {
   const bool lists_end_;
   OutputText text_;
   text::OutputParser parser_;
-  AnswerDelta waiting_;  // tokens that no delta has told of
+  AnswerDelta waiting_;  // tokens that no delta has reported
   std::string stop_string_;
   std::optional<int32_t> stop_token_;
   int32_t tokens_ = 0;

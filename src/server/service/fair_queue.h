@@ -1,5 +1,5 @@
 #pragma once
-// Which of the tasks that wait runs next. No threads and no clock: what a task cost is told.
+// Which of the tasks that wait runs next. No threads and no clock: the caller reports what a task cost.
 
 #include <cstdint>
 #include <deque>

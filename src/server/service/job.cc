@@ -94,7 +94,7 @@ void Job::start() {
   for (size_t i = 0; i < plans_.size(); ++i) submit(i, sinks[i]);
 }
 
-// Not before there is something to send: what fails until then is told with a status of its own.
+// Not before there is something to send: what fails until then is reported with a status of its own.
 void Job::begin_stream() {
   if (std::exchange(begun_, true)) return;
   exchange_->begin_stream(200, stream_type(api_));
@@ -216,12 +216,12 @@ void Job::on_prompt(int32_t answer, const PromptChunk& chunk) {
   if (broken_) return;
   State& state = states_[static_cast<size_t>(answer)];
   state.prompt.take(chunk);
-  if (generation_.stream) tell_prompt(state);
+  if (generation_.stream) report_prompt(state);
 }
 
 // Of a stream, once.
-void Job::tell_prompt(State& state) {
-  if (!generation_.wants_prompt_logprobs() || !state.prompt.complete() || std::exchange(state.told_prompt, true))
+void Job::report_prompt(State& state) {
+  if (!generation_.wants_prompt_logprobs() || !state.prompt.complete() || std::exchange(state.prompt_reported, true))
     return;
   begin_stream();
   outbox_ += format_->prompt(static_cast<int32_t>(&state - states_.data()), state.prompt.pieces());
@@ -237,7 +237,7 @@ void Job::emit(State& state, const std::vector<AnswerDelta>& deltas) {
     if (context_.keep_texts || !generation_.stream) append(state.finished, delta);
     if (!generation_.stream) continue;
     begin_stream();
-    tell_prompt(state);  // which has come, or has no token that gets a log-probability
+    report_prompt(state);  // which has come, or has no token that gets a log-probability
     outbox_ += format_->delta(delta);
   }
 }
@@ -287,7 +287,7 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
   State& state = states_[static_cast<size_t>(answer)];
   if (!broken_) emit(state, state.text.finish());
   state.finished.end = describe(state, end);
-  // The request fails with it, so that nobody will read the other answers.
+  // The request fails with it, so that the other answers will not be read.
   if (!generation_.stream && state.finished.end.reason == AnswerEnd::Reason::kError) cancel();
   const RequestStats& stats = end.stats;
   context_.metrics->answer_ended(stats, name_of(state.finished.end.reason));
@@ -306,7 +306,7 @@ void Job::conclude(int32_t answer, const EndEvent& end) {
   const bool whole = state.finished.end.reason != Reason::kError && state.finished.end.reason != Reason::kCancelled;
   if (!generation_.stream || broken_ || !whole) return;
   begin_stream();
-  tell_prompt(state);
+  report_prompt(state);
   outbox_ += format_->end(state.finished.end);
 }
 
@@ -355,7 +355,7 @@ void Job::finish() {
     if (error) error->message = context_.model->without_folder(std::move(error->message));
     respond(error);
     ended = record(error);
-  } catch (const std::exception&) {  // the exchange, once let go, tells the client
+  } catch (const std::exception&) {  // the exchange, once let go, answers the client
     ended.status = 500;
   }
   context_.metrics->whole_request.observe(seconds(now_ns() - arrived_ns_));

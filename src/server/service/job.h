@@ -1,5 +1,5 @@
 #pragma once
-// One client request on its way: its answers, what the client has been told, and how it ends.
+// One client request on its way: its answers, what the client has been sent, and how it ends.
 
 #include <atomic>
 #include <chrono>
@@ -34,7 +34,7 @@ struct RequestRecord {
   std::vector<std::string> prompts, texts;             ///< filled only if they are wanted
 };
 
-/// When a stream that has nothing to tell speaks all the same.
+/// When a stream that has nothing to send sends something all the same.
 struct StreamPatience {
   std::chrono::milliseconds begin{2'500};  ///< from the request's arrival: until then an error has a status of its own
   std::chrono::milliseconds between{5'000};  ///< between signs of life
@@ -85,13 +85,13 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     AnswerText text;
     FinishedAnswer finished;
     PromptTokens prompt;
-    bool told_prompt = false;
+    bool prompt_reported = false;
     RequestId id = 0;
     bool stopping = false;
     int64_t last_ns = 0;  // of the newest token
   };
   void submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept;
-  void tell_prompt(State& state);
+  void report_prompt(State& state);
   void take(State& state, const TokenChunk& chunk);
   void emit(State& state, const std::vector<AnswerDelta>& deltas);
   void stop_answer(State& state);

@@ -18,7 +18,7 @@ constexpr const char* kNever = "2318-01-01T00:00:00Z";
 // As Ollama names what has no tag.
 std::string tagged(const std::string& name) { return name.find(':') == std::string::npos ? name + ":latest" : name; }
 
-// Stands for the weights, which nobody has read for it: of the same name, the same.
+// Stands for the weights, which are not read for it: of the same name, the same.
 std::string digest_of(const std::string& name) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned int size = 0;

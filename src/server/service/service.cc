@@ -43,7 +43,7 @@ int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Stop strings that are special tokens: the text has them too late, since the engine would go on until it is told.
+// Stop strings that are special tokens: the text has them too late, since the engine would go on until it is cancelled.
 std::vector<int32_t> special_stops(const Tokenizer& tokenizer, const std::vector<std::string>& stops) {
   std::vector<int32_t> ids;
   for (const std::string& stop : stops) {
@@ -89,13 +89,13 @@ void Service::refuse(const std::shared_ptr<Exchange>& exchange, Api api, const A
     if (options_.on_refusal) options_.on_refusal({exchange->request(), error.status, error.param});
   } catch (const std::exception&) {  // a line of a log is lost; the client still gets its answer
   }
-  ApiError told = error;
-  told.message = model_.without_folder(std::move(told.message));
-  exchange->respond(error_answer(api, told));
+  ApiError shown = error;
+  shown.message = model_.without_folder(std::move(shown.message));
+  exchange->respond(error_answer(api, shown));
 }
 
-// What broke a request, most likely for want of memory, may keep it from being told, too: the exchange, once let go,
-// tells the client.
+// What broke a request, most likely for want of memory, may keep it from being reported, too: the exchange, once let
+// go, answers the client.
 void Service::report_failure(const std::shared_ptr<Exchange>& exchange, Api api, const char* what) noexcept {
   try {
     refuse(exchange, api, {500, "server_error", for_message(what), "", "", 0});
@@ -166,7 +166,7 @@ uint64_t Service::salt(const Generation& generation, const HttpRequest& request)
   return out == 0 ? 1 : out;
 }
 
-// Asked part by part, the engine tells which one is at fault.
+// Asked part by part, the engine says which one is at fault.
 std::optional<ApiError> Service::check(const MethodChoice& choice) const {
   std::string message = engine_.check(choice);
   if (message.empty()) return std::nullopt;
@@ -195,7 +195,7 @@ Parsed<std::vector<AnswerPlan>> Service::plan(const Generation& generation, cons
                     "invalid_request_error",
                     field +
                         ": this model has no log-probabilities of a prompt: what it computes for a token also sees "
-                        "tokens behind it; ask for those of the answer alone",
+                        "tokens after it; ask for those of the answer alone",
                     field,
                     "",
                     0};

@@ -20,7 +20,7 @@
 
 namespace ashlar::server {
 
-/// A request that was told no before it began.
+/// A request that was refused before it began.
 struct Refusal {
   const HttpRequest& request;
   int status;
@@ -67,7 +67,7 @@ class Service {
 
   /// Empty if requests would be answered, if only later; otherwise why not.
   std::string problem() const;
-  /// Empty if a request would be taken now; otherwise why it would be told to come again.
+  /// Empty if a request would be taken now; otherwise why it would be refused for now.
   std::string busy() const;
 
   Engine& engine() { return engine_; }
@@ -115,7 +115,7 @@ class Service {
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   std::set<std::shared_ptr<Job>> jobs_;
-  std::set<std::string> ignored_fields_;  // those that on_ignored_field was told of
+  std::set<std::string> ignored_fields_;  // those that on_ignored_field was called with
   int32_t answers_ = 0;                   // that run or wait
   int64_t prompt_tokens_ = 0;             // of these
   int64_t busy_since_ns_ = 0;             // when the first of them came

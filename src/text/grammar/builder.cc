@@ -35,7 +35,7 @@ void Builder::step(int64_t n) {
   const int64_t before = std::exchange(steps_, steps_ + n);
   if (steps_ > limits_.steps) too_many("steps to compile", limits_.steps);
   if (limits_.unwanted && before / kAsked != steps_ / kAsked && limits_.unwanted()) {
-    throw LimitExceeded("grammar", "nobody waits for it any more");
+    throw LimitExceeded("grammar", "it is not waited for any more");
   }
 }
 

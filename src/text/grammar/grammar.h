@@ -62,7 +62,7 @@ class Grammar {
   uint32_t need(uint32_t id) const { return need_[id]; }
 
   /// What a rule may begin with, found without reading a byte: nodes at kBytes, and calls of other rules. Where one of
-  /// these may be empty, what stands behind it is here too.
+  /// these may be empty, what stands after it is here too.
   struct LeftCall {
     uint32_t rule;
     uint32_t next;  ///< where it returns
@@ -71,12 +71,12 @@ class Grammar {
   std::span<const LeftCall> left_calls(uint32_t rule) const { return std::span(starts_[rule].calls); }
   /// Whether the rule may be empty.
   bool nullable(uint32_t rule) const { return nullable_[rule]; }
-  /// An order of the rules in which each comes behind all that may begin with it.
+  /// An order of the rules in which each comes after all that may begin with it.
   uint32_t rank(uint32_t rule) const { return rank_[rule]; }
   uint32_t rule_of_rank(uint32_t rank) const { return rule_of_rank_[rank]; }
   uint32_t rules() const { return static_cast<uint32_t>(parts_.rule_starts.size()); }
 
-  /// Bytes that no class tells apart form a group.
+  /// Bytes that are alike in every class form a group.
   uint8_t group(uint8_t byte) const { return group_of_[byte]; }
   int32_t groups() const { return static_cast<int32_t>(group_bytes_.size()); }
   uint8_t group_byte(int32_t group) const { return group_bytes_[group]; }

@@ -58,10 +58,10 @@ TextSet TextSet::of(Builder& charge, const std::function<Expr(Builder&)>& make) 
   return TextSet(std::move(states));
 }
 
-// States are told apart by what they accept, then by which of the classes found so far they lead to, until no class
+// States are separated by what they accept, then by which of the classes found so far they lead to, until no class
 // splits any more (Moore).
 TextSet TextSet::minimal(Builder& charge) const {
-  std::vector<size_t> columns;  // bytes that some state tells apart from the byte before
+  std::vector<size_t> columns;  // bytes that some state treats unlike the byte before
   for (size_t byte = 0; byte < 256; ++byte) {
     const bool differs = byte == 0 || std::any_of(states_.begin(), states_.end(), [byte](const State& state) {
                            return state.next[byte] != state.next[byte - 1];

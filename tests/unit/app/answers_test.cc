@@ -33,8 +33,8 @@ class Answers : public testing::Test {
   }
 
   static std::vector<Answer> run(std::vector<AnswerJob> jobs) {
-    AnswerListener nobody;
-    return run_answers(session->engine(), session->tokenizer(), std::move(jobs), nobody);
+    AnswerListener listener;
+    return run_answers(session->engine(), session->tokenizer(), std::move(jobs), listener);
   }
 
   static Session* session;

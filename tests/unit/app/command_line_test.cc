@@ -1,4 +1,4 @@
-// Commands, their variables and what is said about words that nobody knows; on the program's own tree.
+// Commands, their variables and what is said about unknown words; on the program's own tree.
 #include "app/command_line/command_line.h"
 
 #include <gmock/gmock.h>
@@ -84,7 +84,7 @@ TEST_F(CommandLine, AServiceLinkIsNoPort) {
   EXPECT_EQ(std::getenv("ASHLAR_PORT"), nullptr);
 }
 
-// A flag whose number nobody checks would take "nan", or cut what it does not understand.
+// A flag whose number is not checked would take "nan", or cut what it does not understand.
 TEST_F(CommandLine, EveryFlagOfANumberRefusesWhatIsNone) {
   int numbers = 0;
   const std::function<void(CLI::App&)> walk = [&](CLI::App& app) {

@@ -161,7 +161,7 @@ TEST(Log, AFullPipeStopsNobody) {
     int written = 0;
     for (; written < kLines; ++written) log->write(LogLevel::kInfo, "line " + std::to_string(written) + "; " + filler);
     std::string text;
-    while (text.find(" lines of this log are lost") == std::string::npos) {  // told of as soon as there is room
+    while (text.find(" lines of this log are lost") == std::string::npos) {  // reported as soon as there is room
       log->write(LogLevel::kInfo, "line " + std::to_string(written++) + "; ");
       pollfd item{pipe.fds[0], POLLIN, 0};
       char bytes[65536];

@@ -186,14 +186,14 @@ TEST_F(RequestLogTest, TakesWhatCanBecomeOne) {
 }
 
 TEST_F(RequestLogTest, TellsOfRowsThatAreLost) {
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   {
-    RequestLog log(file_, false, [&told](const std::string& message) { told.push_back(message); });
+    RequestLog log(file_, false, [&reported](const std::string& message) { reported.push_back(message); });
     query("DROP TABLE requests");
     for (int i = 0; i < 3; ++i) log.add(record("x"));
   }
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_THAT(told[0], HasSubstr("requests"));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_THAT(reported[0], HasSubstr("requests"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Random sequences of commits against a naive account of what the drafter was told.
+// Random sequences of commits against a naive account of what the drafter was given.
 
 #include "decode/propose/draft_context.h"
 

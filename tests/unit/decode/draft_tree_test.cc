@@ -27,7 +27,7 @@ class FixedCandidates final : public CandidateSource {
   std::vector<LikeliestTokens> candidates_;
 };
 
-// Ids tell position and rank: 100 * depth + rank.
+// Ids say position and rank: 100 * depth + rank.
 FixedCandidates random_candidates(std::mt19937& random, int32_t depth, int32_t n, double sharpness) {
   std::vector<LikeliestTokens> all;
   for (int32_t d = 1; d <= depth; ++d) {

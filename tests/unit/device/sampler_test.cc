@@ -89,7 +89,7 @@ TEST(Filters, KeepWhatAListOfAllTokensWould) {
     for (; kept < all.size() && (kept == 0 || before < params.top_p || params.top_p == 1.0); ++kept) {
       if (all[kept].first > params.min_p * all[0].first) break;
       before -= all[kept].first;
-      if (-all[kept].first >= -all[0].first * std::exp(-40.0)) kept_mass = before;  // what is told at all
+      if (-all[kept].first >= -all[0].first * std::exp(-40.0)) kept_mass = before;  // what is offered at all
     }
     std::vector<Candidate> found;
     filter_candidates(logits.data(), vocab, params, nullptr, found);
@@ -97,7 +97,7 @@ TEST(Filters, KeepWhatAListOfAllTokensWould) {
     ASSERT_NEAR(static_cast<double>(found.size()), static_cast<double>(kept), params.top_p < 1.0 ? 1.0 : 0.0);
     const auto probability = [&](int32_t id) { return std::exp((logits[id] - highest) / params.temperature) / total; };
     for (size_t i = 0; i < std::min(found.size(), kept); ++i) {
-      // What differs by less than a float tells is in the order of ids.
+      // What differs by less than a float can show is in the order of ids.
       ASSERT_NEAR(probability(found[i].id), -all[i].first, 1e-6 * -all[i].first) << i;
       ASSERT_NEAR(found[i].probability, -all[i].first / kept_mass, 2e-4 * found[0].probability) << i;
     }

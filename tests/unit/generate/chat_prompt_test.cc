@@ -28,7 +28,7 @@ TEST(ChatPrompt, MessagesHaveTheFormThatTemplatesAreWrittenFor) {
 }
 
 /// What a template that ends with `lines` for each message m makes of a conversation, or the error's text.
-std::string told(const std::string& lines, const char* messages) {
+std::string rendered(const std::string& lines, const char* messages) {
   const ChatTemplate form =
       ChatTemplate::from_source("{% for m in messages %}" + lines + "[{{ m.role }} {{ m.content }}]{% endfor %}", "t");
   Conversation conversation;
@@ -51,7 +51,7 @@ TEST(ChatPrompt, LaterSystemMessagesAreTheUsersWhereATemplateForbidsThem) {
     std::string text;
     for (const char* one : list) text.append(one).append(text.ends_with(",") ? "" : ",");
     text.pop_back();
-    return told(strict, ("[" + text + "]").c_str());
+    return rendered(strict, ("[" + text + "]").c_str());
   };
   EXPECT_EQ(made({kS, kU}), "[system s][user u]");
   EXPECT_EQ(made({kS, kT, kU}), "[system s\n\nt][user u]");
@@ -67,7 +67,7 @@ TEST(ChatPrompt, LaterSystemMessagesAreTheUsersWhereATemplateForbidsThem) {
 }
 
 TEST(ChatPrompt, LaterSystemMessagesStayWhereATemplateTakesThem) {
-  EXPECT_EQ(told("", R"([{"role":"user","content":"u"},{"role":"system","content":"s"}])"), "[user u][system s]");
+  EXPECT_EQ(rendered("", R"([{"role":"user","content":"u"},{"role":"system","content":"s"}])"), "[user u][system s]");
 }
 
 TEST(ChatPrompt, ReasoningIsThereUnderEveryName) {

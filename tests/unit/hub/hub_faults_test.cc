@@ -34,15 +34,15 @@ TEST_F(HubPull, TellsOfEachWait) {
     return client.answer("503 Service Unavailable", "", "");
   };
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   options_.retry.on_wait = [&](double seconds, const std::string& why) {
     const std::lock_guard lock(mutex);
     EXPECT_GT(seconds, 0);
-    told.push_back(why);
+    reported.push_back(why);
   };
   pull({"org/model", "main"}, options_);
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_THAT(told[0], AllOf(HasSubstr("config.json"), HasSubstr("503")));
+  ASSERT_EQ(reported.size(), 2U);
+  EXPECT_THAT(reported[0], AllOf(HasSubstr("config.json"), HasSubstr("503")));
 }
 
 TEST_F(HubPull, GivesUpOnAConnectionThatAlwaysDropsAndKeepsWhatCame) {
@@ -109,23 +109,23 @@ TEST_F(HubPull, WhatASendingAnewWouldThrowAwayIsNotCalledKept) {
 
 TEST_F(HubPull, LengthsThatAreLiesAreErrors) {
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   options_.retry.on_wait = [&](double, const std::string& why) {
     const std::lock_guard lock(mutex);
-    told.push_back(why);
+    reported.push_back(why);
   };
   hub_.announced["model.safetensors"] = 400'000;  // the server ends each answer properly, but too early
   EXPECT_THAT(error_of_pull(), HasSubstr("model.safetensors"));
-  ASSERT_FALSE(told.empty());
-  for (const std::string& why : told) EXPECT_THAT(why, HasSubstr("ended it after 300000 of 400000 bytes"));
-  told.clear();
+  ASSERT_FALSE(reported.empty());
+  for (const std::string& why : reported) EXPECT_THAT(why, HasSubstr("ended it after 300000 of 400000 bytes"));
+  reported.clear();
   hub_.mischief = [](const std::string&, int, const ServedRequest& request, ServedConnection& client) {
     const auto range = request.headers.find("range");
     return range != request.headers.end() && range->second == "bytes=300000-" &&
            client.answer("416 Range Not Satisfiable", "", "");
   };
   EXPECT_THAT(error_of_pull(), HasSubstr("announced 400000 bytes and has none from byte 300000 on"));
-  EXPECT_THAT(told, Contains(HasSubstr("announced 400000 bytes")));
+  EXPECT_THAT(reported, Contains(HasSubstr("announced 400000 bytes")));
   hub_.mischief = {};
   hub_.announced["model.safetensors"] = 200'000;
   EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("sends more than the 200000 bytes"),
@@ -168,7 +168,7 @@ TEST_F(HubPull, AConnectionThatBringsNextToNothingIsGivenUp) {
   expect_all_there();
 }
 
-// curl sends it as the URL says; nobody is shown it.
+// curl sends it as the URL says; it is shown nowhere.
 TEST_F(HubPull, APasswordInTheEndpointIsNotInMessages) {
   options_.settings.endpoint = "http://me:secret@" + hub_.url().substr(7);
   EXPECT_EQ(error_of_pull(), "no error");

@@ -61,7 +61,7 @@ TEST(ServeSummary, FiguresByHand) {
   EXPECT_EQ(summarize(five(), {0, 1.5}).good, 0);
 }
 
-// Of an answer in one chunk nobody knows how long its tokens took.
+// How long the tokens of an answer in one chunk took is unknown.
 TEST(ServeSummary, AnAnswerInOneChunkHasNoTimeBetweenTokens) {
   LevelRun run = five();
   for (int i : {0, 1}) {

@@ -101,7 +101,7 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   refuse(nested(R"({"mask_token_id":"<absent>"
   })"),
          {"mask_token_id", "found nothing"});
-  // Guessed layers would draft, but badly, and nobody would know why.
+  // Guessed layers would draft, but badly, and no one would know why.
   refuse(nested(R"({"target_layer_ids":"<absent>"})"), {"target_layer_ids", "found nothing"});
   refuse(nested(R"({"target_layer_ids":null})"), {"target_layer_ids", "found nothing"});
   refuse(patched(speculators(), R"({"aux_hidden_state_layer_ids":"<absent>"})"),

@@ -1,4 +1,4 @@
-// Rows that nobody asks for are left out of the last layer. Nobody may notice.
+// Rows that are not asked for are left out of the last layer. Nothing else may change.
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-// What a client is told of an answer does not depend on how its tokens came.
+// What a client gets of an answer does not depend on how its tokens came.
 
 #include "server/service/answer_text.h"
 

@@ -149,7 +149,7 @@ TEST(FairQueue, TimeIsSharedByCostNotByNumber) {
   EXPECT_NEAR(0.01 * static_cast<double>(ended(cheap)), 5.0, 0.3);
 }
 
-// Neither does a pause give credit, nor does work that kept nobody waiting count against anybody later.
+// Neither does a pause give credit, nor does work that kept no client waiting count against anybody later.
 TEST(FairQueue, OnlyTimeWhileOthersWaitCounts) {
   Simulation all(1);
   for (int i = 0; i < 100; ++i) all.add(1, 1000, 0.1);

@@ -63,7 +63,7 @@ TEST(FormatShapes, OffsetsAreThoseOfTheText) {
   EXPECT_EQ(body["choices"][0]["logprobs"]["text_offset"], Json({0, 1, 1, 2, 3, 4}));
 }
 
-TEST(FormatShapes, TokensOfBlocksTellTheirPass) {
+TEST(FormatShapes, TokensOfBlocksHaveTheirPass) {
   FinishedAnswer answer = half_character();
   answer.tokens[0].step = 2;
   answer.tokens[1].step = 0;
@@ -112,7 +112,7 @@ TEST(FormatShapes, BlocksAreToldOnRequestOnly) {
   }
 }
 
-// Every event repeats the answer so far: one for each token would be quadratic work for what none but the newest tells.
+// Every event repeats the answer so far: one for each token would be quadratic work for what none but the newest says.
 TEST(FormatShapes, ChunksHaveTheUsageSoFarOnRequest) {
   for (const Api api : {Api::kChat, Api::kCompletions}) {
     FormatContext context;
@@ -258,7 +258,7 @@ TEST(FormatShapes, OnlyTokensOfTheMessageStandBesideIt) {
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"].size(), deltas.size());
 }
 
-// A body lists its items in the order in which a stream tells of them, whatever that was.
+// A body lists its items in the order in which a stream has them, whatever that was.
 TEST(FormatShapes, ItemsKeepTheOrderOfTheAnswer) {
   const ToolCallDelta call{0, "call_1", "f", "{}"};
   const std::vector<AnswerDelta> deltas = {

@@ -235,10 +235,10 @@ TEST_F(JobTest, AnAnswerCutByTheServersEndSaysSo) {
       const auto job = begin(api);
       job->shut_down();
       run(*job, 0, ids("some words"), 3, random, {FinishReason::kCancelled, "", {}});
-      const std::string told = sent();
-      EXPECT_THAT(told, HasSubstr("shutting down"));
+      const std::string reply = sent();
+      EXPECT_THAT(reply, HasSubstr("shutting down"));
       for (const char* whole : {"\"length\"", "\"max_tokens\"", "incomplete_details\":{"}) {
-        EXPECT_THAT(told, ::testing::Not(HasSubstr(whole))) << whole;
+        EXPECT_THAT(reply, ::testing::Not(HasSubstr(whole))) << whole;
       }
       EXPECT_EQ(record_.status, 503);
     }
@@ -257,10 +257,10 @@ TEST_F(JobTest, StreamsTellOfAnErrorOnce) {
   for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
     const auto job = begin(api);
     run(*job, 0, ids("bad"), 3, random, {FinishReason::kError, "no memory left", {}});
-    const std::string told = sent();
-    const size_t first = told.find("no memory left");
+    const std::string reply = sent();
+    const size_t first = reply.find("no memory left");
     ASSERT_NE(first, std::string::npos);
-    EXPECT_EQ(told.find("no memory left", first + 1), std::string::npos) << told;
+    EXPECT_EQ(reply.find("no memory left", first + 1), std::string::npos) << reply;
   }
 }
 
@@ -407,9 +407,9 @@ TEST_F(JobTest, WhatBreaksEndsWithAnError) {
     const auto job = begin(Api::kChat);
     job->on_failure("std::bad_alloc");
     run(*job, 0, ids("lost"), 3, random, {FinishReason::kCancelled, "", {}});
-    const std::string told = sent();
-    EXPECT_THAT(told, HasSubstr("std::bad_alloc"));
-    EXPECT_THAT(told, ::testing::Not(HasSubstr("lost")));
+    const std::string reply = sent();
+    EXPECT_THAT(reply, HasSubstr("std::bad_alloc"));
+    EXPECT_THAT(reply, ::testing::Not(HasSubstr("lost")));
     EXPECT_EQ(record_.status, 500);
   }
 }

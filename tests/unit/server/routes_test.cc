@@ -12,7 +12,7 @@
 namespace ashlar::server {
 namespace {
 
-/// The routes of a server that nobody asks for anything but its document.
+/// The routes of a server that is asked only for its document.
 class Routes : public ::testing::Test {
  protected:
   Routes() {

@@ -20,7 +20,7 @@
 
 namespace ashlar::server::test {
 
-struct Told {
+struct Reply {
   int status = 0;    ///< 0: the answer was cut before it began
   bool cut = false;  ///< it has no end
   std::string body;  ///< of a stream with its chunks' sizes
@@ -57,15 +57,15 @@ class Asked {
     }
     throw std::runtime_error("nothing came");
   }
-  Told end() {
-    Told told;
+  Reply end() {
+    Reply reply;
     std::string bytes;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (bool last = false; !last;) {
       const ExchangeCore::Output out = core_->take(true);
       bytes += out.bytes;
       last = out.last;
-      told.cut = out.cut;
+      reply.cut = out.cut;
       if (last || std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
         continue;
@@ -74,10 +74,10 @@ class Asked {
       break;
     }
     core_->detach();
-    if (bytes.empty()) return told;
-    told.status = std::stoi(bytes.substr(bytes.find(' ') + 1));
-    told.body = bytes.substr(bytes.find("\r\n\r\n") + 4);
-    return told;
+    if (bytes.empty()) return reply;
+    reply.status = std::stoi(bytes.substr(bytes.find(' ') + 1));
+    reply.body = bytes.substr(bytes.find("\r\n\r\n") + 4);
+    return reply;
   }
 
  private:
@@ -115,7 +115,7 @@ class ServiceHarness {
     add_routes(router_, context_);
   }
 
-  Told ask(const std::string& path, const std::string& body, const std::string& method = "POST") {
+  Reply ask(const std::string& path, const std::string& body, const std::string& method = "POST") {
     Asked asked(path, body, method);
     asked.begin(router_);
     return asked.end();

@@ -107,25 +107,26 @@ TEST_P(ServiceMemory, OneRequestFailsAtMost) {
   const AsClient client;
   ServiceHarness harness;
   Service& service = harness.service();
-  const Told whole = harness.ask(GetParam().path, GetParam().body);
+  const Reply whole = harness.ask(GetParam().path, GetParam().body);
   ASSERT_NE(whole.status, 500) << whole.body;
   for (const int64_t count : {int64_t{1}, INT64_MAX}) {
     int64_t n = 0;
     for (bool reached = true; reached && !HasFailure(); ++n) {
       SCOPED_TRACE("allocation " + std::to_string(n) + (count == 1 ? " alone" : " and all behind it"));
       Asked asked(GetParam().path, GetParam().body);
-      Told told;
+      Reply reply;
       {
         const Shortage shortage(n, count);
         is_client = false;
         asked.begin(harness.router());
         is_client = true;
-        told = asked.end();
+        reply = asked.end();
         reached = made >= first_failing;
       }
-      EXPECT_TRUE(told.cut || told.status == 500 || told.status == whole.status) << told.status << " " << told.body;
+      EXPECT_TRUE(reply.cut || reply.status == 500 || reply.status == whole.status)
+          << reply.status << " " << reply.body;
       ASSERT_TRUE(service.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(20)));
-      const Told next = harness.ask(GetParam().path, GetParam().body);
+      const Reply next = harness.ask(GetParam().path, GetParam().body);
       EXPECT_EQ(next.status, whole.status) << next.body;
       EXPECT_FALSE(next.cut);
     }

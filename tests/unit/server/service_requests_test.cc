@@ -57,9 +57,9 @@ TEST(ServiceRequests, TokensAreWrittenAsJson) {
   for (const std::string text : {"x", "One \"two\" \\ \n\t\x01 \u00e9\U0001F30A"}) {
     for (const bool pieces : {false, true}) {
       const Json request = {{"prompt", text}, {"return_token_strs", pieces}};
-      const Told told = harness.ask("/tokenize", request.dump());
-      ASSERT_EQ(told.status, 200) << told.body;
-      const Json body = Json::parse(told.body);
+      const Reply reply = harness.ask("/tokenize", request.dump());
+      ASSERT_EQ(reply.status, 200) << reply.body;
+      const Json body = Json::parse(reply.body);
       const auto ids = body["tokens"].get<std::vector<int32_t>>();
       EXPECT_EQ(tokenizer.decode(ids, false), text);
       Json expected = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", 1024}};
@@ -79,9 +79,9 @@ TEST(ServiceRequests, HealthTellsOfABusyServerWithoutCallingItDead) {
   options.max_waiting_requests = 0;
   ServiceHarness harness(options);
   const auto health = [&] {
-    const Told told = harness.ask("/health", "", "GET");
-    EXPECT_EQ(told.status, 200);
-    return Json::parse(told.body);
+    const Reply reply = harness.ask("/health", "", "GET");
+    EXPECT_EQ(reply.status, 200);
+    return Json::parse(reply.body);
   };
   EXPECT_EQ(health(), Json::parse(R"({"status": "ok"})"));
   {
@@ -130,9 +130,9 @@ TEST(ServiceRequests, TokensWithoutAnEmbeddingAreRefusedByName) {
                                    {"/v1/messages", chat},
                                    {"/v1/responses", {{"input", text}}},
                                    {"/generate", {{"text", text}}}}) {
-    const Told told = harness.ask(path, body.dump());
-    EXPECT_EQ(told.status, 400) << path << told.body;
-    EXPECT_THAT(told.body, ::testing::HasSubstr("(id " + std::to_string(last) + "), which the model has no embedding"))
+    const Reply reply = harness.ask(path, body.dump());
+    EXPECT_EQ(reply.status, 400) << path << reply.body;
+    EXPECT_THAT(reply.body, ::testing::HasSubstr("(id " + std::to_string(last) + "), which the model has no embedding"))
         << path;
   }
   EXPECT_EQ(harness.ask("/tokenize", Json{{"prompt", text}}.dump()).status, 200);
@@ -145,10 +145,10 @@ struct Refused {
   const char* param;
 };
 
-TEST(ServiceRequests, WhatIsRefusedIsCountedAndToldOf) {
-  std::vector<std::pair<int, std::string>> told;
+TEST(ServiceRequests, WhatIsRefusedIsCountedAndReported) {
+  std::vector<std::pair<int, std::string>> reported;
   ServiceOptions options;
-  options.on_refusal = [&told](const Refusal& refusal) { told.emplace_back(refusal.status, refusal.param); };
+  options.on_refusal = [&reported](const Refusal& refusal) { reported.emplace_back(refusal.status, refusal.param); };
   ServiceHarness harness(std::move(options));
   int count = 0;
   for (const auto& [path, body, status, param] :
@@ -159,8 +159,8 @@ TEST(ServiceRequests, WhatIsRefusedIsCountedAndToldOf) {
         Refused{"/apply-template", R"({"messages":[{"role":"nobody"}]})", 400, "messages[0].role"},
         Refused{"/v1/messages/count_tokens", R"({"messages":7})", 400, "messages"}}) {
     EXPECT_EQ(harness.ask(path, body).status, status) << path;
-    ASSERT_EQ(told.size(), static_cast<size_t>(++count)) << path << body;
-    EXPECT_EQ(told.back(), std::pair(status, std::string(param))) << path;
+    ASSERT_EQ(reported.size(), static_cast<size_t>(++count)) << path << body;
+    EXPECT_EQ(reported.back(), std::pair(status, std::string(param))) << path;
     const std::string metrics = harness.service().metrics().write("m", {}, {}, 0);
     const std::string name = "ashlar:requests_refused_total{model_name=\"m\",why=\"wrong\"} ";
     EXPECT_EQ(std::stoi(metrics.substr(metrics.find(name) + name.size())), count) << path << body;
@@ -185,19 +185,19 @@ TEST(ServiceRequests, FieldsWithoutEffectAreReportedOnce) {
 
 TEST(ServiceRequests, OllamasClientsAreAnsweredLineByLine) {
   ServiceHarness harness;
-  const Told streamed =
+  const Reply streamed =
       harness.ask("/api/chat", R"({"model":"pebble-11m:latest","messages":[{"role":"user","content":"hi"}],
       "options":{"num_predict":3}})");
   EXPECT_EQ(streamed.status, 200);
   EXPECT_THAT(streamed.body, ::testing::HasSubstr("\"done\":true"));
   EXPECT_THAT(streamed.body, ::testing::Not(::testing::HasSubstr("data:")));
-  const Told whole = harness.ask("/api/generate", R"({"prompt":"hi","stream":false,"options":{"num_predict":3}})");
+  const Reply whole = harness.ask("/api/generate", R"({"prompt":"hi","stream":false,"options":{"num_predict":3}})");
   EXPECT_EQ(Json::parse(whole.body)["done_reason"], "length");
   EXPECT_EQ(Json::parse(whole.body)["eval_count"], 3);
-  const Told loaded = harness.ask("/api/generate", R"({"model":"pebble-11m"})");
+  const Reply loaded = harness.ask("/api/generate", R"({"model":"pebble-11m"})");
   EXPECT_EQ(Json::parse(loaded.body)["done_reason"], "load");
   for (const char* path : {"/api/chat", "/api/generate", "/api/show"}) {
-    const Told unknown = harness.ask(path, R"({"model":"other"})");
+    const Reply unknown = harness.ask(path, R"({"model":"other"})");
     EXPECT_EQ(unknown.status, 404) << path;
     EXPECT_TRUE(Json::parse(unknown.body)["error"].is_string()) << path;
   }
@@ -253,9 +253,9 @@ TEST_P(RefusedPrompts, NameTheFieldTheyCameIn) {
   ServiceOptions options;
   options.on_refusal = [&](const Refusal& refusal) { fields.push_back(refusal.param); };
   ServiceHarness harness(options, 0, GetParam().refusing);
-  const Told told = harness.ask(GetParam().path, GetParam().body);
-  EXPECT_EQ(told.status, 400) << told.body;
-  EXPECT_THAT(fields, ::testing::ElementsAre(GetParam().field)) << told.body;
+  const Reply reply = harness.ask(GetParam().path, GetParam().body);
+  EXPECT_EQ(reply.status, 400) << reply.body;
+  EXPECT_THAT(fields, ::testing::ElementsAre(GetParam().field)) << reply.body;
 }
 
 }  // namespace

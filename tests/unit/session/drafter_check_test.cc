@@ -77,7 +77,7 @@ TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {
   result.recorded_first.reset();
   result.mean_length = 1.1;
   EXPECT_TRUE(result.suspicious());
-  result.steps = 5;  // too few to tell
+  result.steps = 5;  // too few to be sure
   EXPECT_FALSE(result.suspicious());
   for (const char* bad : {"{}", "{\"first_position\": 7}", "[]", "{\"first_position\": \"x\"}"}) {
     std::ofstream(folder_ / "acceptance.json") << bad;

@@ -308,7 +308,7 @@ TEST(Origins, SpecialTokensAreThoseOfTheTemplate) {
       try {
         text = form.render(input.value("messages", Json::array()), input.value("tools", Json()),
                            input.value("add_generation_prompt", false), extra);
-        // As the engine renders where nobody asks who wrote what.
+        // As the engine renders where no origins are asked for.
         Json all_variables = {
             {"messages", Json::array()}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}};
         all_variables.update(input);
@@ -462,7 +462,7 @@ TEST(Origins, TemplatesSeeWhatTheUserWrote) {
   EXPECT_EQ(form.render(messages, nullptr, false).bytes, "Fine.;23;True;True;");
 }
 
-/// What a caller wrote costs work that grows with its size: the limit of work tells.
+/// What a caller wrote costs work that grows with its size: the limit of work shows it.
 TEST(Origins, CostOnePass) {
   for (const size_t size : {10'000U, 1'000'000U}) {
     std::string text;

@@ -213,7 +213,7 @@ TEST(OutputParser, FormsAgreeOnArguments) {
       }
     }
   }
-  EXPECT_EQ(parse({R"({"name": "now"})"}, kBare), (Split{"", R"({"name": "now"})", {}}));  // nobody offered it
+  EXPECT_EQ(parse({R"({"name": "now"})"}, kBare), (Split{"", R"({"name": "now"})", {}}));  // it was not offered
 }
 
 TEST(OutputParser, ArgumentsThatBreakAreHandedOnAsWritten) {
@@ -385,7 +385,7 @@ TEST(BareCalls, ByHand) {
   EXPECT_EQ(only(Kind::kCall, parser.push(f.substr(0, f.size() - 3))), "{\"a\": ");
 }
 
-/// The byte behind ^ tells that it is no call.
+/// The byte after ^ shows that it is no call.
 TEST(BareCalls, OtherTextIsHeldNoLongerThanNeeded) {
   for (std::string text : {"^Y", "{^x", R"({"n^")", R"({"name": ^1})", R"({"name": "ge^")", R"({"name": "f" ^"x")",
                            R"({"name": "f", "arguments": ^[{}]})", R"({"name": "f", "arguments": ^7})",

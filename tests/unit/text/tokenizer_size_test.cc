@@ -169,7 +169,7 @@ TEST(TokenizerSize, ChainsOfReplaceDoNotGrowWithoutEnd) {
   EXPECT_EQ(made.encode("b"), std::vector<int32_t>{1});
   const std::string error = error_of([&made] { made.encode("xxaxx"); });
   EXPECT_THAT(error, HasSubstr("the tokenizer's normalizer.normalizers[1] lets a text of 5 bytes grow beyond 65616"));
-  EXPECT_THAT(error, testing::Not(HasSubstr("/secret"))) << "who sends text is not told the server's paths";
+  EXPECT_THAT(error, testing::Not(HasSubstr("/secret"))) << "a client that sends text does not get the server's paths";
   file["added_tokens"] = {{{"id", 5}, {"content", "<a>"}, {"normalized", true}}};
   EXPECT_THAT(load_error(file),
               HasSubstr("t.json: the tokenizer's normalizer.normalizers[1] lets a text of 3 bytes grow"));

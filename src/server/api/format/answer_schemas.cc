@@ -64,7 +64,7 @@ constexpr AnswerSchema kOtherSchemas[] = {
     {"ModelInfo", R"({"type":"object","properties":{
         "model_path":{"type":"string"},"tokenizer_path":{"type":"string"},"is_generation":{"const":true}}})"},
     {"Health", R"({"type":"object","properties":{"status":{"const":"ok"},
-        "busy?":{"type":"string","description":"Why a request would be told to come again now; absent if it would not."}}})"},
+        "busy?":{"type":"string","description":"Why a request would be refused for now; absent if it would not."}}})"},
     {"Unhealthy", R"({"type":"object","properties":{
         "status":{"type":"string","description":"Why requests would not be answered."}}})"},
     {"Version", R"({"type":"object","properties":{"version":{"type":"string"}}})"},

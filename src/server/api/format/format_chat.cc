@@ -44,7 +44,7 @@ class ChatFormat : public Format {
     if (!delta.reasoning.empty() && shows_reasoning()) part("reasoning_content", delta.reasoning);
     if (!delta.content.empty()) part("content", delta.content);
     for (const ToolCallDelta& call : delta.tool_calls) part("tool_calls", Json::array({call_delta(call)}));
-    if (out.empty() && tells_tokens(delta, context_.generation.stream_blocks)) part("content", "");
+    if (out.empty() && reports_tokens(delta, context_.generation.stream_blocks)) part("content", "");
     return out;
   }
 

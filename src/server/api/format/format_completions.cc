@@ -70,7 +70,7 @@ class CompletionsFormat : public Format {
     usage_.add(delta);
     std::string text = delta.reasoning + delta.content;
     const bool blocks = context_.generation.stream_blocks;
-    if (text.empty() && !tells_tokens(delta, blocks)) return {};
+    if (text.empty() && !reports_tokens(delta, blocks)) return {};
     Json data = chunk(choice(delta.index, std::move(text), logprobs(delta.index, delta.tokens), nullptr));
     if (blocks) data["block"] = block_of(delta);
     return event(data);

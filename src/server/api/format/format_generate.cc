@@ -8,13 +8,13 @@
 namespace ashlar::server {
 namespace {
 
-/// What a client has been told of an answer, as JSON that only grows: every event of a stream repeats all of it.
-struct Told {
+/// What a client has been sent of an answer, as JSON that only grows: every event of a stream repeats all of it.
+struct Sent {
   std::string text;                 // without its quotes
   std::string tokens, tops, steps;  // members of lists
   std::string prompt, prompt_tops;  // the same of the prompt
   int32_t n_tokens = 0;
-  bool news = false;  // that no event has told of
+  bool news = false;  // that no event has reported
 };
 
 void add_item(std::string& list, const std::string& item) {
@@ -25,15 +25,15 @@ void add_item(std::string& list, const std::string& item) {
 class GenerateFormat : public Format {
  public:
   explicit GenerateFormat(FormatContext context)
-      : context_(std::move(context)), told_(context_.generation.prompts.size() * context_.generation.n) {}
+      : context_(std::move(context)), sent_(context_.generation.prompts.size() * context_.generation.n) {}
 
   std::string body(const std::vector<FinishedAnswer>& answers, const Usage&) override {
     std::string list;
     for (const FinishedAnswer& answer : answers) {
-      Told told;
-      add(answer.reasoning + answer.content, answer.tokens, told);
-      add_tokens(answer.prompt, told.prompt, told.prompt_tops);
-      add_item(list, object(told, answer.end.index, &answer.end) + "}");
+      Sent sent;
+      add(answer.reasoning + answer.content, answer.tokens, sent);
+      add_tokens(answer.prompt, sent.prompt, sent.prompt_tops);
+      add_item(list, object(sent, answer.end.index, &answer.end) + "}");
     }
     return is_list() ? "[" + list + "]" : list;
   }
@@ -44,23 +44,23 @@ class GenerateFormat : public Format {
   }
 
   std::string prompt(int32_t index, const std::vector<TokenPiece>& tokens) override {
-    add_tokens(tokens, told_[index].prompt, told_[index].prompt_tops);
+    add_tokens(tokens, sent_[index].prompt, sent_[index].prompt_tops);
     return {};
   }
 
   // An event supersedes those before it, so one that another follows at once need not be written.
   std::string delta(const AnswerDelta& delta) override {
-    Told& told = told_[delta.index];
-    add(delta.reasoning + delta.content, delta.tokens, told);
-    told.n_tokens += delta.n_tokens;
-    told.news = true;
+    Sent& sent = sent_[delta.index];
+    add(delta.reasoning + delta.content, delta.tokens, sent);
+    sent.n_tokens += delta.n_tokens;
+    sent.news = true;
     return {};
   }
 
   std::string pause() override {
     std::string out;
-    for (size_t i = 0; i < told_.size(); ++i) {
-      if (told_[i].news) out += event_of(static_cast<int32_t>(i), nullptr);
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      if (sent_[i].news) out += event_of(static_cast<int32_t>(i), nullptr);
     }
     return out;
   }
@@ -70,7 +70,7 @@ class GenerateFormat : public Format {
   std::string failed(const ApiError& error) override { return pause() + event(openai_error(error)) + kDone; }
 
  private:
-  bool is_list() const { return context_.generation.batched || told_.size() > 1; }
+  bool is_list() const { return context_.generation.batched || sent_.size() > 1; }
 
   std::string id(int32_t index) const {
     const auto prompt = static_cast<size_t>(index / context_.generation.n);
@@ -104,12 +104,12 @@ class GenerateFormat : public Format {
     return Json::array({value, id, text});
   }
 
-  void add(const std::string& text, const std::vector<TokenPiece>& tokens, Told& told) const {
+  void add(const std::string& text, const std::vector<TokenPiece>& tokens, Sent& sent) const {
     const std::string quoted = to_line(text);
-    told.text.append(quoted, 1, quoted.size() - 2);
-    add_tokens(tokens, told.tokens, told.tops);
+    sent.text.append(quoted, 1, quoted.size() - 2);
+    add_tokens(tokens, sent.tokens, sent.tops);
     for (const TokenPiece& piece : tokens) {
-      if (piece.step >= 0) add_item(told.steps, std::to_string(piece.step));
+      if (piece.step >= 0) add_item(sent.steps, std::to_string(piece.step));
     }
   }
 
@@ -136,11 +136,11 @@ class GenerateFormat : public Format {
   }
 
   /// meta_info without what grows; `end` is null before it.
-  Json figures(const Told& told, int32_t index, const AnswerEnd* end) const {
+  Json figures(const Sent& sent, int32_t index, const AnswerEnd* end) const {
     Json meta = {{"id", id(index)}, {"finish_reason", end != nullptr ? reason(*end) : Json()}};
     if (end == nullptr) {
-      if (told_.size() == 1) meta["prompt_tokens"] = prompt_usage_.prompt_tokens;
-      meta["completion_tokens"] = told.n_tokens;
+      if (sent_.size() == 1) meta["prompt_tokens"] = prompt_usage_.prompt_tokens;
+      meta["completion_tokens"] = sent.n_tokens;
       return meta;
     }
     const RequestStats& stats = end->stats;
@@ -148,40 +148,40 @@ class GenerateFormat : public Format {
     meta["completion_tokens"] = end->tokens;
     meta["cached_tokens"] = stats.cached_tokens;
     meta["e2e_latency"] = static_cast<double>(stats.finished_ns - stats.submitted_ns) * 1e-9;
-    if (!tells_blocks(stats)) add_speculation(stats, meta);
+    if (!counts_blocks(stats)) add_speculation(stats, meta);
     meta["metrics"] = metrics(stats);
     return meta;
   }
 
   /// The object of an answer, up to its closing bracket.
-  std::string object(const Told& told, int32_t index, const AnswerEnd* end) const {
-    std::string out = "{\"text\":\"" + told.text + "\",\"meta_info\":" + to_line(figures(told, index, end));
+  std::string object(const Sent& sent, int32_t index, const AnswerEnd* end) const {
+    std::string out = "{\"text\":\"" + sent.text + "\",\"meta_info\":" + to_line(figures(sent, index, end));
     if (context_.generation.sampling.wants_logprobs()) {
       out.pop_back();
       const auto list = [&out](const char* name, const std::string& members) {
         out.append(",\"").append(name).append("\":[").append(members).append("]");
       };
       if (context_.generation.wants_prompt_logprobs()) {
-        list("input_token_logprobs", told.prompt);
-        if (context_.generation.sampling.top_logprobs > 0) list("input_top_logprobs", told.prompt_tops);
+        list("input_token_logprobs", sent.prompt);
+        if (context_.generation.sampling.top_logprobs > 0) list("input_top_logprobs", sent.prompt_tops);
       }
-      if (!told.steps.empty()) list("output_token_steps", told.steps);
-      list("output_token_logprobs", told.tokens);
-      if (context_.generation.sampling.top_logprobs > 0) list("output_top_logprobs", told.tops);
+      if (!sent.steps.empty()) list("output_token_steps", sent.steps);
+      list("output_token_logprobs", sent.tokens);
+      if (context_.generation.sampling.top_logprobs > 0) list("output_top_logprobs", sent.tops);
       out += '}';
     }
     return out;
   }
 
   std::string event_of(int32_t index, const AnswerEnd* end) {
-    Told& told = told_[index];
-    told.news = false;
+    Sent& sent = sent_[index];
+    sent.news = false;
     const std::string name = is_list() ? ",\"index\":" + std::to_string(index) : "";
-    return "data: " + object(told, index, end) + name + "}\n\n";
+    return "data: " + object(sent, index, end) + name + "}\n\n";
   }
 
   FormatContext context_;
-  std::vector<Told> told_;  // one an answer
+  std::vector<Sent> sent_;  // one an answer
   Usage prompt_usage_;
 };
 

@@ -220,7 +220,7 @@ void Fields::check_type(const FieldSpec& spec) {
   if (value != nullptr && !type.empty() && !is_of_type(*value, type)) expect(spec.name, in_words(type));
 }
 
-// The client is not told that a field does nothing; the log is.
+// That a field does nothing goes to the log, not to the client.
 void Fields::report_ignored(std::string_view name, const Json& value) const {
   const auto& report = reading_.limits.on_ignored;
   if (report && !value.is_null()) report(path(for_message(name)));

@@ -61,7 +61,7 @@ class Fields {
   /// Refuses fields that the table has not for this endpoint, or has as refused; ignores the tolerated ones if they are
   /// of the type it says, and whatever asks for nothing; and fails for a required one that is absent.
   void check(Endpoint endpoint);
-  /// Refuses members that nobody asked for, unless they are null or false.
+  /// Refuses members that no field reads, unless they are null or false.
   void finish();
 
  private:

@@ -189,7 +189,7 @@ Connection::Awaitable Connection::pump([[maybe_unused]] std::shared_ptr<Connecti
     received(std::string_view(buffer).substr(0, n));
     if (!error) continue;
     input_ended();
-    // A client may end its side and still read. From here on only a reset tells that it does not.
+    // A client may end its side and still read. From here on only a reset shows that it does not.
     if (error == asio::error::eof) co_await socket_.async_wait(tcp::socket::wait_error, kToken);
     lost();
   }
@@ -209,7 +209,7 @@ void Connection::input_ended() {
 void Connection::lost() {
   ended_ = true;
   event_.cancel();
-  // serve may be stuck in a write to this client, so that it is for us to tell and to stop it.
+  // serve may be stuck in a write to this client, so that it is for us to notice and to stop it.
   if (core_ && core_->client_gone()) close_socket();
 }
 

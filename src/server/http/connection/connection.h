@@ -54,8 +54,8 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   Awaitable close_gently();
   Awaitable wait_until(Clock::time_point deadline);
 
-  /// Tells a coroutine's end: whether it ends or is destroyed, as Asio does without a word where there is no memory for
-  /// its next operation.
+  /// Reports a coroutine's end: whether it ends or is destroyed, as Asio does without a word where there is no memory
+  /// for its next operation.
   class Ending {
    public:
     Ending(std::shared_ptr<Connection> connection, void (Connection::*end)())
@@ -71,7 +71,7 @@ class Connection final : public Endable, public std::enable_shared_from_this<Con
   };
 
   void finish();
-  std::string tell_refusal(const HttpRequest& request, int status);
+  std::string report_refusal(const HttpRequest& request, int status);
   void handle(std::optional<HttpResponse> refusal);
   void received(std::string_view bytes);
   void input_ended();

@@ -82,18 +82,18 @@ Connection::AwaitableBool Connection::read_head(RequestParser& parser) {
     }
     const bool late = Clock::now() >= deadline;
     if (ended_ || (!started && (late || shared_.draining()))) {
-      close_socket();  // nobody waits for an answer
+      close_socket();  // no one waits for an answer
       co_return false;
     }
     if (late) {
-      const std::string id = tell_refusal({}, 408);
+      const std::string id = report_refusal({}, 408);
       co_await refuse(timed_out({}, "head"), id);
       co_return false;
     }
     co_await wait_until(deadline);
   }
   if (parser.state() != RequestParser::State::kFailed) co_return true;
-  const std::string id = tell_refusal(parser.request(), parser.failure().status);
+  const std::string id = report_refusal(parser.request(), parser.failure().status);
   co_await refuse(parser.failure(), id);
   co_return false;
 }
@@ -126,7 +126,7 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       busy.headers.push_back({"Retry-After", "1"});
       parser.drop_body();  // at once, lest others that grow meanwhile find no room either
       body_memory_.set(0);
-      const std::string id = tell_refusal(parser.request(), busy.status);
+      const std::string id = report_refusal(parser.request(), busy.status);
       co_await refuse(busy, id);
       co_return false;
     }
@@ -135,20 +135,20 @@ Connection::AwaitableBool Connection::read_body(RequestParser& parser) {
       co_return false;
     }
     if (Clock::now() >= deadline) {
-      const std::string id = tell_refusal(parser.request(), 408);
+      const std::string id = report_refusal(parser.request(), 408);
       co_await refuse(timed_out(parser.request().path, "body"), id);
       co_return false;
     }
     co_await wait_until(deadline);
   }
   if (parser.state() == RequestParser::State::kDone) co_return true;
-  const std::string id = tell_refusal(parser.request(), parser.failure().status);
+  const std::string id = report_refusal(parser.request(), parser.failure().status);
   co_await refuse(parser.failure(), id);
   co_return false;
 }
 
 /// Of a request that is about to be refused; returns its id.
-std::string Connection::tell_refusal(const HttpRequest& request, int status) {
+std::string Connection::report_refusal(const HttpRequest& request, int status) {
   HttpRequest head;  // without the body
   head.method = request.method;
   head.path = request.path;
@@ -205,7 +205,7 @@ Connection::AwaitableBool Connection::answer(HttpRequest request, std::optional<
     if (!out.bytes.empty()) written = co_await write(out.bytes);
     if (!written || !socket_.is_open()) {
       boost::system::error_code ignored;
-      // Without chunks only a reset tells the client that it did not get everything.
+      // Without chunks only a reset shows the client that it did not get everything.
       if (ends_with_connection) socket_.set_option(asio::socket_base::linger(true, 0), ignored);
       core_->client_gone();
       close_socket();

@@ -13,7 +13,7 @@ class ExchangeCore;
 
 /// Handed to the handler, which answers from any thread, at once or later: with respond(), or with begin_stream(),
 /// send() and finish(). All calls are thread-safe, never block and never throw for a client's sake. It may outlive the
-/// connection and the server; then nothing it is told has an effect. Destroyed unanswered, the client gets a 500;
+/// connection and the server; then nothing it is given has an effect. Destroyed unanswered, the client gets a 500;
 /// destroyed in mid-stream, the connection is cut, so that the client cannot take the part for the whole.
 class Exchange {
  public:

@@ -204,7 +204,7 @@ bool ExchangeCore::client_gone() {
   }
   try {
     if (callback) callback();
-  } catch (...) {  // the connection it is told about is ending anyway, and the thread serves others
+  } catch (...) {  // the connection that it concerns is ending anyway, and the thread serves others
   }
   return true;
 }

@@ -66,7 +66,7 @@ void set_up_tls(SSL_CTX* context, const std::string& cert_file, const std::strin
   if (has_password) {
     ERR_clear_error();
     throw Error("http", "The TLS key " + key_file +
-                            " has a password, which nobody can type for a server; write it "
+                            " has a password, which cannot be typed for a server; write it "
                             "without one: openssl pkey -in KEY -out KEY-WITHOUT-PASSWORD");
   }
   if (!has_key) {

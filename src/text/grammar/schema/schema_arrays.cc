@@ -131,25 +131,25 @@ Expr SchemaCompiler::containing(const Json& schema, int64_t min, int64_t max, co
   const Json others = most < 0 ? items : Json{{"allOf", Json::array({items, negated(wanted, place, 0)})}};
   const Expr such = builder_.rule(place, value(Json{{"allOf", Json::array({items, wanted})}}, place));
   const Expr other = builder_.rule(place, value(others, place));
-  const int64_t items_told = max < 0 ? min : max;
-  const int64_t such_told = most < 0 ? least : most;
+  const int64_t counted_items = max < 0 ? min : max;
+  const int64_t counted_such = most < 0 ? least : most;
   const Expr end = builder_.literal("]");
   const Expr spaced_end = builder_.sequence({values_.space(), end});
   std::vector<std::vector<Rule>> after;
-  builder_.step((items_told + 1) * (such_told + 1));
-  for (int64_t i = 0; i <= items_told; ++i) {
+  builder_.step((counted_items + 1) * (counted_such + 1));
+  for (int64_t i = 0; i <= counted_items; ++i) {
     after.emplace_back();
-    for (int64_t j = 0; j <= such_told; ++j) after.back().push_back(builder_.declare(place));
+    for (int64_t j = 0; j <= counted_such; ++j) after.back().push_back(builder_.declare(place));
   }
   const auto next = [&](int64_t i, int64_t j) {
     if (max >= 0 && i == max) return builder_.never();
-    const int64_t next_i = std::min(i + 1, items_told);
+    const int64_t next_i = std::min(i + 1, counted_items);
     std::vector<Expr> ways = {builder_.sequence({other, builder_.call(after[next_i][j])})};
-    if (j < such_told) ways.push_back(builder_.sequence({such, builder_.call(after[next_i][j + 1])}));
+    if (j < counted_such) ways.push_back(builder_.sequence({such, builder_.call(after[next_i][j + 1])}));
     return builder_.alternatives(std::move(ways));
   };
-  for (int64_t i = 0; i <= items_told; ++i) {
-    for (int64_t j = 0; j <= such_told; ++j) {
+  for (int64_t i = 0; i <= counted_items; ++i) {
+    for (int64_t j = 0; j <= counted_such; ++j) {
       const Expr on = builder_.sequence({values_.comma(), next(i, j)});
       builder_.define(after[i][j], i >= min && j >= least ? builder_.alternatives({on, spaced_end}) : on);
     }

@@ -118,7 +118,7 @@ class SchemaCompiler {
   const Json& root_;
   int32_t depth_ = 0;
   int32_t merged_branches_ = 0;  // alternatives we are in that may fit nothing, as long as another one does
-  int32_t loosely_ = 0;          // above 0 flattened() reads oneOf as anyOf: enough to tell what never holds
+  int32_t loosely_ = 0;          // above 0 flattened() reads oneOf as anyOf: enough to find what never holds
   int32_t compared_texts_ = 0;
   std::set<std::string> conditions_;  // places of those that hold together with the schema that is being merged
   std::string first_condition_;       // the one of them that was met first

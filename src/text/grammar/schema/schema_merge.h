@@ -46,7 +46,7 @@ void check_keywords(const Json& schema, const std::string& pointer);
 /// Where a local $ref ("#", "#/$defs/x") leads; throws if nowhere.
 const Json& follow_ref(const Json& root, const std::string& ref, const std::string& pointer);
 
-/// A schema that holds where both do, as far as merging keywords can tell; `false` where they contradict each other.
+/// A schema that holds where both do, as far as merging keywords can say; `false` where they contradict each other.
 /// Both are objects or booleans; properties and items that both have become allOf.
 Json merge_schemas(const Json& a, const Json& b, const std::string& pointer);
 

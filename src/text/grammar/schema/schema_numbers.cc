@@ -98,7 +98,7 @@ Expr SchemaCompiler::numbers_of(const std::function<Expr(Builder&)>& range, cons
     const Decimal step = decimal_of(of);
     if (step.places > kFractionDigits || step.units > static_cast<int64_t>(TextSet::kMaxStates) / (step.places + 3)) {
       schema_error(place, "\"multipleOf\": " + json_text(of) +
-                              " is not supported: it has too many digits to be told apart digit by digit");
+                              " is not supported: it has too many digits to be compared digit by digit");
     }
     return multiples_of(step).minimal(builder_);
   };
@@ -136,7 +136,7 @@ Expr SchemaCompiler::number(const Json& schema, const std::string& pointer) {
   check_size(high, pointer);
   const bool digits = wants_digits(schema);
   if (!digits && !low && !high) return values_.number();
-  if (digits) {  // within the bounds a double tells every such number apart
+  if (digits) {  // within the bounds every such number is a double of its own
     if (!low) low = Limit{-static_cast<double>(kLargestNumberBound), false};
     if (!high) high = Limit{static_cast<double>(kLargestNumberBound), false};
   }

@@ -180,7 +180,7 @@ Expr SchemaCompiler::members(const std::vector<Property>& properties, bool open,
   const Expr spaced_end = builder_.sequence({values_.space(), end});
   const Expr more = builder_.sequence({values_.comma(), extra});
   const auto places = static_cast<int64_t>(properties.size());
-  const int64_t told = max < 0 ? min : max;
+  const int64_t counted = max < 0 ? min : max;
   const auto lacks = [&](int64_t c) { return std::max<int64_t>(min - c, 0); };
   const auto room = [&](int64_t c) { return max < 0 || c < max; };
   const auto extras = [&](int64_t c) {  // one after the other until the end
@@ -194,7 +194,7 @@ Expr SchemaCompiler::members(const std::vector<Property>& properties, bool open,
   const auto on = [&](Expr next) { return builder_.sequence({values_.comma(), next}); };
   std::vector<Expr> next;
   std::vector<Expr> after;
-  for (int64_t c = 0; c <= std::min(places, told); ++c) {
+  for (int64_t c = 0; c <= std::min(places, counted); ++c) {
     next.push_back(builder_.rule("members", extras(c)));
     after.push_back(builder_.rule(
         "members", lacks(c) > 0 ? on(next.back()) : builder_.alternatives({on(next.back()), spaced_end})));
@@ -205,12 +205,12 @@ Expr SchemaCompiler::members(const std::vector<Property>& properties, bool open,
     needs_more = needs_more || property.required;
     std::vector<Expr> next_here;
     std::vector<Expr> after_here;
-    for (int64_t c = 0; c <= std::min(i, told); ++c) {
+    for (int64_t c = 0; c <= std::min(i, counted); ++c) {
       const auto at = static_cast<size_t>(c);
       std::vector<Expr> ways;
       if (room(c)) {
         ways.push_back(builder_.sequence({builder_.literal(json_text(property.name) + ":"), values_.short_space(),
-                                          property.value, after[static_cast<size_t>(std::min(c + 1, told))]}));
+                                          property.value, after[static_cast<size_t>(std::min(c + 1, counted))]}));
       }
       if (!property.required) ways.push_back(next[at]);
       next_here.push_back(builder_.rule("members", builder_.alternatives(std::move(ways))));

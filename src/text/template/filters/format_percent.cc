@@ -34,7 +34,7 @@ class PercentFormat {
       at_ = percent + 1;
       conversion();
     }
-    // Python lets everything with subscripts pass as a mapping nobody asked; Jinja's undefined has them too.
+    // Python lets everything with subscripts pass as a mapping that is not asked; Jinja's undefined has them too.
     const bool mapping = arguments_.is(Kind::kDict) || arguments_.is(Kind::kList) || arguments_.is(Kind::kRange) ||
                          arguments_.is_undefined();
     const std::size_t given = arguments_.is(Kind::kTuple) ? arguments_.as_items().size() : 1;

@@ -31,7 +31,7 @@ SourcedText pad_number(Budget& budget, const FieldStyle& style, bool negative, c
                        const std::string& digits);
 SourcedText pad_text(Budget& budget, const FieldStyle& style, SourcedText text, char align);
 
-/// The character with the code `value`, for the type c: nobody knows who computed that, so it counts as what users say.
+/// The character with the code `value`, for the type c: its origin is unknown, so it counts as what users say.
 /// Fails outside Unicode.
 SourcedText code_character(std::int64_t value);
 /// Absolute value in base 2, 8, 10 or 16.

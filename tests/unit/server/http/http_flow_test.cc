@@ -312,7 +312,7 @@ TEST(HttpFlow, SaysWhyItCannotListen) {
   unknown.host = "no such host";
   EXPECT_THAT(error_of(unknown), HasSubstr("no such host"));
   HttpOptions elsewhere;
-  elsewhere.host = "192.0.2.1";  // reserved for documentation: nobody's
+  elsewhere.host = "192.0.2.1";  // reserved for documentation
   EXPECT_THAT(error_of(elsewhere), HasSubstr("192.0.2.1"));
   HttpOptions no_key;
   no_key.tls_cert_file = "cert.pem";

@@ -62,11 +62,11 @@ TEST(HttpLimits, WhatIsRefusedIsToldOf) {
   options.header_timeout = milliseconds(300);
   options.linger = milliseconds(100);
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   options.on_refused = [&](const HttpRequest& head, int status) {
     EXPECT_NE(head.peer, "");
     const std::lock_guard lock(mutex);
-    told.push_back(std::to_string(status) + " " + head.method + " " + head.path + " " + head.id);
+    reported.push_back(std::to_string(status) + " " + head.method + " " + head.path + " " + head.id);
   };
   TestServer server(options);
   const auto send = [&](const std::string& bytes) {
@@ -80,8 +80,8 @@ TEST(HttpLimits, WhatIsRefusedIsToldOf) {
   const std::string late = send("GET /echo");
   EXPECT_EQ(TestClient(server.port()).ask(get("/echo")).status, 200);
   const std::lock_guard lock(mutex);
-  EXPECT_THAT(told, ::testing::ElementsAre("413 POST /echo mine", "408 POST /echo slow",
-                                           ::testing::MatchesRegex("431 .* " + endless), "408   " + late));
+  EXPECT_THAT(reported, ::testing::ElementsAre("413 POST /echo mine", "408 POST /echo slow",
+                                               ::testing::MatchesRegex("431 .* " + endless), "408   " + late));
 }
 
 TEST(HttpLimits, ARefusalArrivesThoughTheBodyIsStillComing) {

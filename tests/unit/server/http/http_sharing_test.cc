@@ -1,4 +1,4 @@
-// What clients share: memory and places. Nobody takes all of it.
+// What clients share: memory and places. No client takes all of it.
 
 #include <gtest/gtest.h>
 

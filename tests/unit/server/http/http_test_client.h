@@ -27,7 +27,7 @@ struct ClientResponse {
 
 class TestClient {
  public:
-  /// `receive_buffer` > 0 makes the socket take few bytes that nobody reads.
+  /// `receive_buffer` > 0 makes the socket take few bytes that are not read.
   explicit TestClient(uint16_t port, int receive_buffer = 0) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};

@@ -170,7 +170,7 @@ TEST(GrammarAmbiguity, ArithmeticWithSharedBeginnings) {
   EXPECT_EQ(matcher.problem(), "");
 }
 
-// The operator stands behind the left operand, so that nothing tells the alternatives apart until that has ended.
+// The operator stands after the left operand, so that the alternatives are alike until that has ended.
 TEST(GrammarAmbiguity, ATreeWhoseKindIsKnownLate) {
   Json expr = {{"anyOf", {{{"type", "number"}}}}};
   for (const char* op : {"+", "-", "*", "/"}) {
