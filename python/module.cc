@@ -432,7 +432,7 @@ class Run {
 PYBIND11_MODULE(_ashlar, module) {
   using ashlar::Core;
   using ashlar::Run;
-  module.doc() = "The engine behind the package ashlar; see ashlar.Engine.";
+  module.doc() = "The engine of the package ashlar; see ashlar.Engine.";
   module.attr("__version__") = ASHLAR_VERSION;
   py::register_exception<ashlar::Error>(module, "Error", PyExc_RuntimeError);
 

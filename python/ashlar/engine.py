@@ -45,7 +45,7 @@ class Engine:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
-        drafter: its folder; None: the folder <model>-dflash beside the model if there is one, else "ngram": what followed
+        drafter: its folder; None: the folder <model>-dflash next to the model if there is one, else "ngram": what followed
         the same tokens before; "none": plain decoding.
         threads: 0: one a core. kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.

@@ -70,7 +70,7 @@ class Metrics:
 
     @property
     def accept_lengths(self) -> list[int]:
-        """Tokens decided by each forward, shortest first: the figures behind tokens_per_forward."""
+        """Tokens decided by each forward, shortest first: tokens_per_forward is their mean."""
         return [n for n, times in enumerate(self.lengths) for _ in range(times)]
 
 

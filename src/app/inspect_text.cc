@@ -173,7 +173,7 @@ std::string report_text(const Json& report) {
   if (diffusion) return text;
   return text + "drafter\n" +
          row("none", "no folder " + folder_name(report["folder"].get<std::string>()) +
-                         "-dflash beside it; --drafter names one");
+                         "-dflash next to it; --drafter names one");
 }
 
 }  // namespace ashlar

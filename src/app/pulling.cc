@@ -26,7 +26,7 @@ class PullBar {
     }
     if (bar_) bar_->update(progress.bytes_done);
   }
-  // A line of its own, not behind the bar.
+  // A line of its own, not after the bar.
   void note(const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (bar_) bar_->hide();

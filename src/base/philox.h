@@ -1,5 +1,5 @@
 #pragma once
-// Philox4x32-10, the counter-based generator behind every random choice of a request.
+// Philox4x32-10, the counter-based generator of every random choice of a request.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-// A limit on the tokens of one request, such as a grammar. Decoding knows nothing of what is behind it.
+// A limit on the tokens of one request, such as a grammar. Decoding knows nothing of where it comes from.
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// Decoding methods by name. A new one is a file beside this and a line in registry.cc; the equivalence suite runs over
+// Decoding methods by name. A new one is a file next to this and a line in registry.cc; the equivalence suite runs over
 // all.
 
 #include <filesystem>

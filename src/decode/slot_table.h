@@ -17,7 +17,7 @@ struct Slot {
   int32_t last_token = -1;  ///< the newest token, not in the cache yet; -1 before the prompt's last chunk
   int32_t limit = 0;        ///< the sequence ends when it has this many tokens, prompt included
   int32_t prompt_length = 0;
-  int32_t prompt_top = 0;  ///< likeliest tokens listed beside each token of the prompt that is scored
+  int32_t prompt_top = 0;  ///< likeliest tokens listed with each token of the prompt that is scored
   int32_t width = 1;       ///< most tokens that a pass decides for this request
   int32_t pass = 0;        ///< of a sequence that comes back: passes that its open block has had
   int32_t version = 0;     ///< of its recurrent states: the one after `length` tokens

@@ -37,7 +37,7 @@ struct Span {
   const int32_t* pages = nullptr;  ///< the sequence's page table, on the host; entries that are there never change
   int32_t n_pages = 0;             ///< entries that are there
   /// Prefill: rows [score_from, score_to) of the span also say how likely the next token of the prompt is, which stands
-  /// behind prompt[row] for the last row, too.
+  /// after prompt[row] for the last row, too.
   int32_t score_from = 0, score_to = 0;
   /// Prefill of a model with recurrent layers: the snapshot of their states that the rows begin with (-1: with those of
   /// the slot, or none at position 0), and rows whose states become snapshots.
@@ -47,7 +47,7 @@ struct Span {
 };
 
 struct StepPlan {
-  std::vector<Span> spans;  // reserved once; of a sequence one, or a prefill span and behind it a decode span
+  std::vector<Span> spans;  // reserved once; of a sequence one, or a prefill span and after it a decode span
   int32_t n_rows = 0;       ///< upper bound over all spans
   RowBudget budget;
   bool keeps_context = true;  ///< false: drafts are so far from paying that a drafter's context is not worth keeping up

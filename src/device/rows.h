@@ -69,7 +69,7 @@ struct Rows {
   const int32_t* tables = nullptr;              ///< which page table the row reads and writes (index into page_tables)
   const int32_t* const* page_tables = nullptr;  ///< page_tables[t][position / kPageTokens] is a page id
   /// Rows without KV (null: none): their K and V stay out of the cache, and only the row itself sees them, as one
-  /// more key behind its visible range.
+  /// more key after its visible range.
   const uint8_t* without_kv = nullptr;
   /// Rows whose K and V go to a scratch slot instead of their position (null: none); -1: to the position.
   const int32_t* scratch_slots = nullptr;

@@ -11,7 +11,7 @@ class PrefillPace {
  public:
   static constexpr int64_t kSharedNs = 200'000'000;  ///< a step should take while other sequences wait for tokens in it
   static constexpr int32_t kMinRows = 16;            ///< the first chunk of all; below, a step mostly reads weights
-  /// Beside others, unless they take longer than any step should: below, reading the weights once more a chunk costs
+  /// Where others run, unless they take longer than any step should: below, reading the weights once more a chunk costs
   /// much.
   static constexpr int32_t kMinShared = 64;
 

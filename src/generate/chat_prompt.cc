@@ -83,7 +83,7 @@ bool join(Json& last, const Json& message) {
 }
 
 /// The conversation for templates that take a system message at its beginning alone: those that it begins with are one,
-/// and each later one is said by the user where it stood, in one turn with what the user says beside it, since such
+/// and each later one is said by the user where it stood, in one turn with what the user says next to it, since such
 /// templates often want turns to alternate.
 Json with_one_system_message(const Json& messages) {
   Json out = Json::array();
@@ -93,9 +93,9 @@ Json with_one_system_message(const Json& messages) {
     const bool first = system && (out.empty() || (out.size() == 1 && is_of(out.back(), "system")));
     Json next = message;
     if (system && !first) next["role"] = "user";
-    const bool beside =
+    const bool adjacent =
         !out.empty() && (first || ((system || moved) && is_of(next, "user") && is_of(out.back(), "user")));
-    if (!beside || !join(out.back(), next)) out.push_back(std::move(next));
+    if (!adjacent || !join(out.back(), next)) out.push_back(std::move(next));
     moved = system && !first;
   }
   return out;

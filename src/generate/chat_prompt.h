@@ -25,7 +25,7 @@ struct Conversation {
 
 /// The prompt's text. Messages are put into the form that templates are written for: developers speak as the system,
 /// content that is absent or null is empty and text parts are joined, reasoning is there under each name in use, and
-/// arguments of calls are objects. Where the template refuses that, system messages behind the beginning become the
+/// arguments of calls are objects. Where the template refuses that, system messages after the beginning become the
 /// user's. Throws Error("template") where the template refuses the conversation either way.
 SourcedText render_conversation(const ChatTemplate& form, const Conversation& conversation);
 /// The same as token ids.

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxRefBytes = 256;
 
-// A name that no other process or thread uses, beside the file that is to be made.
-fs::path beside(const fs::path& path) {
+// A name that no other process or thread uses, next to the file that is to be made.
+fs::path sibling(const fs::path& path) {
   static std::atomic<unsigned> count{0};
   return path.parent_path() / (".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count.fetch_add(1)));
 }
@@ -88,7 +88,7 @@ void RepoCache::write_ref(const std::string& revision, const std::string& commit
   if (is_commit(revision)) return;
   const fs::path ref = folder_ / "refs" / revision;
   make_real_folders(folder_ / "refs", fs::path(revision).parent_path());
-  const fs::path made = beside(ref);
+  const fs::path made = sibling(ref);
   std::ofstream file(made, std::ios::binary);
   file << commit;
   file.close();
@@ -110,7 +110,7 @@ void RepoCache::link(const std::string& commit, const std::string& file, const E
     throw Error("hub", path.string() + " is a folder, where a file is needed; remove it and pull again");
   }
   if (fs::read_symlink(path, failed) == target && !failed) return;
-  const fs::path made = beside(path);
+  const fs::path made = sibling(path);
   fs::create_symlink(target, made, failed);
   if (failed) throw_system_error(path, "cannot be linked to its content", failed.value());
   put_in_place(made, path);

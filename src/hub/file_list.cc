@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 21> kNames = {"config.json",
                                                      "USE_POLICY.md"};
 constexpr std::string_view kTemplates = "additional_chat_templates/";
 
-// A file "a" beside "a/b" cannot be stored; a server that lists both would have us write through the first.
+// A file "a" next to "a/b" cannot be stored; a server that lists both would have us write through the first.
 void refuse_files_as_folders(const std::vector<std::string>& files, const std::string& name) {
   const std::set<std::string_view> all(files.begin(), files.end());
   for (const std::string& file : files) {

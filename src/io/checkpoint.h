@@ -17,7 +17,7 @@ class Checkpoint {
  public:
   /// Of a path that is_gguf(): the file, or all shards that it is one of. Of a folder: model.safetensors, or else
   /// model.safetensors.index.json and the shards it names, or else all of model-00001-of-00002.safetensors and so on.
-  /// The whole file comes first, as in transformers: an index beside it is left over from shards that were merged.
+  /// The whole file comes first, as in transformers: an index next to it is left over from shards that were merged.
   /// Throws Error("gguf", ...), or Error("checkpoint", ...) if there is none of these, if a shard is missing or outside
   /// the folder, if index and shards disagree, or if shards without an index share a tensor.
   explicit Checkpoint(const std::filesystem::path& model);

@@ -1,5 +1,5 @@
 #pragma once
-// Mapped files that become shorter. The kernel answers a read behind a file's new end with SIGBUS, which ends the
+// Mapped files that become shorter. The kernel answers a read after a file's new end with SIGBUS, which ends the
 // program. While a file is watched, such a read finds zeros and is remembered.
 
 #include <cstddef>

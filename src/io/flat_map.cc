@@ -63,7 +63,7 @@ class Reader {
       value = text.substr(1, end - 1);
       const std::string_view after = trim(text.substr(end + 1));
       if (!after.empty() && after.front() != '#') {
-        fail("found \"" + for_message(after) + "\" behind the value of \"" + for_message(entry.key) +
+        fail("found \"" + for_message(after) + "\" after the value of \"" + for_message(entry.key) +
              "\"; expected the end of the line or a comment");
       }
     } else {

@@ -69,7 +69,7 @@ void check_overlaps(const GgufReader& from, const std::map<std::string, StoredTe
   for (size_t i = 1; i < order.size(); ++i) {
     if (order[i - 1]->data + order[i - 1]->bytes <= order[i]->data) continue;
     from.fail("tensor " + for_message(order[i]->name) + " begins within " + for_message(order[i - 1]->name) +
-              "; expected tensors one behind the other");
+              "; expected tensors one after the other");
   }
 }
 

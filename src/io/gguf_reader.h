@@ -1,5 +1,5 @@
 #pragma once
-// Reads a GGUF file from front to back: nothing behind its end, and errors that say where it stopped.
+// Reads a GGUF file from front to back: nothing after its end, and errors that say where it stopped.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ class GgufReader {
   std::string_view text(uint64_t length, const char* what) {
     return {reinterpret_cast<const char*>(take(length, what).data()), length};
   }
-  /// A text behind its length, which is at most `most`.
+  /// A text after its length, which is at most `most`.
   std::string_view string(const char* what, uint64_t most);
 
   /// Throws where `count` is more than `most`, or than there can be in what follows if each takes `least` bytes.

@@ -41,7 +41,7 @@ void read_scaling_values(const JsonFields& fields, const JsonFields& scaling, Ro
   if (rope.scaling == RopeConfig::Scaling::kNone) return;
   rope.factor = scaling.number("factor", 1.0, kLargest);
   if (rope.scaling == RopeConfig::Scaling::kLinear) return;
-  // What stands beside the rope counts before what stands in it.
+  // What stands next to the rope counts before what stands in it.
   const char* original = "original_max_position_embeddings";
   const JsonFields& holder = fields.has(original) ? fields : scaling;
   rope.original_max_positions = holder.has(original) ? holder.number(original, 1.0, kLargest)

@@ -1,5 +1,5 @@
 #pragma once
-// The decoder layers that targets and drafters share: a mixer and an MLP on a residual stream, each behind a norm.
+// The decoder layers that targets and drafters share: a mixer and an MLP on a residual stream, each after a norm.
 
 #include <algorithm>
 #include <atomic>

@@ -13,7 +13,7 @@ namespace ashlar {
 
 struct SessionOptions;
 
-/// What target and drafter take beside the KV cache, in bytes.
+/// What target and drafter take in addition to the KV cache, in bytes.
 struct MemoryNeeds {
   int64_t weights = 0;
   int64_t workspace = 0;     ///< activations, logits, threads

@@ -179,9 +179,9 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   if (!stem.has_filename()) stem = stem.parent_path();
   std::string name = stem.string();
   if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
-  const fs::path beside = name + kDrafterSuffix;
-  if (is_folder(beside)) {
-    choice.drafter = beside;
+  const fs::path sibling = name + kDrafterSuffix;
+  if (is_folder(sibling)) {
+    choice.drafter = sibling;
     choice.drafter_was_found = !model.empty();
   }
   choice.wants_ngrams = !choice.drafter;

@@ -20,17 +20,17 @@ inline constexpr const char* kNgrams = "ngram";
 struct ModelChoice {
   std::filesystem::path model;  ///< folder or GGUF file
   std::optional<std::filesystem::path> drafter;
-  bool drafter_was_found = false;  ///< not named, but lies beside the model
+  bool drafter_was_found = false;  ///< not named, but lies next to the model
   bool wants_ngrams = false;       ///< no drafter: what followed the same tokens before is drafted, where that works
 };
 
-/// Folders that may hold bundled models, in the order they are asked: $ASHLAR_MODELS, then `models` beside the
-/// executable's folder, then `share/ashlar/models` beside it, then that of the source tree this was built from.
+/// Folders that may hold bundled models, in the order they are asked: $ASHLAR_MODELS, then `models` next to the
+/// executable's folder, then `share/ashlar/models` next to it, then that of the source tree this was built from.
 std::vector<std::filesystem::path> model_roots();
 
 /// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder or .gguf file is looked
 /// for under `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought.
-/// An empty drafter is the folder `<model>-dflash` (without .gguf) beside the model if there is one, else n-grams;
+/// An empty drafter is the folder `<model>-dflash` (without .gguf) next to the model if there is one, else n-grams;
 /// "ngram" is these alone, "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where
 /// it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,

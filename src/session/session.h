@@ -21,7 +21,7 @@ namespace ashlar {
 /// What the flags of all commands that load a model say (app/command_line/flags.h).
 struct SessionOptions {
   std::string model;    ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
-  std::string drafter;  ///< folder; empty: the one beside the model, or n-grams; "ngram"; "none": plain decoding
+  std::string drafter;  ///< folder; empty: the one next to the model, or n-grams; "ngram"; "none": plain decoding
   std::string device = "cpu";
   DeviceOptions device_options;
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short

@@ -9,7 +9,7 @@ namespace ashlar {
 enum class ColorMode { kAuto, kAlways, kNever };
 
 bool is_terminal(int fd);
-/// Columns of the terminal behind `fd`; 80 if unknown.
+/// Columns of the terminal of `fd`; 80 if unknown.
 int terminal_width(int fd);
 /// Whether to colour what goes to `fd`: as `mode` says; kAuto: on a terminal, unless NO_COLOR is set or TERM is dumb.
 bool use_color(ColorMode mode, int fd);

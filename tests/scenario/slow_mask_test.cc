@@ -1,5 +1,5 @@
-// Constraints whose masks are found elsewhere: their sequences sit steps out, no other waits with them, and their tokens
-// stay what they are.
+// Constraints whose masks are found elsewhere: their sequences sit steps out, no other waits with them, and their
+// tokens stay what they are.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a Qwen3 model of a real size with random weights, and a DFlash drafter beside it: for measuring speed.
+"""Writes a Qwen3 model of a real size with random weights, and a DFlash drafter next to it: for measuring speed.
 
     python3 tools/bench/make_random_model.py 0.6b|1.7b|4b|8b FOLDER
     ashlar bench FOLDER/random-0.6b --no-self-test

@@ -1,8 +1,8 @@
 // op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS[:OUTPUTS]...: where a pass of the target spends its
 // time, op by op, for batches of that many sequences and rows each, in turns; the last OUTPUTS rows of a sequence (all)
-// are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand beside
-// those of the target, each run before it as when serving. Prints the 10th percentile of every op's sum over a pass, in
-// microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
+// are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand next
+// to those of the target, each run before it as when serving. Prints the 10th percentile of every op's sum over a pass,
+// in microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
 
 #include <algorithm>
 #include <cstdio>

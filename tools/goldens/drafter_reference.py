@@ -1,4 +1,4 @@
-"""The DFlash drafter in plain PyTorch: the reference behind make_drafter_goldens.py.
+"""The DFlash drafter in plain PyTorch: the reference of make_drafter_goldens.py.
 
 Written from the definition of the method and its two checkpoint forms (z-lab, speculators), for reading and not for speed: one
 sequence, float32, everything recomputed unless it is the point of the method.

@@ -9,11 +9,11 @@ repositories, of which only functions and classes are taken. For hf:
 sdar_generate.py           generate.py of github.com/JetAstra/SDAR
 llada_generate.py          llada/generate.py of github.com/NVlabs/Fast-dLLM, LLaDA's loop with thresholds
 generation_functions.py    v2/generation_functions.py of the same repository
-dream_generation_utils.py  generation_utils.py beside a Dream checkpoint
+dream_generation_utils.py  generation_utils.py next to a Dream checkpoint
 
 For mlx:
 
-llada2_generate.py         modeling_llada2_moe.py beside a LLaDA2.0 checkpoint, the class LLaDA2MoeModelLM
+llada2_generate.py         modeling_llada2_moe.py next to a LLaDA2.0 checkpoint, the class LLaDA2MoeModelLM
 joint_threshold.py         python/sglang/srt/dllm/algorithm/joint_threshold.py of github.com/sgl-project/sglang, LLaDA2.1's corrections
 
 They run as they are, on models that compute every row anew in float32 (Hugging Face 5.17 with torch 2.11, mlx-vlm 0.7.10 with mlx 0.32.4), under

@@ -3,7 +3,7 @@
 
     python3 tools/goldens/make_prompt_logprob_goldens.py models/pebble-11m tests/data/pebble-11m/prompt_logprobs.json
 
-Needs torch and transformers. The ids are prompts and answers of the goldens beside the output file.
+Needs torch and transformers. The ids are prompts and answers of the goldens next to the output file.
 """
 
 import json

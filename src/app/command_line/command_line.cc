@@ -61,7 +61,7 @@ size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT in every pod beside a Service called NAME.
+// Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT in every pod next to a Service called NAME.
 bool is_service_link(const std::string& variable, const std::string& value) {
   return variable.ends_with("_PORT") && value.find("://") != std::string::npos;
 }
@@ -136,7 +136,7 @@ std::string apply_variables(CLI::App& program, const ChosenCommand& chosen) {
     const std::string value = std::getenv(name.c_str());
     if (is_service_link(name, value)) {
       print_warning(name + " is " + for_message(value) +
-                    ", as Kubernetes sets it beside a Service of the program's name; it is not used (" +
+                    ", as Kubernetes sets it next to a Service of the program's name; it is not used (" +
                     option->get_name() + " says it instead, enableServiceLinks: false ends this)");
       ::unsetenv(name.c_str());
       continue;
@@ -153,7 +153,7 @@ std::string explain(const ChosenCommand& chosen, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing")) {
     return text.substr(0, text.find(':')) + " needs a value";
   }
-  // CLI11 puts a colon behind the flag's name, where our messages go on with "is".
+  // CLI11 puts a colon after the flag's name, where our messages go on with "is".
   if (const size_t at = text.find(": is "); at != std::string::npos && text.find(' ') > at) text.erase(at, 1);
   return text;
 }

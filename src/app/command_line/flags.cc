@@ -17,7 +17,7 @@ constexpr const char* kSamplingGroup = "Sampling";
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--drafter", options.drafter,
-                  "Drafter folder, ngram or none (default: MODEL-dflash beside it, else ngram)")
+                  "Drafter folder, ngram or none (default: MODEL-dflash next to it, else ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);

@@ -136,7 +136,7 @@ CLI::App* add_bench_serve_command(CLI::App& bench) {
   command->add_option("--label", options->label, "Name of this run in reports (default: the model's)")->type_name("L");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   command->add_option("--svg", options->svg, "Write a picture: latency against requests a second")->type_name("FILE");
-  command->add_option("--overlay", options->overlay, "JSON files of earlier runs to draw beside this one")
+  command->add_option("--overlay", options->overlay, "JSON files of earlier runs to draw with this one")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FILE,...");

@@ -51,7 +51,7 @@ std::vector<Prompt> collect_prompts(const RunOptions& options) {
     const bool mistaken = !options.has_prompt && !model.empty() && !std::filesystem::exists(model);
     throw CLI::ValidationError("the prompt is empty" + (mistaken ? "; " + for_message(model) +
                                                                        " was taken as the model's name: a prompt goes "
-                                                                       "behind --prompt"
+                                                                       "after --prompt"
                                                                  : ""));
   }
   return {make_prompt(text, options.system)};

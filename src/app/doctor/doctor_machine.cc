@@ -164,8 +164,7 @@ Finding check_clock() {
   gmtime_r(&now, &utc);
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
   if (now < kBegin2024) {
-    return {"clock", Severity::kProblem, text,
-            "it is behind: certificates and logs will be wrong; set it (timedatectl)"};
+    return {"clock", Severity::kProblem, text, "it is late: certificates and logs will be wrong; set it (timedatectl)"};
   }
   timespec resolution{};
   clock_getres(CLOCK_MONOTONIC, &resolution);

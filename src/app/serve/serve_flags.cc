@@ -22,7 +22,7 @@ std::string check_host(std::string& host) {
   return bare ? "" : as_found(host) + "; expected a name without scheme and path, such as llm.example, or *";
 }
 
-// As browsers send it: scheme, host and perhaps a port, and no slash behind them.
+// As browsers send it: scheme, host and perhaps a port, and no slash after them.
 std::string check_origin(std::string& origin) {
   const size_t at = origin.find("://");
   const bool whole = at != std::string::npos && at > 0 && at + 3 < origin.size() &&

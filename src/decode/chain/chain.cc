@@ -303,7 +303,7 @@ void ChainDecoder::add_tree(const Span& span, Work& work) {
   }
 }
 
-// Behind row `parent`, whose path leaves the first branch where the first scratch slot is.
+// After row `parent`, whose path leaves the first branch where the first scratch slot is.
 void ChainDecoder::begin_branch(const ChainSpan& chain, int32_t parent, const int32_t* depth, const int32_t* slot) {
   int32_t path[kMaxWidth];
   int32_t n = 0;

@@ -25,7 +25,7 @@ struct ChainSpan {
   bool proposes = true;       ///< false: the drafts are there already, or there are none
   /// Rows of the proposer's block, where that is more: it may do better on whole blocks.
   int32_t draft_rows = 0;
-  int32_t branches = 0;         ///< most branches beside the first
+  int32_t branches = 0;         ///< most branches after the first
   int32_t ids[kMaxWidth] = {};  ///< ids[0] is the last token; a proposer fills ids[1..width), or lowers width
   int32_t parents[kMaxWidth] =
       {};  ///< parents[r] < r: the row whose token comes before that of row r; r - 1 in a chain
@@ -61,7 +61,7 @@ class Proposer {
   virtual std::string name() const = 0;
   /// Most rows a verify span may have with this proposer's drafts.
   virtual int32_t max_width() const = 0;
-  /// Most branches of a draft tree beside its first; 0: it proposes chains.
+  /// Most branches of a draft tree after its first; 0: it proposes chains.
   virtual int32_t max_branches() const { return 0; }
   /// Whether the width may be chosen pass by pass, or is fixed by the user.
   virtual bool adapts_width() const = 0;

@@ -88,7 +88,7 @@ void SpanWalk::learn(std::span<const RowChoice> choices) {
   ended_ = ended_ || slot_->done || (row_ < 0 && !is_constrained());
 }
 
-// The row whose token is `token` behind that of `row`, or -1. Rows of a tree stand depth first, so that it comes later.
+// The row whose token is `token` after that of `row`, or -1. Rows of a tree stand depth first, so that it comes later.
 int32_t SpanWalk::next_row(int32_t row, int32_t token) const {
   if (input_.parents == nullptr) return row + 1 < input_.n && input_.drafts[row] == token ? row + 1 : -1;
   for (int32_t r = row + 1; r < input_.n; ++r) {

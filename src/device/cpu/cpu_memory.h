@@ -27,7 +27,7 @@ class Memory {
   std::byte* data_ = nullptr;
 };
 
-/// Weights one behind the other on shared huge pages: single weights are often smaller than one, and prefetching past
+/// Weights one after the other on shared huge pages: single weights are often smaller than one, and prefetching past
 /// the end of one weight then reaches the next. A chunk is freed with the last piece taken from it.
 class Arena {
  public:

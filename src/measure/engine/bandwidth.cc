@@ -55,7 +55,7 @@ int64_t bandwidth_buffer_bytes(int64_t available) {
 Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds) {
   const auto pieces = static_cast<int32_t>(std::clamp<int64_t>(bytes / kPiece, 1, 60000));
   const int64_t size = pieces * kPiece;
-  // Room behind the end, so that the prefetch stays inside the allocation.
+  // Room after the end, so that the prefetch stays inside the allocation.
   const std::unique_ptr<std::byte, Free> memory(static_cast<std::byte*>(std::aligned_alloc(
       size_t{2} << 20, static_cast<size_t>((size + 2 * kPiece - 1) / (2 * kPiece) * 2 * kPiece + 2 * kPiece))));
   if (!memory) throw std::bad_alloc();

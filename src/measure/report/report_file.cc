@@ -33,7 +33,7 @@ ReportFile::ReportFile(std::string path) : path_(std::move(path)) {
   if (!wanted()) return;
   std::error_code failed;
   const fs::file_status status = fs::status(path_, failed);
-  // Behind /dev/stdout may lie a file that somebody holds open: it must stay the same one.
+  // /dev/stdout may be a file that somebody holds open: it must stay the same one.
   const bool named = !path_.starts_with("/dev/") && !path_.starts_with("/proc/");
   if (named) target_ = fs::weakly_canonical(path_, failed);
   if (!named || failed) target_ = path_;

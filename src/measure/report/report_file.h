@@ -18,7 +18,7 @@ class ReportFile {
 
  private:
   std::string path_;
-  std::filesystem::path target_;  ///< behind links
+  std::filesystem::path target_;  ///< with links followed
   bool replaces_ = false;         ///< by a new file of that name; otherwise a pipe or a device is written to
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Model families: how each spells what the shared decoder stack needs. A new one is a file beside this and a line in
+// Model families: how each spells what the shared decoder stack needs. A new one is a file next to this and a line in
 // families.cc.
 
 #include <string>

@@ -28,7 +28,7 @@ class RequestParser {
 
   /// Takes bytes and returns how many. Stops where the head ends, so that the head can be checked before a body is
   /// taken in, and where the request ends. In kBody fewer bytes may be taken than were given: offer the rest again with
-  /// more behind it.
+  /// more after it.
   size_t feed(std::string_view bytes);
 
   State state() const;

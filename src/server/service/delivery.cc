@@ -106,7 +106,7 @@ std::shared_ptr<EventSink> Delivery::sink(std::shared_ptr<EventReceiver> receive
 }
 
 // One past the last item of the receiver, whose items are all together, or the end of the list.
-std::list<Delivery::Item>::iterator Delivery::behind(const EventReceiver* receiver) {
+std::list<Delivery::Item>::iterator Delivery::after(const EventReceiver* receiver) {
   const auto last = std::find_if(items_.rbegin(), items_.rend(),
                                  [receiver](const Item& item) { return item.receiver.get() == receiver; });
   return last == items_.rend() ? items_.end() : last.base();
@@ -117,7 +117,7 @@ void Delivery::put(const std::shared_ptr<EventReceiver>& receiver, int32_t answe
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     const bool at_once = pace == Pace::kAtOnce;
-    const auto place = behind(receiver.get());
+    const auto place = after(receiver.get());
     Item* before = place == items_.begin() ? nullptr : &*std::prev(place);
     if (before != nullptr && before->receiver == receiver && before->answer == answer && join(before->event, event)) {
       before->at_once = before->at_once || at_once;
@@ -136,7 +136,7 @@ void Delivery::put_end(std::list<Item> end) noexcept {
     const std::lock_guard lock(mutex_);
     if (stop_) return;
     at_once_ = true;
-    items_.splice(behind(end.front().receiver.get()), end);
+    items_.splice(after(end.front().receiver.get()), end);
   }
   ready_.notify_one();
 }

@@ -62,7 +62,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
  private:
   void run();
-  std::list<Item>::iterator behind(const EventReceiver* receiver);
+  std::list<Item>::iterator after(const EventReceiver* receiver);
   std::list<Item> take_urgent();
   static void hand_on(const Item& item);
 

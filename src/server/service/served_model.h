@@ -1,5 +1,5 @@
 #pragma once
-// The model behind the server, as its clients see it: names, text and limits.
+// The served model, as its clients see it: names, text and limits.
 
 #include <algorithm>
 #include <memory>
@@ -40,7 +40,7 @@ struct ServedModel {
     return message;
   }
 
-  /// Also with the tag that Ollama's clients put behind a name without one.
+  /// Also with the tag that Ollama's clients put after a name without one.
   bool answers_to(const std::string& wanted) const {
     if (wanted.empty()) return true;
     const auto is = [&wanted](const std::string& known) { return wanted == known || wanted == known + ":latest"; };

@@ -1,5 +1,5 @@
 #pragma once
-// The server behind its routes: admission, preparation of requests off the I/O threads, and their ends.
+// What the routes of the server call: admission, preparation of requests off the I/O threads, and their ends.
 
 #include <atomic>
 #include <chrono>

@@ -150,7 +150,7 @@ void StateGraph::clear_scratch() {
 }
 
 // From work_ to closed_: all configurations that wait for a byte. Whether the text may end instead. First what follows
-// from rules that ended, then the rules that were called, each behind all that may call it.
+// from rules that ended, then the rules that were called, each after all that may call it.
 bool StateGraph::close() {
   closed_.clear();
   bool accepting = false;
@@ -371,7 +371,7 @@ void StateGraph::forget_masks() {
   }
 }
 
-// Stacks by their id here, those that the configurations lead to. Each comes behind those that its links lead to.
+// Stacks by their id here, those that the configurations lead to. Each comes after those that its links lead to.
 std::unordered_map<uint32_t, uint32_t> StateGraph::carry_stacks(std::span<const Config> configs,
                                                                 StateGraph& other) const {
   std::unordered_map<uint32_t, uint32_t> carried = {{0, 0}};

@@ -123,7 +123,7 @@ class StateGraph {
   };
   static constexpr State kUnknown = -2;
   static constexpr size_t kMaxMaskBytes = size_t{16} << 20;
-  static constexpr size_t kRoomy = size_t{32} << 20;  // bytes(), below which a mask leaves behind the states it finds
+  static constexpr size_t kRoomy = size_t{32} << 20;  // bytes(), below which a mask keeps the states it finds
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   bool fits(uint32_t node, uint32_t stack) const {
@@ -167,7 +167,7 @@ class StateGraph {
   std::vector<Entry> states_;
   std::vector<Step> next_;  // [states, groups]
   std::unordered_multimap<uint64_t, State> by_hash_;
-  std::vector<Stack> stacks_;  // 0: no call is open. A stack comes behind those that its links lead to
+  std::vector<Stack> stacks_;  // 0: no call is open. A stack comes after those that its links lead to
   std::vector<Link> links_;
   std::unordered_multimap<uint64_t, uint32_t> stack_ids_;
   State start_ = kDead;

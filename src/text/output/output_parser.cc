@@ -246,7 +246,7 @@ void OutputParser::fail_call(Parts& parts) {
   state_ = State::kContent;
 }
 
-// `rest`: text behind the call that was read with it.
+// `rest`: text after the call that was read with it.
 void OutputParser::end_call(std::string_view rest, Parts& parts) {
   append(parts, {Kind::kCall, "", calls_ - 1});
   buffer_.insert(0, rest);

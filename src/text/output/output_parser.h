@@ -17,7 +17,7 @@ namespace ashlar::text {
 /// the tags of a call that is no call itself; further calls there follow a call or begin a line. A call whose name and
 /// first bracket of the arguments have been read stays a call: its arguments are what the model wrote, JSON or not.
 /// White space around a tag, at most kMaxSpace bytes before it, belongs to the tag; between content before and after
-/// calls the widest of it stays, most lines first. A bare call stands where the content begins, or behind another one
+/// calls the widest of it stays, most lines first. A bare call stands where the content begins, or after another one
 /// and ';' or white space; kPythonTag before it belongs to it, too. Not thread-safe.
 class OutputParser {
  public:
@@ -90,7 +90,7 @@ class OutputParser {
   std::string buffer_;     // text not yet decided
   bool trimming_ = false;  // white space at the front of buffer_ belongs to the tag before it
   std::string trimmed_;    // of it, the first kMaxSpace bytes
-  std::string gap_;        // white space that content behind a call begins with, if there was content before
+  std::string gap_;        // white space that content after a call begins with, if there was content before
   bool has_content_ = false;
   bool may_call_ = true;       // a bare call may stand at the front of buffer_
   bool in_tag_ = false;        // between the tags of a call

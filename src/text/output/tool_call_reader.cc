@@ -167,7 +167,7 @@ void ToolCallReader::begin_tail() {
   place_ = Place::kRest;
 }
 
-// Behind its arguments an object has further members, or none, and its last bracket. Models forget that bracket: what
+// After its arguments an object has further members, or none, and its last bracket. Models forget that bracket: what
 // is no member does not belong to the call.
 ToolCallReader::Status ToolCallReader::feed_tail(char c) {
   const bool between = body_.find(',') == std::string::npos;
@@ -182,7 +182,7 @@ ToolCallReader::Status ToolCallReader::feed_tail(char c) {
   return follow(c) ? Status::kOpen : Status::kPassed;
 }
 
-// body_: a comma and a member, or nothing, and the byte behind it, which is kept.
+// body_: a comma and a member, or nothing, and the byte after it, which is kept.
 bool ToolCallReader::end_member() {
   std::string_view member = std::string_view(body_).substr(0, body_.size() - 1);
   member.remove_prefix(std::min(member.find(',') + 1, member.size()));  // no comma: white space

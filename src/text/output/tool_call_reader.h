@@ -35,7 +35,7 @@ class ToolCallReader {
     kOpen,    ///< wants more
     kFailed,  ///< no call; body() is the text so far, to be shown as it is
     kClosed,  ///< the call's last bracket was read
-    kPassed,  ///< the call has ended before: body() is text behind it, the newest byte included
+    kPassed,  ///< the call has ended before: body() is text after it, the newest byte included
     kBroken,  ///< the newest byte cannot stand in arguments that have been handed on, or they were cut off
   };
   struct News {
@@ -69,7 +69,7 @@ class ToolCallReader {
   Mode mode_ = Mode::kHead;
   JsonOutline outline_;
   const std::vector<std::string> tools_;
-  std::string body_;  // kHead: everything so far; kTail: what is behind the arguments and the members after them
+  std::string body_;  // kHead: everything so far; kTail: what is after the arguments and the members after them
   Place place_ = Place::kObject;
   bool quoted_ = false;           // in a string
   size_t quote_ = 0, value_ = 0;  // where in body_ the newest string and the arguments begin

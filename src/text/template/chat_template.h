@@ -15,7 +15,7 @@ namespace ashlar {
 class ChatTemplate {
  public:
   /// Of a folder reads chat_template.jinja, else chat_template of tokenizer_config.json (a string, or a list of {name,
-  /// template}), with additional_chat_templates/*.jinja beside either, and the special tokens of tokenizer_config.json
+  /// template}), with additional_chat_templates/*.jinja next to either, and the special tokens of tokenizer_config.json
   /// (bos_token, eos_token, ...), which become variables of the template; or the same of a GGUF file's metadata. Empty
   /// when the model has no template. Throws Error when one is there but cannot be used.
   static std::optional<ChatTemplate> from_model(const std::filesystem::path& model);

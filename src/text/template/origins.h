@@ -39,7 +39,7 @@ class Origins {
   Origin greatest(std::size_t from, std::size_t to) const;
   /// Those of the bytes [from, to).
   Origins slice(std::size_t from, std::size_t to) const;
-  /// Those of a text of `size` bytes, whose own are these, and `more` of `more_size` bytes behind it.
+  /// Those of a text of `size` bytes, whose own are these, and `more` of `more_size` bytes after it.
   void append(std::size_t size, const Origins& more, std::size_t more_size);
 
  private:

@@ -20,7 +20,7 @@ class Template {
   /// Parses `source` (UTF-8, at most 1 MiB). `name` stands in messages. Throws Error("template") with the line.
   static Template parse(std::string_view source, std::string_view name);
 
-  /// Renders with `variables`, beside the globals of transformers
+  /// Renders with `variables`, in addition to the globals of transformers
   /// (raise_exception, strftime_now, range, dict, namespace, joiner, cycler). Throws Error("template") with the line:
   /// what the template itself raises, misuse of a value, or the limit that was exceeded.
   SourcedText render(std::span<const Variable> variables, const RenderLimits& limits = {},

@@ -1,5 +1,5 @@
 #pragma once
-// A tokenizer beside the model that reads its tokens: which of them end an answer, and which the model does not have.
+// A tokenizer next to the model that reads its tokens: which of them end an answer, and which the model does not have.
 
 #include <cstdint>
 #include <filesystem>

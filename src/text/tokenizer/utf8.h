@@ -36,7 +36,7 @@ bool is_white_space(char32_t code_point);
 /// replace_invalid_utf8 over a text that arrives in parts: the concatenated output does not depend on the cuts.
 class Utf8Stream {
  public:
-  /// Appends to `out` all that later bytes cannot change; at most 3 bytes stay behind.
+  /// Appends to `out` all that later bytes cannot change; at most 3 bytes are held back.
   void push(std::string_view bytes, std::string& out);
   /// Ends the text: a character that was cut off becomes U+FFFD.
   void flush(std::string& out);

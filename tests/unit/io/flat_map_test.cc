@@ -48,7 +48,7 @@ TEST(FlatMap, NamesFileLineFoundAndExpected) {
   EXPECT_THAT(map_problem("a: 1\na: 2"), HasSubstr("f.yaml:2: \"a\" is there twice"));
   EXPECT_THAT(map_problem("a: [1, 2]"), HasSubstr("\"a\" is [1, 2]; expected a number or a word"));
   EXPECT_THAT(map_problem("a: \"x"), HasSubstr("the quote of \"a\" has no end"));
-  EXPECT_THAT(map_problem("a: \"1\" 2"), HasSubstr("found \"2\" behind the value of \"a\""));
+  EXPECT_THAT(map_problem("a: \"1\" 2"), HasSubstr("found \"2\" after the value of \"a\""));
   EXPECT_THAT(map_problem("a: \"1\""), HasSubstr("\"a\" is the text \"1\"; expected a number"));
   for (const char* value : {"1x", "nan", "inf", "0x10", "true", "1e999", "1_000", "--1", "."}) {
     EXPECT_THAT(map_problem(std::string("a = ") + value), HasSubstr("expected a number")) << value;

@@ -14,7 +14,7 @@ inline int64_t head_elements(const AttentionShape& shape) {
   return key_elements(shape) + int64_t{padded_head_dim(shape.head_dim)} * kPageTokens;
 }
 
-/// K of one head in a scratch slot; V is kv_width() floats behind.
+/// K of one head in a scratch slot; V is kv_width() floats after.
 inline float* scratch_slot_of(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t kv_head) {
   return reinterpret_cast<float*>(plane.base + slot / kScratchSlotsPerPage * plane.page_stride) +
          int64_t{slot % kScratchSlotsPerPage} * 2 * shape.kv_width() + int64_t{kv_head} * shape.head_dim;

@@ -101,7 +101,7 @@ struct GateCall {
   int32_t columns = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
-  bool fetches = false;  ///< memory is idle meanwhile: weights behind those read last may be fetched
+  bool fetches = false;  ///< memory is idle meanwhile: weights after those read last may be fetched
 };
 
 /// A gated product whose activations go to the packed rows of the next product.

@@ -42,7 +42,7 @@ struct Plain {
 using F32 = Plain<float, 1>;
 using Bf16 = Plain<BFloat16, 2>;
 
-// Integers in fours, and behind the panel's blocks a scale for each column: value = scale * integer, |integer| <= 127,
+// Integers in fours, and after the panel's blocks a scale for each column: value = scale * integer, |integer| <= 127,
 // the scale such that the column's largest value is 127. Values that are not finite become 0.
 struct Int8 {
   static constexpr float kLevels = 127;

@@ -1,6 +1,6 @@
 #pragma once
-// The shapes of what the server answers, for the OpenAPI document. Written by hand beside the code that emits them (the
-// formats, wire.cc, error_shape.h, service/routes.cc); tests hold answers against them.
+// The shapes of what the server answers, for the OpenAPI document. Written by hand next to the code that emits them
+// (the formats, wire.cc, error_shape.h, service/routes.cc); tests hold answers against them.
 
 #include <span>
 

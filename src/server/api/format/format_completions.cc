@@ -114,7 +114,7 @@ class CompletionsFormat : public Format {
     return context_.generation.echo && prompt < context_.prompt_texts.size() ? context_.prompt_texts[prompt] : "";
   }
 
-  /// vLLM's list beside a choice: how many likely tokens it names, or null.
+  /// vLLM's list next to a choice: how many likely tokens it names, or null.
   const Json* prompt_logprobs() const {
     const auto found = context_.generation.repeated.find("prompt_logprobs");
     return found == context_.generation.repeated.end() ? nullptr : &*found;

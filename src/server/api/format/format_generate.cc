@@ -1,4 +1,4 @@
-// SGLang's /generate: text so far, with figures beside it.
+// SGLang's /generate: text so far, with figures.
 
 #include <algorithm>
 

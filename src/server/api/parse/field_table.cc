@@ -183,7 +183,7 @@ constexpr FieldSpec kFields[] = {
     {"top_logprobs", R, kActs, kTops, "2", "Log-probabilities, with this many most likely tokens."},
     {"return_logprob", G, kActs, kBool, "true", "Log-probabilities of the answer's tokens."},
     {"top_logprobs_num", G, kActs, kTops, "0", "This many most likely tokens; needs return_logprob."},
-    {"return_text_in_logprobs", G, kActs, kBool, "true", "The tokens' text beside them."},
+    {"return_text_in_logprobs", G, kActs, kBool, "true", "The tokens' text next to them."},
     {"logprob_start_len", G, kActs, R"({"type":"integer","minimum":-1})", "0",
      "The first token of the prompt that gets a log-probability; needs return_logprob. Default -1: none."},
     {"rid", G, kActs, kStringOrList, R"("a")", "Comes back as meta_info.id."},

@@ -97,13 +97,13 @@ Expr same_number(Builder& builder, const std::string& spelling) {
   return builder.sequence({sign, builder.literal(spelling), rest});
 }
 
-// A state is the remainder of the digits read so far, and how many of them stand behind the point. Behind the last
+// A state is the remainder of the digits read so far, and how many of them stand after the point. After the last
 // place of the step only zeros keep a multiple one.
 TextSet multiples_of(const Decimal& step) {
   const int64_t modulus = step.units;
   const auto whole = [](int64_t remainder) { return 2 + remainder; };
-  const auto behind = [&](int32_t place, int64_t remainder) { return 2 + modulus * (place + 1) + remainder; };
-  const int64_t tail = behind(step.places, modulus - 1) + 1;
+  const auto fraction = [&](int32_t place, int64_t remainder) { return 2 + modulus * (place + 1) + remainder; };
+  const int64_t tail = fraction(step.places, modulus - 1) + 1;
   std::vector<TextSet::State> states(static_cast<size_t>(tail) + 1);
   const auto at = [&](int64_t id) -> TextSet::State& { return states[static_cast<size_t>(id)]; };
   const auto link = [&](int64_t from, char c, int64_t to) {
@@ -118,15 +118,15 @@ TextSet multiples_of(const Decimal& step) {
     for (int64_t r = 0; r < modulus; ++r) {
       const int64_t next = (r * 10 + (c - '0')) % modulus;
       link(whole(r), c, whole(next));
-      for (int32_t place = 0; place < step.places; ++place) link(behind(place, r), c, behind(place + 1, next));
+      for (int32_t place = 0; place < step.places; ++place) link(fraction(place, r), c, fraction(place + 1, next));
     }
   }
   for (int64_t r = 0; r < modulus; ++r) {
-    link(whole(r), '.', behind(0, r));
+    link(whole(r), '.', fraction(0, r));
     at(whole(r)).accepting = multiple(0, r);
-    for (int32_t place = 1; place <= step.places; ++place) at(behind(place, r)).accepting = multiple(place, r);
+    for (int32_t place = 1; place <= step.places; ++place) at(fraction(place, r)).accepting = multiple(place, r);
   }
-  link(behind(step.places, 0), '0', tail);
+  link(fraction(step.places, 0), '0', tail);
   link(tail, '0', tail);
   at(tail).accepting = true;
   return TextSet(std::move(states));

@@ -11,7 +11,7 @@
 
 namespace ashlar::grammar {
 
-/// Most digits behind the point of a number with bounds or other rules.
+/// Most digits after the point of a number with bounds or other rules.
 inline constexpr int32_t kFractionDigits = 6;
 
 struct Decimal {
@@ -23,7 +23,7 @@ struct Decimal {
 Decimal decimal_of(const Json& number);
 /// The number in millionths, rounded down; `exact` says whether nothing was lost. It is at most 10^12.
 int64_t floor_millionths(const Decimal& number, bool& exact);
-/// Digits, and a point if it needs one; nothing if it has more than 18 digits or kFractionDigits behind the point.
+/// Digits, and a point if it needs one; nothing if it has more than 18 digits or kFractionDigits after the point.
 std::optional<std::string> plain_spelling(const Decimal& number);
 
 /// Every spelling without exponent of the number that is spelled so.

@@ -34,7 +34,7 @@ Expr SchemaCompiler::array(const Json& schema, const std::string& pointer) {
   }
   if (schema.contains("contains")) {
     if (schema.contains(prefix_key)) {
-      schema_error(pointer_to(pointer, "contains"), "\"contains\" beside prefixItems is not supported");
+      schema_error(pointer_to(pointer, "contains"), "\"contains\" with prefixItems is not supported");
     }
     return containing(schema, min, max, pointer);
   }

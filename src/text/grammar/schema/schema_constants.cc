@@ -31,7 +31,7 @@ const Json& bound(const Json& schema, const char* key, const std::string& pointe
   return value;
 }
 
-// sign: 1 for lower bounds, -1 for upper ones. exclusive_key: a number, or as in draft 4 true beside the other.
+// sign: 1 for lower bounds, -1 for upper ones. exclusive_key: a number, or as in draft 4 true next to the other.
 bool within(const Json& number, const Json& schema, const char* key, const char* exclusive_key, int32_t sign,
             const std::string& pointer) {
   const bool draft4 = schema.contains(exclusive_key) && schema[exclusive_key].is_boolean();

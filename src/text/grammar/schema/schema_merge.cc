@@ -97,7 +97,7 @@ Json merge_properties(const Json& a, const Json& b, const std::string& pointer) 
       result[name] = schema;
     } else if (other.contains("patternProperties")) {
       schema_error(pointer,
-                   "\"patternProperties\" beside additionalProperties does not go with another schema's "
+                   "\"patternProperties\" next to additionalProperties does not go with another schema's "
                    "properties that hold at once");
     } else if (others != Json(false)) {
       result[name] = both(schema, others);
@@ -179,7 +179,7 @@ Json merge_keyword(const std::string& key, const Json& a, const Json& b, const s
   schema_error(pointer, "two different \"" + key + "\" hold at once, which is not supported");
 }
 
-// What a list holds place by place, and behind these places. Before draft 2020, a list under `items` meant what is
+// What a list holds place by place, and after these places. Before draft 2020, a list under `items` meant what is
 // prefixItems now, and additionalItems what is items.
 struct Places {
   std::vector<Json> prefix;
@@ -205,7 +205,7 @@ Places places_of(const Json& schema, const std::string& pointer) {
   return places;
 }
 
-// What one schema says behind its places holds at the other's.
+// What one schema says after its places holds at the other's.
 void merge_places(const Json& a, const Json& b, const std::string& pointer, Json& result) {
   const Places left = places_of(a, pointer);
   const Places right = places_of(b, pointer);
@@ -218,7 +218,7 @@ void merge_places(const Json& a, const Json& b, const std::string& pointer, Json
   if (left.rest || right.rest) result["items"] = both(left.rest.value_or(true), right.rest.value_or(true));
 }
 
-// minContains and maxContains belong to the `contains` beside them; without a number it is at least one.
+// minContains and maxContains belong to the `contains` next to them; without a number it is at least one.
 void merge_contains(const Json& a, const Json& b, Json& result) {
   for (const char* key : {"minContains", "maxContains"}) {
     std::optional<Json> found;
@@ -418,9 +418,10 @@ Json closed_in_itself(Json schema, const std::string& pointer) {
   for (const char* key : {"anyOf", kExclusive}) {
     if (!schema.contains(key) || !schema[key].is_array()) continue;
     if (std::none_of(schema[key].begin(), schema[key].end(), may_list_properties)) continue;
-    schema_error(pointer_to(pointer, "unevaluatedProperties"),
-                 "\"unevaluatedProperties\" beside alternatives that list properties is not supported in a schema that "
-                 "holds together with others");
+    schema_error(
+        pointer_to(pointer, "unevaluatedProperties"),
+        "\"unevaluatedProperties\" next to alternatives that list properties is not supported in a schema that "
+        "holds together with others");
   }
   schema["additionalProperties"] = others;
   return schema;

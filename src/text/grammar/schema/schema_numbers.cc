@@ -30,7 +30,7 @@ double bound_of(const Json& number) {
   return rounded ? value * 2 : value;
 }
 
-// The tighter of minimum and exclusiveMinimum (a number, or as in draft 4 true beside minimum); `sign` 1 for lower
+// The tighter of minimum and exclusiveMinimum (a number, or as in draft 4 true next to minimum); `sign` 1 for lower
 // bounds, -1 for upper ones.
 std::optional<Limit> limit_of(const Json& schema, const char* key, const char* exclusive_key, int32_t sign,
                               const std::string& pointer) {

@@ -229,7 +229,7 @@ Json SchemaCompiler::hurting(const Json& branch, const Json& known, const std::s
   return {{"anyOf", std::move(ways)}};
 }
 
-// The alternatives of `oneOf`. `rest` stands beside it and holds whichever is chosen. An alternative is left as it is
+// The alternatives of `oneOf`. `rest` stands next to it and holds whichever is chosen. An alternative is left as it is
 // where it contradicts the others anyway; else it gets what hurts each of the others that it might agree with.
 Json SchemaCompiler::exclusive(const Json& branches, const Json& rest, const std::string& pointer, int32_t depth) {
   if (!branches.is_array() || branches.empty()) schema_error(pointer, "expected a list of schemas");

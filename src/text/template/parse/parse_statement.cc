@@ -137,7 +137,7 @@ Stmt Parser::parse_if(int line) {
     node.branches.push_back(std::move(branch));
     if (end == "else") node.branches.push_back({nullptr, parse_body({"endif"}, "else")});
   }
-  unknown_.resize(mark);  // behind a condition an unknown filter is an error only when it is reached
+  unknown_.resize(mark);  // after a condition an unknown filter is an error only when it is reached
   return Stmt{line, std::move(node)};
 }
 

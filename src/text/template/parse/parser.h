@@ -105,7 +105,7 @@ class Parser {
   void parse_arguments(Expr& call);
   std::string parse_dotted_name();
 
-  /// Fails on the first unknown filter or test read since `mark` that is not behind a condition.
+  /// Fails on the first unknown filter or test read since `mark` that is not under a condition.
   void check_known(std::size_t mark);
 
   std::vector<Token> tokens_;

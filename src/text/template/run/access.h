@@ -1,5 +1,5 @@
 #pragma once
-// Attribute and item access, as Jinja's sandbox resolves them. There is no reflection behind it: what a template can
+// Attribute and item access, as Jinja's sandbox resolves them. There is no reflection in it: what a template can
 // reach is exactly what is listed in methods.cc and in the objects' own attribute().
 
 #include "text/template/run/arguments.h"

@@ -29,7 +29,7 @@ class Replacement {
   std::string apply(std::string_view text, size_t most) const {
     return apply(SourcedText{std::string(text), {}}, most).bytes;
   }
-  /// With origins: what stands for a match has the greatest of its bytes, or of those beside an empty one.
+  /// With origins: what stands for a match has the greatest of its bytes, or of those next to an empty one.
   SourcedText apply(const SourcedText& text, size_t most) const;
 
  private:

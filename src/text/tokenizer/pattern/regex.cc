@@ -127,7 +127,7 @@ void Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) con
       from += utf8_at(text, from).length;
       continue;
     }
-    // \K and lookbehind can move a match's start behind its end or before `from`.
+    // \K and lookbehind can move a match's start after its end or before `from`.
     if (match.end < match.begin || match.begin < from) {
       throw Error("tokenizer", "the tokenizer's regular expression '" + compiled_->pattern + "' matches backwards");
     }

@@ -98,7 +98,7 @@ void AddedTokenMatcher::split(std::string_view text, const Choose& choose, std::
     if (done < begin) segments.push_back({-1, text.substr(done, begin - done)});
     // A token made of white space, all of which its neighbour has swallowed, is no token any more.
     if (begin < end) segments.push_back({token.id, text.substr(begin, end - begin)});
-    // As in the reference also where that goes back: what the token before has swallowed behind this one is text again.
+    // As in the reference also where that goes back: what the token before has swallowed after this one is text again.
     done = end;
     return true;
   });

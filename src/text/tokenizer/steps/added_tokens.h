@@ -15,7 +15,7 @@ namespace ashlar::text {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool single_word = false;  // only where no word character stands beside it
+  bool single_word = false;  // only where no word character stands next to it
   bool lstrip = false;       // swallows the white space before it
   bool rstrip = false;       // swallows the white space after it
   bool normalized = false;   // matched after normalisation, its own content normalised too
