@@ -28,7 +28,7 @@ std::vector<Row> mixed_rows() {
   rows.push_back({0, 0, 0, 0});                                                // none, alone in its sequence's run
   rows.push_back({0, 0, 0, 0, true});                                          // itself alone
   for (int32_t p = 44; p < 48; ++p) rows.push_back({1, p, 0, p, p != 46});     // what is before, and itself; one is not
-  for (int32_t p = 890; p < 900; ++p) rows.push_back({2, p, 0, p, true});      // the same behind a long context
+  for (int32_t p = 890; p < 900; ++p) rows.push_back({2, p, 0, p, true});      // the same after a long context
   rows.push_back({3, 299, 256, 299, true});                                    // from a segment border
   return rows;
 }

@@ -13,7 +13,7 @@ constexpr int32_t kRows = 13;
 
 class SelfAttentionOp : public OnIsa {
  protected:
-  // Six rows of a sequence, the fifth of which only it sees; two of a branch that leaves it behind its third row; five
+  // Six rows of a sequence, the fifth of which only it sees; two of a branch that leaves it after its third row; five
   // of another sequence.
   static std::vector<Row> rows(int32_t far) {
     std::vector<Row> rows;

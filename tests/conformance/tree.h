@@ -20,8 +20,8 @@ inline const std::vector<TreeCase>& tree_cases() {
       {{-1, 0, 0, 0, 0}, 16, 0},                            // from a page border, one draft a branch
       {{-1, 0, 1, 0, 3, 4, 5}, 0, 0},                       // nothing before
       {{-1, 0, 1, 2, 3, 1, 5, 6, 0, 8, 9, 10, 8}, 252, 0},  // over a segment border
-      {{-1, 0, 1, 0, 3}, 300, 0},                           // behind a segment
-      {{-1, 0, 1, 2, 0, 4, 5, 4}, 290, 24},                 // a window that begins behind the segment border
+      {{-1, 0, 1, 0, 3}, 300, 0},                           // after a segment
+      {{-1, 0, 1, 2, 0, 4, 5, 4}, 290, 24},                 // a window that begins after the segment border
       {{-1, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,  // a long branch, and a longer one
         0,  17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38},
        20,
@@ -146,9 +146,9 @@ inline void expect_tree_is_its_paths(Ops& ops, const AttentionShape& shape, cons
   Matrix pair(2, width);
   pair.fill_normal(random);
   std::copy_n(pair.row(0), width, pair.row(1));
-  const RowList behind({{0, end - 1, begin_of(end), end}, {n_leaves, end - 1, begin_of(end), end}});
+  const RowList after({{0, end - 1, begin_of(end), end}, {n_leaves, end - 1, begin_of(end), end}});
   Matrix seen(2, shape.q_width());
-  cache.attend(pair, behind, seen);
+  cache.attend(pair, after, seen);
   ASSERT_TRUE(same_bits(seen.row(0), seen.row(1), shape.q_width())) << "committed, context " << tree.context;
 }
 

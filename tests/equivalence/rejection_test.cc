@@ -1,5 +1,5 @@
 // Rejection sampling through a whole engine: whatever drafts are made of, the tokens have the target's frequencies.
-// N-gram drafts, or drafts that were not drawn one behind the other, come without a distribution and count as certain.
+// N-gram drafts, or drafts that were not drawn one after the other, come without a distribution and count as certain.
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ EngineCounters draw_and_compare(Model& model, const DecoderSpec& spec, const std
       longer.push_back(id);
       const auto found = counts.find(longer);
       const double share = (found == counts.end() ? 0.0 : found->second) / n;
-      EXPECT_NEAR(share, p, 4 * std::sqrt(p * (1 - p) / n) + 1e-3) << "token " << id << " behind " << begun.size();
+      EXPECT_NEAR(share, p, 4 * std::sqrt(p * (1 - p) / n) + 1e-3) << "token " << id << " after " << begun.size();
       ++verified;
     }
   }

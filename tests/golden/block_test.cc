@@ -181,7 +181,7 @@ void round_frequencies(const Model& model) {
   }
 }
 
-// In parts, which run beside each other.
+// In parts, which run in parallel.
 constexpr size_t kParts = 4;
 class RefGoldens : public ::testing::TestWithParam<size_t> {};
 INSTANTIATE_TEST_SUITE_P(Parts, RefGoldens, ::testing::Range<size_t>(0, kParts));

@@ -37,8 +37,8 @@ std::atomic<int64_t> fails{1};     // and those after it, this many in all
 }  // namespace
 
 bool ashlar::testing::next_allocation_fails() {
-  const int64_t behind = allocations.fetch_add(1) - fail_at.load();
-  return fail_at.load() >= 0 && behind >= 0 && behind < fails.load();
+  const int64_t past = allocations.fetch_add(1) - fail_at.load();
+  return fail_at.load() >= 0 && past >= 0 && past < fails.load();
 }
 
 namespace ashlar::testing {
@@ -359,7 +359,7 @@ TEST_P(OutOfMemory, LeavesNoEndUndelivered) {
 // Sequences give way for one another, which needs a place in the queue. Memory for it may lack twice in a row: once in
 // the step, once while everything is ended for it.
 TEST_P(OutOfMemory, TwiceInARowIsTold) {
-  constexpr int kBefore = 61;  // a block of the queue has 64 places: those behind give way at its border
+  constexpr int kBefore = 61;  // a block of the queue has 64 places: those after give way at its border
   constexpr int kRequests = 6;
   const auto ops = make_device("ref", {});
   uint64_t preempted = 0;
@@ -454,7 +454,7 @@ TEST(OutOfMemory, AnywhereFromStartToAnswerIsTold) {
   EXPECT_GT(total, 100);
 }
 
-// A prompt longer than all that the device has seen: its scratch grows in a step behind which the next one is planned.
+// A prompt longer than all that the device has seen: its scratch grows in a step after which the next one is planned.
 // Nothing is calibrated here, which would have grown it.
 TEST(OutOfMemory, InALongPromptEndsTheRequest) {
   const SeededCheckpoint target(data_folder() / "families" / "qwen3");

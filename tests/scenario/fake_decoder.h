@@ -114,7 +114,7 @@ class FakeDecoder final : public Decoder {
     ASHLAR_CHECK_LE(static_cast<int32_t>(plan.spans.size()), limits_.max_spans);
     ASHLAR_CHECK_EQ(rows, plan.n_rows);
     ASHLAR_CHECK_LE(rows, limits_.max_rows);
-    std::atomic<int32_t>& most = prompt_rows < rows ? max_beside_others_ : max_alone_;
+    std::atomic<int32_t>& most = prompt_rows < rows ? max_with_others_ : max_alone_;
     most = std::max<int32_t>(most, prompt_rows);
     result.times = {};
     result.times.verify_ns = step_ns_ + rows * row_ns_;
@@ -147,7 +147,7 @@ class FakeDecoder final : public Decoder {
     step_ns_ = ns_per_step;
   }
   /// Most prompt rows of a step in which others decoded, and of one in which none did.
-  int32_t max_beside_others() const { return max_beside_others_; }
+  int32_t max_with_others() const { return max_with_others_; }
   int32_t max_alone() const { return max_alone_; }
 
  private:
@@ -254,7 +254,7 @@ class FakeDecoder final : public Decoder {
   std::atomic<int64_t> row_ns_ = 0, step_ns_ = 0;
   std::atomic<int64_t> progress_ns_ = 0;
   std::atomic<bool> broken_ = false;
-  std::atomic<int32_t> max_beside_others_ = 0, max_alone_ = 0;
+  std::atomic<int32_t> max_with_others_ = 0, max_alone_ = 0;
 };
 
 }  // namespace ashlar::testing

@@ -319,7 +319,7 @@ TEST_P(Depths, AFailingChunkOfAPromptEndsItsRequestToo) {
 TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
   const auto ops = make_device("ref", {});
   struct Pace {
-    int32_t row_ms, beside_others, alone;
+    int32_t row_ms, with_others, alone;
   };
   for (const auto& [row_ms, rows, alone_rows] : {Pace{2, 99, 256}, {10, 64, 100}, {1000, 16, 16}, {0, 256, 256}}) {
     SCOPED_TRACE(row_ms);
@@ -342,7 +342,7 @@ TEST_P(Depths, ALongPromptLeavesOthersTheirPace) {
     const auto end = std::static_pointer_cast<CheckingSink>(second.sink);
     ASSERT_TRUE(engine.submit(std::move(second)).ok());
     end->await();
-    EXPECT_EQ(fake.max_beside_others(), rows);
+    EXPECT_EQ(fake.max_with_others(), rows);
     engine.cancel(id.value());
     engine.wait_idle();
     Request alone = simple_request(1);

@@ -79,8 +79,8 @@ class Server:
         return socket.create_connection((self.host, self.port), timeout=30)
 
 
-def behind_template(folder, template, model=MODEL):
-    """The model in `folder`, behind another chat template; its path as text."""
+def with_template(folder, template, model=MODEL):
+    """The model in `folder`, with another chat template; its path as text."""
     folder = folder / model
     folder.mkdir()
     source = f"{os.environ['ASHLAR_TEST_ROOT']}/models/{model}"

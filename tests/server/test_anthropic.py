@@ -5,7 +5,7 @@ import json
 import anthropic
 import pytest
 
-from support import MODEL, Server, behind_template, events
+from support import MODEL, Server, with_template, events
 
 ASK = [{"role": "user", "content": "Write a short list of things that float on water."}]
 GREEDY = {"temperature": 0}  # the package no longer names it
@@ -84,8 +84,8 @@ def test_errors_become_the_packages_exceptions(claude):
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
-    """The model behind a template that takes a system message at the beginning alone, and turns that alternate."""
-    folder = behind_template(
+    """The model with a template that takes a system message at the beginning alone, and turns that alternate."""
+    folder = with_template(
         tmp_path_factory.mktemp("strict"),
         "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('System first.') }}{% endif %}"
         "{% if m.role == 'user' and loop.previtem is defined and loop.previtem.role == 'user' %}"
@@ -121,10 +121,10 @@ AGENT_BODY = {
 }
 
 
-@pytest.mark.parametrize("behind", ["server", "strict"])
-def test_the_request_of_a_coding_agent_streams(behind, request):
+@pytest.mark.parametrize("fixture", ["server", "strict"])
+def test_the_request_of_a_coding_agent_streams(fixture, request):
     """Whatever its client adds to the API, and also where the template has no place for its later system messages."""
-    client = request.getfixturevalue(behind).client
+    client = request.getfixturevalue(fixture).client
     with client.stream("POST", "/v1/messages?beta=true", json=AGENT_BODY, headers=AGENT_HEADERS) as response:
         assert response.status_code == 200, response.read()
         got = list(events(response))

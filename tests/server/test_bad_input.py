@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from support import MODEL, Server, behind_template, chat, eventually, post_bytes, read_response
+from support import MODEL, Server, with_template, chat, eventually, post_bytes, read_response
 
 HI = [{"role": "user", "content": "hi"}]
 MINIMAL = {
@@ -116,7 +116,7 @@ def attempts():
 
 
 def test_no_error_says_where_the_servers_files_lie(tmp_path):
-    server = Server.start("--drafter", "none", folder=behind_template(tmp_path, FAILING))
+    server = Server.start("--drafter", "none", folder=with_template(tmp_path, FAILING))
     try:
         asked = 0
         for path, body in attempts():

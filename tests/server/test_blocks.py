@@ -1,4 +1,4 @@
-"""A model that fills blocks behind the same APIs: one server for the whole file."""
+"""A model that fills blocks, in the same APIs: one server for the whole file."""
 
 import concurrent.futures
 import json

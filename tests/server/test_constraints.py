@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from schemas import schema
-from support import MODEL, Server, behind_template, chat, stream
+from support import MODEL, Server, with_template, chat, stream
 
 
 def answers(http, bodies, threads=8):
@@ -46,8 +46,8 @@ def test_schemas(http, long, temperature):
 
 @pytest.fixture(scope="module")
 def thinking(tmp_path_factory):
-    """The model behind a template that opens its thinking; </think> is its special token 5."""
-    folder = behind_template(
+    """The model with a template that opens its thinking; </think> is its special token 5."""
+    folder = with_template(
         tmp_path_factory.mktemp("thinking"),
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
         "<|im_start|>assistant\n<think>\n")
@@ -134,7 +134,7 @@ def test_json_schema_of_generate_and_of_completions(http):
 TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}}
 
 
-def test_a_shape_beside_tools_that_may_be_called(http):
+def test_a_shape_with_tools_that_may_be_called(http):
     form = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}
     body = chat("Fill in the form.", tools=[TOOL], response_format=form, temperature=0, max_tokens=60)
     for more in ({}, {"speculative": False}, {"parallel_tool_calls": False}):
@@ -167,7 +167,7 @@ def test_strict_tools_are_held_to_their_schemas_where_the_model_chooses_to_call(
         jsonschema.validate(json.loads(got[1][0]["arguments"]), parameters)
         for call in calls(True, seed=seed)[1][:-1]:  # the last one may be cut off
             jsonschema.validate(json.loads(call["arguments"]), parameters)
-        assert calls(False, seed=seed)[1] == []  # what this model writes behind the tag is no call
+        assert calls(False, seed=seed)[1] == []  # what this model writes after the tag is no call
     refused = {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"a": {"$dynamicRef": "#x"}}}}
     for strict, status in ((True, 400), (False, 200)):
         tools = [{"type": "function", "function": {**refused, "strict": strict}}]

@@ -37,7 +37,7 @@ def bounded(body, path=None):
     return body
 
 
-# Fields of which a request has one at most, and fields that need others beside them.
+# Fields of which a request has one at most, and fields that need others with them.
 EXCLUSIVE = [["prompt", "content", "messages"], ["text", "input_ids"],
              ["response_format", "structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice",
               "json_schema", "regex", "ebnf"]]

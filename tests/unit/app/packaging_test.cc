@@ -122,7 +122,7 @@ TEST(Packaging, TheImageIsBuiltFromWhatABuildNeeds) {
     EXPECT_EQ(installed.contains(package), !for_tests) << package;
   }
   const std::set<std::string> copied = matches(stage, std::regex("\nCOPY ([a-z]+) [a-z]+"));
-  // Folders that the build adds; those of the tests are indented, behind the option that leaves them out.
+  // Folders that the build adds; those of the tests are indented, after the option that leaves them out.
   std::set<std::string> added = matches(read(root / "CMakeLists.txt"), std::regex("\nadd_subdirectory\\(([a-z]+)\\)"));
   ASSERT_TRUE(added.contains("src"));
   added.insert({"cmake", "tools", "models"});

@@ -142,7 +142,7 @@ TEST(PageCache, PublishingLooksUpNewPagesOnly) {
   cache.check_integrity();
 }
 
-// A sequence that comes back from the queue goes on behind what it matched.
+// A sequence that comes back from the queue goes on after what it matched.
 TEST(PageCache, PublishingGoesOnBehindAMatch) {
   PageCache cache(64);
   Ids tokens(40 * kPageTokens, 3);

@@ -73,7 +73,7 @@ TEST(PageCacheBlocks, PagesAreKeyedToTheEndOfTheirBlock) {
   EXPECT_EQ(cache.match(text("abc"), tokens_in(3), found), tokens_in(2));
   EXPECT_EQ(found, Ids(first.begin(), first.begin() + 2));
   const Ids other = allocate(cache, 2);
-  cache.publish(text("ax"), other);  // beside, not under, the first
+  cache.publish(text("ax"), other);  // next to the first, not under it
   cache.check_integrity();
   Ids again;
   EXPECT_EQ(cache.match(text("ax"), tokens_in(2), again), tokens_in(2));

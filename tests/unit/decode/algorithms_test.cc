@@ -38,7 +38,7 @@ struct FakeBlock {
     view.statistics = statistics.data();
     return algorithm.decide(view, memory);
   }
-  // Judges and does what the decision says, as the decoder would.
+  // Decides and does what the decision says, as the decoder would.
   Decision step(const UnmaskAlgorithm& algorithm) {
     Decision decision = decide(algorithm);
     decision.unmask |= decision.verify & -decision.verify;  // no draft agrees
@@ -305,7 +305,7 @@ TEST(Verification, PenaltiesSeeTheDraftsBefore) {
   EXPECT_EQ(block.verified(64), at({0, 1}));
 }
 
-// The row of a position of a block of 2 behind token 1; the mask is id 3.
+// The row of a position of a block of 2 after token 1; the mask is id 3.
 Block candidate_of(std::vector<float> logits, const CandidateOptions& options, int32_t i = 0) {
   Block block;
   block.open(2, 2, 3);

@@ -107,7 +107,7 @@ TEST(NgramMatcher, LearnsWhetherDraftsAreUsedOrNot) {
   int32_t odd = 100;
   for (int i = 0; i < 200; ++i) {
     circle.append(Ids{1, 2}, good);
-    wrong.append(Ids{odd++, 1, 2}, bad);  // the first draft is wrong, those behind it are not judged
+    wrong.append(Ids{odd++, 1, 2}, bad);  // the first draft is wrong, those after it are not verified
   }
   EXPECT_GT(good.of(24), 0.97);
   EXPECT_LT(bad.of(2), 0.1);

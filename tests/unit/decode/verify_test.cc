@@ -284,7 +284,7 @@ TEST(Verify, FollowsATreeAsFarAsItGoes) {
   const std::vector<Case> cases = {
       {{a, b, c}, {0, 1, 2}, {0, 1, 2, 3}},                      // a chain
       {{wrong, b, a, b}, {0, 1, 0, 3}, {0, 3, 4}},               // in the second branch
-      {{a, not_b, c, b}, {0, 1, 2, 1}, {0, 1, 4}},               // behind a shared row
+      {{a, not_b, c, b}, {0, 1, 2, 1}, {0, 1, 4}},               // after a shared row
       {{a, not_b, b, c, wrong}, {0, 1, 1, 3, 0}, {0, 1, 3, 4}},  // in the middle one of three
       {{wrong, b, not_b}, {0, 0, 0}, b == a ? std::vector<int32_t>{0, 2} : std::vector<int32_t>{0}},
       {{wrong, a, b}, {0, 1, 2}, {0}},  // the right tokens below a wrong one

@@ -1,4 +1,4 @@
-// Work beside the engine's steps: turns, ends, and the masks of a grammar that takes long.
+// Work outside the engine's steps: turns, ends, and the masks of a grammar that takes long.
 
 #include "generate/mask_workers.h"
 
@@ -119,20 +119,20 @@ TEST_F(SlowMasks, AreFoundElsewhereAndRaiseTheSignal) {
   const auto alone = constraint(nullptr);
   const auto workers = std::make_shared<MaskWorkers>(2);
   const auto signal = std::make_shared<WakeSignal>();
-  const auto beside = constraint(workers);
-  beside->wake_with(signal);
+  const auto elsewhere = constraint(workers);
+  elsewhere->wake_with(signal);
   int32_t away = 0;
   for (const int32_t token : tokenizer_.encode("some text and jq")) {
     const uint32_t seen = signal->count();
-    if (!beside->prepare()) {
+    if (!elsewhere->prepare()) {
       ++away;
       signal->wait(seen);
-      EXPECT_FALSE(beside->waits());
+      EXPECT_FALSE(elsewhere->waits());
     }
-    EXPECT_TRUE(beside->prepare());
-    EXPECT_EQ(mask_of(*beside), mask_of(*alone));
+    EXPECT_TRUE(elsewhere->prepare());
+    EXPECT_EQ(mask_of(*elsewhere), mask_of(*alone));
     alone->advance(token);
-    beside->advance(token);
+    elsewhere->advance(token);
   }
   EXPECT_GT(away, 0);
 }

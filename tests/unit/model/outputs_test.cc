@@ -25,7 +25,7 @@ class Outputs : public ::testing::TestWithParam<const char*> {
   using Values = std::vector<float>;
   static Values values(Tensor x, int32_t row) { return {x.row(row), x.row(row) + x.cols}; }
 
-  // What the wanted rows of two sequences come out as, and what the row behind each sequence comes out as afterwards:
+  // What the wanted rows of two sequences come out as, and what the row after each sequence comes out as afterwards:
   // it sees all of their K and V.
   std::vector<Values> run(const std::vector<bool>& wanted, const AuxHiddenRequest& aux = {}) {
     RowBatch batch(*ops_, kRows, 2);

@@ -52,7 +52,7 @@ class Machine {
 /// How the sequences of a pass grow, for every machine alike.
 struct Growth {
   std::vector<int32_t> rows;        // of each sequence
-  std::vector<int32_t> without_kv;  // rows without KV behind them
+  std::vector<int32_t> without_kv;  // rows without KV after them
   bool block;                       // rows see the whole of their sequence's
   std::vector<bool> wanted;
 };

@@ -88,7 +88,7 @@ inline Tensors tiny_tensors(const std::string& dtype = "F32") {
   return tensors;
 }
 
-/// A model folder; `padding`: blanks behind the header, which shift all data.
+/// A model folder; `padding`: blanks after the header, which shift all data.
 class ModelFolder {
  public:
   explicit ModelFolder(const Json& config = tiny_config(), const Tensors& tensors = tiny_tensors(), int padding = 0) {

@@ -352,7 +352,7 @@ TEST_F(JobTest, AStopStringInACallLeavesNoWholeCall) {
   const Json message = Json::parse(sent());
   EXPECT_EQ(message["stop_reason"], "stop_sequence");
   EXPECT_EQ(message["stop_sequence"], "\"b\"");
-  format_.generation.stop = {"Done"};  // behind it
+  format_.generation.stop = {"Done"};  // after it
   run(*begin(Api::kChat), 0, ids(call + " Done"), 3, random, {FinishReason::kCancelled, "", {}});
   EXPECT_EQ(Json::parse(sent())["choices"][0]["finish_reason"], "tool_calls");
 }

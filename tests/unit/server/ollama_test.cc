@@ -144,7 +144,7 @@ Json assembled(const std::string& stream, bool chat) {
     const size_t end = stream.find('\n', at);
     EXPECT_NE(end, std::string::npos);
     const Json line = Json::parse(stream.substr(at, end - at));
-    EXPECT_FALSE(done) << "a line behind the last";
+    EXPECT_FALSE(done) << "a line after the last";
     done = line["done"].get<bool>();
     const Json& holder = chat ? line["message"] : line;
     content += holder[chat ? "content" : "response"].get<std::string>();

@@ -112,7 +112,7 @@ TEST_P(ServiceMemory, OneRequestFailsAtMost) {
   for (const int64_t count : {int64_t{1}, INT64_MAX}) {
     int64_t n = 0;
     for (bool reached = true; reached && !HasFailure(); ++n) {
-      SCOPED_TRACE("allocation " + std::to_string(n) + (count == 1 ? " alone" : " and all behind it"));
+      SCOPED_TRACE("allocation " + std::to_string(n) + (count == 1 ? " alone" : " and all after it"));
       Asked asked(GetParam().path, GetParam().body);
       Reply reply;
       {

@@ -119,7 +119,7 @@ TEST(MemoryBudget, UnknownMemoryLimitsNothing) {
   EXPECT_NE(budget.describe().find("free memory is unknown"), std::string::npos);
 }
 
-// The weights as they are kept, the tables of the whole context, and no more than small change beside them.
+// The weights as they are kept, the tables of the whole context, and little in addition to them.
 TEST(MemoryBudget, CountsTheBundledModel) {
   const auto ops = make_device("cpu", {1, "", DType::kBF16});
   const std::filesystem::path models = std::string(ASHLAR_SOURCE_DIR) + "/models";

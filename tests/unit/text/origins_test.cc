@@ -382,7 +382,7 @@ TEST(Origins, ASpellingOverABorderIsNoToken) {
   EXPECT_EQ(taken(tokenizer, {{"<|", kT}, {"x|>", kS}}), Taken());
   EXPECT_EQ(taken(tokenizer, {{"<|x|", kD}, {">", kT}}), Taken());
   EXPECT_EQ(taken(tokenizer, {{"<|x|>", kS}, {"<|x|>", kT}, {"<|x|>", kD}}), Taken({"<|x|>"}));
-  // Text beside it cannot hide what the template writes.
+  // Text next to it cannot hide what the template writes.
   EXPECT_EQ(taken(tokenizer, {{"<|x|>", kT}, {"<|y|>", kS}}), Taken({"<|x|>"}));
   EXPECT_EQ(taken(tokenizer, {{"<", kS}, {"<|x|>", kT}}), Taken({"<|x|>"}));
   EXPECT_EQ(taken(tokenizer, {{"<|x|><|y|>", kT}}), Taken({"<|x|><|y|>"}));

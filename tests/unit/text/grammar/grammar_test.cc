@@ -164,7 +164,7 @@ TEST(GrammarLimits, EachIsNamed) {
 }
 
 TEST(GrammarLimits, WhatMultipliesEndsSoon) {
-  // A counter beside each of many places; conditions on one another.
+  // A counter next to each of many places; conditions on one another.
   EXPECT_THAT(schema_error_of(R"({"type": "string", "pattern": "^(a|b)*a(a|b){18}$", "maxLength": 5000})"),
               HasSubstr("[grammar]"));
   Json conditions = Json::array();
