@@ -38,8 +38,8 @@ struct StepShape {
   int32_t min_rows = 0;        ///< a decode span may be given fewer, down to this many, and appends less; 0: it may not
   int32_t tokens = 1;          ///< most tokens it may append
   int32_t min_new_tokens = 1;  ///< tokens it appends for certain, unless the sequence ends or its constraint waits
-  /// A decode span touches positions below floor(known / block) * block + ahead, where `known` counts the tokens.
-  int32_t ahead = 0;
+  /// A decode span touches positions below floor(known / block) * block + lookahead, where `known` counts the tokens.
+  int32_t lookahead = 0;
   int32_t answer = 0;  ///< tokens of an answer whose request names no length; 0: up to the end of the context
 
   int32_t whole_blocks(int32_t known) const { return known / block * block; }
@@ -50,10 +50,10 @@ struct StepShape {
   }
   /// Of them, those that may be taken from the cache: the row that samples is always computed.
   int32_t cacheable(int32_t known) const { return prefill(known) - (prefill_samples ? 1 : 0); }
-  /// Positions that a decode span may touch, of a sequence with `known` tokens that ends at `limit`.
-  int32_t reach(int32_t known, int32_t limit) const {
+  /// Most positions that a decode span touches, of a sequence with `known` tokens that ends at `limit`.
+  int32_t max_positions(int32_t known, int32_t limit) const {
     if (whole_sequence) return limit;
-    return std::min(whole_blocks(known) + ahead, whole_blocks(limit + block - 1));
+    return std::min(whole_blocks(known) + lookahead, whole_blocks(limit + block - 1));
   }
 };
 

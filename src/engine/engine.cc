@@ -208,7 +208,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   sequence->tokens.reserve(sequence->limit);
   sequence->tokens = request.prompt;
   sequence->tokens.reserve(sequence->limit);
-  sequence->pages.reserve(pages_for(sequence->shape.reach(sequence->limit, sequence->limit)));
+  sequence->pages.reserve(pages_for(sequence->shape.max_positions(sequence->limit, sequence->limit)));
   RequestStats& stats = sequence->stats;
   stats.prompt_tokens = length;
   stats.accepted_at.resize(decoder_->max_width());

@@ -138,7 +138,7 @@ void Scheduler::add_decode(Step& step, Sequence& sequence) {
   const int32_t rows = decode_rows(sequence);
   if (step.plan.n_rows + rows > max_step_rows_) return;  // its turn comes when older ones have ended
   const int32_t most = std::min(known + sequence.inflight_tokens, sequence.limit);
-  if (!grow(sequence, shape.reach(most, sequence.limit))) return;
+  if (!grow(sequence, shape.max_positions(most, sequence.limit))) return;
   step.plan.spans.push_back({sequence.slot, nullptr, 0, rows, true, sequence.pages.data(), pages_of(sequence)});
   step.plan.n_rows += rows;
   step.members.push_back({&sequence, std::min(shape.tokens, left), shape.min_new_tokens, 0});

@@ -106,8 +106,8 @@ bool Scheduler::admit(Sequence& sequence) {
   const auto known = static_cast<int32_t>(sequence.tokens.size());
   const StepShape& shape = sequence.shape;
   const int32_t cached = take_cached(sequence);
-  const int32_t reach = shape.reach(std::min(known + shape.min_new_tokens, sequence.limit), sequence.limit);
-  const int32_t lacking = pages_for(reach) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
+  const int32_t positions = shape.max_positions(std::min(known + shape.min_new_tokens, sequence.limit), sequence.limit);
+  const int32_t lacking = pages_for(positions) - static_cast<int32_t>(sequence.pages.size()) - cache_.available();
   if (lacking > 0) {
     release_pages(sequence);
     refused_ = sequence.id;

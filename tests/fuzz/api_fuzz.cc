@@ -18,7 +18,7 @@ using namespace ashlar;
 using namespace ashlar::server;
 
 template <class T>
-void judge(const Parsed<T>& parsed) {
+void check_message(const Parsed<T>& parsed) {
   if (parsed.ok()) return;
   const ApiError& error = parsed.error();
   const bool sound =
@@ -65,35 +65,35 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto body = parse_body(bytes);
-  judge(body);
+  check_message(body);
   if (!body.ok()) return 0;
   switch (data[0] % 10) {
     case 0:
-      judge(parse_chat(body.value(), kLimits));
+      check_message(parse_chat(body.value(), kLimits));
       break;
     case 1:
-      judge(parse_completions(body.value(), kLimits));
+      check_message(parse_completions(body.value(), kLimits));
       break;
     case 2:
-      judge(parse_responses(body.value(), kLimits));
+      check_message(parse_responses(body.value(), kLimits));
       break;
     case 3:
-      judge(parse_messages(body.value(), kLimits));
+      check_message(parse_messages(body.value(), kLimits));
       break;
     case 4:
-      judge(parse_count_tokens(body.value(), kLimits));
+      check_message(parse_count_tokens(body.value(), kLimits));
       break;
     case 5:
-      judge(parse_generate(body.value(), kLimits));
+      check_message(parse_generate(body.value(), kLimits));
       break;
     case 6:
-      judge(parse_tokenize(body.value(), kLimits));
+      check_message(parse_tokenize(body.value(), kLimits));
       break;
     case 7:
-      judge(parse_detokenize(body.value(), kLimits));
+      check_message(parse_detokenize(body.value(), kLimits));
       break;
     default:
-      judge(parse_apply_template(body.value(), kLimits));
+      check_message(parse_apply_template(body.value(), kLimits));
       break;
   }
   return 0;

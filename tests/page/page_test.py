@@ -31,7 +31,7 @@ SLOW_MS = 60_000
 
 
 class Page:
-    """A fresh context: empty storage, everything it asks for and complains about on record."""
+    """A fresh context: empty storage, everything it asks for and reports on record."""
 
     def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False, motion="no-preference"):
         self.url = url
@@ -218,12 +218,12 @@ def test_errors_in_plain_words(browser, url):
             p.page.route(CHAT, handler)
             p.page.get_by_role("button", name="Try again").click()
         p.wait_until(
-            "words => words.every((word) => document.querySelector('.trouble')?.textContent.includes(word))", arg=words
+            "words => words.every((word) => document.querySelector('.failure')?.textContent.includes(word))", arg=words
         )
     p.page.unroute(CHAT)
     p.page.get_by_role("button", name="Try again").click()
     p.wait_idle()
-    assert p.page.locator(".trouble:visible").count() == 0 and p.page.locator(".answer").count() == 1
+    assert p.page.locator(".failure:visible").count() == 0 and p.page.locator(".answer").count() == 1
     p.close()
 
 
@@ -288,7 +288,7 @@ def test_keys_that_no_header_can_carry(browser, url, shots=None):
             refused("ri\u2192ght")
             p.page.screenshot(path=f"{shots}/{scheme}-{width}-key-refused.png")
     p.page.fill("#key", "\ufeff\u200b right\u2060\u200b\u00a0")
-    assert p.page.inner_text("#key-wrong") == "", "an old complaint about a new key"
+    assert p.page.inner_text("#key-wrong") == "", "an old error at a new key"
     p.page.press("#key", "Enter")
     p.wait_idle()
     assert seen == [None, "Bearer right"], seen
@@ -305,7 +305,7 @@ def test_keys_that_no_header_can_carry(browser, url, shots=None):
     p.page.press("#key", "Enter")
     p.wait_idle()
     assert seen[2:] == [None, "Bearer right"], seen
-    assert p.page.locator(".trouble:visible").count() == 0
+    assert p.page.locator(".failure:visible").count() == 0
     p.close()
 
 

@@ -678,7 +678,7 @@ case_drafter_self_test() {
   expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8 --no-self-test
   grep -q predicts "$work/err" && fail "--no-self-test tests"
   expect 0 "$ashlar" run --prompt "What is a harbour?" -n 8
-  grep -q predicts "$work/err" && fail "complains about the bundled drafter"
+  grep -q predicts "$work/err" && fail "warns of the bundled drafter"
   return 0
 }
 

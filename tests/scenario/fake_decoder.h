@@ -55,11 +55,11 @@ class FakeDecoder final : public Decoder {
     StepShape shape;
     shape.rows = shape.tokens = width > 0 ? width : width_;
     shape.min_rows = used_rows_ > 0 ? 1 : 0;
-    shape.ahead = shape.rows - 1;
+    shape.lookahead = shape.rows - 1;
     if (!joins_) return shape;
     shape.prefill_samples = false;
     shape.joins_prefill = true;
-    shape.ahead = shape.rows;
+    shape.lookahead = shape.rows;
     return shape;
   }
   int32_t vocab() const override { return vocab_; }

@@ -1,4 +1,4 @@
-"""Schemas of the less common keywords with documents to judge, for make_grammar_goldens.py.
+"""Schemas of the less common keywords with documents to check, for make_grammar_goldens.py.
 
 The documents are such that a grammar may accept all that are valid: members in the schema's order, no unlisted members
 where `properties` stands without `additionalProperties`, numbers of few digits.

@@ -316,9 +316,9 @@ def keyword_golden(tool, schema, documents, problems):
     golden = {"schema": schema, "accepted": [], "rejected": []}
     for document in documents:
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-        verdict = golden["accepted" if validator.is_valid(document) else "rejected"]
-        if text not in verdict:
-            verdict.append(text)
+        answers = golden["accepted" if validator.is_valid(document) else "rejected"]
+        if text not in answers:
+            answers.append(text)
     texts = golden["accepted"] + golden["rejected"]
     reply = tool.ask(kind="schema", source=schema, texts=texts, walks=40, seed=rng.randrange(1 << 30))
     if "error" in reply:
@@ -340,7 +340,7 @@ def keyword_goldens(tool):
     for problem in problems:
         print("PROBLEM", problem)
     both = sum(1 for golden in goldens if golden["accepted"] and golden["rejected"])
-    print(f"{len(goldens)} schemas of keywords, {both} with verdicts of both kinds, {walks} walks, {len(problems)} problems")
+    print(f"{len(goldens)} schemas of keywords, {both} with answers of both kinds, {walks} walks, {len(problems)} problems")
     return goldens
 
 

@@ -95,7 +95,7 @@ StepShape BlockDecoder::shape(int32_t) const {
   } else {
     shape.block = block_;
     shape.rows = 2 * block_;
-    shape.ahead = block_;
+    shape.lookahead = block_;
     shape.joins_prefill = diffusion_.token_shift == 0;  // else the block begins with what the prompt's last row says
   }
   return shape;

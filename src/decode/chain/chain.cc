@@ -85,7 +85,7 @@ StepShape ChainDecoder::shape(int32_t width) const {
   StepShape shape;
   shape.rows = shape.tokens = width > 0 ? std::min(width, max_width()) : max_width();
   shape.min_rows = 1;
-  shape.ahead = shape.rows - 1;
+  shape.lookahead = shape.rows - 1;
   return shape;
 }
 

@@ -53,7 +53,7 @@ RowRequest SpanWalk::request_for(int32_t row, int32_t index) const {
   request.row = input_.first_row + row;
   request.position = input_.start + result_->n_tokens + index + 1;
   request.params = &params;
-  request.seen = {&slot_->counts, {ahead_, static_cast<size_t>(index)}, -1};
+  request.seen = {&slot_->counts, {assumed_, static_cast<size_t>(index)}, -1};
   request.top_logprobs = params.top_logprobs;
   if (masked_ == Masked::kSome) request.allowed = allowed_;
   if (params.scheme == SamplingScheme::kRejection && !params.greedy()) {
@@ -76,7 +76,7 @@ void SpanWalk::ask(int32_t most, std::vector<RowRequest>& requests) {
     asked_[n_asked_++] = row;
     const bool follows = row + 1 < input_.n && (input_.parents == nullptr || input_.parents[row + 1] == row);
     if (n_asked_ >= most || !follows) return;
-    ahead_[n_asked_ - 1] = input_.drafts[row];
+    assumed_[n_asked_ - 1] = input_.drafts[row];
   }
 }
 

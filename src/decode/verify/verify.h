@@ -71,8 +71,8 @@ class SpanWalk {
   bool ended_ = true;
   int32_t row_ = 0;  // whose token comes next; -1: no draft predicted the newest token
   int32_t n_asked_ = 0;
-  int32_t asked_[kMaxWidth] = {};  // rows
-  int32_t ahead_[kMaxWidth] = {};  // ahead_[i]: the draft of row asked_[i + 1]
+  int32_t asked_[kMaxWidth] = {};    // rows
+  int32_t assumed_[kMaxWidth] = {};  // [i]: the draft of row asked_[i + 1]
   Masked masked_ = Masked::kNo;
   std::vector<uint32_t> allowed_;
 };

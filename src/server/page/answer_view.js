@@ -27,7 +27,7 @@ export class AnswerView {
     this.reasoning = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), reasoningBody);
     this.calls = el('div', { class: 'calls' });
     this.note = el('p', { class: 'note', hidden: true });
-    this.trouble = el('div', { class: 'trouble', hidden: true });
+    this.failure = el('div', { class: 'failure', hidden: true });
     this.numbers = {};
     const list = el('dl', { class: 'numbers' });
     for (const [name, label, title] of kFigures) {
@@ -38,7 +38,7 @@ export class AnswerView {
     this.actions = el('div', { class: 'actions' });
     this.foot = el('footer', {}, list, this.actions);
     this.root = el('article', { class: 'message answer', 'aria-label': 'Answer' },
-      this.reasoning, contentBody, this.calls, this.note, this.trouble, this.foot);
+      this.reasoning, contentBody, this.calls, this.note, this.failure, this.foot);
   }
 
   /** Shows a run with the next drawing. */
@@ -132,9 +132,9 @@ export class AnswerView {
 
   showError(message, retry) {
     this.flush();
-    this.trouble.hidden = false;
+    this.failure.hidden = false;
     this.root.classList.toggle('nothing', this.root.querySelector('.flow:not(:empty)') === null);
-    this.trouble.replaceChildren(el('p', {}, message), el('button', { type: 'button', class: 'plain', click: retry }, 'Try again'));
+    this.failure.replaceChildren(el('p', {}, message), el('button', { type: 'button', class: 'plain', click: retry }, 'Try again'));
   }
 
   offer(...buttons) {

@@ -98,7 +98,7 @@ TEST_F(Doctor, DefaultsThatAServerRefusesAreAProblem) {
   EXPECT_EQ(worst(check_model(options)), doctor::Severity::kOk);
 }
 
-TEST_F(Doctor, JudgesMemory) {
+TEST_F(Doctor, ChecksMemory) {
   constexpr int64_t kGiB = 1 << 30;
   MemorySituation situation;
   situation.plan.layout.add_paged("target", 1 << 20);  // 16 tokens to the MiB
@@ -114,7 +114,7 @@ TEST_F(Doctor, JudgesMemory) {
   EXPECT_EQ(severity(0), doctor::Severity::kOk);  // unknown
 }
 
-TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
+TEST_F(Doctor, ChecksKeysAndWhoReachesTheServer) {
   EXPECT_EQ(check_access("127.0.0.1", {}, "").severity, doctor::Severity::kOk);
   EXPECT_EQ(check_access("[::1]", {}, "").severity, doctor::Severity::kOk);
   EXPECT_EQ(check_access("0.0.0.0", {}, "").severity, doctor::Severity::kWarning);
@@ -125,7 +125,7 @@ TEST_F(Doctor, JudgesKeysAndWhoReachesTheServer) {
   EXPECT_THAT(missing.found, HasSubstr("/nosuch"));
 }
 
-TEST_F(Doctor, JudgesTheRequestLog) {
+TEST_F(Doctor, ChecksTheRequestLog) {
   EXPECT_EQ(check_request_log("").severity, doctor::Severity::kOk);
   EXPECT_EQ(check_request_log((folder_ / "new.db").string()).severity, doctor::Severity::kOk);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new.db"));
@@ -178,7 +178,7 @@ TEST_F(Doctor, ACacheThatCannotBeHadIsAProblem) {
   EXPECT_THAT(last.found, testing::AllOf(HasSubstr("31.0 MiB"), HasSubstr("--max-context")));
 }
 
-TEST_F(Doctor, JudgesTheMachine) {
+TEST_F(Doctor, ChecksTheMachine) {
   EXPECT_NE(check_cpu("").severity, doctor::Severity::kProblem);
   EXPECT_EQ(check_cpu("abacus").severity, doctor::Severity::kProblem);
   const Cores four = {{{0, 0}, {2, 2}, {4, 4}, {6, 6}, {1, 0}, {3, 2}, {5, 4}, {7, 6}}, 4, 0};
@@ -200,7 +200,7 @@ TEST_F(Doctor, JudgesTheMachine) {
   EXPECT_GT(read_bandwidth(2, 16 << 20), 1e8);
 }
 
-TEST_F(Doctor, JudgesThePort) {
+TEST_F(Doctor, ChecksThePort) {
   server::HttpServer server({}, [](const std::shared_ptr<server::Exchange>&) {});
   server.start();
   EXPECT_EQ(check_port("127.0.0.1", 0).severity, doctor::Severity::kOk);
@@ -210,7 +210,7 @@ TEST_F(Doctor, JudgesThePort) {
   EXPECT_EQ(check_port("192.0.2.1", 0).severity, doctor::Severity::kProblem);  // of no machine
 }
 
-TEST_F(Doctor, JudgesCertificates) {
+TEST_F(Doctor, ChecksCertificates) {
   const auto good = certificate("good", 100 * 86400), other = certificate("other", 100 * 86400);
   const auto soon = certificate("soon", 86400), past = certificate("past", -3600);
   EXPECT_EQ(check_tls("", "").severity, doctor::Severity::kOk);

@@ -22,7 +22,7 @@ class KnownDecoder final : public Decoder {
   StepShape shape(int32_t width) const override {
     StepShape shape;
     shape.rows = shape.tokens = width > 0 ? std::min(width, max_width_) : max_width_;
-    shape.ahead = shape.rows - 1;
+    shape.lookahead = shape.rows - 1;
     return shape;
   }
   int32_t max_width() const override { return max_width_; }

@@ -215,7 +215,7 @@ TEST(HttpFlow, CutsAStreamThatIsLetGo) {
   EXPECT_FALSE(response.complete);
 }
 
-TEST(HttpFlow, LetsTheHeadBeJudgedBeforeTheBody) {
+TEST(HttpFlow, LetsTheHeadBeCheckedBeforeTheBody) {
   HttpOptions options;
   options.check_head = [](const HttpRequest& head) -> std::optional<HttpResponse> {
     if (head.path == "/closed") return error_response(head.path, 401, "authentication_error", "No.");

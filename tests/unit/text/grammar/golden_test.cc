@@ -21,7 +21,7 @@ void expect_decisions(const std::shared_ptr<TokenGrammar>& grammar, const Json& 
   }
 }
 
-TEST(GrammarGolden, SchemasJudgeDocumentsLikeJsonschema) {
+TEST(GrammarGolden, SchemasAcceptDocumentsLikeJsonschema) {
   ASSERT_GE(goldens()["schemas"].size(), 150U);
   for (const Json& golden : goldens()["schemas"]) {
     const auto grammar = over_tokens(compile_json_schema(golden["schema"]));
@@ -30,7 +30,7 @@ TEST(GrammarGolden, SchemasJudgeDocumentsLikeJsonschema) {
   }
 }
 
-TEST(GrammarGolden, RareKeywordsJudgeDocumentsLikeJsonschema) {
+TEST(GrammarGolden, RareKeywordsAcceptDocumentsLikeJsonschema) {
   ASSERT_GE(goldens()["keywords"].size(), 80U);
   for (const Json& golden : goldens()["keywords"]) {
     const auto grammar = over_tokens(compile_json_schema(golden["schema"]));

@@ -133,7 +133,7 @@ TEST(GrammarSchemaRules, AlternativesThatMayBothMatchAreNotApart) {
       {R"(" ")", R"("x")"}, {"\"\u00a0\""});
 }
 
-TEST(GrammarSchemaRules, ConstantsAreJudgedAsValues) {
+TEST(GrammarSchemaRules, ConstantsAreComparedAsValues) {
   accepts_only(R"({"type": "number", "minimum": 0, "enum": [0.00000025, 1, -1]})", {"2.5e-07", "1"}, {"-1"});
   accepts_only(R"({"type": "string", "format": "uuid", "enum": ["ABCDEF01-ABCD-4BCD-ABCD-ABCDABCDABCD", "no"]})",
                {R"("ABCDEF01-ABCD-4BCD-ABCD-ABCDABCDABCD")"}, {R"("no")"});
