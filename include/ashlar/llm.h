@@ -67,7 +67,7 @@ struct LlmParams {
 struct LlmChunk {
   size_t index = 0;                     ///< of the prompt
   std::string text;                     ///< whole characters; the concatenation is the answer's text
-  std::vector<int32_t> tokens;          ///< up to here; the text may lag behind them while a stop string is possible
+  std::vector<int32_t> tokens;          ///< up to here; the text comes later while a stop string is possible
   std::vector<TokenLogprobs> logprobs;  ///< as many, if asked for
   std::vector<int16_t> unmask_pass;     ///< as many for models of blocks: the pass over its block that unmasked each
   int32_t n_drafted = 0;                ///< how many of the tokens were accepted drafts, the first ones

@@ -79,7 +79,7 @@ class Chunk:
     """A piece of an answer that is coming."""
 
     index: int  #: of the prompt
-    text: str  #: whole characters; may lag behind the tokens while a stop string is possible
+    text: str  #: whole characters; comes later than the tokens while a stop string is possible
     token_ids: list[int]
     logprobs: Optional[list[Logprob]]
     unmask_pass: Optional[list[int]]  #: block diffusion: the pass over its block that unmasked each token

@@ -186,8 +186,8 @@ def test_compare_is_identical(browser, url):
     for order in ("#order-after", "#order-together"):
         p.page.check(order)
         p.compare()
-        verdict = p.page.inner_text("#verdict")
-        assert "Identical" in verdict, verdict
+        outcome = p.page.inner_text("#outcome")
+        assert "Identical" in outcome, outcome
         plain, drafted = p.bodies[-2:]
         assert plain.pop("speculative") is False and "speculative" not in drafted
         assert plain.pop("cache_salt") != drafted.pop("cache_salt")
@@ -556,8 +556,8 @@ def test_blocks_compare(browser, url):
     p.set(max_tokens="64", temperature="0")
     p.page.click("#tab-compare")
     p.compare()
-    verdict = p.page.inner_text("#verdict")
-    assert "must not happen" not in verdict and ("same text" in verdict or "Another text" in verdict), verdict
+    outcome = p.page.inner_text("#outcome")
+    assert "must not happen" not in outcome and ("same text" in outcome or "Another text" in outcome), outcome
     plain, drafted = p.bodies[-2:]
     assert plain["speculative"] is False and "speculative" not in drafted
     means = [float(p.page.locator(f"#lane-{name} .numbers dd").nth(2).inner_text()) for name in ("plain", "drafted")]
@@ -581,8 +581,8 @@ def test_plain_promises_no_drafts(browser, url):
     p.page.click("#tab-compare")
     assert "no drafter" in p.page.inner_text("#compare-form") and "--drafter FOLDER" in p.page.inner_text("#compare-form")
     p.compare()
-    verdict = p.page.inner_text("#verdict")
-    assert "draft" not in verdict and "slower" not in verdict and "Identical" in verdict, verdict
+    outcome = p.page.inner_text("#outcome")
+    assert "draft" not in outcome and "slower" not in outcome and "Identical" in outcome, outcome
     assert "Drafted" not in p.page.inner_text("#view-compare")
     # After a reload at once, not only when the server has answered.
     p.errors_expected = True

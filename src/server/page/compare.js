@@ -136,8 +136,8 @@ function wordsOfBlocks(same, at) {
     : 'The same text, ended differently';
 }
 
-function verdict() {
-  const box = byId('verdict');
+function outcome() {
+  const box = byId('outcome');
   const [a, b] = [plain.answer, drafted.answer];
   const parts = kText(a).map((text, i) => firstDifference(text, kText(b)[i] ?? ''));
   const at = parts.find((place) => place >= 0) ?? -1;
@@ -156,7 +156,7 @@ function verdict() {
 }
 
 function fail(error) {
-  const box = byId('verdict');
+  const box = byId('outcome');
   delete box.dataset.same;
   if (error.name === 'AbortError') {
     box.replaceChildren(el('span', {}, 'Stopped.'));
@@ -181,8 +181,8 @@ async function start() {
   kept.save('compare', { prompt, together: byId('order-together').checked });
   plain.reset();
   drafted.reset();
-  delete byId('verdict').dataset.same;
-  byId('verdict').replaceChildren(el('span', {}, `Seed ${body.seed}`));
+  delete byId('outcome').dataset.same;
+  byId('outcome').replaceChildren(el('span', {}, `Seed ${body.seed}`));
   const controller = new AbortController();
   setRunning(controller);
   setTimeout(draw, kDrawMs);
@@ -197,7 +197,7 @@ async function start() {
     }
     setRunning(null);
     draw();
-    verdict();
+    outcome();
   } catch (error) {
     controller.abort();
     setRunning(null);
