@@ -157,12 +157,11 @@ class Core {
   // Several answers share a compiled grammar.
   ConstraintMaker constrain(const grammar::Grammar& grammar, std::vector<int32_t> ends) {
     const std::shared_ptr<Llm> llm = this->llm();
-    const Tokenizer& tokenizer = llm->session().tokenizer();
-    if (!trie_) trie_ = std::make_shared<const grammar::TokenTrie>(tokenizer);
+    if (!trie_) trie_ = std::make_shared<const grammar::TokenTrie>(llm->session().tokenizer());
     auto shared = std::make_shared<grammar::TokenGrammar>(grammar, trie_, std::move(ends));
     if (!workers_) workers_ = std::make_shared<MaskWorkers>();
-    return [shared, &tokenizer, workers = workers_] {
-      return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(shared), &tokenizer, workers);
+    return [shared, llm, workers = workers_] {
+      return std::make_shared<GrammarConstraint>(grammar::GrammarMatcher(shared), &llm->session().tokenizer(), workers);
     };
   }
 
