@@ -15,8 +15,8 @@ struct DeviceOptions {
   DType kv_dtype = DType::kBF16;  ///< element of the KV cache on the cpu device: kBF16 or kF32
 };
 
-/// Makes a device: "ref" or "cpu". Throws Error("device", ...) for an unknown name or an instruction set the machine
-/// lacks.
+/// Makes a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for an unknown name or an
+/// instruction set the machine lacks.
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options);
 
 /// Names make_device accepts, the default first.

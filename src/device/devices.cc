@@ -2,15 +2,44 @@
 #include "device/cpu/cpu_ops.h"
 #include "device/device.h"
 #include "device/ref/ref_ops.h"
+#ifdef ASHLAR_HAS_CUDA
+#include "device/cuda/cuda_ops.h"
+#endif
 
 namespace ashlar {
+namespace {
+
+using MakeOps = std::unique_ptr<Ops> (*)(const DeviceOptions& options);
+
+struct Device {
+  const char* name;
+  MakeOps make;
+};
+
+// The default first.
+constexpr Device kDevices[] = {
+    {"cpu", make_cpu_ops},
+#ifdef ASHLAR_HAS_CUDA
+    {"cuda", make_cuda_ops},
+#endif
+    {"ref", [](const DeviceOptions& /*options*/) { return make_ref_ops(); }},
+};
+
+}  // namespace
 
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
-  if (name == "cpu") return make_cpu_ops(options);
-  if (name == "ref") return make_ref_ops();
-  throw Error("device", "unknown device '" + name + "'; expected ref or cpu");
+  std::string names;
+  for (const Device& device : kDevices) {
+    if (name == device.name) return device.make(options);
+    names += (names.empty() ? "" : ", ") + std::string(device.name);
+  }
+  throw Error("device", "unknown device '" + name + "'; expected one of: " + names);
 }
 
-std::vector<std::string> device_names() { return {"cpu", "ref"}; }
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (const Device& device : kDevices) names.emplace_back(device.name);
+  return names;
+}
 
 }  // namespace ashlar

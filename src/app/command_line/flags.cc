@@ -92,7 +92,9 @@ void add_denoising_flags(CLI::App& command, DllmOptions& options) {
 void add_device_flags(CLI::App& command, SessionOptions& options) {
   std::string devices;
   for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
-  command.add_option("--device", options.device, "cpu, or ref: plain loops, slow, the reference")
+  command
+      .add_option("--device", options.device,
+                  "cpu; cuda (builds that have it): an NVIDIA GPU; ref: plain loops, slow, the reference")
       ->type_name(devices)
       ->check(one_of(device_names()))
       ->capture_default_str()

@@ -1,0 +1,163 @@
+// Ops of attention and of mixtures of experts.
+
+#include <algorithm>
+
+#include "device/cuda/cuda_ops_impl.h"
+#include "device/cuda/cuda_status.h"
+
+namespace ashlar::cuda {
+namespace {
+
+static_assert(sizeof(Branch) == sizeof(BranchTable) && offsetof(Branch, slots) == offsetof(BranchTable, slots) &&
+              offsetof(Branch, n) == offsetof(BranchTable, n));
+
+constexpr int32_t kMixedRows = 256;  // that go through a mixture at a time, which bounds its scratch memory
+
+HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
+  HeadsCall call;
+  call.q_heads = shape.n_heads;
+  call.n_kv_heads = shape.n_kv_heads;
+  call.head_dim = shape.head_dim;
+  call.kv = reinterpret_cast<char*>(plane.base);
+  call.page_stride = plane.page_stride;
+  return call;
+}
+
+HeadsCall heads_of(Tensor qkv, const AttentionShape& shape, const Rows& rows, KvPlane plane) {
+  ASHLAR_CHECK(qkv.dtype == DType::kBF16);
+  ASHLAR_CHECK(shape.head_dim <= kMaxHeadDim && shape.head_dim % 2 == 0);
+  HeadsCall call = heads_of(shape, plane);
+  call.qkv = qkv.data;
+  call.stride = qkv.stride;
+  call.rows = rows.n;
+  call.positions = rows.positions;
+  call.tables = rows.tables;
+  call.page_tables = rows.page_tables;
+  call.without_kv = rows.without_kv;
+  call.scratch_slots = rows.scratch_slots;
+  call.branches = reinterpret_cast<const Branch*>(rows.branch_tables);
+  return call;
+}
+
+}  // namespace
+
+int64_t CudaOps::kv_page_bytes(const AttentionShape& shape) const {
+  return int64_t{2} * kPageTokens * shape.kv_width() * 2;
+}
+
+void CudaOps::store_kv(Tensor qkv, const KvStore& to) {
+  if (to.rows.n == 0) return;
+  StoreCall call;
+  call.heads = heads_of(qkv, to.shape, to.rows, to.plane);
+  call.heads.q_heads = qkv.cols / to.shape.head_dim - 2 * to.shape.n_kv_heads;
+  call.q_norm = to.q_norm;
+  call.k_norm = to.k_norm;
+  call.eps = to.eps;
+  call.cos = to.rope.cos;
+  call.sin = to.rope.sin;
+  call.rotary_dim = to.rope.rotary_dim;
+  call.max_position = to.rope.max_position;
+  cuda::store_kv(memory_.stream(), call);
+  check_launch("store_kv");
+}
+
+void CudaOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                        KvPlane plane) {
+  if (branch.n == 0) return;
+  cuda::commit_kv(memory_.stream(), heads_of(shape, plane), {branch.first, branch.n, branch.slots}, page_table);
+  check_launch("commit_kv");
+}
+
+void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                        Tensor out) {
+  if (rows.n == 0) return;
+  ASHLAR_CHECK(out.dtype == DType::kBF16);
+  AttentionCall call;
+  call.heads = heads_of(q, shape, rows, plane);
+  call.begin = visible.begin;
+  call.end = visible.end;
+  call.scale = shape.scale;
+  call.out = out.data;
+  call.out_stride = out.stride;
+  cuda::attention(memory_.stream(), call);
+  check_launch("attention");
+}
+
+void CudaOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) {
+  if (rows.n == 0) return;
+  cuda::visibility(memory_.stream(), {rows.n, rows.positions, rows.tables, rows.block_ends, rows.first_keys,
+                                      rows.without_kv, window, causal, begin, end});
+  check_launch("visibility");
+}
+
+void CudaOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
+  ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= logits.cols && logits.dtype == DType::kF32);
+  if (logits.rows == 0) return;
+  RouteCall call;
+  call.logits = {logits.data, logits.rows, logits.cols, logits.stride, true};
+  call.bias = bias;
+  call.sigmoid = routing.score == Routing::Score::kSigmoid;
+  call.n_groups = routing.n_groups;
+  call.top_groups = routing.top_groups;
+  call.top_k = routing.top_k;
+  call.normalise = routing.normalise;
+  call.scale = routing.scale;
+  call.experts = routes.experts;
+  call.weights = routes.weights;
+  cuda::route(memory_.stream(), call);
+  check_launch("route");
+}
+
+void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) {
+  const auto& experts = own_weight<CudaExperts>(weights);
+  ASHLAR_CHECK(x.dtype == DType::kBF16 && out.dtype == DType::kBF16);
+  ASHLAR_CHECK(x.cols == experts.hidden() && out.cols == experts.hidden());
+  for (int32_t first = 0; first < x.rows; first += kMixedRows) {
+    const int32_t n = std::min(kMixedRows, x.rows - first);
+    const Routes some = {routes.top_k, routes.experts_of(first), routes.weights_of(first)};
+    mix_some(experts, x.part(first, n), some, out.part(first, n));
+  }
+}
+
+// Every choice of a row has a row of its own between the products.
+void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out) {
+  const int32_t choices = x.rows * routes.top_k;
+  const int32_t tile = tile_rows((choices + experts.n() - 1) / experts.n());
+  const int32_t tiles = most_tiles(choices, experts.n(), tile);
+  auto* const places =
+      static_cast<int32_t*>(places_.reserve(sizeof(int32_t) * static_cast<size_t>(tiles) * (tile + 1)));
+  int32_t* const tile_experts = places + int64_t{tiles} * tile;
+  group_by_expert(memory_.stream(), routes.experts, choices, experts.n(), tile, places, tile_experts);
+  check_launch("group_by_expert");
+  const Grouping by_tile = {places, tile_experts, tiles * tile, 1};
+  const Grouping by_row = {nullptr, routes.experts, 0, 1};
+
+  const int64_t stride = (int64_t{experts.width()} + 7) / 8 * 8;
+  ProductCall call = experts.gate_up();
+  call.x = x.data;
+  call.x_stride = x.stride;
+  call.rows = choices;
+  call.out = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(choices));
+  call.out_stride = stride;
+  call.group = experts.gate_up_layout().is_f32 ? by_row : by_tile;
+  call.group.rows_of_x = routes.top_k;
+  product(call, experts.gate_up_layout().is_f32, tile);
+
+  ProductCall down = experts.down();
+  const size_t answer_bytes = sizeof(float) * static_cast<size_t>(experts.hidden()) * static_cast<size_t>(choices);
+  down.x = call.out;
+  down.x_stride = stride;
+  down.rows = choices;
+  down.out = answers_.reserve(answer_bytes);
+  down.out_stride = experts.hidden();
+  down.finish = Finish::kFloat;
+  down.group = experts.down_layout().is_f32 ? by_row : by_tile;
+  product(down, experts.down_layout().is_f32, tile);
+
+  const Matrix answers = {down.out, choices, experts.hidden(), experts.hidden(), true};
+  combine_experts(memory_.stream(), answers, routes.weights, routes.top_k,
+                  {out.data, out.rows, out.cols, out.stride, false});
+  check_launch("combine_experts");
+}
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,105 @@
+#include "device/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/cuda/cuda_status.h"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr size_t kPinned = size_t{4} << 20;  // bytes each way; a step uploads a few KiB
+constexpr size_t kAlignment = 64;
+
+}  // namespace
+
+class Memory::StreamBuffer final : public Buffer {
+ public:
+  StreamBuffer(Memory& memory, size_t bytes) : memory_(memory), size_(bytes) {
+    void* data = nullptr;
+    const size_t taken = std::max(bytes, size_t{1});
+    check(cudaMallocFromPoolAsync(&data, taken, memory.pool_, memory.stream_),
+          "cudaMallocFromPoolAsync of " + std::to_string(taken) + " bytes");
+    data_ = static_cast<std::byte*>(data);
+    const cudaError_t zeroed = cudaMemsetAsync(data_, 0, taken, memory.stream_);
+    if (zeroed != cudaSuccess) cudaFreeAsync(data_, memory.stream_);
+    check(zeroed, "cudaMemsetAsync");
+  }
+  ~StreamBuffer() override { cudaFreeAsync(data_, memory_.stream_); }
+  std::byte* data() override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  Memory& memory_;
+  size_t size_;
+  std::byte* data_ = nullptr;
+};
+
+Memory::Memory() {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+  uint64_t keep = UINT64_MAX;  // what was given back serves again, instead of going to the driver
+  check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+  for (std::byte** buffer : {&outgoing_, &incoming_}) {
+    check(cudaMallocHost(reinterpret_cast<void**>(buffer), kPinned), "cudaMallocHost");
+  }
+}
+
+Memory::~Memory() {
+  cudaStreamSynchronize(stream_);
+  cudaFreeHost(incoming_);
+  cudaFreeHost(outgoing_);
+  if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+  cudaStreamDestroy(stream_);
+}
+
+std::unique_ptr<Buffer> Memory::allocate(size_t bytes) { return std::make_unique<StreamBuffer>(*this, bytes); }
+
+void Memory::wait() { check(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
+
+void Memory::upload(const void* from, std::byte* to, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto* next = static_cast<const std::byte*>(from);
+  while (bytes > 0) {
+    if (used_ == kPinned) {
+      wait();
+      used_ = 0;
+    }
+    const size_t part = std::min(bytes, kPinned - used_);
+    std::memcpy(outgoing_ + used_, next, part);
+    check(cudaMemcpyAsync(to, outgoing_ + used_, part, cudaMemcpyHostToDevice, stream_), "copying to the GPU");
+    used_ = std::min(kPinned, (used_ + part + kAlignment - 1) / kAlignment * kAlignment);
+    next += part, to += part, bytes -= part;
+  }
+}
+
+void Memory::download(const std::byte* from, void* to, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto* next = static_cast<std::byte*>(to);
+  while (bytes > 0) {
+    const size_t part = std::min(bytes, kPinned);
+    check(cudaMemcpyAsync(incoming_, from, part, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+    wait();
+    std::memcpy(next, incoming_, part);
+    from += part, next += part, bytes -= part;
+  }
+  used_ = 0;  // all that was on its way has arrived
+}
+
+void Memory::copy(const std::byte* from, std::byte* to, size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the GPU");
+}
+
+void* Scratch::reserve(size_t bytes) {
+  if (buffer_ == nullptr || buffer_->size() < bytes) {
+    buffer_.reset();
+    buffer_ = memory_.allocate(bytes);
+  }
+  return buffer_->data();
+}
+
+}  // namespace ashlar::cuda

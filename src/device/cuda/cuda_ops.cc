@@ -1,0 +1,142 @@
+#include "device/cuda/cuda_ops.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "device/cuda/cuda_ops_impl.h"
+#include "device/cuda/cuda_status.h"
+
+namespace ashlar {
+namespace cuda {
+namespace {
+
+Matrix matrix_of(Tensor tensor) {
+  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
+}
+
+void check_activations(const Tensor& tensor) { ASHLAR_CHECK(tensor.dtype == DType::kBF16); }
+
+const CudaWeight& as_cuda(const Weight& weight) { return own_weight<CudaWeight>(weight); }
+
+ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
+  check_activations(x);
+  ASHLAR_CHECK_EQ(x.cols, call.k);
+  ASHLAR_CHECK_EQ(out.cols, call.width);
+  ASHLAR_CHECK_EQ(x.rows, out.rows);
+  call.x = x.data;
+  call.x_stride = x.stride;
+  call.rows = out.rows;
+  call.out = out.data;
+  call.out_stride = out.stride;
+  return call;
+}
+
+}  // namespace
+
+CudaOps::CudaOps(const DeviceOptions& options)
+    : isa_(require_device()),
+      pool_(options.threads),
+      normed_(memory_),
+      gated_(memory_),
+      logits_(memory_),
+      answers_(memory_),
+      places_(memory_) {}
+
+std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
+  return std::make_unique<CudaWeight>(memory_, pool_, source, use);
+}
+
+std::unique_ptr<ExpertWeights> CudaOps::pack_experts(std::span<const ExpertSource> experts) {
+  return std::make_unique<CudaExperts>(memory_, pool_, experts);
+}
+
+void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
+  if (out.rows == 0) return;
+  const CudaWeight& weight = as_cuda(table);
+  const Layout& layout = weight.layout();
+  ASHLAR_CHECK(!layout.is_gated && out.cols == layout.k);
+  cuda::embed(memory_.stream(), weight.data(), layout.is_f32, layout.n, layout.packed_k, ids, scale, matrix_of(out));
+  check_launch("embed");
+}
+
+void CudaOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
+  if (x.rows == 0) return;
+  cuda::rms_norm(memory_.stream(), matrix_of(x), weight, eps, matrix_of(out));
+  check_launch("rms_norm");
+}
+
+Tensor CudaOps::entering(const Input& in) {
+  if (in.norm == nullptr) return in.x;
+  const int64_t stride = (int64_t{in.x.cols} + 7) / 8 * 8;
+  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(in.x.rows);
+  const Tensor normed = {normed_.reserve(bytes), in.x.rows, in.x.cols, stride, DType::kBF16};
+  rms_norm(in.x, in.norm, in.eps, normed);
+  return normed;
+}
+
+void CudaOps::product(const ProductCall& call, bool is_f32, int32_t tile) {
+  if (is_f32) {
+    product_f32(memory_.stream(), call);
+  } else {
+    product_bf16(memory_.stream(), call, tile);
+  }
+  check_launch("a product");
+}
+
+void CudaOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
+  if (out.rows == 0) return;
+  const CudaWeight& w = as_cuda(weight);
+  ASHLAR_CHECK(!w.layout().is_gated && (store == Store::kOverwrite || out.dtype == DType::kBF16));
+  ProductCall call = product_of(w.call(), entering(in), out);
+  call.finish = store == Store::kAdd ? Finish::kAdd : out.dtype == DType::kF32 ? Finish::kFloat : Finish::kBf16;
+  product(call, w.layout().is_f32, tile_rows(out.rows));
+}
+
+void CudaOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
+  if (out.rows == 0) return;
+  const CudaWeight& first = as_cuda(gate_up);
+  ASHLAR_CHECK(first.layout().is_gated && first.n() == 2 * down.k());
+  const int32_t width = down.k(), rows = out.rows;
+  const int64_t stride = (int64_t{width} + 7) / 8 * 8;
+  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(rows);
+  const Tensor between = {gated_.reserve(bytes), rows, width, stride, DType::kBF16};
+  product(product_of(first.call(), entering(in), between), first.layout().is_f32, tile_rows(rows));
+  linear(down, between, Store::kAdd, out);
+}
+
+void CudaOps::reduce_add(Tensor partial, Tensor residual) {
+  if (residual.rows == 0) return;
+  add(memory_.stream(), matrix_of(partial), matrix_of(residual));
+  check_launch("reduce_add");
+}
+
+void CudaOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
+  ASHLAR_CHECK(x.dtype == out.dtype);
+  if (out.rows == 0) return;
+  gather(memory_.stream(), matrix_of(x), indices, matrix_of(out));
+  check_launch("gather_rows");
+}
+
+void CudaOps::copy(Tensor x, Tensor out) {
+  ASHLAR_CHECK(x.dtype == out.dtype);
+  if (out.rows == 0) return;
+  gather(memory_.stream(), matrix_of(x), nullptr, matrix_of(out));
+  check_launch("copy");
+}
+
+void CudaOps::softcap(Tensor x, float limit) {
+  if (x.rows == 0) return;
+  cuda::softcap(memory_.stream(), matrix_of(x), limit);
+  check_launch("softcap");
+}
+
+}  // namespace cuda
+
+std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options) {
+  if (!options.isa.empty()) {
+    throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out (ASHLAR_FORCE_ISA is the same)");
+  }
+  return std::make_unique<cuda::CudaOps>(options);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,72 @@
+#pragma once
+// The class that make_cuda_ops() makes.
+
+#include <vector>
+
+#include "device/cuda/cuda_memory.h"
+#include "device/cuda/cuda_weight.h"
+#include "device/cuda/kernels.h"
+#include "device/device.h"
+#include "device/sampling/sampler.h"
+
+namespace ashlar::cuda {
+
+class CudaOps final : public Ops {
+ public:
+  explicit CudaOps(const DeviceOptions& options);
+
+  std::string name() const override { return "cuda"; }
+  std::string isa() const override { return isa_; }
+  int32_t threads() const override { return pool_.size(); }
+  DType activation_type() const override { return DType::kBF16; }
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override;
+  std::unique_ptr<Weight> repack(const Weight& /*weight*/, Products /*products*/) override { return nullptr; }
+  std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override;
+
+  void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override;
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override;
+  void linear(const Weight& weight, Input in, Store store, Tensor out) override;
+  void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override;
+  void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
+  void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
+  void reduce_add(Tensor partial, Tensor residual) override;
+  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
+  void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override;
+  int64_t kv_page_bytes(const AttentionShape& shape) const override;
+  void store_kv(Tensor qkv, const KvStore& to) override;
+  void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                 KvPlane plane) override;
+  void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                 Tensor out) override;
+  void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
+  void copy(Tensor x, Tensor out) override;
+  void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
+  void softcap(Tensor x, float limit) override;
+  void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
+  void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }
+  void download(const std::byte* from, void* to, size_t bytes) override { memory_.download(from, to, bytes); }
+  void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { memory_.copy(from, to, bytes); }
+  void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
+
+ private:
+  /// What enters a product: rows as they are, or their norms in normed_.
+  Tensor entering(const Input& in);
+  void product(const ProductCall& call, bool is_f32, int32_t tile);
+  /// Logits of some rows of x at a time: work(first, logits).
+  template <class Work>
+  void for_logits(const Weight& weight, Tensor x, const Work& work);
+  void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
+
+  std::string isa_;
+  ThreadPool pool_;  ///< of the host
+  Memory memory_;
+  // Each is of one op at a time.
+  Scratch normed_, gated_, logits_, answers_, places_;
+  // Of the host, for rows that it decides.
+  std::vector<float> rows_, distributions_;
+  std::vector<SamplerScratch> sampler_scratch_;  // per thread
+};
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,75 @@
+#include "device/cuda/cuda_status.h"
+
+#include "base/error.h"
+
+namespace ashlar::cuda {
+namespace {
+
+std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+
+std::string advice(cudaError_t status) {
+  switch (status) {
+    case cudaErrorMemoryAllocation: {
+      size_t free = 0, total = 0;
+      std::string found;
+      if (cudaMemGetInfo(&free, &total) == cudaSuccess)
+        found = std::to_string(free >> 20) + " of " + std::to_string(total >> 20) + " MiB are free; ";
+      return "; " + found + "choose a smaller context or cache, a smaller model, or end other programs on the GPU";
+    }
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorUnsupportedPtxVersion:
+      return "; the driver is too old for the kernels of this build: update it";
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorIllegalInstruction:
+      return "; a kernel failed, now or shortly before: the program must be started again; if it happens again, it is "
+             "a "
+             "bug: please report it";
+    case cudaErrorECCUncorrectable:
+      return "; the GPU's memory is damaged: reset the GPU or use another";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void check(cudaError_t status, std::string_view call) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // the next check is not about this one
+  throw Error("cuda", std::string(call) + " failed: " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) +
+                          ")" + advice(status));
+}
+
+void check_launch(std::string_view op) { check(cudaGetLastError(), op); }
+
+std::string require_device() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver || status == cudaErrorStubLibrary) {
+    cudaGetLastError();
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) throw Error("cuda", "no NVIDIA driver is installed here; install one, or use --device cpu");
+    throw Error("cuda", "the NVIDIA driver supports CUDA " + version(driver) + ", and this build needs " +
+                            version(CUDART_VERSION) + ": update the driver, or use --device cpu");
+  }
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+    cudaGetLastError();
+    throw Error(
+        "cuda",
+        "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it); use --device cpu where there is none");
+  }
+  check(status, "cudaGetDeviceCount");
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  if (properties.major < 8) {
+    throw Error("cuda", std::string(properties.name) + " has compute capability " + std::to_string(properties.major) +
+                            "." + std::to_string(properties.minor) + ", and 8.0 or more is needed; use --device cpu");
+  }
+  check(cudaSetDevice(0), "cudaSetDevice");
+  return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+}
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,76 @@
+#pragma once
+// Weights on the GPU. Those of bf16 lie in tiles (see packed_place() in device_math.cuh): [n / 64][k / 64] of 64
+// outputs x 64 inputs, with n padded by zeros to a multiple of 64 and k to one of 128. In a gated weight 8 gates are
+// followed by the 8 ups that belong to them. Those of fp32 are [n, k], gates before ups.
+
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "device/cuda/cuda_memory.h"
+#include "device/cuda/kernels.h"
+#include "device/ops.h"
+
+namespace ashlar::cuda {
+
+/// Segments into which a sum over k inputs is cut: by the weight's shape alone, since it decides about bits. Where 64
+/// outputs at a time keep few processors busy, up to four, of at least 256 inputs each.
+int32_t splits_of(int32_t n, int32_t k);
+
+/// How some numbers were packed.
+struct Layout {
+  Layout(int32_t n, int32_t k, bool is_f32, bool is_gated);
+
+  int32_t n;  ///< of the source
+  int32_t k;
+  bool is_f32;
+  bool is_gated;
+  int32_t packed_n;  ///< outputs with the padding between gates and ups
+  int32_t packed_k;
+  size_t bytes;
+
+  /// Output of the source that lies at `row` of the packed ones; -1: padding.
+  int32_t source_row(int32_t row) const;
+  /// A call for products of this weight, without what is the caller's.
+  ProductCall call(const void* weight, const float* bias) const;
+};
+
+class CudaWeight final : public Weight {
+ public:
+  CudaWeight(Memory& memory, ThreadPool& pool, const WeightSource& source, WeightUse use);
+
+  int32_t n() const override { return layout_.n; }
+  int32_t k() const override { return layout_.k; }
+  size_t bytes() const override;
+  std::string_view format() const override { return layout_.is_f32 ? "f32" : "bf16"; }
+
+  const Layout& layout() const { return layout_; }
+  const void* data() const { return values_->data(); }
+  ProductCall call() const;
+
+ private:
+  Layout layout_;
+  std::unique_ptr<Buffer> values_;
+  std::unique_ptr<Buffer> bias_;  // null or [packed_n]
+};
+
+class CudaExperts final : public ExpertWeights {
+ public:
+  CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts);
+
+  int32_t n() const override { return n_; }
+  int32_t hidden() const override { return down_.n; }
+  int32_t width() const override { return down_.k; }
+  size_t bytes() const override { return static_cast<size_t>(n_) * (gate_up_.bytes + down_.bytes); }
+
+  const Layout& gate_up_layout() const { return gate_up_; }
+  const Layout& down_layout() const { return down_; }
+  ProductCall gate_up() const;
+  ProductCall down() const;
+
+ private:
+  int32_t n_;
+  Layout gate_up_, down_;
+  std::unique_ptr<Buffer> gate_up_values_, down_values_;  // expert by expert
+};
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,157 @@
+// Mixtures of experts: the choice of a row (a warp each), sorting choices by expert, and adding answers up.
+
+#include <math_constants.h>
+
+#include "device_math.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Index of the highest of n values that are not taken, the lowest of equals, in every lane. `taken` marks it.
+__device__ int32_t take_highest(const float* values, uint8_t* taken, int32_t n, int lane) {
+  float best = 0;
+  int32_t id = -1;
+  for (int32_t i = lane; i < n; i += 32) {
+    if (taken[i] != 0 || (id >= 0 && !(values[i] > best))) continue;
+    best = values[i], id = i;
+  }
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const float other = __shfl_xor_sync(~0u, best, distance);
+    const int32_t other_id = __shfl_xor_sync(~0u, id, distance);
+    if (other_id >= 0 && (id < 0 || other > best || (other == best && other_id < id))) best = other, id = other_id;
+  }
+  __syncwarp();
+  if (lane == 0) taken[id] = 1;
+  __syncwarp();
+  return id;
+}
+
+// Scores in double and rounded once, sums in the order of the experts, as the reference.
+__global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ RouteCall call) {
+  extern __shared__ double exponentials[];  // [n], then floats
+  const int32_t n = call.logits.cols, size = n / call.n_groups;
+  const int lane = static_cast<int>(threadIdx.x);
+  auto* const scores = reinterpret_cast<float*>(exponentials + n);
+  float* const ranks = scores + n;
+  float* const groups = ranks + n;  // [n_groups]
+  auto* const taken = reinterpret_cast<uint8_t*>(groups + call.n_groups);  // [n], then [n_groups]
+  const int64_t row = blockIdx.x;
+  const auto* const logits = static_cast<const float*>(call.logits.data) + row * call.logits.stride;
+  float highest = -CUDART_INF_F;
+  for (int32_t e = lane; e < n; e += 32) highest = fmaxf(highest, logits[e]);
+  highest = warp_max(highest);
+  for (int32_t e = lane; e < n; e += 32) {
+    const double logit = logits[e];
+    exponentials[e] = call.sigmoid ? 1.0 / (1.0 + exp(-logit)) : exp(logit - static_cast<double>(highest));
+  }
+  __syncwarp();
+  double total = 0;
+  for (int32_t e = 0; e < n && !call.sigmoid; ++e) total += exponentials[e];
+  for (int32_t e = lane; e < n; e += 32) {
+    scores[e] = static_cast<float>(call.sigmoid ? exponentials[e] : exponentials[e] / total);
+    const float rank = call.bias != nullptr ? scores[e] + call.bias[e] : scores[e];
+    ranks[e] = isnan(rank) ? -CUDART_INF_F : rank;
+    taken[e] = 0;
+  }
+  __syncwarp();
+  for (int32_t g = lane; g < call.n_groups; g += 32) {
+    float best = -CUDART_INF_F, second = -CUDART_INF_F;
+    for (int32_t i = g * size; i < (g + 1) * size; ++i) {
+      if (ranks[i] > best) {
+        second = best, best = ranks[i];
+      } else if (ranks[i] > second) {
+        second = ranks[i];
+      }
+    }
+    groups[g] = size > 1 ? best + second : best;
+    taken[n + g] = 0;
+  }
+  __syncwarp();
+  for (int32_t i = 0; i < call.top_groups; ++i) take_highest(groups, taken + n, call.n_groups, lane);
+  for (int32_t e = lane; e < n; e += 32) {
+    if (taken[n + e / size] == 0) ranks[e] = -CUDART_INF_F;
+  }
+  __syncwarp();
+  int32_t* const experts = call.experts + row * call.top_k;
+  float* const weights = call.weights + row * call.top_k;
+  float sum = 0;
+  for (int32_t j = 0; j < call.top_k; ++j) {
+    const int32_t e = take_highest(ranks, taken, n, lane);
+    sum += scores[e];
+    if (lane == 0) experts[j] = e, weights[j] = scores[e];
+  }
+  if (lane != 0) return;
+  for (int32_t j = 0; j < call.top_k; ++j) {
+    if (call.normalise) weights[j] /= sum + 1e-20F;
+    weights[j] *= call.scale;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) group_kernel(const int32_t* chosen, int32_t choices, int32_t n_experts,
+                                                         int32_t tile_rows, int32_t tiles, int32_t* rows,
+                                                         int32_t* experts) {
+  extern __shared__ int32_t next[];  // [n_experts]: choices of an expert, then the place of its next one
+  for (int32_t e = static_cast<int32_t>(threadIdx.x); e < n_experts; e += kThreads) next[e] = 0;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < tiles * tile_rows; i += kThreads) rows[i] = -1;
+  __syncthreads();
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < choices; i += kThreads) {
+    if (chosen[i] < 0 || chosen[i] >= n_experts) __trap();
+    atomicAdd(&next[chosen[i]], 1);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t tile = 0;
+    for (int32_t e = 0; e < n_experts; ++e) {
+      const int32_t first = tile;
+      for (int32_t left = next[e]; left > 0; left -= tile_rows) experts[tile++] = e;
+      next[e] = first * tile_rows;
+    }
+    for (; tile < tiles; ++tile) experts[tile] = -1;
+  }
+  __syncthreads();
+  // In which order choices fill a tile decides about nothing.
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < choices; i += kThreads) {
+    rows[atomicAdd(&next[chosen[i]], 1)] = i;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) combine_kernel(Matrix answers, const float* weights, int32_t top_k,
+                                                           Matrix out) {
+  const int64_t row = blockIdx.x;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
+    float sum = load(out.data, row * out.stride + i, out.is_f32);
+    for (int32_t j = 0; j < top_k; ++j) {
+      const float answer = static_cast<const float*>(answers.data)[(row * top_k + j) * answers.stride + i];
+      sum += weights[row * top_k + j] * answer;
+    }
+    store(out.data, row * out.stride + i, out.is_f32, sum);
+  }
+}
+
+}  // namespace
+
+void route(cudaStream_t stream, const RouteCall& call) {
+  const auto n = static_cast<size_t>(call.logits.cols), groups = static_cast<size_t>(call.n_groups);
+  const size_t shared = n * (sizeof(double) + 2 * sizeof(float) + 1) + groups * (sizeof(float) + 1);
+  route_kernel<<<call.logits.rows, 32, shared, stream>>>(call);
+}
+
+int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
+  const int32_t alone = choices < n_experts ? choices : n_experts;
+  return alone + (choices - alone) / tile_rows;
+}
+
+void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
+                     int32_t* rows, int32_t* experts) {
+  group_kernel<<<1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts), stream>>>(
+      chosen, choices, n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
+}
+
+void combine_experts(cudaStream_t stream, const Matrix& answers, const float* weights, int32_t top_k,
+                     const Matrix& out) {
+  combine_kernel<<<out.rows, kThreads, 0, stream>>>(answers, weights, top_k, out);
+}
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,148 @@
+#pragma once
+// What the kernels offer the host, one function a kernel. This file and the kernels include nothing from outside this
+// folder. Every function queues its work on the stream and returns; what it points to is device memory.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace ashlar::cuda {
+
+/// Numbers of a packed weight lie in tiles of 64 outputs x 64 inputs.
+inline constexpr int32_t kTile = 64;
+/// Inputs are padded to a multiple of this, where segments of a sum may begin.
+inline constexpr int32_t kInputPad = 128;
+
+enum class Finish : uint8_t {
+  kBf16,   ///< out[r][i] = y
+  kFloat,  ///< the same in fp32
+  kAdd,    ///< out[r][i] += bf16(y), in bf16
+  kGated   ///< out[r][i] = silu(y of gate i) * y of up i, in bf16
+};
+
+/// Which row of x and of out a place of the call is, and whose weights it meets. Without: row r at place r, one weight.
+struct Grouping {
+  const int32_t* rows = nullptr;     ///< by place: the row of `out`; -1: none
+  const int32_t* experts = nullptr;  ///< by tile of places (bf16) or by row of `out` (fp32); -1: no tile
+  int32_t places = 0;
+  int32_t rows_of_x = 1;  ///< rows of `out` for each row of x, one after the other
+};
+
+/// y = x W^T + bias. Weights of bf16: packed tiles (cuda_weight.h), their sums by the law in product.cu. Weights of
+/// fp32: [n, k] as they are.
+struct ProductCall {
+  const void* weight = nullptr;
+  int64_t expert_stride = 0;    ///< bytes from one expert's weight to the next
+  const float* bias = nullptr;  ///< [n as packed], or null
+  int32_t n = 0;                ///< outputs as packed, of a gated weight gates and ups
+  int32_t width = 0;            ///< columns of `out`
+  int32_t k = 0;                ///< columns of x
+  int32_t splits = 1;           ///< segments of a sum
+  const void* x = nullptr;      ///< [rows, k], bf16
+  int64_t x_stride = 0;         ///< in elements, as all strides here
+  int32_t rows = 0;
+  void* out = nullptr;
+  int64_t out_stride = 0;
+  Finish finish = Finish::kBf16;
+  Grouping group;
+};
+
+/// Places of a tile of a product with weights of bf16 for a number of rows.
+int32_t tile_rows(int32_t rows);
+void product_bf16(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
+void product_f32(cudaStream_t stream, const ProductCall& call);
+
+/// A matrix of activations.
+struct Matrix {
+  void* data = nullptr;
+  int32_t rows = 0;
+  int32_t cols = 0;
+  int64_t stride = 0;
+  bool is_f32 = false;
+};
+
+/// bf16 tables are packed tiles of `k_padded` inputs.
+void embed(cudaStream_t stream, const void* table, bool is_f32, int32_t n, int32_t k_padded, const int32_t* ids,
+           float scale, const Matrix& out);
+void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out);
+/// residual += partial, both bf16.
+void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
+void softcap(cudaStream_t stream, const Matrix& x, float limit);
+/// out[r] = x[indices[r]]; indices may be null: r.
+void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out);
+/// ids[r] = where logits[r] (fp32) is highest, the first of equals; -1 if nothing is above minus infinity.
+void argmax(cudaStream_t stream, const Matrix& logits, int32_t* ids);
+
+struct VisibilityCall {
+  int32_t rows = 0;
+  const int32_t *positions = nullptr, *tables = nullptr, *block_ends = nullptr, *first_keys = nullptr;
+  const uint8_t* without_kv = nullptr;
+  int32_t window = 0;
+  bool causal = false;
+  int32_t *begin = nullptr, *end = nullptr;
+};
+void visibility(cudaStream_t stream, const VisibilityCall& call);
+
+/// Of the branch that a row's table has: as ashlar::BranchTable lies in memory.
+struct Branch {
+  int32_t first, n;
+  const int32_t* slots;
+};
+
+/// Heads, pages and rows of an attention layer. A page holds K then V, each [n_kv_heads, 16 tokens, head_dim] in bf16;
+/// a scratch slot is an eighth of a page and holds K then V of one token.
+struct HeadsCall {
+  void* qkv = nullptr;  ///< [rows, (q_heads + 2 n_kv_heads) * head_dim], bf16
+  int64_t stride = 0;
+  int32_t rows = 0, q_heads = 0, n_kv_heads = 0, head_dim = 0;
+  const int32_t *positions = nullptr, *tables = nullptr;
+  const int32_t* const* page_tables = nullptr;
+  const uint8_t* without_kv = nullptr;
+  const int32_t* scratch_slots = nullptr;
+  const Branch* branches = nullptr;
+  char* kv = nullptr;
+  int64_t page_stride = 0;
+};
+
+struct StoreCall {
+  HeadsCall heads;
+  const float *q_norm = nullptr, *k_norm = nullptr;
+  float eps = 0;
+  const float *cos = nullptr, *sin = nullptr;
+  int32_t rotary_dim = 0, max_position = 0;
+};
+void store_kv(cudaStream_t stream, const StoreCall& call);
+/// Of `heads`: n_kv_heads, head_dim and the pages.
+void commit_kv(cudaStream_t stream, const HeadsCall& heads, const Branch& branch, const int32_t* page_table);
+
+struct AttentionCall {
+  HeadsCall heads;
+  const int32_t *begin = nullptr, *end = nullptr;
+  float scale = 0;
+  void* out = nullptr;  ///< [rows, q_heads * head_dim], bf16
+  int64_t out_stride = 0;
+};
+void attention(cudaStream_t stream, const AttentionCall& call);
+
+struct RouteCall {
+  Matrix logits;  ///< fp32
+  const float* bias = nullptr;
+  bool sigmoid = false;
+  int32_t n_groups = 1, top_groups = 1, top_k = 1;
+  bool normalise = false;
+  float scale = 1;
+  int32_t* experts = nullptr;
+  float* weights = nullptr;
+};
+void route(cudaStream_t stream, const RouteCall& call);
+
+/// Sorts `choices` choices by expert into tiles of `tile_rows` places. rows: [tiles * tile_rows] gets the choices,
+/// experts: [tiles] gets whose tile it is, for `tiles` = most_tiles(...); -1 where there is nothing.
+int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
+void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
+                     int32_t* rows, int32_t* experts);
+/// out[r] += sum over j of weights[r][j] * answers[r * top_k + j], in the order of j, rounded once. answers: fp32.
+void combine_experts(cudaStream_t stream, const Matrix& answers, const float* weights, int32_t top_k,
+                     const Matrix& out);
+
+}  // namespace ashlar::cuda

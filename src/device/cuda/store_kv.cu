@@ -1,0 +1,77 @@
+// Queries, keys and values are finished and stored: a warp has a head of a row.
+
+#include "heads.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
+
+__global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
+  __shared__ float numbers[kWarps][kMaxHeadDim];
+  const HeadsCall& heads = call.heads;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int32_t n_heads = heads.q_heads + 2 * heads.n_kv_heads;
+  const int64_t index = int64_t{blockIdx.x} * kWarps + warp;
+  if (index >= int64_t{heads.rows} * n_heads) return;
+  const auto row = static_cast<int32_t>(index / n_heads), head = static_cast<int32_t>(index % n_heads);
+  const int32_t d = heads.head_dim, position = heads.positions[row];
+  const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
+  auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{head} * d;
+  float* const x = numbers[warp];
+  for (int32_t i = lane; i < d; i += 32) x[i] = __bfloat162float(at[i]);
+  __syncwarp();
+  if (!is_value) {
+    const float* const norm = head < heads.q_heads ? call.q_norm : call.k_norm;
+    if (norm != nullptr) {
+      float sum = 0;
+      for (int32_t i = lane; i < d; i += 32) sum = fmaf(x[i], x[i], sum);
+      const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(d) + call.eps);
+      for (int32_t i = lane; i < d; i += 32) x[i] = x[i] * scale * norm[i];
+      __syncwarp();
+    }
+    if (position < 0 || position >= call.max_position) __trap();
+    const int32_t half = call.rotary_dim / 2;
+    for (int32_t i = lane; i < half; i += 32) {
+      const float cos = call.cos[int64_t{position} * half + i], sin = call.sin[int64_t{position} * half + i];
+      const float a = x[i], b = x[i + half];
+      x[i] = a * cos - b * sin;
+      x[i + half] = b * cos + a * sin;
+    }
+    __syncwarp();
+    for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i]);
+  }
+  if (head < heads.q_heads || (heads.without_kv != nullptr && heads.without_kv[row] != 0)) return;
+  const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
+  const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
+  __nv_bfloat16* const to =
+      slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
+                : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
+  for (int32_t i = lane; i < d; i += 32) to[i] = __float2bfloat16_rn(x[i]);
+}
+
+__global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch branch, const int32_t* page_table) {
+  const auto i = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
+  for (const bool value : {false, true}) {
+    const __nv_bfloat16* const from = in_scratch(heads, branch.slots[i], kv_head, value);
+    __nv_bfloat16* const to = in_pages(heads, page_table, branch.first + i, kv_head, value);
+    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < heads.head_dim; c += static_cast<int32_t>(blockDim.x)) {
+      to[c] = from[c];
+    }
+  }
+}
+
+}  // namespace
+
+void store_kv(cudaStream_t stream, const StoreCall& call) {
+  const int64_t heads = int64_t{call.heads.rows} * (call.heads.q_heads + 2 * call.heads.n_kv_heads);
+  store_kernel<<<blocks_for(heads, kWarps), 32 * kWarps, 0, stream>>>(call);
+}
+
+void commit_kv(cudaStream_t stream, const HeadsCall& heads, const Branch& branch, const int32_t* page_table) {
+  const dim3 grid(static_cast<unsigned>(branch.n), static_cast<unsigned>(heads.n_kv_heads));
+  commit_kernel<<<grid, 64, 0, stream>>>(heads, branch, page_table);
+}
+
+}  // namespace ashlar::cuda
