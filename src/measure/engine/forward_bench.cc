@@ -11,8 +11,10 @@ ForwardBench::ForwardBench(Model& model, std::vector<int32_t> ids, int32_t conte
     : model_(model), ids_(std::move(ids)), context_(context), max_rows_(max_rows), batch_(model.ops(), max_rows, 1) {
   KvLayout layout;
   model.register_state(layout);
-  pages_.resize(ids_.size() / kPageTokens + 1);
-  std::iota(pages_.begin(), pages_.end(), 0);
+  std::vector<int32_t> pages(ids_.size() / kPageTokens + 1);
+  std::iota(pages.begin(), pages.end(), 0);
+  pages_ = {model.ops(), static_cast<int64_t>(pages.size())};
+  pages_.upload(pages);
   kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
   const int32_t vocab = model.config().vocab;
   storage_ = model.ops().allocate(sizeof(float) * kMaxWidth * static_cast<size_t>(vocab));
@@ -33,13 +35,16 @@ void ForwardBench::forward(int32_t start, int32_t rows, bool all_outputs, bool h
   ASHLAR_CHECK_LE(static_cast<size_t>(start + rows), ids_.size());
   ASHLAR_CHECK(!all_outputs || rows <= kMaxWidth);
   batch_.clear();
-  batch_.begin_sequence(pages_.data());
+  batch_.begin_sequence(pages_.device());
   for (int32_t row = 0; row < rows; ++row) {
     batch_.add_row(ids_[start + row], start + row, start + rows);
     if (all_outputs || (head && row + 1 == rows)) batch_.want_output();
   }
   const Tensor hidden = model_.forward(batch_, *kv_, {});
-  if (head) model_.head(hidden, logits_.narrow(hidden.rows));
+  if (!head) return;
+  model_.head(hidden, logits_.narrow(hidden.rows));
+  float first = 0;  // waits for the device
+  model_.ops().download(storage_->data(), &first, sizeof(first));
 }
 
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/device_array.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -29,7 +30,7 @@ class ForwardBench {
   int32_t context_;
   int32_t max_rows_;
   RowBatch batch_;
-  std::vector<int32_t> pages_;
+  DeviceArray<int32_t> pages_;
   std::unique_ptr<KvMemory> kv_;
   std::unique_ptr<Buffer> storage_;
   Tensor logits_;  // [kMaxWidth, vocab]
