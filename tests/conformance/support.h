@@ -14,6 +14,7 @@
 #include "base/bf16.h"
 #include "device/device.h"
 #include "device/ref/ref_ops.h"
+#include "staged_ops.h"
 
 namespace ashlar::conformance {
 
@@ -35,7 +36,10 @@ class Matrix {
     for (int32_t r = 0; r < rows_; ++r) {
       for (int32_t c = 0; c < cols_; ++c) row(r)[c] = normal(random);
     }
+    if (fills_with_bf16) round_to_bf16();
   }
+  /// For devices with activations in bf16, so that they and the reference begin with the same numbers.
+  static inline bool fills_with_bf16 = false;
   void round_to_bf16() {
     for (int32_t r = 0; r < rows_; ++r) {
       for (int32_t c = 0; c < cols_; ++c) row(r)[c] = to_float(to_bf16(row(r)[c]));
@@ -123,28 +127,60 @@ inline bool same_bits(const float* a, const float* b, int32_t n) {
   return std::memcmp(a, b, sizeof(float) * static_cast<size_t>(n)) == 0;
 }
 
-/// One instruction set; skipped where the machine lacks it.
+/// Why the device cannot be made here; empty if it can.
+inline std::string missing(const std::string& device) {
+  try {
+    make_device(device, {});
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// One instruction set of the cpu device, or "cuda"; skipped where the machine lacks it.
 class OnIsa : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
+    if (on_gpu()) {
+      static const std::string lack = missing("cuda");
+      if (!lack.empty()) GTEST_SKIP() << lack;
+      Matrix::fills_with_bf16 = true;
+      return;
+    }
     const std::vector<std::string> have = isa_choices();
     if (std::find(have.begin(), have.end(), GetParam()) == have.end()) GTEST_SKIP() << "no " << GetParam() << " here";
   }
+  void TearDown() override { Matrix::fills_with_bf16 = false; }
   std::unique_ptr<Ops> make(int32_t threads = 2, DType kv_dtype = DType::kBF16) const {
     DeviceOptions options;
     options.threads = threads;
+    if (on_gpu()) return std::make_unique<StagedOps>(make_device("cuda", options));
     options.isa = GetParam();
     options.kv_dtype = kv_dtype;
     return make_device("cpu", options);
   }
+  bool on_gpu() const { return GetParam() == "cuda"; }
   /// Products of bf16 weights take activations rounded to bf16 on this path.
-  bool rounds_activations() const { return GetParam() == "amx" || GetParam() == "avx512bf16"; }
+  bool rounds_activations() const { return on_gpu() || GetParam() == "amx" || GetParam() == "avx512bf16"; }
+  /// The bound of an error: a GPU's activations are bf16, rounded to 2^-9 of themselves wherever an op ends.
+  double bound(double of_fp32, double of_bf16) const { return on_gpu() ? of_bf16 : of_fp32; }
+  /// Elements that a cache may have.
+  std::vector<DType> kv_dtypes() const {
+    return on_gpu() ? std::vector{DType::kBF16} : std::vector{DType::kF32, DType::kBF16};
+  }
   std::mt19937 random_{20260};
 };
 
 inline std::string isa_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
-#define ASHLAR_FOR_EACH_ISA(Fixture) \
-  INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::Values("portable", "avx2", "avx512", "avx512bf16", "amx"), isa_name)
+inline std::vector<std::string> isas_and_gpu() {
+  std::vector<std::string> all = {"portable", "avx2", "avx512", "avx512bf16", "amx"};
+  for (const std::string& device : device_names()) {
+    if (device == "cuda") all.push_back(device);
+  }
+  return all;
+}
+
+#define ASHLAR_FOR_EACH_ISA(Fixture) INSTANTIATE_TEST_SUITE_P(Isa, Fixture, testing::ValuesIn(isas_and_gpu()), isa_name)
 
 }  // namespace ashlar::conformance

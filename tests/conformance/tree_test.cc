@@ -12,7 +12,7 @@ constexpr AttentionShape kShapes[] = {
 class Tree : public OnIsa {};
 
 TEST_P(Tree, RowsSeeTheirOwnPathBitForBit) {
-  for (DType kv : {DType::kBF16, DType::kF32}) {
+  for (DType kv : kv_dtypes()) {
     for (int32_t threads : {1, 3}) {
       const auto ops = make(threads, kv);
       for (const AttentionShape& shape : kShapes) {

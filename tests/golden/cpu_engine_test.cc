@@ -1,75 +1,16 @@
-// The engine on the cpu device, with every instruction set this machine has, against float32 answers of PyTorch. Tokens
-// may differ only where the two best logits of the golden lie within 0.05 of each other.
+// The engine on the cpu device, with every instruction set this machine has, against float32 answers of PyTorch.
 
-#include <gtest/gtest.h>
-
-#include <numeric>
-
-#include "equivalence/configurations.h"
-#include "golden/golden_data.h"
+#include "golden/engine_answers.h"
 
 namespace ashlar::testing {
 namespace {
 
-constexpr double kNearTie = 0.05;
-constexpr int32_t kMaxTokens = 160;
-
 class PebbleOnCpu : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Isa, PebbleOnCpu, ::testing::ValuesIn(isa_choices()));
 
-// True if the tokens agree up to a place where the golden itself was undecided.
-bool agrees(const std::vector<int32_t>& found, const Json& golden) {
-  const auto expected = golden["greedy_ids"].get<std::vector<int32_t>>();
-  const auto margins = golden["top1_top2_margin"].get<std::vector<double>>();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (i < found.size() && found[i] == expected[i]) continue;
-    return margins[i] < kNearTie;
-  }
-  return found.size() == expected.size();
-}
-
 TEST_P(PebbleOnCpu, AnswersAndAcceptLengthsAgree) {
   const auto ops = make_device("cpu", {.threads = 2, .isa = GetParam()});
-  const auto model = Model::load(*ops, models_folder() / "pebble-11m", 320);
-  const Json json = read_json_file(data_folder() / "pebble-11m" / "goldens.json");
-  const auto drafter = models_folder() / "pebble-11m-dflash";
-  for (const auto& [width, branches] : {std::pair{1, 0}, {16, 0}, {16, 3}}) {
-    Configuration configuration;
-    if (width > 1) configuration.decoder = {"dflash", drafter, {width, 0, 1, DenoiseSchedule::kCosine, branches}};
-    const auto engine = open_engine(*ops, *model, configuration, 320);
-    int64_t steps = 0;
-    int64_t accepted = 0;
-    int64_t expected_steps = 0;
-    int64_t expected_accepted = 0;
-    int32_t near_ties = 0;
-    for (const Json& golden : json["cases"]) {
-      const auto expected = golden["greedy_ids"].get<std::vector<int32_t>>();
-      Request request;
-      request.prompt = golden["prompt_ids"].get<std::vector<int32_t>>();
-      request.max_tokens = kMaxTokens;  // as the goldens were made: blocks are not cut short before the end
-      request.stop_ids = model->config().stop_ids;
-      const Answer answer = run_together(*engine, {request})[0];
-      EXPECT_TRUE(agrees(answer.tokens, golden)) << golden["prompt_text"] << ::testing::PrintToString(answer.tokens);
-      if (answer.tokens != expected) {  // another text, whose accept lengths say nothing about the golden's
-        ++near_ties;
-        continue;
-      }
-      steps += answer.end.stats.verify_steps;
-      accepted += static_cast<int64_t>(answer.tokens.size()) - 1;
-      const auto lengths = golden["accept_lengths"].get<std::vector<int64_t>>();
-      expected_steps += static_cast<int64_t>(lengths.size());
-      expected_accepted += static_cast<int64_t>(expected.size()) - 1;
-    }
-    EXPECT_LE(near_ties, 2);
-    if (width == 1) continue;
-    const double mean = static_cast<double>(accepted) / static_cast<double>(steps);
-    const double expected_mean = static_cast<double>(expected_accepted) / static_cast<double>(expected_steps);
-    if (branches == 0) {
-      EXPECT_NEAR(mean / expected_mean, 1.0, 0.02);
-    } else {
-      EXPECT_GT(mean / expected_mean, 1.15);  // the goldens are chains; of a tree more is accepted
-    }
-  }
+  expect_answers_of_pytorch(*ops, {.near_tie = 0.05, .most_near_ties = 2, .tree_gain = 1.15});
 }
 
 }  // namespace

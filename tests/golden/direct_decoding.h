@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "device/device_array.h"
 #include "model/drafters/dflash.h"
 #include "model/model.h"
 
@@ -28,12 +29,17 @@ inline int32_t argmax(const float* values, int32_t n) {
 class DirectDecoder {
  public:
   DirectDecoder(Model& model, DflashDrafter* drafter, int32_t max_tokens)
-      : model_(model), drafter_(drafter), batch_(model.ops(), max_tokens, 1), pages_(max_tokens / kPageTokens + 1) {
+      : model_(model),
+        drafter_(drafter),
+        batch_(model.ops(), max_tokens, 1),
+        pages_(model.ops(), max_tokens / kPageTokens + 1) {
     KvLayout layout;
     model.register_state(layout);
     if (drafter != nullptr) drafter->register_state(layout);
     kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
-    std::iota(pages_.rbegin(), pages_.rend(), 0);  // pages in reverse order: positions must go through the table
+    std::vector<int32_t> pages(static_cast<size_t>(pages_.size()));
+    std::iota(pages.rbegin(), pages.rend(), 0);  // pages in reverse order: positions must go through the table
+    pages_.upload(pages);
     model.reserve(max_tokens);
     const int32_t aux_width =
         drafter != nullptr ? drafter->aux_width() : model.config().stack.hidden * (model.config().stack.n_layers);
@@ -139,7 +145,7 @@ class DirectDecoder {
  private:
   void fill(const std::vector<int32_t>& ids, int32_t start) {
     batch_.clear();
-    batch_.begin_sequence(pages_.data());
+    batch_.begin_sequence(pages_.device());
     const auto end = start + static_cast<int32_t>(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) {
       batch_.add_row(ids[i], start + static_cast<int32_t>(i), end);
@@ -150,7 +156,7 @@ class DirectDecoder {
   Model& model_;
   DflashDrafter* drafter_;
   RowBatch batch_;
-  std::vector<int32_t> pages_;
+  DeviceArray<int32_t> pages_;
   std::unique_ptr<KvMemory> kv_;
   std::unique_ptr<Buffer> storage_;
   Tensor aux_hidden_, logits_;

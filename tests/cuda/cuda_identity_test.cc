@@ -1,0 +1,34 @@
+// The promise of the engine on a GPU: a request's tokens depend on weights, prompt, sampling parameters and seed alone.
+
+#include <cstdlib>
+
+#include "cuda/on_gpu.h"
+#include "equivalence/block_suite.h"
+#include "equivalence/suite.h"
+
+namespace ashlar::testing {
+namespace {
+
+class IdentityOnGpu : public OnGpu {};
+
+// Every configuration meets every sampling in the long tier, otherwise one of the four.
+TEST_F(IdentityOnGpu, EveryConfigurationGivesTheSameTokens) {
+  suite::EquivalenceSuite suite(*ops_);
+  const bool all = std::getenv("ASHLAR_LONG_TESTS") != nullptr;
+  suite.run(*ops_, "cuda", [all](size_t configuration, size_t sampling) {
+    const size_t turn = static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8;
+    return all || sampling == turn % 4;
+  });
+  suite.print();
+  EXPECT_GE(suite.comparisons, 2000);
+  EXPECT_GT(suite.preemptions, 18U);
+  EXPECT_GT(suite.accepted, suite.ngram_accepted);
+  EXPECT_GT(suite.ngram_accepted, 0U);
+}
+
+TEST_F(IdentityOnGpu, EveryConfigurationOfBlocksGivesTheSameTokens) {
+  blocks::expect_same_by_every_configuration(*ops_, *ops_);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

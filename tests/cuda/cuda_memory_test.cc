@@ -1,0 +1,73 @@
+// Memory of the GPU, and the words of errors.
+
+#include <cstring>
+#include <random>
+
+#include "cuda/on_gpu.h"
+
+namespace ashlar::testing {
+namespace {
+
+class MemoryOnGpu : public OnGpu {};
+
+// More than the pinned memory that copies pass through, in pieces of odd sizes.
+TEST_F(MemoryOnGpu, BytesComeBackAsTheyWent) {
+  std::mt19937 random(3);
+  std::vector<uint32_t> sent(5'000'003);
+  for (uint32_t& word : sent) word = static_cast<uint32_t>(random());
+  const size_t bytes = sent.size() * sizeof(uint32_t);
+  const auto buffer = ops_->allocate(bytes), copy = ops_->allocate(bytes);
+  for (size_t at = 0, part = 1; at < bytes; at += part, part = part * 3 + 1) {
+    part = std::min(part, bytes - at);
+    std::vector<std::byte> piece(part);
+    std::memcpy(piece.data(), reinterpret_cast<const std::byte*>(sent.data()) + at, part);
+    ops_->upload(piece.data(), buffer->data() + at, part);
+    std::fill(piece.begin(), piece.end(), std::byte{0});  // it may be used again
+  }
+  ops_->copy_bytes(buffer->data(), copy->data(), bytes);
+  std::vector<uint32_t> found(sent.size());
+  ops_->download(copy->data(), found.data(), bytes);
+  EXPECT_EQ(found, sent);
+}
+
+TEST_F(MemoryOnGpu, NewMemoryIsZeroWhateverWasThereBefore) {
+  for (int i = 0; i < 3; ++i) {
+    const auto buffer = ops_->allocate(1 << 20);
+    std::vector<uint8_t> found(1 << 20, 1);
+    ops_->download(buffer->data(), found.data(), found.size());
+    EXPECT_EQ(found, std::vector<uint8_t>(1 << 20));
+    const std::vector<uint8_t> ones(1 << 20, 255);
+    ops_->upload(ones.data(), buffer->data(), ones.size());
+  }
+}
+
+TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
+  try {
+    ops_->allocate(size_t{1} << 46);
+    FAIL() << "64 TiB were there";
+  } catch (const std::exception& error) {
+    const std::string words = error.what();
+    EXPECT_NE(words.find("[cuda] cudaMallocFromPoolAsync of 70368744177664 bytes failed: out of memory"),
+              std::string::npos)
+        << words;
+    EXPECT_NE(words.find("MiB are free; choose"), std::string::npos) << words;
+  }
+  EXPECT_EQ(ops_->allocate(64)->size(), 64U);
+}
+
+}  // namespace
+
+// Where there is a GPU this says so in the log; elsewhere the words say what is missing.
+TEST(Gpu, IsThereOrWhatIsMissingIsSaid) {
+  try {
+    std::printf("[ COVERAGE ] cuda device: %s\n", make_device("cuda", {})->isa().c_str());
+  } catch (const std::exception& error) {
+    const std::string words = error.what();
+    EXPECT_EQ(words.rfind("[cuda] ", 0), 0U) << words;
+    EXPECT_NE(words.find("--device cpu"), std::string::npos) << words;
+    std::printf("[ COVERAGE ] no cuda device: %s\n", words.c_str());
+  }
+  EXPECT_THROW(make_device("cuda", {.threads = 0, .isa = "avx2"}), std::exception);
+}
+
+}  // namespace ashlar::testing

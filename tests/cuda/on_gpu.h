@@ -1,0 +1,25 @@
+#pragma once
+// A test that needs a GPU.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+
+namespace ashlar::testing {
+
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      ops_ = make_device("cuda", {.threads = 0, .isa = {}});
+    } catch (const std::exception& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  std::unique_ptr<Ops> ops_;
+};
+
+}  // namespace ashlar::testing

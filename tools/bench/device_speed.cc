@@ -1,0 +1,115 @@
+// device_speed DEVICE MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so
+// that a program without other libraries runs on a bare machine. For each number of SEQUENCES that many prompts of
+// PROMPT random tokens are answered with one token and then with TOKENS, three times each, by plain decoding and, if
+// there is a drafter, in cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "base/clock.h"
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "engine/event_queue.h"
+
+namespace {
+
+using namespace ashlar;
+
+struct Run {
+  double seconds;
+  double steps;  ///< of the sequence that took most
+};
+
+Run answer(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, int32_t vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::shared_ptr<EventQueue>> queues;
+  const int64_t begin = now_ns();
+  for (int32_t s = 0; s < sequences; ++s) {
+    Request request;
+    for (int32_t i = 0; i < prompt; ++i) {
+      request.prompt.push_back(4 + static_cast<int32_t>(random() % static_cast<uint32_t>(vocab - 4)));
+    }
+    request.max_tokens = tokens;
+    queues.push_back(std::make_shared<EventQueue>());
+    request.sink = queues.back();
+    const Result<RequestId> id = engine.submit(std::move(request));
+    if (!id.ok()) throw std::runtime_error(id.error());
+  }
+  double steps = 0;
+  for (const auto& queue : queues) {
+    for (;;) {
+      const Event event = queue->next();
+      const auto* const end = std::get_if<EndEvent>(&event);
+      if (end == nullptr) continue;
+      steps = std::max(steps, static_cast<double>(end->stats.verify_steps));
+      break;
+    }
+  }
+  return {static_cast<double>(now_ns() - begin) * 1e-9, steps};
+}
+
+Run median(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, int32_t vocab) {
+  std::vector<Run> runs;
+  for (uint32_t round = 0; round < 3; ++round) {
+    engine.drop_prefix_cache();
+    runs.push_back(answer(engine, sequences, prompt, tokens, vocab, round));
+  }
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.seconds < b.seconds; });
+  return runs[1];
+}
+
+void measure(Ops& ops, Model& model, const DecoderSpec& spec, const char* name, int32_t prompt, int32_t tokens,
+             const std::vector<int32_t>& counts) {
+  const int32_t most = *std::max_element(counts.begin(), counts.end());
+  EngineOptions options;
+  options.max_sequences = most;
+  options.kv_pages = (most + 1) * ((prompt + tokens) / kPageTokens + 4);
+  Engine engine(ops, make_decoder(model, spec), options);
+  const int32_t vocab = model.config().vocab;
+  answer(engine, most, prompt, 8, vocab, 99);  // memory and kernels are there
+  for (const int32_t sequences : counts) {
+    const Run first = median(engine, sequences, prompt, 1, vocab);
+    const Run all = median(engine, sequences, prompt, tokens, vocab);
+    const double decoding = all.seconds - first.seconds;
+    std::printf("%-8s %3d x %d + %d: prompts %8.0f tokens/s, %7.3f ms a step of %.0f, %8.1f tokens/s\n", name,
+                sequences, prompt, tokens, sequences * prompt / first.seconds, decoding * 1e3 / all.steps, all.steps,
+                sequences * (tokens - 1) / decoding);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 6) {
+    std::fprintf(stderr, "usage: device_speed DEVICE MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
+    return 2;
+  }
+  try {
+    const std::string models = argv[2];
+    const size_t plus = models.find('+');
+    const int32_t prompt = std::atoi(argv[3]), tokens = std::atoi(argv[4]);
+    std::vector<int32_t> counts;
+    for (int i = 5; i < argc; ++i) counts.push_back(std::atoi(argv[i]));
+    const auto ops = make_device(argv[1], {});
+    const int64_t begin = now_ns();
+    const auto model = Model::load(*ops, models.substr(0, plus), prompt + tokens + 64);
+    std::printf("%s (%s), %s: loaded in %.1f s\n", ops->name().c_str(), ops->isa().c_str(), argv[2],
+                static_cast<double>(now_ns() - begin) * 1e-9);
+    measure(*ops, *model, {}, "plain", prompt, tokens, counts);
+    if (plus == std::string::npos) return 0;
+    DecoderSpec drafted;
+    drafted.method = "dflash";
+    drafted.drafter = models.substr(plus + 1);
+    drafted.dflash.width = 16;
+    measure(*ops, *model, drafted, "drafted", prompt, tokens, counts);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "device_speed: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
