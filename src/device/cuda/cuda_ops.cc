@@ -14,6 +14,15 @@ Matrix matrix_of(Tensor tensor) {
   return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
 }
 
+int32_t multiprocessors() {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+  return count;
+}
+
+/// Scratch memory between two products has so many rows more than are used that boxes of any tile stay inside.
+int32_t rows_with_room(int32_t rows) { return (rows + 255) / 256 * 256; }
+
 void check_activations(const Tensor& tensor) { ASHLAR_CHECK(tensor.dtype == DType::kBF16); }
 
 const CudaWeight& as_cuda(const Weight& weight) { return own_weight<CudaWeight>(weight); }
@@ -35,6 +44,7 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
 
 CudaOps::CudaOps(const DeviceOptions& options)
     : isa_(require_device()),
+      hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors() : 0),
       pool_(options.threads),
       normed_(memory_),
       gated_(memory_),
@@ -68,7 +78,7 @@ void CudaOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
 Tensor CudaOps::entering(const Input& in) {
   if (in.norm == nullptr) return in.x;
   const int64_t stride = (int64_t{in.x.cols} + 7) / 8 * 8;
-  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(in.x.rows);
+  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(rows_with_room(in.x.rows));
   const Tensor normed = {normed_.reserve(bytes), in.x.rows, in.x.cols, stride, DType::kBF16};
   rms_norm(in.x, in.norm, in.eps, normed);
   return normed;
@@ -77,7 +87,7 @@ Tensor CudaOps::entering(const Input& in) {
 void CudaOps::product(const ProductCall& call, bool is_f32, int32_t tile) {
   if (is_f32) {
     product_f32(memory_.stream(), call);
-  } else {
+  } else if (hopper_multiprocessors_ == 0 || !product_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
     product_bf16(memory_.stream(), call, tile);
   }
   check_launch("a product");
@@ -85,11 +95,17 @@ void CudaOps::product(const ProductCall& call, bool is_f32, int32_t tile) {
 
 void CudaOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
   if (out.rows == 0) return;
-  const CudaWeight& w = as_cuda(weight);
-  ASHLAR_CHECK(!w.layout().is_gated && (store == Store::kOverwrite || out.dtype == DType::kBF16));
-  ProductCall call = product_of(w.call(), entering(in), out);
+  const int32_t x_rows = in.norm != nullptr ? rows_with_room(out.rows) : out.rows;
+  linear_of(as_cuda(weight), entering(in), x_rows, store, out);
+}
+
+void CudaOps::linear_of(const CudaWeight& weight, Tensor x, int32_t x_rows, Store store, Tensor out) {
+  const Layout& layout = weight.layout();
+  ASHLAR_CHECK(!layout.is_gated && (store == Store::kOverwrite || out.dtype == DType::kBF16));
+  ProductCall call = product_of(weight.call(), x, out);
+  call.x_rows = x_rows;
   call.finish = store == Store::kAdd ? Finish::kAdd : out.dtype == DType::kF32 ? Finish::kFloat : Finish::kBf16;
-  product(call, w.layout().is_f32, tile_rows(out.rows));
+  product(call, layout.is_f32, tile_rows(out.rows));
 }
 
 void CudaOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
@@ -98,10 +114,13 @@ void CudaOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Ten
   ASHLAR_CHECK(first.layout().is_gated && first.n() == 2 * down.k());
   const int32_t width = down.k(), rows = out.rows;
   const int64_t stride = (int64_t{width} + 7) / 8 * 8;
-  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(rows);
+  const int32_t with_room = rows_with_room(rows);
+  const size_t bytes = 2 * static_cast<size_t>(stride) * static_cast<size_t>(with_room);
   const Tensor between = {gated_.reserve(bytes), rows, width, stride, DType::kBF16};
-  product(product_of(first.call(), entering(in), between), first.layout().is_f32, tile_rows(rows));
-  linear(down, between, Store::kAdd, out);
+  ProductCall call = product_of(first.call(), entering(in), between);
+  call.x_rows = in.norm != nullptr ? with_room : rows;
+  product(call, first.layout().is_f32, tile_rows(rows));
+  linear_of(as_cuda(down), between, with_room, Store::kAdd, out);
 }
 
 void CudaOps::reduce_add(Tensor partial, Tensor residual) {

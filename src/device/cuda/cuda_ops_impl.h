@@ -54,13 +54,16 @@ class CudaOps final : public Ops {
   /// What enters a product: rows as they are, or their norms in normed_.
   Tensor entering(const Input& in);
   void product(const ProductCall& call, bool is_f32, int32_t tile);
+  /// x_rows: rows of x that may be read.
+  void linear_of(const CudaWeight& weight, Tensor x, int32_t x_rows, Store store, Tensor out);
   /// Logits of some rows of x at a time: work(first, logits).
   template <class Work>
   void for_logits(const Weight& weight, Tensor x, const Work& work);
   void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
 
   std::string isa_;
-  ThreadPool pool_;  ///< of the host
+  int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0
+  ThreadPool pool_;                 ///< of the host
   Memory memory_;
   // Each is of one op at a time.
   Scratch normed_, gated_, logits_, answers_, places_;

@@ -1,0 +1,130 @@
+// Which instance of the product serves a call. Any may: it decides about time and not about bits.
+
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "product_hopper.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    product_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ ProductCall call, int ring) {
+  extern __shared__ char raw[];
+  Shape::run(call, &map, raw, ring);
+}
+
+struct Tile {
+  int32_t rows;
+  int32_t warpgroups;
+  float speed;  ///< measured, of a block that is alone on its multiprocessor: products per cycle, relative
+};
+
+constexpr Tile kTiles[] = {{8, 1, 0.5F}, {16, 1, 1.0F}, {32, 1, 2.0F}, {64, 1, 2.7F}, {128, 2, 4.9F}, {256, 2, 6.0F}};
+
+/// The tile with the least estimated time: whole waves of blocks times a tile's work.
+const Tile& tile_for(int32_t rows, int32_t n, int32_t multiprocessors) {
+  const Tile* best = nullptr;
+  float least = 0;
+  for (const Tile& tile : kTiles) {
+    // Up to 64 rows the weight is read once: the smallest tile that has them all.
+    if (rows > 64 && tile.rows < 64) continue;
+    if (rows <= 64 && (tile.rows < rows || (tile.rows > 8 && tile.rows >= 2 * rows))) continue;
+    const int32_t features = kTile * tile.warpgroups;
+    const int32_t blocks = (rows + tile.rows - 1) / tile.rows * ((n + features - 1) / features);
+    const int32_t waves = (blocks + multiprocessors - 1) / multiprocessors;
+    const float time = static_cast<float>(waves) * static_cast<float>(tile.rows * features) / tile.speed;
+    if (best == nullptr || time < least) best = &tile, least = time;
+  }
+  return *best;
+}
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode encode_function() {
+  void* symbol = nullptr;
+  cudaDriverEntryPointQueryResult result = {};
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &symbol, 12000, cudaEnableDefault, &result);
+  return status == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(symbol) : nullptr;
+}
+
+/// Rows of x in boxes of 64 columns x `box` rows; what lies outside arrives as zeros.
+bool map_rows(const ProductCall& call, int32_t box, CUtensorMap& map) {
+  static const Encode encode = encode_function();
+  if (encode == nullptr) return false;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(call.k), static_cast<cuuint64_t>(std::max(call.rows, call.x_rows))};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(call.x_stride) * 2};
+  const cuuint32_t boxes[] = {static_cast<cuuint32_t>(kTile), static_cast<cuuint32_t>(box)};
+  const cuuint32_t steps[] = {1, 1};
+  return encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(call.x), sizes, strides, boxes, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+template <int kRows, int kWarpgroups>
+void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map, int32_t multiprocessors) {
+  using Shape = HopperProduct<kRows, kWarpgroups, kRows <= 64 && kWarpgroups == 1 ? 2 : 1>;
+  constexpr int kMost = 226 * 1024;
+  constexpr int kHalf = 116 * 1024;
+  constexpr int kFitting = std::min(16, (kMost - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
+  // About 64 blocks with more than 6 stages in flight lose a tenth of the bandwidth; more blocks gain from more.
+  const int ring = kRows <= 32 && call.n <= 5120 ? std::min(6, kFitting) : kFitting;
+  // Never two blocks on a multiprocessor, where those of a kernel that starts early would share the first ones. Weights of a few
+  // megabytes are not about bandwidth and do better side by side.
+  const bool alone = int64_t{call.n} * call.k >= int64_t{1} << 23;
+  const int shared = alone ? std::max(Shape::shared_bytes(ring), kHalf) : Shape::shared_bytes(ring);
+  [[maybe_unused]] static const cudaError_t allowed =
+      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
+  const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kRows - 1) / kRows);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(std::min(items, multiprocessors)));
+  config.blockDim = dim3(Shape::kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, product_kernel<Shape>, map, call, ring);
+}
+
+}  // namespace
+
+bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
+  const auto aligned = [](const void* at, int64_t stride, int64_t bytes) {
+    return reinterpret_cast<uintptr_t>(at) % 16 == 0 && stride * bytes % 16 == 0;
+  };
+  const bool fits = call.splits == 1 && call.bias == nullptr && call.group.rows == nullptr && call.n % kTile == 0 &&
+                    call.width % 8 == 0 && aligned(call.x, call.x_stride, 2) &&
+                    (call.finish == Finish::kFloat || aligned(call.out, call.out_stride, 2));
+  if (!fits) return false;
+  const Tile& tile = tile_for(call.rows, call.n, multiprocessors);
+  CUtensorMap map;
+  if (!map_rows(call, tile.rows, map)) return false;
+  switch (tile.rows) {
+    case 8:
+      launch<8, 1>(stream, call, map, multiprocessors);
+      return true;
+    case 16:
+      launch<16, 1>(stream, call, map, multiprocessors);
+      return true;
+    case 32:
+      launch<32, 1>(stream, call, map, multiprocessors);
+      return true;
+    case 64:
+      launch<64, 1>(stream, call, map, multiprocessors);
+      return true;
+    case 128:
+      launch<128, 2>(stream, call, map, multiprocessors);
+      return true;
+    default:
+      launch<256, 2>(stream, call, map, multiprocessors);
+      return true;
+  }
+}
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,253 @@
+#pragma once
+// Products with weights of bf16 by Hopper's warpgroup instructions, for calls whose sums are one segment. Bits are those of
+// product.cu: a k16 step has one rounding on Hopper, in mma.sync and in wgmma of any width alike, with either operand
+// first (lab/cuda/README.md).
+//
+// 64 outputs of the weight are the first operand, kTokens rows of x the second. A producing warp keeps a ring of stages full:
+// tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a warpgroup
+// for every 64 outputs consumes them. Blocks take tiles of the output in turn.
+
+#include "../device_math.cuh"
+#include "hopper.cuh"
+#include "wgmma.cuh"
+
+namespace ashlar::cuda {
+
+inline constexpr int kTileBytes = kTile * kTile * 2;
+
+/// kTokens: rows of x in a tile. kWarpgroups: tiles of 64 outputs side by side. kDepth: tiles of 64 inputs in a stage.
+template <int kTokens, int kWarpgroups, int kDepth>
+struct HopperProduct {
+  static constexpr int kFeatures = kTile * kWarpgroups;
+  static constexpr int kWeightBytes = kWarpgroups * kDepth * kTileBytes;
+  static constexpr int kRowTileBytes = kTokens * 128;
+  static constexpr int kStageBytes = kWeightBytes + kDepth * kRowTileBytes;
+  static constexpr int kConsumers = 128 * kWarpgroups;
+  static constexpr int kThreads = kConsumers + 32;
+  /// Sums of many rows pass through shared memory, so that 16 bytes at a time reach their place.
+  static constexpr bool kSquares = kTokens >= 64;
+  static constexpr int kSquareBytesOfWarp = 32 * 48;
+  static constexpr int kSquareBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : 0;
+  static constexpr int shared_bytes(int stages) { return 1024 + stages * (kStageBytes + 16) + kSquareBytes; }
+
+  struct Shared {
+    char* stages;
+    char* squares;
+    uint64_t* full;   ///< weights and rows of a stage are there
+    uint64_t* empty;  ///< every consuming warp is done with it
+  };
+
+  static __device__ Shared carve(char* raw, int stages) {
+    Shared shared;
+    shared.stages = raw + (1024 - shared_address(raw) % 1024) % 1024;
+    shared.squares = shared.stages + stages * kStageBytes;
+    shared.full = reinterpret_cast<uint64_t*>(shared.squares + kSquareBytes);
+    shared.empty = shared.full + stages;
+    return shared;
+  }
+
+  /// A tile of the output. Neighbours in time share rows of x or outputs of the weight, so that L2 serves them.
+  struct Item {
+    int32_t feature;
+    int32_t token;
+  };
+  static __device__ int32_t feature_tiles(const ProductCall& call) { return (call.n + kFeatures - 1) / kFeatures; }
+  static __device__ int32_t token_tiles(const ProductCall& call) { return (call.rows + kTokens - 1) / kTokens; }
+  static __device__ Item item_at(const ProductCall& call, int32_t index) {
+    constexpr int32_t kBand = 16;  // feature tiles that are walked together
+    const int32_t tokens = token_tiles(call);
+    const int32_t band = index / (kBand * tokens);
+    const int32_t width = min(kBand, feature_tiles(call) - band * kBand);
+    const int32_t rest = index - band * kBand * tokens;
+    return {(band * kBand + rest % width) * kFeatures, rest / width * kTokens};
+  }
+
+  static __device__ int32_t stages_of_k(const ProductCall& call) {
+    return (call.k + kInputPad - 1) / kInputPad * (2 / kDepth);
+  }
+
+  static __device__ void produce(const ProductCall& call, const CUtensorMap* map, const Shared& shared, int ring) {
+    const uint64_t once = evict_first_policy(), again = evict_last_policy();
+    const int32_t items = feature_tiles(call) * token_tiles(call), end = stages_of_k(call);
+    const int64_t tile_row = int64_t{end} * kDepth * kTileBytes;
+    const bool streamed = token_tiles(call) == 1;  // else other blocks read these weights, too
+    const auto load_weights = [&](const Item& item, int32_t stage_of_k, int32_t slot) {
+      barrier_expect(&shared.full[slot], kStageBytes);
+#pragma unroll
+      for (int g = 0; g < kWarpgroups; ++g) {
+        // A warpgroup beyond the last output repeats its neighbour's tile; it stores nothing.
+        const int32_t tile = min(item.feature / kTile + g, call.n / kTile - 1);
+        const char* const from = static_cast<const char*>(call.weight) + tile * tile_row;
+        copy_bulk(shared.stages + slot * kStageBytes + g * kDepth * kTileBytes,
+                  from + int64_t{stage_of_k} * kDepth * kTileBytes, kDepth * kTileBytes, &shared.full[slot],
+                  streamed ? once : again);
+      }
+    };
+    const auto load_rows = [&](const Item& item, int32_t stage_of_k, int32_t slot) {
+      char* const to = shared.stages + slot * kStageBytes + kWeightBytes;
+#pragma unroll
+      for (int t = 0; t < kDepth; ++t) {
+        copy_box(to + t * kRowTileBytes, map, (stage_of_k * kDepth + t) * kTile, item.token, &shared.full[slot], again);
+      }
+    };
+    // Weights do not depend on the kernels before this one: the first stages of them are on their way before it ends.
+    const auto first = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
+    const Item head = item_at(call, first);
+    const int32_t early = first < items ? min(ring, end) : 0;
+    for (int32_t i = 0; i < early; ++i) load_weights(head, i, i);
+    wait_for_predecessors();
+    for (int32_t i = 0; i < early; ++i) load_rows(head, i, i);
+    int32_t slot = early % ring, parity = early == ring ? 0 : 1, skip = early;
+    for (int32_t index = first; index < items; index += step) {
+      const Item item = item_at(call, index);
+      for (int32_t at = skip; at < end; ++at) {
+        barrier_wait(&shared.empty[slot], parity);
+        load_weights(item, at, slot);
+        load_rows(item, at, slot);
+        if (++slot == ring) slot = 0, parity ^= 1;
+      }
+      skip = 0;
+    }
+  }
+
+  static __device__ __forceinline__ void release(uint64_t* empty) {
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty);
+  }
+
+  /// sum[i] becomes its chain of products.
+  static __device__ __forceinline__ void consume(const Shared& shared, int32_t stages, int32_t group, int ring,
+                                                 int32_t& slot, int32_t& parity, float (&sum)[kTokens / 2]) {
+    int32_t last = -1;
+    for (int32_t i = 0; i < stages; ++i) {
+      barrier_wait(&shared.full[slot], parity);
+      const char* const stage = shared.stages + slot * kStageBytes;
+      wgmma_fence();
+#pragma unroll
+      for (int t = 0; t < kDepth; ++t) {
+        const uint64_t a = tile_descriptor(stage + (group * kDepth + t) * kTileBytes);
+        const uint64_t b = tile_descriptor(stage + kWeightBytes + t * kRowTileBytes);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) wgmma<kTokens>(sum, a + 2 * k, b + 2 * k, i > 0 || t > 0 || k > 0);
+      }
+      wgmma_commit();
+      // The stage before this one has been read when only the newest group is in flight.
+      wgmma_wait<1>();
+      if (last >= 0) release(&shared.empty[last]);
+      last = slot;
+      if (++slot == ring) slot = 0, parity ^= 1;
+    }
+    wgmma_wait<0>();
+    release(&shared.empty[last]);
+  }
+
+  static __device__ __forceinline__ void finish_quads(const ProductCall& call, const Item& item, int32_t features,
+                                                      const float (&sum)[kTokens / 2]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int32_t output = features + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kTokens / 8; ++j) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int32_t row = item.token + 8 * j + 2 * (lane % 4) + c;
+        if (row >= call.rows) continue;
+        const float low = sum[4 * j + c], high = sum[4 * j + 2 + c];
+        if (call.finish == Finish::kGated) {
+          const int32_t column = output / 16 * 8 + output % 8;
+          if (column < call.width) cuda::finish(call, row, column, low, high);
+        } else {
+          if (output < call.width) cuda::finish(call, row, output, low, 0);
+          if (output + 8 < call.width) cuda::finish(call, row, output + 8, high, 0);
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ uint32_t add_pairs(uint32_t a, uint32_t b) {
+    const float2 x = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(a));
+    const float2 y = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(b));
+    return pack_bf16(x.x + y.x, x.y + y.y);
+  }
+
+  /// The same for a warp's 16 outputs x 32 rows. `stage` has 32 rows of 48 bytes, a pitch that keeps the stores apart in
+  /// banks.
+  static __device__ __forceinline__ void finish_square(const ProductCall& call, const float* d, int32_t first_feature,
+                                                       int32_t first_token, char* stage) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8, line = lane % 8;
+    const auto place = [&](int32_t token, int32_t feature) {
+      return reinterpret_cast<uint4*>(static_cast<__nv_bfloat16*>(call.out) + token * call.out_stride + feature);
+    };
+    __syncwarp();
+    if (call.finish == Finish::kGated) {
+      char* const row = stage + lane * 48;
+      uint32_t pairs[4];  // of 8 outputs x 8 rows each
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        pairs[j] = pack_bf16(gated(d[4 * j], d[4 * j + 2]), gated(d[4 * j + 1], d[4 * j + 3]));
+      }
+      store_transposed(row, pairs[0], pairs[1], pairs[2], pairs[3]);
+      __syncwarp();
+      if (first_token + lane < call.rows && first_feature / 2 < call.width) {
+        *place(first_token + lane, first_feature / 2) = *reinterpret_cast<const uint4*>(row);
+      }
+      return;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // of the rows
+      const float* const e = d + 8 * half;
+      store_transposed(stage + (16 * half + line + 8 * (matrix / 2)) * 48 + matrix % 2 * 16, pack_bf16(e[0], e[1]),
+                       pack_bf16(e[2], e[3]), pack_bf16(e[4], e[5]), pack_bf16(e[6], e[7]));
+    }
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // two lanes have the 32 bytes of a row, whole sectors
+      const int32_t line_of_lane = 16 * half + lane / 2, at = first_feature + lane % 2 * 8;
+      if (first_token + line_of_lane >= call.rows || at >= call.width) continue;
+      uint4 values = *reinterpret_cast<const uint4*>(stage + line_of_lane * 48 + lane % 2 * 16);
+      uint4* const to = place(first_token + line_of_lane, at);
+      if (call.finish == Finish::kAdd) {
+        const uint4 old = *to;
+        values = {add_pairs(old.x, values.x), add_pairs(old.y, values.y), add_pairs(old.z, values.z),
+                  add_pairs(old.w, values.w)};
+      }
+      *to = values;
+    }
+  }
+
+  static __device__ void run(const ProductCall& call, const CUtensorMap* map, char* raw, int ring) {
+    const Shared shared = carve(raw, ring);
+    if (threadIdx.x == kConsumers) {
+      prefetch_map(map);
+      for (int i = 0; i < ring; ++i) {
+        barrier_init(&shared.full[i], 1);
+        barrier_init(&shared.empty[i], kConsumers / 32);
+      }
+      barrier_init_fence();
+    }
+    __syncthreads();
+    let_successor_start();
+    if (threadIdx.x >= kConsumers) {
+      if (threadIdx.x == kConsumers) produce(call, map, shared, ring);
+      return;
+    }
+    wait_for_predecessors();  // they may still read what this kernel overwrites
+    const auto group = static_cast<int32_t>(threadIdx.x) / 128, warp = static_cast<int32_t>(threadIdx.x) / 32;
+    const int32_t items = feature_tiles(call) * token_tiles(call);
+    int32_t slot = 0, parity = 0;
+    for (auto index = static_cast<int32_t>(blockIdx.x); index < items; index += static_cast<int32_t>(gridDim.x)) {
+      const Item item = item_at(call, index);
+      float sum[kTokens / 2];
+      consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
+      const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
+      if (!kSquares || call.finish == Finish::kFloat) {
+        finish_quads(call, item, features, sum);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kTokens / 32; ++j) {
+          finish_square(call, &sum[16 * j], features, item.token + 32 * j, shared.squares + warp * kSquareBytesOfWarp);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,116 @@
+// Several kernels serve a product, by the GPU, by shape and by where rows lie. Their bits must be the same.
+
+#include <cstring>
+#include <random>
+
+#include "base/bf16.h"
+#include "cuda/on_gpu.h"
+
+namespace ashlar::testing {
+namespace {
+
+/// Rows of bf16 or fp32 on the GPU: at a multiple of 16 bytes each, or off any.
+struct Placed {
+  Placed(Ops& ops, int32_t rows, int32_t cols, bool aligned, DType dtype = DType::kBF16) : ops_(ops) {
+    const int64_t stride = aligned ? (cols + 7) / 8 * 8 : cols + 5;
+    memory_ = ops.allocate(static_cast<size_t>(rows * stride + 8) * bytes_of(dtype));
+    tensor = {memory_->data() + (aligned ? 0 : 3) * bytes_of(dtype), rows, cols, stride, dtype};
+  }
+  void put(const std::vector<BFloat16>& values) {
+    for (int32_t r = 0; r < tensor.rows; ++r) {
+      ops_.upload(&values[static_cast<size_t>(r) * static_cast<size_t>(tensor.cols)], at(r), row_bytes());
+    }
+  }
+  std::vector<std::byte> get() const {
+    std::vector<std::byte> all(row_bytes() * static_cast<size_t>(tensor.rows));
+    for (int32_t r = 0; r < tensor.rows; ++r)
+      ops_.download(at(r), &all[static_cast<size_t>(r) * row_bytes()], row_bytes());
+    return all;
+  }
+  size_t row_bytes() const { return static_cast<size_t>(tensor.cols) * bytes_of(tensor.dtype); }
+  Tensor tensor;
+
+ private:
+  std::byte* at(int32_t r) const {
+    return static_cast<std::byte*>(tensor.data) + static_cast<size_t>(r * tensor.stride) * bytes_of(tensor.dtype);
+  }
+  Ops& ops_;
+  std::unique_ptr<Buffer> memory_;
+};
+
+std::vector<BFloat16> random_values(int64_t n, float deviation, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<BFloat16> values(static_cast<size_t>(n));
+  for (BFloat16& value : values) value = to_bf16(normal(random));
+  return values;
+}
+
+class ProductsOnGpu : public OnGpu {
+ protected:
+  std::unique_ptr<Weight> pack(int32_t n, int32_t k, bool gated = false) {
+    weights_.push_back(random_values(int64_t{n} * k, 1 / std::sqrt(static_cast<float>(k)), random_));
+    return ops_->pack({{{"w", Scheme::kBF16, weights_.back().data(), n, k}}, {}}, {.gated = gated});
+  }
+  std::mt19937 random_{11};
+  std::vector<std::vector<BFloat16>> weights_;
+};
+
+constexpr int32_t kRowCounts[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100, 128, 129, 200, 257, 520, 1100};
+
+// Every row stands among others at one place, and off it alone at another.
+TEST_F(ProductsOnGpu, BitsDoNotDependOnWhereRowsLie) {
+  constexpr int32_t kRows = 1100;
+  for (const auto& [n, k] : {std::pair{64, 64}, {128, 256}, {200, 136}, {192, 200}, {3072, 1024}, {8192, 512}}) {
+    const auto weight = pack(n, k);
+    const std::vector<BFloat16> x = random_values(int64_t{kRows} * k, 1, random_);
+    const std::vector<BFloat16> before = random_values(int64_t{kRows} * n, 1, random_);
+    for (const bool add : {false, true}) {
+      for (const DType dtype : {DType::kBF16, DType::kF32}) {
+        if (add && dtype == DType::kF32) continue;
+        const auto result = [&](int32_t rows, bool aligned) {
+          Placed in(*ops_, rows, k, aligned), out(*ops_, rows, n, aligned, dtype);
+          in.put(x);
+          if (dtype == DType::kBF16) out.put(before);
+          ops_->linear(*weight, in.tensor, add ? Store::kAdd : Store::kOverwrite, out.tensor);
+          return out.get();
+        };
+        const std::vector<std::byte> all = result(kRows, false);
+        for (const int32_t rows : kRowCounts) {
+          const std::vector<std::byte> some = result(rows, true);
+          ASSERT_EQ(std::memcmp(some.data(), all.data(), some.size()), 0)
+              << n << " x " << k << ", " << rows << " rows, " << name_of(dtype) << (add ? ", added" : "");
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ProductsOnGpu, BitsOfAGatedMlpDoNotDependOnWhereRowsLie) {
+  constexpr int32_t kRows = 1100;
+  for (const auto& [width, k] : {std::pair{64, 128}, {96, 256}, {100, 64}, {1536, 1024}, {4096, 256}}) {
+    const auto gate_up = pack(2 * width, k, true);
+    const auto down = pack(k, width);
+    const std::vector<BFloat16> x = random_values(int64_t{kRows} * k, 1, random_);
+    const std::vector<float> norm(static_cast<size_t>(k), 1.5F);
+    const auto norms = ops_->allocate(sizeof(float) * norm.size());
+    ops_->upload(norm.data(), norms->data(), sizeof(float) * norm.size());
+    for (const bool normed : {false, true}) {
+      const auto result = [&](int32_t rows, bool aligned) {
+        Placed in(*ops_, rows, k, aligned);
+        in.put(x);
+        const auto* const weight = normed ? reinterpret_cast<const float*>(norms->data()) : nullptr;
+        ops_->gated_mlp(*gate_up, *down, {in.tensor, weight, 1e-6F}, in.tensor);
+        return in.get();
+      };
+      const std::vector<std::byte> all = result(kRows, false);
+      for (const int32_t rows : kRowCounts) {
+        const std::vector<std::byte> some = result(rows, true);
+        ASSERT_EQ(std::memcmp(some.data(), all.data(), some.size()), 0)
+            << width << " x " << k << ", " << rows << " rows" << (normed ? ", normed" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
