@@ -1,12 +1,12 @@
 // Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts.
 //
-// The law of a row, whatever shares the call: its keys are cut at multiples of 256 positions from 0, a split in tiles of
-// 32. A score is one chain over head_dim. Tiles of a split follow one another with a running maximum, from nothing in every
-// split; splits are merged in ascending order by the same formula. Keys that the row does not see weigh zero. The own key
-// of a row without KV is the key at the end of its range.
+// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
+// chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the positions;
+// cuts are merged in ascending order by merge(). Keys that the row does not see take no part. The own key of a row without
+// KV is the key at the end of its range.
 //
-// A block of threads has a head of a row, a warp every eighth split of it; a lane has a key for the scores and some
-// dimensions for the values.
+// A block of threads has some heads of a row that share a key/value head. Its warps take cuts in turn; a lane has a key for
+// the scores and some dimensions for the values.
 
 #include <math_constants.h>
 
@@ -17,17 +17,18 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kSplit = 256;
+constexpr int kCut = 32;
 constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
 
-/// Running maximum and sum of weights of some keys, and the weighted values elsewhere.
+/// Of some keys: the highest score, and the sum of weights relative to it.
 struct Extent {
   float maximum;
   float sum;
 };
 
-/// Takes in keys with `next`, whose maximum is a number. Returns what old and new values are multiplied by.
+/// Takes in the keys of `next`. Returns what values so far and those of `next` are multiplied by.
 __device__ __forceinline__ float2 merge(Extent& extent, const Extent& next) {
+  if (next.maximum == -CUDART_INF_F) return make_float2(1, 0);
   const float highest = fmaxf(extent.maximum, next.maximum);
   const float2 scales = make_float2(expf(extent.maximum - highest), expf(next.maximum - highest));
   extent.sum = extent.sum * scales.x + next.sum * scales.y;
@@ -40,42 +41,56 @@ __device__ __forceinline__ float add_pair(float sum, const float* q, const __nv_
   return fmaf(q[1], two.y, fmaf(q[0], two.x, sum));
 }
 
-/// q . k, both of an even number of dimensions; 16 bytes at a time where keys lie at multiples of them.
-__device__ __forceinline__ float score(const float* q, const __nv_bfloat16* k, int32_t d) {
-  float sum = 0;
-  if (d % 8 == 0) {
-#pragma unroll 4
-    for (int32_t i = 0; i < d; i += 8) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(k + i);
-      const auto* const pairs = reinterpret_cast<const __nv_bfloat162*>(&eight);
+/// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. 16 bytes at a time where keys lie at multiples.
+template <int kHeads>
+__device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, int32_t d, float (&sums)[kHeads]) {
 #pragma unroll
-      for (int p = 0; p < 4; ++p) sum = add_pair(sum, q + i + 2 * p, pairs[p]);
+  for (int h = 0; h < kHeads; ++h) sums[h] = 0;
+  if (d % 8 != 0) {
+    for (int32_t i = 0; i < d; i += 2) {
+      const __nv_bfloat162 pair = *reinterpret_cast<const __nv_bfloat162*>(k + i);
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) sums[h] = add_pair(sums[h], q + h * d + i, pair);
     }
-    return sum;
+    return;
   }
-  for (int32_t i = 0; i < d; i += 2) sum = add_pair(sum, q + i, *reinterpret_cast<const __nv_bfloat162*>(k + i));
-  return sum;
+#pragma unroll 8
+  for (int32_t i = 0; i < d; i += 8) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(k + i);
+    const auto* const pairs = reinterpret_cast<const __nv_bfloat162*>(&eight);
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
+#pragma unroll
+      for (int p = 0; p < 4; ++p) sums[h] = add_pair(sums[h], q + h * d + i + 2 * p, pairs[p]);
+    }
+  }
 }
 
-/// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64.
-template <int kPairs>
+/// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads of a
+/// block, all of one key/value head.
+template <int kPairs, int kHeads>
 __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_constant__ AttentionCall call) {
+  constexpr int kMine = (64 * kPairs * kHeads + kThreads - 1) / kThreads;  // elements of the answer of a thread
   extern __shared__ __align__(16) float shared[];
+  __shared__ Extent extents[kWarps][kHeads];
   const HeadsCall& heads = call.heads;
   const int32_t d = heads.head_dim;
-  float* const query = shared;     // [head_dim]
-  float* const sums = shared + d;  // [kWarps, head_dim]: of a split each
+  float* const query = shared;              // [kHeads, head_dim]
+  float* const sums = shared + kHeads * d;  // [kWarps, kHeads, head_dim]: of a cut each
   // The row's own key and value, which lie at any address in the call's rows.
-  auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * d);  // [2, head_dim]
-  __shared__ Extent extents[kWarps];
-  const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
-  const int32_t kv_head = head / (heads.q_heads / heads.n_kv_heads);
+  auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
+
+  const int32_t group = heads.q_heads / heads.n_kv_heads, parts = (group + kHeads - 1) / kHeads;
+  const auto row = static_cast<int32_t>(blockIdx.x);
+  const int32_t kv_head = static_cast<int32_t>(blockIdx.y) / parts;
+  const int32_t first_of_group = static_cast<int32_t>(blockIdx.y) % parts * kHeads;
+  const int32_t here = min(kHeads, group - first_of_group), first_head = kv_head * group + first_of_group;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const auto* const in_row = static_cast<const __nv_bfloat16*>(heads.qkv) + row * heads.stride;
   const bool sees_itself = heads.without_kv != nullptr && heads.without_kv[row] != 0;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < d; i += kThreads) {
-    query[i] = __bfloat162float(in_row[int64_t{head} * d + i]);
-    if (!sees_itself) continue;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kHeads * d; i += kThreads) {
+    query[i] = i < here * d ? __bfloat162float(in_row[int64_t{first_head} * d + i]) : 0.0F;
+    if (!sees_itself || i >= d) continue;
     own[i] = in_row[(int64_t{heads.q_heads} + kv_head) * d + i];
     own[d + i] = in_row[(int64_t{heads.q_heads} + heads.n_kv_heads + kv_head) * d + i];
   }
@@ -93,79 +108,101 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
     return in_pages(heads, page_table, p, kv_head, value);
   };
 
-  const int32_t first_split = begin / kSplit, split_end = begin < all ? (all + kSplit - 1) / kSplit : first_split;
-  Extent total{-CUDART_INF_F, 0};
-  float answer[(kMaxHeadDim + kThreads - 1) / kThreads] = {};  // of dimensions threadIdx.x, + kThreads
-  for (int32_t round = first_split; round < split_end; round += kWarps) {
-    const int32_t split = round + warp;
-    if (split < split_end) {
-      Extent mine{-CUDART_INF_F, 0};
-      float2 values[kPairs] = {};
-      const int32_t from = max(begin, split * kSplit), to = min(all, (split + 1) * kSplit);
-      for (int32_t tile = from / 32; tile * 32 < to; ++tile) {
-        const int32_t p = tile * 32 + lane;
-        const bool seen = p >= from && p < to;
-        const float s = seen ? score(query, place(p, false), d) * call.scale : -CUDART_INF_F;
-        Extent now{warp_max(s), 0};
-        if (now.maximum == -CUDART_INF_F) continue;
-        const float weight = seen ? expf(s - now.maximum) : 0.0F;
-        now.sum = warp_sum(weight);
-        const float2 scales = merge(mine, now);
+  const int32_t first_cut = begin / kCut, cut_end = begin < all ? (all + kCut - 1) / kCut : first_cut;
+  Extent total[kMine];
+  float answer[kMine] = {};
 #pragma unroll
-        for (int i = 0; i < kPairs; ++i) values[i].x *= scales.x, values[i].y *= scales.x;
-        const auto address = reinterpret_cast<unsigned long long>(seen ? place(p, true) : nullptr);
-#pragma unroll 4
-        for (int key = 0; key < 32; ++key) {
-          const float w = __shfl_sync(~0u, weight, key) * scales.y;
-          const auto* const v = reinterpret_cast<const __nv_bfloat16*>(__shfl_sync(~0u, address, key));
+  for (int j = 0; j < kMine; ++j) total[j] = {-CUDART_INF_F, 0};
+  for (int32_t round = first_cut; round < cut_end; round += kWarps) {
+    const int32_t cut = round + warp;
+    if (cut < cut_end) {
+      const int32_t p = cut * kCut + lane;
+      const bool seen = p >= begin && p < all;
+      float weights[kHeads] = {};
+      if (seen) score(query, place(p, false), d, weights);
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        const float s = seen ? weights[h] * call.scale : -CUDART_INF_F;
+        const float maximum = warp_max(s);
+        weights[h] = seen && maximum > -CUDART_INF_F ? expf(s - maximum) : 0.0F;
+        const float sum = warp_sum(weights[h]);
+        if (lane == 0) extents[warp][h] = {maximum, sum};
+      }
+      float2 values[kHeads][kPairs] = {};
+      const auto address = reinterpret_cast<unsigned long long>(seen ? place(p, true) : nullptr);
+#pragma unroll 8
+      for (int key = 0; key < kCut; ++key) {
+        const auto* const v = reinterpret_cast<const __nv_bfloat16*>(__shfl_sync(~0u, address, key));
+        float2 loaded[kPairs];
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+          const int32_t c = i * 64 + 2 * lane;
+          loaded[i] = v != nullptr && c < d
+                          ? __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(v + c))
+                          : make_float2(0, 0);
+        }
+#pragma unroll
+        for (int h = 0; h < kHeads; ++h) {
+          const float w = __shfl_sync(~0u, weights[h], key);
 #pragma unroll
           for (int i = 0; i < kPairs; ++i) {
-            const int32_t c = i * 64 + 2 * lane;
-            if (v == nullptr || c >= d) continue;
-            const float2 two = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(v + c));
-            values[i].x = fmaf(w, two.x, values[i].x);
-            values[i].y = fmaf(w, two.y, values[i].y);
+            values[h][i].x = fmaf(w, loaded[i].x, values[h][i].x);
+            values[h][i].y = fmaf(w, loaded[i].y, values[h][i].y);
           }
         }
       }
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        const int32_t c = i * 64 + 2 * lane;
-        if (c < d) sums[warp * d + c] = values[i].x, sums[warp * d + c + 1] = values[i].y;
+      for (int h = 0; h < kHeads; ++h) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+          const int32_t c = i * 64 + 2 * lane;
+          if (c >= d) continue;
+          float* const to = sums + (warp * kHeads + h) * d + c;
+          to[0] = values[h][i].x, to[1] = values[h][i].y;
+        }
       }
-      if (lane == 0) extents[warp] = mine;
     }
     __syncthreads();
-    for (int w = 0; w < kWarps && round + w < split_end; ++w) {
-      if (extents[w].maximum == -CUDART_INF_F) continue;
-      const float2 scales = merge(total, extents[w]);
-      for (int32_t i = static_cast<int32_t>(threadIdx.x), j = 0; i < d; i += kThreads, ++j) {
-        answer[j] = answer[j] * scales.x + sums[w * d + i] * scales.y;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) {
+      const int32_t i = static_cast<int32_t>(threadIdx.x) + j * kThreads;
+      if (i >= here * d) continue;
+      for (int w = 0; w < kWarps && round + w < cut_end; ++w) {
+        const float2 scales = merge(total[j], extents[w][i / d]);
+        answer[j] = answer[j] * scales.x + sums[w * kHeads * d + i] * scales.y;
       }
     }
     __syncthreads();
   }
-  auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{head} * d;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x), j = 0; i < d; i += kThreads, ++j) {
-    out[i] = __float2bfloat16_rn(total.sum > 0 ? answer[j] / total.sum : 0.0F);
+  auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{first_head} * d;
+#pragma unroll
+  for (int j = 0; j < kMine; ++j) {
+    const int32_t i = static_cast<int32_t>(threadIdx.x) + j * kThreads;
+    if (i < here * d) out[i] = __float2bfloat16_rn(total[j].sum > 0 ? answer[j] / total[j].sum : 0.0F);
   }
 }
 
-template <int kPairs>
+template <int kPairs, int kHeads>
 void launch(cudaStream_t stream, const AttentionCall& call) {
-  const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
-  const size_t shared = sizeof(float) * static_cast<size_t>((kWarps + 2) * call.heads.head_dim);
-  attention_kernel<kPairs><<<grid, kThreads, shared, stream>>>(call);
+  const int32_t group = call.heads.q_heads / call.heads.n_kv_heads;
+  const dim3 grid(static_cast<unsigned>(call.heads.rows),
+                  static_cast<unsigned>(call.heads.n_kv_heads * ((group + kHeads - 1) / kHeads)));
+  const size_t shared = sizeof(float) * static_cast<size_t>(((kWarps + 1) * kHeads + 1) * call.heads.head_dim);
+  attention_kernel<kPairs, kHeads><<<grid, kThreads, shared, stream>>>(call);
 }
 
 }  // namespace
 
 void attention(cudaStream_t stream, const AttentionCall& call) {
+  static_assert(kMaxHeadDim <= 64 * 8);
   const int32_t d = call.heads.head_dim;
-  if (d <= 64) return launch<1>(stream, call);
-  if (d <= 128) return launch<2>(stream, call);
-  if (d <= 256) return launch<4>(stream, call);
-  launch<8>(stream, call);
+  // Several heads together read keys and values once; where there are few rows, more blocks are worth more.
+  const bool together =
+      call.heads.q_heads > call.heads.n_kv_heads && int64_t{call.heads.rows} * call.heads.q_heads >= 256;
+  if (d <= 64) return together ? launch<1, 4>(stream, call) : launch<1, 1>(stream, call);
+  if (d <= 128) return together ? launch<2, 4>(stream, call) : launch<2, 1>(stream, call);
+  if (d <= 256) return launch<4, 1>(stream, call);
+  launch<8, 1>(stream, call);
 }
 
 }  // namespace ashlar::cuda

@@ -20,7 +20,7 @@ int32_t multiprocessors() {
   return count;
 }
 
-/// Scratch memory between two products has so many rows more than are used that boxes of any tile stay inside.
+/// Rows of scratch memory between two products: boxes of any tile stay inside.
 int32_t rows_with_room(int32_t rows) { return (rows + 255) / 256 * 256; }
 
 void check_activations(const Tensor& tensor) { ASHLAR_CHECK(tensor.dtype == DType::kBF16); }
