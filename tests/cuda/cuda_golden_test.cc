@@ -39,7 +39,7 @@ TEST_F(PebbleOnGpu, LogitsAgree) {
 }
 
 TEST_F(PebbleOnGpu, AnswersAndAcceptLengthsAgree) {
-  expect_answers_of_pytorch(*ops_, {.near_tie = 0.25, .most_near_ties = 4, .tree_gain = 1.1});
+  expect_answers_of_pytorch(*ops_, {.near_tie = 0.25, .most_near_ties = 4, .chain_error = 0.05, .tree_gain = 1.1});
 }
 
 // The block-diffusion model: as many tokens of the goldens as rounding to bf16 leaves.

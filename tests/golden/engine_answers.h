@@ -26,6 +26,7 @@ inline bool agrees(const std::vector<int32_t>& found, const Json& golden, double
 struct AnswerBounds {
   double near_tie;         ///< logits that lie closer together may change places
   int32_t most_near_ties;  ///< answers that may differ there
+  double chain_error;      ///< of accepted tokens a step in a chain, in parts of PyTorch's
   double tree_gain;        ///< accepted tokens a step with branches, in those of a chain, at least
 };
 
@@ -68,8 +69,10 @@ inline void expect_answers_of_pytorch(Ops& ops, const AnswerBounds& bounds) {
     if (width == 1) continue;
     const double mean = static_cast<double>(accepted) / static_cast<double>(steps);
     const double expected_mean = static_cast<double>(expected_accepted) / static_cast<double>(expected_steps);
+    std::printf("width %d, branches %d: %.3f times the tokens accepted a step by PyTorch in a chain\n", width, branches,
+                mean / expected_mean);
     if (branches == 0) {
-      EXPECT_NEAR(mean / expected_mean, 1.0, 0.02);
+      EXPECT_NEAR(mean / expected_mean, 1.0, bounds.chain_error);
     } else {
       EXPECT_GT(mean / expected_mean, bounds.tree_gain);  // the goldens are chains; of a tree more is accepted
     }
