@@ -95,6 +95,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
       batch_->want_output();
     }
     model_.head_argmax(model_.forward(*batch_, *kv_, aux_request()), choices_.device());
+    choices_.download(1);  // a pass is over when its result is there
   }
   return now_ns() - begin;
 }
