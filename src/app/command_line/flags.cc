@@ -94,7 +94,7 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
   for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
   command
       .add_option("--device", options.device,
-                  "cpu; cuda (builds that have it): an NVIDIA GPU; ref: plain loops, slow, the reference")
+                  "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
       ->type_name(devices)
       ->check(one_of(device_names()))
       ->capture_default_str()
