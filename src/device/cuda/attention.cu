@@ -1,14 +1,18 @@
 // Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts.
 //
 // The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
-// chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the positions;
-// cuts are merged in ascending order by merge(). Keys that the row does not see take no part. The own key of a row without
-// KV is the key at the end of its range.
+// chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the positions.
+// Eight cuts are a segment, which begins at a multiple of 256. Cuts of a segment are merged in ascending order by merge(), and
+// so are segments. Keys that the row does not see take no part. The own key of a row without KV is the key at the end of
+// its range.
 //
-// A block of threads has some heads of a row that share a key/value head. Its warps take cuts in turn; a lane has a key for
-// the scores and some dimensions for the values.
+// A block of threads has some heads of a row that share a key/value head, and all of their segments or, where there are few
+// rows, some, which combine_kernel merges. A warp has a cut; a lane has a key for the scores and some dimensions for the
+// values.
 
 #include <math_constants.h>
+
+#include <algorithm>
 
 #include "heads.cuh"
 
@@ -18,6 +22,8 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kCut = 32;
+static_assert(kSegment == kWarps * kCut);
+constexpr int kEnoughBlocks = 264;  // two for each multiprocessor of a large GPU
 constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
 
 /// Of some keys: the highest score, and the sum of weights relative to it.
@@ -113,9 +119,13 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   float answer[kMine] = {};
 #pragma unroll
   for (int j = 0; j < kMine; ++j) total[j] = {-CUDART_INF_F, 0};
-  for (int32_t round = first_cut; round < cut_end; round += kWarps) {
-    const int32_t cut = round + warp;
-    if (cut < cut_end) {
+  const int32_t segment_end = (cut_end + kWarps - 1) / kWarps;
+  if (call.partial != nullptr && segment_end > call.max_segments) __trap();
+  for (auto segment = first_cut / kWarps + static_cast<int32_t>(blockIdx.z); segment < segment_end;
+       segment += static_cast<int32_t>(gridDim.z)) {
+    const int32_t cut = segment * kWarps + warp;
+    const int32_t first_warp = max(first_cut - segment * kWarps, 0), warps = min(cut_end - segment * kWarps, kWarps);
+    if (warp >= first_warp && warp < warps) {
       const int32_t p = cut * kCut + lane;
       const bool seen = p >= begin && p < all;
       float weights[kHeads] = {};
@@ -167,13 +177,24 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
     for (int j = 0; j < kMine; ++j) {
       const int32_t i = static_cast<int32_t>(threadIdx.x) + j * kThreads;
       if (i >= here * d) continue;
-      for (int w = 0; w < kWarps && round + w < cut_end; ++w) {
-        const float2 scales = merge(total[j], extents[w][i / d]);
-        answer[j] = answer[j] * scales.x + sums[w * kHeads * d + i] * scales.y;
+      Extent mine{-CUDART_INF_F, 0};
+      float value = 0;
+      for (int w = first_warp; w < warps; ++w) {
+        const float2 scales = merge(mine, extents[w][i / d]);
+        value = value * scales.x + sums[w * kHeads * d + i] * scales.y;
       }
+      if (call.partial == nullptr) {
+        const float2 scales = merge(total[j], mine);
+        answer[j] = answer[j] * scales.x + value * scales.y;
+        continue;
+      }
+      const int64_t at = (int64_t{row} * heads.q_heads + first_head + i / d) * call.max_segments + segment;
+      call.partial[at * d + i % d] = value;
+      if (i % d == 0) call.extents[2 * at] = mine.maximum, call.extents[2 * at + 1] = mine.sum;
     }
     __syncthreads();
   }
+  if (call.partial != nullptr) return;
   auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{first_head} * d;
 #pragma unroll
   for (int j = 0; j < kMine; ++j) {
@@ -182,16 +203,48 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   }
 }
 
+/// Merges the segments of a row and head.
+__global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ AttentionCall call) {
+  const HeadsCall& heads = call.heads;
+  const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
+  const int32_t begin = call.begin[row];
+  const int32_t all = call.end[row] + (heads.without_kv != nullptr && heads.without_kv[row] != 0 ? 1 : 0);
+  const int32_t segment_end = begin < all ? (all + kSegment - 1) / kSegment : 0;
+  const int64_t first = (int64_t{row} * heads.q_heads + head) * call.max_segments;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < heads.head_dim; i += static_cast<int32_t>(blockDim.x)) {
+    Extent total{-CUDART_INF_F, 0};
+    float answer = 0;
+#pragma unroll 4
+    for (int32_t segment = begin / kSegment; segment < segment_end; ++segment) {
+      const Extent next{call.extents[2 * (first + segment)], call.extents[2 * (first + segment) + 1]};
+      const float2 scales = merge(total, next);
+      answer = answer * scales.x + call.partial[(first + segment) * heads.head_dim + i] * scales.y;
+    }
+    auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{head} * heads.head_dim;
+    out[i] = __float2bfloat16_rn(total.sum > 0 ? answer / total.sum : 0.0F);
+  }
+}
+
 template <int kPairs, int kHeads>
 void launch(cudaStream_t stream, const AttentionCall& call) {
   const int32_t group = call.heads.q_heads / call.heads.n_kv_heads;
-  const dim3 grid(static_cast<unsigned>(call.heads.rows),
-                  static_cast<unsigned>(call.heads.n_kv_heads * ((group + kHeads - 1) / kHeads)));
+  const int32_t blocks = call.heads.n_kv_heads * ((group + kHeads - 1) / kHeads);
+  int32_t parts = 1;
+  if (call.partial != nullptr) {
+    const int32_t rows = call.heads.rows * blocks;
+    parts = std::max(1, std::min(call.max_segments, (kEnoughBlocks + rows - 1) / rows));
+  }
+  const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
   const size_t shared = sizeof(float) * static_cast<size_t>(((kWarps + 1) * kHeads + 1) * call.heads.head_dim);
   attention_kernel<kPairs, kHeads><<<grid, kThreads, shared, stream>>>(call);
+  if (call.partial == nullptr) return;
+  const dim3 heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
+  combine_kernel<<<heads, 128, 0, stream>>>(call);
 }
 
 }  // namespace
+
+bool splits_segments(int32_t rows, int32_t q_heads) { return int64_t{rows} * q_heads < kEnoughBlocks; }
 
 void attention(cudaStream_t stream, const AttentionCall& call) {
   static_assert(kMaxHeadDim <= 64 * 8);

@@ -11,6 +11,7 @@ namespace {
 static_assert(sizeof(Branch) == sizeof(BranchTable) && offsetof(Branch, slots) == offsetof(BranchTable, slots) &&
               offsetof(Branch, n) == offsetof(BranchTable, n));
 
+constexpr size_t kSegmentBytes = size_t{256} << 20;  // for what lies between two kernels of attention, at most
 constexpr int32_t kMixedRows = 256;  // that go through a mixture at a time, which bounds its scratch memory
 
 HeadsCall heads_of(const AttentionShape& shape, KvPlane plane) {
@@ -57,6 +58,7 @@ void CudaOps::store_kv(Tensor qkv, const KvStore& to) {
   call.sin = to.rope.sin;
   call.rotary_dim = to.rope.rotary_dim;
   call.max_position = to.rope.max_position;
+  max_position_ = std::max(max_position_, to.rope.max_position);
   cuda::store_kv(memory_.stream(), call);
   check_launch("store_kv");
 }
@@ -79,6 +81,15 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
   call.scale = shape.scale;
   call.out = out.data;
   call.out_stride = out.stride;
+  const int32_t segments = max_position_ / kSegment + 1;  // the own key of a row without KV may be one more
+  const size_t extents =
+      static_cast<size_t>(rows.n) * static_cast<size_t>(shape.n_heads) * static_cast<size_t>(segments);
+  if (segments > 1 && splits_segments(rows.n, shape.n_heads) && extents * sizeof(float) * kMaxHeadDim < kSegmentBytes) {
+    call.max_segments = segments;
+    call.extents =
+        static_cast<float*>(segments_.reserve(sizeof(float) * extents * (2 + static_cast<size_t>(shape.head_dim))));
+    call.partial = call.extents + 2 * extents;
+  }
   cuda::attention(memory_.stream(), call);
   check_launch("attention");
 }

@@ -50,7 +50,8 @@ CudaOps::CudaOps(const DeviceOptions& options)
       gated_(memory_),
       logits_(memory_),
       answers_(memory_),
-      places_(memory_) {}
+      places_(memory_),
+      segments_(memory_) {}
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   return std::make_unique<CudaWeight>(memory_, pool_, source, use);

@@ -66,7 +66,8 @@ class CudaOps final : public Ops {
   ThreadPool pool_;                 ///< of the host
   Memory memory_;
   // Each is of one op at a time.
-  Scratch normed_, gated_, logits_, answers_, places_;
+  Scratch normed_, gated_, logits_, answers_, places_, segments_;
+  int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   // Of the host, for rows that it decides.
   std::vector<float> rows_, distributions_;
   std::vector<SamplerScratch> sampler_scratch_;  // per thread

@@ -124,7 +124,15 @@ struct AttentionCall {
   float scale = 0;
   void* out = nullptr;  ///< [rows, q_heads * head_dim], bf16
   int64_t out_stride = 0;
+  // Where segments of few rows wait to be merged, for positions below max_segments * kSegment.
+  int32_t max_segments = 0;
+  float* partial = nullptr;  ///< [rows, q_heads, max_segments, head_dim]
+  float* extents = nullptr;  ///< [rows, q_heads, max_segments, 2]
 };
+/// Positions that one block of threads has at a time.
+inline constexpr int32_t kSegment = 256;
+/// Whether the segments of a call are computed side by side, so that it needs `partial` and `extents`.
+bool splits_segments(int32_t rows, int32_t q_heads);
 void attention(cudaStream_t stream, const AttentionCall& call);
 
 struct RouteCall {
