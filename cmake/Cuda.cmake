@@ -15,10 +15,10 @@ if(ASHLAR_CUDA STREQUAL ON OR (ASHLAR_CUDA STREQUAL AUTO AND NOT ASHLAR_SANITIZE
       set(CMAKE_CUDA_ARCHITECTURES OFF) # src/device/cuda names them
     endif()
     enable_language(CUDA)
-    find_package(CUDAToolkit 12.4 REQUIRED)
+    find_package(CUDAToolkit 12.5 REQUIRED)
     set(ASHLAR_HAS_CUDA ON)
   elseif(ASHLAR_CUDA STREQUAL ON)
-    message(FATAL_ERROR "ASHLAR_CUDA=ON needs nvcc of the CUDA toolkit, 12.4 or newer: put it on the PATH, or set "
+    message(FATAL_ERROR "ASHLAR_CUDA=ON needs nvcc of the CUDA toolkit, 12.5 or newer: put it on the PATH, or set "
       "CMAKE_CUDA_COMPILER to it")
   endif()
 endif()
