@@ -92,9 +92,7 @@ void add_denoising_flags(CLI::App& command, DllmOptions& options) {
 void add_device_flags(CLI::App& command, SessionOptions& options) {
   std::string devices;
   for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
-  command
-      .add_option("--device", options.device,
-                  "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
+  command.add_option("--device", options.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
       ->type_name(devices)
       ->check(one_of(device_names()))
       ->capture_default_str()
