@@ -2,7 +2,7 @@
 // Attention by wgmma, for blocks of rows and chunks of prompts: tiles of 64 rows x heads, the law of attention.cuh.
 
 #include "attention.cuh"
-#include "wgmma.cuh"
+#include "device/cuda/hopper/wgmma.cuh"
 
 namespace ashlar::cuda {
 

@@ -1,7 +1,7 @@
 // Do mma.sync m16n8k16 and wgmma m64nNk16 give the same bits, whatever N, and with the operands swapped?
 #include "hopper.cuh"
 #include "lab.h"
-#include "wgmma.cuh"
+#include "device/cuda/hopper/wgmma.cuh"
 
 using lab::bf16;
 using namespace ashlar::cuda;

@@ -12,7 +12,7 @@
 // the pipeline is one linear copy without a tensor map. n is padded with zeros to a multiple of 64, k to one of 128.
 
 #include "product_finish.cuh"
-#include "wgmma.cuh"
+#include "device/cuda/hopper/wgmma.cuh"
 
 namespace ashlar::cuda {
 

@@ -1,5 +1,7 @@
 """Writes wgmma.cuh: one function for each width of the instruction, since its register list has no loop."""
 
+from pathlib import Path
+
 HEAD = """#pragma once
 // Written by generate_wgmma.py. D[64, kN] (=|+=) A[64, 16] B[kN, 16]^T in bf16 with fp32 accumulators, both operands
 // K-major in shared memory. Thread t of the warpgroup (warp w, lane l) holds D[16 w + l / 4 + 8 h][8 j + 2 (l % 4) + c]
@@ -66,7 +68,7 @@ template <int kN>
 __device__ __forceinline__ void wgmma_rows(float (&d)[kN / 2], const uint32_t* a, uint64_t b, int accumulate);
 """
 
-with open("wgmma.cuh", "w") as out:
+with open(Path(__file__).with_name("wgmma.cuh"), "w") as out:
     out.write(HEAD)
     for n in (8, 16, 32, 64, 128, 256):
         out.write(body(n))
