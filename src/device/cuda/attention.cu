@@ -72,6 +72,10 @@ __device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, in
   }
 }
 
+/// Floats that queries take. Sixteen bytes at a time are read of them, the last ones in part: what follows, which others
+/// write meanwhile, must not be among those.
+__host__ __device__ constexpr int32_t query_room(int32_t heads, int32_t d) { return (heads * d + 3) / 4 * 4; }
+
 /// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads of a
 /// block, all of one key/value head.
 template <int kPairs, int kHeads>
@@ -81,8 +85,8 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   __shared__ Extent extents[kWarps][kHeads];
   const HeadsCall& heads = call.heads;
   const int32_t d = heads.head_dim;
-  float* const query = shared;              // [kHeads, head_dim]
-  float* const sums = shared + kHeads * d;  // [kWarps, kHeads, head_dim]: of a cut each
+  float* const query = shared;                            // [kHeads, head_dim]
+  float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
   // The row's own key and value, which lie at any address in the call's rows.
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
 
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ At
 
 template <int kPairs, int kHeads>
 void launch(cudaStream_t stream, const AttentionCall& call) {
-  const int32_t group = call.heads.q_heads / call.heads.n_kv_heads;
+  const int32_t d = call.heads.head_dim, group = call.heads.q_heads / call.heads.n_kv_heads;
   const int32_t blocks = call.heads.n_kv_heads * ((group + kHeads - 1) / kHeads);
   int32_t parts = 1;
   if (call.partial != nullptr) {
@@ -235,7 +239,7 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
     parts = std::max(1, std::min(call.max_segments, (kEnoughBlocks + rows - 1) / rows));
   }
   const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
-  const size_t shared = sizeof(float) * static_cast<size_t>(((kWarps + 1) * kHeads + 1) * call.heads.head_dim);
+  const size_t shared = sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + (kWarps * kHeads + 1) * d);
   attention_kernel<kPairs, kHeads><<<grid, kThreads, shared, stream>>>(call);
   if (call.partial == nullptr) return;
   const dim3 heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
