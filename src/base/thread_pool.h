@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -22,7 +23,7 @@ namespace ashlar {
 /// over, since no balancer would part a pinned thread and a running one.
 ///
 /// One loop at a time: run() must not be called by two threads at once, nor from inside a loop. A task that throws
-/// terminates.
+/// terminates, except in run_throwing().
 class ThreadPool {
  public:
   /// `workers` counts the caller; 0 means usable_cores().workers().
@@ -43,6 +44,22 @@ class ThreadPool {
     run_items(
         n, [](void* context, int32_t item, int32_t worker) noexcept { (*static_cast<Plain*>(context))(item, worker); },
         const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+  }
+
+  /// Calls fn(item) for every item in [0, n), for what may throw: others may still run, and one of their exceptions is
+  /// thrown on.
+  template <class Fn>
+  void run_throwing(int32_t n, const Fn& fn) {
+    std::atomic<bool> failed = false;
+    std::exception_ptr failure;
+    run(n, [&](int32_t item, int32_t) {
+      try {
+        fn(item);
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
+    });
+    if (failed) std::rethrow_exception(failure);
   }
 
  private:

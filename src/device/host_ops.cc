@@ -1,7 +1,6 @@
 #include "device/host_ops.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -35,30 +34,8 @@ void HostOps::softcap(Tensor x, float limit) {
       &cap);
 }
 
-// As many workers as there are rows take the next one each, so that each has the scratch of one thread.
 void HostOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
-  if (requests.empty()) return;
-  struct Rows {
-    Tensor logits;
-    std::span<const RowRequest> requests;
-    std::span<RowChoice> choices;
-    std::span<SamplerScratch> scratch;
-    std::atomic<size_t> next = 0;
-  } rows = {logits, requests, choices, {}};
-  scratch_.resize(static_cast<size_t>(threads()));
-  for (SamplerScratch& scratch : scratch_) scratch.reserve(logits.cols);
-  rows.scratch = scratch_;
-  for_each(
-      static_cast<int32_t>(std::min(requests.size(), scratch_.size())),
-      [](void* context, int32_t worker) {
-        auto& r = *static_cast<Rows*>(context);
-        for (size_t i = r.next++; i < r.requests.size(); i = r.next++) {
-          const RowRequest& request = r.requests[i];
-          r.choices[i] =
-              choose_row(r.logits.row(request.row), r.logits.cols, request, r.scratch[static_cast<size_t>(worker)]);
-        }
-      },
-      &rows);
+  choose_rows(*this, logits.row(0), logits.stride, logits.cols, requests, choices, scratch_);
 }
 
 void HostOps::upload(const void* from, std::byte* to, size_t bytes) { std::memcpy(to, from, bytes); }

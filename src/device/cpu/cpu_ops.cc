@@ -384,22 +384,7 @@ void CpuOps::copy(Tensor x, Tensor out) {
 }
 
 void CpuOps::for_each(int32_t n, void (*fn)(void*, int32_t), void* context) {
-  run_foreign(n, [=](int32_t item) { fn(context, item); });
-}
-
-// A loop of the pool must not throw, and what runs here is not the device's own: it may have to allocate.
-template <class Fn>
-void CpuOps::run_foreign(int32_t n, const Fn& fn) {
-  std::atomic<bool> failed = false;
-  std::exception_ptr failure;
-  pool_.run(n, [&](int32_t item, int32_t) {
-    try {
-      fn(item);
-    } catch (...) {
-      if (!failed.exchange(true)) failure = std::current_exception();
-    }
-  });
-  if (failed) std::rethrow_exception(failure);
+  pool_.run_throwing(n, [=](int32_t item) { fn(context, item); });
 }
 
 }  // namespace cpu

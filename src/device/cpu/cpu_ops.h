@@ -90,9 +90,6 @@ class CpuOps final : public HostOps {
   /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
-  /// fn(item) on the pool, for what may throw.
-  template <class Fn>
-  void run_foreign(int32_t n, const Fn& fn);
   /// Whether a linear is cut by rows first, so that what a worker computed of its rows stays in its core's cache from
   /// op to op: worth it while reading a weight once a worker costs less than to fetch half of the rows from another
   /// core.

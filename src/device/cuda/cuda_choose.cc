@@ -2,8 +2,6 @@
 // those of the other devices for the same logits.
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <limits>
 
 #include "device/cuda/cuda_ops_impl.h"
@@ -75,6 +73,7 @@ void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
   distributions_.resize(size);
   size = 0;
   for (RowRequest& request : local) {
+    request.row -= first->row;  // of the copy
     float* const mine = distributions_.data() + size;
     size += entries(request);
     if (request.draft_q != nullptr) {
@@ -84,28 +83,7 @@ void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
     if (request.distribution != nullptr) request.distribution = mine;
   }
 
-  sampler_scratch_.resize(static_cast<size_t>(threads()));
-  for (SamplerScratch& scratch : sampler_scratch_) scratch.reserve(logits.cols);
-  struct Work {
-    CudaOps* self;
-    const std::vector<RowRequest>* requests;
-    std::span<RowChoice> choices;
-    int32_t first_row, cols;
-    size_t stride;
-    std::atomic<size_t> next = 0;
-  } work = {this, &local, choices, first->row, logits.cols, stride};
-  // As many workers as there are rows take the next one each, so that each has the scratch of one thread.
-  for_each(
-      static_cast<int32_t>(std::min(requests.size(), sampler_scratch_.size())),
-      [](void* context, int32_t worker) {
-        auto& w = *static_cast<Work*>(context);
-        for (size_t i = w.next++; i < w.requests->size(); i = w.next++) {
-          const RowRequest& request = (*w.requests)[i];
-          float* const row = w.self->rows_.data() + static_cast<size_t>(request.row - w.first_row) * w.stride;
-          w.choices[i] = choose_row(row, w.cols, request, w.self->sampler_scratch_[static_cast<size_t>(worker)]);
-        }
-      },
-      &work);
+  choose_rows(*this, rows_.data(), logits.stride, logits.cols, local, choices, sampler_scratch_);
   for (size_t i = 0; i < local.size(); ++i) {
     if (requests[i].distribution == nullptr) continue;
     memory_.upload(local[i].distribution, reinterpret_cast<std::byte*>(requests[i].distribution),
@@ -113,18 +91,8 @@ void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
   }
 }
 
-// A loop of the pool must not throw, and what runs here may have to allocate.
 void CudaOps::for_each(int32_t n, void (*fn)(void*, int32_t), void* context) {
-  std::atomic<bool> failed = false;
-  std::exception_ptr failure;
-  pool_.run(n, [&](int32_t item, int32_t) {
-    try {
-      fn(context, item);
-    } catch (...) {
-      if (!failed.exchange(true)) failure = std::current_exception();
-    }
-  });
-  if (failed) std::rethrow_exception(failure);
+  pool_.run_throwing(n, [=](int32_t item) { fn(context, item); });
 }
 
 }  // namespace ashlar::cuda

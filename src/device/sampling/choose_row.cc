@@ -1,6 +1,7 @@
 #include "device/sampling/choose_row.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -125,6 +126,34 @@ RowChoice choose_row(float* logits, int32_t vocab, const RowRequest& request, Sa
     choice.logprobs.token = normaliser.logprob(keeps_raw ? scratch.raw[choice.token] : logits[choice.token]);
   }
   return choice;
+}
+
+// As many workers as there are rows take the next one each, so that each has the scratch of one thread.
+void choose_rows(Ops& ops, float* logits, int64_t stride, int32_t vocab, std::span<const RowRequest> requests,
+                 std::span<RowChoice> choices, std::vector<SamplerScratch>& scratch) {
+  if (requests.empty()) return;
+  scratch.resize(static_cast<size_t>(ops.threads()));
+  for (SamplerScratch& of_thread : scratch) of_thread.reserve(vocab);
+  struct Work {
+    float* logits;
+    int64_t stride;
+    int32_t vocab;
+    std::span<const RowRequest> requests;
+    std::span<RowChoice> choices;
+    std::span<SamplerScratch> scratch;
+    std::atomic<size_t> next = 0;
+  } work = {logits, stride, vocab, requests, choices, scratch};
+  ops.for_each(
+      static_cast<int32_t>(std::min(requests.size(), scratch.size())),
+      [](void* context, int32_t worker) {
+        auto& w = *static_cast<Work*>(context);
+        for (size_t i = w.next++; i < w.requests.size(); i = w.next++) {
+          const RowRequest& request = w.requests[i];
+          float* const row = w.logits + request.row * w.stride;
+          w.choices[i] = choose_row(row, w.vocab, request, w.scratch[static_cast<size_t>(worker)]);
+        }
+      },
+      &work);
 }
 
 }  // namespace ashlar
