@@ -1,7 +1,7 @@
 // generate MODEL PROMPT...: answers prompts, all at once, and shows the first while it comes.
-#include <cstdio>
+#include <ashlar/llm.h>
 
-#include "ashlar/llm.h"
+#include <cstdio>
 
 int main(int argc, char** argv) try {
   if (argc < 3) {
@@ -23,7 +23,7 @@ int main(int argc, char** argv) try {
   for (size_t i = 1; i < answers.size(); ++i) std::printf("%s\n", answers[i].text.c_str());
   for (const ashlar::LlmAnswer& answer : answers) {
     std::fprintf(stderr, "%s after %zu tokens, %.2f a forward\n", answer.finish.c_str(), answer.tokens.size(),
-                 answer.stats.mean_length());
+                 answer.figures.tokens_per_forward);
   }
   return 0;
 } catch (const std::exception& error) {

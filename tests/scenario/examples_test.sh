@@ -1,11 +1,32 @@
 #!/usr/bin/env bash
-# examples_test.sh GENERATE ASHLAR MODELS: the examples over the C++ header say what the program says.
+# examples_test.sh BUILD ASHLAR SOURCE: the installed library is all that a program outside the tree needs, it shows what its
+# headers declare and no more, and the example over it says what the program says.
 set -eu
-generate=$1
+build=$1
 ashlar=$2
-models=$3
+source=$3
+models=$source/models
 work=$(mktemp -d "${TMPDIR:-/tmp}/ashlar-examples.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+
+quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
+quietly cmake --install "$build" --component library --prefix "$work/prefix"
+cp -r "$source/examples" "$work/source"
+quietly cmake -S "$work/source" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Debug
+quietly cmake --build "$work/build"
+generate=$work/build/generate
+
+if grep -hE '^ *# *include *"' "$work/prefix/include/ashlar/"*.h | grep -v '"ashlar/'; then
+  echo "the installed headers include what is not installed (above)" >&2
+  exit 1
+fi
+foreign=$(nm -DC --defined-only "$work/prefix/lib"*/libashlar.so | cut -c 20- |
+  grep -vE '(^|[ *&])ashlar::(Llm[A-Za-z]*|chat|llm_bytes|llm_version)\b|(^|[ *&(])std::|^(vtable|typeinfo|typeinfo name|VTT) for (std|ashlar::LlmError)|GLIBC|^operator|__gnu_cxx|__gnu_unique' || true)
+if [ -n "$foreign" ]; then
+  echo "the library shows names that its headers do not declare:" >&2
+  echo "$foreign" | head -20 >&2
+  exit 1
+fi
 
 first="What is a harbour?"
 second="Solve for x: 8x + 5 = 3x + 45"

@@ -8,6 +8,7 @@
 #include "app/prompts.h"
 #include "ashlar/llm.h"
 #include "server/service/prompt_encoder.h"
+#include "session/session.h"
 #include "temp_folder.h"
 
 namespace ashlar {
@@ -26,10 +27,13 @@ TEST(FrontEnds, TheSameConversationGivesTheSameTokens) {
   LlmOptions options;
   options.model = "pebble-11m";
   options.drafter = "none";
-  options.quiet = true;
   options.max_context = 256;
   const Llm llm(options);
-  Session& session = llm.session();
+  SessionOptions same;
+  same.model = options.model;
+  same.drafter = options.drafter;
+  same.max_context = options.max_context;
+  const Session session(same);
   server::ServedModel model;
   model.tokenizer = &session.tokenizer();
   model.chat_template = session.chat_template();
@@ -43,7 +47,7 @@ TEST(FrontEnds, TheSameConversationGivesTheSameTokens) {
     prompt.messages = messages;
     const std::vector<int32_t> by_server = encoder.encode(prompt).value().ids;
     EXPECT_EQ(std::count(by_server.begin(), by_server.end(), start), static_cast<int64_t>(messages.size()) + 1) << text;
-    EXPECT_EQ(llm.encode(LlmChat{messages}), by_server) << text;
+    EXPECT_EQ(llm.encode(LlmChat{messages.dump()}), by_server) << text;
     EXPECT_EQ(session.encode_chat(messages), by_server) << text;
     std::ofstream(folder.path() / "prompts.jsonl") << Json{{"messages", messages}}.dump() << "\n";
     EXPECT_EQ(session.encode_chat(read_prompts(folder.path() / "prompts.jsonl", "").at(0).messages), by_server) << text;

@@ -29,8 +29,6 @@ class GgufSession : public ::testing::Test {
     LlmOptions options;
     options.model = model.string();
     options.drafter = drafter;
-    options.quiet = true;
-    options.self_test = false;
     options.max_context = 256;
     return options;
   }
@@ -45,9 +43,9 @@ TEST_F(GgufSession, AnswersAsTheFolderDoes) {
   const std::vector<LlmAnswer> want = folder.generate({question, "Once upon a time"}, {.max_tokens = 64});
   for (const char* drafter : {"none", ""}) {  // the second is the one that lies beside the file
     const Llm llm(options_for(path_, drafter));
-    EXPECT_EQ(llm.session().has_drafter(), drafter[0] == '\0');
+    EXPECT_EQ(llm.describe().find(" with ") != std::string::npos, drafter[0] == '\0') << llm.describe();
     EXPECT_EQ(llm.encode(question), folder.encode(question));
-    EXPECT_EQ(llm.session().stop_ids(), folder.session().stop_ids());
+    EXPECT_EQ(llm.stop_ids(), folder.stop_ids());
     const std::vector<LlmAnswer> got = llm.generate({question, "Once upon a time"}, {.max_tokens = 64});
     for (size_t i = 0; i < want.size(); ++i) {
       EXPECT_EQ(got[i].tokens, want[i].tokens) << drafter;
@@ -55,7 +53,7 @@ TEST_F(GgufSession, AnswersAsTheFolderDoes) {
       EXPECT_EQ(got[i].finish, want[i].finish) << drafter;
     }
   }
-  EXPECT_TRUE(Llm(options_for(path_, "none")).session().describe().starts_with("pebble, plain decoding"));
+  EXPECT_TRUE(Llm(options_for(path_, "none")).describe().starts_with("pebble, plain decoding"));
 }
 
 TEST_F(GgufSession, IsInspectedAsTheFolderIs) {
