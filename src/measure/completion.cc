@@ -23,6 +23,9 @@ class Collector final : public EventSink {
   void on_tokens(const TokensEvent& event) override {
     result.tokens.insert(result.tokens.end(), event.tokens, event.tokens + event.n);
   }
+  void on_prompt(const PromptEvent& event) override {
+    result.prompt.insert(result.prompt.end(), event.tokens, event.tokens + event.n);
+  }
   void on_end(EndEvent event) noexcept override {
     result.reason = event.reason;
     result.stats = std::move(event.stats);

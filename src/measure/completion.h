@@ -10,6 +10,7 @@ namespace ashlar {
 
 struct Completion {
   std::vector<int32_t> tokens;
+  std::vector<PromptToken> prompt;  ///< those of the prompt whose log-probabilities were asked for
   FinishReason reason = FinishReason::kStop;
   RequestStats stats;
 };

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "equivalence/configurations.h"
 #include "golden/golden_data.h"
+#include "measure/evaluation/perplexity.h"
 
 namespace ashlar::testing {
 namespace {
@@ -211,6 +214,48 @@ TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
       }
     }
   }
+}
+
+TEST(PerplexityOfAText, IsThatOfPyTorch) {
+  const Json cases = read_json_file(data_folder() / "pebble-11m" / "prompt_logprobs.json")["cases"];
+  const auto ops = make_device("cpu", {.threads = 1, .isa = {}, .kv_dtype = DType::kF32});
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m", 256);
+  Configuration configuration;
+  const auto engine = open_engine(*ops, *model, configuration, 256);
+  PerplexityOptions options;
+  options.window = 28;
+  std::vector<std::vector<int32_t>> windows;
+  double sum = 0;
+  int64_t n = 0, likeliest = 0;
+  for (const auto& each : cases) {
+    const auto cut = text_windows(each["ids"].get<std::vector<int32_t>>(), std::nullopt, options);
+    ASSERT_EQ(cut.size(), 1U);
+    windows.push_back(cut.front());
+    for (size_t token = 14; token < 28; ++token, ++n) {  // its log-probability is that of the row before
+      sum -= each["logprobs"][token - 1].get<double>();
+      likeliest += each["ranks"][token - 1].get<int32_t>() == 1 ? 1 : 0;
+    }
+  }
+  const Perplexity found = measure_perplexity(*engine, windows, options, {});
+  EXPECT_EQ(found.tokens, n);
+  EXPECT_EQ(found.windows, 3);
+  EXPECT_NEAR(found.nll.value, sum / static_cast<double>(n), 1e-4);
+  EXPECT_NEAR(found.value(), std::exp(sum / static_cast<double>(n)), 1e-3);
+  EXPECT_DOUBLE_EQ(found.top_share, static_cast<double>(likeliest) / static_cast<double>(n));
+}
+
+TEST(TextWindows, HoldTheTextOnceWithoutItsRest) {
+  std::vector<int32_t> text(23);
+  std::iota(text.begin(), text.end(), 100);
+  PerplexityOptions options;
+  options.window = 5;
+  const auto plain = text_windows(text, std::nullopt, options);
+  ASSERT_EQ(plain.size(), 4U);
+  EXPECT_EQ(plain[1], (std::vector<int32_t>{105, 106, 107, 108, 109}));
+  options.limit = 2;
+  const auto begun = text_windows(text, 1, options);
+  ASSERT_EQ(begun.size(), 2U);
+  EXPECT_EQ(begun[1], (std::vector<int32_t>{1, 106, 107, 108, 109}));
 }
 
 TEST(PromptLogprobsOfBlocks, AreRefusedInWords) {

@@ -169,10 +169,11 @@ void add_acceptance_command(CLI::App& eval) {
 }  // namespace
 
 CLI::App* add_eval_command(CLI::App& app) {
-  CLI::App* eval = app.add_subcommand("eval", "Measure the quality of drafting and of denoising");
+  CLI::App* eval = app.add_subcommand("eval", "Measure the quality of a model, of drafting and of denoising");
   eval->require_subcommand(1);
   add_acceptance_command(*eval);
   add_eval_dllm_command(*eval);
+  add_eval_perplexity_command(*eval);
   return eval;
 }
 
