@@ -1,0 +1,39 @@
+#pragma once
+// Files that are there whole or not at all, whenever the program or the machine stops.
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ashlar {
+
+/// A new file under a temporary name next to `path`, which takes the place of `path` at commit(). Without that it goes
+/// away, and what was at `path` stays.
+class DurableFile {
+ public:
+  /// Throws Error("file", ...) if the file cannot be made.
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  /// Appends. Throws Error("file", ...) if the disk is full or the like.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Brings the content to the disk, then the name. Throws Error("file", ...).
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path path_;
+  std::string fresh_;
+  int fd_ = -1;
+};
+
+/// The whole content in one go.
+void write_durably(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace ashlar

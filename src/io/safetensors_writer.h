@@ -1,0 +1,29 @@
+#pragma once
+// Writes the safetensors container (io/safetensors.h).
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ashlar {
+
+/// Numbers to write under a name.
+struct TensorToWrite {
+  enum class Type : uint8_t { kF32, kBF16 };
+
+  std::string name;
+  std::vector<int64_t> shape;
+  std::span<const float> values;  ///< as many as the shape says
+  Type type = Type::kF32;         ///< kBF16 rounds to nearest even
+};
+
+/// Replaces the file at once, when all is on the disk (DurableFile). Tensors are written in their order, each at a
+/// multiple of 8 bytes where the sizes of those before allow it. Throws Error("file", ...) if the disk is full or the
+/// like, Error("safetensors", ...) where two tensors have one name.
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace ashlar
