@@ -1,0 +1,84 @@
+#include "train/data/batch_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/philox.h"
+
+namespace ashlar {
+namespace {
+
+// Keeps these numbers apart from others of the same seed.
+constexpr uint32_t kOrderPurpose = 0x6F726465;  // "orde"
+
+}  // namespace
+
+BatchOrder::BatchOrder(std::vector<int32_t> lengths, int64_t batch_tokens, uint64_t seed)
+    : lengths_(std::move(lengths)), batch_tokens_(batch_tokens), seed_(seed) {
+  ASHLAR_CHECK(!lengths_.empty());
+  enter(0, 0);
+}
+
+std::vector<int32_t> BatchOrder::permutation(int64_t epoch) const {
+  std::vector<std::pair<uint64_t, int32_t>> keys(lengths_.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const PhiloxBlock words = philox4x32(
+        {static_cast<uint32_t>(i), static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kOrderPurpose},
+        static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
+    keys[i] = {uint64_t{words[0]} << 32 | words[1], static_cast<int32_t>(i)};
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int32_t> order;
+  order.reserve(keys.size());
+  for (const auto& key : keys) order.push_back(key.second);
+  return order;
+}
+
+void BatchOrder::enter(int64_t epoch, int64_t first_step) {
+  epoch_ = epoch;
+  first_step_ = first_step;
+  order_ = permutation(epoch);
+  batch_ends_.clear();
+  int64_t tokens = 0;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const int32_t length = lengths_[static_cast<size_t>(order_[i])];
+    if (tokens > 0 && tokens + length > batch_tokens_) {
+      batch_ends_.push_back(static_cast<int32_t>(i));
+      tokens = 0;
+    }
+    tokens += length;
+  }
+  batch_ends_.push_back(static_cast<int32_t>(order_.size()));
+}
+
+void BatchOrder::go_to(int64_t step) {
+  if (step < first_step_) enter(0, 0);
+  while (step >= first_step_ + static_cast<int64_t>(batch_ends_.size())) {
+    enter(epoch_ + 1, first_step_ + static_cast<int64_t>(batch_ends_.size()));
+  }
+}
+
+std::vector<int32_t> BatchOrder::batch(int64_t step) {
+  go_to(step);
+  const auto at = static_cast<size_t>(step - first_step_);
+  const int32_t begin = at == 0 ? 0 : batch_ends_[at - 1];
+  return {order_.begin() + begin, order_.begin() + batch_ends_[at]};
+}
+
+int64_t BatchOrder::epoch_of(int64_t step) {
+  go_to(step);
+  return epoch_;
+}
+
+int64_t BatchOrder::steps_of(int64_t epochs) {
+  enter(0, 0);
+  int64_t steps = static_cast<int64_t>(batch_ends_.size());
+  for (int64_t epoch = 1; epoch < epochs; ++epoch) {
+    enter(epoch, steps);
+    steps += static_cast<int64_t>(batch_ends_.size());
+  }
+  return steps;
+}
+
+}  // namespace ashlar

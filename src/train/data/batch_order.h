@@ -1,0 +1,40 @@
+#pragma once
+// Which documents a step trains on: a pure function of the documents' lengths, the seed and the step, so that a run
+// that is resumed goes on with what it would have taken next.
+
+#include <cstdint>
+#include <vector>
+
+namespace ashlar {
+
+class BatchOrder {
+ public:
+  /// `lengths`: tokens of each document. A batch has as many documents as fit into `batch_tokens`, one at least.
+  BatchOrder(std::vector<int32_t> lengths, int64_t batch_tokens, uint64_t seed);
+
+  /// Indices into `lengths`. Each epoch has every document once, in an order of its own; no batch reaches over its end.
+  /// Steps that come one after another are cheap; the first of an epoch sorts, and one far away sorts for each epoch
+  /// before it.
+  std::vector<int32_t> batch(int64_t step);
+  /// The epoch, from 0, that the step belongs to.
+  int64_t epoch_of(int64_t step);
+  /// Steps of the first `epochs` epochs.
+  int64_t steps_of(int64_t epochs);
+
+  /// The order of an epoch: the permutation that sorts Philox4x32-10's numbers of (seed, epoch, document).
+  std::vector<int32_t> permutation(int64_t epoch) const;
+
+ private:
+  void enter(int64_t epoch, int64_t first_step);
+  void go_to(int64_t step);
+
+  std::vector<int32_t> lengths_;
+  int64_t batch_tokens_;
+  uint64_t seed_;
+  int64_t epoch_ = 0;
+  int64_t first_step_ = 0;           // of the epoch
+  std::vector<int32_t> order_;       // of the epoch
+  std::vector<int32_t> batch_ends_;  // in order_, one for each batch of the epoch
+};
+
+}  // namespace ashlar

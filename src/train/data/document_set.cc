@@ -1,0 +1,119 @@
+#include "train/data/document_set.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kHeldOutPercent = 2;
+constexpr int64_t kMostHeldOut = 50;
+constexpr int64_t kFewestForHolding = 10;  // documents of a file
+
+uint64_t fnv1a(uint64_t hash, std::span<const std::byte> bytes) {
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001B3u;
+  return hash;
+}
+
+}  // namespace
+
+void DocumentSet::add(const EncodedDocument& document) {
+  const size_t length = std::min(document.ids.size(), static_cast<size_t>(max_length_));
+  counts_.lost_turns += document.lost_turns;
+  const auto first = document.supervised.begin(), last = first + static_cast<std::ptrdiff_t>(length);
+  if (length < 2 || std::find(first + 1, last, 1) == last) {
+    ++counts_.unsupervised;
+    return;
+  }
+  if (length < document.ids.size()) ++counts_.cut;
+  counts_.tokens += static_cast<int64_t>(length);
+  if (counts_.tokens > kMaxDataTokens) {
+    throw Error("train",
+                "the data have more than " + std::to_string(kMaxDataTokens) + " tokens; expected at most that");
+  }
+  counts_.supervised += std::count(first, last, 1);
+  ids_.insert(ids_.end(), document.ids.begin(), document.ids.begin() + static_cast<std::ptrdiff_t>(length));
+  supervised_.insert(supervised_.end(), first, last);
+  ends_.push_back(ids_.size());
+}
+
+void DocumentSet::end_file() { files_.push_back(ends_.size()); }
+
+std::span<const int32_t> DocumentSet::ids(size_t document) const {
+  const Extent at = extent(document);
+  return std::span(ids_).subspan(at.begin, at.end - at.begin);
+}
+
+std::span<const uint8_t> DocumentSet::supervised(size_t document) const {
+  const Extent at = extent(document);
+  return std::span(supervised_).subspan(at.begin, at.end - at.begin);
+}
+
+uint64_t DocumentSet::fingerprint() const {
+  uint64_t hash = 0xCBF29CE484222325u;
+  hash = fnv1a(hash, std::as_bytes(std::span(ids_)));
+  hash = fnv1a(hash, std::as_bytes(std::span(supervised_)));
+  hash = fnv1a(hash, std::as_bytes(std::span(ends_)));
+  return fnv1a(hash, std::as_bytes(std::span(files_)));
+}
+
+std::vector<size_t> DocumentSet::held_out() const {
+  std::vector<size_t> out;
+  const auto all = static_cast<int64_t>(size());
+  size_t begin = 0;
+  for (const size_t end : files_) {
+    const auto n = static_cast<int64_t>(end - begin);
+    begin = end;
+    if (n < kFewestForHolding) continue;
+    const int64_t share = std::max<int64_t>(1, kMostHeldOut * n / all);
+    const int64_t held = std::min((n * kHeldOutPercent + 99) / 100, share);
+    for (int64_t i = held; i > 0; --i) out.push_back(end - static_cast<size_t>(i));
+  }
+  return out;
+}
+
+std::vector<size_t> DocumentSet::training() const {
+  std::vector<size_t> all(size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const std::vector<size_t> held = held_out();
+  std::vector<size_t> out;
+  std::set_difference(all.begin(), all.end(), held.begin(), held.end(), std::back_inserter(out));
+  return out;
+}
+
+DocumentSet read_documents(std::span<const std::filesystem::path> files, const DocumentEncoder& encoder,
+                           int32_t max_length, const std::function<void(int64_t)>& read) {
+  DocumentSet documents(max_length);
+  int64_t lines = 0;
+  for (const std::filesystem::path& file : files) {
+    read_examples(file, [&](const TrainingExample& example) {
+      documents.add(encoder.encode(example));
+      if (read) read(++lines);
+    });
+    documents.end_file();
+  }
+  if (documents.size() > 0) return documents;
+  throw Error("train", files.front().string() +
+                           ": no document has a token to learn; expected turns of an assistant, "
+                           "responses, texts or ids whose mask is 1");
+}
+
+std::vector<std::string> describe_data(const DocumentSet& documents, int32_t max_length) {
+  const DataCounts& counts = documents.counts();
+  std::vector<std::string> out = {std::to_string(documents.size()) + " documents, " + std::to_string(counts.tokens) +
+                                  " tokens, " + std::to_string(counts.supervised) + " of them learnt"};
+  const auto say = [&out](int64_t n, const std::string& what) {
+    if (n > 0) out.push_back(std::to_string(n) + what);
+  };
+  say(counts.cut,
+      " documents were longer than " + std::to_string(max_length) + " tokens and lost their end (--max-length)");
+  say(counts.unsupervised, " documents were left out: no token of theirs is learnt");
+  say(counts.lost_turns,
+      " turns of assistants are not learnt: the template writes what is before them otherwise once "
+      "the conversation goes on");
+  return out;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,67 @@
+#include "train/export/drafter_folder.h"
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "io/durable_file.h"
+#include "io/mapped_file.h"
+
+namespace ashlar {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 1 << 20;
+
+// As Python writes floats of config.json: 1e-06, not 9.999999974752427e-07, which is the same float.
+double shortest(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
+  for (int digits = 1; digits < 9; ++digits) {
+    char shorter[32];
+    std::snprintf(shorter, sizeof shorter, "%.*g", digits, static_cast<double>(value));
+    if (std::stof(shorter) == value) return std::stod(shorter);
+  }
+  return std::stod(text);
+}
+
+}  // namespace
+
+Json zlab_config(const DflashConfig& config) {
+  const LayerAttention& layer = config.stack.layers.front();
+  const Json layer_types(static_cast<size_t>(config.stack.n_layers), "full_attention");
+  return {{"architectures", {"DFlashDraftModel"}},
+          {"model_type", "qwen3"},
+          {"block_size", config.block_size},
+          {"num_target_layers", config.target_layers},
+          {"dflash_config", {{"target_layer_ids", config.aux_layers}, {"mask_token_id", config.mask_id}}},
+          {"hidden_size", config.stack.hidden},
+          {"intermediate_size", config.stack.intermediate},
+          {"num_hidden_layers", config.stack.n_layers},
+          {"num_attention_heads", layer.shape.n_heads},
+          {"num_key_value_heads", layer.shape.n_kv_heads},
+          {"head_dim", layer.shape.head_dim},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", shortest(config.stack.norm_eps)},
+          {"rope_theta", layer.rope.theta},
+          {"vocab_size", config.vocab},
+          {"max_position_embeddings", config.max_positions},
+          {"attention_bias", false},
+          {"tie_word_embeddings", true},
+          {"layer_types", layer_types},
+          {"torch_dtype", "bfloat16"}};
+}
+
+void write_drafter_folder(const std::filesystem::path& folder, const DflashConfig& config,
+                          std::span<const TensorToWrite> tensors) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Error("file", folder.string() + ": cannot be made: " + failed.message());
+  const std::string text = zlab_config(config).dump(2) + "\n";
+  const std::filesystem::path path = folder / "config.json";
+  if (!file_exists(path) || read_text_file(path, kMaxConfigBytes) != text) write_durably(path, text);
+  std::vector<TensorToWrite> rounded(tensors.begin(), tensors.end());
+  for (TensorToWrite& tensor : rounded) tensor.type = TensorToWrite::Type::kBF16;
+  write_safetensors(folder / "model.safetensors", rounded, {{"format", "pt"}});
+}
+
+}  // namespace ashlar

@@ -1,0 +1,22 @@
+#pragma once
+// Drafters as folders that engines load: z-lab's form, a config.json and a model.safetensors in bf16.
+
+#include <filesystem>
+#include <span>
+
+#include "io/json.h"
+#include "io/safetensors_writer.h"
+#include "model/drafters/dflash_config.h"
+
+namespace ashlar {
+
+/// What config.json of such a drafter says. Reading it gives the configuration again (read_dflash_config), which must
+/// be one of full attention over a plain rope, with the target's embedding and head.
+Json zlab_config(const DflashConfig& config);
+
+/// Makes the folder if need be and replaces its two files, each at once when it is on the disk: whenever this stops, an
+/// old or a new drafter is there. Tensors have z-lab's names and are rounded to bf16. Throws Error("file", ...).
+void write_drafter_folder(const std::filesystem::path& folder, const DflashConfig& config,
+                          std::span<const TensorToWrite> tensors);
+
+}  // namespace ashlar

@@ -1,0 +1,26 @@
+#pragma once
+// train-log.jsonl: what each step reported, one JSON object a line, for notebooks and for later.
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include "io/json.h"
+
+namespace ashlar {
+
+class TrainLog {
+ public:
+  /// Goes on after the lines of the first `steps` steps, which it keeps; later ones, and a line that a kill cut short,
+  /// are of a run that has not been. Throws Error("file", ...) if the file cannot be written.
+  TrainLog(const std::filesystem::path& path, int64_t steps);
+
+  /// Appends a line, whose "step" is the number of its step. Throws Error("file", ...) if the disk is full.
+  void write(const Json& line);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace ashlar

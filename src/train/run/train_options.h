@@ -1,0 +1,36 @@
+#pragma once
+// What a person asks of a training run.
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "train/run/drafter_design.h"
+
+namespace ashlar {
+
+/// How much the positions of a block weigh.
+enum class PositionWeights : uint8_t {
+  kDecay,  ///< the further, the less, at a fixed rate
+  kDpace,  ///< by how likely a draft is to be reached (D-PACE)
+};
+
+struct TrainOptions {
+  std::vector<std::filesystem::path> data;
+  std::filesystem::path output;
+  DrafterWishes drafter;
+  std::filesystem::path from;  ///< a drafter to start from; empty: random weights
+  int64_t steps = 0;           ///< 0: by epochs
+  double minutes = 0;          ///< more than 0: as many steps as about that long has
+  int64_t epochs = 3;
+  int64_t batch_tokens = 4096;
+  int32_t max_length = 2048;
+  double learning_rate = 6e-4;
+  PositionWeights weights = PositionWeights::kDpace;
+  uint64_t seed = 0;
+  bool resume = false;
+  int64_t checkpoint_every = 0;     ///< steps; 0: whenever five minutes have passed
+  int32_t max_answer_tokens = 128;  ///< of an answer of the evaluation as served
+};
+
+}  // namespace ashlar

@@ -1,0 +1,195 @@
+#include "train/run/train_run.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "io/durable_file.h"
+#include "io/mapped_file.h"
+#include "train/export/drafter_folder.h"
+#include "train/run/train_log.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int64_t kSaveNs = 300'000'000'000;
+constexpr int64_t kMostSkippedInARow = 10;
+
+// What decides the result. Not here: where it is written, how often, and how far this call goes.
+Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
+  return {{"steps", options.steps},
+          {"batch_tokens", options.batch_tokens},
+          {"max_length", options.max_length},
+          {"learning_rate", options.learning_rate},
+          {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
+          {"seed", options.seed},
+          {"documents", documents.size()},
+          {"data_fingerprint", documents.fingerprint()},
+          {"drafter", zlab_config(drafter)}};
+}
+
+void check_agreement(const std::filesystem::path& path, const Json& saved, const Json& asked) {
+  for (const auto& [key, value] : asked.items()) {
+    const Json before = saved.value(key, Json());
+    if (before == value) continue;
+    throw Error("train", path.string() + ": was trained with " + key + " " + for_message(before.dump(), 60) +
+                             ", and now it is " + for_message(value.dump(), 60) +
+                             "; --resume needs the same, --from starts another run from a drafter");
+  }
+}
+
+Json log_line(const StepFigures& figures) {
+  return {{"step", figures.step},
+          {"epoch", figures.epoch},
+          {"loss", figures.report.loss},
+          {"expected_acceptance", figures.report.expected_acceptance},
+          {"position_accuracy", figures.report.position_accuracy},
+          {"gradient_norm", figures.report.gradient_norm},
+          {"blocks", figures.report.blocks},
+          {"tokens", figures.tokens},
+          {"seconds", figures.seconds},
+          {"skipped", figures.report.skipped}};
+}
+
+std::vector<int32_t> lengths_of(const DocumentSet& documents, std::span<const size_t> chosen) {
+  std::vector<int32_t> lengths;
+  for (const size_t document : chosen) lengths.push_back(documents.length(document));
+  return lengths;
+}
+
+// Means of both, weighted by their blocks.
+void add_report(TrainReport& all, const TrainReport& part) {
+  if (part.blocks == 0) return;
+  const double share = static_cast<double>(part.blocks) / static_cast<double>(all.blocks + part.blocks);
+  const auto mix = [share](double& to, double from) { to += share * (from - to); };
+  mix(all.loss, part.loss);
+  mix(all.expected_acceptance, part.expected_acceptance);
+  all.position_accuracy.resize(part.position_accuracy.size());
+  for (size_t i = 0; i < part.position_accuracy.size(); ++i) mix(all.position_accuracy[i], part.position_accuracy[i]);
+  all.blocks += part.blocks;
+}
+
+// Room for a document and for an evaluation's prompt with its answer.
+int32_t longest_of(const Model& model, const TrainOptions& options) {
+  return std::min(model.max_positions(), options.max_length + options.max_answer_tokens);
+}
+
+}  // namespace
+
+TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
+                   const MakeTrainer& make_trainer)
+    : documents_(documents),
+      drafter_(drafter),
+      options_(options),
+      training_(documents.training()),
+      order_(std::make_unique<BatchOrder>(lengths_of(documents, training_), options.batch_tokens, options.seed)),
+      capture_(std::make_unique<HiddenCapture>(model, drafter.aux_layers, longest_of(model, options))),
+      trainer_(make_trainer(drafter, options)) {
+  progress_.settings = settings_of(documents, drafter, options);
+}
+
+void TrainRun::start_from(const std::filesystem::path& folder) { load_drafter_weights(folder, trainer_->tensors()); }
+
+void TrainRun::resume() {
+  const std::filesystem::path path = options_.output / kState;
+  check_agreement(path, read_train_progress(path).settings, progress_.settings);
+  progress_ = load_train_state(path, trainer_->tensors());
+  trainer_->set_steps_done(progress_.step);
+}
+
+TrainDocument TrainRun::captured(std::span<const int32_t> ids, std::span<const uint8_t> supervised) {
+  TrainDocument document;
+  document.ids.assign(ids.begin(), ids.end());
+  document.supervised.assign(supervised.begin(), supervised.end());
+  document.aux_hidden.resize(ids.size() * static_cast<size_t>(capture_->width()));
+  capture_->capture(ids, document.aux_hidden);
+  return document;
+}
+
+StepFigures TrainRun::step() {
+  const int64_t begin = now_ns();
+  StepFigures figures;
+  figures.steps = options_.steps;
+  figures.epoch = order_->epoch_of(progress_.step);
+  std::vector<TrainDocument> batch;
+  for (const int32_t index : order_->batch(progress_.step)) {
+    const size_t document = training_[static_cast<size_t>(index)];
+    batch.push_back(captured(documents_.ids(document), documents_.supervised(document)));
+    figures.tokens += documents_.length(document);
+  }
+  figures.report = trainer_->step(batch);
+  figures.step = ++progress_.step;
+  skipped_in_a_row_ = figures.report.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (figures.report.skipped) ++progress_.skipped;
+  figures.skipped = progress_.skipped;
+  figures.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
+  return figures;
+}
+
+// The drafter first: a kill between the two leaves a drafter that is newer than the state, which does no harm.
+void TrainRun::save() {
+  const std::vector<TrainedTensor> tensors = trainer_->tensors();
+  write_drafter_folder(options_.output, drafter_, values_of(tensors));
+  save_train_state(options_.output / kState, tensors, progress_);
+}
+
+bool TrainRun::save_is_due(int64_t saved_step, int64_t saved_ns) const {
+  if (options_.checkpoint_every > 0) return progress_.step - saved_step >= options_.checkpoint_every;
+  return now_ns() - saved_ns >= kSaveNs;
+}
+
+bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
+  std::filesystem::create_directories(options_.output);
+  write_durably(options_.output / kSettings, progress_.settings.dump(2) + "\n");
+  TrainLog log(options_.output / kLog, progress_.step);
+  int64_t saved_step = progress_.step, saved_ns = now_ns();
+  const auto save_now = [&] {
+    save();
+    saved_step = progress_.step;
+    saved_ns = now_ns();
+    listener.on_checkpoint(saved_step);
+  };
+  while (progress_.step < options_.steps && !stop()) {
+    const StepFigures figures = step();
+    log.write(log_line(figures));
+    listener.on_step(figures);
+    if (skipped_in_a_row_ >= kMostSkippedInARow) {
+      throw Error("train", "the loss or the gradient of " + std::to_string(skipped_in_a_row_) +
+                               " steps in a row was no number; try a lower --learning-rate (" +
+                               options_.output.string() + " has what was saved before)");
+    }
+    if (save_is_due(saved_step, saved_ns)) save_now();
+  }
+  if (saved_step != progress_.step || !file_exists(options_.output / kState)) save_now();
+  return progress_.step >= options_.steps;
+}
+
+TrainReport TrainRun::evaluate(std::span<const EncodedDocument> documents) {
+  TrainReport all;
+  while (!documents.empty()) {
+    std::vector<TrainDocument> group;
+    int64_t tokens = 0;
+    while (!documents.empty() && (group.empty() || tokens < options_.batch_tokens)) {
+      group.push_back(captured(documents.front().ids, documents.front().supervised));
+      tokens += static_cast<int64_t>(documents.front().ids.size());
+      documents = documents.subspan(1);
+    }
+    add_report(all, trainer_->evaluate(group));
+  }
+  return all;
+}
+
+TrainMemory TrainRun::memory() const {
+  constexpr int64_t kBytesEach = 4 * sizeof(float);  // the weight, its gradient, two moments
+  TrainMemory memory;
+  for (const TrainedTensor& tensor : trainer_->tensors())
+    memory.parameters += static_cast<int64_t>(tensor.values.size());
+  memory.training = memory.parameters * kBytesEach;
+  int64_t longest = 0;
+  for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
+  memory.hidden = std::max(longest, options_.batch_tokens) * capture_->width() * static_cast<int64_t>(sizeof(float));
+  memory.capture = capture_->bytes();
+  return memory;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,89 @@
+#pragma once
+// A training run: documents in an order of its own, their hidden states as they are needed, a step, a line of the log,
+// and now and then a checkpoint.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "train/capture/hidden_capture.h"
+#include "train/data/batch_order.h"
+#include "train/data/document_set.h"
+#include "train/run/trainer.h"
+
+namespace ashlar {
+
+/// What is known after a step.
+struct StepFigures {
+  int64_t step = 0;   ///< from 1
+  int64_t steps = 0;  ///< of the run
+  int64_t epoch = 0;  ///< from 0
+  TrainReport report;
+  int64_t tokens = 0;   ///< of the step's documents
+  double seconds = 0;   ///< that the step took, the capture included
+  int64_t skipped = 0;  ///< steps so far whose loss or gradient was no number
+};
+
+class TrainListener {
+ public:
+  virtual ~TrainListener() = default;
+  virtual void on_step(const StepFigures&) {}
+  virtual void on_checkpoint(int64_t /*step*/) {}
+};
+
+/// Bytes, for people to plan with.
+struct TrainMemory {
+  int64_t parameters = 0;  ///< how many
+  int64_t training = 0;    ///< weights, gradients and moments
+  int64_t hidden = 0;      ///< hidden states of the largest batch
+  int64_t capture = 0;     ///< the target's pages and rows
+};
+
+class TrainRun {
+ public:
+  static constexpr const char* kState = "train-state.safetensors";
+  static constexpr const char* kLog = "train-log.jsonl";
+  static constexpr const char* kSettings = "train.json";
+
+  /// `model` and `documents` outlive this. No engine of the model may run while this computes. Throws
+  /// Error("train", ...) if these do not go together.
+  TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
+           const MakeTrainer& make_trainer);
+
+  /// Starts from a drafter's weights, with new moments.
+  void start_from(const std::filesystem::path& folder);
+  /// Goes on from the output folder's state, to the bit. Throws Error("train", ...) naming a setting that differs.
+  void resume();
+
+  /// Steps until the end, or until `stop` says so between two of them, with a line of the log for each; the last
+  /// checkpoint is written in either case. Returns whether the end was reached. Throws Error("train", ...) after ten
+  /// steps in a row whose loss or gradient was no number.
+  bool run(TrainListener& listener, const std::function<bool()>& stop);
+  /// One step, without log and checkpoint.
+  StepFigures step();
+  /// Writes drafter and state.
+  void save();
+
+  /// Teacher-forced on documents; as many at a time as a step has.
+  TrainReport evaluate(std::span<const EncodedDocument> documents);
+
+  int64_t steps_done() const { return progress_.step; }
+  int64_t steps() const { return options_.steps; }
+  TrainMemory memory() const;
+
+ private:
+  TrainDocument captured(std::span<const int32_t> ids, std::span<const uint8_t> supervised);
+  bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
+
+  const DocumentSet& documents_;
+  DflashConfig drafter_;
+  TrainOptions options_;
+  std::vector<size_t> training_;  // indices of documents_
+  std::unique_ptr<BatchOrder> order_;
+  std::unique_ptr<HiddenCapture> capture_;
+  std::unique_ptr<Trainer> trainer_;
+  TrainProgress progress_;
+  int64_t skipped_in_a_row_ = 0;
+};
+
+}  // namespace ashlar

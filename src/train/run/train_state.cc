@@ -1,0 +1,115 @@
+#include "train/run/train_state.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "device/weight_source.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kFormat = "ashlar-train-state";
+constexpr const char* kFirst = "first_moment.";
+constexpr const char* kSecond = "second_moment.";
+
+[[noreturn]] void fail_state(const std::filesystem::path& path, const std::string& what) {
+  throw Error("train", path.string() + ": " + what);
+}
+
+template <class Find>
+const StoredTensor& stored(const std::filesystem::path& path, const Find& find, const std::string& name,
+                           const std::vector<int64_t>& shape) {
+  const StoredTensor* tensor = find(name);
+  if (tensor == nullptr) fail_state(path, "has no tensor " + name);
+  if (tensor->shape != shape) {
+    fail_state(path, name + " is " + tensor->describe() + "; expected " + describe_shape(shape));
+  }
+  return *tensor;
+}
+
+const StoredTensor* find_in(const SafetensorsFile& file, const std::string& name) {
+  const auto found = file.tensors().find(name);
+  return found == file.tensors().end() ? nullptr : &found->second;
+}
+
+TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::path& path) {
+  const auto said = file.metadata().find(kFormat);
+  if (said == file.metadata().end()) fail_state(path, "is no state of a training run");
+  const Json root = parse_json(said->second, path.string());
+  const JsonFields fields(root, path.string(), "train");
+  TrainProgress progress;
+  progress.step = fields.integer("step", 0, INT64_MAX);
+  progress.skipped = fields.integer("skipped", 0, INT64_MAX);
+  progress.settings = fields.raw("settings");
+  return progress;
+}
+
+void copy_exactly(const std::filesystem::path& path, const SafetensorsFile& file, const std::string& name,
+                  const std::vector<int64_t>& shape, std::span<float> to) {
+  const StoredTensor& from = stored(
+      path, [&](const std::string& one) { return find_in(file, one); }, name, shape);
+  if (from.dtype != "F32") fail_state(path, name + " is " + from.describe() + "; expected F32");
+  std::memcpy(to.data(), from.data, to.size_bytes());
+}
+
+}  // namespace
+
+void save_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors,
+                      const TrainProgress& progress) {
+  std::vector<TensorToWrite> all;
+  for (const TrainedTensor& tensor : tensors) {
+    all.push_back({tensor.name, tensor.shape, tensor.values});
+    all.push_back({kFirst + tensor.name, tensor.shape, tensor.first_moment});
+    all.push_back({kSecond + tensor.name, tensor.shape, tensor.second_moment});
+  }
+  const Json said = {{"step", progress.step}, {"skipped", progress.skipped}, {"settings", progress.settings}};
+  write_safetensors(path, all, {{kFormat, said.dump()}});
+}
+
+TrainProgress read_train_progress(const std::filesystem::path& path) {
+  return progress_in(SafetensorsFile(path), path);
+}
+
+TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors) {
+  const SafetensorsFile file(path);
+  TrainProgress progress = progress_in(file, path);
+  for (const TrainedTensor& tensor : tensors) {
+    copy_exactly(path, file, tensor.name, tensor.shape, tensor.values);
+    copy_exactly(path, file, kFirst + tensor.name, tensor.shape, tensor.first_moment);
+    copy_exactly(path, file, kSecond + tensor.name, tensor.shape, tensor.second_moment);
+  }
+  file.check_whole();
+  return progress;
+}
+
+void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainedTensor> tensors) {
+  const Checkpoint checkpoint(folder);
+  const auto find = [&](const std::string& name) -> const StoredTensor* {
+    for (const std::string& spelling : {name, "model." + name}) {
+      const auto found = checkpoint.tensors().find(spelling);
+      if (found != checkpoint.tensors().end()) return found->second;
+    }
+    return nullptr;
+  };
+  for (const TrainedTensor& tensor : tensors) {
+    const StoredTensor& from = stored(folder, find, tensor.name, tensor.shape);
+    const std::optional<Scheme> scheme = find_scheme(from.dtype);
+    if (!scheme) fail_state(folder, tensor.name + " is " + from.describe() + "; expected " + scheme_names());
+    const int64_t rows = tensor.shape.size() > 1 ? tensor.shape[0] : 1;
+    const int64_t cols = static_cast<int64_t>(tensor.values.size()) / rows;
+    decode_rows(WeightPart(tensor.name, *scheme, from.data, rows, cols), 0, rows, tensor.values.data());
+  }
+  checkpoint.check_whole();
+}
+
+std::vector<TensorToWrite> values_of(std::span<const TrainedTensor> tensors) {
+  std::vector<TensorToWrite> values;
+  for (const TrainedTensor& tensor : tensors) values.push_back({tensor.name, tensor.shape, tensor.values});
+  return values;
+}
+
+}  // namespace ashlar

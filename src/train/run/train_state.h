@@ -1,0 +1,43 @@
+#pragma once
+// What a training run needs to go on where it stopped, in one file: weights and moments in fp32, and how far it is.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "io/safetensors_writer.h"
+
+namespace ashlar {
+
+/// One trained tensor with the optimiser's moments, as the trainer holds it.
+struct TrainedTensor {
+  std::string name;  ///< z-lab's
+  std::vector<int64_t> shape;
+  std::span<float> values, first_moment, second_moment;
+};
+
+struct TrainProgress {
+  int64_t step = 0;                ///< steps that are done, the skipped ones too
+  int64_t skipped = 0;             ///< of those, the ones whose loss or gradient was no number
+  Json settings = Json::object();  ///< what decides the run: what goes on must agree with it
+};
+
+/// Replaces the file at once when all is on the disk. Throws Error("file", ...).
+void save_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors,
+                      const TrainProgress& progress);
+/// What the file says of itself. Throws Error("train", ...) if it is no such file.
+TrainProgress read_train_progress(const std::filesystem::path& path);
+/// Fills the tensors with the very numbers that were saved. Throws Error("train", ...) naming the tensor that the file
+/// lacks or has in another shape.
+TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors);
+
+/// Fills the values, not the moments, with the weights of a drafter's folder. Throws the same.
+void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainedTensor> tensors);
+
+/// The values alone, for write_drafter_folder.
+std::vector<TensorToWrite> values_of(std::span<const TrainedTensor> tensors);
+
+}  // namespace ashlar

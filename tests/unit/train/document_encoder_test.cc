@@ -1,0 +1,152 @@
+#include "train/data/document_encoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "text/tokenizer/model_tokens.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int32_t kVocab = 8192;
+
+class DocumentEncoding : public ::testing::Test {
+ protected:
+  static std::filesystem::path folder() { return std::filesystem::path(ASHLAR_SOURCE_DIR) / "models" / "pebble-11m"; }
+  DocumentEncoder encoder(const ChatTemplate* form) const {
+    return {tokenizer_, form, stop_ids_of(folder(), tokenizer_, {2}, kVocab), kVocab};
+  }
+  /// The bytes that the document's tokens stand for; which of them are learnt.
+  std::string bytes(const EncodedDocument& document, std::vector<bool>* learnt = nullptr) const {
+    std::string text;
+    for (size_t i = 0; i < document.ids.size(); ++i) {
+      text += std::string(tokenizer_.piece_bytes(document.ids[i]));
+      if (learnt != nullptr) learnt->resize(text.size(), document.supervised[i] != 0);
+    }
+    return text;
+  }
+  std::string learnt_text(const EncodedDocument& document) const {
+    std::string text;
+    for (size_t i = 0; i < document.ids.size(); ++i) {
+      if (document.supervised[i] != 0) text += std::string(tokenizer_.piece_bytes(document.ids[i]));
+    }
+    return text;
+  }
+
+  Tokenizer tokenizer_ = Tokenizer::from_model(folder());
+  std::optional<ChatTemplate> form_ = ChatTemplate::from_model(folder());
+};
+
+// The rule written down by bytes: ChatML put together by hand says where each answer begins and ends, and a token is
+// learnt if all of its bytes are between.
+TEST_F(DocumentEncoding, LearnsTheBytesOfAnswersAndTheEndOfTheirTurns) {
+  const char* const kPieces[] = {"Hello",   " world", "\n", "\n\n", "<|im_end|>", "<|im_start|>assistant\n",
+                                 "42",      " the ",  "é",  "\t",   "don't",      "  ",
+                                 "<think>", "."};
+  const char* const kRoles[] = {"user", "assistant", "system"};
+  std::mt19937 random(3);
+  const DocumentEncoder encode = encoder(&*form_);
+  for (int round = 0; round < 200; ++round) {
+    TrainingExample example;
+    example.form = TrainingExample::Form::kConversation;
+    example.messages = Json::array();
+    std::string text;
+    std::vector<std::pair<size_t, size_t>> answers;
+    const size_t turns = 1 + random() % 6;
+    for (size_t turn = 0; turn < turns; ++turn) {
+      const std::string role = kRoles[turn == 0 ? random() % 3 : random() % 2];
+      std::string content;
+      for (size_t n = random() % 6; n > 0; --n) content += kPieces[random() % std::size(kPieces)];
+      example.messages.push_back({{"role", role}, {"content", content}});
+      text += "<|im_start|>" + role + "\n";
+      const size_t begin = text.size();
+      text += content + "<|im_end|>";
+      if (role == "assistant") answers.emplace_back(begin, text.size());
+      text += "\n";
+    }
+    const EncodedDocument document = encode.encode(example);
+    ASSERT_EQ(bytes(document), text);
+    EXPECT_EQ(document.lost_turns, 0) << text;
+    size_t at = 0;
+    for (size_t i = 0; i < document.ids.size(); ++i) {
+      const size_t end = at + tokenizer_.piece_bytes(document.ids[i]).size();
+      bool inside = false;
+      for (const auto& [begin, finish] : answers) inside = inside || (at >= begin && end <= finish);
+      EXPECT_EQ(document.supervised[i] != 0, inside) << "token " << i << " of " << text;
+      at = end;
+    }
+  }
+}
+
+TEST_F(DocumentEncoding, WhatUsersWroteIsNoSpecialToken) {
+  TrainingExample example;
+  example.form = TrainingExample::Form::kPair;
+  example.messages = parse_json(R"([{"role": "user", "content": "<|im_end|>"},
+                                    {"role": "assistant", "content": "<|im_end|>"}])",
+                                "test");
+  const EncodedDocument document = encoder(&*form_).encode(example);
+  EXPECT_EQ(std::count(document.ids.begin(), document.ids.end(), *tokenizer_.token_id("<|im_end|>")), 2);
+  EXPECT_EQ(learnt_text(document), "<|im_end|><|im_end|>");
+}
+
+TEST_F(DocumentEncoding, TurnsEndWithTheConversationWhereTheTemplateHasNoStopToken) {
+  const ChatTemplate plain = ChatTemplate::from_source(
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}",
+      "plain");
+  TrainingExample example;
+  example.form = TrainingExample::Form::kConversation;
+  example.messages = parse_json(R"([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+      {"role": "user", "content": "three"}, {"role": "assistant", "content": "four"}])",
+                                "test");
+  const EncodedDocument document = encoder(&plain).encode(example);
+  EXPECT_EQ(learnt_text(document), " two\n four\n");
+  EXPECT_EQ(document.lost_turns, 0);
+}
+
+// A template that writes the first answer otherwise once there is another: where it stands cannot be told.
+TEST_F(DocumentEncoding, CountsTurnsThatTheTemplateRewrites) {
+  const ChatTemplate rewriting = ChatTemplate::from_source(
+      "{{ messages | length }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+      "rewriting");
+  TrainingExample example;
+  example.form = TrainingExample::Form::kConversation;
+  example.messages =
+      parse_json(R"([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}])", "test");
+  const EncodedDocument document = encoder(&rewriting).encode(example);
+  EXPECT_EQ(document.lost_turns, 1);
+  EXPECT_EQ(learnt_text(document), "");
+}
+
+TEST_F(DocumentEncoding, PairsAndTextsNeedNoTemplate) {
+  const DocumentEncoder encode = encoder(nullptr);
+  const EncodedDocument pair = encode.encode(parse_example(R"({"prompt": "Once upon", "response": " a time"})", "f:1"));
+  EXPECT_EQ(bytes(pair), "Once upon a time<|im_end|>");
+  EXPECT_EQ(learnt_text(pair), " a time<|im_end|>");
+  const EncodedDocument text = encode.encode(parse_example(R"({"text": "Once upon a time"})", "f:1"));
+  EXPECT_EQ(learnt_text(text), "Once upon a time");
+  try {
+    encode.encode(parse_example(R"({"messages": [{"role": "user", "content": "x"}]})", "f:9"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("f:9: is a conversation, and the model has no chat template"));
+  }
+}
+
+TEST_F(DocumentEncoding, RefusesTokensThatTheModelLacks) {
+  const DocumentEncoder encode = encoder(nullptr);
+  EXPECT_EQ(encode.encode(parse_example(R"({"ids": [8191]})", "f:1")).ids.size(), 1u);
+  try {
+    encode.encode(parse_example(R"({"ids": [5, 8192]})", "f:4"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("f:4: has token id 8192; the model has 8192 tokens"));
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

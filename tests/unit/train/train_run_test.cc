@@ -1,0 +1,339 @@
+// The run around a trainer: order, log, checkpoints, resuming. The trainer here computes nothing sensible, but all that
+// it does depends on every bit of what it is given.
+
+#include "train/run/train_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+#include "decode/registry.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
+#include "measure/completion.h"
+#include "temp_folder.h"
+#include "train/run/served_evaluation.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr int32_t kVocab = 96;
+
+// A tensor of z-lab's names for a drafter of this form.
+std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(const DflashConfig& config) {
+  const int64_t hidden = config.stack.hidden, wide = config.stack.intermediate;
+  const AttentionShape& shape = config.stack.layers.front().shape;
+  const auto n_aux = static_cast<int64_t>(config.aux_layers.size());
+  std::vector<std::pair<std::string, std::vector<int64_t>>> out = {
+      {"fc.weight", {hidden, n_aux * hidden}}, {"hidden_norm.weight", {hidden}}, {"norm.weight", {hidden}}};
+  for (int32_t layer = 0; layer < config.stack.n_layers; ++layer) {
+    const std::string base = "layers." + std::to_string(layer) + ".";
+    out.push_back({base + "input_layernorm.weight", {hidden}});
+    out.push_back({base + "post_attention_layernorm.weight", {hidden}});
+    out.push_back({base + "self_attn.q_proj.weight", {shape.q_width(), hidden}});
+    out.push_back({base + "self_attn.k_proj.weight", {shape.kv_width(), hidden}});
+    out.push_back({base + "self_attn.v_proj.weight", {shape.kv_width(), hidden}});
+    out.push_back({base + "self_attn.o_proj.weight", {hidden, shape.q_width()}});
+    out.push_back({base + "self_attn.q_norm.weight", {shape.head_dim}});
+    out.push_back({base + "self_attn.k_norm.weight", {shape.head_dim}});
+    out.push_back({base + "mlp.gate_proj.weight", {wide, hidden}});
+    out.push_back({base + "mlp.up_proj.weight", {wide, hidden}});
+    out.push_back({base + "mlp.down_proj.weight", {hidden, wide}});
+  }
+  return out;
+}
+
+// Adam of a "gradient" that is noise of the step and of all it is given.
+class NoisyTrainer : public Trainer {
+ public:
+  NoisyTrainer(const DflashConfig& config, const TrainOptions& options, std::function<bool(int64_t)> is_skipped)
+      : is_skipped_(std::move(is_skipped)) {
+    std::mt19937 random(static_cast<uint32_t>(options.seed));
+    std::normal_distribution<float> normal(0, 0.1F);
+    for (const auto& [name, shape] : tensors_of(config)) {
+      Array& array = arrays_.emplace_back();
+      array.name = name;
+      array.shape = shape;
+      size_t n = 1;
+      for (const int64_t size : shape) n *= static_cast<size_t>(size);
+      array.values.resize(n);
+      for (float& value : array.values) value = normal(random) + (shape.size() == 1 ? 1.0F : 0.0F);
+      array.first.resize(n);
+      array.second.resize(n);
+    }
+  }
+
+  TrainReport step(std::span<const TrainDocument> documents) override {
+    TrainReport report = evaluate(documents);
+    report.skipped = is_skipped_(steps_++);
+    if (report.skipped) {
+      report.loss = std::numeric_limits<double>::quiet_NaN();
+      return report;
+    }
+    uint32_t seed = static_cast<uint32_t>(steps_);
+    for (const TrainDocument& document : documents) {
+      for (const int32_t id : document.ids) seed = seed * 31 + static_cast<uint32_t>(id);
+      for (const uint8_t one : document.supervised) seed = seed * 31 + one;
+      for (const float value : document.aux_hidden) seed = seed * 31 + std::bit_cast<uint32_t>(value);
+    }
+    std::mt19937 random(seed);
+    for (Array& array : arrays_) {
+      for (size_t i = 0; i < array.values.size(); ++i) {
+        const float gradient = static_cast<float>(random()) * 0x1p-32F - 0.5F;
+        array.first[i] = 0.9F * array.first[i] + 0.1F * gradient;
+        array.second[i] = 0.99F * array.second[i] + 0.01F * gradient * gradient;
+        array.values[i] -= 1e-3F * array.first[i] / (std::sqrt(array.second[i]) + 1e-8F);
+      }
+    }
+    return report;
+  }
+  TrainReport evaluate(std::span<const TrainDocument> documents) override {
+    TrainReport report;
+    report.blocks = static_cast<int64_t>(documents.size());
+    report.loss = 3.5;
+    report.position_accuracy = {0.5, 0.25};
+    report.expected_acceptance = 1.625;
+    return report;
+  }
+  std::vector<TrainedTensor> tensors() override {
+    std::vector<TrainedTensor> out;
+    for (Array& array : arrays_) out.push_back({array.name, array.shape, array.values, array.first, array.second});
+    return out;
+  }
+  void set_steps_done(int64_t steps) override { steps_ = steps; }
+
+ private:
+  struct Array {
+    std::string name;
+    std::vector<int64_t> shape;
+    std::vector<float> values, first, second;
+  };
+  std::vector<Array> arrays_;
+  std::function<bool(int64_t)> is_skipped_;
+  int64_t steps_ = 0;
+};
+
+class TrainRunning : public ::testing::Test {
+ protected:
+  TrainRunning()
+      : ops_(make_device("cpu", one_thread())),
+        model_(Model::load(*ops_, checkpoint_.folder(), 128)),
+        drafter_(design_drafter(model_->config(), {}, 5)) {
+    std::mt19937 random(4);
+    for (int document = 0; document < 30; ++document) {
+      EncodedDocument one;
+      for (size_t n = 10 + random() % 50; n > 0; --n) {
+        one.ids.push_back(static_cast<int32_t>(6 + random() % (kVocab - 6)));
+        one.supervised.push_back(one.ids.size() > 5 ? 1 : 0);
+      }
+      documents_.add(one);
+    }
+    documents_.end_file();
+  }
+
+  static DeviceOptions one_thread() {  // a fork has no others
+    DeviceOptions options;
+    options.threads = 1;
+    return options;
+  }
+  TrainOptions options(const fs::path& output, int64_t steps = 5) const {
+    TrainOptions options;
+    options.output = output;
+    options.steps = steps;
+    options.batch_tokens = 100;
+    options.max_length = 64;
+    options.checkpoint_every = 2;
+    return options;
+  }
+  static MakeTrainer noisy(std::function<bool(int64_t)> is_skipped = [](int64_t) { return false; }) {
+    return [is_skipped](const DflashConfig& config, const TrainOptions& options) {
+      return std::make_unique<NoisyTrainer>(config, options, is_skipped);
+    };
+  }
+  TrainRun make(const TrainOptions& options, const MakeTrainer& trainer = noisy()) {
+    return TrainRun(*model_, documents_, drafter_, options, trainer);
+  }
+  static std::string bytes(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  testing::SeededCheckpoint checkpoint_{testing::data_folder() / "families" / "qwen3"};
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  DflashConfig drafter_;
+  DocumentSet documents_{64};
+  TrainListener quiet_;
+};
+
+const std::function<bool()> kNever = [] { return false; };
+
+// Stops between two steps, as Ctrl-C does, wherever that is: what goes on is as if nothing had been.
+TEST_F(TrainRunning, GoesOnToTheBitWhereverItStopped) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(options(folder / "whole")).run(quiet_, kNever));
+  for (const int after : {0, 1, 2, 3, 4}) {
+    const TrainOptions parts = options(folder / std::to_string(after));
+    int left = after;
+    EXPECT_FALSE(make(parts).run(quiet_, [&] { return left-- == 0; }));
+    TrainRun rest = make(parts);
+    rest.resume();
+    EXPECT_EQ(rest.steps_done(), after);
+    EXPECT_TRUE(rest.run(quiet_, kNever));
+    for (const char* file : {TrainRun::kState, "model.safetensors", "config.json", TrainRun::kSettings}) {
+      EXPECT_EQ(bytes(parts.output / file), bytes(folder / "whole" / file)) << file << " after " << after;
+    }
+  }
+}
+
+// A kill -9 at many moments, also in the midst of a checkpoint: the folder holds an old or a new one, and what goes on
+// from there ends like a run that was never killed.
+TEST_F(TrainRunning, SurvivesAKillAtAnyMoment) {
+  const TempFolder folder;
+  TrainOptions parts = options(folder / "whole");
+  parts.checkpoint_every = 1;
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  std::mt19937 random(8);
+  int killed = 0;
+  for (int round = 0; round < 12; ++round) {
+    parts.output = folder / ("killed" + std::to_string(round));
+    const pid_t child = fork();
+    if (child == 0) {
+      make(parts).run(quiet_, kNever);
+      _exit(0);
+    }
+    usleep(static_cast<useconds_t>(random() % 60'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    killed += WIFSIGNALED(status) ? 1 : 0;
+    TrainRun rest = make(parts);
+    if (fs::exists(parts.output / TrainRun::kState)) rest.resume();
+    EXPECT_TRUE(rest.run(quiet_, kNever));
+    EXPECT_EQ(bytes(parts.output / TrainRun::kState), bytes(folder / "whole" / TrainRun::kState)) << round;
+  }
+  EXPECT_GT(killed, 0);
+}
+
+// The engine drafts with what was written, and says what it says without.
+TEST_F(TrainRunning, TheFolderDraftsAndAnswersStay) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(options(folder / "d", 3)).run(quiet_, kNever));
+  const auto answers = [&](const DecoderSpec& spec) {
+    Engine engine(*ops_, make_decoder(*model_, spec), {});
+    return evaluate_as_served(engine, documents_, documents_.training(), {}, 24);
+  };
+  DecoderSpec drafted;
+  drafted.method = method_of_drafter(folder / "d");
+  drafted.drafter = folder / "d";
+  drafted.dflash.width = 16;
+  drafted.dflash.branches = 0;
+  drafted.ngram = NgramUse::kNever;
+  const ServedEvaluation plain = answers({}), fast = answers(drafted);
+  ASSERT_EQ(plain.answered.size(), documents_.training().size());
+  for (size_t i = 0; i < plain.answered.size(); ++i) {
+    EXPECT_EQ(fast.answered[i].ids, plain.answered[i].ids);
+    EXPECT_EQ(std::count(fast.answered[i].supervised.begin(), fast.answered[i].supervised.end(), 1), 24);
+  }
+  EXPECT_GT(fast.acceptance.drafted(), 0);
+  EXPECT_EQ(plain.acceptance.drafted(), 0);
+}
+
+TEST_F(TrainRunning, StartsFromTheWeightsOfADrafter) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(options(folder / "a", 2)).run(quiet_, kNever));
+  TrainRun fresh = make(options(folder / "b", 2));
+  fresh.start_from(folder / "a");
+  fresh.save();
+  EXPECT_EQ(bytes(folder / "a" / "model.safetensors"), bytes(folder / "b" / "model.safetensors"));
+  EXPECT_NE(bytes(folder / "a" / TrainRun::kState), bytes(folder / "b" / TrainRun::kState));
+}
+
+TEST_F(TrainRunning, CountsStepsWithoutNumbersAndEndsAfterTen) {
+  const TempFolder folder;
+  struct Counter : TrainListener {
+    void on_step(const StepFigures& figures) override { skipped = figures.skipped; }
+    int64_t skipped = 0;
+  } counter;
+  EXPECT_TRUE(
+      make(options(folder / "some", 20), noisy([](int64_t step) { return step % 2 == 1; })).run(counter, kNever));
+  EXPECT_EQ(counter.skipped, 10);
+  TrainRun broken = make(options(folder / "all", 40), noisy([](int64_t step) { return step >= 4; }));
+  try {
+    broken.run(counter, kNever);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("10 steps in a row was no number; try a lower --learning-rate"));
+  }
+  EXPECT_EQ(broken.steps_done(), 14);
+}
+
+TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(options(folder / "d", 2)).run(quiet_, kNever));
+  const auto refusal = [&](const TrainOptions& changed) {
+    try {
+      make(changed).resume();
+      return std::string("taken");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  TrainOptions changed = options(folder / "d", 2);
+  EXPECT_EQ(refusal(changed), "taken");
+  changed.seed = 1;
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with seed 0, and now it is 1"));
+  changed = options(folder / "d", 3);
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with steps 2, and now it is 3"));
+  changed = options(folder / "d", 2);
+  documents_.add({{7, 8, 9}, {0, 1, 1}, 0});
+  documents_.end_file();
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with documents 30, and now it is 31"));
+}
+
+TEST_F(TrainRunning, HeldOutDocumentsAreNeverTrainedOn) {
+  struct Remembering : NoisyTrainer {
+    using NoisyTrainer::NoisyTrainer;
+    TrainReport step(std::span<const TrainDocument> documents) override {
+      for (const TrainDocument& document : documents) seen->insert(document.ids);
+      return NoisyTrainer::step(documents);
+    }
+    std::set<std::vector<int32_t>>* seen = nullptr;
+  };
+  std::set<std::vector<int32_t>> seen;
+  const TempFolder folder;
+  TrainRun run = make(options(folder / "d", 40), [&](const DflashConfig& config, const TrainOptions& asked) {
+    auto trainer = std::make_unique<Remembering>(config, asked, [](int64_t) { return false; });
+    trainer->seen = &seen;
+    return trainer;
+  });
+  for (int step = 0; step < 40; ++step) run.step();
+  const std::vector<size_t> held_out = documents_.held_out();
+  ASSERT_EQ(held_out.size(), 1u);
+  EXPECT_EQ(seen.size(), documents_.size() - 1);
+  const auto ids = documents_.ids(held_out.front());
+  EXPECT_EQ(seen.count({ids.begin(), ids.end()}), 0u);
+}
+
+TEST(PromptOfADocument, EndsBeforeTheLastTurnThatIsLearnt) {
+  const auto length = [](std::vector<uint8_t> supervised) { return prompt_length(supervised); };
+  EXPECT_EQ(length({0, 0, 1, 1}), 2u);
+  EXPECT_EQ(length({0, 1, 0, 0, 1, 1, 0}), 4u);
+  EXPECT_EQ(length({1, 1, 1, 1, 1, 1, 1, 1}), 2u);
+  EXPECT_EQ(length({0, 0}), std::nullopt);
+  EXPECT_EQ(length({1, 1, 1}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ashlar

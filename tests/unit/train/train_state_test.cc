@@ -1,0 +1,102 @@
+#include "train/run/train_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+#include "temp_folder.h"
+#include "train/run/train_log.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Three arrays of a tensor [2, 3], with numbers that a text could not carry.
+struct State {
+  std::vector<float> values, first, second;
+  explicit State(uint32_t seed) : values(6), first(6), second(6) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (auto* list : {&values, &first, &second}) {
+      for (float& value : *list) value = normal(random);
+    }
+    values[0] = std::numeric_limits<float>::denorm_min();
+    first[0] = -0.0F;
+  }
+  std::vector<TrainedTensor> tensors(const std::string& name = "fc.weight", std::vector<int64_t> shape = {2, 3}) {
+    return {{name, std::move(shape), values, first, second}};
+  }
+};
+
+TEST(TrainState, ComesBackToTheBit) {
+  const TempFolder folder;
+  State saved(1), loaded(2);
+  TrainProgress progress;
+  progress.step = 41;
+  progress.skipped = 2;
+  progress.settings = {{"seed", 18446744073709551615u}, {"learning_rate", 6e-4}};
+  save_train_state(folder / "s", saved.tensors(), progress);
+  EXPECT_EQ(read_train_progress(folder / "s").step, 41);
+  const TrainProgress found = load_train_state(folder / "s", loaded.tensors());
+  EXPECT_EQ(found.skipped, 2);
+  EXPECT_EQ(found.settings, progress.settings);
+  EXPECT_EQ(std::memcmp(saved.values.data(), loaded.values.data(), 24), 0);
+  EXPECT_EQ(std::memcmp(saved.first.data(), loaded.first.data(), 24), 0);
+  EXPECT_EQ(std::memcmp(saved.second.data(), loaded.second.data(), 24), 0);
+}
+
+TEST(TrainState, SaysWhatDoesNotFit) {
+  const TempFolder folder;
+  State state(1);
+  save_train_state(folder / "s", state.tensors(), {});
+  const auto message = [&](const std::filesystem::path& path, const std::vector<TrainedTensor>& tensors) {
+    try {
+      load_train_state(path, tensors);
+      return std::string("taken");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(message(folder / "s", state.tensors("other")), HasSubstr("has no tensor other"));
+  EXPECT_THAT(message(folder / "s", state.tensors("fc.weight", {3, 2})),
+              HasSubstr("fc.weight is F32 [2, 3]; expected [3, 2]"));
+  write_safetensors(folder / "weights", values_of(state.tensors()));
+  EXPECT_THAT(message(folder / "weights", state.tensors()), HasSubstr("is no state of a training run"));
+  // A file that a broken disk cut short is refused, not half read.
+  const std::string bytes = read_text_file(folder / "s", 1 << 20);
+  EXPECT_THROW(load_train_state(folder.write("cut", bytes.substr(0, bytes.size() - 1)), state.tensors()), Error);
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::istringstream stream(read_text_file(path, 1 << 20));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(TrainLog, GoesOnAfterTheLinesOfTheStepsThatCount) {
+  const TempFolder folder;
+  const auto path = folder / "log";
+  {
+    TrainLog log(path, 0);
+    for (int step = 1; step <= 3; ++step) log.write({{"step", step}});
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // a kill
+  {
+    TrainLog log(path, 2);
+    log.write({{"step", 3}, {"again", true}});
+  }
+  EXPECT_EQ(lines_of(path), (std::vector<std::string>{"{\"step\":1}", "{\"step\":2}", "{\"step\":3,\"again\":true}"}));
+  TrainLog(path, 0);
+  EXPECT_EQ(lines_of(path).size(), 0u);
+}
+
+}  // namespace
+}  // namespace ashlar
