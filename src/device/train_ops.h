@@ -1,0 +1,124 @@
+#pragma once
+// What training a drafter asks of a device, next to Ops: forward and backward of each layer's parts, the loss and the
+// optimiser, all in fp32. `ref` is the specification. Rows need not be invariant here, but a result depends neither on
+// the number of threads nor on chance: every sum has a fixed order.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/device.h"
+#include "device/ops.h"
+
+namespace ashlar {
+
+/// What the rows of one block see besides themselves: context rows [first, first + n), row `first` at position 0 of its
+/// document. The block's rows stand at positions n, n + 1, ...
+struct BlockContext {
+  int32_t first = 0;
+  int32_t n = 0;
+};
+
+/// Attention of the blocks of a batch. Keys and values have a row for each context row, then one for each block row;
+/// queries have the block rows alone. A row sees its block's context and every row of its own block.
+struct BlockAttention {
+  int32_t heads = 0;
+  int32_t kv_heads = 0;  ///< heads [h * heads / kv_heads, ...) share key/value head h
+  int32_t head_dim = 0;
+  int32_t block = 0;         ///< rows of a block
+  int32_t context_rows = 0;  ///< of all documents
+  /// A row sees the context at distances below this; 0: all of it. At least `block`.
+  int32_t window = 0;
+  /// In ascending order of documents, and within a document of n.
+  std::span<const BlockContext> blocks;
+
+  int32_t block_rows() const { return static_cast<int32_t>(blocks.size()) * block; }
+  int32_t width() const { return heads * head_dim; }
+  int32_t kv_width() const { return kv_heads * head_dim; }
+};
+
+/// Cosines and sines [positions, head_dim / 2] of a rotary embedding, and the position of each row.
+struct RowRotation {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  const int32_t* positions = nullptr;
+};
+
+/// What cross_entropy() finds out about each row.
+struct TokenLoss {
+  float loss = 0;         ///< -ln probability
+  float probability = 0;  ///< of the label
+  int32_t best = 0;       ///< id of the highest logit, the lowest of equals
+};
+
+struct AdamW {
+  float learning_rate = 0;
+  float beta1 = 0;
+  float beta2 = 0;
+  float eps = 0;
+  float weight_decay = 0;  ///< decoupled: values shrink by learning_rate * weight_decay
+  int64_t step = 1;        ///< counted from 1, for the bias correction
+};
+
+/// One thread at a time. Tensors are fp32, in the device's memory, and never overlap unless stated.
+class TrainOps {
+ public:
+  virtual ~TrainOps() = default;
+
+  virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  virtual void upload(const void* from, std::byte* to, size_t bytes) = 0;
+  virtual void download(const std::byte* from, void* to, size_t bytes) = 0;
+
+  /// out [m, n] = x [m, k] weight [n, k]^T, or that is added to out.
+  virtual void linear(Tensor x, Tensor weight, Store store, Tensor out) = 0;
+  /// d_x [m, k] = d_out [m, n] weight [n, k], or that is added to d_x.
+  virtual void linear_input_gradient(Tensor d_out, Tensor weight, Store store, Tensor d_x) = 0;
+  /// d_weight [n, k] += d_out [m, n]^T x [m, k].
+  virtual void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) = 0;
+
+  /// out [m, n] = x / sqrt(mean(x^2) + eps) * weight [n], row by row.
+  virtual void rms_norm(Tensor x, const float* weight, float eps, Tensor out) = 0;
+  /// Of the same x: d_x [m, n], stored or added, and d_weight [n] added to. d_x may be d_out.
+  virtual void rms_norm_gradient(Tensor d_out, Tensor x, const float* weight, float eps, Store store, Tensor d_x,
+                                 float* d_weight) = 0;
+
+  /// Rotates each head of x [m, heads * head_dim] in place: halves i and i + head_dim / 2 by the angle of the position.
+  virtual void rope(Tensor x, int32_t head_dim, const RowRotation& rotation) = 0;
+  /// The gradient of rope(): rotates back, in place.
+  virtual void rope_gradient(Tensor d_x, int32_t head_dim, const RowRotation& rotation) = 0;
+
+  /// out [m, n] = silu(gate) * up.
+  virtual void silu_mul(Tensor gate, Tensor up, Tensor out) = 0;
+  /// d_gate and d_up [m, n] of the same gate and up; d_up may be d_out.
+  virtual void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) = 0;
+
+  /// out [block rows, heads * head_dim] = softmax(q k^T / sqrt(head_dim)) v. k and v: [context + block rows, kv_heads *
+  /// head_dim]. log_sums [block rows, heads]: what the gradient needs of each softmax.
+  virtual void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) = 0;
+  /// d_q, d_k and d_v, overwritten, of the same q, k, v, out and log_sums. Probabilities are computed anew.
+  virtual void attention_gradient(Tensor d_out, Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
+                                  Tensor log_sums, Tensor d_q, Tensor d_k, Tensor d_v) = 0;
+
+  /// Loss of hidden [m, k] under logits hidden head [vocab, k]^T against labels [m], for each row; d_hidden [m, k] is
+  /// the gradient of each row's own loss, to be weighted by the caller. d_hidden may have no rows: not wanted. Logits
+  /// exist for a few rows at a time.
+  virtual void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) = 0;
+
+  /// out[r] = scale * table[ids[r]].
+  virtual void gather(Tensor table, const int32_t* ids, float scale, Tensor out) = 0;
+  /// out[ids[r]] = rows[r] * scales[r]; the other rows of out become zero. Ids differ.
+  virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) = 0;
+
+  /// Sum of squares of n values.
+  virtual double squared_norm(const float* values, int64_t n) = 0;
+  /// values *= factor.
+  virtual void scale(float* values, int64_t n, float factor) = 0;
+  /// One step of Adam with decoupled weight decay (Loshchilov and Hutter, 2019) for n values and their moments.
+  virtual void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) = 0;
+};
+
+/// Makes the ops of a device: "cpu" or "ref". Throws Error("device", ...) for another name or an instruction set that
+/// the machine lacks.
+std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options);
+
+}  // namespace ashlar

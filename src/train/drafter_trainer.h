@@ -1,0 +1,138 @@
+#pragma once
+// Trains a block-diffusion drafter of the DFlash family against a frozen target: forward, loss, backward, optimiser.
+// Sources: z-lab/dflash (the method), SpecForge (loss and its normalisation), D-PACE (arXiv 2605.18810).
+//
+// A block begins at an anchor, position p of a document: its slots are [token p, mask, mask, ...] at positions p, p +
+// 1,
+// ..., and slot k predicts token p + k. It sees itself and the context rows of the positions before p, as when serving.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/train_ops.h"
+
+namespace ashlar {
+
+/// One document: tokens, those that are supervised, and the target's auxiliary hidden states.
+struct TrainDocument {
+  std::span<const int32_t> ids;
+  std::span<const uint8_t> supervised;  ///< of each token: 1 if a model is to predict it
+  std::span<const float> aux_hidden;    ///< [ids.size(), aux_width], in the order of fc's columns
+};
+
+struct TrainShape {
+  int32_t hidden = 0;
+  int32_t layers = 0;
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t intermediate = 0;
+  int32_t aux_width = 0;  ///< auxiliary layers * hidden size of the target
+  int32_t vocab = 0;
+  int32_t block = 16;  ///< last token included
+  float eps = 1e-6F;
+  double rope_theta = 10000;
+  int32_t mask_token_id = 0;
+  /// Context positions at a distance below this are visible, 0: all. Whole blocks are visible either way.
+  int32_t window = 0;
+  float embedding_scale = 1;
+  float output_multiplier = 1;  ///< of hidden states before the head
+};
+
+enum class LearningRateSchedule : uint8_t { kCosine, kLinear };
+enum class PositionWeights : uint8_t {
+  kDecay,  ///< slot k counts exp(-(k - 1) / gamma); losses are divided by the sum of weights
+  kDpace,  ///< slot k counts what it adds to the expected acceptance; losses are divided by the number of blocks
+};
+
+struct TrainSettings {
+  double learning_rate = 6e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double clip = 1.0;           ///< most that the gradient's norm may be; 0: any
+  double warmup_share = 0.04;  ///< of total_steps
+  int64_t total_steps = 1;
+  LearningRateSchedule schedule = LearningRateSchedule::kCosine;  ///< after the warm-up, down to 0
+  int32_t max_anchors = 512;                                      ///< of a document and step
+  PositionWeights weights = PositionWeights::kDecay;
+  double gamma = 7;    ///< of kDecay
+  double alpha = 0.5;  ///< of kDpace: how far a slot's probability is moved towards 1
+  uint64_t seed = 0;
+
+  /// Of the step after `steps_done` steps.
+  double learning_rate_at(int64_t steps_done) const;
+};
+
+struct TrainReport {
+  double loss = 0;
+  double gradient_norm = 0;  ///< before clipping; 0 in an evaluation
+  int32_t blocks = 0;
+  int64_t labels = 0;  ///< supervised slots
+  /// Of slots 1, 2, ...: share of supervised labels that have the highest logit; 0 where there was none.
+  std::vector<double> position_accuracy;
+  /// Tokens that a verify step would yield: 1 + the expected number of leading slots that are right, where a block that
+  /// ends early counts for the slots that it has.
+  double expected_acceptance = 0;
+  bool skipped = false;  ///< loss or gradient was no number, or there was no block: weights are as before
+};
+
+/// A parameter in the form of a z-lab checkpoint. The values lie in the memory of the ops, which the host may read and
+/// write between calls on the devices that there are.
+struct TrainParameter {
+  std::string name;            ///< "fc.weight", "layers.0.self_attn.q_proj.weight", ...
+  std::vector<int64_t> shape;  ///< [outputs, inputs] or [n]
+  std::span<float> values;
+  std::span<float> gradient;  ///< of the last step, before clipping
+  std::span<float> m;         ///< first moment
+  std::span<float> v;         ///< second moment
+};
+
+class DrafterTrainer {
+ public:
+  /// Anchors of one document, ascending.
+  using Anchors = std::vector<int32_t>;
+
+  /// embedding and head: [vocab, hidden], the target's and frozen; both are copied unless they are the same memory, in
+  /// which case one copy serves. Weights are 0 and norms 1 until initialise() or until the caller fills parameters().
+  DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                 std::span<const float> embedding, std::span<const float> head);
+  ~DrafterTrainer();
+  DrafterTrainer(const DrafterTrainer&) = delete;
+  DrafterTrainer& operator=(const DrafterTrainer&) = delete;
+
+  /// Normal noise of deviation 0.02 for matrices, 1 for norms, 0 for moments: a function of seed, name and index.
+  void initialise(uint64_t seed);
+
+  /// Forward, backward, clipping and optimiser. Anchors are a function of seed, step and the document's place in the
+  /// batch: as many supervised tokens with a supervised successor as there are, at most max_anchors.
+  TrainReport step(std::span<const TrainDocument> batch);
+  TrainReport step(std::span<const TrainDocument> batch, std::span<const Anchors> anchors);
+
+  /// Forward and backward alone: the gradients in parameters() become those of this batch.
+  TrainReport differentiate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors);
+
+  /// Forward alone, with the same anchors whenever it is called.
+  TrainReport evaluate(std::span<const TrainDocument> batch) const;
+  TrainReport evaluate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors) const;
+
+  int64_t steps_done() const;
+  /// For resuming: with the parameters' values and moments as they were, what follows is the same to the bit.
+  void set_steps_done(int64_t steps);
+
+  std::span<const TrainParameter> parameters();
+  const TrainShape& shape() const;
+  const TrainSettings& settings() const;
+  /// Memory that a step of documents of `tokens` tokens each needs besides parameters and head, in bytes: about.
+  size_t step_bytes(int64_t tokens) const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ashlar
