@@ -5,15 +5,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "train/drafter_trainer.h"
 #include "train/run/drafter_design.h"
 
 namespace ashlar {
-
-/// How much the positions of a block weigh.
-enum class PositionWeights : uint8_t {
-  kDecay,  ///< the further, the less, at a fixed rate
-  kDpace,  ///< by how likely a draft is to be reached (D-PACE)
-};
 
 struct TrainOptions {
   std::vector<std::filesystem::path> data;
@@ -25,6 +20,7 @@ struct TrainOptions {
   int64_t epochs = 3;
   int64_t batch_tokens = 4096;
   int32_t max_length = 2048;
+  int32_t max_anchors = 512;  ///< blocks of a document in a step
   double learning_rate = 6e-4;
   PositionWeights weights = PositionWeights::kDpace;
   uint64_t seed = 0;

@@ -20,6 +20,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
   return {{"steps", options.steps},
           {"batch_tokens", options.batch_tokens},
           {"max_length", options.max_length},
+          {"max_anchors", options.max_anchors},
           {"learning_rate", options.learning_rate},
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
           {"seed", options.seed},
@@ -88,22 +89,35 @@ TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfi
   progress_.settings = settings_of(documents, drafter, options);
 }
 
-void TrainRun::start_from(const std::filesystem::path& folder) { load_drafter_weights(folder, trainer_->tensors()); }
+int64_t TrainRun::planned_steps(const std::filesystem::path& output) {
+  const std::filesystem::path path = output / kState;
+  const TrainProgress progress = read_train_progress(path);
+  return JsonFields(progress.settings, path.string(), "train").integer("steps", 1, INT64_MAX);
+}
+
+void TrainRun::start_from(const std::filesystem::path& folder) { load_drafter_weights(folder, trainer_->parameters()); }
 
 void TrainRun::resume() {
   const std::filesystem::path path = options_.output / kState;
   check_agreement(path, read_train_progress(path).settings, progress_.settings);
-  progress_ = load_train_state(path, trainer_->tensors());
+  progress_ = load_train_state(path, trainer_->parameters());
   trainer_->set_steps_done(progress_.step);
 }
 
-TrainDocument TrainRun::captured(std::span<const int32_t> ids, std::span<const uint8_t> supervised) {
-  TrainDocument document;
-  document.ids.assign(ids.begin(), ids.end());
-  document.supervised.assign(supervised.begin(), supervised.end());
-  document.aux_hidden.resize(ids.size() * static_cast<size_t>(capture_->width()));
-  capture_->capture(ids, document.aux_hidden);
-  return document;
+std::span<const TrainDocument> TrainRun::capture(std::span<const EncodedView> documents) {
+  const auto width = static_cast<size_t>(capture_->width());
+  size_t tokens = 0;
+  for (const EncodedView& document : documents) tokens += document.ids.size();
+  hidden_.resize(tokens * width);
+  batch_.clear();
+  std::span<float> rest = hidden_;
+  for (const EncodedView& document : documents) {
+    const std::span<float> hidden = rest.first(document.ids.size() * width);
+    rest = rest.subspan(hidden.size());
+    capture_->capture(document.ids, hidden);
+    batch_.push_back({document.ids, document.supervised, hidden});
+  }
+  return batch_;
 }
 
 StepFigures TrainRun::step() {
@@ -111,13 +125,13 @@ StepFigures TrainRun::step() {
   StepFigures figures;
   figures.steps = options_.steps;
   figures.epoch = order_->epoch_of(progress_.step);
-  std::vector<TrainDocument> batch;
+  std::vector<EncodedView> chosen;
   for (const int32_t index : order_->batch(progress_.step)) {
     const size_t document = training_[static_cast<size_t>(index)];
-    batch.push_back(captured(documents_.ids(document), documents_.supervised(document)));
+    chosen.push_back({documents_.ids(document), documents_.supervised(document)});
     figures.tokens += documents_.length(document);
   }
-  figures.report = trainer_->step(batch);
+  figures.report = trainer_->step(capture(chosen));
   figures.step = ++progress_.step;
   skipped_in_a_row_ = figures.report.skipped ? skipped_in_a_row_ + 1 : 0;
   if (figures.report.skipped) ++progress_.skipped;
@@ -128,7 +142,7 @@ StepFigures TrainRun::step() {
 
 // The drafter first: a kill between the two leaves a drafter that is newer than the state, which does no harm.
 void TrainRun::save() {
-  const std::vector<TrainedTensor> tensors = trainer_->tensors();
+  const std::span<const TrainParameter> tensors = trainer_->parameters();
   write_drafter_folder(options_.output, drafter_, values_of(tensors));
   save_train_state(options_.output / kState, tensors, progress_);
 }
@@ -166,27 +180,32 @@ bool TrainRun::run(TrainListener& listener, const std::function<bool()>& stop) {
 
 TrainReport TrainRun::evaluate(std::span<const EncodedDocument> documents) {
   TrainReport all;
-  while (!documents.empty()) {
-    std::vector<TrainDocument> group;
-    int64_t tokens = 0;
-    while (!documents.empty() && (group.empty() || tokens < options_.batch_tokens)) {
-      group.push_back(captured(documents.front().ids, documents.front().supervised));
-      tokens += static_cast<int64_t>(documents.front().ids.size());
-      documents = documents.subspan(1);
-    }
-    add_report(all, trainer_->evaluate(group));
+  std::vector<EncodedView> group;
+  int64_t tokens = 0;
+  const auto evaluate_group = [&] {
+    if (!group.empty()) add_report(all, trainer_->evaluate(capture(group)));
+    group.clear();
+    tokens = 0;
+  };
+  for (const EncodedDocument& document : documents) {
+    if (tokens + static_cast<int64_t>(document.ids.size()) > options_.batch_tokens) evaluate_group();
+    group.push_back({document.ids, document.supervised});
+    tokens += static_cast<int64_t>(document.ids.size());
   }
+  evaluate_group();
   return all;
 }
 
 TrainMemory TrainRun::memory() const {
   constexpr int64_t kBytesEach = 4 * sizeof(float);  // the weight, its gradient, two moments
   TrainMemory memory;
-  for (const TrainedTensor& tensor : trainer_->tensors())
+  for (const TrainParameter& tensor : trainer_->parameters())
     memory.parameters += static_cast<int64_t>(tensor.values.size());
   memory.training = memory.parameters * kBytesEach;
   int64_t longest = 0;
   for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
+  // The largest batch as documents of the greatest length.
+  memory.step = trainer_->step_bytes(std::max(longest, options_.batch_tokens));
   memory.hidden = std::max(longest, options_.batch_tokens) * capture_->width() * static_cast<int64_t>(sizeof(float));
   memory.capture = capture_->bytes();
   return memory;

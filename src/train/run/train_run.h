@@ -9,6 +9,7 @@
 #include "train/capture/hidden_capture.h"
 #include "train/data/batch_order.h"
 #include "train/data/document_set.h"
+#include "train/run/train_state.h"
 #include "train/run/trainer.h"
 
 namespace ashlar {
@@ -31,10 +32,17 @@ class TrainListener {
   virtual void on_checkpoint(int64_t /*step*/) {}
 };
 
+/// Tokens of a document, and which of them are learnt.
+struct EncodedView {
+  std::span<const int32_t> ids;
+  std::span<const uint8_t> supervised;
+};
+
 /// Bytes, for people to plan with.
 struct TrainMemory {
   int64_t parameters = 0;  ///< how many
   int64_t training = 0;    ///< weights, gradients and moments
+  int64_t step = 0;        ///< activations of a step
   int64_t hidden = 0;      ///< hidden states of the largest batch
   int64_t capture = 0;     ///< the target's pages and rows
 };
@@ -44,6 +52,9 @@ class TrainRun {
   static constexpr const char* kState = "train-state.safetensors";
   static constexpr const char* kLog = "train-log.jsonl";
   static constexpr const char* kSettings = "train.json";
+
+  /// How many steps the run whose state is in the folder was to have.
+  static int64_t planned_steps(const std::filesystem::path& output);
 
   /// `model` and `documents` outlive this. No engine of the model may run while this computes. Throws
   /// Error("train", ...) if these do not go together.
@@ -72,7 +83,8 @@ class TrainRun {
   TrainMemory memory() const;
 
  private:
-  TrainDocument captured(std::span<const int32_t> ids, std::span<const uint8_t> supervised);
+  /// Documents with their hidden states, which stay until the next call.
+  std::span<const TrainDocument> capture(std::span<const EncodedView> documents);
   bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
 
   const DocumentSet& documents_;
@@ -84,6 +96,8 @@ class TrainRun {
   std::unique_ptr<Trainer> trainer_;
   TrainProgress progress_;
   int64_t skipped_in_a_row_ = 0;
+  std::vector<float> hidden_;  // of the documents of a step
+  std::vector<TrainDocument> batch_;
 };
 
 }  // namespace ashlar

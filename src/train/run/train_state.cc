@@ -58,13 +58,13 @@ void copy_exactly(const std::filesystem::path& path, const SafetensorsFile& file
 
 }  // namespace
 
-void save_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors,
+void save_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors,
                       const TrainProgress& progress) {
   std::vector<TensorToWrite> all;
-  for (const TrainedTensor& tensor : tensors) {
+  for (const TrainParameter& tensor : tensors) {
     all.push_back({tensor.name, tensor.shape, tensor.values});
-    all.push_back({kFirst + tensor.name, tensor.shape, tensor.first_moment});
-    all.push_back({kSecond + tensor.name, tensor.shape, tensor.second_moment});
+    all.push_back({kFirst + tensor.name, tensor.shape, tensor.m});
+    all.push_back({kSecond + tensor.name, tensor.shape, tensor.v});
   }
   const Json said = {{"step", progress.step}, {"skipped", progress.skipped}, {"settings", progress.settings}};
   write_safetensors(path, all, {{kFormat, said.dump()}});
@@ -74,19 +74,19 @@ TrainProgress read_train_progress(const std::filesystem::path& path) {
   return progress_in(SafetensorsFile(path), path);
 }
 
-TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors) {
+TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors) {
   const SafetensorsFile file(path);
   TrainProgress progress = progress_in(file, path);
-  for (const TrainedTensor& tensor : tensors) {
+  for (const TrainParameter& tensor : tensors) {
     copy_exactly(path, file, tensor.name, tensor.shape, tensor.values);
-    copy_exactly(path, file, kFirst + tensor.name, tensor.shape, tensor.first_moment);
-    copy_exactly(path, file, kSecond + tensor.name, tensor.shape, tensor.second_moment);
+    copy_exactly(path, file, kFirst + tensor.name, tensor.shape, tensor.m);
+    copy_exactly(path, file, kSecond + tensor.name, tensor.shape, tensor.v);
   }
   file.check_whole();
   return progress;
 }
 
-void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainedTensor> tensors) {
+void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainParameter> tensors) {
   const Checkpoint checkpoint(folder);
   const auto find = [&](const std::string& name) -> const StoredTensor* {
     for (const std::string& spelling : {name, "model." + name}) {
@@ -95,7 +95,7 @@ void load_drafter_weights(const std::filesystem::path& folder, std::span<const T
     }
     return nullptr;
   };
-  for (const TrainedTensor& tensor : tensors) {
+  for (const TrainParameter& tensor : tensors) {
     const StoredTensor& from = stored(folder, find, tensor.name, tensor.shape);
     const std::optional<Scheme> scheme = find_scheme(from.dtype);
     if (!scheme) fail_state(folder, tensor.name + " is " + from.describe() + "; expected " + scheme_names());
@@ -106,9 +106,9 @@ void load_drafter_weights(const std::filesystem::path& folder, std::span<const T
   checkpoint.check_whole();
 }
 
-std::vector<TensorToWrite> values_of(std::span<const TrainedTensor> tensors) {
+std::vector<TensorToWrite> values_of(std::span<const TrainParameter> tensors) {
   std::vector<TensorToWrite> values;
-  for (const TrainedTensor& tensor : tensors) values.push_back({tensor.name, tensor.shape, tensor.values});
+  for (const TrainParameter& tensor : tensors) values.push_back({tensor.name, tensor.shape, tensor.values});
   return values;
 }
 

@@ -9,15 +9,9 @@
 
 #include "io/json.h"
 #include "io/safetensors_writer.h"
+#include "train/drafter_trainer.h"
 
 namespace ashlar {
-
-/// One trained tensor with the optimiser's moments, as the trainer holds it.
-struct TrainedTensor {
-  std::string name;  ///< z-lab's
-  std::vector<int64_t> shape;
-  std::span<float> values, first_moment, second_moment;
-};
 
 struct TrainProgress {
   int64_t step = 0;                ///< steps that are done, the skipped ones too
@@ -26,18 +20,18 @@ struct TrainProgress {
 };
 
 /// Replaces the file at once when all is on the disk. Throws Error("file", ...).
-void save_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors,
+void save_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors,
                       const TrainProgress& progress);
 /// What the file says of itself. Throws Error("train", ...) if it is no such file.
 TrainProgress read_train_progress(const std::filesystem::path& path);
 /// Fills the tensors with the very numbers that were saved. Throws Error("train", ...) naming the tensor that the file
 /// lacks or has in another shape.
-TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainedTensor> tensors);
+TrainProgress load_train_state(const std::filesystem::path& path, std::span<const TrainParameter> tensors);
 
 /// Fills the values, not the moments, with the weights of a drafter's folder. Throws the same.
-void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainedTensor> tensors);
+void load_drafter_weights(const std::filesystem::path& folder, std::span<const TrainParameter> tensors);
 
 /// The values alone, for write_drafter_folder.
-std::vector<TensorToWrite> values_of(std::span<const TrainedTensor> tensors);
+std::vector<TensorToWrite> values_of(std::span<const TrainParameter> tensors);
 
 }  // namespace ashlar

@@ -5,29 +5,12 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "model/drafters/dflash_config.h"
+#include "train/drafter_trainer.h"
 #include "train/run/train_options.h"
-#include "train/run/train_state.h"
 
 namespace ashlar {
-
-/// One document with what the target computed of it.
-struct TrainDocument {
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> supervised;  ///< one for each id
-  std::vector<float> aux_hidden;    ///< [ids, auxiliary layers * target's hidden size]
-};
-
-struct TrainReport {
-  double loss = 0;
-  double gradient_norm = 0;
-  int64_t blocks = 0;
-  std::vector<double> position_accuracy;  ///< by drafted position
-  double expected_acceptance = 0;
-  bool skipped = false;
-};
 
 class Trainer {
  public:
@@ -37,9 +20,11 @@ class Trainer {
   /// What a step would report of its loss, with the weights as they are.
   virtual TrainReport evaluate(std::span<const TrainDocument> documents) = 0;
   /// Every trained tensor, the same ones in the same order each time. What is written to them is what is trained.
-  virtual std::vector<TrainedTensor> tensors() = 0;
+  virtual std::span<const TrainParameter> parameters() = 0;
   /// Steps so far, on which schedule and noise depend.
   virtual void set_steps_done(int64_t steps) = 0;
+  /// About what a step of documents of so many tokens each needs besides parameters.
+  virtual int64_t step_bytes(int64_t tokens) const = 0;
 };
 
 /// Makes the trainer of a drafter for a target. `options.steps` is the length of the schedule.

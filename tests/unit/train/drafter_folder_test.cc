@@ -94,9 +94,9 @@ struct Arrays {
   std::vector<std::string> names;
   std::vector<std::vector<int64_t>> shapes;
   std::vector<std::vector<float>> values, first, second;
-  std::vector<TrainedTensor> tensors() {
-    std::vector<TrainedTensor> out;
-    for (size_t i = 0; i < names.size(); ++i) out.push_back({names[i], shapes[i], values[i], first[i], second[i]});
+  std::vector<TrainParameter> tensors() {
+    std::vector<TrainParameter> out;
+    for (size_t i = 0; i < names.size(); ++i) out.push_back({names[i], shapes[i], values[i], {}, first[i], second[i]});
     return out;
   }
 };

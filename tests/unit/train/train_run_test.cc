@@ -72,6 +72,9 @@ class NoisyTrainer : public Trainer {
       array.first.resize(n);
       array.second.resize(n);
     }
+    for (Array& array : arrays_) {
+      parameters_.push_back({array.name, array.shape, array.values, {}, array.first, array.second});
+    }
   }
 
   TrainReport step(std::span<const TrainDocument> documents) override {
@@ -100,17 +103,14 @@ class NoisyTrainer : public Trainer {
   }
   TrainReport evaluate(std::span<const TrainDocument> documents) override {
     TrainReport report;
-    report.blocks = static_cast<int64_t>(documents.size());
+    report.blocks = static_cast<int32_t>(documents.size());
     report.loss = 3.5;
     report.position_accuracy = {0.5, 0.25};
     report.expected_acceptance = 1.625;
     return report;
   }
-  std::vector<TrainedTensor> tensors() override {
-    std::vector<TrainedTensor> out;
-    for (Array& array : arrays_) out.push_back({array.name, array.shape, array.values, array.first, array.second});
-    return out;
-  }
+  std::span<const TrainParameter> parameters() override { return parameters_; }
+  int64_t step_bytes(int64_t tokens) const override { return tokens; }
   void set_steps_done(int64_t steps) override { steps_ = steps; }
 
  private:
@@ -120,6 +120,7 @@ class NoisyTrainer : public Trainer {
     std::vector<float> values, first, second;
   };
   std::vector<Array> arrays_;
+  std::vector<TrainParameter> parameters_;
   std::function<bool(int64_t)> is_skipped_;
   int64_t steps_ = 0;
 };
@@ -306,7 +307,7 @@ TEST_F(TrainRunning, HeldOutDocumentsAreNeverTrainedOn) {
   struct Remembering : NoisyTrainer {
     using NoisyTrainer::NoisyTrainer;
     TrainReport step(std::span<const TrainDocument> documents) override {
-      for (const TrainDocument& document : documents) seen->insert(document.ids);
+      for (const TrainDocument& one : documents) seen->insert({one.ids.begin(), one.ids.end()});
       return NoisyTrainer::step(documents);
     }
     std::set<std::vector<int32_t>>* seen = nullptr;

@@ -30,8 +30,8 @@ struct State {
     values[0] = std::numeric_limits<float>::denorm_min();
     first[0] = -0.0F;
   }
-  std::vector<TrainedTensor> tensors(const std::string& name = "fc.weight", std::vector<int64_t> shape = {2, 3}) {
-    return {{name, std::move(shape), values, first, second}};
+  std::vector<TrainParameter> tensors(const std::string& name = "fc.weight", std::vector<int64_t> shape = {2, 3}) {
+    return {{name, std::move(shape), values, {}, first, second}};
   }
 };
 
@@ -56,7 +56,7 @@ TEST(TrainState, SaysWhatDoesNotFit) {
   const TempFolder folder;
   State state(1);
   save_train_state(folder / "s", state.tensors(), {});
-  const auto message = [&](const std::filesystem::path& path, const std::vector<TrainedTensor>& tensors) {
+  const auto message = [&](const std::filesystem::path& path, const std::vector<TrainParameter>& tensors) {
     try {
       load_train_state(path, tensors);
       return std::string("taken");
