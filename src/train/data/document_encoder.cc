@@ -73,6 +73,7 @@ std::vector<int32_t> DocumentEncoder::render(const TrainingExample& example, siz
   Conversation conversation;
   for (size_t i = 0; i < messages; ++i) conversation.messages.push_back(example.messages[i]);
   conversation.tools = example.tools;
+  conversation.template_kwargs = example.template_kwargs;
   conversation.add_generation_prompt = opens_answer;
   return encode_conversation(tokenizer_, *form_, conversation);
 }

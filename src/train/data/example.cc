@@ -94,6 +94,10 @@ void read_conversation(const JsonFields& fields, TrainingExample& example) {
     fail_example(example.where, "has " + std::to_string(example.messages.size()) + " messages; expected at most " +
                                     std::to_string(kMaxExampleMessages));
   }
+  if (fields.has("chat_template_kwargs")) {
+    example.template_kwargs = fields.raw("chat_template_kwargs");
+    if (!example.template_kwargs.is_object()) fail_example(example.where, "chat_template_kwargs is no object");
+  }
   if (!fields.has("tools")) return;
   example.tools = fields.raw("tools");
   if (!example.tools.is_array()) fail_example(example.where, "tools is no list; expected schemas of functions");

@@ -21,20 +21,21 @@ struct TrainingExample {
   enum class Form : uint8_t { kConversation, kPair, kText, kIds };
 
   Form form = Form::kText;
-  std::string where;                ///< for messages: "chat.jsonl:3"
-  Json messages;                    ///< kConversation: [{role, content}, ...]; kPair: the same of the pair
-  Json tools;                       ///< kConversation: schemas of functions, or null
-  std::string text;                 ///< kText
-  std::string prompt;               ///< kPair
-  std::string response;             ///< kPair
-  std::vector<int32_t> ids;         ///< kIds
-  std::vector<uint8_t> supervised;  ///< kIds: 1 where the token is learnt, one for each id
+  std::string where;                      ///< for messages: "chat.jsonl:3"
+  Json messages;                          ///< kConversation: [{role, content}, ...]; kPair: the same of the pair
+  Json template_kwargs = Json::object();  ///< more variables of the template, such as enable_thinking
+  Json tools;                             ///< kConversation: schemas of functions, or null
+  std::string text;                       ///< kText
+  std::string prompt;                     ///< kPair
+  std::string response;                   ///< kPair
+  std::vector<int32_t> ids;               ///< kIds
+  std::vector<uint8_t> supervised;        ///< kIds: 1 where the token is learnt, one for each id
 };
 
 /// The first that an object has of these: ids (with mask, 0 or 1 each; without it all are learnt), messages (with
-/// tools), conversations (a list of {from, value}, as ShareGPT has it), prompt with response (or with text, as `ashlar
-/// run --json` prints answers), text. Other fields are ignored. Throws Error("train", ...) that begins with `where` and
-/// says what was found and what was expected.
+/// tools and chat_template_kwargs), conversations (a list of {from, value}, as ShareGPT has it), prompt with response
+/// (or with text, as `ashlar run --json` prints answers), text. Other fields are ignored. Throws Error("train", ...)
+/// that begins with `where` and says what was found and what was expected.
 TrainingExample parse_example(std::string_view line, const std::string& where);
 
 /// All lines of a file that are not blank. Throws Error("train", ...) naming the file and the line, also where there is

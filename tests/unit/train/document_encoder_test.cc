@@ -107,6 +107,25 @@ TEST_F(DocumentEncoding, TurnsEndWithTheConversationWhereTheTemplateHasNoStopTok
   EXPECT_EQ(document.lost_turns, 0);
 }
 
+// Thinking on or off is a variable of the template: what is trained must be what is served.
+TEST_F(DocumentEncoding, TemplatesSeeTheirVariables) {
+  const ChatTemplate thinking = ChatTemplate::from_source(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+      "{% if m.role == 'assistant' and not enable_thinking %}<think></think>{% endif %}{{ m.content }}<|im_end|>"
+      "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+      "{% if not enable_thinking %}<think></think>{% endif %}{% endif %}",
+      "thinking");
+  const auto learnt = [&](const std::string& value) {
+    return learnt_text(encoder(&thinking).encode(parse_example(
+        R"({"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}],
+            "chat_template_kwargs": {"enable_thinking": )" +
+            value + "}}",
+        "f:1")));
+  };
+  EXPECT_EQ(learnt("true"), "two<|im_end|>");
+  EXPECT_EQ(learnt("false"), "two<|im_end|>");  // the template's own <think></think> belongs to the prompt
+}
+
 // A template that writes the first answer otherwise once there is another: where it stands cannot be told.
 TEST_F(DocumentEncoding, CountsTurnsThatTheTemplateRewrites) {
   const ChatTemplate rewriting = ChatTemplate::from_source(

@@ -67,6 +67,8 @@ TEST(TrainingExample, SaysWhatIsWrongWithALine) {
       {R"({"messages": [{"role": "user"}]})", "messages[0]"},
       {R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content is 5; expected a string"},
       {R"({"messages": [{"role": "user", "content": "x"}], "tools": {}})", "tools is no list"},
+      {R"({"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": 1})",
+       "chat_template_kwargs is no object"},
       {R"({"conversations": {}})", "conversations is no list"},
       {R"({"conversations": [{"from": "gpt"}]})", "conversations[0] has no text \"value\""},
       {R"({"conversations": [{"from": "bard", "value": ""}]})",
