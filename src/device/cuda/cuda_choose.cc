@@ -29,7 +29,8 @@ void CudaOps::for_logits(const Weight& weight, Tensor x, const Work& work) {
 
 void CudaOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   for_logits(weight, x, [&](int32_t first, Tensor logits) {
-    argmax(memory_.stream(), {logits.data, logits.rows, logits.cols, logits.stride, true}, ids + first);
+    const Matrix rows = {logits.data, logits.rows, logits.cols, logits.stride, true};
+    argmax(memory_.stream(), rows, answers_.reserve(argmax_bytes(rows)), ids + first);
     check_launch("argmax");
   });
 }

@@ -72,6 +72,7 @@ void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor
 
 void CudaOps::rms_norm(Tensor x, const float* weight, float eps, Tensor out) {
   if (x.rows == 0) return;
+  ASHLAR_CHECK_LE(x.cols, kMostNormed);
   cuda::rms_norm(memory_.stream(), matrix_of(x), weight, eps, matrix_of(out));
   check_launch("rms_norm");
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "dependent.cuh"
 #include "kernels.h"
 
 namespace ashlar::cuda {
@@ -64,5 +65,7 @@ __device__ __forceinline__ int64_t packed_place(int64_t row, int64_t column, int
 inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
+
+inline unsigned rows_of(const Matrix& matrix) { return static_cast<unsigned>(matrix.rows); }
 
 }  // namespace ashlar::cuda

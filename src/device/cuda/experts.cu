@@ -31,6 +31,7 @@ __device__ int32_t take_highest(const float* values, uint8_t* taken, int32_t n, 
 // Scores in double and rounded once, sums in the order of the experts, as the reference.
 __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ RouteCall call) {
   extern __shared__ double exponentials[];  // [n], then floats
+  begin_kernel();
   const int32_t n = call.logits.cols, size = n / call.n_groups;
   const int lane = static_cast<int>(threadIdx.x);
   auto* const scores = reinterpret_cast<float*>(exponentials + n);
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__(kThreads) group_kernel(const int32_t* chosen, 
                                                          int32_t tile_rows, int32_t tiles, int32_t* rows,
                                                          int32_t* experts) {
   extern __shared__ int32_t next[];  // [n_experts]: choices of an expert, then the place of its next one
+  begin_kernel();
   for (int32_t e = static_cast<int32_t>(threadIdx.x); e < n_experts; e += kThreads) next[e] = 0;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < tiles * tile_rows; i += kThreads) rows[i] = -1;
   __syncthreads();
@@ -119,6 +121,7 @@ __global__ void __launch_bounds__(kThreads) group_kernel(const int32_t* chosen, 
 
 __global__ void __launch_bounds__(kThreads) combine_kernel(Matrix answers, const float* weights, int32_t top_k,
                                                            Matrix out) {
+  begin_kernel();
   const int64_t row = blockIdx.x;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
     float sum = load(out.data, row * out.stride + i, out.is_f32);
@@ -135,7 +138,7 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(Matrix answers, const
 void route(cudaStream_t stream, const RouteCall& call) {
   const auto n = static_cast<size_t>(call.logits.cols), groups = static_cast<size_t>(call.n_groups);
   const size_t shared = n * (sizeof(double) + 2 * sizeof(float) + 1) + groups * (sizeof(float) + 1);
-  route_kernel<<<call.logits.rows, 32, shared, stream>>>(call);
+  start(stream, {rows_of(call.logits), 32, shared}, route_kernel, call);
 }
 
 int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
@@ -145,13 +148,13 @@ int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
 
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts) {
-  group_kernel<<<1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts), stream>>>(
-      chosen, choices, n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
+  start(stream, {1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts)}, group_kernel, chosen, choices, n_experts,
+        tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
 }
 
 void combine_experts(cudaStream_t stream, const Matrix& answers, const float* weights, int32_t top_k,
                      const Matrix& out) {
-  combine_kernel<<<out.rows, kThreads, 0, stream>>>(answers, weights, top_k, out);
+  start(stream, {rows_of(out), kThreads}, combine_kernel, answers, weights, top_k, out);
 }
 
 }  // namespace ashlar::cuda

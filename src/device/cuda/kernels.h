@@ -67,14 +67,18 @@ struct Matrix {
 /// bf16 tables are packed tiles of `k_padded` inputs.
 void embed(cudaStream_t stream, const void* table, bool is_f32, int32_t n, int32_t k_padded, const int32_t* ids,
            float scale, const Matrix& out);
+/// Most columns of a row that is normed.
+inline constexpr int32_t kMostNormed = 32768;
 void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out);
 /// residual += partial, both bf16.
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
 void softcap(cudaStream_t stream, const Matrix& x, float limit);
 /// out[r] = x[indices[r]]; indices may be null: r.
 void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out);
-/// ids[r] = where logits[r] (fp32) is highest, the first of equals; -1 if nothing is above minus infinity.
-void argmax(cudaStream_t stream, const Matrix& logits, int32_t* ids);
+/// ids[r] = where logits[r] (fp32) is highest, the first of equals; -1 if nothing is above minus infinity. scratch:
+/// argmax_bytes() of the same logits, at a multiple of 8 bytes.
+size_t argmax_bytes(const Matrix& logits);
+void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids);
 
 struct VisibilityCall {
   int32_t rows = 0;

@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
   extern __shared__ __align__(128) char shared[];
   __shared__ int32_t rows_of_places[kRows];  // of `out`; -1: none
 
+  begin_kernel();
   const int32_t tile = static_cast<int32_t>(blockIdx.y);
   const auto* weight = static_cast<const char*>(call.weight);
   if (call.group.experts != nullptr) {
@@ -165,7 +166,7 @@ void launch(cudaStream_t stream, const ProductCall& call) {
   // Once; where it is refused, so is the launch.
   [[maybe_unused]] static const cudaError_t allowed = cudaFuncSetAttribute(
       product_kernel<kRows, kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  product_kernel<kRows, kStages><<<grid, kThreads, kShared, stream>>>(call, aligned);
+  start(stream, {grid, kThreads, kShared}, product_kernel<kRows, kStages>, call, aligned);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ __device__ float dot(const __nv_bfloat16* x, const float* weight, int32_t k, int
 }
 
 __global__ void __launch_bounds__(32 * kWarps) product_kernel(const __grid_constant__ ProductCall call) {
+  begin_kernel();
   const int32_t row = static_cast<int32_t>(blockIdx.y);
   const int32_t column = static_cast<int32_t>(blockIdx.x) * kWarps + static_cast<int32_t>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(32 * kWarps) product_kernel(const __grid_const
 
 void product_f32(cudaStream_t stream, const ProductCall& call) {
   const dim3 grid(blocks_for(call.width, kWarps), static_cast<unsigned>(call.rows));
-  product_kernel<<<grid, 32 * kWarps, 0, stream>>>(call);
+  start(stream, {grid, 32 * kWarps}, product_kernel, call);
 }
 
 }  // namespace ashlar::cuda

@@ -2,6 +2,8 @@
 
 #include <math_constants.h>
 
+#include <algorithm>
+
 #include "device_math.cuh"
 
 namespace ashlar::cuda {
@@ -22,6 +24,7 @@ __device__ float block_sum(float value) {
 
 __global__ void __launch_bounds__(kThreads) embed_kernel(const void* table, bool is_f32, int32_t n, int32_t k_padded,
                                                          const int32_t* ids, float scale, Matrix out) {
+  begin_kernel();
   const int32_t id = ids[blockIdx.x];
   if (id < 0 || id >= n) __trap();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
@@ -30,21 +33,76 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(const void* table, bool
   }
 }
 
-__global__ void __launch_bounds__(kThreads) rms_norm_kernel(Matrix x, const float* weight, float eps, Matrix out) {
-  const int64_t from = blockIdx.x * x.stride;
+/// Eight columns from `first` on, those beyond `cols` as zeros.
+__device__ __forceinline__ void load_eight(const Matrix& x, int64_t row, int32_t first, bool whole, float (&to)[8]) {
+  const int64_t at = row * x.stride + first;
+  if (whole) {
+    const uint4 packed = *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(x.data) + at);
+    const auto* const pairs = reinterpret_cast<const __nv_bfloat162*>(&packed);
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      const float2 two = __bfloat1622float2(pairs[p]);
+      to[2 * p] = two.x, to[2 * p + 1] = two.y;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) to[i] = first + i < x.cols ? load(x.data, at + i, x.is_f32) : 0.0F;
+}
+
+__device__ __forceinline__ void store_eight(const Matrix& x, int64_t row, int32_t first, bool whole,
+                                            const float (&from)[8]) {
+  const int64_t at = row * x.stride + first;
+  if (whole) {
+    __nv_bfloat162 pairs[4];
+#pragma unroll
+    for (int p = 0; p < 4; ++p) pairs[p] = __floats2bfloat162_rn(from[2 * p], from[2 * p + 1]);
+    *reinterpret_cast<uint4*>(static_cast<__nv_bfloat16*>(x.data) + at) = *reinterpret_cast<const uint4*>(pairs);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (first + i < x.cols) store(x.data, at + i, x.is_f32, from[i]);
+  }
+}
+
+/// Thread t has columns 8 t to 8 t + 7, and those further on by multiples of 8 kThreads, kPieces times: its squares are one
+/// chain in that order. The row stays in registers. `whole_x`, `whole_out`: rows may be read and written by 16 bytes.
+template <int kPieces>
+__global__ void __launch_bounds__(kThreads) rms_norm_kernel(Matrix x, const float* weight, float eps, Matrix out,
+                                                            bool whole_x, bool whole_out) {
+  float weights[kPieces][8], values[kPieces][8];
+  let_successor_start();
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+    const int32_t first = 8 * (p * kThreads + static_cast<int32_t>(threadIdx.x));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) weights[p][i] = first + i < x.cols ? weight[first + i] : 0.0F;
+  }
+  wait_for_predecessors();
   float sum = 0;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
-    const float value = load(x.data, from + i, x.is_f32);
-    sum = fmaf(value, value, sum);
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+    const int32_t first = 8 * (p * kThreads + static_cast<int32_t>(threadIdx.x));
+    load_eight(x, blockIdx.x, first, whole_x && first + 8 <= x.cols, values[p]);
+  }
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf(values[p][i], values[p][i], sum);
   }
   const float scale = 1.0F / sqrtf(block_sum(sum) / static_cast<float>(x.cols) + eps);
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
-    const float value = load(x.data, from + i, x.is_f32) * scale * weight[i];
-    store(out.data, blockIdx.x * out.stride + i, out.is_f32, value);
+#pragma unroll
+  for (int p = 0; p < kPieces; ++p) {
+    const int32_t first = 8 * (p * kThreads + static_cast<int32_t>(threadIdx.x));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) values[p][i] = values[p][i] * scale * weights[p][i];
+    store_eight(out, blockIdx.x, first, whole_out && first + 8 <= x.cols, values[p]);
   }
 }
 
 __global__ void __launch_bounds__(kThreads) add_kernel(Matrix partial, Matrix residual) {
+  begin_kernel();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < residual.cols; i += kThreads) {
     const int64_t at = blockIdx.x * residual.stride + i;
     const float more = load(partial.data, blockIdx.x * partial.stride + i, partial.is_f32);
@@ -53,6 +111,7 @@ __global__ void __launch_bounds__(kThreads) add_kernel(Matrix partial, Matrix re
 }
 
 __global__ void __launch_bounds__(kThreads) softcap_kernel(Matrix x, float limit) {
+  begin_kernel();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
     const int64_t at = blockIdx.x * x.stride + i;
     store(x.data, at, x.is_f32, limit * tanhf(load(x.data, at, x.is_f32) / limit));
@@ -61,39 +120,55 @@ __global__ void __launch_bounds__(kThreads) softcap_kernel(Matrix x, float limit
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_t* indices, Matrix out) {
+  begin_kernel();
   const int64_t row = indices != nullptr ? indices[blockIdx.x] : blockIdx.x;
   const auto* const from = static_cast<const Element*>(x.data) + row * x.stride;
   auto* const to = static_cast<Element*>(out.data) + blockIdx.x * out.stride;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) to[i] = from[i];
 }
 
-__device__ void keep_better(float& value, int32_t& id, float other, int32_t other_id) {
-  if (other_id < 0 || (id >= 0 && (other < value || (other == value && other_id > id)))) return;
-  value = other;
-  id = other_id;
+/// Orders (value, column) as a number: the higher value first, of equals the lower column. 0: nothing yet.
+__device__ __forceinline__ unsigned long long argmax_key(float value, int32_t column) {
+  value += 0.0F;  // minus zero equals zero
+  const uint32_t bits = __float_as_uint(value);
+  const uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+  return (uint64_t{ordered} << 32) | static_cast<uint32_t>(~column);
 }
 
-__global__ void __launch_bounds__(kThreads) argmax_kernel(Matrix logits, int32_t* ids) {
-  __shared__ float values[kThreads / 32];
-  __shared__ int32_t bests[kThreads / 32];
+__device__ __forceinline__ unsigned long long block_max(unsigned long long key) {
+  __shared__ unsigned long long keys[kThreads / 32];
+  for (int distance = 16; distance > 0; distance /= 2) key = max(key, __shfl_xor_sync(~0u, key, distance));
+  if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = key;
+  __syncthreads();
+  for (int w = 0; w < kThreads / 32; ++w) key = max(key, keys[w]);
+  return key;
+}
+
+/// keys[row][part] = the best of a part of the row.
+__global__ void __launch_bounds__(kThreads) argmax_kernel(Matrix logits, unsigned long long* keys) {
+  begin_kernel();
   const auto* const row = static_cast<const float*>(logits.data) + blockIdx.x * logits.stride;
   float value = -CUDART_INF_F;
-  int32_t id = -1;
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < logits.cols; i += kThreads) {
-    if (row[i] > value) value = row[i], id = i;
+  int32_t column = -1;
+#pragma unroll 4
+  for (auto i = static_cast<int32_t>(blockIdx.y * kThreads + threadIdx.x); i < logits.cols;
+       i += static_cast<int32_t>(gridDim.y * kThreads)) {
+    if (row[i] > value) value = row[i], column = i;
   }
-  for (int distance = 16; distance > 0; distance /= 2) {
-    const float other = __shfl_xor_sync(~0u, value, distance);
-    keep_better(value, id, other, __shfl_xor_sync(~0u, id, distance));
-  }
-  if (threadIdx.x % 32 == 0) values[threadIdx.x / 32] = value, bests[threadIdx.x / 32] = id;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int w = 1; w < kThreads / 32; ++w) keep_better(value, id, values[w], bests[w]);
-  ids[blockIdx.x] = id;
+  const unsigned long long key = block_max(column >= 0 ? argmax_key(value, column) : 0);
+  if (threadIdx.x == 0) keys[blockIdx.x * gridDim.y + blockIdx.y] = key;
+}
+
+__global__ void __launch_bounds__(32) best_part_kernel(const unsigned long long* keys, int32_t parts, int32_t* ids) {
+  begin_kernel();
+  unsigned long long key = 0;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < parts; i += 32) key = max(key, keys[blockIdx.x * parts + i]);
+  for (int distance = 16; distance > 0; distance /= 2) key = max(key, __shfl_xor_sync(~0u, key, distance));
+  if (threadIdx.x == 0) ids[blockIdx.x] = key == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(key));
 }
 
 __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
+  begin_kernel();
   const int32_t r = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (r >= call.rows) return;
   const int32_t position = call.positions[r];
@@ -108,39 +183,58 @@ __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
   call.end[r] = end;
 }
 
+/// Parts of a row that are searched side by side: enough of all rows together to fill a GPU.
+unsigned parts_of(const Matrix& logits) {
+  constexpr int32_t kBlocks = 512, kMost = 64;
+  return std::clamp(std::min(kBlocks / logits.rows, logits.cols / (8 * kThreads)), 1, kMost);
+}
+
 }  // namespace
 
 void embed(cudaStream_t stream, const void* table, bool is_f32, int32_t n, int32_t k_padded, const int32_t* ids,
            float scale, const Matrix& out) {
-  embed_kernel<<<out.rows, kThreads, 0, stream>>>(table, is_f32, n, k_padded, ids, scale, out);
+  start(stream, {rows_of(out), kThreads}, embed_kernel, table, is_f32, n, k_padded, ids, scale, out);
 }
 
 void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out) {
-  rms_norm_kernel<<<x.rows, kThreads, 0, stream>>>(x, weight, eps, out);
+  const auto whole = [](const Matrix& m) {
+    return !m.is_f32 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 8 == 0;
+  };
+  const auto with = [&](auto* kernel) {
+    start(stream, {rows_of(x), kThreads}, kernel, x, weight, eps, out, whole(x), whole(out));
+  };
+  constexpr int32_t kPiece = 8 * kThreads;
+  if (x.cols <= kPiece) return with(rms_norm_kernel<1>);
+  if (x.cols <= 2 * kPiece) return with(rms_norm_kernel<2>);
+  if (x.cols <= 4 * kPiece) return with(rms_norm_kernel<4>);
+  with(rms_norm_kernel<kMostNormed / kPiece>);
 }
 
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual) {
-  add_kernel<<<residual.rows, kThreads, 0, stream>>>(partial, residual);
+  start(stream, {rows_of(residual), kThreads}, add_kernel, partial, residual);
 }
 
 void softcap(cudaStream_t stream, const Matrix& x, float limit) {
-  softcap_kernel<<<x.rows, kThreads, 0, stream>>>(x, limit);
+  start(stream, {rows_of(x), kThreads}, softcap_kernel, x, limit);
 }
 
 void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out) {
-  if (x.is_f32) {
-    gather_kernel<float><<<out.rows, kThreads, 0, stream>>>(x, indices, out);
-  } else {
-    gather_kernel<uint16_t><<<out.rows, kThreads, 0, stream>>>(x, indices, out);
-  }
+  start(stream, {rows_of(out), kThreads}, x.is_f32 ? gather_kernel<float> : gather_kernel<uint16_t>, x, indices, out);
 }
 
-void argmax(cudaStream_t stream, const Matrix& logits, int32_t* ids) {
-  argmax_kernel<<<logits.rows, kThreads, 0, stream>>>(logits, ids);
+size_t argmax_bytes(const Matrix& logits) {
+  return sizeof(unsigned long long) * static_cast<size_t>(logits.rows) * parts_of(logits);
+}
+
+void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids) {
+  auto* const keys = static_cast<unsigned long long*>(scratch);
+  const unsigned parts = parts_of(logits);
+  start(stream, {dim3(rows_of(logits), parts), kThreads}, argmax_kernel, logits, keys);
+  start(stream, {rows_of(logits), 32}, best_part_kernel, keys, static_cast<int32_t>(parts), ids);
 }
 
 void visibility(cudaStream_t stream, const VisibilityCall& call) {
-  visibility_kernel<<<blocks_for(call.rows, kThreads), kThreads, 0, stream>>>(call);
+  start(stream, {blocks_for(call.rows, kThreads), kThreads}, visibility_kernel, call);
 }
 
 }  // namespace ashlar::cuda

@@ -10,6 +10,7 @@ constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
 
 __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constant__ StoreCall call) {
   __shared__ float numbers[kWarps][kMaxHeadDim];
+  begin_kernel();
   const HeadsCall& heads = call.heads;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int32_t n_heads = heads.q_heads + 2 * heads.n_kv_heads;
@@ -19,6 +20,14 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
   const int32_t d = heads.head_dim, position = heads.positions[row];
   const bool is_value = head >= heads.q_heads + heads.n_kv_heads;
   auto* const at = static_cast<__nv_bfloat16*>(heads.qkv) + row * heads.stride + int64_t{head} * d;
+  // The place is found while the numbers are on their way: it is at the end of a chain of loads.
+  __nv_bfloat16* to = nullptr;
+  if (head >= heads.q_heads && (heads.without_kv == nullptr || heads.without_kv[row] == 0)) {
+    const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
+    const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
+    to = slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
+                   : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
+  }
   float* const x = numbers[warp];
   for (int32_t i = lane; i < d; i += 32) x[i] = __bfloat162float(at[i]);
   __syncwarp();
@@ -42,16 +51,12 @@ __global__ void __launch_bounds__(32 * kWarps) store_kernel(const __grid_constan
     __syncwarp();
     for (int32_t i = lane; i < d; i += 32) at[i] = __float2bfloat16_rn(x[i]);
   }
-  if (head < heads.q_heads || (heads.without_kv != nullptr && heads.without_kv[row] != 0)) return;
-  const int32_t kv_head = (head - heads.q_heads) % heads.n_kv_heads;
-  const int32_t slot = heads.scratch_slots != nullptr ? heads.scratch_slots[row] : -1;
-  __nv_bfloat16* const to =
-      slot >= 0 ? in_scratch(heads, slot, kv_head, is_value)
-                : in_pages(heads, heads.page_tables[heads.tables[row]], position, kv_head, is_value);
+  if (to == nullptr) return;
   for (int32_t i = lane; i < d; i += 32) to[i] = __float2bfloat16_rn(x[i]);
 }
 
 __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch branch, const int32_t* page_table) {
+  begin_kernel();
   const auto i = static_cast<int32_t>(blockIdx.x), kv_head = static_cast<int32_t>(blockIdx.y);
   for (const bool value : {false, true}) {
     const __nv_bfloat16* const from = in_scratch(heads, branch.slots[i], kv_head, value);
@@ -66,12 +71,12 @@ __global__ void commit_kernel(const __grid_constant__ HeadsCall heads, Branch br
 
 void store_kv(cudaStream_t stream, const StoreCall& call) {
   const int64_t heads = int64_t{call.heads.rows} * (call.heads.q_heads + 2 * call.heads.n_kv_heads);
-  store_kernel<<<blocks_for(heads, kWarps), 32 * kWarps, 0, stream>>>(call);
+  start(stream, {blocks_for(heads, kWarps), 32 * kWarps}, store_kernel, call);
 }
 
 void commit_kv(cudaStream_t stream, const HeadsCall& heads, const Branch& branch, const int32_t* page_table) {
   const dim3 grid(static_cast<unsigned>(branch.n), static_cast<unsigned>(heads.n_kv_heads));
-  commit_kernel<<<grid, 64, 0, stream>>>(heads, branch, page_table);
+  start(stream, {grid, 64}, commit_kernel, heads, branch, page_table);
 }
 
 }  // namespace ashlar::cuda

@@ -1,11 +1,13 @@
 #pragma once
 // Thin wrappers over the instructions of Hopper that CUDA C++ has no words for: transaction barriers, bulk copies,
-// warpgroup fences, dependent launches. One function is one instruction; nothing here knows about models.
+// warpgroup fences. One function is one instruction; nothing here knows about models.
 
 #include <cuda.h>
 #include <cuda_bf16.h>
 
 #include <cstdint>
+
+#include "../dependent.cuh"
 
 namespace ashlar::cuda {
 
@@ -113,14 +115,5 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(pair);
 }
-
-// --- Dependent launches: a kernel may start while the one before it in the stream still runs. Before its own wait it may rely
-// on nothing that kernels write: on weights alone. Every block waits before it ends, so that the end of a kernel is the end
-// of all before it.
-
-/// Waits until the kernels before this one have ended and their writes are visible. Without the launch attribute: nothing.
-__device__ __forceinline__ void wait_for_predecessors() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the next kernel start as soon as every block has said so and room is free.
-__device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 }  // namespace ashlar::cuda

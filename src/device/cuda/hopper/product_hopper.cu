@@ -79,17 +79,8 @@ void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map
   [[maybe_unused]] static const cudaError_t allowed =
       cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kRows - 1) / kRows);
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(std::min(items, multiprocessors)));
-  config.blockDim = dim3(Shape::kThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(shared);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, product_kernel<Shape>, map, call, ring);
+  const dim3 grid(static_cast<unsigned>(std::min(items, multiprocessors)));
+  start(stream, {grid, Shape::kThreads, static_cast<size_t>(shared)}, product_kernel<Shape>, map, call, ring);
 }
 
 }  // namespace

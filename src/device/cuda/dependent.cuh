@@ -1,0 +1,65 @@
+#pragma once
+// Dependent launches: on compute capability 9.0 a kernel may start while the one before it in the stream still runs, so that
+// its launch and what it does before its wait cost no time. Before its wait it may rely on nothing that kernels write: on
+// weights alone. Every block waits before it ends, so that the end of a kernel is the end of all before it; so a kernel can
+// let the next one start first thing.
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+namespace ashlar::cuda {
+
+/// Waits until the kernels before this one have ended and their writes are visible.
+__device__ __forceinline__ void wait_for_predecessors() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the next kernel start as soon as every block has said so and room is free.
+__device__ __forceinline__ void let_successor_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// First in a kernel that reads nothing before it waits.
+__device__ __forceinline__ void begin_kernel() {
+  let_successor_start();
+  wait_for_predecessors();
+}
+
+/// Whether this GPU runs the code for 9.0, which waits. Other GPUs run code that does not, so theirs must not start early.
+inline bool kernels_wait() {
+  static const bool wait = [] {
+    int major = 0, minor = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess && major == 9 && minor == 0;
+  }();
+  return wait;
+}
+
+struct Blocks {
+  dim3 grid;
+  unsigned threads;
+  size_t shared_bytes = 0;
+};
+
+/// Queues a kernel that waits for its predecessors itself.
+template <class... Parameters, class... Arguments>
+void start(cudaStream_t stream, const Blocks& blocks, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks.grid;
+  config.blockDim = dim3(blocks.threads);
+  config.dynamicSmemBytes = blocks.shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = kernels_wait() ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace ashlar::cuda
