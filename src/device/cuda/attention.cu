@@ -1,4 +1,5 @@
-// Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts.
+// Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts; of heads that
+// attention_tiles.cu does not take.
 //
 // The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
 // chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the positions.
@@ -10,11 +11,9 @@
 // rows, some, which combine_kernel merges. A warp has a cut; a lane has a key for the scores and some dimensions for the
 // values.
 
-#include <math_constants.h>
-
 #include <algorithm>
 
-#include "heads.cuh"
+#include "attention.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -23,24 +22,7 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kCut = 32;
 static_assert(kSegment == kWarps * kCut);
-constexpr int kEnoughBlocks = 264;  // two for each multiprocessor of a large GPU
 constexpr int kMaxHeadDim = 512;  ///< as device/rows.h has it
-
-/// Of some keys: the highest score, and the sum of weights relative to it.
-struct Extent {
-  float maximum;
-  float sum;
-};
-
-/// Takes in the keys of `next`. Returns what values so far and those of `next` are multiplied by.
-__device__ __forceinline__ float2 merge(Extent& extent, const Extent& next) {
-  if (next.maximum == -CUDART_INF_F) return make_float2(1, 0);
-  const float highest = fmaxf(extent.maximum, next.maximum);
-  const float2 scales = make_float2(expf(extent.maximum - highest), expf(next.maximum - highest));
-  extent.sum = extent.sum * scales.x + next.sum * scales.y;
-  extent.maximum = highest;
-  return scales;
-}
 
 __device__ __forceinline__ float add_pair(float sum, const float* q, const __nv_bfloat162& k) {
   const float2 two = __bfloat1622float2(k);
@@ -80,6 +62,7 @@ __host__ __device__ constexpr int32_t query_room(int32_t heads, int32_t d) { ret
 /// block, all of one key/value head.
 template <int kPairs, int kHeads>
 __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_constant__ AttentionCall call) {
+  begin_kernel();
   constexpr int kMine = (64 * kPairs * kHeads + kThreads - 1) / kThreads;  // elements of the answer of a thread
   extern __shared__ __align__(16) float shared[];
   __shared__ Extent extents[kWarps][kHeads];
@@ -209,6 +192,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
 
 /// Merges the segments of a row and head.
 __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ AttentionCall call) {
+  begin_kernel();
   const HeadsCall& heads = call.heads;
   const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
   const int32_t begin = call.begin[row];
@@ -240,18 +224,25 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
   }
   const dim3 grid(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
   const size_t shared = sizeof(float) * static_cast<size_t>(query_room(kHeads, d) + (kWarps * kHeads + 1) * d);
-  attention_kernel<kPairs, kHeads><<<grid, kThreads, shared, stream>>>(call);
-  if (call.partial == nullptr) return;
-  const dim3 heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
-  combine_kernel<<<heads, 128, 0, stream>>>(call);
+  start(stream, {grid, kThreads, shared}, attention_kernel<kPairs, kHeads>, call);
+  if (call.partial != nullptr) combine_segments(stream, call);
 }
 
 }  // namespace
 
-bool splits_segments(int32_t rows, int32_t q_heads) { return int64_t{rows} * q_heads < kEnoughBlocks; }
+void combine_segments(cudaStream_t stream, const AttentionCall& call) {
+  const dim3 heads(static_cast<unsigned>(call.heads.rows), static_cast<unsigned>(call.heads.q_heads));
+  start(stream, {heads, 128}, combine_kernel, call);
+}
+
+bool splits_segments(const HeadsCall& heads) {
+  if (!has_tiles(heads)) return int64_t{heads.rows} * heads.q_heads < kEnoughBlocks;
+  return int64_t{heads.rows} * heads.n_kv_heads < kEnoughBlocks / 2;
+}
 
 void attention(cudaStream_t stream, const AttentionCall& call) {
   static_assert(kMaxHeadDim <= 64 * 8);
+  if (has_tiles(call.heads)) return attention_tiles(stream, call);
   const int32_t d = call.heads.head_dim;
   // Several heads together read keys and values once; where there are few rows, more blocks are worth more.
   const bool together =

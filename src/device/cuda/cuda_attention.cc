@@ -84,11 +84,11 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
   const int32_t segments = max_position_ / kSegment + 1;  // the own key of a row without KV may be one more
   const size_t extents =
       static_cast<size_t>(rows.n) * static_cast<size_t>(shape.n_heads) * static_cast<size_t>(segments);
-  if (segments > 1 && splits_segments(rows.n, shape.n_heads) && extents * sizeof(float) * kMaxHeadDim < kSegmentBytes) {
+  if (segments > 1 && splits_segments(call.heads) && extents * sizeof(float) * kMaxHeadDim < kSegmentBytes) {
     call.max_segments = segments;
-    call.extents =
-        static_cast<float*>(segments_.reserve(sizeof(float) * extents * (2 + static_cast<size_t>(shape.head_dim))));
-    call.partial = call.extents + 2 * extents;
+    const size_t partial = extents * static_cast<size_t>(shape.head_dim);
+    call.partial = static_cast<float*>(segments_.reserve(sizeof(float) * (partial + 2 * extents)));
+    call.extents = call.partial + partial;
   }
   cuda::attention(memory_.stream(), call);
   check_launch("attention");

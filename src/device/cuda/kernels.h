@@ -136,7 +136,7 @@ struct AttentionCall {
 /// Positions that one block of threads has at a time.
 inline constexpr int32_t kSegment = 256;
 /// Whether the segments of a call are computed side by side, so that it needs `partial` and `extents`.
-bool splits_segments(int32_t rows, int32_t q_heads);
+bool splits_segments(const HeadsCall& heads);
 void attention(cudaStream_t stream, const AttentionCall& call);
 
 struct RouteCall {

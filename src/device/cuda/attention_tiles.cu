@@ -1,0 +1,391 @@
+// Paged attention on the tensor cores, for head_dim 64 and 128.
+//
+// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
+// chain of m16n8k16 steps over head_dim. Weights of a cut are relative to its highest score and rounded to bf16; they are
+// summed as rounded, and multiply values in two steps of 16 keys. Eight cuts are a segment, which begins at a multiple of
+// 256: relative to the highest score of all its cuts, they are added up in ascending order. Segments are merged in ascending
+// order by merge(). Cuts and segments without a key that the row sees take no part. The own key of a row without KV is the
+// key at the end of its range.
+//
+// A tile is up to 16 queries: the heads of a block, which share a key/value head, of consecutive rows that share a page
+// table and whose ranges of keys overlap. The instruction never mixes rows of a tile, and keys that a row does not see weigh
+// zero, so which rows share a tile decides about nothing. A warp has a cut. Keys and values go from memory to registers,
+// 16 bytes at a time: which inputs of a step are which dimensions is free as long as queries and keys agree, and so is which
+// outputs are which dimensions.
+
+#include <algorithm>
+
+#include "attention.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kCut = 32;
+constexpr int kTileRows = 16;  // queries
+static_assert(kSegment == kWarps * kCut);
+
+__device__ __forceinline__ void multiply(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                         uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
+  return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(~0u, value, 1);
+  return value + __shfl_xor_sync(~0u, value, 2);
+}
+
+__device__ __forceinline__ uint32_t pack_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+/// 2^x, to two units in the last place.
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Element `i` of eight in each of two vectors, as a pair.
+__device__ __forceinline__ uint32_t pair_of(const uint4& low, const uint4& high, int i) {
+  const auto* const a = reinterpret_cast<const uint32_t*>(&low);
+  const auto* const b = reinterpret_cast<const uint32_t*>(&high);
+  return __byte_perm(a[i / 2], b[i / 2], i % 2 == 0 ? 0x5410 : 0x7632);
+}
+
+struct Range {
+  int32_t begin;
+  int32_t end;
+};
+
+template <int kDim>
+struct Shared {
+  /// Queries lie 64 bytes further apart than they are long: two rows that are read together meet all banks.
+  static constexpr int kPitch = kDim * 2 + 64;
+  float sums[kWarps][kTileRows][kDim];  ///< of a cut each
+  char queries[kTileRows * kPitch];
+  __nv_bfloat16 own[2][kDim];           ///< key and value of a row that sees itself
+  Extent extents[kWarps][kTileRows];
+  float scales[kWarps][kTileRows];
+  Range ranges[kTileRows];              ///< keys that a query sees
+};
+
+/// The rows of a tile, and all keys that any of them sees.
+struct Tile {
+  int32_t first;
+  int32_t end;
+  Range keys;
+};
+
+/// The tile that begins at `row`, before `last`.
+__device__ Tile tile_at(const AttentionCall& call, int32_t row, int32_t last) {
+  const HeadsCall& heads = call.heads;
+  const auto sees_itself = [&](int32_t r) { return heads.without_kv != nullptr && heads.without_kv[r] != 0; };
+  Tile tile = {row, row + 1, {call.begin[row], call.end[row]}};
+  if (sees_itself(row)) {
+    ++tile.keys.end;
+    return tile;
+  }
+  for (; tile.end < last; ++tile.end) {
+    const int32_t r = tile.end, begin = call.begin[r], end = call.end[r];
+    if (heads.tables[r] != heads.tables[row] || sees_itself(r)) break;
+    if (begin > tile.keys.end || end < tile.keys.begin) break;  // keys between them may never have been written
+    tile.keys = {min(tile.keys.begin, begin), max(tile.keys.end, end)};
+  }
+  return tile;
+}
+
+/// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the next of
+/// each eight.
+template <int kDim>
+struct Cut {
+  const AttentionCall& call;
+  Shared<kDim>& shared;
+  const int32_t* page_table;
+  Branch branch;
+  int32_t kv_head;
+  int32_t own_at;  ///< position that stands for the row's own key, or -1
+
+  __device__ __forceinline__ const __nv_bfloat16* place(int32_t p, bool value) const {
+    if (p == own_at) return shared.own[value ? 1 : 0];
+    if (p >= branch.first && p < branch.first + branch.n) {
+      return in_scratch(call.heads, branch.slots[p - branch.first], kv_head, value);
+    }
+    return in_pages(call.heads, page_table, p, kv_head, value);
+  }
+
+  /// Sums and extents of the cut that begins at position `first`. queries: how many the tile has.
+  __device__ __forceinline__ void run(int warp, int32_t first, const Range& keys, int32_t queries) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, c = lane % 4;
+    uint4 k[kCut / 8][kDim / 32];
+#pragma unroll
+    for (int j = 0; j < kCut / 8; ++j) {
+      const int32_t p = first + 8 * j + g;
+      const bool there = p >= keys.begin && p < keys.end;
+      const __nv_bfloat16* const from = there ? place(p, false) + 8 * c : nullptr;
+#pragma unroll
+      for (int i = 0; i < kDim / 32; ++i) {
+        k[j][i] = there ? *reinterpret_cast<const uint4*>(from + 32 * i) : make_uint4(0, 0, 0, 0);
+      }
+    }
+    // Of 16 keys: 2 c, 2 c + 1, 2 c + 8, 2 c + 9, which are the inputs that a thread has of a step.
+    uint4 v[kCut / 16][4][kDim / 64];
+#pragma unroll
+    for (int s = 0; s < kCut / 16; ++s) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int32_t p = first + 16 * s + 2 * c + i % 2 + i / 2 * 8;
+        const bool there = p >= keys.begin && p < keys.end;
+        const __nv_bfloat16* const from = there ? place(p, true) + 8 * g : nullptr;
+#pragma unroll
+        for (int b = 0; b < kDim / 64; ++b) {
+          v[s][i][b] = there ? *reinterpret_cast<const uint4*>(from + 64 * b) : make_uint4(0, 0, 0, 0);
+        }
+      }
+    }
+
+    float s[kCut / 8][4] = {};
+#pragma unroll
+    for (int i = 0; i < kDim / 32; ++i) {
+      const char* const at = shared.queries + g * Shared<kDim>::kPitch + 64 * i + 16 * c;
+      const uint4 low = *reinterpret_cast<const uint4*>(at);
+      const uint4 high = *reinterpret_cast<const uint4*>(at + 8 * Shared<kDim>::kPitch);
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+        multiply(s[j], low.x, high.x, low.y, high.y, k[j][i].x, k[j][i].y);
+        multiply(s[j], low.z, high.z, low.w, high.w, k[j][i].z, k[j][i].w);
+      }
+    }
+
+    uint32_t weights[kCut / 8][2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const Range range = shared.ranges[g + 8 * h];
+      float highest = -CUDART_INF_F;
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int32_t p = first + 8 * j + 2 * c + e;
+          float& score = s[j][2 * h + e];
+          score = p >= range.begin && p < range.end ? score * call.scale : -CUDART_INF_F;
+          highest = fmaxf(highest, score);
+        }
+      }
+      highest = quad_max(highest);
+      const float base = highest == -CUDART_INF_F ? 0.0F : highest;
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < kCut / 8; ++j) {
+        const float low = power_of_two((s[j][2 * h] - base) * CUDART_L2E_F);
+        const float high = power_of_two((s[j][2 * h + 1] - base) * CUDART_L2E_F);
+        weights[j][h] = pack_pair(low, high);
+        const float2 rounded = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(weights[j][h]));
+        sum += rounded.x + rounded.y;
+      }
+      sum = quad_sum(sum);
+      if (c == 0) shared.extents[warp][g + 8 * h] = {highest, sum};
+    }
+
+#pragma unroll
+    for (int b = 0; b < kDim / 64; ++b) {
+      float o[8][4] = {};
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int t = 0; t < kCut / 16; ++t) {
+          multiply(o[n], weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1],
+                   pair_of(v[t][0][b], v[t][1][b], n), pair_of(v[t][2][b], v[t][3][b], n));
+        }
+      }
+      // Output 2 c + e of the eight of n is dimension 64 b + 8 (2 c + e) + n.
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (g + 8 * h >= queries) continue;
+        float* const to = &shared.sums[warp][g + 8 * h][64 * b + 16 * c];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const int n = q % 2 * 4, e = 2 * h + q / 2;
+          *reinterpret_cast<float4*>(to + 4 * q) = make_float4(o[n][e], o[n + 1][e], o[n + 2][e], o[n + 3][e]);
+        }
+      }
+    }
+  }
+};
+
+/// A block has the tiles that begin in a window of rows, or only that which begins at its row.
+struct Windows {
+  int32_t rows;       ///< of a window: most rows of a tile
+  int32_t heads;      ///< of a block
+  bool of_one_row;    ///< blockIdx.x is a row, else a window
+};
+
+template <int kDim>
+__global__ void __launch_bounds__(kThreads, 1)
+    tile_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ Windows windows) {
+  constexpr int kQuads = kTileRows * kDim / 4;  // four dimensions of the answers of a tile
+  constexpr int kMine = kQuads / kThreads;
+  extern __shared__ __align__(16) char raw[];
+  auto& shared = *reinterpret_cast<Shared<kDim>*>(raw);
+  begin_kernel();
+
+  const HeadsCall& heads = call.heads;
+  const int32_t group = heads.q_heads / heads.n_kv_heads, parts = (group + windows.heads - 1) / windows.heads;
+  const int32_t kv_head = static_cast<int32_t>(blockIdx.y) / parts;
+  const int32_t first_of_group = static_cast<int32_t>(blockIdx.y) % parts * windows.heads;
+  const int32_t here = min(windows.heads, group - first_of_group), first_head = kv_head * group + first_of_group;
+  const auto tid = static_cast<int32_t>(threadIdx.x);
+  const int warp = tid / 32;
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  const int32_t window = windows.of_one_row ? block / windows.rows * windows.rows : block * windows.rows;
+  const int32_t last = min(window + windows.rows, heads.rows);
+
+  for (int32_t row = window; row < last;) {
+    const Tile tile = tile_at(call, row, last);
+    row = tile.end;
+    if (windows.of_one_row && tile.first != block) {
+      if (tile.first > block) return;
+      continue;
+    }
+    const int32_t queries = (tile.end - tile.first) * here;
+    const bool sees_itself = heads.without_kv != nullptr && heads.without_kv[tile.first] != 0;
+    const int32_t table = heads.tables[tile.first];
+    const auto* const rows = static_cast<const __nv_bfloat16*>(heads.qkv);
+#pragma unroll
+    for (int32_t j = 0; j < kTileRows * kDim / kThreads; ++j) {
+      const int32_t i = tid + j * kThreads, query = i / kDim, d = i % kDim;
+      auto value = __float2bfloat16_rn(0.0F);
+      if (query < queries) {
+        value = rows[(tile.first + query / here) * heads.stride + int64_t{first_head + query % here} * kDim + d];
+      }
+      *reinterpret_cast<__nv_bfloat16*>(shared.queries + query * Shared<kDim>::kPitch + 2 * d) = value;
+    }
+    if (sees_itself && tid < 2 * kDim) {
+      const int32_t head = heads.q_heads + tid / kDim * heads.n_kv_heads + kv_head;
+      shared.own[tid / kDim][tid % kDim] = rows[tile.first * heads.stride + int64_t{head} * kDim + tid % kDim];
+    }
+    if (tid < kTileRows) {
+      const int32_t r = tile.first + min(tid, queries - 1) / here;
+      shared.ranges[tid] = {call.begin[r], call.end[r] + (sees_itself ? 1 : 0)};
+    }
+    const Cut<kDim> cut = {call,
+                           shared,
+                           heads.page_tables[table],
+                           heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
+                           kv_head,
+                           sees_itself ? call.end[tile.first] : -1};
+    __syncthreads();
+
+    Extent total[kMine];
+    float4 answer[kMine];
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) total[j] = {-CUDART_INF_F, 0}, answer[j] = make_float4(0, 0, 0, 0);
+    const bool any = tile.keys.begin < tile.keys.end;
+    const int32_t segment_end = any ? (tile.keys.end + kSegment - 1) / kSegment : 0;
+    if (call.partial != nullptr && segment_end > call.max_segments) __trap();
+    for (int32_t segment = tile.keys.begin / kSegment + static_cast<int32_t>(blockIdx.z); segment < segment_end;
+         segment += static_cast<int32_t>(gridDim.z)) {
+      const int32_t first = segment * kSegment + warp * kCut;
+      if (first < tile.keys.end && first + kCut > tile.keys.begin) {
+        cut.run(warp, first, tile.keys, queries);
+      } else if (tid % 32 < kTileRows) {
+        shared.extents[warp][tid % 32] = {-CUDART_INF_F, 0};
+      }
+      __syncthreads();
+      if (tid < kWarps * kTileRows) {
+        const int32_t query = tid % kTileRows;
+        float highest = -CUDART_INF_F;
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, shared.extents[w][query].maximum);
+        const float mine = shared.extents[tid / kTileRows][query].maximum;
+        shared.scales[tid / kTileRows][query] = mine == -CUDART_INF_F ? 0.0F : expf(mine - highest);
+      }
+      __syncthreads();
+#pragma unroll
+      for (int j = 0; j < kMine; ++j) {
+        const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+        if (query >= queries) continue;
+        Extent mine{-CUDART_INF_F, 0};
+        float4 value = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+          const float scale = shared.scales[w][query];
+          if (scale == 0) continue;
+          const Extent extent = shared.extents[w][query];
+          const float4 more = *reinterpret_cast<const float4*>(&shared.sums[w][query][d]);
+          mine.maximum = fmaxf(mine.maximum, extent.maximum);
+          mine.sum = fmaf(extent.sum, scale, mine.sum);
+          value = make_float4(fmaf(more.x, scale, value.x), fmaf(more.y, scale, value.y), fmaf(more.z, scale, value.z),
+                              fmaf(more.w, scale, value.w));
+        }
+        if (call.partial == nullptr) {
+          if (mine.maximum == -CUDART_INF_F) continue;
+          const float2 scales = merge(total[j], mine);
+          answer[j] = make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
+                                  answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
+          continue;
+        }
+        const int64_t place =
+            (int64_t{tile.first + query / here} * heads.q_heads + first_head + query % here) * call.max_segments + segment;
+        *reinterpret_cast<float4*>(call.partial + place * kDim + d) = value;
+        if (d == 0) call.extents[2 * place] = mine.maximum, call.extents[2 * place + 1] = mine.sum;
+      }
+      __syncthreads();
+    }
+    if (call.partial != nullptr) continue;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) {
+      const int32_t at = tid + j * kThreads, query = at / (kDim / 4), d = at % (kDim / 4) * 4;
+      if (query >= queries) continue;
+      auto* const out = static_cast<__nv_bfloat16*>(call.out) + (tile.first + query / here) * call.out_stride +
+                        int64_t{first_head + query % here} * kDim + d;
+      const bool none = !(total[j].sum > 0);
+      out[0] = __float2bfloat16_rn(none ? 0.0F : answer[j].x / total[j].sum);
+      out[1] = __float2bfloat16_rn(none ? 0.0F : answer[j].y / total[j].sum);
+      out[2] = __float2bfloat16_rn(none ? 0.0F : answer[j].z / total[j].sum);
+      out[3] = __float2bfloat16_rn(none ? 0.0F : answer[j].w / total[j].sum);
+    }
+  }
+}
+
+template <int kDim>
+void launch(cudaStream_t stream, const AttentionCall& call) {
+  const HeadsCall& heads = call.heads;
+  const int32_t group = heads.q_heads / heads.n_kv_heads;
+  Windows windows;
+  windows.heads = std::min(group, kTileRows);
+  windows.rows = kTileRows / windows.heads;
+  const int32_t parts = (group + windows.heads - 1) / windows.heads, columns = heads.n_kv_heads * parts;
+  const int32_t full = (heads.rows + windows.rows - 1) / windows.rows;
+  // Where windows are few their tiles run side by side, since rows of different sequences share none.
+  windows.of_one_row = full * columns < kEnoughBlocks / 2;
+  const int32_t blocks = windows.of_one_row ? heads.rows : full;
+  int32_t segments = 1;
+  if (call.partial != nullptr) {
+    segments = std::clamp((kEnoughBlocks + full * columns - 1) / (full * columns), 1, call.max_segments);
+  }
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(columns), static_cast<unsigned>(segments));
+  constexpr size_t kShared = sizeof(Shared<kDim>);
+  [[maybe_unused]] static const cudaError_t allowed =
+      cudaFuncSetAttribute(tile_kernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
+  start(stream, {grid, kThreads, kShared}, tile_kernel<kDim>, call, windows);
+  if (call.partial != nullptr) combine_segments(stream, call);
+}
+
+}  // namespace
+
+void attention_tiles(cudaStream_t stream, const AttentionCall& call) {
+  call.heads.head_dim == 64 ? launch<64>(stream, call) : launch<128>(stream, call);
+}
+
+}  // namespace ashlar::cuda
