@@ -1,7 +1,9 @@
 #include "base/error.h"
 #include "device/cpu/cpu_ops.h"
+#include "device/cpu/train/cpu_train_ops.h"
 #include "device/device.h"
 #include "device/ref/ref_ops.h"
+#include "device/ref/ref_train_ops.h"
 #ifdef ASHLAR_HAS_CUDA
 #include "device/cuda/cuda_ops.h"
 #endif
@@ -34,6 +36,12 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
     names += (names.empty() ? "" : ", ") + std::string(device.name);
   }
   throw Error("device", "unknown device '" + name + "'; expected one of: " + names);
+}
+
+std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options) {
+  if (device == "cpu") return make_cpu_train_ops(options);
+  if (device == "ref") return make_ref_train_ops();
+  throw Error("device", "device '" + device + "' cannot train; expected cpu or ref");
 }
 
 std::vector<std::string> device_names() {

@@ -52,12 +52,12 @@ struct TokenLoss {
 };
 
 struct AdamW {
-  float learning_rate = 0;
-  float beta1 = 0;
-  float beta2 = 0;
-  float eps = 0;
-  float weight_decay = 0;  ///< decoupled: values shrink by learning_rate * weight_decay
-  int64_t step = 1;        ///< counted from 1, for the bias correction
+  double learning_rate = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double eps = 0;
+  double weight_decay = 0;  ///< decoupled: values shrink by learning_rate * weight_decay
+  int64_t step = 1;         ///< counted from 1, for the bias correction
 };
 
 /// One thread at a time. Tensors are fp32, in the device's memory, and never overlap unless stated.
@@ -109,6 +109,10 @@ class TrainOps {
   /// out[ids[r]] = rows[r] * scales[r]; the other rows of out become zero. Ids differ.
   virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) = 0;
 
+  /// out = x, of the same shape.
+  virtual void copy(Tensor x, Tensor out) = 0;
+  /// values = 0.
+  virtual void clear(float* values, int64_t n) = 0;
   /// Sum of squares of n values.
   virtual double squared_norm(const float* values, int64_t n) = 0;
   /// values *= factor.

@@ -1,0 +1,177 @@
+// Each backward op of the reference device against differences of its forward op: what a small step along a random
+// direction changes is the gradient's product with that direction.
+
+#include <functional>
+
+#include "device/train_ops.h"
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr double kStep = 1e-2;
+constexpr double kTolerance = 2e-3;
+
+class TrainGradients : public testing::Test {
+ protected:
+  Matrix normal(int32_t rows, int32_t cols, float deviation = 1) {
+    Matrix m(rows, cols);
+    m.fill_normal(random_, deviation);
+    return m;
+  }
+  static double product(const Matrix& a, const Matrix& b) {
+    double sum = 0;
+    for (int32_t r = 0; r < a.rows(); ++r) {
+      for (int32_t c = 0; c < a.cols(); ++c) sum += static_cast<double>(a.row(r)[c]) * b.row(r)[c];
+    }
+    return sum;
+  }
+  static Matrix moved(Matrix x, const Matrix& direction, double by) {
+    for (int32_t r = 0; r < x.rows(); ++r) {
+      for (int32_t c = 0; c < x.cols(); ++c) x.row(r)[c] += static_cast<float>(by * direction.row(r)[c]);
+    }
+    return x;
+  }
+  /// `loss` of x against its gradient there, along five directions.
+  void check(Matrix x, const Matrix& gradient, const std::function<double(Matrix&)>& loss, const char* what) {
+    const double length = std::sqrt(product(gradient, gradient));
+    for (int i = 0; i < 5; ++i) {
+      const Matrix direction = normal(x.rows(), x.cols());
+      Matrix ahead = moved(x, direction, kStep);
+      Matrix back = moved(x, direction, -kStep);
+      const double found = (loss(ahead) - loss(back)) / (2 * kStep);
+      EXPECT_NEAR(found, product(gradient, direction), kTolerance * (1 + length)) << what;
+    }
+  }
+
+  std::unique_ptr<TrainOps> ops_ = make_train_ops("ref", {});
+  std::mt19937 random_{20262};
+};
+
+TEST_F(TrainGradients, Linear) {
+  Matrix x = normal(4, 6);
+  Matrix weight = normal(5, 6);
+  Matrix d_out = normal(4, 5);
+  Matrix out(4, 5);
+  Matrix d_x(4, 6);
+  Matrix d_weight = normal(5, 6, 0);
+  ops_->linear_input_gradient(d_out.view(), weight.view(), Store::kOverwrite, d_x.view());
+  ops_->linear_weight_gradient(d_out.view(), x.view(), d_weight.view());
+  const auto loss = [&](Matrix& x_now, Matrix& weight_now) {
+    ops_->linear(x_now.view(), weight_now.view(), Store::kOverwrite, out.view());
+    return product(out, d_out);
+  };
+  check(
+      x, d_x, [&](Matrix& now) { return loss(now, weight); }, "x");
+  check(
+      weight, d_weight, [&](Matrix& now) { return loss(x, now); }, "weight");
+}
+
+TEST_F(TrainGradients, RmsNorm) {
+  Matrix x = normal(4, 6);
+  Matrix weight = normal(1, 6);
+  Matrix d_out = normal(4, 6);
+  Matrix out(4, 6);
+  Matrix d_x(4, 6);
+  Matrix d_weight = normal(1, 6, 0);
+  ops_->rms_norm_gradient(d_out.view(), x.view(), weight.row(0), 0.1F, Store::kOverwrite, d_x.view(), d_weight.row(0));
+  const auto loss = [&](Matrix& x_now, Matrix& weight_now) {
+    ops_->rms_norm(x_now.view(), weight_now.row(0), 0.1F, out.view());
+    return product(out, d_out);
+  };
+  check(
+      x, d_x, [&](Matrix& now) { return loss(now, weight); }, "x");
+  check(
+      weight, d_weight, [&](Matrix& now) { return loss(x, now); }, "weight");
+}
+
+TEST_F(TrainGradients, Rope) {
+  Matrix cos = normal(3, 2);
+  Matrix sin = normal(3, 2);
+  std::vector<float> tables;
+  for (Matrix* table : {&cos, &sin}) {
+    for (int32_t r = 0; r < 3; ++r) tables.insert(tables.end(), table->row(r), table->row(r) + 2);
+  }
+  const std::vector<int32_t> positions = {2, 0, 1, 2};
+  const RowRotation rotation = {tables.data(), tables.data() + 6, positions.data()};
+  Matrix d_out = normal(4, 8);
+  Matrix d_x = d_out;
+  ops_->rope_gradient(d_x.view(), 4, rotation);
+  check(
+      normal(4, 8), d_x,
+      [&](Matrix& now) {
+        ops_->rope(now.view(), 4, rotation);
+        return product(now, d_out);
+      },
+      "x");
+}
+
+TEST_F(TrainGradients, SiluMul) {
+  Matrix gate = normal(4, 6, 2);
+  Matrix up = normal(4, 6);
+  Matrix d_out = normal(4, 6);
+  Matrix out(4, 6);
+  Matrix d_gate(4, 6);
+  Matrix d_up(4, 6);
+  ops_->silu_mul_gradient(d_out.view(), gate.view(), up.view(), d_gate.view(), d_up.view());
+  const auto loss = [&](Matrix& gate_now, Matrix& up_now) {
+    ops_->silu_mul(gate_now.view(), up_now.view(), out.view());
+    return product(out, d_out);
+  };
+  check(
+      gate, d_gate, [&](Matrix& now) { return loss(now, up); }, "gate");
+  check(
+      up, d_up, [&](Matrix& now) { return loss(gate, now); }, "up");
+}
+
+TEST_F(TrainGradients, Attention) {
+  const std::vector<BlockContext> blocks = {{0, 0}, {0, 4}, {0, 9}, {9, 2}};
+  for (const int32_t window : {0, 6}) {
+    const BlockAttention layout = {4, 2, 4, 3, 11, window, blocks};
+    const int32_t rows = layout.block_rows();
+    Matrix q = normal(rows, layout.width());
+    Matrix k = normal(rows + 11, layout.kv_width());
+    Matrix v = normal(rows + 11, layout.kv_width());
+    Matrix d_out = normal(rows, layout.width());
+    Matrix out(rows, layout.width());
+    Matrix log_sums(rows, 4);
+    const auto loss = [&](Matrix& q_now, Matrix& k_now, Matrix& v_now) {
+      ops_->attention(q_now.view(), k_now.view(), v_now.view(), layout, out.view(), log_sums.view());
+      return product(out, d_out);
+    };
+    loss(q, k, v);
+    Matrix d_q = q;
+    Matrix d_k = k;
+    Matrix d_v = v;
+    ops_->attention_gradient(d_out.view(), q.view(), k.view(), v.view(), layout, out.view(), log_sums.view(),
+                             d_q.view(), d_k.view(), d_v.view());
+    check(
+        q, d_q, [&](Matrix& now) { return loss(now, k, v); }, "q");
+    check(
+        k, d_k, [&](Matrix& now) { return loss(q, now, v); }, "k");
+    check(
+        v, d_v, [&](Matrix& now) { return loss(q, k, now); }, "v");
+  }
+}
+
+TEST_F(TrainGradients, CrossEntropy) {
+  Matrix hidden = normal(4, 6, 0.5F);
+  Matrix head = normal(9, 6);
+  const std::vector<int32_t> labels = {0, 8, 3, 3};
+  std::vector<TokenLoss> losses(4);
+  Matrix d_hidden(4, 6);
+  Matrix none(0, 6);
+  ops_->cross_entropy(hidden.view(), head.view(), labels.data(), losses.data(), d_hidden.view());
+  check(
+      hidden, d_hidden,
+      [&](Matrix& now) {
+        ops_->cross_entropy(now.view(), head.view(), labels.data(), losses.data(), none.view());
+        double sum = 0;
+        for (const TokenLoss& loss : losses) sum += loss.loss;
+        return sum;
+      },
+      "hidden");
+}
+
+}  // namespace
+}  // namespace ashlar::conformance

@@ -1,0 +1,286 @@
+// The ops of training: every instruction set of the cpu device against the reference device.
+
+#include "device/train_ops.h"
+
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+class TrainOpsOnIsa : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::vector<std::string> have = isa_choices();
+    if (std::find(have.begin(), have.end(), GetParam()) == have.end()) GTEST_SKIP() << "no " << GetParam() << " here";
+    options_.isa = GetParam();
+    options_.threads = 3;
+    ops_ = make_train_ops("cpu", options_);
+  }
+
+  Matrix normal(int32_t rows, int32_t cols, float deviation = 1, int32_t extra_stride = 5) {
+    Matrix m(rows, cols, extra_stride);
+    m.fill_normal(random_, deviation);
+    return m;
+  }
+  /// call(ops, out) for both devices, which begin with the same `out`.
+  template <class Call>
+  void compare(const Matrix& out, const Call& call, const char* what, double tolerance = kTolerance) {
+    Matrix got = out;
+    Matrix want = out;
+    call(*ops_, got);
+    call(*ref_, want);
+    EXPECT_LT(worst_row_error(got, want), tolerance) << what;
+    EXPECT_TRUE(got.guards_intact()) << what;
+  }
+
+  DeviceOptions options_;
+  std::unique_ptr<TrainOps> ops_;
+  std::unique_ptr<TrainOps> ref_ = make_train_ops("ref", {});
+  std::mt19937 random_{20261};
+};
+
+struct Size {
+  int32_t m, n, k;
+};
+// Less and more than a tile, a panel, a piece of depth, what is packed at a time; no multiples of any.
+constexpr Size kSizes[] = {{1, 1, 1},      {3, 5, 7},      {14, 32, 16}, {29, 33, 257},
+                           {200, 70, 300}, {17, 4130, 40}, {5, 3, 600}};
+
+TEST_P(TrainOpsOnIsa, Products) {
+  for (const Size& size : kSizes) {
+    SCOPED_TRACE(std::to_string(size.m) + " x " + std::to_string(size.n) + " x " + std::to_string(size.k));
+    Matrix x = normal(size.m, size.k);
+    Matrix weight = normal(size.n, size.k);
+    Matrix d_out = normal(size.m, size.n);
+    for (const Store store : {Store::kOverwrite, Store::kAdd}) {
+      compare(
+          normal(size.m, size.n),
+          [&](TrainOps& ops, Matrix& out) { ops.linear(x.view(), weight.view(), store, out.view()); }, "linear");
+      compare(
+          normal(size.m, size.k),
+          [&](TrainOps& ops, Matrix& d_x) {
+            ops.linear_input_gradient(d_out.view(), weight.view(), store, d_x.view());
+          },
+          "linear_input_gradient");
+    }
+    compare(
+        normal(size.n, size.k),
+        [&](TrainOps& ops, Matrix& d_weight) { ops.linear_weight_gradient(d_out.view(), x.view(), d_weight.view()); },
+        "linear_weight_gradient");
+  }
+}
+
+TEST_P(TrainOpsOnIsa, NoRows) {
+  Matrix x(0, 8);
+  Matrix weight = normal(4, 8);
+  Matrix out(0, 4);
+  ops_->linear(x.view(), weight.view(), Store::kOverwrite, out.view());
+  Matrix gradient = normal(4, 8);
+  compare(
+      gradient,
+      [&](TrainOps& ops, Matrix& d_weight) { ops.linear_weight_gradient(out.view(), x.view(), d_weight.view()); },
+      "linear_weight_gradient");
+}
+
+TEST_P(TrainOpsOnIsa, RmsNorm) {
+  // Of very few columns nearly everything that is summed cancels.
+  for (const int32_t cols : {7, 8, 64, 77, 256}) {
+    for (const int32_t rows : {1, 33, 2100}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+      Matrix x = normal(rows, cols);
+      Matrix weight = normal(1, cols);
+      Matrix d_out = normal(rows, cols);
+      compare(
+          Matrix(rows, cols),
+          [&](TrainOps& ops, Matrix& out) { ops.rms_norm(x.view(), weight.row(0), 1e-3F, out.view()); }, "rms_norm");
+      for (const Store store : {Store::kOverwrite, Store::kAdd}) {
+        Matrix unused(rows, cols);
+        compare(
+            normal(rows, cols),
+            [&](TrainOps& ops, Matrix& d_x) {
+              Matrix d_weight(1, cols);
+              ops.rms_norm_gradient(d_out.view(), x.view(), weight.row(0), 1e-3F, store, d_x.view(), d_weight.row(0));
+            },
+            "rms_norm_gradient of x", 1e-4);
+        compare(
+            normal(1, cols),
+            [&](TrainOps& ops, Matrix& d_weight) {
+              ops.rms_norm_gradient(d_out.view(), x.view(), weight.row(0), 1e-3F, store, unused.view(),
+                                    d_weight.row(0));
+            },
+            "rms_norm_gradient of the weight", 1e-4);
+      }
+      compare(
+          d_out,
+          [&](TrainOps& ops, Matrix& d_x) {
+            Matrix d_weight(1, cols);
+            ops.rms_norm_gradient(d_x.view(), x.view(), weight.row(0), 1e-3F, Store::kOverwrite, d_x.view(),
+                                  d_weight.row(0));
+          },
+          "rms_norm_gradient in place", 1e-4);
+    }
+  }
+}
+
+TEST_P(TrainOpsOnIsa, Rope) {
+  for (const int32_t head_dim : {2, 8, 24, 64, 128}) {
+    const int32_t half = head_dim / 2;
+    Matrix cos = normal(50, half, 1, 0);
+    Matrix sin = normal(50, half, 1, 0);
+    const std::vector<int32_t> positions = {7, 0, 49, 7, 23};
+    const RowRotation rotation = {cos.row(0), sin.row(0), positions.data()};
+    const Matrix x = normal(5, 3 * head_dim);
+    compare(
+        x, [&](TrainOps& ops, Matrix& out) { ops.rope(out.view(), head_dim, rotation); }, "rope");
+    compare(
+        x, [&](TrainOps& ops, Matrix& out) { ops.rope_gradient(out.view(), head_dim, rotation); }, "rope_gradient");
+  }
+}
+
+TEST_P(TrainOpsOnIsa, SiluMul) {
+  for (const int32_t cols : {1, 16, 85}) {
+    Matrix gate = normal(37, cols, 4);
+    Matrix up = normal(37, cols);
+    Matrix d_out = normal(37, cols);
+    gate.row(3)[0] = 100;
+    gate.row(4)[0] = -100;
+    compare(
+        Matrix(37, cols), [&](TrainOps& ops, Matrix& out) { ops.silu_mul(gate.view(), up.view(), out.view()); },
+        "silu_mul");
+    Matrix other(37, cols);
+    compare(
+        Matrix(37, cols),
+        [&](TrainOps& ops, Matrix& d_gate) {
+          ops.silu_mul_gradient(d_out.view(), gate.view(), up.view(), d_gate.view(), other.view());
+        },
+        "silu_mul_gradient of the gate");
+    compare(
+        d_out,
+        [&](TrainOps& ops, Matrix& d_up) {
+          ops.silu_mul_gradient(d_up.view(), gate.view(), up.view(), other.view(), d_up.view());
+        },
+        "silu_mul_gradient of the other, in place");
+  }
+}
+
+struct AttentionCase {
+  int32_t heads, kv_heads, head_dim, block, window;
+  std::vector<BlockContext> blocks;
+  int32_t context_rows;
+};
+
+TEST_P(TrainOpsOnIsa, Attention) {
+  const AttentionCase cases[] = {
+      {1, 1, 2, 2, 0, {{0, 0}}, 0},
+      {4, 2, 8, 3, 0, {{0, 0}, {0, 1}, {0, 7}, {0, 150}, {150, 3}, {153, 40}}, 200},  // rows after the last block's
+      {4, 2, 64, 16, 0, {{0, 20}, {0, 300}}, 300},
+      {3, 3, 24, 5, 11, {{0, 4}, {0, 30}, {0, 290}, {290, 9}}, 299},
+      {2, 1, 128, 4, 4, {{0, 140}, {0, 141}}, 141},
+  };
+  for (const AttentionCase& c : cases) {
+    SCOPED_TRACE("head_dim " + std::to_string(c.head_dim));
+    const BlockAttention layout = {c.heads, c.kv_heads, c.head_dim, c.block, c.context_rows, c.window, c.blocks};
+    const int32_t rows = layout.block_rows();
+    const int32_t keys = rows + c.context_rows;
+    Matrix q = normal(rows, layout.width(), 2);
+    Matrix k = normal(keys, layout.kv_width());
+    Matrix v = normal(keys, layout.kv_width());
+    Matrix d_out = normal(rows, layout.width());
+    Matrix out(rows, layout.width());
+    Matrix log_sums(rows, c.heads);
+    ref_->attention(q.view(), k.view(), v.view(), layout, out.view(), log_sums.view());
+    Matrix other(rows, c.heads);
+    compare(
+        out,
+        [&](TrainOps& ops, Matrix& to) {
+          ops.attention(q.view(), k.view(), v.view(), layout, to.view(), other.view());
+        },
+        "attention");
+    EXPECT_LT(worst_row_error(other, log_sums), kTolerance);
+    Matrix d_q(rows, layout.width());
+    Matrix d_k(keys, layout.kv_width());
+    Matrix d_v(keys, layout.kv_width());
+    const auto gradient = [&](TrainOps& ops, Matrix& to_q, Matrix& to_k, Matrix& to_v) {
+      ops.attention_gradient(d_out.view(), q.view(), k.view(), v.view(), layout, out.view(), log_sums.view(),
+                             to_q.view(), to_k.view(), to_v.view());
+    };
+    compare(
+        d_q, [&](TrainOps& ops, Matrix& to) { gradient(ops, to, d_k, d_v); }, "d_q", 1e-4);
+    compare(
+        d_k, [&](TrainOps& ops, Matrix& to) { gradient(ops, d_q, to, d_v); }, "d_k", 1e-4);
+    compare(
+        d_v, [&](TrainOps& ops, Matrix& to) { gradient(ops, d_q, d_k, to); }, "d_v", 1e-4);
+  }
+}
+
+TEST_P(TrainOpsOnIsa, CrossEntropy) {
+  const Size sizes[] = {{1, 2, 4}, {70, 333, 24}, {1100, 40, 8}};  // the last one takes two pieces of rows
+  for (const Size& size : sizes) {
+    Matrix hidden = normal(size.m, size.k);
+    Matrix head = normal(size.n, size.k);
+    std::vector<int32_t> labels(static_cast<size_t>(size.m));
+    for (int32_t& label : labels) label = static_cast<int32_t>(random_() % static_cast<uint32_t>(size.n));
+    std::vector<TokenLoss> got(labels.size());
+    std::vector<TokenLoss> want(labels.size());
+    compare(
+        Matrix(size.m, size.k),
+        [&](TrainOps& ops, Matrix& d_hidden) {
+          ops.cross_entropy(hidden.view(), head.view(), labels.data(), &ops == ops_.get() ? got.data() : want.data(),
+                            d_hidden.view());
+        },
+        "d_hidden", 1e-4);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      ASSERT_NEAR(got[i].loss, want[i].loss, 1e-5 * (1 + want[i].loss));
+      ASSERT_NEAR(got[i].probability, want[i].probability, 1e-5);
+      ASSERT_EQ(got[i].best, want[i].best);
+    }
+    std::vector<TokenLoss> alone(labels.size());
+    Matrix none(0, size.k);
+    ops_->cross_entropy(hidden.view(), head.view(), labels.data(), alone.data(), none.view());
+    for (size_t i = 0; i < labels.size(); ++i) ASSERT_EQ(alone[i].loss, got[i].loss);
+  }
+}
+
+TEST_P(TrainOpsOnIsa, RowsAndArrays) {
+  Matrix table = normal(40, 19);
+  const std::vector<int32_t> ids = {3, 39, 0, 7, 12};
+  const std::vector<float> scales = {1, -2, 0.5F, 0, 3};
+  Matrix rows = normal(5, 19);
+  compare(
+      Matrix(5, 19), [&](TrainOps& ops, Matrix& out) { ops.gather(table.view(), ids.data(), 1.5F, out.view()); },
+      "gather", 1e-7);
+  compare(
+      normal(40, 19),
+      [&](TrainOps& ops, Matrix& out) { ops.scatter(rows.view(), ids.data(), scales.data(), out.view()); }, "scatter",
+      1e-7);
+  compare(
+      Matrix(40, 19), [&](TrainOps& ops, Matrix& out) { ops.copy(table.view(), out.view()); }, "copy", 1e-9);
+  constexpr int32_t kValues = 40001;  // more than one piece
+  const Matrix values = normal(1, kValues);
+  compare(
+      values, [](TrainOps& ops, Matrix& x) { ops.scale(x.row(0), kValues, 0.3F); }, "scale", 1e-6);
+  compare(
+      values, [](TrainOps& ops, Matrix& x) { ops.clear(x.row(0), kValues); }, "clear");
+  EXPECT_NEAR(ops_->squared_norm(values.row(0), kValues), ref_->squared_norm(values.row(0), kValues), 0.05);
+}
+
+TEST_P(TrainOpsOnIsa, AdamWStep) {
+  constexpr int32_t kValues = 40001;
+  Matrix gradient = normal(1, kValues);
+  for (const int64_t number : {1, 2, 1000}) {
+    const AdamW step = {1e-2, 0.9, 0.95, 1e-8, 0.1, number};
+    Matrix state = normal(3, kValues);
+    for (int32_t i = 0; i < kValues; ++i) state.row(2)[i] = std::abs(state.row(2)[i]);
+    compare(
+        state,
+        [&](TrainOps& ops, Matrix& x) { ops.adamw(step, gradient.row(0), kValues, x.row(0), x.row(1), x.row(2)); },
+        "adamw", 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, TrainOpsOnIsa, testing::Values("portable", "avx2", "avx512"), isa_name);
+
+}  // namespace
+}  // namespace ashlar::conformance
