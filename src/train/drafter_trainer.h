@@ -87,7 +87,7 @@ struct TrainParameter {
   std::string name;            ///< "fc.weight", "layers.0.self_attn.q_proj.weight", ...
   std::vector<int64_t> shape;  ///< [outputs, inputs] or [n]
   std::span<float> values;
-  std::span<float> gradient;  ///< of the last step, before clipping
+  std::span<float> gradient;  ///< of the last step, clipped
   std::span<float> m;         ///< first moment
   std::span<float> v;         ///< second moment
 };

@@ -1,0 +1,61 @@
+#include "train/drafter/block_batch.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/philox.h"
+
+namespace ashlar {
+
+DrafterTrainer::Anchors draw_anchors(const TrainDocument& document, int32_t max_anchors, uint64_t seed, uint64_t step,
+                                     uint32_t index) {
+  DrafterTrainer::Anchors all;
+  for (size_t p = 0; p + 1 < document.ids.size(); ++p) {
+    if (document.supervised[p] != 0 && document.supervised[p + 1] != 0) all.push_back(static_cast<int32_t>(p));
+  }
+  const size_t n = std::min(all.size(), static_cast<size_t>(max_anchors));
+  if (n == all.size()) return all;
+  for (size_t i = 0; i < n; ++i) {
+    const PhiloxBlock words =
+        philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), index, static_cast<uint32_t>(i)},
+                   static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+    const uint64_t rest = all.size() - i;
+    std::swap(all[i], all[i + static_cast<size_t>(words[0] * rest >> 32)]);
+  }
+  all.resize(n);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anchors, const TrainShape& shape) {
+  const auto size = static_cast<int32_t>(document.ids.size());
+  ASHLAR_CHECK_EQ(document.supervised.size(), document.ids.size());
+  ASHLAR_CHECK_EQ(document.aux_hidden.size(), document.ids.size() * static_cast<size_t>(shape.aux_width));
+  if (anchors.empty()) return;
+  const int32_t first = context_rows;
+  const int32_t first_row = block_rows();
+  const int32_t context = anchors.back();
+  // Positions of context rows stand before those of block rows.
+  std::vector<int32_t> of_context(static_cast<size_t>(context));
+  for (int32_t t = 0; t < context; ++t) of_context[static_cast<size_t>(t)] = t;
+  positions.insert(positions.begin() + first, of_context.begin(), of_context.end());
+  context_rows += context;
+  const auto used = static_cast<ptrdiff_t>(context) * shape.aux_width;
+  aux_hidden.insert(aux_hidden.end(), document.aux_hidden.begin(), document.aux_hidden.begin() + used);
+  for (size_t b = 0; b < anchors.size(); ++b) {
+    const int32_t anchor = anchors[b];
+    ASHLAR_CHECK(anchor >= 0 && anchor < size && (b == 0 || anchors[b - 1] < anchor));
+    blocks.push_back({first, anchor});
+    for (int32_t slot = 0; slot < shape.block; ++slot) {
+      ids.push_back(slot == 0 ? document.ids[static_cast<size_t>(anchor)] : shape.mask_token_id);
+      positions.push_back(anchor + slot);
+    }
+    max_position = std::max(max_position, anchor + shape.block - 1);
+  }
+  for_labels(document, anchors, shape.block, [&](int32_t b, int32_t slot) {
+    label_rows.push_back(first_row + b * shape.block + slot);
+    labels.push_back(document.ids[static_cast<size_t>(anchors[static_cast<size_t>(b)] + slot)]);
+  });
+}
+
+}  // namespace ashlar

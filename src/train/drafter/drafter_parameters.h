@@ -1,0 +1,49 @@
+#pragma once
+// The trained tensors of a drafter: values, gradients and moments, each kind in one piece of memory, so that clipping
+// and optimiser are one loop each.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/drafter_trainer.h"
+
+namespace ashlar {
+
+struct DrafterParameter {
+  Tensor value;     ///< [outputs, inputs], or one row
+  Tensor gradient;  ///< the same shape
+};
+
+struct DrafterLayerParameters {
+  DrafterParameter input_norm, q, k, v, o, q_norm, k_norm, mlp_norm, gate, up, down;
+};
+
+class DrafterParameters {
+ public:
+  DrafterParameters(TrainOps& ops, const TrainShape& shape);
+
+  void initialise(uint64_t seed);
+  std::span<const TrainParameter> list() const { return list_; }
+
+  DrafterParameter fc, hidden_norm, norm;
+  std::vector<DrafterLayerParameters> layers;
+
+  int64_t size() const { return size_; }  ///< floats of each kind, padding included
+  float* values() const { return floats(kValues); }
+  float* gradients() const { return floats(kGradients); }
+  float* m() const { return floats(kFirstMoments); }
+  float* v() const { return floats(kSecondMoments); }
+
+ private:
+  enum Kind { kValues, kGradients, kFirstMoments, kSecondMoments, kKinds };
+  float* floats(Kind kind) const { return reinterpret_cast<float*>(memory_->data()) + kind * size_; }
+  template <class Fn>
+  void for_each(const TrainShape& shape, const Fn& fn);
+
+  int64_t size_ = 0;
+  std::unique_ptr<Buffer> memory_;  // [kinds][size_]
+  std::vector<TrainParameter> list_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,216 @@
+#include "train/drafter/drafter_pass.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ashlar {
+
+class DrafterPass::Room {
+ public:
+  explicit Room(std::byte* memory) : memory_(memory) {}
+
+  Tensor take(int32_t rows, int32_t cols) {
+    constexpr size_t kAlignment = 64;
+    const Tensor tensor = {memory_ == nullptr ? nullptr : memory_ + size_, rows, cols, cols};
+    const size_t bytes = sizeof(float) * static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return tensor;
+  }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* memory_;
+  size_t size_ = 0;
+};
+
+void DrafterPass::lay_out(Room& room, int32_t context_rows, int32_t block_rows, int32_t label_rows) {
+  const int32_t width = shape_.heads * shape_.head_dim;
+  const int32_t kv_width = shape_.kv_heads * shape_.head_dim;
+  const int32_t keys = context_rows + block_rows;
+  aux_hidden_ = room.take(context_rows, shape_.aux_width);
+  projected_ = room.take(context_rows, shape_.hidden);
+  features_ = room.take(context_rows, shape_.hidden);
+  d_features_ = room.take(context_rows, shape_.hidden);
+  layers_.resize(static_cast<size_t>(shape_.layers));
+  for (Layer& layer : layers_) {
+    layer.input = room.take(block_rows, shape_.hidden);
+    layer.middle = room.take(block_rows, shape_.hidden);
+    for (Tensor* t : {&layer.q_raw, &layer.q, &layer.attended}) *t = room.take(block_rows, width);
+    for (Tensor* t : {&layer.k_raw, &layer.k, &layer.v}) *t = room.take(keys, kv_width);
+    for (Tensor* t : {&layer.gate, &layer.up}) *t = room.take(block_rows, shape_.intermediate);
+    layer.log_sums = room.take(block_rows, shape_.heads);
+  }
+  for (Tensor* t : {&output_, &normed_, &d_stream_, &d_normed_}) *t = room.take(block_rows, shape_.hidden);
+  for (Tensor* t : {&activation_, &d_gate_}) *t = room.take(block_rows, shape_.intermediate);
+  for (Tensor* t : {&d_attended_, &d_q_}) *t = room.take(block_rows, width);
+  for (Tensor* t : {&d_k_, &d_v_}) *t = room.take(keys, kv_width);
+  for (Tensor* t : {&labelled_, &d_labelled_}) *t = room.take(label_rows, shape_.hidden);
+  weights_ = room.take(1, label_rows);
+}
+
+size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
+  DrafterPass copy(ops_, shape_, parameters_, frozen_);
+  Room room(nullptr);
+  copy.lay_out(room, context_rows, block_rows, block_rows);
+  return room.size();
+}
+
+void DrafterPass::prepare_rotation(int32_t max_position) {
+  if (max_position <= max_position_) return;
+  max_position_ = std::max(max_position, 2 * max_position_);
+  const int32_t half = shape_.head_dim / 2;
+  const size_t n = static_cast<size_t>(max_position_ + 1) * static_cast<size_t>(half);
+  std::vector<float> table(2 * n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto position = static_cast<float>(i / static_cast<size_t>(half));
+    const auto pair = static_cast<double>(i % static_cast<size_t>(half));
+    // The angle is rounded to float first, as when serving (model/rope.cc).
+    const float angle = position * static_cast<float>(std::pow(shape_.rope_theta, -2 * pair / shape_.head_dim));
+    table[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+    table[n + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
+  }
+  rotation_memory_ = ops_.allocate(table.size() * sizeof(float));
+  ops_.upload(table.data(), rotation_memory_->data(), table.size() * sizeof(float));
+  rotation_.cos = reinterpret_cast<const float*>(rotation_memory_->data());
+  rotation_.sin = rotation_.cos + n;
+}
+
+void DrafterPass::prepare(const BlockBatch& batch) {
+  const int32_t block_rows = batch.block_rows();
+  const auto label_rows = static_cast<int32_t>(batch.labels.size());
+  attention_ = {shape_.heads,       shape_.kv_heads, shape_.head_dim, shape_.block,
+                batch.context_rows, shape_.window,   batch.blocks};
+  Room counted(nullptr);
+  lay_out(counted, batch.context_rows, block_rows, label_rows);
+  if (memory_ == nullptr || memory_->size() < counted.size()) {
+    memory_.reset();
+    memory_ = ops_.allocate(counted.size());
+  }
+  Room placed(memory_->data());
+  lay_out(placed, batch.context_rows, block_rows, label_rows);
+  ops_.upload(batch.aux_hidden.data(), static_cast<std::byte*>(aux_hidden_.data),
+              batch.aux_hidden.size() * sizeof(float));
+  prepare_rotation(batch.max_position);
+
+  const std::vector<int32_t>* const parts[] = {&batch.ids, &batch.positions, &batch.label_rows, &batch.labels};
+  size_t n = 0;
+  for (const std::vector<int32_t>* part : parts) n += part->size();
+  if (indices_ == nullptr || indices_->size() < n * sizeof(int32_t)) indices_ = ops_.allocate(n * sizeof(int32_t));
+  std::byte* to = indices_->data();
+  int32_t* placed_indices[4];
+  for (size_t i = 0; i < 4; ++i) {
+    placed_indices[i] = reinterpret_cast<int32_t*>(to);
+    ops_.upload(parts[i]->data(), to, parts[i]->size() * sizeof(int32_t));
+    to += parts[i]->size() * sizeof(int32_t);
+  }
+  ids_ = placed_indices[0];
+  rotation_.positions = placed_indices[1];
+  label_rows_ = placed_indices[2];
+  labels_ = placed_indices[3];
+}
+
+void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
+  RowRotation of_queries = rotation_;
+  of_queries.positions += attention_.context_rows;
+  if (back) {
+    ops_.rope_gradient(queries, shape_.head_dim, of_queries);
+    ops_.rope_gradient(keys, shape_.head_dim, rotation_);
+  } else {
+    ops_.rope(queries, shape_.head_dim, of_queries);
+    ops_.rope(keys, shape_.head_dim, rotation_);
+  }
+}
+
+std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool differentiates) {
+  prepare(batch);
+  ops_.linear(aux_hidden_, parameters_.fc.value, Store::kOverwrite, projected_);
+  norm(projected_, parameters_.hidden_norm, features_);
+  ops_.gather(frozen_.embedding, ids_, shape_.embedding_scale, layers_.empty() ? output_ : layers_.front().input);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layer_forward(parameters_.layers[i], layers_[i], i + 1 < layers_.size() ? layers_[i + 1].input : output_);
+  }
+  norm(output_, parameters_.norm, normed_);
+  ops_.gather(normed_, label_rows_, shape_.output_multiplier, labelled_);
+  losses_.resize(batch.labels.size());
+  ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(),
+                     differentiates ? d_labelled_ : d_labelled_.narrow(0));
+  return losses_;
+}
+
+void DrafterPass::layer_forward(const DrafterLayerParameters& p, Layer& layer, Tensor next) {
+  norm(layer.input, p.input_norm, normed_);
+  ops_.linear(normed_, p.q.value, Store::kOverwrite, layer.q_raw);
+  ops_.linear(features_, p.k.value, Store::kOverwrite, context(layer.k_raw));
+  ops_.linear(normed_, p.k.value, Store::kOverwrite, own(layer.k_raw));
+  ops_.linear(features_, p.v.value, Store::kOverwrite, context(layer.v));
+  ops_.linear(normed_, p.v.value, Store::kOverwrite, own(layer.v));
+  norm(heads_of(layer.q_raw), p.q_norm, heads_of(layer.q));
+  norm(heads_of(layer.k_raw), p.k_norm, heads_of(layer.k));
+  rotate_rows(layer.q, layer.k, false);
+  ops_.attention(layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums);
+  ops_.copy(layer.input, layer.middle);
+  ops_.linear(layer.attended, p.o.value, Store::kAdd, layer.middle);
+
+  norm(layer.middle, p.mlp_norm, normed_);
+  ops_.linear(normed_, p.gate.value, Store::kOverwrite, layer.gate);
+  ops_.linear(normed_, p.up.value, Store::kOverwrite, layer.up);
+  ops_.silu_mul(layer.gate, layer.up, activation_);
+  ops_.copy(layer.middle, next);
+  ops_.linear(activation_, p.down.value, Store::kAdd, next);
+}
+
+void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weights) {
+  ASHLAR_CHECK_EQ(weights.size(), batch.labels.size());
+  std::vector<float> scaled(weights.begin(), weights.end());
+  for (float& weight : scaled) weight *= shape_.output_multiplier;
+  ops_.upload(scaled.data(), static_cast<std::byte*>(weights_.data), scaled.size() * sizeof(float));
+  ops_.scatter(d_labelled_, label_rows_, weights_.row(0), d_normed_);
+  norm_backward(d_normed_, output_, parameters_.norm, Store::kOverwrite, d_stream_);
+  for (size_t i = layers_.size(); i-- > 0;) {
+    mlp_backward(parameters_.layers[i], layers_[i]);
+    attention_backward(parameters_.layers[i], layers_[i], i + 1 == layers_.size());
+  }
+  if (attention_.context_rows == 0 || layers_.empty()) return;
+  norm_backward(d_features_, projected_, parameters_.hidden_norm, Store::kOverwrite, d_features_);
+  ops_.linear_weight_gradient(d_features_, aux_hidden_, parameters_.fc.gradient);
+}
+
+// d_stream_ is the gradient of the residual stream: after the layer, then in its middle.
+void DrafterPass::mlp_backward(const DrafterLayerParameters& p, const Layer& layer) {
+  norm(layer.middle, p.mlp_norm, normed_);
+  ops_.silu_mul(layer.gate, layer.up, activation_);
+  ops_.linear_weight_gradient(d_stream_, activation_, p.down.gradient);
+  ops_.linear_input_gradient(d_stream_, p.down.value, Store::kOverwrite, activation_);
+  ops_.silu_mul_gradient(activation_, layer.gate, layer.up, d_gate_, activation_);
+  ops_.linear_weight_gradient(d_gate_, normed_, p.gate.gradient);
+  ops_.linear_weight_gradient(activation_, normed_, p.up.gradient);
+  ops_.linear_input_gradient(d_gate_, p.gate.value, Store::kOverwrite, d_normed_);
+  ops_.linear_input_gradient(activation_, p.up.value, Store::kAdd, d_normed_);
+  norm_backward(d_normed_, layer.middle, p.mlp_norm, Store::kAdd, d_stream_);
+}
+
+// In the middle of the layer, then before it. `first`: nothing has been added to d_features_ yet.
+void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool first) {
+  ops_.linear_weight_gradient(d_stream_, layer.attended, p.o.gradient);
+  ops_.linear_input_gradient(d_stream_, p.o.value, Store::kOverwrite, d_attended_);
+  ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums, d_q_,
+                          d_k_, d_v_);
+  rotate_rows(d_q_, d_k_, true);
+  norm_backward(heads_of(d_q_), heads_of(layer.q_raw), p.q_norm, Store::kOverwrite, heads_of(d_q_));
+  norm_backward(heads_of(d_k_), heads_of(layer.k_raw), p.k_norm, Store::kOverwrite, heads_of(d_k_));
+
+  norm(layer.input, p.input_norm, normed_);
+  ops_.linear_weight_gradient(d_q_, normed_, p.q.gradient);
+  ops_.linear_weight_gradient(own(d_k_), normed_, p.k.gradient);
+  ops_.linear_weight_gradient(own(d_v_), normed_, p.v.gradient);
+  ops_.linear_weight_gradient(context(d_k_), features_, p.k.gradient);
+  ops_.linear_weight_gradient(context(d_v_), features_, p.v.gradient);
+  ops_.linear_input_gradient(context(d_k_), p.k.value, first ? Store::kOverwrite : Store::kAdd, d_features_);
+  ops_.linear_input_gradient(context(d_v_), p.v.value, Store::kAdd, d_features_);
+  ops_.linear_input_gradient(d_q_, p.q.value, Store::kOverwrite, d_normed_);
+  ops_.linear_input_gradient(own(d_k_), p.k.value, Store::kAdd, d_normed_);
+  ops_.linear_input_gradient(own(d_v_), p.v.value, Store::kAdd, d_normed_);
+  norm_backward(d_normed_, layer.input, p.input_norm, Store::kAdd, d_stream_);
+}
+
+}  // namespace ashlar

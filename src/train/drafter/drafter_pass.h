@@ -1,0 +1,85 @@
+#pragma once
+// Forward and backward of a drafter over the blocks of some documents.
+
+#include <memory>
+#include <vector>
+
+#include "train/drafter/block_batch.h"
+#include "train/drafter/drafter_parameters.h"
+
+namespace ashlar {
+
+/// The target's tables, frozen: [vocab, hidden].
+struct FrozenTables {
+  Tensor embedding;
+  Tensor head;
+};
+
+class DrafterPass {
+ public:
+  DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen)
+      : ops_(ops), shape_(shape), parameters_(parameters), frozen_(frozen) {}
+
+  /// Losses of the labelled rows, in order; valid until the next call. `differentiates`: backward() will follow.
+  std::span<const TokenLoss> forward(const BlockBatch& batch, bool differentiates);
+  /// Adds to the parameters' gradients those of the sum of the losses, each times its weight.
+  void backward(const BlockBatch& batch, std::span<const float> weights);
+
+  /// Memory of a batch of this size, without aux_hidden.
+  size_t bytes(int32_t context_rows, int32_t block_rows) const;
+
+ private:
+  /// What a layer's backward needs of its forward; normed rows and gated products are computed again.
+  struct Layer {
+    Tensor input;               // [block rows, hidden]: the residual stream before the layer
+    Tensor q_raw, k_raw, q, k;  // before and after norm and rope; k: context rows, then block rows
+    Tensor v;
+    Tensor attended, log_sums;
+    Tensor middle;  // the residual stream after attention
+    Tensor gate, up;
+  };
+  /// Tensors in one piece of memory, which are laid out twice: to count, then to place.
+  class Room;
+
+  void lay_out(Room& room, int32_t context_rows, int32_t block_rows, int32_t label_rows);
+  void prepare(const BlockBatch& batch);
+  void prepare_rotation(int32_t max_position);
+  void layer_forward(const DrafterLayerParameters& p, Layer& layer, Tensor next);
+  void attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool first);
+  void mlp_backward(const DrafterLayerParameters& p, const Layer& layer);
+  Tensor heads_of(Tensor x) const {
+    return {x.data, x.rows * (x.cols / shape_.head_dim), shape_.head_dim, shape_.head_dim};
+  }
+  Tensor context(Tensor x) const { return x.narrow(attention_.context_rows); }
+  Tensor own(Tensor x) const { return x.skip(attention_.context_rows); }
+  void norm(Tensor x, const DrafterParameter& p, Tensor out) { ops_.rms_norm(x, p.value.row(0), shape_.eps, out); }
+  void norm_backward(Tensor d_out, Tensor x, const DrafterParameter& p, Store store, Tensor d_x) {
+    ops_.rms_norm_gradient(d_out, x, p.value.row(0), shape_.eps, store, d_x, p.gradient.row(0));
+  }
+  void rotate_rows(Tensor queries, Tensor keys, bool back);
+
+  TrainOps& ops_;
+  const TrainShape shape_;
+  const DrafterParameters& parameters_;
+  const FrozenTables frozen_;
+
+  BlockAttention attention_;
+  std::unique_ptr<Buffer> memory_, indices_, rotation_memory_;
+  RowRotation rotation_;
+  int32_t max_position_ = -1;
+
+  Tensor aux_hidden_;  // [context rows, aux_width]
+  Tensor projected_;   // [context rows, hidden]: before hidden_norm
+  Tensor features_;    // [context rows, hidden]
+  std::vector<Layer> layers_;
+  Tensor output_;                 // [block rows, hidden]: the residual stream after the last layer
+  Tensor normed_;                 // [block rows, hidden]
+  Tensor activation_;             // [block rows, intermediate]
+  Tensor labelled_, d_labelled_;  // [label rows, hidden]
+  Tensor weights_;                // [1, label rows]
+  Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
+  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr;
+  std::vector<TokenLoss> losses_;
+};
+
+}  // namespace ashlar

@@ -1,0 +1,64 @@
+#include "train/drafter/position_weights.h"
+
+#include <cmath>
+
+namespace ashlar {
+
+double decay_weight(int32_t slot, double gamma) { return std::exp(-(slot - 1) / gamma); }
+
+std::vector<float> dpace_weights(std::span<const int32_t> label_rows, std::span<const TokenLoss> losses, int32_t block,
+                                 double alpha) {
+  std::vector<float> weights(label_rows.size());
+  for (size_t first = 0; first < label_rows.size();) {
+    size_t last = first;
+    double product = 1;
+    std::vector<double> products;
+    for (; last < label_rows.size() && label_rows[last] / block == label_rows[first] / block; ++last) {
+      product *= (1 - alpha) * losses[last].probability + alpha;
+      products.push_back(product);
+    }
+    double sum = 0;
+    for (size_t i = last; i-- > first;) {
+      sum += products[i - first];
+      weights[i] = static_cast<float>(sum);
+    }
+    first = last;
+  }
+  return weights;
+}
+
+void DraftCounts::add(std::span<const int32_t> label_rows, std::span<const int32_t> labels,
+                      std::span<const TokenLoss> losses) {
+  const auto block = static_cast<int32_t>(slots_.size());
+  int32_t next = 0;  // the row that continues a block whose slots were all right
+  for (size_t i = 0; i < label_rows.size(); ++i) {
+    const int32_t row = label_rows[i];
+    Slot& slot = slots_[static_cast<size_t>(row % block)];
+    const bool right = losses[i].best == labels[i];
+    ++slot.labels;
+    slot.right += right ? 1 : 0;
+    if (row % block != 1 && row != next) continue;
+    ++slot.reached;
+    slot.accepted += right ? 1 : 0;
+    if (right) next = row + 1;
+  }
+}
+
+// A block that ends early says nothing about the slots after its end, so the chance to get past each slot is estimated
+// from the blocks that reached it (Kaplan and Meier, 1958).
+void DraftCounts::write(TrainReport& report) const {
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  report.position_accuracy.clear();
+  report.expected_acceptance = 1;
+  double product = 1;
+  for (size_t i = 1; i < slots_.size(); ++i) {
+    report.position_accuracy.push_back(share(slots_[i].right, slots_[i].labels));
+    product *= share(slots_[i].accepted, slots_[i].reached);
+    report.expected_acceptance += product;
+    report.labels += slots_[i].labels;
+  }
+}
+
+}  // namespace ashlar

@@ -1,0 +1,188 @@
+#include "train/drafter_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "train/drafter/drafter_pass.h"
+#include "train/drafter/position_weights.h"
+
+namespace ashlar {
+namespace {
+
+/// Blocks of documents that are computed together: as many as fill the products, so that memory does not grow with the
+/// batch. A document is never split.
+constexpr size_t kBlocksAtOnce = 512;
+/// The step of an evaluation's anchors.
+constexpr uint64_t kEvaluation = ~uint64_t{0};
+
+using AllAnchors = std::span<const DrafterTrainer::Anchors>;
+
+/// What the losses are divided by: the sum of weights, or the number of blocks.
+double normaliser(std::span<const TrainDocument> batch, AllAnchors anchors, const TrainShape& shape,
+                  const TrainSettings& settings) {
+  double weights = 0;
+  double blocks = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    blocks += static_cast<double>(anchors[i].size());
+    for_labels(batch[i], anchors[i], shape.block,
+               [&](int32_t /*block*/, int32_t slot) { weights += decay_weight(slot, settings.gamma); });
+  }
+  return settings.weights == PositionWeights::kDecay ? weights : blocks;
+}
+
+std::vector<float> weights_of(const BlockBatch& rows, std::span<const TokenLoss> losses, const TrainShape& shape,
+                              const TrainSettings& settings) {
+  if (settings.weights == PositionWeights::kDpace) {
+    return dpace_weights(rows.label_rows, losses, shape.block, settings.alpha);
+  }
+  std::vector<float> weights;
+  for (const int32_t row : rows.label_rows) {
+    weights.push_back(static_cast<float>(decay_weight(row % shape.block, settings.gamma)));
+  }
+  return weights;
+}
+
+}  // namespace
+
+double TrainSettings::learning_rate_at(int64_t steps_done) const {
+  const auto warmup = static_cast<int64_t>(warmup_share * static_cast<double>(total_steps));
+  if (steps_done < warmup) {
+    return learning_rate * static_cast<double>(steps_done + 1) / static_cast<double>(warmup + 1);
+  }
+  const auto rest = static_cast<double>(std::max<int64_t>(total_steps - warmup, 1));
+  const double progress = std::min(static_cast<double>(steps_done - warmup) / rest, 1.0);
+  if (schedule == LearningRateSchedule::kLinear) return learning_rate * (1 - progress);
+  return learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+}
+
+class DrafterTrainer::State {
+ public:
+  State(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings, std::span<const float> embedding,
+        std::span<const float> head)
+      : ops_(ops), shape_(shape), settings_(settings), parameters_(ops, shape) {
+    const size_t size = static_cast<size_t>(shape.vocab) * static_cast<size_t>(shape.hidden);
+    ASHLAR_CHECK_EQ(embedding.size(), size);
+    ASHLAR_CHECK_EQ(head.size(), size);
+    ASHLAR_CHECK(shape.window == 0 || shape.window >= shape.block);
+    ASHLAR_CHECK(shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
+    const Tensor copied = copy_table(embedding, embedding_);
+    frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
+    pass_ = std::make_unique<DrafterPass>(ops_, shape_, parameters_, frozen_);
+  }
+
+  TrainReport run(std::span<const TrainDocument> batch, AllAnchors anchors, bool differentiates);
+  void update(TrainReport& report);
+  std::vector<Anchors> draw(std::span<const TrainDocument> batch, uint64_t step) const;
+
+  TrainOps& ops_;
+  const TrainShape shape_;
+  const TrainSettings settings_;
+  DrafterParameters parameters_;
+  std::unique_ptr<DrafterPass> pass_;
+  int64_t steps_done_ = 0;
+
+ private:
+  Tensor copy_table(std::span<const float> from, std::unique_ptr<Buffer>& to) {
+    to = ops_.allocate(from.size_bytes());
+    ops_.upload(from.data(), to->data(), from.size_bytes());
+    return {to->data(), shape_.vocab, shape_.hidden, shape_.hidden};
+  }
+
+  std::unique_ptr<Buffer> embedding_, head_;
+  FrozenTables frozen_;
+};
+
+TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, AllAnchors anchors, bool differentiates) {
+  ASHLAR_CHECK_EQ(batch.size(), anchors.size());
+  TrainReport report;
+  DraftCounts counts(shape_.block);
+  const double divisor = normaliser(batch, anchors, shape_, settings_);
+  if (differentiates) ops_.clear(parameters_.gradients(), parameters_.size());
+  for (size_t i = 0; i < batch.size();) {
+    BlockBatch rows;
+    do {
+      rows.add(batch[i], anchors[i], shape_);
+      ++i;
+    } while (i < batch.size() && rows.blocks.size() + anchors[i].size() <= kBlocksAtOnce);
+    report.blocks += static_cast<int32_t>(rows.blocks.size());
+    if (rows.labels.empty()) continue;
+    const std::span<const TokenLoss> losses = pass_->forward(rows, differentiates);
+    std::vector<float> weights = weights_of(rows, losses, shape_, settings_);
+    for (size_t label = 0; label < weights.size(); ++label) {
+      report.loss += weights[label] * static_cast<double>(losses[label].loss) / divisor;
+      weights[label] = static_cast<float>(weights[label] / divisor);
+    }
+    counts.add(rows.label_rows, rows.labels, losses);
+    if (differentiates) pass_->backward(rows, weights);
+  }
+  counts.write(report);
+  if (differentiates) {
+    report.gradient_norm = std::sqrt(ops_.squared_norm(parameters_.gradients(), parameters_.size()));
+  }
+  report.skipped = report.labels == 0 || !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
+  return report;
+}
+
+// A step without numbers still counts, so that the next one draws other anchors.
+void DrafterTrainer::State::update(TrainReport& report) {
+  const double learning_rate = settings_.learning_rate_at(steps_done_);
+  ++steps_done_;
+  if (report.skipped) return;
+  if (settings_.clip > 0) {
+    // As in torch.nn.utils.clip_grad_norm_.
+    const double factor = settings_.clip / (report.gradient_norm + 1e-6);
+    if (factor < 1) ops_.scale(parameters_.gradients(), parameters_.size(), static_cast<float>(factor));
+  }
+  const AdamW step = {learning_rate, settings_.beta1,        settings_.beta2,
+                      settings_.eps, settings_.weight_decay, steps_done_};
+  ops_.adamw(step, parameters_.gradients(), parameters_.size(), parameters_.values(), parameters_.m(), parameters_.v());
+}
+
+std::vector<DrafterTrainer::Anchors> DrafterTrainer::State::draw(std::span<const TrainDocument> batch,
+                                                                 uint64_t step) const {
+  std::vector<Anchors> anchors;
+  for (const TrainDocument& document : batch) {
+    anchors.push_back(
+        draw_anchors(document, settings_.max_anchors, settings_.seed, step, static_cast<uint32_t>(anchors.size())));
+  }
+  return anchors;
+}
+
+DrafterTrainer::DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
+                               std::span<const float> embedding, std::span<const float> head)
+    : state_(std::make_unique<State>(ops, shape, settings, embedding, head)) {}
+DrafterTrainer::~DrafterTrainer() = default;
+
+void DrafterTrainer::initialise(uint64_t seed) { state_->parameters_.initialise(seed); }
+
+TrainReport DrafterTrainer::step(std::span<const TrainDocument> batch) {
+  return step(batch, state_->draw(batch, static_cast<uint64_t>(state_->steps_done_)));
+}
+TrainReport DrafterTrainer::step(std::span<const TrainDocument> batch, std::span<const Anchors> anchors) {
+  TrainReport report = state_->run(batch, anchors, true);
+  state_->update(report);
+  return report;
+}
+TrainReport DrafterTrainer::differentiate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors) {
+  return state_->run(batch, anchors, true);
+}
+TrainReport DrafterTrainer::evaluate(std::span<const TrainDocument> batch) const {
+  return evaluate(batch, state_->draw(batch, kEvaluation));
+}
+TrainReport DrafterTrainer::evaluate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors) const {
+  return state_->run(batch, anchors, false);
+}
+
+int64_t DrafterTrainer::steps_done() const { return state_->steps_done_; }
+void DrafterTrainer::set_steps_done(int64_t steps) { state_->steps_done_ = steps; }
+std::span<const TrainParameter> DrafterTrainer::parameters() { return state_->parameters_.list(); }
+const TrainShape& DrafterTrainer::shape() const { return state_->shape_; }
+const TrainSettings& DrafterTrainer::settings() const { return state_->settings_; }
+
+size_t DrafterTrainer::step_bytes(int64_t tokens) const {
+  const auto anchors = static_cast<int32_t>(std::min<int64_t>(tokens, state_->settings_.max_anchors));
+  return state_->pass_->bytes(static_cast<int32_t>(tokens), anchors * state_->shape_.block);
+}
+
+}  // namespace ashlar

@@ -1,0 +1,120 @@
+#pragma once
+// The training of tests/data/train: shape, settings, documents and weights as tools/goldens/make_train_goldens.py has
+// them.
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
+#include "train/drafter_trainer.h"
+
+namespace ashlar::testing {
+
+struct TrainGolden {
+  explicit TrainGolden(const std::string& variant_name)
+      : name(variant_name),
+        json(read_json_file(data_folder() / "train" / "goldens.json")),
+        variant(json["variants"][variant_name]),
+        tensors(data_folder() / "train" / "goldens.safetensors") {
+    read_shape();
+    read_settings();
+    embedding = noise("embedding", shape.vocab * shape.hidden, kUnit, 0);
+    head = noise("head", shape.vocab * shape.hidden, kUnit * 0.3, 0);
+    const Json& listed = json["documents"];
+    for (size_t i = 0; i < listed.size(); ++i) {
+      ids.push_back(listed[i]["ids"].get<std::vector<int32_t>>());
+      supervised.push_back(listed[i]["supervised"].get<std::vector<uint8_t>>());
+      aux_hidden.push_back(noise("aux_hidden." + std::to_string(i),
+                                 static_cast<int64_t>(ids.back().size()) * shape.aux_width, kUnit, 0));
+    }
+    for (size_t i = 0; i < ids.size(); ++i) documents.push_back({ids[i], supervised[i], aux_hidden[i]});
+  }
+
+  std::unique_ptr<DrafterTrainer> make_trainer(TrainOps& ops) const {
+    auto trainer = std::make_unique<DrafterTrainer>(ops, shape, settings, embedding, head);
+    for (const TrainParameter& p : trainer->parameters()) {
+      const bool vector = p.shape.size() == 1;
+      const double scale = vector ? 0.3 : kUnit / std::sqrt(static_cast<double>(p.shape[1]));
+      const std::vector<float> values = noise(p.name, static_cast<int64_t>(p.values.size()), scale, vector ? 1 : 0);
+      std::copy(values.begin(), values.end(), p.values.begin());
+    }
+    return trainer;
+  }
+
+  /// Of the even or the odd steps.
+  std::vector<DrafterTrainer::Anchors> anchors(size_t step) const {
+    std::vector<DrafterTrainer::Anchors> out;
+    for (const Json& document : json["documents"]) {
+      out.push_back(document["anchors"][step % 2].get<DrafterTrainer::Anchors>());
+    }
+    return out;
+  }
+
+  std::vector<float> noise(const std::string& tensor, int64_t count, double scale, double offset) const {
+    const std::string bytes = seeded_bytes({{"name", tensor},
+                                            {"dtype", "F32"},
+                                            {"shape", {count}},
+                                            {"scale", static_cast<float>(scale)},
+                                            {"offset", static_cast<float>(offset)}},
+                                           json["seed"].get<uint64_t>());
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  static constexpr double kUnit = 1.7320508075688772;  // the deviation of the noise at this scale is 1
+  std::string name;
+  Json json;
+  Json variant;
+  SafetensorsFile tensors;
+  TrainShape shape;
+  TrainSettings settings;
+  std::vector<float> embedding, head;
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<std::vector<uint8_t>> supervised;
+  std::vector<std::vector<float>> aux_hidden;
+  std::vector<TrainDocument> documents;
+
+ private:
+  void read_shape() {
+    const Json& from = json["shape"];
+    const auto read = [&](const char* key, auto& to) { from.at(key).get_to(to); };
+    read("hidden", shape.hidden);
+    read("layers", shape.layers);
+    read("heads", shape.heads);
+    read("kv_heads", shape.kv_heads);
+    read("head_dim", shape.head_dim);
+    read("intermediate", shape.intermediate);
+    read("aux_width", shape.aux_width);
+    read("vocab", shape.vocab);
+    read("block", shape.block);
+    read("eps", shape.eps);
+    read("rope_theta", shape.rope_theta);
+    read("mask_token_id", shape.mask_token_id);
+    shape.window = variant.value("window", 0);
+    shape.embedding_scale = variant.value("embedding_scale", 1.0F);
+    shape.output_multiplier = variant.value("output_multiplier", 1.0F);
+  }
+  void read_settings() {
+    const Json& from = json["settings"];
+    const auto read = [&](const char* key, auto& to) { from.at(key).get_to(to); };
+    read("learning_rate", settings.learning_rate);
+    read("beta1", settings.beta1);
+    read("beta2", settings.beta2);
+    read("eps", settings.eps);
+    read("clip", settings.clip);
+    read("warmup_share", settings.warmup_share);
+    read("total_steps", settings.total_steps);
+    read("gamma", settings.gamma);
+    read("alpha", settings.alpha);
+    variant.at("weight_decay").get_to(settings.weight_decay);
+    const bool linear = variant["schedule"] == "linear";
+    settings.schedule = linear ? LearningRateSchedule::kLinear : LearningRateSchedule::kCosine;
+    settings.weights = variant["weights"] == "dpace" ? PositionWeights::kDpace : PositionWeights::kDecay;
+  }
+};
+
+}  // namespace ashlar::testing

@@ -1,0 +1,174 @@
+// Training of a tiny drafter against PyTorch: loss, every gradient, ten steps of the optimiser; and what makes a run
+// reproducible. On the reference device and on every instruction set of this machine.
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "golden/train_golden.h"
+
+namespace ashlar::testing {
+namespace {
+
+std::vector<std::string> places() {
+  std::vector<std::string> all = isa_choices();
+  all.insert(all.begin(), "ref");
+  return all;
+}
+
+std::unique_ptr<TrainOps> make_ops(const std::string& place, int32_t threads = 2) {
+  DeviceOptions options;
+  options.threads = threads;
+  if (place == "ref") return make_train_ops("ref", options);
+  options.isa = place;
+  return make_train_ops("cpu", options);
+}
+
+class Training : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  std::unique_ptr<TrainOps> ops_ = make_ops(std::get<1>(GetParam()));
+  TrainGolden golden_{std::get<0>(GetParam())};
+  std::unique_ptr<DrafterTrainer> trainer_ = golden_.make_trainer(*ops_);
+};
+
+TEST_P(Training, LossAndEveryGradientAgree) {
+  const TrainReport report = trainer_->differentiate(golden_.documents, golden_.anchors(0));
+  const Json& expected = golden_.variant["steps"][0];
+  EXPECT_NEAR(report.loss, expected["loss"].get<double>(), 1e-5 * report.loss);
+  EXPECT_NEAR(report.gradient_norm, expected["gradient_norm"].get<double>(), 1e-4 * report.gradient_norm);
+  EXPECT_EQ(report.blocks, expected["blocks"].get<int32_t>());
+  EXPECT_EQ(report.labels, expected["labels"].get<int64_t>());
+  EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
+  ASSERT_EQ(trainer_->parameters().size(), 25U);
+  for (const TrainParameter& p : trainer_->parameters()) {
+    const std::vector<float> gradient = floats(golden_.tensors, golden_.name + ".gradient." + p.name);
+    ASSERT_EQ(gradient.size(), p.gradient.size()) << p.name;
+    EXPECT_LT(relative_error(p.gradient.data(), gradient.data(), gradient.size()), 1e-4) << p.name;
+  }
+}
+
+TEST_P(Training, TenStepsAgree) {
+  const Json& steps = golden_.variant["steps"];
+  for (size_t step = 0; step < steps.size(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    EXPECT_NEAR(golden_.settings.learning_rate_at(static_cast<int64_t>(step)),
+                steps[step]["learning_rate"].get<double>(), 1e-12);
+    const TrainReport report = trainer_->step(golden_.documents, golden_.anchors(step));
+    EXPECT_FALSE(report.skipped);
+    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), 1e-4 * report.loss);
+    EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(), 1e-3 * report.gradient_norm);
+  }
+  EXPECT_EQ(trainer_->steps_done(), static_cast<int64_t>(steps.size()));
+  if (golden_.name != "dpace") return;  // the other one's weights are not stored
+  for (const TrainParameter& p : trainer_->parameters()) {
+    const std::vector<float> trained = floats(golden_.tensors, golden_.name + ".trained." + p.name);
+    EXPECT_LT(relative_error(p.values.data(), trained.data(), trained.size()), 1e-3) << p.name;
+  }
+}
+
+// The same numbers without a gradient, and no change of anything.
+TEST_P(Training, EvaluationChangesNothing) {
+  const TrainReport first = trainer_->evaluate(golden_.documents, golden_.anchors(0));
+  const TrainReport second = trainer_->differentiate(golden_.documents, golden_.anchors(0));
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(first.position_accuracy, second.position_accuracy);
+  EXPECT_EQ(first.gradient_norm, 0);
+  EXPECT_EQ(trainer_->steps_done(), 0);
+  EXPECT_EQ(trainer_->evaluate(golden_.documents).loss, trainer_->evaluate(golden_.documents).loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Training,
+                         ::testing::Combine(::testing::Values("decay", "dpace", "window"),
+                                            ::testing::ValuesIn(places())),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
+
+std::vector<float> weights_of(DrafterTrainer& trainer) {
+  std::vector<float> all;
+  for (const TrainParameter& p : trainer.parameters()) {
+    for (const std::span<float> part : {p.values, p.m, p.v}) all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+TEST(TrainingRun, ThreadsDoNotChangeWeights) {
+  const TrainGolden golden("decay");
+  std::vector<std::vector<float>> found;
+  for (const int32_t threads : {1, 2, 3}) {
+    const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front(), threads);
+    const std::unique_ptr<DrafterTrainer> trainer = golden.make_trainer(*ops);
+    for (int step = 0; step < 4; ++step) trainer->step(golden.documents);
+    found.push_back(weights_of(*trainer));
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(found[0], found[2]);
+}
+
+TEST(TrainingRun, ResumedRunIsTheSame) {
+  const TrainGolden golden("dpace");
+  const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front());
+  const std::unique_ptr<DrafterTrainer> whole = golden.make_trainer(*ops);
+  for (int step = 0; step < 5; ++step) whole->step(golden.documents);
+  const std::unique_ptr<DrafterTrainer> before = golden.make_trainer(*ops);
+  for (int step = 0; step < 3; ++step) before->step(golden.documents);
+  const std::unique_ptr<DrafterTrainer> after = golden.make_trainer(*ops);
+  for (size_t i = 0; i < after->parameters().size(); ++i) {
+    const TrainParameter& from = before->parameters()[i];
+    const TrainParameter& to = after->parameters()[i];
+    std::copy(from.values.begin(), from.values.end(), to.values.begin());
+    std::copy(from.m.begin(), from.m.end(), to.m.begin());
+    std::copy(from.v.begin(), from.v.end(), to.v.begin());
+  }
+  after->set_steps_done(before->steps_done());
+  for (int step = 0; step < 2; ++step) after->step(golden.documents);
+  EXPECT_EQ(weights_of(*after), weights_of(*whole));
+}
+
+TEST(TrainingRun, StepWithoutNumbersChangesNothing) {
+  TrainGolden golden("decay");
+  const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front());
+  const std::unique_ptr<DrafterTrainer> trainer = golden.make_trainer(*ops);
+  const std::vector<float> before = weights_of(*trainer);
+  golden.aux_hidden[0][5] = std::nanf("");
+  EXPECT_TRUE(trainer->step(golden.documents).skipped);
+  EXPECT_EQ(weights_of(*trainer), before);
+  EXPECT_EQ(trainer->steps_done(), 1);
+  golden.aux_hidden[0][5] = 0;
+  EXPECT_FALSE(trainer->step(golden.documents).skipped);
+  EXPECT_NE(weights_of(*trainer), before);
+}
+
+// A batch in which no token is supervised has nothing to learn from.
+TEST(TrainingRun, NothingSupervised) {
+  TrainGolden golden("dpace");
+  for (std::vector<uint8_t>& supervised : golden.supervised) std::fill(supervised.begin(), supervised.end(), 0);
+  const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front());
+  const std::unique_ptr<DrafterTrainer> trainer = golden.make_trainer(*ops);
+  const TrainReport report = trainer->step(golden.documents);
+  EXPECT_TRUE(report.skipped);
+  EXPECT_EQ(report.blocks, 0);
+  EXPECT_TRUE(trainer->step({}).skipped);
+}
+
+// Documents are computed a few at a time: how they are grouped must not matter to what a step does.
+TEST(TrainingRun, ManyBlocks) {
+  TrainGolden golden("dpace");
+  golden.settings.max_anchors = 3;
+  const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front());
+  const std::unique_ptr<DrafterTrainer> trainer = golden.make_trainer(*ops);
+  const std::vector<DrafterTrainer::Anchors> anchors = golden.anchors(0);
+  const double loss = trainer->differentiate(golden.documents, anchors).loss;
+  std::vector<float> once(trainer->parameters()[0].gradient.begin(), trainer->parameters()[0].gradient.end());
+  std::vector<TrainDocument> many;
+  std::vector<DrafterTrainer::Anchors> many_anchors;
+  for (int i = 0; i < 50; ++i) {  // 700 blocks
+    many.insert(many.end(), golden.documents.begin(), golden.documents.end());
+    many_anchors.insert(many_anchors.end(), anchors.begin(), anchors.end());
+  }
+  const TrainReport report = trainer->differentiate(many, many_anchors);
+  EXPECT_EQ(report.blocks, 700);
+  EXPECT_NEAR(report.loss, loss, 1e-6);
+  EXPECT_LT(relative_error(trainer->parameters()[0].gradient.data(), once.data(), once.size()), 1e-5);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

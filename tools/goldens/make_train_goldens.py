@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Write goldens of the training of a tiny drafter: loss, every gradient, ten steps of the optimiser.
+
+    python3 tools/goldens/make_train_goldens.py [tests/data]
+
+PyTorch in float64, with autograd and torch.optim.AdamW, from the definition of the method: one document and one block at a time, nothing
+shared. Weights, embedding, head and the target's hidden states are noise that is not stored (see seeded_weights.py); golden numbers are.
+Documents: one with an unsupervised prompt, one shorter than a block, one with two answers.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.numpy import save_file
+
+from drafter_reference import rms_norm, rope
+from seeded_weights import UNIT, uniform
+
+SEED, STEPS = 77, 10
+SHAPE = {"hidden": 24, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "intermediate": 40, "aux_width": 48, "vocab": 50,
+         "block": 6, "eps": 1e-5, "rope_theta": 1000.0, "mask_token_id": 49}
+SETTINGS = {"learning_rate": 2e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "clip": 1.0, "warmup_share": 0.25, "total_steps": 12,
+            "gamma": 3.0, "alpha": 0.4}
+VARIANTS = {
+    "decay": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0},
+    "dpace": {"weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
+    # Far context is out of sight; hidden states are scaled on their way in and out.
+    "window": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "window": 9, "embedding_scale": 1.5,
+               "output_multiplier": 0.5},
+}
+# Length, supervised ranges, and the anchors of even and of odd steps.
+DOCUMENTS = [
+    (37, [(9, 37)], [[9, 11, 12, 20, 30, 35], [10, 19, 33]]),
+    (5, [(2, 5)], [[2, 3], [3]]),
+    (26, [(4, 10), (16, 26)], [[0, 4, 7, 8, 17, 24], [5, 16, 21]]),
+]
+
+
+def noise(name, shape, scale=1.0, offset=0.0):
+    """As tests/golden/train_test.cc computes it: two roundings to float32."""
+    values = uniform(SEED, name, int(np.prod(shape))) * np.float32(scale) + np.float32(offset)
+    return torch.from_numpy(values.reshape(shape)).double()
+
+
+def parameter_shapes():
+    h, d, inner = SHAPE["hidden"], SHAPE["head_dim"], SHAPE["intermediate"]
+    q, kv = SHAPE["heads"] * d, SHAPE["kv_heads"] * d
+    out = {"fc.weight": (h, SHAPE["aux_width"]), "hidden_norm.weight": (h,), "norm.weight": (h,)}
+    for i in range(SHAPE["layers"]):
+        name = f"layers.{i}."
+        out |= {f"{name}self_attn.q_proj.weight": (q, h), f"{name}self_attn.k_proj.weight": (kv, h),
+                f"{name}self_attn.v_proj.weight": (kv, h), f"{name}self_attn.o_proj.weight": (h, q),
+                f"{name}self_attn.q_norm.weight": (d,), f"{name}self_attn.k_norm.weight": (d,),
+                f"{name}input_layernorm.weight": (h,), f"{name}post_attention_layernorm.weight": (h,),
+                f"{name}mlp.gate_proj.weight": (inner, h), f"{name}mlp.up_proj.weight": (inner, h),
+                f"{name}mlp.down_proj.weight": (h, inner)}
+    return out
+
+
+def initial_weights():
+    """Matrices of deviation 1 / sqrt(inputs), norms around 1."""
+    return {name: noise(name, shape, 0.3, 1.0) if len(shape) == 1 else noise(name, shape, UNIT / shape[1]**0.5)
+            for name, shape in parameter_shapes().items()}
+
+
+def block_logits(w, shape, embedding, head, aux_hidden, token, p):
+    """Logits [block, vocab] of the block that begins at position p with `token`; aux_hidden [p, aux_width]."""
+    d, heads, kv_heads, block = shape["head_dim"], shape["heads"], shape["kv_heads"], shape["block"]
+    context = rms_norm(F.linear(aux_hidden, w["fc.weight"]), w["hidden_norm.weight"], shape["eps"])
+    ids = torch.tensor([token] + [shape["mask_token_id"]] * (block - 1))
+    x = embedding[ids] * shape.get("embedding_scale", 1.0)
+    at, before = torch.arange(p, p + block), torch.arange(p)
+    distance = at[:, None] - torch.cat((before, at))[None, :]
+    window = shape.get("window", 0)
+    visible = distance < (window or 1 << 30)
+    for i in range(shape["layers"]):
+        part = lambda name: w[f"layers.{i}.{name}.weight"]  # noqa: E731, B023
+        normed = rms_norm(x, part("input_layernorm"), shape["eps"])
+        rows = torch.cat((context, normed))
+        q = rms_norm(F.linear(normed, part("self_attn.q_proj")).view(block, heads, d), part("self_attn.q_norm"), shape["eps"])
+        k = rms_norm(F.linear(rows, part("self_attn.k_proj")).view(-1, kv_heads, d), part("self_attn.k_norm"), shape["eps"])
+        v = F.linear(rows, part("self_attn.v_proj")).view(-1, kv_heads, d)
+        q, k = rope(q, at, shape["rope_theta"]), rope(k, torch.cat((before, at)), shape["rope_theta"])
+        k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
+        scores = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(d)).masked_fill(~visible, float("-inf"))
+        mixed = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(block, -1)
+        x = x + F.linear(mixed, part("self_attn.o_proj"))
+        normed = rms_norm(x, part("post_attention_layernorm"), shape["eps"])
+        x = x + F.linear(F.silu(F.linear(normed, part("mlp.gate_proj"))) * F.linear(normed, part("mlp.up_proj")), part("mlp.down_proj"))
+    return F.linear(rms_norm(x, w["norm.weight"], shape["eps"]) * shape.get("output_multiplier", 1.0), head)
+
+
+def loss_of(w, variant, documents, embedding, head, parity):
+    shape = SHAPE | variant
+    total, weights, blocks, right, labels = 0.0, 0.0, 0, [0] * shape["block"], [0] * shape["block"]
+    for ids, supervised, aux_hidden, anchors in documents:
+        for p in anchors[parity]:
+            logits = block_logits(w, shape, embedding, head, aux_hidden[:p], ids[p], p)
+            blocks += 1
+            slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
+            losses = {k: F.cross_entropy(logits[k], torch.tensor(ids[p + k])) for k in slots}
+            for k in slots:
+                labels[k] += 1
+                right[k] += int(logits[k].argmax() == ids[p + k])
+            if variant["weights"] == "decay":
+                for k in slots:
+                    weight = math.exp(-(k - 1) / SETTINGS["gamma"])
+                    total, weights = total + weight * losses[k], weights + weight
+                continue
+            s = [1.0] * shape["block"]
+            for k in slots:
+                s[k] = (1 - SETTINGS["alpha"]) * math.exp(-float(losses[k].detach())) + SETTINGS["alpha"]
+            product = [math.prod(s[1:k + 1]) for k in range(shape["block"])]
+            for k in slots:
+                total = total + losses[k] * sum(product[j] for j in slots if j >= k)
+    accuracy = [r / n if n else 0.0 for r, n in zip(right[1:], labels[1:])]
+    return total / (weights if variant["weights"] == "decay" else blocks), blocks, sum(labels), accuracy
+
+
+def learning_rate(variant, step):
+    """The first step is number 0. Warm-up rises linearly towards the full rate, which the first step after it has."""
+    total = SETTINGS["total_steps"]
+    warmup = int(SETTINGS["warmup_share"] * total)
+    if step < warmup:
+        return SETTINGS["learning_rate"] * (step + 1) / (warmup + 1)
+    progress = (step - warmup) / (total - warmup)
+    return SETTINGS["learning_rate"] * ((1 - progress) if variant["schedule"] == "linear" else (1 + math.cos(math.pi * progress)) / 2)
+
+
+def main():
+    out = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data") / "train"
+    out.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(SEED)
+    documents, described = [], []
+    for i, (length, ranges, anchors) in enumerate(DOCUMENTS):
+        ids = torch.randint(0, SHAPE["vocab"] - 1, (length,), generator=generator).tolist()
+        supervised = [int(any(a <= p < b for a, b in ranges)) for p in range(length)]
+        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, SHAPE["aux_width"]), UNIT), anchors))
+        described.append({"ids": ids, "supervised": supervised, "anchors": anchors})
+    embedding = noise("embedding", (SHAPE["vocab"], SHAPE["hidden"]), UNIT)
+    head = noise("head", (SHAPE["vocab"], SHAPE["hidden"]), UNIT * 0.3)
+    tensors, variants = {}, {}
+    for name, variant in VARIANTS.items():
+        w = {key: value.clone().requires_grad_() for key, value in initial_weights().items()}
+        optimizer = torch.optim.AdamW(w.values(), lr=1.0, betas=(SETTINGS["beta1"], SETTINGS["beta2"]), eps=SETTINGS["eps"],
+                                      weight_decay=variant["weight_decay"])
+        steps = []
+        for step in range(STEPS):
+            loss, blocks, labels, accuracy = loss_of(w, variant, documents, embedding, head, step % 2)
+            optimizer.zero_grad()
+            loss.backward()
+            if step == 0:
+                tensors |= {f"{name}.gradient.{key}": value.grad.float().numpy().copy() for key, value in w.items()}
+            norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(variant, step)
+            optimizer.step()
+            steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "blocks": blocks, "labels": labels,
+                          "position_accuracy": accuracy, "learning_rate": learning_rate(variant, step)})
+        # One variant's weights suffice to check the optimiser; the others are checked by their losses.
+        if name == "dpace":
+            tensors |= {f"{name}.trained.{key}": value.detach().float().numpy() for key, value in w.items()}
+        variants[name] = {**variant, "steps": steps}
+        print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])
+    save_file(tensors, out / "goldens.safetensors")
+    text = {"seed": SEED, "shape": SHAPE, "settings": SETTINGS, "documents": described, "variants": variants}
+    (out / "goldens.json").write_text(json.dumps(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()
