@@ -196,6 +196,26 @@ TrainReport TrainRun::evaluate(std::span<const EncodedDocument> documents) {
   return all;
 }
 
+SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> documents) {
+  SteppedAcceptance all;
+  for (const EncodedDocument& document : documents) {
+    const EncodedView view = {document.ids, document.supervised};
+    const TrainDocument& captured = capture({&view, 1}).front();
+    const auto last = static_cast<int64_t>(document.ids.size()) - 1;
+    // The first token of the answer comes with the prompt.
+    int64_t anchor = last;
+    while (anchor > 0 && document.supervised[static_cast<size_t>(anchor - 1)] != 0) --anchor;
+    while (anchor < last) {
+      const int32_t accepted = trainer_->accepted(captured, static_cast<int32_t>(anchor));
+      ++all.steps;
+      all.tokens += std::min<int64_t>(accepted + 1, last - anchor);
+      if (accepted > 0) ++all.first_accepted;
+      anchor += accepted + 1;
+    }
+  }
+  return all;
+}
+
 TrainMemory TrainRun::memory() const {
   constexpr int64_t kBytesEach = 4 * sizeof(float);  // the weight, its gradient, two moments
   TrainMemory memory;

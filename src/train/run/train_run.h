@@ -32,6 +32,18 @@ class TrainListener {
   virtual void on_checkpoint(int64_t /*step*/) {}
 };
 
+/// What verify steps over a known answer would yield.
+struct SteppedAcceptance {
+  int64_t steps = 0;
+  int64_t tokens = 0;
+  int64_t first_accepted = 0;  ///< steps whose first draft is right
+
+  double length() const { return steps > 0 ? static_cast<double>(tokens) / static_cast<double>(steps) : 0.0; }
+  double first_rate() const {
+    return steps > 0 ? static_cast<double>(first_accepted) / static_cast<double>(steps) : 0.0;
+  }
+};
+
 /// Tokens of a document, and which of them are learnt.
 struct EncodedView {
   std::span<const int32_t> ids;
@@ -77,6 +89,10 @@ class TrainRun {
 
   /// Teacher-forced on documents; as many at a time as a step has.
   TrainReport evaluate(std::span<const EncodedDocument> documents);
+
+  /// Goes through the learnt end of each document in the steps of serving: a block begins where the one before was
+  /// wrong. On answers that the target gave at temperature 0 this is what serving yields, up to rounding.
+  SteppedAcceptance evaluate_in_steps(std::span<const EncodedDocument> documents);
 
   int64_t steps_done() const { return progress_.step; }
   int64_t steps() const { return options_.steps; }

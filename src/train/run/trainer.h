@@ -19,11 +19,14 @@ class Trainer {
   virtual TrainReport step(std::span<const TrainDocument> documents) = 0;
   /// What a step would report of its loss, with the weights as they are.
   virtual TrainReport evaluate(std::span<const TrainDocument> documents) = 0;
+  /// Of the block that begins with the document's token `anchor`: how many of its slots, from the first one on, have
+  /// the document's tokens as the likeliest ones.
+  virtual int32_t accepted(const TrainDocument& document, int32_t anchor) = 0;
   /// Every trained tensor, the same ones in the same order each time. What is written to them is what is trained.
   virtual std::span<const TrainParameter> parameters() = 0;
   /// Steps so far, on which schedule and noise depend.
   virtual void set_steps_done(int64_t steps) = 0;
-  /// About what a step of documents of so many tokens each needs besides parameters.
+  /// About the bytes that a step of documents of `tokens` tokens each needs besides parameters.
   virtual int64_t step_bytes(int64_t tokens) const = 0;
 };
 

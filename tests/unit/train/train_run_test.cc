@@ -109,6 +109,10 @@ class NoisyTrainer : public Trainer {
     report.expected_acceptance = 1.625;
     return report;
   }
+  // By the anchor alone, so that a test can go through the steps by hand.
+  int32_t accepted(const TrainDocument& document, int32_t anchor) override {
+    return std::min(anchor % 3, static_cast<int32_t>(document.ids.size()) - 1 - anchor);
+  }
   std::span<const TrainParameter> parameters() override { return parameters_; }
   int64_t step_bytes(int64_t tokens) const override { return tokens; }
   void set_steps_done(int64_t steps) override { steps_ = steps; }
@@ -325,6 +329,23 @@ TEST_F(TrainRunning, HeldOutDocumentsAreNeverTrainedOn) {
   EXPECT_EQ(seen.size(), documents_.size() - 1);
   const auto ids = documents_.ids(held_out.front());
   EXPECT_EQ(seen.count({ids.begin(), ids.end()}), 0u);
+}
+
+// Answer at 4 to 11. Its first token comes with the prompt; blocks begin at 4 (1 right, 2 tokens), 6 (0, 1), 7 (1, 2),
+// 9 (0, 1), 10 (1 right: the last token, and none is left for the target).
+TEST_F(TrainRunning, GoesThroughAnswersInTheStepsOfServing) {
+  const TempFolder folder;
+  TrainRun run = make(options(folder / "d", 1));
+  EncodedDocument answer;
+  for (int32_t i = 0; i < 12; ++i) answer.ids.push_back(10 + i);
+  answer.supervised.assign(12, 0);
+  std::fill(answer.supervised.begin() + 4, answer.supervised.end(), uint8_t{1});
+  const SteppedAcceptance found = run.evaluate_in_steps({&answer, 1});
+  EXPECT_EQ(found.steps, 5);
+  EXPECT_EQ(found.tokens, 7);
+  EXPECT_EQ(found.first_accepted, 3);
+  EncodedDocument one = {{10, 11}, {0, 1}, 0};  // all of it came with the prompt
+  EXPECT_EQ(run.evaluate_in_steps({&one, 1}).steps, 0);
 }
 
 TEST(PromptOfADocument, EndsBeforeTheLastTurnThatIsLearnt) {

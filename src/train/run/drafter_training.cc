@@ -1,0 +1,86 @@
+#include "train/run/drafter_training.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ashlar {
+namespace {
+
+std::vector<float> decoded(WeightBinder& binder, const std::string& name, const ModelConfig& config) {
+  std::vector<float> values(static_cast<size_t>(config.vocab) * static_cast<size_t>(config.stack.hidden));
+  decode_rows(binder.matrix(name + ".weight", config.vocab, config.stack.hidden), 0, config.vocab, values.data());
+  return values;
+}
+
+TrainSettings train_settings(const TrainOptions& options) {
+  TrainSettings settings;
+  settings.learning_rate = options.learning_rate;
+  settings.total_steps = options.steps;
+  settings.max_anchors = options.max_anchors;
+  settings.weights = options.weights;
+  settings.seed = options.seed;
+  return settings;
+}
+
+class DflashTrainer final : public Trainer {
+ public:
+  DflashTrainer(const Model& target, std::unique_ptr<TrainOps> ops, const DflashConfig& drafter,
+                const TrainOptions& options)
+      : ops_(std::move(ops)) {
+    const ModelConfig& config = target.config();
+    const Checkpoint checkpoint(config.folder);
+    WeightBinder binder(target.ops(), checkpoint);
+    const std::vector<float> embedding = decoded(binder, config.names.embedding, config);
+    std::vector<float> own_head;
+    if (!config.tied_head) own_head = decoded(binder, config.names.head, config);
+    checkpoint.check_whole();
+    trainer_ = std::make_unique<DrafterTrainer>(*ops_, train_shape(drafter), train_settings(options), embedding,
+                                                config.tied_head ? embedding : own_head);
+    trainer_->initialise(options.seed);
+  }
+
+  TrainReport step(std::span<const TrainDocument> documents) override { return trainer_->step(documents); }
+  TrainReport evaluate(std::span<const TrainDocument> documents) override { return trainer_->evaluate(documents); }
+  int32_t accepted(const TrainDocument& document, int32_t anchor) override {
+    const DrafterTrainer::Anchors anchors = {anchor};
+    // Of one block the expectation is a count.
+    return static_cast<int32_t>(std::lround(trainer_->evaluate({&document, 1}, {&anchors, 1}).expected_acceptance)) - 1;
+  }
+  std::span<const TrainParameter> parameters() override { return trainer_->parameters(); }
+  void set_steps_done(int64_t steps) override { trainer_->set_steps_done(steps); }
+  int64_t step_bytes(int64_t tokens) const override { return static_cast<int64_t>(trainer_->step_bytes(tokens)); }
+
+ private:
+  std::unique_ptr<TrainOps> ops_;
+  std::unique_ptr<DrafterTrainer> trainer_;
+};
+
+}  // namespace
+
+TrainShape train_shape(const DflashConfig& drafter) {
+  const LayerAttention& layer = drafter.stack.layers.front();
+  TrainShape shape;
+  shape.hidden = drafter.stack.hidden;
+  shape.layers = drafter.stack.n_layers;
+  shape.heads = layer.shape.n_heads;
+  shape.kv_heads = layer.shape.n_kv_heads;
+  shape.head_dim = layer.shape.head_dim;
+  shape.intermediate = drafter.stack.intermediate;
+  shape.aux_width = static_cast<int32_t>(drafter.aux_layers.size()) * drafter.target_hidden;
+  shape.vocab = drafter.vocab;
+  shape.block = drafter.block_size;
+  shape.eps = drafter.stack.norm_eps;
+  shape.rope_theta = layer.rope.theta;
+  shape.mask_token_id = drafter.mask_id;
+  return shape;
+}
+
+MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options) {
+  return [&target, device, options](const DflashConfig& drafter, const TrainOptions& asked) {
+    return std::make_unique<DflashTrainer>(target, make_train_ops(device, options), drafter, asked);
+  };
+}
+
+}  // namespace ashlar

@@ -1,0 +1,17 @@
+#pragma once
+// The trainer of DFlash drafters as a training run takes it.
+
+#include "device/device.h"
+#include "model/model.h"
+#include "train/run/trainer.h"
+
+namespace ashlar {
+
+/// The trained part of a drafter's form, for check_trainable() ones.
+TrainShape train_shape(const DflashConfig& drafter);
+
+/// Trainers for drafters of this target, which outlives them: with the target's embedding and head as its files have
+/// them, in fp32, and random first weights. `device`: of the training, with these options.
+MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options);
+
+}  // namespace ashlar

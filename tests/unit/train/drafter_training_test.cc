@@ -1,0 +1,155 @@
+// The real trainer in a run, on a tiny target: what is resumed is what was never stopped, and what is written drafts.
+
+#include "train/run/drafter_training.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "decode/registry.h"
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
+#include "temp_folder.h"
+#include "train/run/served_evaluation.h"
+#include "train/run/train_run.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DrafterTraining : public ::testing::Test {
+ protected:
+  DrafterTraining()
+      : ops_(make_device("cpu", {})),
+        model_(Model::load(*ops_, checkpoint_.folder(), 128)),
+        drafter_(design_drafter(model_->config(), {}, 5)) {
+    // Every document is one of four sequences that go round, so that there is something to learn.
+    std::mt19937 random(4);
+    for (int document = 0; document < 30; ++document) {
+      EncodedDocument one;
+      int32_t id = static_cast<int32_t>(random() % 4);
+      for (int n = 40; n > 0; --n) {
+        id = (id + 4) % 80;
+        one.ids.push_back(10 + id);
+        one.supervised.push_back(one.ids.size() > 5 ? 1 : 0);
+      }
+      documents_.add(one);
+    }
+    documents_.end_file();
+  }
+
+  TrainRun make(const fs::path& output, int64_t steps, const std::string& device = "cpu") {
+    TrainOptions options;
+    options.output = output;
+    options.steps = steps;
+    options.batch_tokens = 130;
+    options.max_length = 64;
+    options.learning_rate = 3e-3;
+    return {*model_, documents_, drafter_, options, drafter_training(*model_, device, {})};
+  }
+  static std::string bytes(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  testing::SeededCheckpoint checkpoint_{testing::data_folder() / "families" / "qwen3"};
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  DflashConfig drafter_;
+  DocumentSet documents_{64};
+  TrainListener quiet_;
+};
+
+TEST_F(DrafterTraining, GoesOnToTheBit) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(folder / "whole", 3).run(quiet_, [] { return false; }));
+  int left = 2;
+  EXPECT_FALSE(make(folder / "parts", 3).run(quiet_, [&] { return left-- == 0; }));
+  TrainRun rest = make(folder / "parts", 3);
+  rest.resume();
+  EXPECT_TRUE(rest.run(quiet_, [] { return false; }));
+  for (const char* file : {TrainRun::kState, "model.safetensors"}) {
+    EXPECT_EQ(bytes(folder / "parts" / file), bytes(folder / "whole" / file)) << file;
+  }
+}
+
+TEST_F(DrafterTraining, TheFolderDraftsAndAnswersStay) {
+  const TempFolder folder;
+  EXPECT_TRUE(make(folder / "d", 3).run(quiet_, [] { return false; }));
+  const auto answers = [&](const DecoderSpec& spec) {
+    Engine engine(*ops_, make_decoder(*model_, spec), {});
+    return evaluate_as_served(engine, documents_, documents_.held_out(), {}, 32);
+  };
+  DecoderSpec drafted;
+  drafted.method = method_of_drafter(folder / "d");
+  drafted.drafter = folder / "d";
+  drafted.dflash.width = 16;
+  drafted.ngram = NgramUse::kNever;
+  const ServedEvaluation plain = answers({}), fast = answers(drafted);
+  ASSERT_FALSE(plain.answered.empty());
+  EXPECT_EQ(fast.answered.front().ids, plain.answered.front().ids);
+  EXPECT_GT(fast.acceptance.drafted(), 0);
+}
+
+TEST_F(DrafterTraining, LearnsWhatGoesRound) {
+  const TempFolder folder;
+  TrainRun run = make(folder / "d", 60);
+  double first = 0, last = 0;
+  for (int step = 0; step < 60; ++step) {
+    const StepFigures figures = run.step();
+    ASSERT_FALSE(figures.report.skipped);
+    if (step == 0) first = figures.report.loss;
+    last = figures.report.loss;
+  }
+  EXPECT_LT(last, 0.5 * first);
+}
+
+TEST_F(DrafterTraining, PlansItsMemory) {
+  const TempFolder folder;
+  const TrainMemory memory = make(folder / "d", 1).memory();
+  int64_t parameters = 0;
+  TrainRun run = make(folder / "d", 1);
+  run.save();
+  const SafetensorsFile file(folder / "d" / "model.safetensors");
+  for (const auto& [name, tensor] : file.tensors()) parameters += static_cast<int64_t>(tensor.bytes / 2);
+  EXPECT_EQ(memory.parameters, parameters);
+  EXPECT_GT(memory.step, 0);
+}
+
+// The bundled drafter on the answers of its target, all of it PyTorch's: forward, blocks, steps and weights are those
+// of serving, or PyTorch would have accepted other lengths.
+TEST(DrafterTrainingOfPebble, ItsStepsAreThoseThatPyTorchServes) {
+  const std::unique_ptr<Ops> ops = make_device("cpu", {});
+  const std::unique_ptr<Model> model = Model::load(*ops, testing::models_folder() / "pebble-11m", 512);
+  const fs::path folder = testing::models_folder() / "pebble-11m-dflash";
+  const Json json = read_json_file(testing::data_folder() / "pebble-11m" / "goldens.json");
+  DocumentSet documents(512);
+  std::vector<EncodedDocument> answers;
+  int64_t steps = 0, tokens = 0;
+  for (const Json& golden : json["cases"]) {
+    EncodedDocument& answer = answers.emplace_back();
+    answer.ids = golden["prompt_ids"].get<std::vector<int32_t>>();
+    answer.supervised.assign(answer.ids.size(), 0);
+    for (const Json& id : golden["greedy_ids"]) answer.ids.push_back(id.get<int32_t>());
+    answer.supervised.resize(answer.ids.size(), 1);
+    documents.add(answer);
+    const auto lengths = golden["accept_lengths"].get<std::vector<int64_t>>();
+    steps += static_cast<int64_t>(lengths.size());
+    tokens += static_cast<int64_t>(golden["greedy_ids"].size()) - 1;
+  }
+  documents.end_file();
+  TrainOptions options;
+  options.steps = 1;
+  options.max_length = 384;
+  TrainRun run(*model, documents, read_dflash_config(folder), options, drafter_training(*model, "cpu", {}));
+  run.start_from(folder);
+  const SteppedAcceptance found = run.evaluate_in_steps(answers);
+  EXPECT_EQ(found.tokens, tokens);
+  // The target's hidden states are in bf16 here and there, so that near equals may change places.
+  EXPECT_NEAR(static_cast<double>(found.steps), static_cast<double>(steps), 0.02 * static_cast<double>(steps));
+}
+
+}  // namespace
+}  // namespace ashlar
