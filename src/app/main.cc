@@ -66,11 +66,12 @@ int finish(const CLI::App& app, const ashlar::ChosenCommand& chosen, const CLI::
 
 bool is_server(const ashlar::ChosenCommand& chosen) { return chosen.path == "ashlar serve"; }
 
-// Only the server has a file of settings. Throws Error if that is wrong, which is a usage error as a wrong flag is.
+// Long-running commands have a file of settings. Throws Error if that is wrong, which is a usage error as a wrong flag
+// is.
 std::vector<std::string> with_settings(const ashlar::ChosenCommand& chosen) {
-  if (!is_server(chosen)) return chosen.args;
+  if (!is_server(chosen) && chosen.path != "ashlar train") return chosen.args;
   const std::vector<std::string> args = ashlar::with_config_file(*chosen.app, chosen.args);
-  apply_log_format(*chosen.app, args);
+  if (is_server(chosen)) apply_log_format(*chosen.app, args);
   return args;
 }
 

@@ -95,6 +95,7 @@ void build_program(CLI::App& app) {
   add_inspect_command(app);
   add_eval_command(app);
   add_bench_command(app);
+  add_train_command(app);
   add_demo_command(app);
   add_serve_command(app);
   add_health_command(app);

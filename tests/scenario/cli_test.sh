@@ -232,6 +232,79 @@ case_usage_errors() {
   err_has "the prompt is empty"
 }
 
+case_train() {
+  local data=$work/chats.jsonl i
+  for i in $(seq 12); do
+    printf '{"prompt": "What is %d plus 1?", "response": "%d plus 1 is %d, and that is all there is to say."}\n' "$i" "$i" $((i + 1))
+  done > "$data"
+  train() { expect "$1" "$ashlar" train pebble-11m --threads 1 "${@:2}"; }
+  # Mistakes, each before a model is loaded.
+  train 2 -o "$work/d"
+  err_has "--data is required"
+  train 2 --data "$data"
+  err_has "--output is required"
+  train 2 --data "$data" -o "$work/d" --block-size 65
+  err_has "--block-size is 65; expected a whole number from 2 to 64"
+  train 2 --data "$data" -o "$work/d" --steps 5 --minutes 5
+  err_has "--minutes"
+  train 1 --data "$work/nowhere.jsonl" -o "$work/d"
+  err_has "nowhere.jsonl: there is no such file"
+  : > "$work/empty.jsonl"
+  train 1 --data "$work/empty.jsonl" -o "$work/d"
+  err_has "empty.jsonl: is empty; expected a JSON object a line"
+  printf '{"text": "fine"}\n{"txt": "x"}\n' > "$work/bad.jsonl"
+  train 1 --data "$work/bad.jsonl" -o "$work/d"
+  err_has "bad.jsonl:2: holds nothing to learn; expected one of the fields"
+  train 1 --data "$data" -o "$root/models/pebble-11m"
+  err_has "holds other files"
+  train 1 --data "$data" -o "$data"
+  err_has "is no folder"
+  train 1 --data "$data" -o "$root/models/pebble-11m-dflash"
+  err_has "holds a drafter already"
+  train 1 --data "$data" -o "$work/d" --resume
+  err_has "has no state of a training run"
+  train 1 --data "$data" -o "$work/d" --evaluate
+  err_has "is no drafter to evaluate"
+  printf 'stpes = 3\n' > "$work/train.toml"
+  train 2 --data "$data" -o "$work/d" --config "$work/train.toml"
+  err_has "did you mean steps?"
+  [ ! -e "$work/d" ] || fail "a refused run left a folder"
+
+  printf 'data = ["%s"]\nsteps = 2\nbatch-tokens = 100\n' "$data" > "$work/train.toml"
+  train 0 -o "$work/d" --config "$work/train.toml" --dry-run
+  out_has "12 documents"
+  out_has "mask token 3 <|mask|>"
+  out_has "time     about"
+  [ ! -e "$work/d" ] || fail "a dry run left a folder"
+
+  train 0 -o "$work/d" --config "$work/train.toml"
+  out_has "as served, temperature 0"
+  err_has "step 2 of 2  loss "
+  [ "$(wc -l < "$work/d/train-log.jsonl")" = 2 ] || fail "the log has not a line a step"
+  train 1 -o "$work/d" --config "$work/train.toml"
+  err_has "--resume goes on with its training"
+  train 1 -o "$work/d" --config "$work/train.toml" --resume --batch-tokens 99
+  err_has "was trained with batch_tokens 100, and now it is 99"
+  train 0 -o "$work/d" --config "$work/train.toml" --resume
+  expect 0 "$ashlar" run pebble-11m --drafter none --prompt "What is 2 plus 1?" -n 40 --quiet
+  cp "$work/out" "$work/plain"
+  expect 0 "$ashlar" run pebble-11m --drafter "$work/d" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
+  same "$work/out" "$work/plain" "a trained drafter changed an answer"
+
+  # Ctrl-C: the step ends, all is saved, and the run goes on from there.
+  "$ashlar" train pebble-11m --threads 1 --data "$data" -o "$work/i" --steps 1000000 --batch-tokens 100 > "$work/out" 2> "$work/err" &
+  local pid=$! code=0
+  for _ in $(seq 300); do
+    [ -s "$work/i/train-log.jsonl" ] && break
+    sleep 0.1
+  done
+  kill -INT "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = 130 ] || fail "exit code $code after Ctrl-C"
+  err_has "of 1000000; all is saved in $work/i, the same command with --resume goes on"
+  [ -s "$work/i/train-state.safetensors" ] || fail "nothing was saved after Ctrl-C"
+}
+
 case_missing_things() {
   expect 1 "$ashlar" run "$work/nowhere" --prompt hello
   err_has "$work/nowhere"

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "app/commands/commands.h"
+#include "app/train/train_flags.h"
+#include "app/train/train_view.h"
+#include "base/available_memory.h"
+#include "base/error.h"
+#include "io/durable_file.h"
+#include "io/mapped_file.h"
+#include "measure/report/table.h"
+#include "session/interrupt.h"
+#include "session/memory_plan.h"
+#include "session/output.h"
+#include "session/progress.h"
+#include "session/session.h"
+#include "session/terminal.h"
+#include "train/run/drafter_training.h"
+#include "train/run/served_evaluation.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kTimedSteps = 3;       // after one that makes what is made once
+constexpr double kLeastRecorded = 0.01;  // what acceptance.json may say
+
+// What is wrong with the paths is said before a model is loaded.
+void check_paths(const TrainCommand& command, const TrainOptions& train) {
+  for (const fs::path& file : train.data) {
+    if (!file_exists(file)) throw Error("train", file.string() + ": there is no such file; expected JSON a line");
+  }
+  const fs::path& folder = train.output;
+  const bool state = file_exists(folder / TrainRun::kState);
+  const bool drafter = is_dflash_folder(folder);
+  const auto fail = [&](const std::string& what) { throw Error("train", folder.string() + ": " + what); };
+  if (command.evaluate) {
+    if (!drafter) fail("is no drafter to evaluate");
+    return;
+  }
+  if (train.resume) {
+    if (!state) fail("has no state of a training run to go on with; leave --resume out to begin one");
+    return;
+  }
+  if (state || drafter) {
+    fail("holds a drafter already; --resume goes on with its training, --from " + folder.string() +
+         " starts another one from it, or name a new folder");
+  }
+  if (!file_exists(folder)) return;
+  if (!fs::is_directory(folder)) fail("is no folder");
+  if (!fs::is_empty(folder)) fail("holds other files; expected a new or empty folder");
+}
+
+int32_t mask_token_of(const TrainCommand& command, const Session& session) {
+  const std::string& named = command.mask_token;
+  const int32_t vocab = session.config().vocab;
+  if (named.empty()) return find_mask_token(session.tokenizer(), vocab, session.stop_ids());
+  if (const auto id = session.tokenizer().token_id(named)) return *id;
+  const bool digits = named.find_first_not_of("0123456789") == std::string::npos && named.size() < 9;
+  if (!digits) throw Error("train", "--mask-token is " + for_message(named) + "; expected a token or its id");
+  return std::stoi(named);
+}
+
+DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options, const Session& session) {
+  const fs::path folder = command.evaluate ? options.output : options.from;
+  DflashConfig config = folder.empty()
+                            ? design_drafter(session.config(), options.drafter, mask_token_of(command, session))
+                            : read_dflash_config(folder);
+  check_fit(config, session.config());
+  check_trainable(config);
+  return config;
+}
+
+DocumentSet documents_of(const TrainOptions& options, const Session& session) {
+  const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
+                                session.config().vocab);
+  const int32_t longest = std::min(options.max_length, session.model().max_positions());
+  const Activity activity("reading the data");
+  return read_documents(options.data, encoder, longest);
+}
+
+TrainRun make_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+                  const TrainOptions& options) {
+  const SessionOptions& asked = session.options();
+  return {session.model(), documents, drafter, options,
+          drafter_training(session.model(), asked.device, asked.device_options)};
+}
+
+// As many steps as the asked-for minutes have, by the time of a few: of a run that is thrown away, so that what is
+// trained does not depend on the clock but by their number.
+double seconds_a_step(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+                      TrainOptions options) {
+  options.steps = kTimedSteps + 1;
+  const Activity activity("timing a few steps");
+  TrainRun run = make_run(session, documents, drafter, options);
+  run.step();
+  double seconds = 0;
+  for (int64_t step = 0; step < kTimedSteps; ++step) seconds += run.step().seconds;
+  return seconds / static_cast<double>(kTimedSteps);
+}
+
+void choose_steps(TrainOptions& options, Session& session, const DocumentSet& documents, const DflashConfig& drafter) {
+  if (options.steps > 0) return;
+  if (options.minutes > 0 && options.resume) {
+    options.steps = TrainRun::planned_steps(options.output);
+    return;
+  }
+  if (options.minutes > 0) {
+    const double each = seconds_a_step(session, documents, drafter, options);
+    options.steps = std::max<int64_t>(1, static_cast<int64_t>(options.minutes * 60 / each));
+    return;
+  }
+  std::vector<int32_t> lengths;
+  for (const size_t document : documents.training()) lengths.push_back(documents.length(document));
+  options.steps = BatchOrder(std::move(lengths), options.batch_tokens, options.seed).steps_of(options.epochs);
+}
+
+std::string list_text(const std::vector<int32_t>& values) {
+  std::string text;
+  for (const int32_t value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
+  return text;
+}
+
+std::string plan_text(const Session& session, const DflashConfig& drafter, const TrainRun& run,
+                      const DocumentSet& documents, const TrainOptions& options) {
+  const TrainMemory memory = run.memory();
+  const int64_t target = static_cast<int64_t>(session.model().weight_bytes());
+  std::string text = "drafter  " + std::to_string(drafter.stack.n_layers) + " layers, " +
+                     format_count(memory.parameters) + " parameters, block " + std::to_string(drafter.block_size) +
+                     ", reads layers " + list_text(drafter.aux_layers) + ", mask token " +
+                     std::to_string(drafter.mask_id) + " " +
+                     std::string(session.tokenizer().token_content(drafter.mask_id)) + "\n";
+  for (const std::string& line : describe_data(documents, options.max_length)) text += "data     " + line + "\n";
+  text += "         held out for the evaluation: " + std::to_string(documents.held_out().size()) + "\n";
+  text += "steps    " + std::to_string(options.steps) + ", each of about " + std::to_string(options.batch_tokens) +
+          " tokens\n";
+  text += "memory   " + format_bytes(target + memory.training + memory.step + memory.hidden + memory.capture) +
+          ": the target " + format_bytes(target) + ", the drafter with gradients and moments " +
+          format_bytes(memory.training) + ", activations of a step " + format_bytes(memory.step) +
+          ", hidden states of a batch " + format_bytes(memory.hidden) + ", their capture " +
+          format_bytes(memory.capture) + "; " + format_bytes(available_memory().bytes) + " are free\n";
+  return text;
+}
+
+Engine& start_served(Session& session, const fs::path& drafter, int32_t block) {
+  DecoderSpec spec;
+  spec.method = method_of_drafter(drafter);
+  spec.drafter = drafter;
+  spec.dflash.width = std::min(block, kMaxWidth);
+  spec.dflash.branches = 0;       // what training expects are chains
+  spec.ngram = NgramUse::kNever;  // and drafts of the drafter alone
+  return session.start(spec);
+}
+
+// What the drafter's record says, for the self-test at the start of other commands.
+void write_record(const fs::path& folder, const AcceptanceTally& served) {
+  const std::vector<double> positions = served.unconditional();
+  if (positions.empty() || positions.front() < kLeastRecorded) return;
+  const Json record = {{"first_position", std::min(1.0, positions.front())}};
+  write_durably(folder / "acceptance.json", record.dump() + "\n");
+}
+
+void evaluate_drafter(const TrainCommand& command, Session& session, const DocumentSet& documents,
+                      const DflashConfig& drafter, TrainOptions options) {
+  const std::vector<size_t> held_out = documents.held_out();
+  if (held_out.empty()) {
+    print_note("no evaluation: there are fewer than ten documents in each file, and none is held out");
+    return;
+  }
+  EvaluationFigures figures;
+  figures.n_documents = held_out.size();
+  ServedEvaluation served;
+  {
+    Progress progress("answering held-out prompts", static_cast<int64_t>(held_out.size()));
+    served =
+        evaluate_as_served(start_served(session, options.output, drafter.block_size), documents, held_out,
+                           session.stop_ids(), options.max_answer_tokens, [&](int64_t done) { progress.update(done); });
+  }
+  session.stop();
+  figures.served = served.acceptance;
+  options.steps = 1;
+  TrainRun run = make_run(session, documents, drafter, options);
+  run.start_from(options.output);
+  std::vector<EncodedDocument> own;
+  for (const size_t document : held_out) {
+    const auto ids = documents.ids(document);
+    const auto supervised = documents.supervised(document);
+    own.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}, 0});
+  }
+  figures.documents = run.evaluate(own);
+  figures.answers = run.evaluate(served.answered);
+  figures.steps = run.evaluate_in_steps(served.answered);
+  write_output(evaluation_text(figures));
+  if (!command.evaluate) write_record(options.output, served.acceptance);
+  if (!command.json.empty()) write_durably(command.json, evaluation_json(figures).dump(1) + "\n");
+}
+
+// Returns whether the end was reached.
+bool train_drafter(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+                   const TrainOptions& options) {
+  TrainRun run = make_run(session, documents, drafter, options);
+  if (options.resume) {
+    run.resume();
+  } else if (!options.from.empty()) {
+    run.start_from(options.from);
+  }
+  const std::string plan = plan_text(session, drafter, run, documents, options);
+  print_note(plan.substr(0, plan.size() - 1));
+  const InterruptScope interruptible;
+  TrainView view;
+  const bool finished = run.run(view, InterruptScope::requested);
+  view.hide();
+  if (!finished) {
+    print_note("stopped after step " + std::to_string(run.steps_done()) + " of " + std::to_string(run.steps()) +
+               "; all is saved in " + options.output.string() + ", the same command with --resume goes on");
+  }
+  return finished;
+}
+
+void dry_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
+  std::string text;
+  {
+    const TrainRun run = make_run(session, documents, drafter, options);
+    text = plan_text(session, drafter, run, documents, options);
+  }
+  const double each = seconds_a_step(session, documents, drafter, options);
+  write_output(text + "time     about " + duration_text(each * static_cast<double>(options.steps)) + ", " +
+               three_digits(each) + " s a step\n");
+}
+
+void train(TrainCommand& command) {
+  TrainOptions options = train_options(command);
+  check_paths(command, options);
+  command.session.drafter = "none";
+  Session session(command.session);
+  const DflashConfig drafter = drafter_of(command, options, session);
+  const DocumentSet documents = documents_of(options, session);
+  if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options);
+  choose_steps(options, session, documents, drafter);
+  if (command.dry_run) return dry_run(session, documents, drafter, options);
+  if (!train_drafter(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
+  evaluate_drafter(command, session, documents, drafter, options);
+}
+
+}  // namespace
+
+CLI::App* add_train_command(CLI::App& app) {
+  auto options = std::make_shared<TrainCommand>();
+  CLI::App* command = app.add_subcommand("train", "Train a drafter for a model on your own conversations");
+  add_train_flags(*command, *options);
+  command->footer(
+      "Ctrl-C ends the step, saves and says how to go on. docs/training.md has the forms of data and what goes wrong.\n"
+      "Examples:\n"
+      "  ashlar train --data chats.jsonl -o my-drafter --minutes 10\n"
+      "  ashlar train MODEL --data chats.jsonl -o my-drafter --dry-run\n"
+      "  ashlar run MODEL --drafter my-drafter --prompt \"Hello\"");
+  command->callback([options] { train(*options); });
+  return command;
+}
+
+}  // namespace ashlar

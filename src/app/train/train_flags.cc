@@ -1,0 +1,132 @@
+#include "app/train/train_flags.h"
+
+#include "app/command_line/validators.h"
+
+namespace ashlar {
+namespace {
+
+void add_drafter_options(CLI::App& app, TrainCommand& command) {
+  constexpr const char* kGroup = "Drafter";
+  DrafterWishes& wishes = command.train.drafter;
+  app.add_option("--drafter-layers", wishes.layers, "Layers (default: a sixth of the target's, 1 to 5)")
+      ->type_name("N")
+      ->transform(whole(1, 64))
+      ->group(kGroup);
+  app.add_option("--block-size", wishes.block_size, "Positions that are drafted at once, the last token included")
+      ->type_name("N")
+      ->transform(whole(2, kMaxWidth))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--aux-layers", wishes.aux_layers, "Target layers to read from (default: five, evenly from 1 to N-3)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(whole(0, 999))
+      ->type_name("N,...")
+      ->group(kGroup);
+  app.add_option("--mask-token", command.mask_token,
+                 "Token of masked positions, or its id (default: one that no text becomes)")
+      ->type_name("TOKEN")
+      ->group(kGroup);
+  CLI::Option* from = app.add_option("--from", command.from, "Start from this drafter's weights, in its form");
+  from->type_name("FOLDER")->group(kGroup);
+  for (const char* flag : {"--drafter-layers", "--block-size", "--aux-layers", "--mask-token"}) {
+    from->excludes(app.get_option(flag));
+  }
+}
+
+void add_training_options(CLI::App& app, TrainOptions& options) {
+  constexpr const char* kGroup = "Training";
+  CLI::Option* steps = app.add_option("--steps", options.steps, "Steps (default: those of the epochs)");
+  steps->type_name("N")->transform(whole(1, int64_t{1} << 40))->group(kGroup);
+  CLI::Option* epochs = app.add_option("--epochs", options.epochs, "Times that every document is seen");
+  epochs->type_name("N")->transform(whole(1, 1 << 20))->capture_default_str()->group(kGroup);
+  app.add_option("--minutes", options.minutes, "As many steps as take about that long")
+      ->type_name("X")
+      ->transform(number_above(0, 1e6))
+      ->excludes(steps)
+      ->excludes(epochs)
+      ->group(kGroup);
+  epochs->excludes(steps);
+  app.add_option("--batch-tokens", options.batch_tokens, "Tokens of a step's documents, which are never split")
+      ->type_name("N")
+      ->transform(whole(1, 1 << 24))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--anchors", options.max_anchors, "Blocks of a document in a step, each at another learnt token")
+      ->type_name("N")
+      ->transform(whole(1, 1 << 20))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--max-length", options.max_length, "Longer documents lose their end")
+      ->type_name("N")
+      ->transform(whole(2, 1 << 20))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--learning-rate", options.learning_rate, "Highest, after the warm-up")
+      ->type_name("X")
+      ->transform(number_above(0, 1))
+      ->capture_default_str()
+      ->group(kGroup);
+  add_choice<PositionWeights>(app, "--weights", options.weights,
+                              "Positions of a block weigh by how likely they are reached, or less and less (default: "
+                              "dpace)",
+                              {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
+      ->group(kGroup);
+  app.add_option("--seed", options.seed, "Of the order, the blocks and the first weights")
+      ->type_name("S")
+      ->transform(whole(0, UINT64_MAX))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void add_run_options(CLI::App& app, TrainCommand& command) {
+  CLI::Option* resume = app.add_flag("--resume", command.train.resume, "Go on where the same command stopped");
+  app.add_option("--checkpoint-every", command.train.checkpoint_every, "Steps (default: every five minutes)")
+      ->type_name("N")
+      ->transform(whole(1, int64_t{1} << 40));
+  app.add_flag("--dry-run", command.dry_run, "Say what memory and time it would take, and write nothing")
+      ->excludes(resume);
+  app.add_flag("--evaluate", command.evaluate, "Only evaluate the drafter that is in the output folder")
+      ->excludes(resume)
+      ->excludes(app.get_option("--dry-run"))
+      ->excludes(app.get_option("--from"));
+  app.add_option("--json", command.json, "Write the evaluation's figures to this file")->type_name("FILE");
+  app.add_option("--config", command.config, "TOML file of settings: the names of these flags without the dashes")
+      ->type_name("FILE");
+  app.add_option("--threads", command.session.device_options.threads,
+                 "Worker threads (0: one per core, within a container's limit)")
+      ->type_name("N")
+      ->transform(whole(0, 1024))
+      ->capture_default_str()
+      ->envname("ASHLAR_THREADS");
+  app.add_option("--isa", command.session.device_options.isa, "Instruction set (default: the best there is)")
+      ->type_name("NAME")
+      ->envname("ASHLAR_FORCE_ISA");
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& app, TrainCommand& command) {
+  app.add_option("MODEL", command.session.model, "Hugging Face model folder (default: the bundled model)")
+      ->envname("ASHLAR_MODEL");
+  app.add_option("--data", command.data, "JSONL: messages, conversations, prompt and response, text or ids a line")
+      ->type_name("FILE")
+      ->required()
+      ->allow_extra_args(false);
+  app.add_option("-o,--output", command.output, "Folder of the drafter, its state and its log")
+      ->type_name("FOLDER")
+      ->required();
+  add_drafter_options(app, command);
+  add_training_options(app, command.train);
+  add_run_options(app, command);
+}
+
+TrainOptions train_options(const TrainCommand& command) {
+  TrainOptions options = command.train;
+  options.data.assign(command.data.begin(), command.data.end());
+  options.output = command.output;
+  options.from = command.from;
+  return options;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,28 @@
+#pragma once
+// The flags of `ashlar train`.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+#include "train/run/train_options.h"
+
+namespace ashlar {
+
+struct TrainCommand {
+  SessionOptions session;
+  TrainOptions train;
+  std::vector<std::string> data;
+  std::string output, from, config, json;
+  std::string mask_token;
+  bool dry_run = false;
+  bool evaluate = false;
+};
+
+void add_train_flags(CLI::App& app, TrainCommand& command);
+
+/// What the flags say of the training itself, with its paths.
+TrainOptions train_options(const TrainCommand& command);
+
+}  // namespace ashlar

@@ -1,0 +1,108 @@
+#include "app/train/train_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/train/train_flags.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TrainView, ShowsAStepOnOneLine) {
+  StepFigures figures;
+  figures.step = 120;
+  figures.steps = 2000;
+  figures.report.loss = 3.21449;
+  figures.report.expected_acceptance = 1.9249;
+  EXPECT_EQ(step_line(figures, 2310.4, 723),
+            "step 120 of 2000  loss 3.214  acceptance 1.92  2310 tokens/s  12:03 left");
+  figures.report.skipped = true;
+  figures.skipped = 2;
+  EXPECT_THAT(step_line(figures, 2310.4, 723), HasSubstr("skipped: loss or gradient is no number"));
+  EXPECT_THAT(step_line(figures, 2310.4, 723), HasSubstr("left  2 skipped"));
+}
+
+TEST(TrainView, WritesDurationsAsClocksDo) {
+  EXPECT_EQ(duration_text(0.2), "00:00");
+  EXPECT_EQ(duration_text(59.6), "01:00");
+  EXPECT_EQ(duration_text(3599.4), "59:59");
+  EXPECT_EQ(duration_text(3765), "1:02:45");
+}
+
+// Two answers by hand: 3 steps of 2, 2 and 4 tokens, and 1 step of 2; of the four first drafts all were accepted.
+TEST(TrainView, ComparesTrainingWithServing) {
+  RequestStats one, other;
+  one.verify_steps = 3;
+  one.lengths = {0, 0, 2, 0, 1};
+  one.accepted_at = {3, 1, 1};
+  one.drafted_at = {3, 3, 3};
+  other.verify_steps = 1;
+  other.lengths = {0, 0, 1};
+  other.accepted_at = {1, 0, 0};
+  other.drafted_at = {1, 1, 1};
+  EvaluationFigures figures;
+  figures.n_documents = 2;
+  figures.served.add(one);
+  figures.served.add(other);
+  figures.documents.expected_acceptance = 1.75;
+  figures.documents.position_accuracy = {0.5, 0.25};
+  figures.answers.expected_acceptance = 2.25;
+  figures.answers.position_accuracy = {0.75, 0.5};
+  figures.steps.steps = 8;
+  figures.steps.tokens = 19;
+  figures.steps.first_accepted = 6;
+  const std::string text = evaluation_text(figures);
+  EXPECT_THAT(text, HasSubstr("held-out documents: 2"));
+  EXPECT_THAT(text, HasSubstr("1.750       50.0 %"));
+  EXPECT_THAT(text, HasSubstr("2.250       75.0 %"));
+  EXPECT_THAT(text, HasSubstr("2.375       75.0 %"));
+  EXPECT_THAT(text, HasSubstr("2.500      100.0 %"));  // 10 tokens of 4 steps
+  EXPECT_THAT(text, HasSubstr("  +0.500  the target's own answers"));
+  EXPECT_THAT(text, HasSubstr("  +0.125  steps begin"));
+  EXPECT_THAT(text, HasSubstr("  +0.125  serving itself"));
+  EXPECT_EQ(evaluation_json(figures)["served"], Json(2.5));
+}
+
+TrainOptions parsed(const std::string& arguments) {
+  CLI::App app;
+  TrainCommand command;
+  add_train_flags(app, command);
+  app.parse(arguments, false);
+  return train_options(command);
+}
+
+TEST(TrainFlags, ReachWhereTheyBelong) {
+  const TrainOptions options = parsed(
+      "MODEL --data a.jsonl --data b.jsonl -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
+      "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --weights decay --seed 5 --resume "
+      "--checkpoint-every 6");
+  EXPECT_EQ(options.data, (std::vector<std::filesystem::path>{"a.jsonl", "b.jsonl"}));
+  EXPECT_EQ(options.output, "out");
+  EXPECT_EQ(options.drafter.layers, 3);
+  EXPECT_EQ(options.drafter.block_size, 8);
+  EXPECT_THAT(options.drafter.aux_layers, ::testing::ElementsAre(1, 4, 7));
+  EXPECT_EQ(options.steps, 77);
+  EXPECT_EQ(options.batch_tokens, 99);
+  EXPECT_EQ(options.max_anchors, 12);
+  EXPECT_EQ(options.max_length, 55);
+  EXPECT_EQ(options.learning_rate, 0.001);
+  EXPECT_EQ(options.weights, PositionWeights::kDecay);
+  EXPECT_EQ(options.seed, 5u);
+  EXPECT_TRUE(options.resume);
+  EXPECT_EQ(options.checkpoint_every, 6);
+}
+
+TEST(TrainFlags, RefuseEachOther) {
+  const std::string both = "--data a -o b ";
+  for (const char* pair : {"--steps 5 --epochs 2", "--steps 5 --minutes 2", "--epochs 5 --minutes 2",
+                           "--from x --block-size 8", "--dry-run --resume", "--evaluate --resume"}) {
+    EXPECT_THROW(parsed(both + pair), CLI::ParseError) << pair;
+  }
+  EXPECT_THROW(parsed("--data a"), CLI::ParseError);
+  EXPECT_EQ(parsed(both).epochs, TrainOptions{}.epochs);
+}
+
+}  // namespace
+}  // namespace ashlar
