@@ -24,6 +24,7 @@ class Engine:
         device: str = "cpu",
         threads: int = 0,
         isa: Optional[str] = None,
+        weights: str = "auto",
         kv_dtype: str = "bf16",
         kv_memory: Union[int, str, None] = None,
         max_context: int = 0,
@@ -47,14 +48,15 @@ class Engine:
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
         drafter: its folder; None: the folder <model>-dflash next to the model if there is one, else "ngram": what followed
         the same tokens before; "none": plain decoding.
-        threads: 0: one a core. kv_memory: bytes, or "512M"; None: what is needed. max_context: longest sequence.
+        threads: 0: one a core. weights: "exact", "int8", or "auto": 8 bits where a file has blocks of integers. kv_memory:
+        bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance
         ``algorithm="low_confidence", algorithm_options={"threshold": 0.8}``.
         """
         options = dict(
-            device=device, threads=threads, isa=isa, kv_dtype=kv_dtype, kv_memory=kv_memory, max_context=max_context,
-            max_sequences=max_sequences, prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth,
+            device=device, threads=threads, isa=isa, weights=weights, kv_dtype=kv_dtype, kv_memory=kv_memory,
+            max_context=max_context, max_sequences=max_sequences, prefill_chunk=prefill_chunk, prefix_cache=prefix_cache, depth=depth,
             width=width, draft_window=draft_window, branches=branches,
             ngram_drafts=ngram_drafts if recall is None else recall, passes=passes, schedule=schedule,
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,

@@ -33,4 +33,18 @@ inline BFloat16 to_bf16(float value) {
   return {static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
 }
 
+/// Nearest, ties to even; what is too large becomes the largest finite number.
+inline Float16 to_f16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  const float magnitude = std::bit_cast<float>(bits & 0x7FFFFFFFu);
+  if (!(magnitude < 65520.0F)) return {static_cast<uint16_t>(sign | 0x7BFFu)};
+  if (magnitude < 0x1p-14F) {  // subnormal: what is added rounds at the last bit there is
+    const uint32_t whole = std::bit_cast<uint32_t>(magnitude + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+    return {static_cast<uint16_t>(sign | whole)};
+  }
+  const uint32_t rounded = (bits & 0x7FFFFFFFu) + 0xFFFu + ((bits >> 13) & 1u);
+  return {static_cast<uint16_t>(sign | ((rounded >> 13) - (112u << 10)))};
+}
+
 }  // namespace ashlar

@@ -62,9 +62,10 @@ const Own& own_weight(const Packed& weight) {
 
 /// What products with a weight are for.
 enum class Products : uint8_t {
-  kDecide,   ///< answers: the values are those of the checkpoint, exactly
-  kRoute,    ///< choices between near equals: products of exact values and rows, in fp32 on every device
-  kPropose,  ///< drafts, which are checked: values may be rounded where that is faster
+  kDecide,  ///< answers: the values are those of the checkpoint, exactly, unless a user had them rounded (KeptWeights)
+  kVocabulary,  ///< the same over all tokens, and their embeddings: rounded only where the checkpoint did so
+  kRoute,       ///< choices between near equals: products of exact values and rows, in fp32 on every device
+  kPropose,     ///< drafts, which are checked: values may be rounded where that is faster
 };
 
 struct WeightUse {
@@ -137,6 +138,11 @@ class Ops {
   /// is added to every output row after the product. Every op takes weights of every format. What products for
   /// kPropose give is near the exact product, and may differ between devices.
   virtual std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use = {}) = 0;
+
+  /// Bytes that `count` numbers of such a scheme take in a weight for these products, roughly.
+  virtual int64_t kept_bytes(Scheme scheme, Products /*products*/, int64_t count) const {
+    return count * static_cast<int64_t>(bytes_of(precision_of(scheme)));
+  }
 
   /// A copy of a weight for other products. Null where it would have the same format.
   virtual std::unique_ptr<Weight> repack(const Weight& weight, Products products) = 0;

@@ -79,6 +79,7 @@ struct SchemeRow {
   void (*decode)(const WeightPart& part, int64_t row, float* to);
   int64_t (*first_not_finite)(const std::byte* row, int64_t cols);  ///< or cols
   int64_t bytes;                                                    ///< of a number
+  int32_t bits = 16;                                                ///< see bits_in
   const BlockFormat* blocks = nullptr;                              ///< of several numbers together
 
   int64_t group() const { return blocks != nullptr ? blocks->numbers : 1; }
@@ -86,8 +87,8 @@ struct SchemeRow {
 };
 
 template <const BlockFormat& format>
-constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name) {
-  return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, &format};
+constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name, int32_t bits = 8) {
+  return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, bits, &format};
 }
 
 constexpr SchemeRow kSchemes[] = {
@@ -95,13 +96,13 @@ constexpr SchemeRow kSchemes[] = {
     {Scheme::kF16, "F16", DType::kF32, widen<Float16>, first_in_row<uint16_t, 0x7C00>, 2},
     {Scheme::kBF16, "BF16", DType::kBF16, widen<BFloat16>, first_in_row<uint16_t, 0x7F80>, 2},
     in_blocks<kQ8_0>(Scheme::kQ8_0, "Q8_0"),
-    in_blocks<kQ4_0>(Scheme::kQ4_0, "Q4_0"),
-    in_blocks<kQ4_1>(Scheme::kQ4_1, "Q4_1"),
+    in_blocks<kQ4_0>(Scheme::kQ4_0, "Q4_0", 4),
+    in_blocks<kQ4_1>(Scheme::kQ4_1, "Q4_1", 4),
     in_blocks<kQ5_0>(Scheme::kQ5_0, "Q5_0"),
     in_blocks<kQ5_1>(Scheme::kQ5_1, "Q5_1"),
     in_blocks<kQ2_K>(Scheme::kQ2_K, "Q2_K"),
     in_blocks<kQ3_K>(Scheme::kQ3_K, "Q3_K"),
-    in_blocks<kQ4_K>(Scheme::kQ4_K, "Q4_K"),
+    in_blocks<kQ4_K>(Scheme::kQ4_K, "Q4_K", 4),
     in_blocks<kQ5_K>(Scheme::kQ5_K, "Q5_K"),
     in_blocks<kQ6_K>(Scheme::kQ6_K, "Q6_K"),
     in_blocks<kIq4Nl>(Scheme::kIq4Nl, "IQ4_NL"),
@@ -133,6 +134,14 @@ std::string scheme_names() {
 
 DType precision_of(Scheme scheme) { return row_of(scheme).precision; }
 int64_t group_of(Scheme scheme) { return row_of(scheme).group(); }
+
+int32_t bits_in(Scheme scheme) { return row_of(scheme).bits; }
+
+int32_t WeightSource::bits() const {
+  int32_t most = 0;
+  for (const WeightPart& part : parts) most = std::max(most, bits_in(part.scheme));
+  return most;
+}
 
 WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, int64_t rows, int64_t cols)
     : name(name), scheme(scheme), rows(rows), cols(cols) {

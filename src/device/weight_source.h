@@ -42,6 +42,18 @@ std::string scheme_names();  ///< "F32, F16, ..."
 DType precision_of(Scheme scheme);
 int64_t group_of(Scheme scheme);  ///< columns that are stored together; rows have whole groups
 
+/// In how many bits the numbers of a scheme can be held next to exactly, a scale apart: 4 where each 32 neighbours lie
+/// on 16 even steps, 8 for other blocks, else 16.
+int32_t bits_in(Scheme scheme);
+
+/// What a device that multiplies faster by fewer bits keeps of the weights of layers.
+enum class KeptWeights : uint8_t {
+  kAuto,   ///< as many bits as the file has, where it has blocks of integers; all else as it is
+  kExact,  ///< all as precision_of says
+  kInt8,   ///< all in 8
+  kInt4,   ///< all in 4
+};
+
 /// Numbers in rows: of each row, every `group` columns take `group_bytes` bytes, one group after the other.
 struct StoredRows {
   const std::byte* data = nullptr;  ///< of any alignment
@@ -90,6 +102,7 @@ struct WeightSource {
   int64_t rows() const;
   int64_t cols() const { return parts.front().cols; }
   DType precision() const;  ///< bf16 where that is enough for each part
+  int32_t bits() const;     ///< bits_in the part that has most
 };
 
 /// to[end - begin, cols] = rows [begin, end) of a part, exactly. The specification of every scheme.

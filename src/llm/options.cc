@@ -20,6 +20,14 @@ DType kv_dtype_of(const std::string& name) {
   refuse("kv_dtype", name, "bf16 or f32");
 }
 
+KeptWeights weights_of(const std::string& name) {
+  if (name == "auto") return KeptWeights::kAuto;
+  if (name == "exact") return KeptWeights::kExact;
+  if (name == "int8") return KeptWeights::kInt8;
+  if (name == "int4") return KeptWeights::kInt4;
+  refuse("weights", name, "auto, exact, int8 or int4");
+}
+
 DflashOptions drafting_of(const LlmOptions& in) {
   DflashOptions out;
   out.width = in_range(in.width, "width", 0, kMaxWidth);
@@ -52,6 +60,7 @@ SessionOptions session_options(const LlmOptions& in) {
   out.device_options.isa = in.isa;
   out.device_options.threads = in_range(in.threads, "threads", 0, 1024);
   out.device_options.kv_dtype = kv_dtype_of(in.kv_dtype);
+  out.device_options.weights = weights_of(in.weights);
   out.max_context = in_range(in.max_context, "max_context", 0, kLongestContext);
   out.engine.kv_bytes = in.kv_memory;
   if (in.kv_memory != 0 && in.kv_memory < (1 << 20)) {

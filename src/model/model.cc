@@ -42,14 +42,14 @@ BindMixer Model::attention_or(const BindMixer& bind_mixer) const {
 Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions, const BindMixer& bind_mixer)
     : ops_(ops),
       config_(std::move(config)),
-      embedding_(binder.embedding({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
+      embedding_(binder.vocabulary({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
       norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
       max_positions_(max_positions),
       ropes_(ops, config_.stack, max_positions),
       stack_(binder, config_.stack, config_.names.layers, attention_or(bind_mixer)) {
   const std::string head = config_.names.head;
   if (!config_.tied_head) {
-    head_ = binder.linear({{head, config_.vocab}}, config_.stack.hidden, false);
+    head_ = binder.vocabulary({head, config_.vocab}, config_.stack.hidden);
   } else if (binder.has(head + ".weight")) {
     binder.matrix(head + ".weight", config_.vocab, config_.stack.hidden);  // a stored copy of the embedding: unused
   }

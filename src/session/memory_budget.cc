@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "decode/logits.h"
@@ -17,15 +18,16 @@ constexpr int64_t kProcess = 48 * kMiB;  // threads, their scratch, requests
 constexpr int64_t kMinContext = 512;     // a model that can read no more than that is of no use
 constexpr int64_t kFloat = sizeof(float);
 
-// As devices pack them. What a drafter keeps in 8 bits is less than this.
-int64_t kept_bytes(const Checkpoint& checkpoint) {
+// As the device packs them, whose products over the vocabulary are those with the tensors of these names.
+int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products products,
+                   const std::set<std::string>& vocabulary) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const auto scheme = find_scheme(tensor->dtype);
     const auto count =
         std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    bytes +=
-        scheme ? count * static_cast<int64_t>(bytes_of(precision_of(*scheme))) : static_cast<int64_t>(tensor->bytes);
+    const Products use = vocabulary.contains(name) ? Products::kVocabulary : products;
+    bytes += scheme ? ops.kept_bytes(*scheme, use, count) : static_cast<int64_t>(tensor->bytes);
   }
   return bytes;
 }
@@ -59,17 +61,20 @@ int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMi
 
 }  // namespace
 
-MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
+MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
                          const DflashConfig* drafter_config, const EngineOptions& engine) {
   const int64_t rows = engine.max_step_rows;
-  MemoryNeeds needs = {kept_bytes(target), kProcess + activation_bytes(config.stack, rows, config.vocab),
+  const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
+                                            std::string(config.names.head) + ".weight"};
+  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary),
+                       kProcess + activation_bytes(config.stack, rows, config.vocab),
                        Ropes::bytes_per_position(config.stack)};
   if (drafter == nullptr) return needs;
   const StackConfig& stack = drafter_config->stack;
   const int64_t features = static_cast<int64_t>(drafter_config->aux_layers.size()) * drafter_config->target_hidden;
   int64_t context = stack.hidden;
   for (const LayerAttention& layer : stack.layers) context += int64_t{2} * layer.shape.kv_width();
-  needs.weights += kept_bytes(*drafter);
+  needs.weights += kept_bytes(ops, *drafter, Products::kPropose, {});
   needs.workspace += activation_bytes(stack, rows, drafter_config->draft_vocab) +
                      kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * features + rows * context);
   needs.per_position += Ropes::bytes_per_position(stack);
@@ -140,7 +145,7 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
   return {plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
                       drafter != nullptr ? drafter_window_pages(*drafter, options.dflash, sequences) : 0,
                       drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0),
-          memory_needs(weights, config, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
+          memory_needs(ops, weights, config, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
           {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
           available_memory()};
 }

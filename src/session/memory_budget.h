@@ -20,9 +20,9 @@ struct MemoryNeeds {
   int64_t per_position = 0;  ///< rotary tables, for each position of the longest sequence
 };
 
-/// Of folders whose headers are read; no drafter: null. Weights are counted as the cpu device keeps them. The files
+/// Of folders whose headers are read; no drafter: null. Weights are counted as the device keeps them. The files
 /// themselves stay mapped while they are packed only, and count as page cache.
-MemoryNeeds memory_needs(const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
+MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
                          const DflashConfig* drafter_config, const EngineOptions& engine);
 
 /// What was asked for, and what the model could use.

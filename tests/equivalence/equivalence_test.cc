@@ -33,5 +33,21 @@ TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.ngram_accepted, 0U);
 }
 
+// With products of few bits, too: a quarter of the configurations each.
+TEST(Equivalence, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
+  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4}) {
+    const auto one = make_device("cpu", {.threads = 1, .isa = {}, .weights = weights});
+    suite::EquivalenceSuite suite(*one);
+    const auto ops = make_device("cpu", {.threads = 2, .isa = {}, .weights = weights});
+    const size_t turn = weights == KeptWeights::kInt8 ? 1 : 2;
+    suite.run(*ops, "few bits", [turn](size_t configuration, size_t sampling) {
+      return configuration % 4 == turn && in_this_tier(configuration, 2, sampling);
+    });
+    suite.print();
+    EXPECT_GE(suite.comparisons, 200);
+    EXPECT_GT(suite.accepted, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::testing

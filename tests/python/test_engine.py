@@ -393,6 +393,7 @@ class Mishaps(unittest.TestCase):
             ((model,), dict(isa="mmx"), "mmx"),
             ((model,), dict(kv_memory="lots"), "kv_memory is 'lots'"),
             ((model,), dict(kv_memory=10), "kv_memory is 10"),
+            ((model,), dict(weights="int3"), "weights is 'int3'"),
             ((model,), dict(kv_dtype="f8"), "kv_dtype is 'f8'"),
             ((model,), dict(width=1), "width is 1"),
             ((model,), dict(schedule="soon"), "schedule is 'soon'"),

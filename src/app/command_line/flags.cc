@@ -130,6 +130,14 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
                     "Numbers in the KV cache of the cpu device (default: bf16)",
                     {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
       ->group(kDeviceGroup);
+  add_choice<KeptWeights>(command, "--weights", options.device_options.weights,
+                          "Weights of layers on the cpu device (default: auto, in as few bits as the file)",
+                          {{"auto", KeptWeights::kAuto},
+                           {"int4", KeptWeights::kInt4},
+                           {"int8", KeptWeights::kInt8},
+                           {"exact", KeptWeights::kExact}})
+      ->envname("ASHLAR_WEIGHTS")
+      ->group(kDeviceGroup);
   command.add_option("--max-sequences", options.engine.max_sequences, "Answers that run at once; more wait")
       ->type_name("N")
       ->transform(whole(1, 256))

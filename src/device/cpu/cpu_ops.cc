@@ -17,7 +17,7 @@ namespace ashlar {
 std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
   const std::string isa = options.isa.empty() ? cpu::runnable_isas().front() : options.isa;
   const cpu::Kernels& kernels = cpu::kernels_for(isa);
-  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype);
+  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype, options.weights);
 }
 
 std::vector<std::string> isa_choices() { return cpu::runnable_isas(); }
@@ -36,8 +36,12 @@ int64_t CpuOps::highest_stride(int64_t rows) {
   return round_up(rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
 }
 
-CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype)
-    : kernels_(kernels), kv_dtype_(kv_dtype), pool_(threads), packed_rows_(static_cast<size_t>(pool_.size())) {}
+CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype, KeptWeights kept)
+    : kernels_(kernels),
+      kv_dtype_(kv_dtype),
+      kept_(kept),
+      pool_(threads),
+      packed_rows_(static_cast<size_t>(pool_.size())) {}
 
 std::unique_ptr<Buffer> CpuOps::allocate(size_t bytes) { return std::make_unique<CpuBuffer>(bytes); }
 

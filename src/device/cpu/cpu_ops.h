@@ -32,7 +32,7 @@ struct WeightFormat;
 
 class CpuOps final : public HostOps {
  public:
-  CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype);
+  CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype, KeptWeights kept = KeptWeights::kAuto);
 
   std::string name() const override { return "cpu"; }
   std::string isa() const override { return kernels_.isa; }
@@ -40,6 +40,7 @@ class CpuOps final : public HostOps {
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use = {}) override;
+  int64_t kept_bytes(Scheme scheme, Products products, int64_t count) const override;
   std::unique_ptr<Weight> repack(const Weight& weight, Products products) override;
   std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override;
 
@@ -86,6 +87,8 @@ class CpuOps final : public HostOps {
   /// `weight` with its values, which read_row(row, to) decodes; on the pool.
   template <class ReadRow>
   PackedWeight packed(PackedWeight weight, const ReadRow& read_row);
+  /// To how many bits weights for these products may be rounded that are stored in `stored`; 16: not at all.
+  int32_t bits_of(int32_t stored, Products products) const;
   PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
   /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
@@ -147,6 +150,7 @@ class CpuOps final : public HostOps {
 
   const Kernels& kernels_;
   const DType kv_dtype_;
+  const KeptWeights kept_;
   ThreadPool pool_;
   Arena arena_;
   // Grow on demand and are kept: after the first call of a shape nothing allocates.

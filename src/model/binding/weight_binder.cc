@@ -107,8 +107,8 @@ std::unique_ptr<Weight> WeightBinder::router(const Part& part, int64_t cols) {
   return ops_.pack(stack({part}, cols, false), {.products = Products::kRoute});
 }
 
-std::unique_ptr<Weight> WeightBinder::embedding(const Part& part, int64_t cols) {
-  return ops_.pack(stack({part}, cols, false));
+std::unique_ptr<Weight> WeightBinder::vocabulary(const Part& part, int64_t cols) {
+  return ops_.pack(stack({part}, cols, false), {.products = Products::kVocabulary});
 }
 
 void WeightBinder::finish() const {

@@ -59,8 +59,8 @@ class WeightBinder {
   /// The same of one tensor for choices between near equals.
   std::unique_ptr<Weight> router(const Part& part, int64_t cols);
 
-  /// The same for Ops::embed, and for products that decide.
-  std::unique_ptr<Weight> embedding(const Part& part, int64_t cols);
+  /// The same for Ops::embed, and for products over the vocabulary.
+  std::unique_ptr<Weight> vocabulary(const Part& part, int64_t cols);
 
   /// Marks a tensor as known but unused.
   void ignore(const std::string& name) { taken_.insert(name); }

@@ -74,7 +74,7 @@ const Weight& DflashDrafter::head_weight() const {
 
 void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
   const std::string prefix = find_prefix(binder);
-  own_embedding_ = binder.embedding({prefix + "embed_tokens", config_.vocab}, config_.stack.hidden);
+  own_embedding_ = binder.vocabulary({prefix + "embed_tokens", config_.vocab}, config_.stack.hidden);
   const std::string head = binder.has(prefix + "lm_head.weight") ? prefix + "lm_head" : "lm_head";
   own_head_ = binder.linear({{head, config_.draft_vocab}}, config_.stack.hidden, false);
   if (binder.has("t2d")) binder.raw("t2d", "BOOL", config_.vocab);  // follows from d2t

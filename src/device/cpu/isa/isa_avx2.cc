@@ -19,6 +19,9 @@ inline constexpr bool kAddsProducts = false;
 #include "device/cpu/isa/vec_avx2.inc"
 #include "device/cpu/isa/bodies.inc"
 #include "device/cpu/quant/avx2_quantised.inc"
+#include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_avx2.inc"
+#include "device/cpu/quant/grouped.inc"
 // clang-format on
 
 }  // namespace avx2
@@ -43,7 +46,9 @@ const Kernels& avx2_kernels() {
                                attend,
                                merge,
                                finish,
-                               adds_products() ? avxvnni_quantised_kernels() : kQuantised};
+                               adds_products() ? avxvnni_quantised_kernels() : kQuantised,
+                               grouped_kernels<8>(),
+                               grouped_kernels<4>()};
   return kernels;
 }
 

@@ -45,7 +45,9 @@ const Kernels& avx512_kernels() {
                                attend,
                                merge,
                                finish,
-                               multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{}};
+                               multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{},
+                               multiplies_bytes() ? vnni_grouped_kernels(8) : avx2_kernels().groups8,
+                               multiplies_bytes() ? vnni_grouped_kernels(4) : avx2_kernels().groups4};
   return kernels;
 }
 

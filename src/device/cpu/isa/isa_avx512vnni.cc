@@ -18,6 +18,9 @@ constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 
 #include "device/cpu/linear/output.inc"
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/vnni_quantised.inc"
+#include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_vnni.inc"
+#include "device/cpu/quant/grouped.inc"
 // clang-format on
 
 }  // namespace avx512vnni
@@ -29,6 +32,10 @@ namespace ashlar::cpu {
 LinearKernels vnni_quantised_kernels() {
   using namespace avx512vnni;
   return {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack};
+}
+LinearKernels vnni_grouped_kernels(int32_t bits) {
+  using namespace avx512vnni;
+  return bits == 4 ? grouped_kernels<4>() : grouped_kernels<8>();
 }
 
 }  // namespace ashlar::cpu

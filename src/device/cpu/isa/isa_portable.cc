@@ -33,6 +33,8 @@ const Kernels& portable_kernels() {
                                attend,
                                merge,
                                finish,
+                               {},
+                               {},
                                {}};
   return kernels;
 }

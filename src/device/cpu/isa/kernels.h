@@ -7,6 +7,8 @@
 //   bf16    [n / 16][k / 2 pairs][16 columns][2]; 16 pairs are one AMX tile, 1 KiB
 //   f32     [n / 16][k][16 columns]
 //   8 bits  panels of { [4][k / 4 quads][16 columns][4], the scales of its 64 columns in f32 }, k padded to 64
+//   groups  [n / 16][k / 64 pairs of groups]{ integers of both, [2][16] scales in f16, of 4 bits [2][16] lowest values }
+//           integers of 8 bits: [8 quads of k][16 columns][4]; of 4 bits: [4][16][4], each with that of 16 k after it above
 //   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros
 //   page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
 // clang-format on
@@ -48,6 +50,14 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + mu
 /// Bytes of a panel of 8-bit weights, scales included.
 constexpr int64_t quantised_panel_bytes(int64_t k) {
   return kPanelColumns * (round_up(k, 64) + static_cast<int64_t>(sizeof(float)));
+}
+
+/// Values of k whose weights share a scale.
+inline constexpr int32_t kGroup = 32;
+/// Bytes of the integers of a group of 16 columns, and of two groups with all that belongs to them.
+constexpr int64_t grouped_values_bytes(int32_t bits) { return int64_t{kGroup} * kBlockColumns * bits / 8; }
+constexpr int64_t grouped_pair_bytes(int32_t bits) {
+  return 2 * (grouped_values_bytes(bits) + int64_t{kBlockColumns} * 2 * (bits == 4 ? 2 : 1));
 }
 
 /// Rows times consecutive panels of one packed matrix. The rows of an op are cut into `blocks` even blocks: block b is
@@ -194,6 +204,8 @@ struct Kernels {
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
 
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
+  LinearKernels groups8;    ///< of weights in groups; likewise
+  LinearKernels groups4;
   /// This thread will read [first, last) of weights next: kernels that leave memory idle may fetch them. Null: no use.
   void (*expect)(const void* first, const void* last) = nullptr;
   /// Whether attend() takes blocks of this head size and cache whose rows have several branch tables over one page
@@ -208,6 +220,7 @@ const Kernels& avx512bf16_kernels();
 const Kernels& amx_kernels();
 /// Products of 8-bit weights for the AVX-512 paths of a machine with VNNI.
 LinearKernels vnni_quantised_kernels();
+LinearKernels vnni_grouped_kernels(int32_t bits);
 /// The same for the AVX2 path of a machine with AVX-VNNI.
 LinearKernels avxvnni_quantised_kernels();
 

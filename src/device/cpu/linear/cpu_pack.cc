@@ -4,6 +4,11 @@
 #include "device/cpu/linear/linear_call.h"
 
 namespace ashlar::cpu {
+namespace {
+
+constexpr int64_t kKeptDepth = 4096;  // of a matrix that stands for all where bytes are counted beforehand
+
+}  // namespace
 
 template <class ReadRow>
 PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
@@ -20,15 +25,30 @@ PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& sou
   return packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
 }
 
+int32_t CpuOps::bits_of(int32_t stored, Products products) const {
+  if (products == Products::kPropose) return 8;
+  if (products == Products::kRoute || kept_ == KeptWeights::kExact) return 16;
+  const int32_t own = stored < 16 ? stored : 16;
+  if (kept_ == KeptWeights::kAuto || products == Products::kVocabulary) return own;
+  return kept_ == KeptWeights::kInt4 ? 4 : 8;
+}
+
+int64_t CpuOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
+  const WeightFormat& format =
+      format_for(kernels_, precision_of(scheme), 1, products, bits_of(bits_in(scheme), products));
+  return count * format.panel_bytes(kKeptDepth) / (kPanelColumns * kKeptDepth);
+}
+
 std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) {
-  const WeightFormat& format = format_for(kernels_, source.precision(), source.cols(), use.products);
+  const WeightFormat& format =
+      format_for(kernels_, source.precision(), source.cols(), use.products, bits_of(source.bits(), use.products));
   return std::make_unique<PackedWeight>(pack_as(format, source, use.gated));
 }
 
 std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
   const PackedWeight& from = as_packed(weight);
-  const WeightFormat& format = format_for(kernels_, from.precision(), from.k(), products);
-  if (format.name == from.format()) return nullptr;
+  const WeightFormat& format = format_for(kernels_, from.precision(), from.k(), products, bits_of(16, products));
+  if (format.bits >= from.bits()) return nullptr;
   return std::make_unique<PackedWeight>(
       packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
 }
@@ -39,10 +59,13 @@ std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource
   const auto pack_all = [&](WeightSource ExpertSource::*which, bool gated) {
     const WeightSource& first = experts[0].*which;
     DType precision = first.precision();
+    int32_t bits = 0;
     for (const ExpertSource& expert : experts) {
       if ((expert.*which).precision() != precision) precision = DType::kF32;
+      bits = std::max(bits, (expert.*which).bits());
     }
-    const WeightFormat& format = format_for(kernels_, precision, first.cols(), Products::kDecide);
+    const WeightFormat& format =
+        format_for(kernels_, precision, first.cols(), Products::kDecide, bits_of(bits, Products::kDecide));
     std::vector<PackedWeight> weights;
     weights.reserve(experts.size());
     for (const ExpertSource& expert : experts) {

@@ -28,6 +28,7 @@ class PackedWeight final : public Weight {
   int32_t k() const override { return k_; }
   size_t bytes() const override { return static_cast<size_t>(panels() * panel_bytes_) + bias_.size() * sizeof(float); }
   std::string_view format() const override { return format_->name; }
+  int32_t bits() const { return format_->bits; }  ///< of a value
 
   bool gated() const { return gated_; }
   DType precision() const { return format_->precision.value_or(DType::kF32); }

@@ -4,9 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "device/cpu/linear/group_rounding.h"
 
 namespace ashlar::cpu {
 namespace {
@@ -74,21 +76,98 @@ struct Int8 {
   }
 };
 
+// See kernels.h: value = scale * integer, or lowest + scale * integer of 4 bits.
+template <int32_t bits>
+struct Groups {
+  static int64_t block_bytes(int64_t k) { return round_up(k, 2 * kGroup) / (2 * kGroup) * grouped_pair_bytes(bits); }
+  static int64_t panel_bytes(int64_t k) { return kBlocks * block_bytes(k); }
+
+  // Where the group of k = i lies, and of its integers that of k = i and this column.
+  static int64_t group_at(int64_t i) {
+    return i / (2 * kGroup) * grouped_pair_bytes(bits) + i / kGroup % 2 * grouped_values_bytes(bits);
+  }
+  static int64_t place(int64_t i, int64_t column) {
+    const int64_t quad = i % kGroup / 4 % (bits == 4 ? 4 : 8);
+    return quad * (4 * kBlockColumns) + column * 4 + i % 4;
+  }
+  // The scales of both groups of a pair, the lowest values after them.
+  template <class Bytes>
+  static auto* scale(Bytes* block, int64_t i, int64_t column) {
+    using Half = std::conditional_t<std::is_const_v<Bytes>, const Float16, Float16>;
+    return reinterpret_cast<Half*>(block + i / (2 * kGroup) * grouped_pair_bytes(bits) +
+                                   2 * grouped_values_bytes(bits)) +
+           i / kGroup % 2 * kBlockColumns + column;
+  }
+
+  static void pack(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel) {
+    std::byte* to = panel + block * block_bytes(k);
+    for (int64_t i = 0; i < k; i += kGroup) {
+      for (int64_t c = 0; c < kBlockColumns; ++c) {
+        const auto n = static_cast<int32_t>(std::min<int64_t>(kGroup, k - i));
+        const RoundedGroup group = round_group(rows + c * stride + i, n, bits);
+        Float16* scale_at = scale(to, i, c);
+        scale_at[0] = group.scale;
+        if constexpr (bits == 4) scale_at[2 * kBlockColumns] = group.lowest;
+        for (int32_t j = 0; j < n; ++j) {
+          std::byte& value = to[group_at(i) + place(i + j, c)];
+          const auto whole = static_cast<std::byte>(group.wholes[j]);
+          value = bits == 4 && j >= kGroup / 2 ? value | whole << 4 : value | whole;
+        }
+      }
+    }
+  }
+  static void read(const std::byte* panel, int32_t column, int32_t k, float scale_all, float* to) {
+    const std::byte* from = panel + column / kBlockColumns * block_bytes(k);
+    const int64_t c = column % kBlockColumns;
+    for (int64_t i = 0; i < k; ++i) {
+      const auto byte = static_cast<uint8_t>(from[group_at(i) + place(i, c)]);
+      const Float16* scale_at = scale(from, i, c);
+      const float step = to_float(scale_at[0]);
+      if constexpr (bits == 4) {
+        const int whole = i % kGroup < kGroup / 2 ? byte & 15 : byte >> 4;
+        to[i] = scale_all * (to_float(scale_at[2 * kBlockColumns]) + step * static_cast<float>(whole));
+      } else {
+        to[i] = scale_all * (step * static_cast<float>(static_cast<int8_t>(byte)));
+      }
+    }
+  }
+};
+
 constexpr int32_t kAnyDepth = std::numeric_limits<int32_t>::max();
 constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 this many times is just below 2^31
 
 // The first that suits is taken.
 constexpr WeightFormat kFormats[] = {
-    {"int8", {}, true, true, kInt8Depth, &Kernels::quantised, quantised_panel_bytes, Int8::pack, Int8::read},
-    {"bf16", DType::kBF16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
-    {"f32", {}, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
+    {"int4 groups",
+     {},
+     4,
+     false,
+     true,
+     kAnyDepth,
+     &Kernels::groups4,
+     Groups<4>::panel_bytes,
+     Groups<4>::pack,
+     Groups<4>::read},
+    {"int8 groups",
+     {},
+     8,
+     false,
+     true,
+     kAnyDepth,
+     &Kernels::groups8,
+     Groups<8>::panel_bytes,
+     Groups<8>::pack,
+     Groups<8>::read},
+    {"int8", {}, 8, true, true, kInt8Depth, &Kernels::quantised, quantised_panel_bytes, Int8::pack, Int8::read},
+    {"bf16", DType::kBF16, 16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
+    {"f32", {}, 32, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
 };
 
 }  // namespace
 
-const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products) {
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits) {
   const auto suits = [&](const WeightFormat& format) {
-    return (!format.rounds_values || products == Products::kPropose) &&
+    return (format.bits >= 16 || (format.bits == bits && format.for_drafts == (products == Products::kPropose))) &&
            (!format.may_round_rows || products != Products::kRoute) &&
            (!format.precision || format.precision == precision) && k <= format.max_k &&
            (kernels.*format.kernels).run != nullptr;

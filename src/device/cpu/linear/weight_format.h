@@ -14,7 +14,8 @@ namespace ashlar::cpu {
 struct WeightFormat {
   std::string_view name;
   std::optional<DType> precision;  ///< of the sources that it is for (WeightSource::precision); none: of all
-  bool rounds_values;              ///< so it is for products that propose, and is taken for them before others
+  int32_t bits;                    ///< of a value; below 16 it is for weights that may be rounded to as many
+  bool for_drafts;                 ///< for products that propose, of such formats; otherwise for others
   bool may_round_rows;             ///< some path rounds what it multiplies with, so it is not for routers
   int32_t max_k;                   ///< deepest product
   LinearKernels Kernels::*kernels;
@@ -25,7 +26,8 @@ struct WeightFormat {
   void (*read_column)(const std::byte* panel, int32_t column, int32_t k, float scale, float* to);
 };
 
-/// The format for values of a source of this precision, products of depth k, and their use on this path.
-const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products);
+/// The format for values of a source of this precision, products of depth k, and their use on this path. `bits`: to how
+/// many the values may be rounded; 16: they must be exact.
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits);
 
 }  // namespace ashlar::cpu

@@ -1,0 +1,210 @@
+// Products with weights in groups of 4 and 8 bits, on the instruction sets that have them. Invariant: row-invariance.
+
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr int32_t kGroup = 32;
+
+// Rounds each group of a row as a product does: to 127 levels.
+void round_groups(Matrix& values, int32_t r) {
+  for (int32_t begin = 0; begin < values.cols(); begin += kGroup) {
+    const int32_t end = std::min(begin + kGroup, values.cols());
+    float top = 0;
+    for (int32_t c = begin; c < end; ++c) top = std::max(top, std::abs(values.row(r)[c]));
+    if (top == 0) continue;
+    for (int32_t c = begin; c < end; ++c) {
+      values.row(r)[c] = std::nearbyint(values.row(r)[c] * (127 / top)) * (top / 127);
+    }
+  }
+}
+
+struct Kept {
+  KeptWeights weights;
+  int32_t bits;
+};
+constexpr Kept kKept[] = {{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}};
+
+class GroupedWeights : public OnIsa {
+ protected:
+  std::unique_ptr<Ops> keeping(KeptWeights weights, int32_t threads = 2) const {
+    DeviceOptions options;
+    options.threads = threads;
+    options.isa = GetParam();
+    options.weights = weights;
+    return make_device("cpu", options);
+  }
+  /// Numbers on the grids that the format has: whole steps of a scale that f16 holds, of 4 bits from a lowest value on.
+  Matrix on_grids(int32_t n, int32_t k, int32_t bits) {
+    Matrix out(n, k, 0);
+    for (int32_t r = 0; r < n; ++r) {
+      for (int32_t begin = 0; begin < k; begin += kGroup) {
+        const auto scale = static_cast<float>(1 + random_() % 128) / 8192;
+        const float lowest = -scale * static_cast<float>(random_() % 16);
+        const bool whole_group = begin + kGroup <= k;  // of which not every one has all of its steps
+        const uint32_t steps = bits == 4 ? (whole_group ? 15 - random_() % 6 : 15) : 127;
+        for (int32_t c = begin; c < std::min(begin + kGroup, k); ++c) {
+          const auto whole = static_cast<float>(c == begin ? 0 : c == begin + 1 ? steps : random_() % (steps + 1));
+          out.row(r)[c] = bits == 4 ? lowest + scale * whole
+                                    : scale * (c == begin      ? 127
+                                               : random_() % 2 ? whole
+                                                               : -whole);
+        }
+      }
+    }
+    return out;
+  }
+  /// Whether the path has the format.
+  static bool has(Ops& ops) {
+    const float one[64] = {};
+    return ops.pack({{{"w", Scheme::kF32, one, 1, 64}}, {}})->format() != "f32";
+  }
+  std::mt19937 random_{11};
+};
+
+TEST_P(GroupedWeights, HoldWhatLiesOnTheirGridsExactly) {
+  for (const auto& [weights, bits] : kKept) {
+    const auto cpu = keeping(weights);
+    if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+    for (const auto& [n, k] : {std::pair{1, 32}, {64, 64}, {65, 96}, {70, 333}}) {
+      const Matrix values = on_grids(n, k, bits);
+      const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
+      EXPECT_EQ(packed->format(), "int" + std::to_string(bits) + " groups");
+      for (int32_t r = 0; r < n; ++r) {
+        Matrix row(1, k);
+        cpu->embed(*packed, &r, 1, row.view());
+        for (int32_t c = 0; c < k; ++c)
+          ASSERT_NEAR(row.row(0)[c], values.row(r)[c], 1e-6) << bits << " " << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST_P(GroupedWeights, MultiplyRoundedRowsExactly) {
+  const auto ref = make_ref_ops();
+  for (const auto& [weights, bits] : kKept) {
+    for (const int32_t threads : {1, 3}) {
+      const auto cpu = keeping(weights, threads);
+      if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+      for (const auto& [n, k] :
+           {std::pair{16, 32}, {64, 64}, {63, 31}, {130, 50}, {200, 100}, {700, 300}, {40, 2100}}) {
+        const Matrix values = on_grids(n, k, bits);
+        const std::vector<float> bias(n % 2 == 0 ? static_cast<size_t>(n) : 0, 0.5F);
+        const WeightSource source{{{"w", Scheme::kF32, values.row(0), n, k}}, bias};
+        const auto packed = cpu->pack(source);
+        const auto plain = ref->pack(source);
+        for (const int32_t rows : {1, 2, 5, 15, 16, 17, 33, 49}) {
+          Matrix x(rows, k, rows % 7);
+          x.fill_normal(random_);
+          for (int32_t r = 1; r < rows; r += 3) x.row(r)[k / 2] = 60;
+          if (rows == 5) std::fill_n(x.row(3), k, 0.0F);
+          Matrix rounded = x;
+          for (int32_t r = 0; r < rows; ++r) round_groups(rounded, r);
+          Matrix got(rows, n, 3);
+          got.fill_normal(random_);
+          Matrix want = got;
+          const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
+          cpu->linear(*packed, x.view(), store, got.view());
+          ref->linear(*plain, rounded.view(), store, want.view());
+          ASSERT_LT(worst_row_error(got, want), 5e-6 * std::sqrt(k) + 1e-5)
+              << bits << ": " << n << " " << k << " " << rows;
+          ASSERT_TRUE(got.guards_intact());
+          if (store == Store::kAdd) continue;
+          std::vector<int32_t> ids(static_cast<size_t>(rows));
+          cpu->linear_argmax(*packed, x.view(), ids.data());
+          Matrix one(1, k), alone(1, n);
+          for (int32_t r = 0; r < rows; ++r) {
+            std::copy_n(x.row(r), k, one.row(0));
+            cpu->linear(*packed, one.view(), Store::kOverwrite, alone.view());
+            ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n)) << bits << ": " << n << " " << k << " row " << r;
+            ASSERT_EQ(ids[static_cast<size_t>(r)], std::max_element(got.row(r), got.row(r) + n) - got.row(r));
+          }
+        }
+      }
+    }
+  }
+}
+
+// The sums of a group at their largest: what integers hold them must not run over.
+TEST_P(GroupedWeights, SumsOfAGroupFit) {
+  for (const auto& [weights, bits] : kKept) {
+    const auto cpu = keeping(weights);
+    if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+    const int32_t n = 20, k = 640;
+    for (const float sign : {1.0F, -1.0F}) {
+      Matrix values(n, k, 0);
+      for (int32_t r = 0; r < n; ++r) {
+        for (int32_t c = 0; c < k; ++c) values.row(r)[c] = c % kGroup == 0 ? 0 : 15.0F / 16;
+      }
+      const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
+      Matrix x(1, k), out(1, n);
+      std::fill_n(x.row(0), k, sign * 127);
+      cpu->linear(*packed, x.view(), Store::kOverwrite, out.view());
+      const float want = sign * 127 * 15 / 16 * k * 31 / 32;
+      for (int32_t c = 0; c < n; ++c) EXPECT_NEAR(out.row(0)[c], want, 1e-3F * std::abs(want)) << bits;
+    }
+  }
+}
+
+// Other weights lose no more than rounding to the grid between a group's extremes does, in squares.
+TEST_P(GroupedWeights, RoundOthersWell) {
+  for (const auto& [weights, bits] : kKept) {
+    const auto cpu = keeping(weights);
+    if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+    const int32_t n = 96, k = 512;
+    const Checkpoint checkpoint(Scheme::kF32, n, k, random_);
+    const auto packed = cpu->pack(checkpoint.source());
+    const auto* values = reinterpret_cast<const float*>(checkpoint.bytes.data());
+    double lost = 0, naive = 0;
+    for (int32_t r = 0; r < n; ++r, values += k) {
+      Matrix row(1, k);
+      cpu->embed(*packed, &r, 1, row.view());
+      for (int32_t begin = 0; begin < k; begin += kGroup) {
+        const auto [low, high] = std::minmax_element(values + begin, values + begin + kGroup);
+        const float top = std::max(std::abs(*low), std::abs(*high));
+        const float from = bits == 4 ? *low : -top, step = bits == 4 ? (*high - *low) / 15 : top / 127;
+        for (int32_t c = begin; c < begin + kGroup; ++c) {
+          const float on_grid = from + step * std::nearbyint((values[c] - from) / step);
+          lost += std::pow(row.row(0)[c] - values[c], 2);
+          naive += std::pow(on_grid - values[c], 2);
+        }
+      }
+    }
+    EXPECT_LT(lost, 1.02 * naive) << bits;
+    if (bits == 4) {
+      EXPECT_LT(lost, 0.95 * naive);
+    }
+  }
+}
+
+TEST_P(GroupedWeights, GatedMlpsAndExpertsTakeThem) {
+  const auto ref = make_ref_ops();
+  for (const auto& [weights, bits] : kKept) {
+    const auto cpu = keeping(weights);
+    if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+    const int32_t width = 70, k = 96;
+    const Matrix gate_up = on_grids(2 * width, k, bits), down = on_grids(k, width, bits);
+    const WeightSource first{{{"w", Scheme::kF32, gate_up.row(0), 2 * width, k}}, {}};
+    const WeightSource second{{{"w", Scheme::kF32, down.row(0), k, width}}, {}};
+    const ExpertSource expert[] = {{first, second}};
+    const auto experts = cpu->pack_experts(expert);
+    Matrix x(5, k), got(5, k), want(5, k), mixed(5, k);
+    x.fill_normal(random_);
+    for (Matrix* out : {&got, &want, &mixed}) {
+      for (int32_t r = 0; r < 5; ++r) std::fill_n(out->row(r), k, 0.0F);
+    }
+    cpu->gated_mlp(*cpu->pack(first, {.gated = true}), *cpu->pack(second), x.view(), got.view());
+    ref->gated_mlp(*ref->pack(first, {.gated = true}), *ref->pack(second), x.view(), want.view());
+    EXPECT_LT(worst_row_error(got, want), 0.08) << bits;  // rows have 8 bits, in both products
+    int32_t ids[5] = {};
+    float ones[5] = {1, 1, 1, 1, 1};
+    cpu->mix_experts(*experts, x.view(), {1, ids, ones}, mixed.view());
+    EXPECT_LT(worst_row_error(mixed, got), 1e-5) << bits;
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(GroupedWeights);
+
+}  // namespace
+}  // namespace ashlar::conformance
