@@ -18,9 +18,10 @@ struct TrainOptions {
   int64_t steps = 0;           ///< 0: by epochs
   double minutes = 0;          ///< more than 0: as many steps as about that long has
   int64_t epochs = 3;
-  int64_t batch_tokens = 4096;
+  // Many small steps of few blocks a document: on a CPU time is short, and blocks next to each other teach the same.
+  int64_t batch_tokens = 1024;
   int32_t max_length = 2048;
-  int32_t max_anchors = 512;  ///< blocks of a document in a step
+  int32_t max_anchors = 16;  ///< blocks of a document in a step
   double learning_rate = 6e-4;
   PositionWeights weights = PositionWeights::kDpace;
   uint64_t seed = 0;
