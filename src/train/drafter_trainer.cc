@@ -65,7 +65,7 @@ class DrafterTrainer::State {
     ASHLAR_CHECK_EQ(embedding.size(), size);
     ASHLAR_CHECK_EQ(head.size(), size);
     ASHLAR_CHECK(shape.window == 0 || shape.window >= shape.block);
-    ASHLAR_CHECK(shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
+    ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
     const Tensor copied = copy_table(embedding, embedding_);
     frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
     pass_ = std::make_unique<DrafterPass>(ops_, shape_, parameters_, frozen_);

@@ -4,6 +4,13 @@
 #include <cmath>
 
 namespace ashlar {
+namespace {
+
+/// Rows that go through the products between two passes of attention together: what only these need exists for as many
+/// rows at a time.
+constexpr int32_t kRowsTogether = 1024;
+
+}  // namespace
 
 class DrafterPass::Room {
  public:
@@ -41,7 +48,9 @@ void DrafterPass::lay_out(Room& room, int32_t context_rows, int32_t block_rows, 
     layer.log_sums = room.take(block_rows, shape_.heads);
   }
   for (Tensor* t : {&output_, &normed_, &d_stream_, &d_normed_}) *t = room.take(block_rows, shape_.hidden);
-  for (Tensor* t : {&activation_, &d_gate_}) *t = room.take(block_rows, shape_.intermediate);
+  for (Tensor* t : {&activation_, &d_gate_}) {
+    *t = room.take(std::min(block_rows, kRowsTogether), shape_.intermediate);
+  }
   for (Tensor* t : {&d_attended_, &d_q_}) *t = room.take(block_rows, width);
   for (Tensor* t : {&d_k_, &d_v_}) *t = room.take(keys, kv_width);
   for (Tensor* t : {&labelled_, &d_labelled_}) *t = room.take(label_rows, shape_.hidden);
@@ -125,9 +134,10 @@ std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool di
   prepare(batch);
   ops_.linear(aux_hidden_, parameters_.fc.value, Store::kOverwrite, projected_);
   norm(projected_, parameters_.hidden_norm, features_);
-  ops_.gather(frozen_.embedding, ids_, shape_.embedding_scale, layers_.empty() ? output_ : layers_.front().input);
+  ops_.gather(frozen_.embedding, ids_, shape_.embedding_scale, layers_.front().input);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layer_forward(parameters_.layers[i], layers_[i], i + 1 < layers_.size() ? layers_[i + 1].input : output_);
+    attention_forward(parameters_.layers[i], layers_[i]);
+    mlp_forward(parameters_.layers[i], layers_[i], i + 1 < layers_.size() ? layers_[i + 1].input : output_);
   }
   norm(output_, parameters_.norm, normed_);
   ops_.gather(normed_, label_rows_, shape_.output_multiplier, labelled_);
@@ -137,26 +147,46 @@ std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool di
   return losses_;
 }
 
-void DrafterPass::layer_forward(const DrafterLayerParameters& p, Layer& layer, Tensor next) {
-  norm(layer.input, p.input_norm, normed_);
-  ops_.linear(normed_, p.q.value, Store::kOverwrite, layer.q_raw);
+/// fn(first, n) for parts of the block rows.
+template <class Fn>
+void DrafterPass::for_parts(const Fn& fn) {
+  for (int32_t first = 0; first < output_.rows; first += kRowsTogether) {
+    fn(first, std::min(kRowsTogether, output_.rows - first));
+  }
+}
+
+void DrafterPass::attention_forward(const DrafterLayerParameters& p, const Layer& layer) {
   ops_.linear(features_, p.k.value, Store::kOverwrite, context(layer.k_raw));
-  ops_.linear(normed_, p.k.value, Store::kOverwrite, own(layer.k_raw));
   ops_.linear(features_, p.v.value, Store::kOverwrite, context(layer.v));
-  ops_.linear(normed_, p.v.value, Store::kOverwrite, own(layer.v));
+  for_parts([&](int32_t first, int32_t n) {
+    const Tensor normed = normed_.narrow(n);
+    norm(layer.input.part(first, n), p.input_norm, normed);
+    ops_.linear(normed, p.q.value, Store::kOverwrite, layer.q_raw.part(first, n));
+    ops_.linear(normed, p.k.value, Store::kOverwrite, own(layer.k_raw).part(first, n));
+    ops_.linear(normed, p.v.value, Store::kOverwrite, own(layer.v).part(first, n));
+  });
   norm(heads_of(layer.q_raw), p.q_norm, heads_of(layer.q));
   norm(heads_of(layer.k_raw), p.k_norm, heads_of(layer.k));
   rotate_rows(layer.q, layer.k, false);
   ops_.attention(layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums);
   ops_.copy(layer.input, layer.middle);
   ops_.linear(layer.attended, p.o.value, Store::kAdd, layer.middle);
+}
 
-  norm(layer.middle, p.mlp_norm, normed_);
-  ops_.linear(normed_, p.gate.value, Store::kOverwrite, layer.gate);
-  ops_.linear(normed_, p.up.value, Store::kOverwrite, layer.up);
-  ops_.silu_mul(layer.gate, layer.up, activation_);
-  ops_.copy(layer.middle, next);
-  ops_.linear(activation_, p.down.value, Store::kAdd, next);
+void DrafterPass::mlp_forward(const DrafterLayerParameters& p, const Layer& layer, Tensor next) {
+  for_parts([&](int32_t first, int32_t n) {
+    const Tensor middle = layer.middle.part(first, n);
+    const Tensor gate = layer.gate.part(first, n);
+    const Tensor up = layer.up.part(first, n);
+    const Tensor normed = normed_.narrow(n);
+    const Tensor activation = activation_.narrow(n);
+    norm(middle, p.mlp_norm, normed);
+    ops_.linear(normed, p.gate.value, Store::kOverwrite, gate);
+    ops_.linear(normed, p.up.value, Store::kOverwrite, up);
+    ops_.silu_mul(gate, up, activation);
+    ops_.copy(middle, next.part(first, n));
+    ops_.linear(activation, p.down.value, Store::kAdd, next.part(first, n));
+  });
 }
 
 void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weights) {
@@ -170,27 +200,38 @@ void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weigh
     mlp_backward(parameters_.layers[i], layers_[i]);
     attention_backward(parameters_.layers[i], layers_[i], i + 1 == layers_.size());
   }
-  if (attention_.context_rows == 0 || layers_.empty()) return;
+  if (attention_.context_rows == 0) return;
   norm_backward(d_features_, projected_, parameters_.hidden_norm, Store::kOverwrite, d_features_);
   ops_.linear_weight_gradient(d_features_, aux_hidden_, parameters_.fc.gradient);
 }
 
 // d_stream_ is the gradient of the residual stream: after the layer, then in its middle.
 void DrafterPass::mlp_backward(const DrafterLayerParameters& p, const Layer& layer) {
-  norm(layer.middle, p.mlp_norm, normed_);
-  ops_.silu_mul(layer.gate, layer.up, activation_);
-  ops_.linear_weight_gradient(d_stream_, activation_, p.down.gradient);
-  ops_.linear_input_gradient(d_stream_, p.down.value, Store::kOverwrite, activation_);
-  ops_.silu_mul_gradient(activation_, layer.gate, layer.up, d_gate_, activation_);
-  ops_.linear_weight_gradient(d_gate_, normed_, p.gate.gradient);
-  ops_.linear_weight_gradient(activation_, normed_, p.up.gradient);
-  ops_.linear_input_gradient(d_gate_, p.gate.value, Store::kOverwrite, d_normed_);
-  ops_.linear_input_gradient(activation_, p.up.value, Store::kAdd, d_normed_);
-  norm_backward(d_normed_, layer.middle, p.mlp_norm, Store::kAdd, d_stream_);
+  for_parts([&](int32_t first, int32_t n) {
+    const Tensor middle = layer.middle.part(first, n);
+    const Tensor gate = layer.gate.part(first, n);
+    const Tensor up = layer.up.part(first, n);
+    const Tensor d_stream = d_stream_.part(first, n);
+    const Tensor normed = normed_.narrow(n);
+    const Tensor activation = activation_.narrow(n);
+    const Tensor d_gate = d_gate_.narrow(n);
+    const Tensor d_normed = d_normed_.narrow(n);
+    norm(middle, p.mlp_norm, normed);
+    ops_.silu_mul(gate, up, activation);
+    ops_.linear_weight_gradient(d_stream, activation, p.down.gradient);
+    ops_.linear_input_gradient(d_stream, p.down.value, Store::kOverwrite, activation);
+    const Tensor d_up = activation;
+    ops_.silu_mul_gradient(activation, gate, up, d_gate, d_up);
+    ops_.linear_weight_gradient(d_gate, normed, p.gate.gradient);
+    ops_.linear_weight_gradient(d_up, normed, p.up.gradient);
+    ops_.linear_input_gradient(d_gate, p.gate.value, Store::kOverwrite, d_normed);
+    ops_.linear_input_gradient(d_up, p.up.value, Store::kAdd, d_normed);
+    norm_backward(d_normed, middle, p.mlp_norm, Store::kAdd, d_stream);
+  });
 }
 
-// In the middle of the layer, then before it. `first`: nothing has been added to d_features_ yet.
-void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool first) {
+// In the middle of the layer, then before it. `is_first`: nothing has been added to d_features_ yet.
+void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first) {
   ops_.linear_weight_gradient(d_stream_, layer.attended, p.o.gradient);
   ops_.linear_input_gradient(d_stream_, p.o.value, Store::kOverwrite, d_attended_);
   ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums, d_q_,
@@ -199,18 +240,25 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
   norm_backward(heads_of(d_q_), heads_of(layer.q_raw), p.q_norm, Store::kOverwrite, heads_of(d_q_));
   norm_backward(heads_of(d_k_), heads_of(layer.k_raw), p.k_norm, Store::kOverwrite, heads_of(d_k_));
 
-  norm(layer.input, p.input_norm, normed_);
-  ops_.linear_weight_gradient(d_q_, normed_, p.q.gradient);
-  ops_.linear_weight_gradient(own(d_k_), normed_, p.k.gradient);
-  ops_.linear_weight_gradient(own(d_v_), normed_, p.v.gradient);
   ops_.linear_weight_gradient(context(d_k_), features_, p.k.gradient);
   ops_.linear_weight_gradient(context(d_v_), features_, p.v.gradient);
-  ops_.linear_input_gradient(context(d_k_), p.k.value, first ? Store::kOverwrite : Store::kAdd, d_features_);
+  ops_.linear_input_gradient(context(d_k_), p.k.value, is_first ? Store::kOverwrite : Store::kAdd, d_features_);
   ops_.linear_input_gradient(context(d_v_), p.v.value, Store::kAdd, d_features_);
-  ops_.linear_input_gradient(d_q_, p.q.value, Store::kOverwrite, d_normed_);
-  ops_.linear_input_gradient(own(d_k_), p.k.value, Store::kAdd, d_normed_);
-  ops_.linear_input_gradient(own(d_v_), p.v.value, Store::kAdd, d_normed_);
-  norm_backward(d_normed_, layer.input, p.input_norm, Store::kAdd, d_stream_);
+  for_parts([&](int32_t first, int32_t n) {
+    const Tensor d_q = d_q_.part(first, n);
+    const Tensor d_k = own(d_k_).part(first, n);
+    const Tensor d_v = own(d_v_).part(first, n);
+    const Tensor normed = normed_.narrow(n);
+    const Tensor d_normed = d_normed_.narrow(n);
+    norm(layer.input.part(first, n), p.input_norm, normed);
+    ops_.linear_weight_gradient(d_q, normed, p.q.gradient);
+    ops_.linear_weight_gradient(d_k, normed, p.k.gradient);
+    ops_.linear_weight_gradient(d_v, normed, p.v.gradient);
+    ops_.linear_input_gradient(d_q, p.q.value, Store::kOverwrite, d_normed);
+    ops_.linear_input_gradient(d_k, p.k.value, Store::kAdd, d_normed);
+    ops_.linear_input_gradient(d_v, p.v.value, Store::kAdd, d_normed);
+    norm_backward(d_normed, layer.input.part(first, n), p.input_norm, Store::kAdd, d_stream_.part(first, n));
+  });
 }
 
 }  // namespace ashlar

@@ -44,8 +44,11 @@ class DrafterPass {
   void lay_out(Room& room, int32_t context_rows, int32_t block_rows, int32_t label_rows);
   void prepare(const BlockBatch& batch);
   void prepare_rotation(int32_t max_position);
-  void layer_forward(const DrafterLayerParameters& p, Layer& layer, Tensor next);
-  void attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool first);
+  template <class Fn>
+  void for_parts(const Fn& fn);
+  void attention_forward(const DrafterLayerParameters& p, const Layer& layer);
+  void mlp_forward(const DrafterLayerParameters& p, const Layer& layer, Tensor next);
+  void attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first);
   void mlp_backward(const DrafterLayerParameters& p, const Layer& layer);
   Tensor heads_of(Tensor x) const {
     return {x.data, x.rows * (x.cols / shape_.head_dim), shape_.head_dim, shape_.head_dim};

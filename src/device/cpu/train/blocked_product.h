@@ -1,6 +1,7 @@
 #pragma once
-// Large fp32 products: both factors are packed into panels as wide as a tile, then tiles of the result are computed on
-// all threads. Depth is walked in fixed pieces, so the order of each sum depends on its length alone.
+// Large fp32 products: the right factor is packed into panels as wide as a tile, the left one too unless its rows are
+// in one piece each, and tiles of the result are computed on all threads. Depth is walked in fixed pieces, so the order
+// of each sum depends on its length alone.
 
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_memory.h"
@@ -27,7 +28,14 @@ class BlockedProduct {
   void run(const Factor& a, const Factor& b, int32_t depth, Store store, Tensor out);
 
  private:
-  void multiply(int32_t depth, bool add, Tensor out);
+  /// The left factor's rows as tiles take them.
+  struct Left {
+    const float* data;
+    int64_t row, column;
+    int32_t rows;         ///< of a tile
+    int64_t tile_stride;  ///< from the first row of a tile to that of the next
+  };
+  void multiply(const Left& left, const float* right, int32_t depth, bool add, Tensor out);
 
   ThreadPool& pool_;
   const TrainKernels& kernels_;

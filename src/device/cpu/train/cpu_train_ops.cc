@@ -116,8 +116,14 @@ class CpuTrainOps final : public TrainOps {
       const int32_t n = std::min(rows, hidden.rows - first);
       const Tensor logits = {memory, n, head.rows, stride};
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      for_rows(n, [&](int32_t r) { losses[first + r] = softmax(logits.row(r), head.rows, labels[first + r]); });
-      if (d_hidden.rows > 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
+      sums_.resize(static_cast<size_t>(n));
+      for_rows(n, [&](int32_t r) {
+        losses[first + r] = softmax(logits.row(r), head.rows, labels[first + r], sums_[static_cast<size_t>(r)]);
+      });
+      if (d_hidden.rows == 0) continue;
+      const Tensor d_rows = d_hidden.part(first, n);
+      linear_input_gradient(logits, head, Store::kOverwrite, d_rows);
+      for_rows(n, [&](int32_t r) { kernels_.scale(d_rows.row(r), d_rows.cols, 1.0F / sums_[static_cast<size_t>(r)]); });
     }
   }
 
@@ -194,17 +200,16 @@ class CpuTrainOps final : public TrainOps {
     });
   }
 
-  /// Logits become the gradient of the loss.
-  TokenLoss softmax(float* logits, int32_t n, int32_t label) const {
+  /// Logits become the gradient of the loss times `sum`, so that the factor is applied to few values later.
+  TokenLoss softmax(float* logits, int32_t n, int32_t label, float& sum) const {
     TokenLoss loss;
     loss.best = argmax(logits, n);
     const float highest = logits[loss.best];
     const float of_label = logits[label] - highest;
-    const float sum = kernels_.exponentials(logits, n, highest);
-    kernels_.scale(logits, n, 1.0F / sum);
+    sum = kernels_.exponentials(logits, n, highest);
     loss.loss = std::log(sum) - of_label;
-    loss.probability = logits[label];
-    logits[label] -= 1.0F;
+    loss.probability = logits[label] / sum;
+    logits[label] -= sum;
     return loss;
   }
 
@@ -213,6 +218,7 @@ class CpuTrainOps final : public TrainOps {
   BlockedProduct product_{pool_, kernels_};
   BlockAttentionRunner attention_{pool_, kernels_};
   Scratch logits_;
+  std::vector<float> sums_;  // of e^(logit - highest), by row
   std::vector<float> partials_;
 };
 

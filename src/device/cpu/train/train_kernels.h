@@ -48,8 +48,9 @@ struct AdamWCall {
 
 struct TrainKernels {
   const char* isa = "";
-  /// Rows of a tile where a_row is 1, and columns: products of packed panels of these sizes are fastest.
+  /// Rows of a tile where a_row is 1, where a_column is 1, and columns: products of these sizes are fastest.
   int32_t tile_rows = 1;
+  int32_t strided_rows = 1;
   int32_t tile_columns = 1;
   void (*product)(const ProductCall& call) = nullptr;
 

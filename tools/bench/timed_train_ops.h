@@ -1,0 +1,119 @@
+#pragma once
+// Training ops that count the time and the multiplications of each kind of op.
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "device/train_ops.h"
+
+namespace ashlar {
+
+inline double seconds_now() { return static_cast<double>(now_ns()) * 1e-9; }
+
+class TimedTrainOps final : public TrainOps {
+ public:
+  explicit TimedTrainOps(std::unique_ptr<TrainOps> ops) : ops_(std::move(ops)) {}
+
+  struct Use {
+    double seconds = 0;
+    double operations = 0;  ///< two for each multiplication and addition of the products
+  };
+  std::map<std::string, Use> uses;
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_->allocate(bytes); }
+  void upload(const void* from, std::byte* to, size_t bytes) override {
+    timed("upload", 0, [&] { ops_->upload(from, to, bytes); });
+  }
+  void download(const std::byte* from, void* to, size_t bytes) override { ops_->download(from, to, bytes); }
+  void linear(Tensor x, Tensor weight, Store store, Tensor out) override {
+    timed("product", product(out.rows, out.cols, x.cols), [&] { ops_->linear(x, weight, store, out); });
+  }
+  void linear_input_gradient(Tensor d_out, Tensor weight, Store store, Tensor d_x) override {
+    timed("product, gradient of x", product(d_x.rows, d_x.cols, weight.rows),
+          [&] { ops_->linear_input_gradient(d_out, weight, store, d_x); });
+  }
+  void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) override {
+    timed("product, gradient of the weight", product(d_weight.rows, d_weight.cols, x.rows),
+          [&] { ops_->linear_weight_gradient(d_out, x, d_weight); });
+  }
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
+    timed("rms_norm", 0, [&] { ops_->rms_norm(x, weight, eps, out); });
+  }
+  void rms_norm_gradient(Tensor d_out, Tensor x, const float* weight, float eps, Store store, Tensor d_x,
+                         float* d_weight) override {
+    timed("rms_norm, gradient", 0, [&] { ops_->rms_norm_gradient(d_out, x, weight, eps, store, d_x, d_weight); });
+  }
+  void rope(Tensor x, int32_t head_dim, const RowRotation& rotation) override {
+    timed("rope", 0, [&] { ops_->rope(x, head_dim, rotation); });
+  }
+  void rope_gradient(Tensor d_x, int32_t head_dim, const RowRotation& rotation) override {
+    timed("rope", 0, [&] { ops_->rope_gradient(d_x, head_dim, rotation); });
+  }
+  void silu_mul(Tensor gate, Tensor up, Tensor out) override {
+    timed("silu_mul", 0, [&] { ops_->silu_mul(gate, up, out); });
+  }
+  void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) override {
+    timed("silu_mul, gradient", 0, [&] { ops_->silu_mul_gradient(d_out, gate, up, d_gate, d_up); });
+  }
+  void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
+    timed("attention", 2 * scores(layout), [&] { ops_->attention(q, k, v, layout, out, log_sums); });
+  }
+  void attention_gradient(Tensor d_out, Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
+                          Tensor log_sums, Tensor d_q, Tensor d_k, Tensor d_v) override {
+    timed("attention, gradient", 5 * scores(layout),
+          [&] { ops_->attention_gradient(d_out, q, k, v, layout, out, log_sums, d_q, d_k, d_v); });
+  }
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+    timed("cross_entropy", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 2 : 1),
+          [&] { ops_->cross_entropy(hidden, head, labels, losses, d_hidden); });
+  }
+  void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
+    timed("rows", 0, [&] { ops_->gather(table, ids, scale, out); });
+  }
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
+    timed("rows", 0, [&] { ops_->scatter(rows, ids, scales, out); });
+  }
+  void copy(Tensor x, Tensor out) override {
+    timed("rows", 0, [&] { ops_->copy(x, out); });
+  }
+  void clear(float* values, int64_t n) override {
+    timed("optimiser", 0, [&] { ops_->clear(values, n); });
+  }
+  double squared_norm(const float* values, int64_t n) override {
+    double norm = 0;
+    timed("optimiser", 0, [&] { norm = ops_->squared_norm(values, n); });
+    return norm;
+  }
+  void scale(float* values, int64_t n, float factor) override {
+    timed("optimiser", 0, [&] { ops_->scale(values, n, factor); });
+  }
+  void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
+    timed("optimiser", 0, [&] { ops_->adamw(step, gradient, n, values, m, v); });
+  }
+
+ private:
+  static double product(int32_t m, int32_t n, int32_t k) { return 2.0 * m * n * k; }
+  /// Of one product of queries and the keys that they see. A backward needs five such products, if probabilities are
+  /// computed again; what it computes twice does not count.
+  static double scores(const BlockAttention& layout) {
+    double sum = 0;
+    for (const BlockContext& block : layout.blocks) {
+      sum += product(layout.block, block.n + layout.block, layout.width());
+    }
+    return sum;
+  }
+  template <class Fn>
+  void timed(const char* name, double operations, const Fn& fn) {
+    const double begin = seconds_now();
+    fn();
+    Use& use = uses[name];
+    use.seconds += seconds_now() - begin;
+    use.operations += operations;
+  }
+
+  std::unique_ptr<TrainOps> ops_;
+};
+
+}  // namespace ashlar
