@@ -25,8 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTimedSteps = 3;       // after one that makes what is made once
-constexpr double kLeastRecorded = 0.01;  // what acceptance.json may say
+constexpr int64_t kTimedSteps = 3;          // after one that makes what is made once
+constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
+constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 
 // What is wrong with the paths is said before a model is loaded.
 void check_paths(const TrainCommand& command, const TrainOptions& train) {
@@ -182,6 +183,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   session.stop();
   figures.served = served.acceptance;
   options.steps = 1;
+  options.max_anchors = std::max(options.max_anchors, kEvaluatedAnchors);
   TrainRun run = make_run(session, documents, drafter, options);
   run.start_from(options.output);
   std::vector<EncodedDocument> own;
