@@ -67,7 +67,7 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->transform(number_above(0, 1))
       ->capture_default_str()
       ->group(kGroup);
-  add_choice<PositionWeights>(app, "--weights", options.weights,
+  add_choice<PositionWeights>(app, "--position-weights", options.weights,
                               "Positions of a block weigh by how likely they are reached, or less and less (default: "
                               "dpace)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
