@@ -9,9 +9,12 @@ int32_t KvLayout::add_paged(std::string name, int64_t bytes_per_page) {
   return static_cast<int32_t>(planes_.size()) - 1;
 }
 
-int32_t KvLayout::add_state(std::string name, int64_t bytes) {
-  constexpr int64_t kLine = 64;  // each state begins on a cache line
-  states_.push_back({std::move(name), (bytes + kLine - 1) / kLine * kLine, versions_});
+int32_t KvLayout::add_state(std::string name, int64_t bytes, int64_t log_bytes) {
+  const auto whole_lines = [](int64_t n) {  // each begins on a cache line
+    constexpr int64_t kLine = 64;
+    return (n + kLine - 1) / kLine * kLine;
+  };
+  states_.push_back({std::move(name), whole_lines(bytes), whole_lines(log_bytes), log_rows_});
   return static_cast<int32_t>(states_.size()) - 1;
 }
 
@@ -43,13 +46,13 @@ KvMemory::KvMemory(Ops& ops, const KvLayout& layout, int32_t pages, int32_t slot
   }
   for (const KvLayout::State& state : layout.states()) {
     buffers_.push_back(ops.allocate(static_cast<size_t>(state.bytes_of(slots, snapshots))));
-    states_.push_back({buffers_.back()->data(), state.bytes, slots, state.versions});
+    states_.push_back({buffers_.back()->data(), state.bytes, state.log_bytes, slots, state.log_rows});
   }
 }
 
-void KvMemory::restore(int32_t snapshot, int32_t slot, int32_t version) const {
+void KvMemory::restore(int32_t snapshot, int32_t slot) const {
   for (const StatePlane& state : states_) {
-    ops_.copy_bytes(state.snapshot(snapshot), state.at(slot, version), static_cast<size_t>(state.stride));
+    ops_.copy_bytes(state.snapshot(snapshot), state.state(slot), static_cast<size_t>(state.stride));
   }
 }
 

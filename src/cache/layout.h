@@ -18,8 +18,9 @@ class KvLayout {
  public:
   /// Registers a plane of `bytes_per_page`; returns its index.
   int32_t add_paged(std::string name, int64_t bytes_per_page);
-  /// Registers a state of `bytes` for every sequence; returns its index.
-  int32_t add_state(std::string name, int64_t bytes);
+  /// Registers a state of `bytes` for every sequence, with a log of what its newest rows did to it, `log_bytes` a row
+  /// (StateSpan); returns its index.
+  int32_t add_state(std::string name, int64_t bytes, int64_t log_bytes);
 
   /// Planes that are added from now on have at most `most` pages, called window pages, and the caller says which page
   /// is in which window page (cache/window_pages.h). 0: a page for every page id again.
@@ -29,8 +30,8 @@ class KvLayout {
   /// pass.
   void add_spare_pages(int64_t n) { spare_pages_ = n; }
 
-  /// States that are added from now on have `n` versions: one more than a forward may leave to choose from.
-  void keep_versions(int32_t n) { versions_ = n; }
+  /// States that are added from now on have logs of `n` rows: as many as a forward may leave to choose from.
+  void keep_log(int32_t n) { log_rows_ = n; }
 
   struct Plane {
     std::string name;
@@ -43,8 +44,11 @@ class KvLayout {
   struct State {
     std::string name;
     int64_t bytes;
-    int32_t versions;
-    int64_t bytes_of(int64_t slots, int64_t snapshots) const { return bytes * (slots * versions + snapshots); }
+    int64_t log_bytes;  ///< of a row
+    int32_t log_rows;
+    int64_t bytes_of(int64_t slots, int64_t snapshots) const {
+      return bytes * (slots + snapshots) + slots * log_rows * log_bytes;
+    }
   };
   const std::vector<Plane>& planes() const { return planes_; }
   const std::vector<State>& states() const { return states_; }
@@ -60,7 +64,7 @@ class KvLayout {
   std::vector<State> states_;
   int64_t max_pages_ = 0;
   int64_t spare_pages_ = 0;
-  int32_t versions_ = 2;
+  int32_t log_rows_ = 1;
 };
 
 /// The planes of one set of pages and the states of one set of slots, as ops see them.
@@ -77,8 +81,8 @@ class KvMemory {
   int32_t snapshots() const { return snapshots_; }
   int64_t bytes() const;
 
-  /// Copies every state of a snapshot to a version of a slot.
-  void restore(int32_t snapshot, int32_t slot, int32_t version) const;
+  /// Copies every state of a snapshot to a slot, whose logs count no longer.
+  void restore(int32_t snapshot, int32_t slot) const;
 
  private:
   Ops& ops_;

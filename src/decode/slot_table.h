@@ -20,7 +20,7 @@ struct Slot {
   int32_t prompt_top = 0;  ///< likeliest tokens listed with each token of the prompt that is scored
   int32_t width = 1;       ///< most tokens that a pass decides for this request
   int32_t pass = 0;        ///< of a sequence that comes back: passes that its open block has had
-  int32_t version = 0;     ///< of its recurrent states: the one after `length` tokens
+  int32_t replays = 0;     ///< rows of the logs of its recurrent states that are part of its `length` tokens
   bool done = false;
   SamplingParams params;
   std::vector<int32_t> stop_ids;

@@ -30,8 +30,9 @@ struct BranchTable {
 };
 
 /// What recurrent layers read and write of one sequence in a forward of n rows. They begin with zeros where the first
-/// row stands at position 0, else with version `version` of the slot. The states after the last `choices` rows become
-/// the versions that follow it, cyclically, so that a commit of fewer rows than n is a choice among versions.
+/// row stands at position 0, else with the state of the slot, in which the first `replays` rows of its log are still
+/// missing. They leave the state before the last `choices` rows, and in the log what these rows did, so that a commit
+/// of fewer rows than n is a number of rows to replay.
 struct StateSpan {
   /// Where the state after row `row` of the span is copied to; -1: nowhere.
   struct Save {
@@ -39,25 +40,28 @@ struct StateSpan {
     int32_t snapshot = -1;
   };
   int32_t slot = 0;
-  int32_t version = 0;
+  int32_t replays = 0;
   int32_t choices = 1;
   Save saves[2];
 
-  /// How many versions later the state after the first `committed` of `n` rows is.
-  int32_t steps(int32_t n, int32_t committed) const { return committed - (n - std::min(choices, n)); }
+  /// Rows of n that go to the log.
+  int32_t logged(int32_t n) const { return std::min(choices, n); }
+  /// `replays` of the next span where the first `committed` of n rows stay.
+  int32_t replays_after(int32_t n, int32_t committed) const { return committed - (n - logged(n)); }
 };
 
-/// States of one layer: `versions` for each slot, then snapshots. What is inside belongs to the layer.
+/// States of one layer. Each slot has a state and the rows of its log; snapshots are states without a log. What is
+/// inside belongs to the layer.
 struct StatePlane {
   std::byte* base = nullptr;
-  int64_t stride = 0;  ///< bytes from one state to the next
+  int64_t stride = 0;      ///< bytes of a state
+  int64_t log_stride = 0;  ///< bytes of a row of the log
   int32_t slots = 0;
-  int32_t versions = 0;
+  int32_t log_rows = 0;  ///< of each slot
 
-  std::byte* at(int32_t slot, int32_t version) const {
-    return base + stride * (int64_t{slot} * versions + version % versions);
-  }
-  std::byte* snapshot(int32_t index) const { return base + stride * (int64_t{slots} * versions + index); }
+  std::byte* state(int32_t slot) const { return base + slot * (stride + log_rows * log_stride); }
+  std::byte* log(int32_t slot, int32_t row) const { return state(slot) + stride + row * log_stride; }
+  std::byte* snapshot(int32_t index) const { return state(slots) + index * stride; }
 };
 
 /// Rows of one forward, as parallel arrays of length n. A row is one token of one sequence.
@@ -102,6 +106,17 @@ struct Rows {
     return rest;
   }
 };
+
+/// Calls fn(first, n) for the rows of each sequence. For devices whose memory is the host's own.
+template <class Fn>
+void for_each_sequence(const Rows& rows, const Fn& fn) {
+  for (int32_t first = 0; first < rows.n;) {
+    int32_t n = 1;
+    while (first + n < rows.n && rows.tables[first + n] == rows.tables[first]) ++n;
+    fn(first, n);
+    first += n;
+  }
+}
 
 /// Keys a row may attend to: absolute positions [begin[r], end[r]) of its own sequence, contiguous for every method
 /// (causal, sliding, whole block). begin <= end; an empty range yields zeros.

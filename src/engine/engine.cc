@@ -28,13 +28,10 @@ void check_options(const EngineOptions& options) {
   within("depth", options.depth, 1, Pipeline::kMaxDepth);
 }
 
-// Every running sequence may hold one, and leave one or two.
-int32_t snapshots_for(const EngineOptions& options) { return options.prefix_cache ? 4 * options.max_sequences : 0; }
-
 int32_t choose_pages(const EngineOptions& options, const KvLayout& layout, int32_t max_positions) {
   int64_t pages = options.kv_pages;
   if (pages == 0 && options.kv_bytes > 0) {
-    const int64_t states = layout.state_bytes(options.max_sequences, snapshots_for(options));
+    const int64_t states = layout.state_bytes(options.max_sequences, options.snapshots());
     pages = layout.pages_within(std::max<int64_t>(options.kv_bytes - states, 0));
   }
   if (options.kv_pages == 0 && options.kv_bytes == 0) {
@@ -42,7 +39,7 @@ int32_t choose_pages(const EngineOptions& options, const KvLayout& layout, int32
   }
   const int32_t least = pages_for(max_positions);
   if (pages < least) {
-    const int64_t needed = layout.bytes_of(least) + layout.state_bytes(options.max_sequences, snapshots_for(options));
+    const int64_t needed = layout.bytes_of(least) + layout.state_bytes(options.max_sequences, options.snapshots());
     throw Error("engine", "the KV cache has room for " + std::to_string(pages) + " pages; one sequence of " +
                               std::to_string(max_positions) + " tokens needs " + std::to_string(least) +
                               ", which are " + std::to_string((needed + (1 << 20) - 1) >> 20) +
@@ -69,7 +66,7 @@ class Engine::Impl {
     KvLayout layout;
     decoder_->register_state(layout, limits);
     const int32_t pages = choose_pages(options, layout, decoder_->max_positions());
-    const int32_t snapshots = layout.states().empty() ? 0 : snapshots_for(options);
+    const int32_t snapshots = layout.states().empty() ? 0 : options.snapshots();
     memory_ = std::make_unique<KvMemory>(ops, layout, pages, options.max_sequences, snapshots);
     decoder_->start(limits, *memory_);
     scheduler_ = std::make_unique<Scheduler>(options, *decoder_, slots_, *memory_, max_rows);

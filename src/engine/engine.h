@@ -24,6 +24,9 @@ struct EngineOptions {
   int32_t kv_pages = 0;  ///< overrides kv_bytes (tests)
   int32_t depth = 2;     ///< steps in flight: 2 overlaps host and device, 1 is the plain loop
   bool prefix_cache = true;
+
+  /// Of the states of recurrent layers: every running sequence may hold one, and leave one or two.
+  int32_t snapshots() const { return prefix_cache ? 4 * max_sequences : 0; }
 };
 
 /// Totals since the start. All monotonic except the gauges at the end.

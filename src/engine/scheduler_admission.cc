@@ -142,7 +142,7 @@ void Scheduler::prepare_slot(const Sequence& sequence) {
   slot.prompt_length = sequence.prompt_length;
   slot.prompt_top = sequence.request.prompt_logprobs.top;
   slot.width = sequence.request.width > 0 ? sequence.request.width : decoder_.max_width();
-  slot.version = 0;
+  slot.replays = 0;
   slot.done = false;
   slot.params = sequence.request.sampling;
   slot.stop_ids = sequence.request.stop_ids;

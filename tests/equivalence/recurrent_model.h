@@ -23,7 +23,8 @@ class GatedRecurrence final : public Mixer {
   size_t bytes() const override { return in_->bytes() + out_->bytes(); }
   bool is_recurrent() const override { return true; }
   void register_state(KvLayout& layout, const std::string& name, Ops&) override {
-    state_ = layout.add_state(name, static_cast<int64_t>(sizeof(float)) * width_);
+    const int64_t bytes = static_cast<int64_t>(sizeof(float)) * width_;
+    state_ = layout.add_state(name, bytes, 2 * bytes);  // a row of the log: f, then what is added
   }
 
   void forward(Ops& ops, const MixerCall& call, Tensor x) const override {
@@ -59,17 +60,28 @@ class GatedRecurrence final : public Mixer {
   void run(const StateSpan& span, const StatePlane& plane, int32_t position, Tensor in, Tensor out) const {
     const size_t bytes = sizeof(float) * static_cast<size_t>(width_);
     std::vector<float> h(static_cast<size_t>(width_), 0.0F);
-    if (position > 0) std::memcpy(h.data(), plane.at(span.slot, span.version), bytes);
-    const int32_t first_kept = in.rows - std::min(span.choices, in.rows);
+    const auto step = [&h, this](const float* row) {
+      for (int32_t i = 0; i < width_; ++i) h[i] = row[i] * h[i] + row[width_ + i];
+    };
+    const auto log = [&](int32_t row) { return reinterpret_cast<float*>(plane.log(span.slot, row)); };
+    if (position > 0) std::memcpy(h.data(), plane.state(span.slot), bytes);
+    for (int32_t i = 0; i < span.replays && position > 0; ++i) step(log(i));
+    const int32_t kept = in.rows - span.logged(in.rows);
+    std::vector<float> record(2 * static_cast<size_t>(width_));
     for (int32_t r = 0; r < in.rows; ++r) {
+      if (r == kept) std::memcpy(plane.state(span.slot), h.data(), bytes);
+      const float* const row = in.row(r);
       for (int32_t i = 0; i < width_; ++i) {
-        const float* const row = in.row(r);
         const float f = 1.0F / (1.0F + std::exp(-row[i]));
+        record[i] = f;
+        record[width_ + i] = (1.0F - f) * row[width_ + i];
+      }
+      step(record.data());
+      for (int32_t i = 0; i < width_; ++i) {
         const float o = row[2 * width_ + i];
-        h[i] = f * h[i] + (1.0F - f) * row[width_ + i];
         out.row(r)[i] = h[i] * o / (1.0F + std::exp(-o));
       }
-      if (r >= first_kept) std::memcpy(plane.at(span.slot, span.version + 1 + r - first_kept), h.data(), bytes);
+      if (r >= kept) std::memcpy(log(r - kept), record.data(), 2 * bytes);
       for (const StateSpan::Save& save : span.saves) {
         if (save.row == r) std::memcpy(plane.snapshot(save.snapshot), h.data(), bytes);
       }

@@ -34,6 +34,7 @@ class DirectDecoder {
         batch_(model.ops(), max_tokens, 1),
         pages_(model.ops(), max_tokens / kPageTokens + 1) {
     KvLayout layout;
+    layout.keep_log(kLogRows);
     model.register_state(layout);
     if (drafter != nullptr) drafter->register_state(layout);
     kv_ = std::make_unique<KvMemory>(model.ops(), layout, static_cast<int32_t>(pages_.size()));
@@ -52,7 +53,7 @@ class DirectDecoder {
 
   /// Runs `ids` at positions from `start`; logits of every row.
   Tensor target(const std::vector<int32_t>& ids, int32_t start, std::span<const AuxLayer> layers) {
-    fill(ids, start);
+    fill(ids, start, next_state(start, static_cast<int32_t>(ids.size())));
     const Tensor hidden = model_.forward(batch_, *kv_, {layers, aux_hidden_});
     model_.head(hidden, logits_.narrow(hidden.rows));
     return logits_.narrow(hidden.rows);
@@ -60,7 +61,7 @@ class DirectDecoder {
 
   /// Final hidden states of every row of `ids` at positions from `start`.
   Tensor hidden(const std::vector<int32_t>& ids, int32_t start) {
-    fill(ids, start);
+    fill(ids, start, next_state(start, static_cast<int32_t>(ids.size())));
     return model_.forward(batch_, *kv_, {});
   }
 
@@ -143,9 +144,19 @@ class DirectDecoder {
   Tensor aux_hidden() const { return aux_hidden_; }
 
  private:
-  void fill(const std::vector<int32_t>& ids, int32_t start) {
+  static constexpr int32_t kLogRows = 64;
+
+  // Of n rows of the target from `start` on. Recurrent layers can go back as far as their logs do.
+  StateSpan next_state(int32_t start, int32_t n) {
+    const StateSpan state = {0, start > 0 ? start - logged_from_ : 0, kLogRows, {}};
+    ASHLAR_CHECK_GE(state.replays, 0);
+    logged_from_ = start + n - state.logged(n);
+    return state;
+  }
+
+  void fill(const std::vector<int32_t>& ids, int32_t start, const StateSpan& state = {}) {
     batch_.clear();
-    batch_.begin_sequence(pages_.device());
+    batch_.begin_sequence(pages_.device(), 0, state);
     const auto end = start + static_cast<int32_t>(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) {
       batch_.add_row(ids[i], start + static_cast<int32_t>(i), end);
@@ -158,6 +169,7 @@ class DirectDecoder {
   RowBatch batch_;
   DeviceArray<int32_t> pages_;
   std::unique_ptr<KvMemory> kv_;
+  int32_t logged_from_ = 0;  // position of the first row of the logs
   std::unique_ptr<Buffer> storage_;
   Tensor aux_hidden_, logits_;
 };

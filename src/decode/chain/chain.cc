@@ -26,6 +26,8 @@ ChainDecoder::ChainDecoder(Model& model, std::unique_ptr<Proposer> proposer, Ngr
 ChainDecoder::ChainDecoder(Model& model, NgramUse ngrams, int32_t width)
     : model_(model), ngram_use_(ngrams), max_width_(ngrams == NgramUse::kNever ? 1 : width) {}
 
+int32_t ChainDecoder::log_rows(int32_t width) { return std::max(width, kPromptChoices); }
+
 std::string ChainDecoder::name() const {
   if (proposer_) return proposer_->name();
   return drafts() ? "ngram" : "autoregressive";
@@ -33,7 +35,7 @@ std::string ChainDecoder::name() const {
 
 void ChainDecoder::register_state(KvLayout& layout, const StepLimits& limits) {
   layout.add_spare_pages(spare_pages(limits.max_slots));
-  layout.keep_versions(std::max(max_width(), kPromptChoices) + 1);
+  layout.keep_log(log_rows(max_width()));
   model_.register_state(layout);
   layout.add_spare_pages(0);
   if (!proposer_) return;
@@ -255,13 +257,14 @@ void ChainDecoder::fill_batch(const StepPlan& plan, SlotTable& slots) {
     work.first_row = batch_->n();
     work.first_output = batch_->n_outputs();
     if (work.chain >= 0) {
-      work.state = {span.slot, slots[span.slot].version, chains_[work.chain].width, {}};
+      work.state = {span.slot, slots[span.slot].replays, chains_[work.chain].width, {}};
       add_tree(span, work);
     } else if (!work.idle) {
       work.n_rows = work.committed = span.n_rows;
       work.n_outputs = span.samples ? 1 : 0;
-      work.state = {span.slot, slots[span.slot].version, kPromptChoices, {span.saves[0], span.saves[1]}};
-      if (span.restores >= 0) kv_->restore(span.restores, work.state.slot, work.state.version);
+      const bool begins = span.start == 0 || span.restores >= 0;
+      work.state = {span.slot, begins ? 0 : slots[span.slot].replays, kPromptChoices, {span.saves[0], span.saves[1]}};
+      if (span.restores >= 0) kv_->restore(span.restores, span.slot);
       batch_->begin_sequence(pages_->of(span.slot), 0, work.state);
       work.first_scored = work.first_output;
       work.n_scored = span.score_to - span.score_from;

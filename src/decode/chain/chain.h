@@ -26,6 +26,9 @@ class ChainDecoder final : public Decoder {
   /// Drafts are n-gram drafts or there are none: spans of at most `width` rows.
   ChainDecoder(Model& model, NgramUse ngrams, int32_t width);
 
+  /// Rows that the logs of recurrent layers' states have where spans are at most `width` rows.
+  static int32_t log_rows(int32_t width);
+
   std::string name() const override;
   StepShape shape(int32_t width) const override;
   int32_t max_width() const override { return max_width_; }

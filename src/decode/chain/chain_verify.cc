@@ -112,7 +112,7 @@ void ChainDecoder::finish_span(size_t index, const StepPlan& plan, SlotTable& sl
     slot.last_token = span.prompt[span.n_rows - 1];
   }
   slot.length = (chain ? slot.length : span.start) + work.committed;
-  slot.version += work.state.steps(work.n_rows, work.committed);
+  slot.replays = work.state.replays_after(work.n_rows, work.committed);
   outcome.computed = slot.length;
   outcome.n_decided = outcome.n_tokens;
 }

@@ -10,6 +10,7 @@ namespace ashlar {
 ForwardBench::ForwardBench(Model& model, std::vector<int32_t> ids, int32_t context, int32_t max_rows)
     : model_(model), ids_(std::move(ids)), context_(context), max_rows_(max_rows), batch_(model.ops(), max_rows, 1) {
   KvLayout layout;
+  layout.keep_log(kMaxWidth);
   model.register_state(layout);
   std::vector<int32_t> pages(ids_.size() / kPageTokens + 1);
   std::iota(pages.begin(), pages.end(), 0);
@@ -35,7 +36,10 @@ void ForwardBench::forward(int32_t start, int32_t rows, bool all_outputs, bool h
   ASHLAR_CHECK_LE(static_cast<size_t>(start + rows), ids_.size());
   ASHLAR_CHECK(!all_outputs || rows <= kMaxWidth);
   batch_.clear();
-  batch_.begin_sequence(pages_.device());
+  // Rows of a prompt stay; those that are verified stay out of recurrent layers' states, so that a pass may be
+  // repeated.
+  batch_.begin_sequence(pages_.device(), 0, {0, start > 0 ? replays_ : 0, all_outputs ? rows : 1, {}});
+  replays_ = all_outputs ? 0 : 1;
   for (int32_t row = 0; row < rows; ++row) {
     batch_.add_row(ids_[start + row], start + row, start + rows);
     if (all_outputs || (head && row + 1 == rows)) batch_.want_output();

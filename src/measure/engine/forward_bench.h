@@ -29,6 +29,7 @@ class ForwardBench {
   std::vector<int32_t> ids_;
   int32_t context_;
   int32_t max_rows_;
+  int32_t replays_ = 0;  // StateSpan
   RowBatch batch_;
   DeviceArray<int32_t> pages_;
   std::unique_ptr<KvMemory> kv_;

@@ -48,11 +48,11 @@ HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int3
   rows_ = {storage_->data(), rows, width_, width_, type};
 }
 
-void HiddenCapture::forward(std::span<const int32_t> ids, int32_t start, int32_t rows, int32_t chunk) {
+void HiddenCapture::forward(std::span<const int32_t> ids, int32_t start, int32_t rows) {
   batch_.clear();
-  // A recurrent layer goes on from the version that the chunk before left; slot 0 is the only one.
+  // A recurrent layer has the last row of the chunk before in its log; slot 0 is the only one.
   StateSpan state;
-  state.version = chunk;
+  state.replays = start > 0 ? 1 : 0;
   batch_.begin_sequence(pages_.device(), 0, state);
   for (int32_t row = start; row < start + rows; ++row) {
     batch_.add_row(ids[static_cast<size_t>(row)], row, static_cast<int32_t>(ids.size()));
@@ -64,10 +64,9 @@ void HiddenCapture::capture(std::span<const int32_t> ids, std::span<float> to) {
   const auto n = static_cast<int32_t>(ids.size());
   ASHLAR_CHECK_LE(n, max_tokens_);
   ASHLAR_CHECK_EQ(to.size(), ids.size() * static_cast<size_t>(width_));
-  int32_t chunk = 0;
-  for (int32_t start = 0; start < n; start += rows_.rows, ++chunk) {
+  for (int32_t start = 0; start < n; start += rows_.rows) {
     const int32_t rows = std::min(rows_.rows, n - start);
-    forward(ids, start, rows, chunk);
+    forward(ids, start, rows);
     const size_t values = static_cast<size_t>(rows) * static_cast<size_t>(width_);
     float* const out = to.data() + static_cast<size_t>(start) * static_cast<size_t>(width_);
     model_.ops().download(storage_->data(), host_.data(), values * bytes_of(rows_.dtype));

@@ -28,7 +28,7 @@ class HiddenCapture {
   int64_t bytes() const;
 
  private:
-  void forward(std::span<const int32_t> ids, int32_t start, int32_t rows, int32_t chunk);
+  void forward(std::span<const int32_t> ids, int32_t start, int32_t rows);
 
   Model& model_;
   int32_t width_;

@@ -66,34 +66,38 @@ TEST(KvMemory, LimitedPlanesHaveOnlyTheirWindowPages) {
   }
 }
 
-// Every state of every slot and every snapshot holds bytes of its own, and a restored one is the copy.
+// Every state, every row of a log and every snapshot holds bytes of its own, and a restored state is the copy.
 TEST(KvMemory, StatesAreDisjointAndComeBackFromSnapshots) {
   const auto ops = make_device("ref", {});
   KvLayout layout;
-  layout.keep_versions(3);
-  layout.add_state("a", 64);
-  layout.add_state("b", 100);  // begins on cache lines: 128
-  EXPECT_EQ(layout.state_bytes(2, 4), (64 + 128) * (2 * 3 + 4));
+  layout.keep_log(3);
+  layout.add_state("a", 64, 10);    // all begin on cache lines: a row of the log takes 64
+  layout.add_state("b", 100, 130);  // 128 and 192
+  EXPECT_EQ(layout.state_bytes(2, 4), (64 + 128) * (2 + 4) + (64 + 192) * 2 * 3);
   const KvMemory memory(*ops, layout, 1, 2, 4);
   EXPECT_EQ(memory.bytes(), layout.state_bytes(2, 4));
   uint8_t mark = 0;
   const auto each = [&](const auto& visit) {
     for (int32_t state = 0; state < 2; ++state) {
+      const StatePlane plane = memory.state(state);
+      const int size = state == 0 ? 64 : 100;
       for (int32_t slot = 0; slot < 2; ++slot) {
-        for (int32_t version = 0; version < 3; ++version) visit(memory.state(state).at(slot, version), state);
+        visit(plane.state(slot), size);
+        for (int32_t row = 0; row < 3; ++row) visit(plane.log(slot, row), state == 0 ? 10 : 130);
       }
-      for (int32_t snapshot = 0; snapshot < 4; ++snapshot) visit(memory.state(state).snapshot(snapshot), state);
+      for (int32_t snapshot = 0; snapshot < 4; ++snapshot) visit(plane.snapshot(snapshot), size);
     }
   };
-  each([&](std::byte* at, int32_t state) { std::memset(at, ++mark, state == 0 ? 64 : 100); });
+  each([&](std::byte* at, int size) { std::memset(at, ++mark, static_cast<size_t>(size)); });
   mark = 0;
-  each([&](std::byte* at, int32_t state) {
+  each([&](std::byte* at, int size) {
     ++mark;
-    for (int i = 0; i < (state == 0 ? 64 : 100); ++i) ASSERT_EQ(at[i], std::byte{mark});
+    for (int i = 0; i < size; ++i) ASSERT_EQ(at[i], std::byte{mark});
   });
-  memory.restore(2, 1, 4);  // version 4 is version 1
-  EXPECT_EQ(*memory.state(0).at(1, 1), *memory.state(0).snapshot(2));
-  EXPECT_EQ(memory.state(1).at(1, 1)[99], memory.state(1).snapshot(2)[99]);
+  memory.restore(2, 1);
+  EXPECT_EQ(*memory.state(0).state(1), *memory.state(0).snapshot(2));
+  EXPECT_EQ(memory.state(1).state(1)[99], memory.state(1).snapshot(2)[99]);
+  EXPECT_NE(memory.state(1).state(0)[99], memory.state(1).snapshot(2)[99]);
 }
 
 TEST(KvMemory, PagesOfAllPlanesAreDisjoint) {
