@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "device/choose.h"
+#include "device/delta_net.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -220,6 +221,18 @@ class Ops {
     attention(call.qkv, call.store.shape, call.store.rows, call.visible, call.store.plane, call.mixed);
     linear(call.output, call.mixed, Store::kAdd, out);
   }
+
+  /// x[r][i] *= sigmoid(gate[r][i]). gate: as x, or [rows, 1], where a row has one gate for all its columns.
+  virtual void sigmoid_gate(Tensor gate, Tensor x) = 0;
+
+  /// A gated delta net between its projections. in: [rows, projected_width], out: [rows, v_width]. Rows of a sequence
+  /// one after the other: q, k and v are silu of the convolved channels, q and k divided by the square root of their
+  /// sum of squares + 1e-6, q by that of k_dim, too. With the matrix S of each value head, from the state (zeros at
+  /// position 0), and g = exp(decay * softplus(a + bias)): u = sigmoid(b) (v - g S^T k), then S = g S + k u^T, and out
+  /// = rms_norm(S^T q) * silu(z). Before that S goes through the rows of the slot's log that were committed
+  /// (StateSpan::replays); afterwards the log has the span's last rows. All rows are computed in this order, in fp32,
+  /// so that the bits depend neither on how a sequence is cut into spans nor on which of its rows went through the log.
+  virtual void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) = 0;
 
   /// out[i] = x[indices[i]] for i in [0, out.rows).
   virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;

@@ -117,22 +117,23 @@ class StagedOps::StagedTensor {
   std::unique_ptr<Buffer> memory_;
 };
 
-/// Pages in a buffer of this device.
+/// Pages or states in a buffer of this device.
+template <class Plane>
 class StagedOps::StagedPlane {
  public:
-  StagedPlane(StagedOps& ops, KvPlane host) {
+  StagedPlane(StagedOps& ops, const Plane& host) : device_(host) {
     const auto after = ops.twins_.upper_bound(host.base);
     ASHLAR_CHECK(after != ops.twins_.begin());
     buffer_ = std::prev(after)->second;
     buffer_->send();
-    device_ = {buffer_->twin() + (host.base - buffer_->data()), host.page_stride};
+    device_.base = buffer_->twin() + (host.base - buffer_->data());
   }
-  KvPlane device() const { return device_; }
+  const Plane& device() const { return device_; }
   void fetch() { buffer_->fetch(); }
 
  private:
   TwinBuffer* buffer_;
-  KvPlane device_;
+  Plane device_;
 };
 
 /// Rows, and what they point to that points on. ends: positions that each row's page table must reach; null: their own.
@@ -169,6 +170,7 @@ struct StagedOps::StagedRows {
     rows.without_kv = keep(host.without_kv, host.n);
     rows.scratch_slots = keep(host.scratch_slots, host.n);
     rows.branch_tables = host.branch_tables != nullptr ? keep(branches.data(), tables) : nullptr;
+    rows.states = keep(host.states, tables);
     rows.block_ends = keep(host.block_ends, host.n);
     rows.first_keys = keep(host.first_keys, tables);
   }
@@ -281,6 +283,28 @@ void StagedOps::attention(Tensor q, const AttentionShape& shape, const Rows& row
   inner_->attention(StagedTensor(*inner_, q, activation_type()).device(), shape, list.rows,
                     {begin.device(), end.device()}, pages.device(), to.device());
   to.fetch();
+}
+
+void StagedOps::sigmoid_gate(Tensor gate, Tensor x) {
+  StagedTensor to(*inner_, x, activation_type());
+  inner_->sigmoid_gate(StagedTensor(*inner_, gate, activation_type()).device(), to.device());
+  to.fetch();
+}
+
+void StagedOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
+  const DeltaShape& shape = net.shape;
+  StagedTensor to(*inner_, out, activation_type());
+  StagedPlane states(*this, net.states);
+  const StagedRows list(*inner_, net.rows, nullptr);
+  const auto taps = staged(*inner_, net.weights.taps, int64_t{shape.taps} * shape.channels());
+  const auto decay = staged(*inner_, net.weights.decay, shape.n_v_heads);
+  const auto bias = staged(*inner_, net.weights.bias, shape.n_v_heads);
+  const auto norm = staged(*inner_, net.weights.norm, shape.v_dim);
+  const DeltaWeights weights = {taps.device(), decay.device(), bias.device(), norm.device(), net.weights.eps};
+  inner_->gated_delta_net(StagedTensor(*inner_, in, activation_type()).device(),
+                          {shape, weights, list.rows, states.device()}, to.device());
+  to.fetch();
+  states.fetch();
 }
 
 void StagedOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {

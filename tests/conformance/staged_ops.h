@@ -46,6 +46,8 @@ class StagedOps final : public Ops {
                  KvPlane plane) override;
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;
+  void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
@@ -61,6 +63,7 @@ class StagedOps final : public Ops {
  private:
   class TwinBuffer;
   class StagedTensor;
+  template <class Plane>
   class StagedPlane;
   struct StagedRows;
 

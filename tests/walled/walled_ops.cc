@@ -43,6 +43,19 @@ KvPlane opened(KvPlane plane) {
   return plane;
 }
 
+StatePlane opened(StatePlane plane) {
+  plane.base = opened(plane.base);
+  return plane;
+}
+
+DeltaWeights opened(DeltaWeights weights) {
+  weights.taps = opened(weights.taps);
+  weights.decay = opened(weights.decay);
+  weights.bias = opened(weights.bias);
+  weights.norm = opened(weights.norm);
+  return weights;
+}
+
 Routes opened(Routes routes) {
   routes.experts = opened(routes.experts);
   routes.weights = opened(routes.weights);
@@ -169,6 +182,17 @@ void WalledOps::attention(Tensor q, const AttentionShape& shape, const Rows& row
     const OpenRows open(rows);
     inner_->attention(opened(q), shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
                       opened(out));
+  });
+}
+
+void WalledOps::sigmoid_gate(Tensor gate, Tensor x) {
+  later([=, this] { inner_->sigmoid_gate(opened(gate), opened(x)); });
+}
+
+void WalledOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
+  later([this, in, shape = net.shape, weights = net.weights, rows = net.rows, states = net.states, out] {
+    const OpenRows open(rows);
+    inner_->gated_delta_net(opened(in), {shape, opened(weights), open.rows, opened(states)}, opened(out));
   });
 }
 

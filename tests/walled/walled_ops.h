@@ -54,6 +54,8 @@ class WalledOps final : public Ops {
                  KvPlane plane) override;
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;
+  void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;

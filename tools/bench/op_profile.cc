@@ -88,6 +88,12 @@ class TimedOps final : public Ops {
   void self_attention(const SelfAttention& call, Tensor out) override {
     timed("self_attention", [&] { ops_.self_attention(call, out); });
   }
+  void sigmoid_gate(Tensor gate, Tensor x) override {
+    timed("sigmoid_gate", [&] { ops_.sigmoid_gate(gate, x); });
+  }
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override {
+    timed("gated_delta_net", [&] { ops_.gated_delta_net(in, net, out); });
+  }
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
   }
@@ -151,6 +157,7 @@ class Passes {
         batch_(ops, std::max(sequences * rows, context), sequences) {
     model.reserve(batch_.max_rows());
     KvLayout layout;
+    layout.keep_log(rows);
     model.register_state(layout);
     if (drafter != nullptr) {
       drafter->reserve(1, sequences * rows);
@@ -159,7 +166,7 @@ class Passes {
     pages_of_one_ = (context + rows) / kPageTokens + 1;
     pages_.resize(static_cast<size_t>(pages_of_one_) * sequences);
     std::iota(pages_.begin(), pages_.end(), 0);
-    kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()));
+    kv_ = std::make_unique<KvMemory>(ops, layout, static_cast<int32_t>(pages_.size()), sequences);
     for (int32_t s = 0; s < sequences; ++s) {
       batch_.clear();
       add(s, 0, context, 0);
@@ -187,7 +194,9 @@ class Passes {
 
  private:
   void add(int32_t sequence, int32_t start, int32_t rows, int32_t outputs) {
-    batch_.begin_sequence(pages_.data() + int64_t{sequence} * pages_of_one_);
+    // As if none of the rows were committed, and the one before them was.
+    const StateSpan state = {sequence, start > 0 ? 1 : 0, start > 0 ? rows : 1, {}};
+    batch_.begin_sequence(pages_.data() + int64_t{sequence} * pages_of_one_, 0, state);
     for (int32_t r = 0; r < rows; ++r) {
       batch_.add_row((start + r * 37 + sequence * 101) % model_.config().vocab, start + r, start + rows);
       if (r >= rows - outputs) batch_.want_output();

@@ -65,6 +65,9 @@ class CpuOps final : public HostOps {
 
   void self_attention(const SelfAttention& call, Tensor out) override;
 
+  void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
+
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
@@ -160,12 +163,14 @@ class CpuOps final : public HostOps {
   Scratch attention_scratch_;
   int64_t attention_room_ = 0;  ///< floats of scratch that each worker has
   Scratch states_;
-  Scratch heads_;               ///< projected heads of a block of rows
-  Scratch products_;            ///< of each worker: products that are used up where they arise
-  Scratch activations_;         ///< of a gated MLP, all rows
-  Scratch normed_;              ///< rows of a product that takes them unpacked
-  Scratch highest_;             ///< of each worker: the Highest of each row
-  std::vector<RowFold> folds_;  ///< of each row: those of its tiles
+  Scratch heads_;                         ///< projected heads of a block of rows
+  Scratch products_;                      ///< of each worker: products that are used up where they arise
+  Scratch activations_;                   ///< of a gated MLP, all rows
+  Scratch normed_;                        ///< rows of a product that takes them unpacked
+  Scratch highest_;                       ///< of each worker: the Highest of each row
+  std::vector<RowFold> folds_;            ///< of each row: those of its tiles
+  Scratch delta_scratch_;                 ///< of each worker
+  std::vector<int32_t> delta_sequences_;  ///< first row of each, and the number of rows
   ExpertPlan expert_plan_;
   Scratch expert_floats_;
 };

@@ -51,7 +51,8 @@ CudaOps::CudaOps(const DeviceOptions& options)
       logits_(memory_),
       answers_(memory_),
       places_(memory_),
-      segments_(memory_) {}
+      segments_(memory_),
+      passing_states_(memory_) {}
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   return std::make_unique<CudaWeight>(memory_, pool_, source, use);

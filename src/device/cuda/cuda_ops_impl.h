@@ -40,6 +40,8 @@ class CudaOps final : public Ops {
                  KvPlane plane) override;
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;
+  void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
@@ -66,7 +68,7 @@ class CudaOps final : public Ops {
   ThreadPool pool_;                 ///< of the host
   Memory memory_;
   // Each is of one op at a time.
-  Scratch normed_, gated_, logits_, answers_, places_, segments_;
+  Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   // Of the host, for rows that it decides.
   std::vector<float> rows_, distributions_;

@@ -139,6 +139,33 @@ inline constexpr int32_t kSegment = 256;
 bool splits_segments(const HeadsCall& heads);
 void attention(cudaStream_t stream, const AttentionCall& call);
 
+/// As ashlar::StateSpan lies in memory.
+struct Save {
+  int32_t row, snapshot;
+};
+struct Span {
+  int32_t slot, replays, choices;
+  Save saves[2];
+};
+
+/// A gated delta net and its states (device/delta_net.h says how they are laid out).
+struct DeltaNetCall {
+  Matrix in, out;
+  int32_t n_k_heads = 0, n_v_heads = 0, k_dim = 0, v_dim = 0, taps = 0, channels = 0;
+  const float *tap_weights = nullptr, *decay = nullptr, *bias = nullptr, *norm = nullptr;
+  float eps = 0;
+  int32_t rows = 0;
+  const int32_t *positions = nullptr, *tables = nullptr;
+  const Span* spans = nullptr;
+  char* states = nullptr;
+  int64_t state_stride = 0, log_stride = 0;
+  int32_t slots = 0, log_rows = 0;
+  float* scratch = nullptr;  ///< [slots, n_v_heads, k_dim, v_dim]: for rows that may not stay
+};
+void delta_net(cudaStream_t stream, const DeltaNetCall& call);
+/// x[r][i] *= sigmoid(gate[r][i]), or of gate[r][0] where there is one column.
+void sigmoid_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
+
 struct RouteCall {
   Matrix logits;  ///< fp32
   const float* bias = nullptr;

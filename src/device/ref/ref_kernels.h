@@ -1,6 +1,7 @@
 #pragma once
 // Inner loops of the reference device, each written the way its formula reads.
 
+#include "device/delta_net.h"
 #include "device/routing.h"
 #include "device/rows.h"
 
@@ -20,5 +21,8 @@ void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, cons
 void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table, KvPlane plane);
 
 void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane, Tensor out);
+
+/// Ops::gated_delta_net.
+void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out);
 
 }  // namespace ashlar::ref

@@ -215,6 +215,16 @@ class RefOps final : public HostOps {
     ref::attention(q, shape, rows, visible, plane, out);
   }
 
+  void sigmoid_gate(Tensor gate, Tensor x) override {
+    for (int32_t r = 0; r < x.rows; ++r) {
+      for (int32_t i = 0; i < x.cols; ++i) {
+        x.row(r)[i] *= 1.0F / (1.0F + std::exp(-gate.row(r)[gate.cols == 1 ? 0 : i]));
+      }
+    }
+  }
+
+  void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override { ref::gated_delta_net(in, net, out); }
+
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(indices[r]), sizeof(float) * out.cols);
   }

@@ -46,6 +46,7 @@ const Kernels& avx2_kernels() {
                                attend,
                                merge,
                                finish,
+                               {sigmoid_gate, silu_gate, convolve, dot, scale, delta_rows},
                                adds_products() ? avxvnni_quantised_kernels() : kQuantised,
                                grouped_kernels<8>(),
                                grouped_kernels<4>()};

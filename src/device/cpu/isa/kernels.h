@@ -181,6 +181,52 @@ constexpr int64_t attention_scratch(int32_t head_dim) {
          int64_t{kBranchTablePages} * kPageTokens * (head_dim + padded_head_dim(head_dim));
 }
 
+/// out[i] = silu(sum over t of inputs[t][i] * taps[t * taps_stride + i]) for i < n.
+struct ConvolutionCall {
+  const float* const* inputs = nullptr;  ///< [n_taps]
+  const float* taps = nullptr;
+  int64_t taps_stride = 0;
+  int32_t n_taps = 0;
+  int32_t n = 0;
+  float* out = nullptr;
+};
+
+/// A row of a head of a gated delta net (Ops::gated_delta_net).
+struct DeltaRow {
+  const float* k = nullptr;  ///< [k_dim]
+  const float* q = nullptr;  ///< [k_dim]; null: a row of the log, whose u is known
+  const float* v = nullptr;  ///< [v_dim]
+  float* u = nullptr;        ///< [v_dim]
+  float* o = nullptr;        ///< [v_dim]: g (q S) + (k q) u, the answer of S after the row
+  float g = 0;
+  float beta = 0;
+  float kq = 0;               ///< the sum of k * q
+  float* snapshot = nullptr;  ///< S after the row goes here, or null
+};
+
+/// Consecutive rows of one head.
+struct DeltaCall {
+  float* state = nullptr;  ///< [k_dim, v_dim]: S before the rows; afterwards S after the first `kept` of them
+  const DeltaRow* rows = nullptr;
+  int32_t n = 0;
+  int32_t kept = 0;
+  int32_t k_dim = 0;
+  int32_t v_dim = 0;
+  float* scratch = nullptr;  ///< [k_dim, kDeltaTile]
+};
+/// Most columns of a matrix that go through the rows together.
+inline constexpr int32_t kDeltaTile = 32;
+
+/// Of gated delta nets and of gates. All sums in an order of their own.
+struct DeltaKernels {
+  void (*sigmoid_gate)(const float* gate, int32_t n, float* x) = nullptr;  ///< x *= sigmoid(gate)
+  void (*silu_gate)(const float* gate, int32_t n, float* x) = nullptr;     ///< x *= silu(gate)
+  void (*convolve)(const ConvolutionCall& call) = nullptr;
+  float (*dot)(const float* a, const float* b, int32_t n) = nullptr;
+  void (*scale)(float factor, int32_t n, float* x) = nullptr;  ///< x *= factor
+  void (*rows)(const DeltaCall& call) = nullptr;
+};
+
 struct Kernels {
   const char* isa = "";
   LinearKernels bf16;  ///< by format of the packed weight (weight_format.cc)
@@ -202,6 +248,8 @@ struct Kernels {
   void (*merge)(float* state, const float* next, int32_t head_dim) = nullptr;
   /// out[head_dim] = values / sum, zeros if sum is 0.
   void (*finish)(const float* state, int32_t head_dim, float* out) = nullptr;
+
+  DeltaKernels delta;
 
   LinearKernels quantised;  ///< of 8-bit weights; without `run` where they would be no faster
   LinearKernels groups8;    ///< of weights in groups; likewise

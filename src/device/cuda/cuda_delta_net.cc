@@ -1,0 +1,60 @@
+// Gated delta nets and gates.
+
+#include "device/cuda/cuda_ops_impl.h"
+#include "device/cuda/cuda_status.h"
+
+namespace ashlar::cuda {
+namespace {
+
+static_assert(sizeof(Span) == sizeof(StateSpan) && offsetof(Span, replays) == offsetof(StateSpan, replays) &&
+              offsetof(Span, choices) == offsetof(StateSpan, choices) &&
+              offsetof(Span, saves) == offsetof(StateSpan, saves));
+
+Matrix activations_of(Tensor tensor) {
+  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
+}
+
+}  // namespace
+
+void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
+  const DeltaShape& shape = net.shape;
+  ASHLAR_CHECK(in.cols == shape.projected_width() && out.cols == shape.v_width());
+  ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n);
+  if (net.rows.n == 0) return;
+  DeltaNetCall call;
+  call.in = activations_of(in);
+  call.out = activations_of(out);
+  call.n_k_heads = shape.n_k_heads;
+  call.n_v_heads = shape.n_v_heads;
+  call.k_dim = shape.k_dim;
+  call.v_dim = shape.v_dim;
+  call.taps = shape.taps;
+  call.channels = shape.channels();
+  call.tap_weights = net.weights.taps;
+  call.decay = net.weights.decay;
+  call.bias = net.weights.bias;
+  call.norm = net.weights.norm;
+  call.eps = net.weights.eps;
+  call.rows = net.rows.n;
+  call.positions = net.rows.positions;
+  call.tables = net.rows.tables;
+  call.spans = reinterpret_cast<const Span*>(net.rows.states);
+  call.states = reinterpret_cast<char*>(net.states.base);
+  call.state_stride = net.states.stride;
+  call.log_stride = net.states.log_stride;
+  call.slots = net.states.slots;
+  call.log_rows = net.states.log_rows;
+  const size_t floats = static_cast<size_t>(net.states.slots) * static_cast<size_t>(shape.matrices());
+  call.scratch = static_cast<float*>(passing_states_.reserve(sizeof(float) * floats));
+  delta_net(memory_.stream(), call);
+  check_launch("gated_delta_net");
+}
+
+void CudaOps::sigmoid_gate(Tensor gate, Tensor x) {
+  ASHLAR_CHECK(gate.rows == x.rows && (gate.cols == x.cols || gate.cols == 1));
+  if (x.rows == 0) return;
+  cuda::sigmoid_gate(memory_.stream(), activations_of(gate), activations_of(x));
+  check_launch("sigmoid_gate");
+}
+
+}  // namespace ashlar::cuda
