@@ -28,6 +28,7 @@ Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool ti
     ++files[tensor->file];
     if (!is_number(tensor->dtype) || (tied_head && name == head)) continue;
     if (names.rope_factors != nullptr && name == names.rope_factors) continue;
+    if (names.is_unused(name)) continue;
     int64_t count = 1;
     for (const int64_t extent : tensor->shape) count *= extent;
     parameters += count;
@@ -80,6 +81,14 @@ Json stack_facts(const StackConfig& stack) {
              {"bidirectional_layers", bidirectional},
              {"rope_theta", rope.theta},
              {"rope_scaling", name_of(rope.scaling)}};
+  if (stack.delta_net) {
+    const DeltaShape& delta = stack.delta_net->shape;
+    facts["delta_net_layers"] = std::count(stack.delta_net->layers.begin(), stack.delta_net->layers.end(), true);
+    facts["delta_net_key_heads"] = delta.n_k_heads;
+    facts["delta_net_value_heads"] = delta.n_v_heads;
+    facts["delta_net_key_dim"] = delta.k_dim;
+    facts["delta_net_value_dim"] = delta.v_dim;
+  }
   if (stack.moe) {
     const MoeConfig& moe = *stack.moe;
     facts["experts"] = moe.n_experts;
@@ -141,6 +150,7 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
                    int32_t sequences) {
   ModelConfig config = read_model_config(model);
   const Checkpoint checkpoint(model);
+  choose_names(config, checkpoint);
   config.tied_head = ties_head(config, checkpoint);
   Json report{{"name", folder_name(model)}, {"folder", model.string()}, {"family", config.family}};
   report.update(stack_facts(config.stack));
@@ -184,10 +194,12 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
       {"drafter_window_bytes", plan.drafter_window_bytes},
       {"drafter_page_bytes", plan.drafter_page_bytes},
       {"branch_bytes", plan.spare_bytes},
+      {"state_bytes_per_sequence", plan.state_bytes_of_sequence()},
+      {"state_bytes", plan.state_bytes},
       {"page_tokens", kPageTokens},
       {"page_bytes", plan.bytes_per_page},
       {"full_context_pages", (config.max_positions + kPageTokens - 1) / kPageTokens},
-      {"full_context_bytes", plan.bytes_of(config.max_positions) - plan.spare_bytes},
+      {"full_context_bytes", plan.bytes_of(config.max_positions) - plan.spare_bytes - plan.state_bytes},
       {"weights_bytes", situation.needs.weights},
       {"workspace_bytes", situation.needs.workspace + situation.needs.per_position * config.max_positions},
       {"available_bytes", situation.available.bytes},

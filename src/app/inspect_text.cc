@@ -54,6 +54,15 @@ std::string shape_rows(const Json& facts) {
   if (facts["sliding_layers"] != 0) {
     attention += ", window " + whole(facts["sliding_window"]) + " in " + whole(facts["sliding_layers"]) + " layers";
   }
+  const bool delta_nets = facts.contains("delta_net_layers");
+  if (delta_nets) {
+    const int64_t others = facts["layers"].get<int64_t>() - facts["delta_net_layers"].get<int64_t>();
+    text += row("delta nets", whole(facts["delta_net_key_heads"]) + " key heads of " +
+                                  whole(facts["delta_net_key_dim"]) + " and " + whole(facts["delta_net_value_heads"]) +
+                                  " value heads of " + whole(facts["delta_net_value_dim"]) + ", in " +
+                                  whole(facts["delta_net_layers"]) + " layers");
+    attention += ", in " + std::to_string(others) + " layers";
+  }
   text += row("attention", attention);
   const std::string scaling = facts["rope_scaling"].get<std::string>();
   text += row("rope",
@@ -113,6 +122,10 @@ std::string memory_rows(const Json& report) {
   text += row("KV cache", grouped(memory["kv_bytes_per_token"]) + " bytes a token" + of_drafter);
   text += row("", whole(memory["page_tokens"]) + " tokens a page of " + format_bytes(memory["page_bytes"]));
   if (memory["branch_bytes"] != 0) text += row("", format_bytes(memory["branch_bytes"]) + " for branches of drafts");
+  if (memory["state_bytes"] != 0) {
+    text += row("states", format_bytes(memory["state_bytes_per_sequence"]) + " a sequence, " +
+                              format_bytes(memory["state_bytes"]) + " with all sequences and snapshots");
+  }
   text += row("full context", whole(report["context"]) + " tokens: " + whole(memory["full_context_pages"]) +
                                   " pages, " + format_bytes(memory["full_context_bytes"]));
   text += row("plan", memory["plan"]);

@@ -133,9 +133,9 @@ void check_variants(const JsonFields& fields, const Family& family, StackConfig&
 
 }  // namespace
 
-RopeConfig read_rope_config(const JsonFields& fields) {
+RopeConfig read_rope_config(const JsonFields& fields, double missing_rotary_factor) {
   RopeConfig rope;
-  rope.partial_rotary_factor = fields.number("partial_rotary_factor", 0.0, 1.0, 1.0);
+  rope.partial_rotary_factor = fields.number("partial_rotary_factor", 0.0, 1.0, missing_rotary_factor);
   rope.theta = fields.number("rope_theta", kAboveOne, kMaxTheta, 10000.0);
   const char* key = rope_key(fields);
   if (!fields.has(key)) return rope;
@@ -173,7 +173,7 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
   const std::string activation = fields.string(keys.activation, "silu");
   if (activation != "silu" && activation != "swish") fields.fail(keys.activation, "\"silu\"");
-  attention.rope = read_rope_config(fields);
+  attention.rope = read_rope_config(fields, keys.missing_rotary_factor);
   const int32_t rotary_dim = attention.rope.rotary_dim(shape.head_dim);
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
     fields.fail("partial_rotary_factor",
@@ -201,15 +201,22 @@ ModelConfig read_model_config(const std::filesystem::path& model) {
 }
 
 ModelConfig read_config_json(const Json& root, const std::string& where) {
-  const JsonFields fields(root, where, "config");
-  if (fields.has("quantization_config")) {
-    fields.fail("quantization_config", "an unquantised checkpoint (bf16, f16 or f32)");
+  const JsonFields file(root, where, "config");
+  const Family* family = find_family(file.string("model_type"));
+  if (family == nullptr) file.fail("model_type", "one of " + family_names());
+  const bool nested = family->settings != nullptr;
+  const Json& own = nested ? file.raw(family->settings) : root;
+  const JsonFields fields = nested ? file.object(family->settings) : file;
+  for (const JsonFields* part : {&file, &fields}) {
+    if (part->has("quantization_config")) {
+      part->fail("quantization_config", "an unquantised checkpoint (bf16, f16 or f32)");
+    }
   }
-  const Family* family = find_family(fields.string("model_type"));
-  if (family == nullptr) fields.fail("model_type", "one of " + family_names());
+  // Of what concerns the whole checkpoint, the file's own word counts before that of the part.
+  const auto holder = [&](const char* key) -> const JsonFields& { return root.contains(key) ? file : fields; };
   ModelConfig config;
   config.family = family->model_type;
-  const auto is_null = [&root](const char* key) { return root.contains(key) && root.at(key).is_null(); };
+  const auto is_null = [&own](const char* key) { return own.contains(key) && own.at(key).is_null(); };
   ConfigKeys keys = family->keys;
   if (is_null(keys.kv_heads)) keys.missing_kv_heads = 0;
   const bool no_window = is_null("sliding_window") && !fields.has("layer_types");
@@ -218,13 +225,16 @@ ModelConfig read_config_json(const Json& root, const std::string& where) {
   config.vocab = static_cast<int32_t>(fields.integer(keys.vocab, 1, 1 << 24));
   config.max_positions = read_max_positions(fields, keys.max_positions, config.stack.layers[0].rope);
   config.names = family->names;
+  if (family->other_names != nullptr) config.other_names = *family->other_names;
   config.stack.names = family->layer_names;
   family->read(fields, config);
-  config.tied_head = fields.boolean(keys.tied_head, family->tied_by_default);
+  config.tied_head = holder(keys.tied_head).boolean(keys.tied_head, family->tied_by_default);
 
-  config.stop_ids = read_ids(fields, "eos_token_id", config.vocab);
+  const JsonFields& stops = holder("eos_token_id");
+  config.stop_ids = read_ids(stops, "eos_token_id", config.vocab);
   const int32_t usual_stop = family->missing_stop_id;
-  if (!root.contains("eos_token_id") && usual_stop >= 0 && usual_stop < config.vocab) config.stop_ids = {usual_stop};
+  const bool stated = root.contains("eos_token_id") || own.contains("eos_token_id");
+  if (!stated && usual_stop >= 0 && usual_stop < config.vocab) config.stop_ids = {usual_stop};
   return config;
 }
 

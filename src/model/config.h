@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/delta_net.h"
 #include "device/routing.h"
 #include "device/rows.h"
 #include "io/json.h"
@@ -50,11 +51,18 @@ struct MoeConfig {
   int32_t n_experts = 0;
   int32_t intermediate = 0;         ///< width of an expert
   int32_t shared_intermediate = 0;  ///< width of the expert that every row goes through, unweighted; 0: there is none
+  bool shared_gate = false;         ///< what the shared expert adds is multiplied by a sigmoid of the row
   bool expert_bias = false;
   Routing routing;
 };
 
-/// A stack of pre-norm decoder layers with rotary grouped-query attention and a gated MLP.
+/// Layers that are gated delta nets.
+struct DeltaNetConfig {
+  std::vector<bool> layers;  ///< one per layer: a gated delta net, or attention
+  DeltaShape shape;
+};
+
+/// A stack of pre-norm decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
   int32_t intermediate = 0;
@@ -64,8 +72,14 @@ struct StackConfig {
   bool qkv_bias = false;
   bool output_bias = false;
   bool mlp_bias = false;
+  bool output_gate = false;            ///< what attention answers is multiplied by a gate that q's projection has, too
+  bool norms_from_one = false;         ///< norms are stored as what they have more than one
   std::vector<LayerAttention> layers;  ///< one per layer
+  std::optional<DeltaNetConfig> delta_net;
   std::optional<MoeConfig> moe;
+
+  /// Whether layer i is a gated delta net.
+  bool is_delta_net(int32_t layer) const { return delta_net && delta_net->layers[static_cast<size_t>(layer)]; }
   LayerNames names;
 };
 
@@ -87,7 +101,8 @@ struct ModelConfig {
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
   ModelNames names;
-  std::filesystem::path folder;  ///< or the GGUF file
+  std::optional<ModelNames> other_names;  ///< what some checkpoints of the family call their tensors instead
+  std::filesystem::path folder;           ///< or the GGUF file
 };
 
 /// How a config.json spells the parts that all families have.
@@ -101,8 +116,9 @@ struct ConfigKeys {
   const char* vocab = "vocab_size";
   const char* max_positions = "max_position_embeddings";
   const char* tied_head = "tie_word_embeddings";
-  int32_t missing_kv_heads = 0;  ///< what a missing kv_heads means; 0: as many as heads, as where it is null
-  int32_t missing_head_dim = 0;  ///< what a missing head_dim means; 0: hidden / heads
+  int32_t missing_kv_heads = 0;        ///< what a missing kv_heads means; 0: as many as heads, as where it is null
+  int32_t missing_head_dim = 0;        ///< what a missing head_dim means; 0: hidden / heads
+  double missing_rotary_factor = 1.0;  ///< what a missing partial_rotary_factor means
 };
 
 /// Which layers a config.json's sliding_window is for.
@@ -125,6 +141,6 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys =
                               SlidingLayers sliding = SlidingLayers::kNamed);
 
 /// Rope from either spelling: rope_parameters, or rope_theta with rope_scaling.
-RopeConfig read_rope_config(const JsonFields& fields);
+RopeConfig read_rope_config(const JsonFields& fields, double missing_rotary_factor = 1.0);
 
 }  // namespace ashlar

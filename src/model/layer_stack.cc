@@ -52,6 +52,12 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
   carver.add(mixer.mixed, mixed_width, type);
   carver.add(kept, config.hidden, type);
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts, DType::kF32);
+  if (config.moe && config.moe->shared_gate) {
+    carver.add(mlp.shared, config.hidden, type);
+    carver.add(mlp.gates, 1, type);
+    zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
+    mlp.zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
+  }
   storage_ = carver.allocate(ops);
   mlp.normed = normed;
   if (config.moe) {
@@ -72,7 +78,7 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     : config_(config) {
   for (int32_t i = 0; i < config.n_layers; ++i) {
     const std::string base = prefix + std::to_string(i) + ".";
-    const auto norm = [&](const char* name) { return binder.device_vector(base + name + ".weight", config.hidden); };
+    const auto norm = [&](const char* name) { return binder.norm(base + name, config.hidden, config.norms_from_one); };
     Layer layer;
     layer.input_norm = norm(config.names.input_norm);
     layer.post_norm = norm(config.names.post_norm);

@@ -34,7 +34,7 @@ class StackWorkspace {
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
-  std::unique_ptr<Buffer> storage_, routes_, visible_;
+  std::unique_ptr<Buffer> storage_, routes_, visible_, zeros_;
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.

@@ -6,8 +6,35 @@
 
 #include "base/error.h"
 #include "model/mixers/attention.h"
+#include "model/mixers/gated_delta_net.h"
 
 namespace ashlar {
+
+namespace {
+
+// "333 of model.visual., 15 of mtp."
+std::string ignore_unused(WeightBinder& binder, const Checkpoint& checkpoint, const ModelNames& names) {
+  std::string counts;
+  for (const char* prefix : names.unused) {
+    int64_t n = 0;
+    for (const auto& [name, tensor] : checkpoint.tensors()) {
+      if (prefix == nullptr || !name.starts_with(prefix)) continue;
+      binder.ignore(name);
+      ++n;
+    }
+    if (n > 0) counts += (counts.empty() ? "" : ", ") + std::to_string(n) + " of " + prefix;
+  }
+  return counts;
+}
+
+}  // namespace
+
+void choose_names(ModelConfig& config, const Checkpoint& checkpoint) {
+  const auto embeds = [&](const ModelNames& names) {
+    return checkpoint.tensors().contains(std::string(names.embedding) + ".weight");
+  };
+  if (config.other_names && !embeds(config.names) && embeds(*config.other_names)) config.names = *config.other_names;
+}
 
 bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint) {
   if (!config.tied_head) return false;
@@ -25,17 +52,21 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
   const int32_t positions = max_positions > 0 ? std::min(max_positions, config.max_positions) : config.max_positions;
   check_rope_size(folder, config.stack, positions);
   const Checkpoint checkpoint(folder);
+  choose_names(config, checkpoint);
   config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);
   std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions, bind_mixer));
+  model->unused_ = ignore_unused(binder, checkpoint, model->config_.names);
   binder.finish();
   return model;
 }
 
-BindMixer Model::attention_or(const BindMixer& bind_mixer) const {
-  return [this, bind_mixer](WeightBinder& binder, const std::string& base, int32_t layer) {
+BindMixer Model::mixer_or(const BindMixer& bind_mixer) const {
+  return [this, bind_mixer](WeightBinder& binder, const std::string& base, int32_t layer) -> std::unique_ptr<Mixer> {
     std::unique_ptr<Mixer> mixer = bind_mixer ? bind_mixer(binder, base, layer) : nullptr;
-    return mixer ? std::move(mixer) : std::make_unique<Attention>(binder, config_.stack, base, layer, ropes_);
+    if (mixer) return mixer;
+    if (config_.stack.is_delta_net(layer)) return std::make_unique<GatedDeltaNet>(binder, config_.stack, base);
+    return std::make_unique<Attention>(binder, config_.stack, base, layer, ropes_);
   };
 }
 
@@ -43,10 +74,10 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
     : ops_(ops),
       config_(std::move(config)),
       embedding_(binder.vocabulary({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
-      norm_(binder.device_vector(std::string(config_.names.norm) + ".weight", config_.stack.hidden)),
+      norm_(binder.norm(config_.names.norm, config_.stack.hidden, config_.stack.norms_from_one)),
       max_positions_(max_positions),
       ropes_(ops, config_.stack, max_positions),
-      stack_(binder, config_.stack, config_.names.layers, attention_or(bind_mixer)) {
+      stack_(binder, config_.stack, config_.names.layers, mixer_or(bind_mixer)) {
   const std::string head = config_.names.head;
   if (!config_.tied_head) {
     head_ = binder.vocabulary({head, config_.vocab}, config_.stack.hidden);

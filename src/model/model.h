@@ -15,11 +15,15 @@ namespace ashlar {
 /// stored head counts there.
 bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint);
 
+/// Takes the names that the checkpoint's tensors have, where the family has several.
+void choose_names(ModelConfig& config, const Checkpoint& checkpoint);
+
 class Model {
  public:
   /// Loads the folder and packs its weights on the device. `max_positions`: how long a sequence may get (at most the
   /// configuration's own limit). Throws Error naming file, field or tensor.
-  /// `bind_mixer`: binds the mixers of layers for which it does not return null; the others are attention.
+  /// `bind_mixer`: binds the mixers of layers for which it does not return null; the others are what the configuration
+  /// says.
   static std::unique_ptr<Model> load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions = 0,
                                      const BindMixer& bind_mixer = {});
 
@@ -27,6 +31,8 @@ class Model {
   /// Longest sequence, in tokens.
   int32_t max_positions() const { return max_positions_; }
   const Ropes& ropes() const { return ropes_; }
+  /// Tensors of the checkpoint that are no part of this model (ModelNames::unused): how many, and what of. Empty: none.
+  const std::string& unused() const { return unused_; }
   /// Whether a layer keeps a state that the rows of a sequence make one after another.
   bool is_recurrent() const { return stack_.is_recurrent(); }
   void register_state(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
@@ -60,12 +66,13 @@ class Model {
 
  private:
   Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_positions, const BindMixer& bind_mixer);
-  BindMixer attention_or(const BindMixer& bind_mixer) const;
+  BindMixer mixer_or(const BindMixer& bind_mixer) const;
 
   Ops& ops_;
   ModelConfig config_;
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> head_;  // null: tied to the embedding
+  std::string unused_;
   DeviceVector norm_;
   int32_t max_positions_;
   Ropes ropes_;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "decode/chain/chain.h"
 #include "decode/logits.h"
 #include "session/session.h"
 
@@ -20,9 +21,10 @@ constexpr int64_t kFloat = sizeof(float);
 
 // As the device packs them, whose products over the vocabulary are those with the tensors of these names.
 int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products products,
-                   const std::set<std::string>& vocabulary) {
+                   const std::set<std::string>& vocabulary, const ModelNames& names = {}) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (names.is_unused(name)) continue;
     const auto scheme = find_scheme(tensor->dtype);
     const auto count =
         std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
@@ -35,8 +37,9 @@ int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products produc
 int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) {
   int64_t widest = 0;
   for (const LayerAttention& layer : stack.layers) {
-    widest = std::max<int64_t>(widest, layer.shape.q_width() + layer.shape.kv_width());
+    widest = std::max<int64_t>(widest, layer.shape.q_width() * (stack.output_gate ? 2 : 1) + layer.shape.kv_width());
   }
+  if (stack.delta_net) widest = std::max<int64_t>(widest, stack.delta_net->shape.projected_width());
   const int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
   return kFloat * (rows * row + kLogitRows * vocab);
 }
@@ -66,7 +69,7 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
   const int64_t rows = engine.max_step_rows;
   const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
                                             std::string(config.names.head) + ".weight"};
-  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary),
+  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary, config.names),
                        kProcess + activation_bytes(config.stack, rows, config.vocab),
                        Ropes::bytes_per_position(config.stack)};
   if (drafter == nullptr) return needs;
@@ -135,17 +138,31 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
   return out;
 }
 
+namespace {
+
+// Most rows of a verify span.
+int32_t width_of(const DflashConfig* drafter, const SessionOptions& options) {
+  if (drafter != nullptr) return options.dflash.width > 0 ? options.dflash.width : drafter->max_width();
+  if (options.ngram == NgramUse::kNever || options.drafter == "none") return 1;
+  return options.dflash.width > 0 ? options.dflash.width : DecoderSpec{}.ngram_width;
+}
+
+}  // namespace
+
 MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DflashConfig* drafter,
                                  const SessionOptions& options) {
   const int32_t sequences = options.engine.max_sequences;
   const bool asked = options.max_context > 0 && options.max_context <= config.max_positions;
   const Checkpoint weights(config.folder);
+  ModelConfig named = config;
+  choose_names(named, weights);
   std::optional<Checkpoint> drafter_weights;
   if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
   return {plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
                       drafter != nullptr ? drafter_window_pages(*drafter, options.dflash, sequences) : 0,
-                      drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0),
-          memory_needs(ops, weights, config, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
+                      drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0,
+                      {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))}),
+          memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
           {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
           available_memory()};
 }

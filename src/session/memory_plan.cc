@@ -10,8 +10,19 @@ namespace {
 
 int64_t page_bytes(const Ops& ops, const StackConfig& stack) {
   int64_t bytes = 0;
-  for (const LayerAttention& layer : stack.layers) bytes += ops.kv_page_bytes(layer.shape);
+  for (int32_t i = 0; i < stack.n_layers; ++i) {
+    if (!stack.is_delta_net(i)) bytes += ops.kv_page_bytes(stack.layers[static_cast<size_t>(i)].shape);
+  }
   return bytes;
+}
+
+void add_states(KvLayout& layout, const StackConfig& stack) {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  for (int32_t i = 0; i < stack.n_layers; ++i) {
+    if (!stack.is_delta_net(i)) continue;
+    const DeltaShape& shape = stack.delta_net->shape;
+    layout.add_state("target", kFloat * shape.state_floats(), kFloat * shape.log_floats());
+  }
 }
 
 std::string scaled(double value, double step, const char* const* units, int n_units) {
@@ -28,10 +39,12 @@ std::string scaled(double value, double step, const char* const* units, int n_un
 
 }  // namespace
 
-int64_t MemoryPlan::bytes_of(int64_t tokens) const { return layout.bytes_of((tokens + kPageTokens - 1) / kPageTokens); }
+int64_t MemoryPlan::bytes_of(int64_t tokens) const {
+  return state_bytes + layout.bytes_of((tokens + kPageTokens - 1) / kPageTokens);
+}
 
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_window_pages, int64_t spare_pages) {
+                       int64_t drafter_window_pages, int64_t spare_pages, const StateCounts& states) {
   const int64_t target_page = page_bytes(ops, target);
   const int64_t drafter_page = drafter != nullptr ? page_bytes(ops, *drafter) : 0;
   const int64_t growing_page = drafter_window_pages > 0 ? 0 : drafter_page;
@@ -41,12 +54,16 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
                      drafter_window_pages * drafter_page,
                      drafter_page,
                      spare_pages * target_page,
+                     0,
                      {}};
   plan.layout.add_spare_pages(spare_pages);
   plan.layout.add_paged("target", target_page);
   plan.layout.add_spare_pages(0);
   plan.layout.limit_pages(drafter_window_pages);
   plan.layout.add_paged("drafter", drafter_page);
+  plan.layout.keep_log(states.log_rows);
+  add_states(plan.layout, target);
+  plan.state_bytes = plan.layout.state_bytes(states.sequences, states.snapshots);
   return plan;
 }
 

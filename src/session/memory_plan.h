@@ -18,14 +18,25 @@ struct MemoryPlan {
   int64_t drafter_window_bytes = 0;     ///< of all of the drafter's window pages; a cache of fewer pages has fewer
   int64_t drafter_page_bytes = 0;       ///< of one of its pages or window pages
   int64_t spare_bytes = 0;              ///< of pages of the target that branches of drafts take for a step
+  int64_t state_bytes = 0;              ///< of recurrent layers of the target, all sequences and snapshots together
   KvLayout layout;
+  /// Pages for that number of tokens, with what does not grow: spare pages and states.
   int64_t bytes_of(int64_t tokens) const;
+  /// States of one sequence with their logs.
+  int64_t state_bytes_of_sequence() const { return layout.state_bytes(1, 0); }
+};
+
+/// How many states of recurrent layers there are.
+struct StateCounts {
+  int32_t sequences = 1;
+  int32_t snapshots = 0;
+  int32_t log_rows = 1;  ///< of each sequence
 };
 
 /// `drafter_window_pages`: pages that the drafter has where it looks at a window only; 0: as many as the target.
 /// `spare_pages`: of the target, for branches of drafts.
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_window_pages = 0, int64_t spare_pages = 0);
+                       int64_t drafter_window_pages = 0, int64_t spare_pages = 0, const StateCounts& states = {});
 
 /// "1.5 GiB", "23.4 MiB", "812 B".
 std::string format_bytes(int64_t bytes);

@@ -34,6 +34,10 @@ Session::Session(const SessionOptions& options)
     notes_.push_back("config.json ties the head to the embedding, and the stored " + std::string(config.names.head) +
                      ".weight differs from it: the stored head is used");
   }
+  if (!model_->unused().empty()) {
+    notes_.push_back("text only: tensors of the checkpoint that the text model has no use for are left out, " +
+                     model_->unused());
+  }
   if (choice_.drafter_was_found) {
     notes_.push_back("drafting with " + choice_.drafter->string() +
                      ", found next to the model (--drafter none: plain decoding)");

@@ -3,7 +3,7 @@
 
     python3 tools/goldens/make_family_goldens.py [tests/data/families [NAME...]]
 
-Needs torch and transformers (made with 2.11 and 5.17; the last two with 5.24). Each folder is a Hugging Face model folder (config.json written here by hand, in the
+Needs torch and transformers (made with 2.11 and 5.17; the mixtures and the hybrids with 5.24). Each folder is a Hugging Face model folder (config.json written here by hand, in the
 spelling the variant is about) plus goldens.safetensors, with tensors.json in place of the weights (see seeded_weights.py). The reference
 is the folder itself read back by AutoModelForCausalLM: what is compared is therefore also how the config is understood. Compute is float32
 from the stored (rounded) weights, eager attention, CPU.
@@ -31,7 +31,8 @@ def base_config(family, **overrides):
     """A config.json of `family`; keys set to ... (Ellipsis) are left out."""
     config = {
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
-                           "qwen3_moe": "Qwen3MoeForCausalLM"}[family]],
+                           "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
+                           "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -48,6 +49,9 @@ def base_config(family, **overrides):
         "tie_word_embeddings": False,
         "torch_dtype": "float32",
     }
+    if family.startswith("qwen3_5"):  # a delta net of unequal heads whose sizes are no powers of two
+        config |= {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 12,
+                   "linear_value_head_dim": 20, "linear_conv_kernel_dim": 4}
     if family != "qwen2":
         config["attention_bias"] = False
     config.update(overrides)
@@ -112,14 +116,41 @@ def variants():
     moe = base_config("qwen3_moe", rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, use_sliding_window=True, sliding_window=6,
                       max_window_layers=2, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True)
     add("qwen3_moe_sliding", json.loads(Qwen3MoeConfig(**moe).to_json_string()), without={"use_sliding_window": False})
+    # As little as such a config may say: layer types, rotated part and the rest come from the class. Four layers: a target for drafters.
+    add("qwen3_5_text", base_config("qwen3_5_text", hidden_size=64, num_hidden_layers=4, rope_theta=10000.0, head_dim=32),
+        without={"full_attention_interval": 2})
+    # As published: the text model inside of one that sees, with tensors that it does not need.
+    rope = {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5, "mrope_interleaved": True, "mrope_section": [2, 1, 1]}
+    text = base_config("qwen3_5_text", architectures=..., torch_dtype=..., dtype="bfloat16", num_hidden_layers=5, rope_parameters=rope,
+                       layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"],
+                       attn_output_gate=True, mtp_num_hidden_layers=1, tie_word_embeddings=True)
+    add("qwen3_5", {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "text_config": text,
+                    "image_token_id": 90, "video_token_id": 91, "vision_start_token_id": 92, "vision_end_token_id": 93,
+                    "tie_word_embeddings": True,
+                    "vision_config": {"model_type": "qwen3_5_vision", "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
+                                      "out_hidden_size": 32}},
+        inside="model.language_model.", extra={"model.visual.pos_embed.weight": (4, 16), "mtp.fc.weight": (32, 64), "mtp.norm.weight": (32,)},
+        without={"text_config": {**text, "rope_parameters": {**rope, "partial_rotary_factor": 0.25}}})
+    add("qwen3_5_moe", base_config("qwen3_5_moe_text", rope_theta=10000.0, head_dim=32, intermediate_size=..., num_experts=6,
+                                   num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20,
+                                   layer_types=["linear_attention", "full_attention", "linear_attention"]),
+        merged=True, without={"num_experts_per_tok": 3})
     return out
 
 
-def noise(name, shape, tied):
+def noise(name, shape, tied, from_one=False):
     """(standard deviation, mean) that keep a random model away from the degenerate: logits spread over several units, attention is far from
     uniform."""
     if name.endswith(".bias"):
         return 0.3, 0.0
+    if name.startswith(("model.visual.", "mtp.")):
+        return 1.0, 0.0
+    if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had
+        return 0.7, -1.0
+    if "conv1d" in name:
+        return 0.6, 0.2
+    if from_one and "norm" in name and "linear_attn" not in name:  # stored as what they have more than one
+        return (0.3, 0.4) if "q_norm" in name or "k_norm" in name else (0.2, 0.0)
     if "q_norm" in name or "k_norm" in name:
         return 0.3, 1.4
     if "norm" in name:
@@ -127,13 +158,13 @@ def noise(name, shape, tied):
     if "embed_tokens" in name:
         return (0.5 if tied else 1.0), 0.0
     gain = 3.0 if "lm_head" in name else 1.4 if "q_proj" in name or "k_proj" in name else 1.0
-    return gain / shape[1]**0.5, 0.0
+    return gain / shape[-1]**0.5, 0.0
 
 
-def stored_parts(name, shape):
-    """[(name, shape)] of the tensors that a checkpoint stores for one of the class: experts lie in a tensor each."""
+def stored_parts(name, shape, merged):
+    """[(name, shape)] of the tensors that a checkpoint stores for one of the class: experts lie in a tensor each, unless they are `merged`."""
     base, found, kind = name.partition("mlp.experts.")
-    if not found:
+    if not found or merged:
         return [(name, shape)]
     kinds = {"gate_up_proj": [("gate_proj", shape[1] // 2), ("up_proj", shape[1] // 2)], "down_proj": [("down_proj", shape[1])]}[kind]
     return [(f"{base}mlp.experts.{e}.{part}.weight", (rows, shape[2])) for e in range(shape[0]) for part, rows in kinds]
@@ -142,8 +173,9 @@ def stored_parts(name, shape):
 def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    text = config.get("text_config", config)
     tied = config.get("tie_word_embeddings", False)
-    dtype = DTYPES[config.get("dtype", config.get("torch_dtype"))]
+    dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
         shape = tuple(parameter.shape)
@@ -153,9 +185,13 @@ def describe_weights(folder, config, options, seed):
             name_of_values = "model.embed_tokens.weight"
         else:
             name_of_values = name
-        for part, part_shape in stored_parts(name, shape):
-            deviation, mean = noise(name_of_values, part_shape, tied)
+        if "inside" in options and name.startswith("model."):
+            name = name_of_values = options["inside"] + name.removeprefix("model.")
+        for part, part_shape in stored_parts(name, shape, options.get("merged")):
+            deviation, mean = noise(name_of_values, part_shape, tied, "qwen3_5" in text["model_type"])
             tensors.append(weight(part, part_shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
+    for name, shape in options.get("extra", {}).items():
+        tensors.append(weight(name, shape, dtype, 1.0))
     describe(folder, seed, tensors, options.get("shards", 1))
 
 
@@ -225,7 +261,7 @@ def reference(name, config, options, seed, folder):
         generator = torch.Generator().manual_seed(1000 * seed + attempt)
         ids = torch.randint(3, VOCAB, (options.get("tokens", 24),), generator=generator)
         new_ids, margin = greedy(model, ids, 16)
-        if margin > MIN_MARGIN and config["eos_token_id"] not in new_ids and len(set(new_ids)) >= 5:
+        if margin > MIN_MARGIN and config.get("text_config", config)["eos_token_id"] not in new_ids and len(set(new_ids)) >= 5:
             break
     else:
         raise SystemExit(f"{name}: no prompt without near ties in 100")

@@ -2,6 +2,8 @@
 // What checkpoints call the tensors of a model: a table a family, and one for GGUF files. Names are without ".weight"
 // and ".bias".
 
+#include <string_view>
+
 namespace ashlar {
 
 /// Names within one layer. The defaults are those of Hugging Face's Llama, Qwen and their mixtures.
@@ -15,6 +17,18 @@ struct LayerNames {
   const char* q_norm = "self_attn.q_norm";
   const char* k_norm = "self_attn.k_norm";
   const char* attention_output = "self_attn.o_proj";
+
+  // Of a gated delta net.
+  const char* delta_qkv = "linear_attn.in_proj_qkv";
+  const char* delta_z = "linear_attn.in_proj_z";
+  const char* delta_b = "linear_attn.in_proj_b";
+  const char* delta_a = "linear_attn.in_proj_a";
+  const char* delta_taps = "linear_attn.conv1d";
+  const char* delta_decay = "linear_attn.A_log";   ///< in full
+  const char* delta_bias = "linear_attn.dt_bias";  ///< in full
+  const char* delta_norm = "linear_attn.norm";
+  const char* delta_output = "linear_attn.out_proj";
+
   const char* gate = "mlp.gate_proj";
   const char* up = "mlp.up_proj";
   const char* down = "mlp.down_proj";
@@ -26,7 +40,9 @@ struct LayerNames {
   const char* merged_gate = "mlp.experts.gate_proj";  ///< in full: those of all experts in one tensor
   const char* merged_up = "mlp.experts.up_proj";
   const char* merged_down = "mlp.experts.down_proj";
+  const char* merged_gate_up = "mlp.experts.gate_up_proj";  ///< in place of the first two: of each expert gate, then up
   const char* shared_experts = "mlp.shared_experts.";
+  const char* shared_gate = "mlp.shared_expert_gate";
 
   /// Of q and k: the halves of each head are interleaved (StoredRows::interleaved).
   bool interleaved_heads = false;
@@ -38,6 +54,15 @@ struct ModelNames {
   const char* norm = "model.norm";
   const char* head = "lm_head";
   const char* rope_factors = nullptr;  ///< in full; read with the configuration (RopeConfig::factors)
+  /// What names of parts begin with that are no part of the text model, and not used; null: there is none.
+  const char* unused[2] = {};
+
+  bool is_unused(std::string_view tensor) const {
+    for (const char* prefix : unused) {
+      if (prefix != nullptr && tensor.starts_with(prefix)) return true;
+    }
+    return false;
+  }
 };
 
 }  // namespace ashlar

@@ -71,6 +71,12 @@ std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, int6
   return values;
 }
 
+DeviceVector WeightBinder::norm(const std::string& name, int64_t n, bool from_one) {
+  std::vector<float> values = vector(name + ".weight", n);
+  for (float& value : values) value += from_one ? 1.0F : 0.0F;
+  return {ops_, values};
+}
+
 const StoredTensor& WeightBinder::raw(const std::string& name, const std::string& dtype, int64_t n) {
   const StoredTensor& tensor = take(name, {n});
   if (tensor.dtype != dtype) fail(tensor.file, name, "expected dtype " + dtype + ", found " + tensor.dtype);
@@ -97,6 +103,10 @@ WeightSource WeightBinder::stack(const std::vector<Part>& parts, int64_t cols, b
 
 std::unique_ptr<Weight> WeightBinder::linear(const std::vector<Part>& parts, int64_t cols, bool bias) {
   return ops_.pack(stack(parts, cols, bias), {.products = products_});
+}
+
+std::unique_ptr<Weight> WeightBinder::linear(std::vector<WeightPart> parts) {
+  return ops_.pack({std::move(parts), {}}, {.products = products_});
 }
 
 std::unique_ptr<Weight> WeightBinder::gated(const Part& gate, const Part& up, int64_t cols, bool bias) {

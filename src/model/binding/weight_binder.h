@@ -39,6 +39,8 @@ class WeightBinder {
   /// The values of the vector `name` of length n. `interleaved`: see StoredRows.
   std::vector<float> vector(const std::string& name, int64_t n, int64_t interleaved = 0);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
+  /// The weight NAME.weight of a norm. `from_one`: it is stored as what it has more than one.
+  DeviceVector norm(const std::string& name, int64_t n, bool from_one);
   /// A tensor of a stated non-float dtype ("I64", "BOOL") and shape [n].
   const StoredTensor& raw(const std::string& name, const std::string& dtype, int64_t n);
 
@@ -53,6 +55,8 @@ class WeightBinder {
   };
   /// Packs the parts, stacked along rows, with NAME.bias of each if `bias`.
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
+  /// Packs parts that matrix() gave, without a bias.
+  std::unique_ptr<Weight> linear(std::vector<WeightPart> parts);
   /// The same for Ops::gated_mlp.
   std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
 

@@ -19,6 +19,10 @@ struct Family {
   SlidingLayers sliding = SlidingLayers::kNamed;
   int32_t missing_stop_id = -1;  ///< what a missing eos_token_id means; -1: none
   bool rotates_part = false;     ///< whether partial_rotary_factor is one of its settings
+  /// The object of config.json that these settings stand in; null: they stand in the file itself. What concerns the
+  /// whole checkpoint (tie_word_embeddings, eos_token_id) may stand in either.
+  const char* settings = nullptr;
+  const ModelNames* other_names = nullptr;  ///< ModelConfig::other_names
 };
 
 extern const Family kDreamFamily;
@@ -28,6 +32,10 @@ extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
 extern const Family kQwen2Family;
+extern const Family kQwen35Family;
+extern const Family kQwen35MoeFamily;
+extern const Family kQwen35MoeTextFamily;
+extern const Family kQwen35TextFamily;
 extern const Family kQwen3Family;
 extern const Family kQwen3MoeFamily;
 extern const Family kSdarFamily;

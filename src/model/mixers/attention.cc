@@ -1,25 +1,49 @@
 #include "model/mixers/attention.h"
 
+#include <utility>
+
 namespace ashlar {
 
 Attention::Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
                      const Ropes& ropes)
     : shape_(config.layers[layer].shape), norm_eps_(config.norm_eps), rope_(ropes.of_layer(layer)) {
   const LayerNames& names = config.names;
-  const auto norm = [&](const char* name) { return binder.device_vector(base + name + ".weight", shape_.head_dim); };
+  const auto norm = [&](const char* name) { return binder.norm(base + name, shape_.head_dim, config.norms_from_one); };
   if (config.qk_norm) {
     q_norm_ = norm(names.q_norm);
     k_norm_ = norm(names.k_norm);
   }
-  const int64_t interleaved = names.interleaved_heads ? shape_.head_dim : 0;
-  std::vector<WeightBinder::Part> qkv = {{base + names.q, shape_.q_width(), interleaved},
-                                         {base + names.k, shape_.kv_width(), interleaved},
-                                         {base + names.v, shape_.kv_width()}};
-  if (names.fused_qkv != nullptr) {
-    qkv = {{base + names.fused_qkv, {shape_.q_width(), shape_.kv_width(), shape_.kv_width()}}};
+  if (config.output_gate) {
+    bind_gated(binder, config, base);
+  } else {
+    const int64_t interleaved = names.interleaved_heads ? shape_.head_dim : 0;
+    std::vector<WeightBinder::Part> qkv = {{base + names.q, shape_.q_width(), interleaved},
+                                           {base + names.k, shape_.kv_width(), interleaved},
+                                           {base + names.v, shape_.kv_width()}};
+    if (names.fused_qkv != nullptr) {
+      qkv = {{base + names.fused_qkv, {shape_.q_width(), shape_.kv_width(), shape_.kv_width()}}};
+    }
+    qkv_ = binder.linear(qkv, config.hidden, config.qkv_bias);
   }
-  qkv_ = binder.linear(qkv, config.hidden, config.qkv_bias);
   output_ = binder.linear({{base + names.attention_output, config.hidden}}, shape_.q_width(), config.output_bias);
+}
+
+// Rows of q's projection are, head by head, those of the query and those of the gate. Each kind becomes a product of
+// its own, so that queries, keys and values lie as they do without a gate.
+void Attention::bind_gated(WeightBinder& binder, const StackConfig& config, const std::string& base) {
+  const LayerNames& names = config.names;
+  const int64_t head = shape_.head_dim;
+  const WeightPart both = binder.matrix(base + names.q + ".weight", int64_t{2} * shape_.q_width(), config.hidden);
+  std::vector<WeightPart> qkv, gate;
+  for (int64_t h = 0; h < shape_.n_heads; ++h) {
+    qkv.push_back(both.block(2 * h * head, head, 0, config.hidden));
+    gate.push_back(both.block((2 * h + 1) * head, head, 0, config.hidden));
+  }
+  for (const char* name : {names.k, names.v}) {
+    qkv.push_back(binder.matrix(base + name + ".weight", shape_.kv_width(), config.hidden));
+  }
+  qkv_ = binder.linear(std::move(qkv));
+  gate_ = binder.linear(std::move(gate));
 }
 
 void Attention::register_state(KvLayout& layout, const std::string& name, Ops& ops) {
@@ -30,19 +54,34 @@ KvStore Attention::store(const Rows& rows, const KvMemory& memory) const {
   return {shape_, q_norm_.data(), k_norm_.data(), norm_eps_, rope_, rows, memory.plane(plane_)};
 }
 
+Tensor Attention::qkv_of(const MixerCall& call, int32_t rows) const {
+  return call.workspace.projected.narrow(rows).columns(0, qkv_width());
+}
+
+void Attention::gate(Ops& ops, const MixerCall& call, Input in, Tensor mixed) const {
+  const Tensor gates = call.workspace.projected.narrow(mixed.rows).columns(qkv_width(), shape_.q_width());
+  ops.linear(*gate_, in, Store::kOverwrite, gates);
+  ops.sigmoid_gate(gates, mixed);
+}
+
 void Attention::forward(Ops& ops, const MixerCall& call, Tensor x) const {
   const Rows rows = call.batch.rows();
   const KvStore to = store(rows, call.memory);
-  const Tensor qkv = call.workspace.projected.narrow(rows.n).columns(0, projected_width());
+  const Tensor qkv = qkv_of(call, rows.n);
   const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
-  ops.self_attention({*qkv_, *output_, call.in, to, call.visible, qkv, mixed, call.copy}, x);
+  if (!gate_) return ops.self_attention({*qkv_, *output_, call.in, to, call.visible, qkv, mixed, call.copy}, x);
+  if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);
+  ops.linear_kv(*qkv_, call.in, qkv, to);
+  ops.attention(qkv, shape_, rows, call.visible, to.plane, mixed);
+  gate(ops, call, call.in, mixed);
+  ops.linear(*output_, mixed, Store::kAdd, x);
 }
 
 void Attention::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const {
   if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);
   const Rows rows = call.batch.rows();
   const KvStore to = store(rows, call.memory);
-  const Tensor qkv = call.workspace.projected.narrow(rows.n).columns(0, projected_width());
+  const Tensor qkv = qkv_of(call, rows.n);
   ops.linear_kv(*qkv_, call.in, qkv, to);
   const int32_t n_outputs = call.batch.n_outputs();
   if (n_outputs == 0) return;
@@ -55,6 +94,7 @@ void Attention::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const
                 to.plane, mixed.part(first, n));
   const Tensor of_outputs = qkv.narrow(n_outputs).columns(0, mixed_width());
   ops.gather_rows(mixed, call.batch.outputs(), of_outputs);
+  if (gate_) gate(ops, call, {x, call.in.norm, call.in.eps}, of_outputs);
   ops.linear(*output_, of_outputs, Store::kAdd, x);
 }
 

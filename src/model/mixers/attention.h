@@ -14,9 +14,9 @@ class Attention final : public Mixer {
   Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
             const Ropes& ropes);
 
-  int32_t projected_width() const override { return shape_.q_width() + 2 * shape_.kv_width(); }
+  int32_t projected_width() const override { return qkv_width() + (gate_ ? shape_.q_width() : 0); }
   int32_t mixed_width() const override { return shape_.q_width(); }
-  size_t bytes() const override { return qkv_->bytes() + output_->bytes(); }
+  size_t bytes() const override { return qkv_->bytes() + output_->bytes() + (gate_ ? gate_->bytes() : 0); }
   void register_state(KvLayout& layout, const std::string& name, Ops& ops) override;
   void forward(Ops& ops, const MixerCall& call, Tensor x) const override;
   void forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const override;
@@ -27,11 +27,18 @@ class Attention final : public Mixer {
   KvStore store(const Rows& rows, const KvMemory& memory) const;
 
  private:
+  int32_t qkv_width() const { return shape_.q_width() + 2 * shape_.kv_width(); }
+  void bind_gated(WeightBinder& binder, const StackConfig& config, const std::string& base);
+  Tensor qkv_of(const MixerCall& call, int32_t rows) const;
+  /// Multiplies what rows attended to by their gates. in: what enters the projection of these rows.
+  void gate(Ops& ops, const MixerCall& call, Input in, Tensor mixed) const;
+
   AttentionShape shape_;
   float norm_eps_;
   const RopeTable& rope_;
   DeviceVector q_norm_, k_norm_;
   std::unique_ptr<Weight> qkv_, output_;
+  std::unique_ptr<Weight> gate_;  // null: none
   int32_t plane_ = -1;
 };
 

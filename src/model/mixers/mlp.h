@@ -15,6 +15,10 @@ struct MlpWorkspace {
   Tensor normed;  ///< [max_rows, hidden]
   Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
   Routes routes;  ///< [max_rows, top_k]
+  // Where a shared expert has a gate.
+  Tensor shared;  ///< [max_rows, hidden]
+  Tensor gates;   ///< [max_rows, 1]
+  Tensor zeros;   ///< [max_rows, hidden], every row the same one
 };
 
 class Mlp {
@@ -49,11 +53,14 @@ class MoeMlp final : public Mlp {
   size_t bytes() const override;
 
  private:
+  void add_shared(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const;
+
   Routing routing_;
   std::unique_ptr<Weight> router_;
   DeviceVector bias_;
   std::unique_ptr<ExpertWeights> experts_;
   std::unique_ptr<DenseMlp> shared_;
+  std::unique_ptr<Weight> shared_gate_;  // null: none
 };
 
 /// The MLP of layer `layer`.

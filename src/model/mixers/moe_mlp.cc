@@ -8,7 +8,15 @@ std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& 
   const MoeConfig& moe = *config.moe;
   const int32_t hidden = config.hidden;
   std::vector<WeightPart> gate, up, down;
-  if (binder.has(layer + names.merged_gate)) {
+  if (binder.has(layer + names.merged_gate_up)) {
+    const auto both =
+        binder.matrices(layer + names.merged_gate_up, moe.n_experts, int64_t{2} * moe.intermediate, hidden);
+    for (const WeightPart& one : both) {
+      gate.push_back(one.block(0, moe.intermediate, 0, hidden));
+      up.push_back(one.block(moe.intermediate, moe.intermediate, 0, hidden));
+    }
+    down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
+  } else if (binder.has(layer + names.merged_gate)) {
     gate = binder.matrices(layer + names.merged_gate, moe.n_experts, moe.intermediate, hidden);
     up = binder.matrices(layer + names.merged_up, moe.n_experts, moe.intermediate, hidden);
     down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
@@ -39,6 +47,18 @@ MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig&
         binder, DenseMlp::Names{shared + "gate_proj", shared + "up_proj", shared + "down_proj"}, config.hidden,
         moe.shared_intermediate, false);
   }
+  if (moe.shared_gate) shared_gate_ = binder.linear({{base + config.names.shared_gate, 1}}, config.hidden, false);
+}
+
+void MoeMlp::add_shared(Ops& ops, Tensor normed, const MlpWorkspace& workspace, Tensor x) const {
+  if (!shared_gate_) return shared_->forward(ops, normed, workspace, x);
+  const Tensor shared = workspace.shared.narrow(x.rows);
+  const Tensor gates = workspace.gates.narrow(x.rows);
+  ops.copy(workspace.zeros.narrow(x.rows), shared);
+  shared_->forward(ops, normed, workspace, shared);
+  ops.linear(*shared_gate_, normed, Store::kOverwrite, gates);
+  ops.sigmoid_gate(gates, shared);
+  ops.reduce_add(shared, x);
 }
 
 void MoeMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const {
@@ -49,7 +69,7 @@ void MoeMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x
   const Tensor scores = workspace.scores.narrow(x.rows);
   ops.linear(*router_, normed, Store::kOverwrite, scores);
   ops.route(scores, bias_.data(), routing_, workspace.routes);
-  if (shared_) shared_->forward(ops, normed, workspace, x);
+  if (shared_) add_shared(ops, normed, workspace, x);
   ops.mix_experts(*experts_, normed, workspace.routes, x);
 }
 

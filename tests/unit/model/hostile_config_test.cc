@@ -130,6 +130,23 @@ TEST_F(HostileConfig, TargetsOfEveryFamilyAndRope) {
   EXPECT_GT(refused_, 3000);
 }
 
+TEST_F(HostileConfig, Hybrids) {
+  const std::string own = R"({"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":3,"head_dim":8,
+    "linear_value_head_dim":5,"linear_conv_kernel_dim":4,"layer_types":["linear_attention","full_attention"],
+    "full_attention_interval":2,"attn_output_gate":true,"partial_rotary_factor":0.5,"num_experts":4,
+    "num_experts_per_tok":2,"moe_intermediate_size":4,"shared_expert_intermediate_size":3})";
+  for (const char* family : {"qwen3_5_text", "qwen3_5_moe_text"}) {
+    const Json config = patched(tiny_config(family), own);
+    try_all(config, read_target);
+    Json whole = Json::object();
+    whole["model_type"] = std::string(family).substr(0, std::string(family).size() - 5);
+    whole["text_config"] = config;
+    try_all(whole, read_target);
+  }
+  EXPECT_GT(accepted_, 300);
+  EXPECT_GT(refused_, 3000);
+}
+
 TEST_F(HostileConfig, MixturesAndModelsOfBlocks) {
   const std::string sizes = R"({"num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":4,"mask_token_id":7,
     "block_size":4,"norm_topk_prob":true,)";

@@ -1,0 +1,105 @@
+// Qwen3.5 and its successors of the same architecture: three gated delta nets, then attention with an output gate; an
+// MLP or a mixture of experts with a gated shared one.
+// Checkpoints may hold a vision tower and layers that predict several tokens, which the text model does not need.
+
+#include <utility>
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+std::vector<bool> read_delta_layers(const JsonFields& fields, int32_t n_layers) {
+  std::vector<bool> layers(static_cast<size_t>(n_layers));
+  if (!fields.has("layer_types")) {
+    const int64_t interval = fields.integer("full_attention_interval", 1, 1000, 4);
+    for (int32_t i = 0; i < n_layers; ++i) layers[i] = (i + 1) % interval != 0;
+    return layers;
+  }
+  const std::vector<std::string> types = fields.strings("layer_types");
+  if (static_cast<int32_t>(types.size()) != n_layers) {
+    fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
+  }
+  for (int32_t i = 0; i < n_layers; ++i) {
+    layers[i] = types[i] == "linear_attention";
+    if (!layers[i] && types[i] != "full_attention") {
+      fields.fail("layer_types", "full_attention or linear_attention for each layer");
+    }
+  }
+  return layers;
+}
+
+DeltaShape read_delta_shape(const JsonFields& fields) {
+  const auto size = [&fields](const char* key, int64_t most, int64_t fallback) {
+    return static_cast<int32_t>(fields.integer(key, 1, most, fallback));
+  };
+  DeltaShape shape;
+  shape.n_k_heads = size("linear_num_key_heads", 1024, 16);
+  shape.n_v_heads = size("linear_num_value_heads", 1024, 32);
+  shape.k_dim = size("linear_key_head_dim", kMaxHeadDim, 128);
+  shape.v_dim = size("linear_value_head_dim", kMaxHeadDim, 128);
+  shape.taps = size("linear_conv_kernel_dim", 16, 4);
+  if (shape.n_v_heads % shape.n_k_heads != 0) {
+    fields.fail("linear_num_value_heads",
+                "a multiple of linear_num_key_heads (" + std::to_string(shape.n_k_heads) + ")");
+  }
+  return shape;
+}
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  StackConfig& stack = config.stack;
+  require_switch(fields, "attention_bias", false, false);
+  require_switch(fields, "attn_output_gate", true, true);
+  stack.qk_norm = stack.output_gate = stack.norms_from_one = true;
+  stack.delta_net = DeltaNetConfig{read_delta_layers(fields, stack.n_layers), read_delta_shape(fields)};
+}
+
+void read_moe(const JsonFields& fields, ModelConfig& config) {
+  read(fields, config);
+  MoeConfig moe = read_expert_sizes(fields, config.stack.n_layers);
+  require_switch(fields, "norm_topk_prob", true, true);
+  moe.routing.normalise = true;
+  moe.shared_intermediate = static_cast<int32_t>(fields.integer("shared_expert_intermediate_size", 1, 1 << 20));
+  moe.shared_gate = true;
+  config.stack.moe = std::move(moe);
+}
+
+constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
+                                .layers = "model.language_model.layers.",
+                                .norm = "model.language_model.norm",
+                                .unused = {"model.visual.", "mtp."}};
+constexpr ConfigKeys kKeys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
+
+constexpr Family kText = {.model_type = "qwen3_5_text",
+                          .tied_by_default = false,
+                          .read = read,
+                          .keys = kKeys,
+                          .names = {.unused = {"model.visual.", "mtp."}},
+                          .sliding = SlidingLayers::kNone,
+                          .rotates_part = true,
+                          .other_names = &kInside};
+
+constexpr Family with_vision(Family family, const char* model_type) {
+  family.model_type = model_type;
+  family.settings = "text_config";
+  return family;
+}
+
+constexpr Family with_experts() {
+  Family family = kText;
+  family.model_type = "qwen3_5_moe_text";
+  family.read = read_moe;
+  family.keys.intermediate = "moe_intermediate_size";
+  family.keys.missing_kv_heads = 2;
+  family.layer_names.shared_experts = "mlp.shared_expert.";
+  return family;
+}
+
+}  // namespace
+
+const Family kQwen35TextFamily = kText;
+const Family kQwen35Family = with_vision(kText, "qwen3_5");
+const Family kQwen35MoeTextFamily = with_experts();
+const Family kQwen35MoeFamily = with_vision(with_experts(), "qwen3_5_moe");
+
+}  // namespace ashlar

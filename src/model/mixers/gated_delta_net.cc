@@ -1,0 +1,69 @@
+#include "model/mixers/gated_delta_net.h"
+
+#include <cmath>
+#include <vector>
+
+namespace ashlar {
+namespace {
+
+// Stored as [channels, 1, taps], wanted as [taps, channels]: rows of neighbouring channels are what devices read.
+std::vector<float> read_taps(WeightBinder& binder, const std::string& name, const DeltaShape& shape) {
+  const std::vector<WeightPart> stored = binder.matrices(name, shape.channels(), 1, shape.taps);
+  std::vector<float> taps(static_cast<size_t>(shape.taps) * shape.channels());
+  std::vector<float> channel(static_cast<size_t>(shape.taps));
+  for (int32_t c = 0; c < shape.channels(); ++c) {
+    decode_rows(stored[static_cast<size_t>(c)], 0, 1, channel.data());
+    for (int32_t t = 0; t < shape.taps; ++t) taps[static_cast<size_t>(t) * shape.channels() + c] = channel[t];
+  }
+  return taps;
+}
+
+}  // namespace
+
+GatedDeltaNet::GatedDeltaNet(WeightBinder& binder, const StackConfig& config, const std::string& base)
+    : shape_(config.delta_net->shape), norm_eps_(config.norm_eps) {
+  const LayerNames& names = config.names;
+  Ops& ops = binder.ops();
+  taps_ = {ops, read_taps(binder, base + names.delta_taps + ".weight", shape_)};
+  std::vector<float> decay = binder.vector(base + names.delta_decay, shape_.n_v_heads);
+  for (float& value : decay) value = -std::exp(value);
+  decay_ = {ops, decay};
+  bias_ = binder.device_vector(base + names.delta_bias, shape_.n_v_heads);
+  norm_ = binder.norm(base + names.delta_norm, shape_.v_dim, false);
+  in_ = binder.linear({{base + names.delta_qkv, shape_.channels()},
+                       {base + names.delta_z, shape_.v_width()},
+                       {base + names.delta_b, shape_.n_v_heads},
+                       {base + names.delta_a, shape_.n_v_heads}},
+                      config.hidden, false);
+  output_ = binder.linear({{base + names.delta_output, config.hidden}}, shape_.v_width(), false);
+}
+
+void GatedDeltaNet::register_state(KvLayout& layout, const std::string& name, Ops&) {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  state_ = layout.add_state(name, kFloat * shape_.state_floats(), kFloat * shape_.log_floats());
+}
+
+Tensor GatedDeltaNet::mix(Ops& ops, const MixerCall& call) const {
+  if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);
+  const Rows rows = call.batch.rows();
+  const Tensor projected = call.workspace.projected.narrow(rows.n).columns(0, projected_width());
+  const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
+  ops.linear(*in_, call.in, Store::kOverwrite, projected);
+  const DeltaWeights weights = {taps_.data(), decay_.data(), bias_.data(), norm_.data(), norm_eps_};
+  ops.gated_delta_net(projected, {shape_, weights, rows, call.memory.state(state_)}, mixed);
+  return mixed;
+}
+
+void GatedDeltaNet::forward(Ops& ops, const MixerCall& call, Tensor x) const {
+  ops.linear(*output_, mix(ops, call), Store::kAdd, x);
+}
+
+void GatedDeltaNet::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const {
+  const Tensor mixed = mix(ops, call);
+  if (x.rows == 0) return;
+  const Tensor outputs = call.workspace.projected.narrow(x.rows).columns(0, mixed_width());
+  ops.gather_rows(mixed, call.batch.outputs(), outputs);
+  ops.linear(*output_, outputs, Store::kAdd, x);
+}
+
+}  // namespace ashlar
