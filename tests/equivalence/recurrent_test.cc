@@ -8,6 +8,8 @@
 #include <random>
 
 #include "equivalence/configurations.h"
+#include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
 
 namespace ashlar::testing {
 namespace {
@@ -59,31 +61,79 @@ Configuration configuration(const std::string& method, int32_t width, int32_t de
   return made;
 }
 
-class Recurrent : public ::testing::TestWithParam<const char*> {
- protected:
-  std::unique_ptr<Ops> ops_ = make_device(GetParam(), {.threads = 2, .isa = {}});
+/// What the tests run over: the recurrence above, or a tiny Qwen3.5, whose states are matrices.
+class AnyModel {
+ public:
+  virtual ~AnyModel() = default;
+  virtual Model& model() = 0;
+  /// Random drafters that read this model.
+  virtual std::vector<std::filesystem::path> drafters() const { return {}; }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Recurrent, ::testing::Values("ref", "cpu"));
+
+class Recurrence final : public AnyModel {
+ public:
+  explicit Recurrence(Ops& ops) : model_(ops, {true, false, true, false}) {}
+  Model& model() override { return model_.model(); }
+
+ private:
+  RecurrentModel model_;
+};
+
+class DeltaNets final : public AnyModel {
+ public:
+  explicit DeltaNets(Ops& ops)
+      : target_(data_folder() / "families" / "qwen3_5_text"),
+        drafter_(data_folder() / "drafters" / "dflash_full"),
+        model_(Model::load(ops, target_.folder(), kLongest)) {}
+  Model& model() override { return *model_; }
+  std::vector<std::filesystem::path> drafters() const override { return {drafter_.folder()}; }
+
+ private:
+  SeededCheckpoint target_, drafter_;
+  std::unique_ptr<Model> model_;
+};
+
+struct Where {
+  const char* device;
+  const char* layers;
+};
+
+class Recurrent : public ::testing::TestWithParam<Where> {
+ protected:
+  std::unique_ptr<AnyModel> make() {
+    if (std::string(GetParam().layers) == "delta_nets") return std::make_unique<DeltaNets>(*ops_);
+    return std::make_unique<Recurrence>(*ops_);
+  }
+  std::unique_ptr<Ops> ops_ = make_device(GetParam().device, {.threads = 2, .isa = {}});
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Recurrent,
+                         ::testing::Values(Where{"ref", "recurrence"}, Where{"cpu", "recurrence"},
+                                           Where{"ref", "delta_nets"}, Where{"cpu", "delta_nets"}),
+                         [](const auto& info) { return std::string(info.param.device) + "_" + info.param.layers; });
 
 TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
-  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const auto hybrid = make();
   std::vector<std::vector<int32_t>> expected;
   for (Request& alone : requests()) {
-    const auto engine = open_engine(*ops_, hybrid.model(), configuration("", 1, 1, 4096, false), kLongest);
+    const auto engine = open_engine(*ops_, hybrid->model(), configuration("", 1, 1, 4096, false), kLongest);
     expected.push_back(run_together(*engine, {std::move(alone)})[0].tokens);
     EXPECT_EQ(expected.back().size(), 40U);
   }
   int64_t drafted = 0;
   int64_t accepted = 0;
   int64_t preemptions = 0;
-  for (const auto& [method, width] : {std::pair{"", 1}, {"ngram", 3}, {"ngram", 16}}) {
+  std::vector<std::pair<std::string, int32_t>> methods = {{"", 1}, {"ngram", 3}, {"ngram", 16}};
+  if (!hybrid->drafters().empty()) methods.insert(methods.end(), {{"dflash", 2}, {"dflash", 0}});
+  for (const auto& [method, width] : methods) {
     for (const int32_t depth : {1, 2}) {
       for (const int32_t chunk : {4096, 13, 1}) {
         for (const bool tight : {false, true}) {
-          SCOPED_TRACE(std::string(method) + " " + std::to_string(width) + ", depth " + std::to_string(depth) +
-                       ", chunks of " + std::to_string(chunk) + (tight ? ", tight" : ""));
-          const auto engine =
-              open_engine(*ops_, hybrid.model(), configuration(method, width, depth, chunk, tight), kLongest);
+          SCOPED_TRACE(method + " " + std::to_string(width) + ", depth " + std::to_string(depth) + ", chunks of " +
+                       std::to_string(chunk) + (tight ? ", tight" : ""));
+          Configuration asked = configuration(method, width, depth, chunk, tight);
+          if (method == "dflash") asked.decoder.drafter = hybrid->drafters()[0];
+          asked.decoder.dflash.width = width;
+          const auto engine = open_engine(*ops_, hybrid->model(), asked, kLongest);
           for (int round = 0; round < 2; ++round) {  // the second one finds the first one's prompts
             const std::vector<Answer> answers = run_together(*engine, requests());
             for (size_t i = 0; i < answers.size(); ++i) {
@@ -107,7 +157,7 @@ TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
 }
 
 TEST_P(Recurrent, TheThirdPromptBeginsWhereTheFirstTwoParted) {
-  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const auto hybrid = make();
   const std::vector<int32_t> shared = random_ids(1, 70);  // four whole pages
   const auto prompt = [&](uint32_t seed) {
     std::vector<int32_t> ids = shared;
@@ -115,25 +165,25 @@ TEST_P(Recurrent, TheThirdPromptBeginsWhereTheFirstTwoParted) {
     ids.insert(ids.end(), own.begin(), own.end());
     return ids;
   };
-  const auto engine = open_engine(*ops_, hybrid.model(), configuration("", 1, 2, 32, false), kLongest);
+  const auto engine = open_engine(*ops_, hybrid->model(), configuration("", 1, 2, 32, false), kLongest);
   const std::vector<int32_t> cached = {0, 0, 64, 64, 128};
   for (size_t i = 0; i < cached.size(); ++i) {
     const Request asked = request(prompt(100 + static_cast<uint32_t>(i == 4 ? 2 : i)), hot_sampling(), 20);
     const Answer warm = run_together(*engine, {asked})[0];
     EXPECT_EQ(warm.end.stats.cached_tokens, cached[i]) << i;
-    const auto cold = open_engine(*ops_, hybrid.model(), configuration("", 1, 1, 4096, false), kLongest);
+    const auto cold = open_engine(*ops_, hybrid->model(), configuration("", 1, 1, 4096, false), kLongest);
     EXPECT_EQ(warm.tokens, run_together(*cold, {asked})[0].tokens) << i;
   }
 }
 
 // More prompts than there are snapshots: the ones used last stay, and nothing is wrong for those that went.
 TEST_P(Recurrent, SnapshotsRunOutWithoutAnyoneNoticing) {
-  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const auto hybrid = make();
   EngineOptions options;
   options.max_sequences = 2;  // eight snapshots
   options.kv_pages = 400;
   options.prefill_chunk = 32;
-  Engine engine(*ops_, make_decoder(hybrid.model(), configuration("ngram", 4, 2, 32, false).decoder), options);
+  Engine engine(*ops_, make_decoder(hybrid->model(), configuration("ngram", 4, 2, 32, false).decoder), options);
   std::vector<std::vector<int32_t>> first;
   for (int round = 0; round < 3; ++round) {
     for (uint32_t i = 0; i < 20; ++i) {
@@ -176,12 +226,12 @@ class LateConstraint final : public TokenConstraint {
 };
 
 TEST_P(Recurrent, MissingMasksCutSpansAndChangeNothing) {
-  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const auto hybrid = make();
   for (const int32_t length : {1, 2, 17, 40}) {
     std::vector<std::vector<int32_t>> answers;
     for (const bool late : {false, true}) {
       for (const int32_t chunk : {4096, 13}) {
-        const auto engine = open_engine(*ops_, hybrid.model(), configuration("ngram", 8, 2, chunk, false), kLongest);
+        const auto engine = open_engine(*ops_, hybrid->model(), configuration("ngram", 8, 2, chunk, false), kLongest);
         Request asked = request(random_ids(7, length), cool_sampling());
         if (late) asked.constraint = std::make_unique<LateConstraint>();
         answers.push_back(run_together(*engine, {std::move(asked)})[0].tokens);
@@ -189,6 +239,39 @@ TEST_P(Recurrent, MissingMasksCutSpansAndChangeNothing) {
       }
     }
   }
+}
+
+// Drafts of a drafter that knows nothing, accepted or not by chance: what is accepted goes through the log.
+TEST_P(Recurrent, RejectionSamplingDoesNotDependOnBatchesAndChunks) {
+  const auto hybrid = make();
+  if (hybrid->drafters().empty()) GTEST_SKIP() << "no drafter reads this model";
+  std::vector<Request> all = requests();
+  for (Request& asked : all) {
+    asked.sampling = hot_sampling();
+    asked.sampling.temperature = 3;
+    asked.sampling.scheme = SamplingScheme::kRejection;
+  }
+  std::vector<std::vector<int32_t>> expected;
+  int64_t accepted = 0;
+  for (const auto& [depth, chunk] : {std::pair{1, 4096}, {2, 13}, {2, 1}}) {
+    for (const bool together : {false, true}) {
+      Configuration asked = configuration("dflash", 1, depth, chunk, false);
+      asked.decoder.drafter = hybrid->drafters()[0];
+      asked.decoder.dflash = {.width = 4, .branches = 0};
+      asked.decoder.ngram = NgramUse::kNever;
+      const auto engine = open_engine(*ops_, hybrid->model(), asked, kLongest);
+      std::vector<Answer> answers;
+      for (size_t i = 0; i < all.size() && !together; ++i) answers.push_back(run_together(*engine, {all[i]})[0]);
+      if (together) answers = run_together(*engine, all);
+      for (size_t i = 0; i < answers.size(); ++i) {
+        if (expected.size() <= i) expected.push_back(answers[i].tokens);
+        EXPECT_EQ(answers[i].tokens, expected[i])
+            << i << (together ? " together" : " alone") << ", chunks of " << chunk;
+        accepted += answers[i].end.stats.accepted;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
 }
 
 // Without attention, what was said before reaches a row by the states alone.
@@ -205,15 +288,15 @@ TEST_P(Recurrent, StatesCarryWhatWasSaidBefore) {
 }
 
 TEST_P(Recurrent, BranchesAndBlocksAreRefusedInWords) {
-  RecurrentModel hybrid(*ops_, {true, false, true, false});
+  const auto hybrid = make();
   DecoderSpec block;
   block.method = "block-diffusion";
-  EXPECT_THROW(make_decoder(hybrid.model(), block), Error);
+  EXPECT_THROW(make_decoder(hybrid->model(), block), Error);
   DecoderSpec tree;
   tree.method = "dflash";
   tree.dflash.branches = 5;
   try {
-    make_decoder(hybrid.model(), tree);
+    make_decoder(hybrid->model(), tree);
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("verifies chains"), std::string::npos) << error.what();

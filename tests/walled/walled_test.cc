@@ -9,6 +9,7 @@
 #include "equivalence/recurrent_model.h"
 #include "equivalence/suite.h"
 #include "golden/golden_data.h"
+#include "golden/seeded_checkpoint.h"
 #include "walled/walled_ops.h"
 
 namespace ashlar::testing {
@@ -157,6 +158,26 @@ TEST(Wall, BlocksAreThoseOfTheReference) {
   const auto folder = models_folder() / "pebble-11m-sdar";
   WalledOps walled;
   expect_same(answers(walled, folder, {}, requests(10)), answers(*ref, folder, {}, requests(10)));
+}
+
+TEST(Wall, StatesOfDeltaNetsAreThoseOfTheReference) {
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3_5_text");
+  const auto ref = make_device("ref", {});
+  std::vector<Request> all;
+  for (const int32_t length : {5, 40, 41}) {
+    Request request;
+    for (int32_t i = 0; i < length; ++i) request.prompt.push_back(4 + i * 7 % 60);  // repeats itself
+    request.max_tokens = 20;
+    all.push_back(std::move(request));
+  }
+  const std::vector<Answer> expected = answers(*ref, target.folder(), {}, all);
+  Configuration drafted;
+  drafted.decoder.method = "ngram";
+  drafted.decoder.ngram = NgramUse::kAlways;
+  drafted.depth = 2;
+  drafted.prefill_chunk = 13;
+  WalledOps walled;
+  expect_same(answers(walled, target.folder(), drafted, all), expected);
 }
 
 // Small, so that all of it fits: n-gram drafts, preemption, prefix hits.
