@@ -117,6 +117,8 @@ class TrainOps {
   virtual double squared_norm(const float* values, int64_t n) = 0;
   /// values *= factor.
   virtual void scale(float* values, int64_t n, float factor) = 0;
+  /// out = alpha * x + beta * y, n values each; out may be x or y.
+  virtual void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) = 0;
   /// One step of Adam with decoupled weight decay (Loshchilov and Hutter, 2019) for n values and their moments.
   virtual void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) = 0;
 };

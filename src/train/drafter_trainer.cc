@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "train/drafter/drafter_optimiser.h"
 #include "train/drafter/drafter_pass.h"
 #include "train/drafter/position_weights.h"
 
@@ -60,7 +61,7 @@ class DrafterTrainer::State {
  public:
   State(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings, std::span<const float> embedding,
         std::span<const float> head)
-      : ops_(ops), shape_(shape), settings_(settings), parameters_(ops, shape) {
+      : ops_(ops), shape_(shape), settings_(settings), parameters_(ops, shape), optimiser_(ops, parameters_, settings) {
     const size_t size = static_cast<size_t>(shape.vocab) * static_cast<size_t>(shape.hidden);
     ASHLAR_CHECK_EQ(embedding.size(), size);
     ASHLAR_CHECK_EQ(head.size(), size);
@@ -79,6 +80,7 @@ class DrafterTrainer::State {
   const TrainShape shape_;
   const TrainSettings settings_;
   DrafterParameters parameters_;
+  DrafterOptimiser optimiser_;
   std::unique_ptr<DrafterPass> pass_;
   int64_t steps_done_ = 0;
 
@@ -134,9 +136,7 @@ void DrafterTrainer::State::update(TrainReport& report) {
     const double factor = settings_.clip / (report.gradient_norm + 1e-6);
     if (factor < 1) ops_.scale(parameters_.gradients(), parameters_.size(), static_cast<float>(factor));
   }
-  const AdamW step = {learning_rate, settings_.beta1,        settings_.beta2,
-                      settings_.eps, settings_.weight_decay, steps_done_};
-  ops_.adamw(step, parameters_.gradients(), parameters_.size(), parameters_.values(), parameters_.m(), parameters_.v());
+  optimiser_.step(learning_rate, steps_done_);
 }
 
 std::vector<DrafterTrainer::Anchors> DrafterTrainer::State::draw(std::span<const TrainDocument> batch,

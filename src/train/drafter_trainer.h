@@ -48,12 +48,19 @@ enum class PositionWeights : uint8_t {
   kDpace,  ///< slot k counts what it adds to the expected acceptance; losses are divided by the number of blocks
 };
 
+/// What moves matrices; norms are always AdamW's.
+enum class MatrixOptimiser : uint8_t { kAdamW, kMuon };
+
 struct TrainSettings {
   double learning_rate = 6e-4;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0;
+  MatrixOptimiser matrices = MatrixOptimiser::kAdamW;
+  double muon_rate = 10;  ///< times the learning rate, for matrices
+  double muon_momentum = 0.95;
+  double muon_weight_decay = 0.1;
   double clip = 1.0;           ///< most that the gradient's norm may be; 0: any
   double warmup_share = 0.04;  ///< of total_steps
   int64_t total_steps = 1;

@@ -263,6 +263,10 @@ TEST_P(TrainOpsOnIsa, RowsAndArrays) {
       values, [](TrainOps& ops, Matrix& x) { ops.scale(x.row(0), kValues, 0.3F); }, "scale", 1e-6);
   compare(
       values, [](TrainOps& ops, Matrix& x) { ops.clear(x.row(0), kValues); }, "clear");
+  const Matrix other = normal(1, kValues);
+  compare(
+      values, [&](TrainOps& ops, Matrix& x) { ops.combine(0.3F, x.row(0), -2, other.row(0), kValues, x.row(0)); },
+      "combine", 1e-6);
   EXPECT_NEAR(ops_->squared_norm(values.row(0), kValues), ref_->squared_norm(values.row(0), kValues), 0.05);
 }
 

@@ -111,6 +111,12 @@ struct TrainGolden {
     read("gamma", settings.gamma);
     read("alpha", settings.alpha);
     variant.at("weight_decay").get_to(settings.weight_decay);
+    if (variant.contains("muon_rate")) {
+      settings.matrices = MatrixOptimiser::kMuon;
+      variant.at("muon_rate").get_to(settings.muon_rate);
+      variant.at("muon_momentum").get_to(settings.muon_momentum);
+      variant.at("muon_weight_decay").get_to(settings.muon_weight_decay);
+    }
     const bool linear = variant["schedule"] == "linear";
     settings.schedule = linear ? LearningRateSchedule::kLinear : LearningRateSchedule::kCosine;
     settings.weights = variant["weights"] == "dpace" ? PositionWeights::kDpace : PositionWeights::kDecay;

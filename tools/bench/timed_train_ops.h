@@ -89,6 +89,9 @@ class TimedTrainOps final : public TrainOps {
   void scale(float* values, int64_t n, float factor) override {
     timed("optimiser", 0, [&] { ops_->scale(values, n, factor); });
   }
+  void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
+    timed("optimiser", 0, [&] { ops_->combine(alpha, x, beta, y, n, out); });
+  }
   void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
     timed("optimiser", 0, [&] { ops_->adamw(step, gradient, n, values, m, v); });
   }

@@ -1,4 +1,4 @@
-// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [DEVICE]]]]: seconds a training step of the drafter that
+// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]]: seconds a training step of the drafter that
 // config.json describes, with random weights, head and hidden states; where they go; and what share of this machine's
 // fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
 
@@ -92,7 +92,7 @@ TrainShape shape_of(const DflashConfig& config) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [DEVICE]]]]\n");
+    std::fprintf(stderr, "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]\n");
     return 2;
   }
   const auto number = [&](int index, int32_t missing) { return argc > index ? std::atoi(argv[index]) : missing; };
@@ -100,9 +100,10 @@ int main(int argc, char** argv) {
   const int32_t tokens = number(3, 640);
   const int32_t steps = number(4, 5);
   const TrainShape shape = shape_of(read_dflash_config(argv[1]));
-  TimedTrainOps ops(make_train_ops(argc > 5 ? argv[5] : "cpu", {}));
+  TimedTrainOps ops(make_train_ops(argc > 6 ? argv[6] : "cpu", {}));
   TrainSettings settings;
   settings.total_steps = steps + 1;
+  settings.max_anchors = number(5, settings.max_anchors);
   const std::vector<float> head = noise(static_cast<size_t>(shape.vocab) * shape.hidden, 0.1F);
   DrafterTrainer trainer(ops, shape, settings, head, head);
   trainer.initialise(1);

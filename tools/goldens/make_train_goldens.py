@@ -29,6 +29,8 @@ SETTINGS = {"learning_rate": 2e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "cl
 VARIANTS = {
     "decay": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0},
     "dpace": {"weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
+    "muon": {"weights": "dpace", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
+             "muon_weight_decay": 0.2},
     # Far context is out of sight; hidden states are scaled on their way in and out.
     "window": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "window": 9, "embedding_scale": 1.5,
                "output_multiplier": 0.5},
@@ -132,7 +134,28 @@ def learning_rate(variant, step):
     return SETTINGS["learning_rate"] * ((1 - progress) if variant["schedule"] == "linear" else (1 + math.cos(math.pi * progress)) / 2)
 
 
+def newton_schulz(update, coefficients, steps, eps):
+    """What torch.optim.Muon does in bfloat16 by products: the same polynomial of the singular values, in float64."""
+    u, values, v = torch.linalg.svd(update / update.norm().clamp(min=eps), full_matrices=False)
+    for _ in range(steps):
+        values = coefficients[0] * values + coefficients[1] * values**3 + coefficients[2] * values**5
+    return u @ torch.diag(values) @ v
+
+
+def make_optimizers(variant, w):
+    """The optimizers and what each takes the learning rate times."""
+    vectors = [value for value in w.values() if value.ndim == 1 or "muon_rate" not in variant]
+    adamw = torch.optim.AdamW(vectors, lr=1.0, betas=(SETTINGS["beta1"], SETTINGS["beta2"]), eps=SETTINGS["eps"],
+                              weight_decay=variant["weight_decay"])
+    if "muon_rate" not in variant:
+        return [(adamw, 1.0)]
+    muon = torch.optim.Muon([value for value in w.values() if value.ndim == 2], lr=1.0, momentum=variant["muon_momentum"],
+                            weight_decay=variant["muon_weight_decay"], adjust_lr_fn="match_rms_adamw")
+    return [(adamw, 1.0), (muon, variant["muon_rate"])]
+
+
 def main():
+    torch.optim._muon._zeropower_via_newtonschulz = newton_schulz
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data") / "train"
     out.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(SEED)
@@ -147,23 +170,24 @@ def main():
     tensors, variants = {}, {}
     for name, variant in VARIANTS.items():
         w = {key: value.clone().requires_grad_() for key, value in initial_weights().items()}
-        optimizer = torch.optim.AdamW(w.values(), lr=1.0, betas=(SETTINGS["beta1"], SETTINGS["beta2"]), eps=SETTINGS["eps"],
-                                      weight_decay=variant["weight_decay"])
+        optimizers = make_optimizers(variant, w)
         steps = []
         for step in range(STEPS):
             loss, blocks, labels, accuracy = loss_of(w, variant, documents, embedding, head, step % 2)
-            optimizer.zero_grad()
+            for value in w.values():
+                value.grad = None
             loss.backward()
-            if step == 0:
+            if step == 0 and name != "muon":  # whose first gradients are those of dpace
                 tensors |= {f"{name}.gradient.{key}": value.grad.float().numpy().copy() for key, value in w.items()}
             norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(variant, step)
-            optimizer.step()
+            for optimizer, rate in optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = learning_rate(variant, step) * rate
+                optimizer.step()
             steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "blocks": blocks, "labels": labels,
                           "position_accuracy": accuracy, "learning_rate": learning_rate(variant, step)})
-        # One variant's weights suffice to check the optimiser; the others are checked by their losses.
-        if name == "dpace":
+        # The weights of one variant for each optimiser suffice; the others are checked by their losses.
+        if name in ("dpace", "muon"):
             tensors |= {f"{name}.trained.{key}": value.detach().float().numpy() for key, value in w.items()}
         variants[name] = {**variant, "steps": steps}
         print(name, [round(step["loss"], 4) for step in steps], [round(step["gradient_norm"], 3) for step in steps])

@@ -153,6 +153,9 @@ class RefTrainOps final : public TrainOps {
   void scale(float* values, int64_t n, float factor) override {
     for (int64_t i = 0; i < n; ++i) values[i] *= factor;
   }
+  void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(static_cast<double>(alpha) * x[i] + beta * y[i]);
+  }
   void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
     const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
     const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));

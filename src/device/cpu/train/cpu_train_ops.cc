@@ -160,6 +160,11 @@ class CpuTrainOps final : public TrainOps {
   void scale(float* values, int64_t n, float factor) override {
     for_pieces(n, [&](int64_t first, int64_t count) { kernels_.scale(values + first, count, factor); });
   }
+  void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
+    for_pieces(n, [&](int64_t first, int64_t count) {
+      kernels_.combine(alpha, x + first, beta, y + first, count, out + first);
+    });
+  }
   void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
     const auto steps = static_cast<double>(step.step);
     AdamWCall call;

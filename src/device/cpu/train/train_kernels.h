@@ -66,6 +66,8 @@ struct TrainKernels {
   float (*exponentials)(float* values, int32_t n, float offset) = nullptr;
   float (*dot)(const float* a, const float* b, int32_t n) = nullptr;
   void (*scale)(float* values, int64_t n, float factor) = nullptr;
+  /// out = alpha * x + beta * y; out may be x or y.
+  void (*combine)(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) = nullptr;
   /// gradient = probability * (gradient - mean): the gradient of a softmax.
   void (*softmax_gradient)(const float* probability, float mean, int32_t n, float* gradient) = nullptr;
   void (*adamw)(const AdamWCall& call, const float* gradient, int64_t n, float* values, float* m, float* v) = nullptr;
