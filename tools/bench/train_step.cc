@@ -1,6 +1,6 @@
-// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]]: seconds a training step of the drafter that
-// config.json describes, with random weights, head and hidden states; where they go; and what share of this machine's
-// fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
+// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]]: seconds a training step of the drafter
+// that config.json describes, with random weights, head and hidden states; where they go; and what share of this
+// machine's fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
 
 #include <algorithm>
 #include <cstdio>
