@@ -123,6 +123,17 @@ testing::AssertionResult same(const Matrix& got, const Matrix& want) {
 
 class DeltaNets : public OnIsa {
  protected:
+  /// worst_row_error, on a GPU beyond what the rounding of an answer to bf16 may add.
+  double error_of(const Matrix& got, const Matrix& want) const {
+    Matrix near = want;
+    for (int32_t r = 0; r < want.rows() && on_gpu(); ++r) {
+      for (int32_t c = 0; c < want.cols(); ++c) {
+        const float room = std::abs(want.row(r)[c]) / 256;
+        near.row(r)[c] = std::clamp(got.row(r)[c], want.row(r)[c] - room, want.row(r)[c] + room);
+      }
+    }
+    return worst_row_error(got, near);
+  }
   std::vector<Matrix> inputs(const DeltaShape& shape, int32_t rows) {
     std::vector<Matrix> all;
     for (int32_t slot = 0; slot < kSlots; ++slot) all.emplace_back(rows, shape.projected_width()).fill_normal(random_);
@@ -134,7 +145,7 @@ class DeltaNets : public OnIsa {
 };
 
 TEST_P(DeltaNets, MatchReference) {
-  const double tolerance = bound(3e-5, 2e-2);  // of sums in fp32 that go through 70 rows
+  const double tolerance = 3e-5;  // of sums in fp32 that go through 70 rows
   const auto ref = make_ref_ops();
   for (const DeltaShape& shape : kShapes) {
     const Layer layer(shape, random_);
@@ -149,7 +160,7 @@ TEST_P(DeltaNets, MatchReference) {
       memory.run(in, *side, {{2, {kRows - 6, 2, kRows - 6}}});
     }
     for (int32_t slot = 0; slot < kSlots; ++slot) {
-      EXPECT_LT(worst_row_error(got[slot], want[slot]), tolerance) << shape.k_dim << " slot " << slot;
+      EXPECT_LT(error_of(got[slot], want[slot]), tolerance) << shape.k_dim << " slot " << slot;
     }
     Matrix state(1, static_cast<int32_t>(shape.state_floats())), expected = state;
     std::copy_n(on_cpu.snapshot(1), state.cols(), state.row(0));
@@ -258,7 +269,7 @@ TEST_P(DeltaNets, GatesMatchReference) {
       Matrix want = got, alone = got;
       cpu->sigmoid_gate(gate.view(), got.view());
       ref->sigmoid_gate(gate.view(), want.view());
-      EXPECT_LT(worst_row_error(got, want), bound(1e-6, 5e-3)) << width;
+      EXPECT_LT(error_of(got, want), 1e-6) << width;
       EXPECT_TRUE(got.guards_intact());
       for (int32_t r = 0; r < 9; ++r) {
         cpu->sigmoid_gate(gate.view().part(r, 1), alone.view().part(r, 1));
