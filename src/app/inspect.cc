@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 #include "model/model.h"
 #include "session/memory_budget.h"
 #include "session/model_locator.h"

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "app/inspect.h"
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 #include "session/memory_plan.h"
 #include "session/model_locator.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "io/gguf.h"
 #include "io/mapped_file.h"
+#include "io/weights/gguf.h"
 #include "model/families/family.h"
 #include "model/gguf_config.h"
 

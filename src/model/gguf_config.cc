@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "device/weight_source.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 
 namespace ashlar {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/available_memory.h"
 #include "engine/engine.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 #include "session/memory_plan.h"
 
 namespace ashlar {

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {

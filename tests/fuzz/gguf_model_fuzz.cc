@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz/memory_file.h"
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 #include "model/gguf_config.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/gguf_tokenizer.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz/memory_file.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ashlar::MemoryFile file;

@@ -8,7 +8,7 @@
 
 #include "device/weight_source.h"
 #include "golden/golden_data.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 namespace ashlar::testing {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "gguf_writer.h"
 #include "golden/golden_data.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 
 namespace ashlar::testing {
 

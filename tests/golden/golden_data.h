@@ -10,7 +10,7 @@
 
 #include "base/bf16.h"
 #include "io/json.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 namespace ashlar::testing {
 

@@ -6,7 +6,7 @@
 #include "base/bf16.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 #include "train/run/drafter_training.h"
 
 namespace ashlar::testing {

@@ -12,7 +12,7 @@
 #include "app/serve/request_log.h"
 #include "base/error.h"
 #include "server/page/page.h"
-#include "server/service/routes.h"
+#include "server/service/routes/routes.h"
 
 namespace ashlar {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/ops.h"
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 
 namespace ashlar {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/gguf.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
+#include "io/weights/gguf.h"
 #include "text/tokenizer/tokenizer_config.h"
 
 namespace ashlar {

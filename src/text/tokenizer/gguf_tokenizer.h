@@ -1,7 +1,7 @@
 #pragma once
 // The text side of a model in a GGUF file, in the words of the Hugging Face files that it was made of.
 
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 #include "text/tokenizer/tokenizer_config.h"
 
 namespace ashlar::text {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "io/gguf.h"
 #include "io/json.h"
+#include "io/weights/gguf.h"
 #include "text/tokenizer/tokenizer_config.h"
 
 namespace ashlar {

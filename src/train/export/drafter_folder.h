@@ -5,7 +5,7 @@
 #include <span>
 
 #include "io/json.h"
-#include "io/safetensors_writer.h"
+#include "io/weights/safetensors_writer.h"
 #include "model/drafters/dflash_config.h"
 
 namespace ashlar {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "device/weight_source.h"
-#include "io/checkpoint.h"
-#include "io/safetensors.h"
+#include "io/weights/checkpoint.h"
+#include "io/weights/safetensors.h"
 
 namespace ashlar {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "io/json.h"
-#include "io/safetensors_writer.h"
+#include "io/weights/safetensors_writer.h"
 #include "train/drafter_trainer.h"
 
 namespace ashlar {

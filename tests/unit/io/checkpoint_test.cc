@@ -1,4 +1,4 @@
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 
 #include "unit/io/outside_files.h"
 

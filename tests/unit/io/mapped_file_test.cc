@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 #include "unit/io/outside_files.h"
 
 namespace ashlar::testing {

@@ -1,4 +1,4 @@
-#include "io/safetensors_writer.h"
+#include "io/weights/safetensors_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "temp_folder.h"
 
 namespace ashlar {

@@ -1,6 +1,6 @@
 // Every route is in the OpenAPI document, and nothing else is.
 
-#include "server/service/routes.h"
+#include "server/service/routes/routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

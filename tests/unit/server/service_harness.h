@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "scenario/fake_decoder.h"
 #include "server/http/connection/exchange_core.h"
-#include "server/service/routes.h"
+#include "server/service/routes/routes.h"
 #include "server/service/service.h"
 
 namespace ashlar::server::test {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "io/gguf.h"
-#include "io/safetensors.h"
+#include "io/weights/gguf.h"
+#include "io/weights/safetensors.h"
 
 namespace ashlar {
 

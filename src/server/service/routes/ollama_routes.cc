@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "server/api/parse/parse.h"
-#include "server/service/routes.h"
+#include "server/service/routes/routes.h"
 
 namespace ashlar::server {
 namespace {

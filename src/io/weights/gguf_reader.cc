@@ -1,4 +1,4 @@
-#include "io/gguf_reader.h"
+#include "io/weights/gguf_reader.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 
 namespace ashlar {
 namespace {

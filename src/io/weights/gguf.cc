@@ -1,4 +1,4 @@
-#include "io/gguf.h"
+#include "io/weights/gguf.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "io/gguf_reader.h"
+#include "io/weights/gguf_reader.h"
 
 namespace ashlar {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/stored_tensor.h"
+#include "io/weights/stored_tensor.h"
 
 namespace ashlar {
 

@@ -1,4 +1,4 @@
-#include "io/checkpoint.h"
+#include "io/weights/checkpoint.h"
 
 #include <charconv>
 #include <optional>

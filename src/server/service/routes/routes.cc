@@ -1,4 +1,4 @@
-#include "server/service/routes.h"
+#include "server/service/routes/routes.h"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "io/mapped_file.h"
-#include "io/stored_tensor.h"
+#include "io/weights/stored_tensor.h"
 
 namespace ashlar {
 

@@ -1,4 +1,4 @@
-#include "io/gguf_types.h"
+#include "io/weights/gguf_types.h"
 
 #include <algorithm>
 #include <iterator>

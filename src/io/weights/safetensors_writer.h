@@ -1,5 +1,5 @@
 #pragma once
-// Writes the safetensors container (io/safetensors.h).
+// Writes the safetensors container (io/weights/safetensors.h).
 
 #include <cstdint>
 #include <filesystem>

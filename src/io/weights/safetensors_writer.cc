@@ -1,4 +1,4 @@
-#include "io/safetensors_writer.h"
+#include "io/weights/safetensors_writer.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "io/gguf_types.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
-#include "io/stored_tensor.h"
+#include "io/weights/gguf_types.h"
+#include "io/weights/stored_tensor.h"
 
 namespace ashlar {
 
