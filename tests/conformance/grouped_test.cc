@@ -28,6 +28,10 @@ constexpr Kept kKept[] = {{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}};
 
 class GroupedWeights : public OnIsa {
  protected:
+  void SetUp() override {
+    if (on_gpu()) GTEST_SKIP() << "a format of the cpu device";
+    OnIsa::SetUp();
+  }
   std::unique_ptr<Ops> keeping(KeptWeights weights, int32_t threads = 2) const {
     DeviceOptions options;
     options.threads = threads;

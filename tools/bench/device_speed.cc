@@ -1,7 +1,9 @@
 // device_speed DEVICE MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so
 // that a program without other libraries runs on a bare machine. For each number of SEQUENCES that many prompts of
-// PROMPT random tokens are answered with one token and then with TOKENS, three times each, by plain decoding and, if
-// there is a drafter, in cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step.
+// PROMPT random tokens are answered with one token, which says how fast prompts are, and, now that their pages are
+// cached and all sequences decode together, with one token and with TOKENS, whose difference is decoding; three times,
+// by plain decoding and, if there is a drafter, in cycles of its whole block. Prints medians: prompt tokens a second,
+// and milliseconds a step.
 
 #include <algorithm>
 #include <cstdio>
@@ -20,8 +22,8 @@ namespace {
 using namespace ashlar;
 
 struct Run {
-  double seconds;
-  double steps;  ///< of the sequence that took most
+  double seconds = 0;
+  double steps = 0;  ///< of the sequence that took most
 };
 
 Run answer(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, int32_t vocab, uint32_t seed) {
@@ -52,14 +54,9 @@ Run answer(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, in
   return {static_cast<double>(now_ns() - begin) * 1e-9, steps};
 }
 
-Run median(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, int32_t vocab) {
-  std::vector<Run> runs;
-  for (uint32_t round = 0; round < 3; ++round) {
-    engine.drop_prefix_cache();
-    runs.push_back(answer(engine, sequences, prompt, tokens, vocab, round));
-  }
+Run median(std::vector<Run>& runs) {
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.seconds < b.seconds; });
-  return runs[1];
+  return runs[runs.size() / 2];
 }
 
 void measure(Ops& ops, Model& model, const DecoderSpec& spec, const char* name, int32_t prompt, int32_t tokens,
@@ -72,12 +69,18 @@ void measure(Ops& ops, Model& model, const DecoderSpec& spec, const char* name, 
   const int32_t vocab = model.config().vocab;
   answer(engine, most, prompt, 8, vocab, 99);  // memory and kernels are there
   for (const int32_t sequences : counts) {
-    const Run first = median(engine, sequences, prompt, 1, vocab);
-    const Run all = median(engine, sequences, prompt, tokens, vocab);
-    const double decoding = all.seconds - first.seconds;
+    std::vector<Run> prompts, decodings;
+    for (uint32_t round = 0; round < 3; ++round) {
+      engine.drop_prefix_cache();
+      prompts.push_back(answer(engine, sequences, prompt, 1, vocab, round));
+      const Run first = answer(engine, sequences, prompt, 1, vocab, round);
+      const Run all = answer(engine, sequences, prompt, tokens, vocab, round);
+      decodings.push_back({all.seconds - first.seconds, all.steps});
+    }
+    const Run all = median(decodings);
     std::printf("%-8s %3d x %d + %d: prompts %8.0f tokens/s, %7.3f ms a step of %.0f, %8.1f tokens/s\n", name,
-                sequences, prompt, tokens, sequences * prompt / first.seconds, decoding * 1e3 / all.steps, all.steps,
-                sequences * (tokens - 1) / decoding);
+                sequences, prompt, tokens, sequences * prompt / median(prompts).seconds, all.seconds * 1e3 / all.steps,
+                all.steps, sequences * (tokens - 1) / all.seconds);
     std::fflush(stdout);
   }
 }

@@ -107,7 +107,7 @@ __device__ Tile tile_at(const AttentionCall& call, int32_t row, int32_t last) {
 
 /// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the next of
 /// each eight.
-template <int kDim>
+template <int kDim, int kResident>
 struct Cut {
   const AttentionCall& call;
   Shared<kDim>& shared;
@@ -140,19 +140,22 @@ struct Cut {
     }
     // Of 16 keys: 2 c, 2 c + 1, 2 c + 8, 2 c + 9, which are the inputs that a thread has of a step.
     uint4 v[kCut / 16][4][kDim / 64];
+    const auto load_values = [&] {
 #pragma unroll
-    for (int s = 0; s < kCut / 16; ++s) {
+      for (int t = 0; t < kCut / 16; ++t) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int32_t p = first + 16 * s + 2 * c + i % 2 + i / 2 * 8;
-        const bool there = p >= keys.begin && p < keys.end;
-        const __nv_bfloat16* const from = there ? place(p, true) + 8 * g : nullptr;
+        for (int i = 0; i < 4; ++i) {
+          const int32_t p = first + 16 * t + 2 * c + i % 2 + i / 2 * 8;
+          const bool there = p >= keys.begin && p < keys.end;
+          const __nv_bfloat16* const from = there ? place(p, true) + 8 * g : nullptr;
 #pragma unroll
-        for (int b = 0; b < kDim / 64; ++b) {
-          v[s][i][b] = there ? *reinterpret_cast<const uint4*>(from + 64 * b) : make_uint4(0, 0, 0, 0);
+          for (int b = 0; b < kDim / 64; ++b) {
+            v[t][i][b] = there ? *reinterpret_cast<const uint4*>(from + 64 * b) : make_uint4(0, 0, 0, 0);
+          }
         }
       }
-    }
+    };
+    if (kResident == 1) load_values();
 
     float s[kCut / 8][4] = {};
 #pragma unroll
@@ -165,6 +168,11 @@ struct Cut {
         multiply(s[j], low.x, high.x, low.y, high.y, k[j][i].x, k[j][i].y);
         multiply(s[j], low.z, high.z, low.w, high.w, k[j][i].z, k[j][i].w);
       }
+    }
+
+    if (kResident > 1) {
+      asm volatile("" ::: "memory");  // registers of keys are free now, and not before
+      load_values();
     }
 
     uint32_t weights[kCut / 8][2];
@@ -230,8 +238,9 @@ struct Windows {
   bool of_one_row;    ///< blockIdx.x is a row, else a window
 };
 
-template <int kDim>
-__global__ void __launch_bounds__(kThreads, 1)
+/// kResident: blocks on a multiprocessor. One alone has keys and values on their way together, two hide each other's waits.
+template <int kDim, int kResident>
+__global__ void __launch_bounds__(kThreads, kResident)
     tile_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ Windows windows) {
   constexpr int kQuads = kTileRows * kDim / 4;  // four dimensions of the answers of a tile
   constexpr int kMine = kQuads / kThreads;
@@ -278,7 +287,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       const int32_t r = tile.first + min(tid, queries - 1) / here;
       shared.ranges[tid] = {call.begin[r], call.end[r] + (sees_itself ? 1 : 0)};
     }
-    const Cut<kDim> cut = {call,
+    const Cut<kDim, kResident> cut = {call,
                            shared,
                            heads.page_tables[table],
                            heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
@@ -358,6 +367,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
+template <int kDim, int kResident>
+void launch(cudaStream_t stream, dim3 grid, const AttentionCall& call, const Windows& windows) {
+  constexpr size_t kShared = sizeof(Shared<kDim>);
+  [[maybe_unused]] static const cudaError_t allowed = cudaFuncSetAttribute(
+      tile_kernel<kDim, kResident>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
+  start(stream, {grid, kThreads, kShared}, tile_kernel<kDim, kResident>, call, windows);
+}
+
 template <int kDim>
 void launch(cudaStream_t stream, const AttentionCall& call) {
   const HeadsCall& heads = call.heads;
@@ -375,10 +392,9 @@ void launch(cudaStream_t stream, const AttentionCall& call) {
     segments = std::clamp((kEnoughBlocks + full * columns - 1) / (full * columns), 1, call.max_segments);
   }
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(columns), static_cast<unsigned>(segments));
-  constexpr size_t kShared = sizeof(Shared<kDim>);
-  [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(tile_kernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
-  start(stream, {grid, kThreads, kShared}, tile_kernel<kDim>, call, windows);
+  // Rows of a sequence share tiles, so that there may be fewer with work.
+  const bool alone = heads.rows * columns * segments <= kEnoughBlocks / 2;
+  alone ? launch<kDim, 1>(stream, grid, call, windows) : launch<kDim, 2>(stream, grid, call, windows);
   if (call.partial != nullptr) combine_segments(stream, call);
 }
 

@@ -1,7 +1,8 @@
-// Ops that end in tokens. Logits are decided by the host's own code, row by row on its threads, so that answers are
-// those of the other devices for the same logits.
+// Ops that end in tokens. Where the highest logits are all that matters, the GPU finds them. Other rows are decided by
+// the host's own code, on its threads, so that answers are those of the other devices for the same logits.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "device/cuda/cuda_ops_impl.h"
@@ -11,7 +12,35 @@
 namespace ashlar::cuda {
 namespace {
 
-constexpr size_t kLogitBytes = size_t{64} << 20;  // of logits that no caller keeps, at a time
+constexpr size_t kLogitBytes = size_t{64} << 20;  // of logits that no caller keeps or the host has, at a time
+
+/// Whether the highest logits of the row as it is answer the request.
+bool wants_highest(const RowRequest& request) {
+  if (request.pick == Pick::kToken ? request.statistics || request.top_logprobs >= 0
+                                   : request.pick != Pick::kLikeliest) {
+    return false;
+  }
+  return request.params->takes_highest() && request.excluded < 0 && request.allowed.empty() && request.repeated < 0;
+}
+
+RowChoice choice_of(const RowRequest& request, const Highest& highest) {
+  const auto id_of = [&](int32_t column) { return request.id_map != nullptr ? request.id_map[column] : column; };
+  RowChoice choice;
+  if (request.pick == Pick::kToken) {
+    choice.token = highest.n > 0 ? id_of(highest.columns[0]) : request.id_map != nullptr ? id_of(0) : -1;
+    return choice;
+  }
+  static_assert(Highest::kMost == LikeliestTokens::kMost);
+  const double log_all = std::log(highest.sum);
+  LikeliestTokens& likeliest = choice.likeliest;
+  for (; likeliest.n < highest.n; ++likeliest.n) {
+    const auto at = static_cast<size_t>(likeliest.n);
+    likeliest.ids[at] = id_of(highest.columns[at]);
+    likeliest.log_chance[at] =
+        static_cast<float>(static_cast<double>(highest.logits[at]) - highest.logits[0] - log_all);
+  }
+  return choice;
+}
 
 }  // namespace
 
@@ -30,7 +59,7 @@ void CudaOps::for_logits(const Weight& weight, Tensor x, const Work& work) {
 void CudaOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   for_logits(weight, x, [&](int32_t first, Tensor logits) {
     const Matrix rows = {logits.data, logits.rows, logits.cols, logits.stride, true};
-    argmax(memory_.stream(), rows, answers_.reserve(argmax_bytes(rows)), ids + first);
+    argmax(memory_.stream(), rows, answers_.reserve(highest_bytes(rows.rows)), ids + first);
     check_launch("argmax");
   });
 }
@@ -40,11 +69,11 @@ void CudaOps::linear_statistics(const Weight& weight, Tensor x, int32_t without,
   std::vector<RowStatistics> statistics;
   for_logits(weight, x, [&](int32_t first, Tensor rows) {
     const auto cols = static_cast<size_t>(rows.cols), n = static_cast<size_t>(rows.rows);
-    rows_.resize(n * cols);
     statistics.resize(n);
-    memory_.download(static_cast<const std::byte*>(rows.data), rows_.data(), sizeof(float) * rows_.size());
+    auto* const logits =
+        reinterpret_cast<float*>(memory_.fetch(static_cast<const std::byte*>(rows.data), sizeof(float) * n * cols));
     pool_.run(rows.rows, [&](int32_t r, int32_t) {
-      float* const row = rows_.data() + static_cast<size_t>(r) * cols;
+      float* const row = logits + static_cast<size_t>(r) * cols;
       if (without >= 0) row[without] = -std::numeric_limits<float>::infinity();
       statistics[static_cast<size_t>(r)] = row_statistics(row, rows.cols);
     });
@@ -53,28 +82,71 @@ void CudaOps::linear_statistics(const Weight& weight, Tensor x, int32_t without,
 }
 
 void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
-  if (requests.empty()) return;
+  highest_.clear();
+  decided_.clear();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    (wants_highest(requests[i]) ? highest_ : decided_).push_back(static_cast<int32_t>(i));
+  }
+  if (!highest_.empty()) choose_highest(logits, requests, choices);
+  // The host has rows of kLogitBytes at a time.
+  const size_t row_bytes = sizeof(float) * static_cast<size_t>(logits.stride);
+  const auto most = static_cast<int32_t>(std::max(kLogitBytes / row_bytes, size_t{1}));
+  const std::span<const int32_t> decided = decided_;
+  for (size_t first = 0; first < decided.size();) {
+    int32_t low = requests[static_cast<size_t>(decided[first])].row, high = low;
+    size_t last = first;
+    for (; last < decided.size(); ++last) {
+      const int32_t row = requests[static_cast<size_t>(decided[last])].row;
+      if (std::max(high, row) - std::min(low, row) >= most) break;
+      low = std::min(low, row), high = std::max(high, row);
+    }
+    choose_on_host(logits.part(low, high - low + 1), low, decided.subspan(first, last - first), requests, choices);
+    first = last;
+  }
+}
+
+/// Of the requests that highest_ names.
+void CudaOps::choose_highest(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
+  const auto n = static_cast<int32_t>(highest_.size());
+  const size_t of_parts = highest_bytes(n), of_rows = sizeof(Highest) * highest_.size();
+  auto* const scratch =
+      static_cast<std::byte*>(answers_.reserve(of_parts + of_rows + sizeof(int32_t) * highest_.size()));
+  auto* const found = scratch + of_parts;
+  rows_.clear();
+  for (const int32_t i : highest_) rows_.push_back(requests[static_cast<size_t>(i)].row);
+  memory_.upload(rows_.data(), found + of_rows, sizeof(int32_t) * rows_.size());
+  find_highest(memory_.stream(), {logits.data, logits.rows, logits.cols, logits.stride, true},
+               reinterpret_cast<const int32_t*>(found + of_rows), n, Highest::kMost, scratch,
+               reinterpret_cast<Highest*>(found));
+  check_launch("find_highest");
+  const auto* const highest = reinterpret_cast<const Highest*>(memory_.fetch(found, of_rows));
+  for (size_t i = 0; i < highest_.size(); ++i) {
+    const auto at = static_cast<size_t>(highest_[i]);
+    choices[at] = choice_of(requests[at], highest[i]);
+  }
+}
+
+/// Of the requests that `which` names, about `logits`, whose first row is row `first` of the call.
+void CudaOps::choose_on_host(Tensor logits, int32_t first, std::span<const int32_t> which,
+                             std::span<const RowRequest> requests, std::span<RowChoice> choices) {
   const auto cols = static_cast<size_t>(logits.cols);
-  const auto [first, last] = std::minmax_element(
-      requests.begin(), requests.end(), [](const RowRequest& a, const RowRequest& b) { return a.row < b.row; });
-  const auto n = static_cast<size_t>(last->row - first->row) + 1;
-  const auto stride = static_cast<size_t>(logits.stride);
-  rows_.resize((n - 1) * stride + cols);
-  memory_.download(reinterpret_cast<const std::byte*>(logits.row(first->row)), rows_.data(),
-                   sizeof(float) * rows_.size());
+  const size_t bytes =
+      sizeof(float) * (static_cast<size_t>(logits.rows - 1) * static_cast<size_t>(logits.stride) + cols);
+  auto* const rows = reinterpret_cast<float*>(memory_.fetch(static_cast<const std::byte*>(logits.data), bytes));
 
   // Distributions that lie on the GPU, read or written.
-  std::vector<RowRequest> local(requests.begin(), requests.end());
+  local_.clear();
+  for (const int32_t i : which) local_.push_back(requests[static_cast<size_t>(i)]);
   size_t size = 0;
   const auto entries = [cols](const RowRequest& request) {
     return request.distribution != nullptr ? static_cast<size_t>(request.distribution_size)
                                            : (request.draft_q != nullptr ? cols : 0);
   };
-  for (const RowRequest& request : requests) size += entries(request);
+  for (const RowRequest& request : local_) size += entries(request);
   distributions_.resize(size);
   size = 0;
-  for (RowRequest& request : local) {
-    request.row -= first->row;  // of the copy
+  for (RowRequest& request : local_) {
+    request.row -= first;
     float* const mine = distributions_.data() + size;
     size += entries(request);
     if (request.draft_q != nullptr) {
@@ -84,11 +156,14 @@ void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
     if (request.distribution != nullptr) request.distribution = mine;
   }
 
-  choose_rows(*this, rows_.data(), logits.stride, logits.cols, local, choices, sampler_scratch_);
-  for (size_t i = 0; i < local.size(); ++i) {
-    if (requests[i].distribution == nullptr) continue;
-    memory_.upload(local[i].distribution, reinterpret_cast<std::byte*>(requests[i].distribution),
-                   sizeof(float) * static_cast<size_t>(requests[i].distribution_size));
+  found_.resize(local_.size());
+  choose_rows(*this, rows, logits.stride, logits.cols, local_, found_, sampler_scratch_);
+  for (size_t i = 0; i < local_.size(); ++i) {
+    const auto at = static_cast<size_t>(which[i]);
+    choices[at] = found_[i];
+    if (requests[at].distribution == nullptr) continue;
+    memory_.upload(local_[i].distribution, reinterpret_cast<std::byte*>(requests[at].distribution),
+                   sizeof(float) * static_cast<size_t>(requests[at].distribution_size));
   }
 }
 

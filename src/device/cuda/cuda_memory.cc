@@ -50,6 +50,7 @@ Memory::Memory() {
 
 Memory::~Memory() {
   cudaStreamSynchronize(stream_);
+  cudaFreeHost(fetched_);
   cudaFreeHost(incoming_);
   cudaFreeHost(outgoing_);
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
@@ -87,6 +88,21 @@ void Memory::download(const std::byte* from, void* to, size_t bytes) {
     from += part, next += part, bytes -= part;
   }
   used_ = 0;  // all that was on its way has arrived
+}
+
+std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
+  if (bytes > fetched_size_) {
+    cudaFreeHost(fetched_);
+    fetched_ = nullptr;
+    fetched_size_ = 0;
+    check(cudaMallocHost(reinterpret_cast<void**>(&fetched_), bytes), "cudaMallocHost");
+    fetched_size_ = bytes;
+  }
+  const std::lock_guard lock(mutex_);
+  check(cudaMemcpyAsync(fetched_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+  wait();
+  used_ = 0;
+  return fetched_;
 }
 
 void Memory::copy(const std::byte* from, std::byte* to, size_t bytes) {

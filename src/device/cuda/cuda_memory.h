@@ -27,6 +27,9 @@ class Memory {
   void upload(const void* from, std::byte* to, size_t bytes);
   /// Waits for all that was asked of the stream.
   void download(const std::byte* from, void* to, size_t bytes);
+  /// The same into pinned memory of this object, which a host that works on megabytes need not copy once more. They may
+  /// be overwritten, and stay until the next call, of one thread at a time.
+  std::byte* fetch(const std::byte* from, size_t bytes);
   void copy(const std::byte* from, std::byte* to, size_t bytes);
 
  private:
@@ -40,6 +43,8 @@ class Memory {
   std::byte* outgoing_ = nullptr;  ///< a ring: copies from before `used_` may be in flight
   std::byte* incoming_ = nullptr;
   size_t used_ = 0;
+  std::byte* fetched_ = nullptr;  ///< grows to what was asked for
+  size_t fetched_size_ = 0;
 };
 
 /// Memory for what is between two kernels of an op. It grows to what has been asked for and stays.

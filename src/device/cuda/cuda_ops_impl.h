@@ -61,6 +61,9 @@ class CudaOps final : public Ops {
   /// Logits of some rows of x at a time: work(first, logits).
   template <class Work>
   void for_logits(const Weight& weight, Tensor x, const Work& work);
+  void choose_highest(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices);
+  void choose_on_host(Tensor logits, int32_t first, std::span<const int32_t> which,
+                      std::span<const RowRequest> requests, std::span<RowChoice> choices);
   void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
 
   std::string isa_;
@@ -70,8 +73,12 @@ class CudaOps final : public Ops {
   // Each is of one op at a time.
   Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
-  // Of the host, for rows that it decides.
-  std::vector<float> rows_, distributions_;
+  // Of the host, within choose(): requests that the GPU and the host answer, their rows, and for rows that the host
+  // decides what it works on.
+  std::vector<int32_t> highest_, decided_, rows_;
+  std::vector<RowRequest> local_;
+  std::vector<RowChoice> found_;
+  std::vector<float> distributions_;
   std::vector<SamplerScratch> sampler_scratch_;  // per thread
 };
 

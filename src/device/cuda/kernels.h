@@ -75,9 +75,21 @@ void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
 void softcap(cudaStream_t stream, const Matrix& x, float limit);
 /// out[r] = x[indices[r]]; indices may be null: r.
 void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out);
-/// ids[r] = where logits[r] (fp32) is highest, the first of equals; -1 if nothing is above minus infinity. scratch:
-/// argmax_bytes() of the same logits, at a multiple of 8 bytes.
-size_t argmax_bytes(const Matrix& logits);
+/// The highest columns of a row of logits, the lowest of equals first. What is no number or minus infinity takes no
+/// part.
+struct Highest {
+  static constexpr int32_t kMost = 8;
+  int32_t n;
+  int32_t columns[kMost];
+  float logits[kMost];
+  float sum;  ///< over the row, of exp(logit - logits[0])
+};
+/// out[i] = the `most` highest of row rows[i] (null: i), two at least, for i below n. logits: fp32. scratch:
+/// highest_bytes(n), at a multiple of 8 bytes.
+size_t highest_bytes(int32_t n);
+void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows, int32_t n, int32_t most,
+                  void* scratch, Highest* out);
+/// ids[r] = the highest column of row r, -1 if there is none. scratch: highest_bytes(logits.rows).
 void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids);
 
 struct VisibilityCall {

@@ -1,9 +1,5 @@
 // Row-wise operations. A row belongs to a block of threads that reduces in a fixed order, so rows are independent.
 
-#include <math_constants.h>
-
-#include <algorithm>
-
 #include "device_math.cuh"
 
 namespace ashlar::cuda {
@@ -127,46 +123,6 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(Matrix x, const int32_
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) to[i] = from[i];
 }
 
-/// Orders (value, column) as a number: the higher value first, of equals the lower column. 0: nothing yet.
-__device__ __forceinline__ unsigned long long argmax_key(float value, int32_t column) {
-  value += 0.0F;  // minus zero equals zero
-  const uint32_t bits = __float_as_uint(value);
-  const uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-  return (uint64_t{ordered} << 32) | static_cast<uint32_t>(~column);
-}
-
-__device__ __forceinline__ unsigned long long block_max(unsigned long long key) {
-  __shared__ unsigned long long keys[kThreads / 32];
-  for (int distance = 16; distance > 0; distance /= 2) key = max(key, __shfl_xor_sync(~0u, key, distance));
-  if (threadIdx.x % 32 == 0) keys[threadIdx.x / 32] = key;
-  __syncthreads();
-  for (int w = 0; w < kThreads / 32; ++w) key = max(key, keys[w]);
-  return key;
-}
-
-/// keys[row][part] = the best of a part of the row.
-__global__ void __launch_bounds__(kThreads) argmax_kernel(Matrix logits, unsigned long long* keys) {
-  begin_kernel();
-  const auto* const row = static_cast<const float*>(logits.data) + blockIdx.x * logits.stride;
-  float value = -CUDART_INF_F;
-  int32_t column = -1;
-#pragma unroll 4
-  for (auto i = static_cast<int32_t>(blockIdx.y * kThreads + threadIdx.x); i < logits.cols;
-       i += static_cast<int32_t>(gridDim.y * kThreads)) {
-    if (row[i] > value) value = row[i], column = i;
-  }
-  const unsigned long long key = block_max(column >= 0 ? argmax_key(value, column) : 0);
-  if (threadIdx.x == 0) keys[blockIdx.x * gridDim.y + blockIdx.y] = key;
-}
-
-__global__ void __launch_bounds__(32) best_part_kernel(const unsigned long long* keys, int32_t parts, int32_t* ids) {
-  begin_kernel();
-  unsigned long long key = 0;
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < parts; i += 32) key = max(key, keys[blockIdx.x * parts + i]);
-  for (int distance = 16; distance > 0; distance /= 2) key = max(key, __shfl_xor_sync(~0u, key, distance));
-  if (threadIdx.x == 0) ids[blockIdx.x] = key == 0 ? -1 : static_cast<int32_t>(~static_cast<uint32_t>(key));
-}
-
 __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
   begin_kernel();
   const int32_t r = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -181,12 +137,6 @@ __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
   }
   call.begin[r] = begin;
   call.end[r] = end;
-}
-
-/// Parts of a row that are searched side by side: enough of all rows together to fill a GPU.
-unsigned parts_of(const Matrix& logits) {
-  constexpr int32_t kBlocks = 512, kMost = 64;
-  return std::clamp(std::min(kBlocks / logits.rows, logits.cols / (8 * kThreads)), 1, kMost);
 }
 
 }  // namespace
@@ -220,17 +170,6 @@ void softcap(cudaStream_t stream, const Matrix& x, float limit) {
 
 void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out) {
   start(stream, {rows_of(out), kThreads}, x.is_f32 ? gather_kernel<float> : gather_kernel<uint16_t>, x, indices, out);
-}
-
-size_t argmax_bytes(const Matrix& logits) {
-  return sizeof(unsigned long long) * static_cast<size_t>(logits.rows) * parts_of(logits);
-}
-
-void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids) {
-  auto* const keys = static_cast<unsigned long long*>(scratch);
-  const unsigned parts = parts_of(logits);
-  start(stream, {dim3(rows_of(logits), parts), kThreads}, argmax_kernel, logits, keys);
-  start(stream, {rows_of(logits), 32}, best_part_kernel, keys, static_cast<int32_t>(parts), ids);
 }
 
 void visibility(cudaStream_t stream, const VisibilityCall& call) {

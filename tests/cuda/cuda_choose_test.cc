@@ -1,0 +1,109 @@
+// What a GPU says of rows of logits is what the host's own code says of them.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "cuda/on_gpu.h"
+#include "device/sampling/choose_row.h"
+
+namespace ashlar::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+class ChooseOnGpu : public OnGpu {
+ protected:
+  /// Rows of every kind: normal ones, ones of few values, which are full of ties, and ones with little that is a
+  /// number.
+  std::vector<float> rows_of(int32_t rows, int32_t vocab, int64_t stride) {
+    std::vector<float> logits(static_cast<size_t>(rows * stride), kInfinity);
+    for (int32_t r = 0; r < rows; ++r) {
+      for (int32_t i = 0; i < vocab; ++i) {
+        float& logit = logits[static_cast<size_t>(r * stride + i)];
+        logit = std::normal_distribution<float>(0, 3)(random_);
+        if (r % 5 == 1) logit = std::round(logit) * 0.5F;
+        if (r % 5 == 2) logit = random_() % 2 == 0 ? 0.0F : -0.0F;
+        if (r % 5 == 3) logit = random_() % 3 == 0 ? -kInfinity : std::nanf("");
+        if (r % 5 == 3 && i % 97 == 5 && i < 5 + 97 * (r % 10)) logit = static_cast<float>(i % 3);
+      }
+    }
+    return logits;
+  }
+  std::mt19937 random_{5};
+};
+
+TEST_F(ChooseOnGpu, IsWhatTheHostChooses) {
+  constexpr int32_t kRows = 40;
+  for (const int32_t vocab : {7, 300, 5000, 151936}) {
+    const int64_t stride = vocab + 3;
+    const std::vector<float> logits = rows_of(kRows, vocab, stride);
+    std::vector<int32_t> id_map(static_cast<size_t>(vocab));
+    for (int32_t i = 0; i < vocab; ++i) id_map[static_cast<size_t>(i)] = 3 * i + 1;
+    SamplingParams greedy, sampled, biased;
+    sampled.temperature = 0.7;
+    biased.logit_bias = {{vocab / 2, 100.0F}};
+    std::vector<RowRequest> requests;
+    for (int32_t row = kRows - 1; row >= 0; row -= row % 3 + 1) {
+      RowRequest request;
+      request.row = row;
+      request.position = row + 5;
+      request.pick = row % 2 == 0 ? Pick::kLikeliest : Pick::kToken;
+      request.params = row % 7 == 3 ? &sampled : row % 7 == 5 ? &biased : &greedy;
+      request.statistics = row % 9 == 7 && request.pick == Pick::kToken;
+      if (row % 4 > 1) request.id_map = id_map.data();
+      if (request.params == &biased) request.id_map = nullptr;
+      requests.push_back(request);
+    }
+    const auto memory = ops_->allocate(sizeof(float) * logits.size());
+    ops_->upload(logits.data(), memory->data(), sizeof(float) * logits.size());
+    std::vector<RowChoice> found(requests.size());
+    ops_->choose({memory->data(), kRows, vocab, stride}, requests, found);
+
+    SamplerScratch scratch;
+    scratch.reserve(vocab);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("vocab " + std::to_string(vocab) + " row " + std::to_string(requests[i].row));
+      const float* const first = &logits[static_cast<size_t>(requests[i].row * stride)];
+      std::vector<float> row(first, first + vocab);
+      const RowChoice expected = choose_row(row.data(), vocab, requests[i], scratch);
+      EXPECT_EQ(found[i].token, expected.token);
+      EXPECT_EQ(found[i].statistics.best, expected.statistics.best);
+      ASSERT_EQ(found[i].likeliest.n, expected.likeliest.n);
+      for (size_t k = 0; k < static_cast<size_t>(expected.likeliest.n); ++k) {
+        EXPECT_EQ(found[i].likeliest.ids[k], expected.likeliest.ids[k]);
+        // The host adds the tail up roughly: within 4 %.
+        EXPECT_NEAR(found[i].likeliest.log_chance[k], expected.likeliest.log_chance[k], 0.05);
+      }
+    }
+  }
+}
+
+// More rows than the host has at a time, and not in order.
+TEST_F(ChooseOnGpu, RowsTheHostDecidesComeInParts) {
+  constexpr int32_t kRows = 300, kVocab = 151936;
+  const std::vector<float> logits = rows_of(kRows, kVocab, kVocab);
+  SamplingParams params;
+  params.temperature = 0.9;
+  std::vector<RowRequest> requests(kRows);
+  for (int32_t r = 0; r < kRows; ++r) {
+    requests[static_cast<size_t>(r)].row = (r * 77) % kRows;
+    requests[static_cast<size_t>(r)].position = r;
+    requests[static_cast<size_t>(r)].params = &params;
+  }
+  const auto memory = ops_->allocate(sizeof(float) * logits.size());
+  ops_->upload(logits.data(), memory->data(), sizeof(float) * logits.size());
+  std::vector<RowChoice> found(requests.size());
+  ops_->choose({memory->data(), kRows, kVocab, kVocab}, requests, found);
+  SamplerScratch scratch;
+  scratch.reserve(kVocab);
+  for (size_t i = 0; i < requests.size(); i += 7) {
+    const float* const first = &logits[static_cast<size_t>(requests[i].row) * kVocab];
+    std::vector<float> row(first, first + kVocab);
+    EXPECT_EQ(found[i].token, choose_row(row.data(), kVocab, requests[i], scratch).token) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
