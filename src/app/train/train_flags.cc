@@ -72,6 +72,11 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
                               "dpace)",
                               {{"dpace", PositionWeights::kDpace}, {"decay", PositionWeights::kDecay}})
       ->group(kGroup);
+  add_choice<MatrixOptimiser>(app, "--optimizer", options.optimiser,
+                              "AdamW, or Muon for matrices at ten times the learning rate: fewer steps, each of which "
+                              "costs more (default: adamw)",
+                              {{"adamw", MatrixOptimiser::kAdamW}, {"muon", MatrixOptimiser::kMuon}})
+      ->group(kGroup);
   app.add_option("--seed", options.seed, "Of the order, the blocks and the first weights")
       ->type_name("S")
       ->transform(whole(0, UINT64_MAX))

@@ -20,6 +20,7 @@ TrainSettings train_settings(const TrainOptions& options) {
   settings.total_steps = options.steps;
   settings.max_anchors = options.max_anchors;
   settings.weights = options.weights;
+  settings.matrices = options.optimiser;
   settings.seed = options.seed;
   return settings;
 }

@@ -24,6 +24,7 @@ struct TrainOptions {
   int32_t max_anchors = 16;  ///< blocks of a document in a step
   double learning_rate = 6e-4;
   PositionWeights weights = PositionWeights::kDpace;
+  MatrixOptimiser optimiser = MatrixOptimiser::kAdamW;
   uint64_t seed = 0;
   bool resume = false;
   int64_t checkpoint_every = 0;     ///< steps; 0: whenever five minutes have passed

@@ -23,6 +23,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"max_anchors", options.max_anchors},
           {"learning_rate", options.learning_rate},
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
+          {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
           {"seed", options.seed},
           {"documents", documents.size()},
           {"data_fingerprint", documents.fingerprint()},
