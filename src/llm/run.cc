@@ -52,7 +52,7 @@ LlmRun::Impl::Impl(std::shared_ptr<Session> session, std::vector<Job> jobs, std:
       jobs_(std::move(jobs)),
       answers_(jobs_.size()),
       ids_(jobs_.size()),
-      mailbox_(std::make_shared<Mailbox>(jobs_.size(), std::move(notify))) {
+      mailbox_(std::make_shared<Mailbox>(std::move(notify))) {
   texts_.reserve(jobs_.size());
   for (const Job& job : jobs_) {
     texts_.emplace_back(session_->tokenizer(), job.form->skip_special_tokens, job.form->stop);
@@ -68,11 +68,15 @@ LlmRun::Impl::Impl(std::shared_ptr<Session> session, std::vector<Job> jobs, std:
 std::vector<LlmChunk> LlmRun::Impl::next(std::chrono::milliseconds timeout) {
   std::vector<LlmChunk> chunks;
   if (done()) return chunks;
-  mailbox_->take(news_, timeout);
-  for (auto& [index, chunk] : news_.chunks) take_tokens(index, chunk, chunks);
-  for (auto& [index, event] : news_.ends) finish(index, event, chunks);
-  news_.chunks.clear();
-  news_.ends.clear();
+  mailbox_->take(items_, timeout);
+  for (Mailbox::Item& item : items_) {
+    if (auto* chunk = std::get_if<TokenChunk>(&item.event)) {
+      take_tokens(item.answer, *chunk, chunks);
+    } else {
+      finish(item.answer, std::get<EndEvent>(item.event), chunks);
+    }
+  }
+  items_.clear();
   submit_more();
   return chunks;
 }

@@ -2,8 +2,8 @@
 // LlmRun: requests of one call, their events made into text and figures.
 
 #include "ashlar/llm.h"
-#include "llm/mailbox.h"
 #include "llm/params.h"
+#include "session/mailbox.h"
 #include "text/output/output_text.h"
 
 namespace ashlar {
@@ -41,7 +41,7 @@ class LlmRun::Impl {
   std::vector<RequestId> ids_;
   std::vector<OutputText> texts_;
   std::shared_ptr<Mailbox> mailbox_;
-  Mailbox::News news_;
+  std::list<Mailbox::Item> items_;
   size_t next_ = 0;  // first prompt not submitted
   size_t ended_ = 0;
   bool cancelled_ = false;

@@ -2,71 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <variant>
 
-#include "engine/event_queue.h"
 #include "session/interrupt.h"
+#include "session/mailbox.h"
 #include "text/output/output_text.h"
 
 namespace ashlar {
 namespace {
 
-constexpr size_t kMaxOutstanding = 512;  // below the engine's default queue
-
-// Events of all answers in one queue, so that one thread can follow them all.
-class Mailbox {
- public:
-  struct Item {
-    size_t answer;
-    Event event;
-  };
-
-  // Takes the items of a list, so that nothing is allocated here: ends come in lists made with their sinks.
-  void put(std::list<Item>& items) noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      items_.splice(items_.end(), items);
-    }
-    ready_.notify_one();
-  }
-
-  // Everything that has come; waits a moment for something. A signal handler cannot notify, hence not for ever.
-  void take(std::list<Item>& out) {
-    std::unique_lock lock(mutex_);
-    ready_.wait_for(lock, std::chrono::milliseconds(50), [this] { return !items_.empty(); });
-    out.swap(items_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::list<Item> items_;
-};
-
-class MailboxSink final : public EventSink {
- public:
-  MailboxSink(std::shared_ptr<Mailbox> mailbox, size_t answer)
-      : mailbox_(std::move(mailbox)), answer_(answer), end_{{answer, EndEvent()}} {}
-
-  void on_tokens(const TokensEvent& event) override {
-    std::list<Mailbox::Item> items;
-    items.push_back({answer_, TokenChunk(event)});
-    mailbox_->put(items);
-  }
-  void on_end(EndEvent event) noexcept override {
-    std::get<EndEvent>(end_.front().event) = std::move(event);
-    mailbox_->put(end_);
-  }
-
- private:
-  std::shared_ptr<Mailbox> mailbox_;
-  size_t answer_;
-  std::list<Mailbox::Item> end_;  // one item, the mailbox's once it is filled
-};
+constexpr size_t kMaxOutstanding = 512;             // below the engine's default queue
+constexpr std::chrono::milliseconds kPatience{50};  // a signal handler cannot notify, so it is looked for now and then
 
 class Runner {
  public:
@@ -82,7 +30,7 @@ class Runner {
       submit_more();
       if (ended_ == jobs_.size()) break;
       items.clear();
-      mailbox_->take(items);
+      mailbox_->take(items, kPatience);
       for (const Mailbox::Item& item : items) {
         if (const auto* chunk = std::get_if<TokenChunk>(&item.event)) {
           take_tokens(item.answer, *chunk);
