@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
+#include "measure/report/report_file.h"
 #include "measure/report/table.h"
 #include "session/interrupt.h"
 #include "session/memory_plan.h"
@@ -165,7 +166,7 @@ void write_record(const fs::path& folder, const AcceptanceTally& served) {
 }
 
 void evaluate_drafter(const TrainCommand& command, Session& session, const DocumentSet& documents,
-                      const DflashConfig& drafter, TrainOptions options) {
+                      const DflashConfig& drafter, TrainOptions options, ReportFile& json_file) {
   const std::vector<size_t> held_out = documents.held_out();
   if (held_out.empty()) {
     print_note("no evaluation: there are fewer than ten documents in each file, and none is held out");
@@ -197,7 +198,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   figures.steps = run.evaluate_in_steps(served.answered);
   write_output(evaluation_text(figures));
   if (!command.evaluate) write_record(options.output, served.acceptance);
-  if (!command.json.empty()) write_durably(command.json, evaluation_json(figures).dump(1) + "\n");
+  if (json_file.wanted()) json_file.write(evaluation_json(figures).dump(1) + "\n");
 }
 
 // Returns whether the end was reached.
@@ -236,15 +237,16 @@ void dry_run(Session& session, const DocumentSet& documents, const DflashConfig&
 void train(TrainCommand& command) {
   TrainOptions options = train_options(command);
   check_paths(command, options);
+  ReportFile json_file(command.json);
   command.session.drafter = "none";
   Session session(command.session);
   const DflashConfig drafter = drafter_of(command, options, session);
   const DocumentSet documents = documents_of(options, session);
-  if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options);
+  if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   choose_steps(options, session, documents, drafter);
   if (command.dry_run) return dry_run(session, documents, drafter, options);
   if (!train_drafter(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
-  evaluate_drafter(command, session, documents, drafter, options);
+  evaluate_drafter(command, session, documents, drafter, options, json_file);
 }
 
 }  // namespace
