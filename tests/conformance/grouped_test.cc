@@ -182,6 +182,28 @@ TEST_P(GroupedWeights, RoundOthersWell) {
   }
 }
 
+TEST_P(GroupedWeights, WhatIsNoNumberInARowStaysNoneAndInItsRow) {
+  for (const auto& [weights, bits] : kKept) {
+    const auto cpu = keeping(weights);
+    if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
+    const int32_t n = 40, k = 96;
+    const Matrix values = on_grids(n, k, bits);
+    const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
+    Matrix x(4, k), got(4, n), clean(1, n);
+    x.fill_normal(random_);
+    x.row(0)[40] = NAN;
+    x.row(1)[95] = INFINITY;
+    x.row(2)[0] = -INFINITY;
+    cpu->linear(*packed, x.view(), Store::kOverwrite, got.view());
+    cpu->linear(*packed, x.view().part(3, 1), Store::kOverwrite, clean.view());
+    for (int32_t c = 0; c < n; ++c) {
+      for (int32_t r = 0; r < 3; ++r) EXPECT_FALSE(std::isfinite(got.row(r)[c])) << bits << " " << r << " " << c;
+    }
+    EXPECT_TRUE(same_bits(got.row(3), clean.row(0), n));
+    EXPECT_TRUE(std::isfinite(got.row(3)[0]));
+  }
+}
+
 TEST_P(GroupedWeights, GatedMlpsAndExpertsTakeThem) {
   const auto ref = make_ref_ops();
   for (const auto& [weights, bits] : kKept) {
