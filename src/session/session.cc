@@ -94,6 +94,13 @@ void Session::note_ignored_options(const ModelConfig& config) {
     notes_.push_back(
         "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
   }
+  const KeptWeights kept = options_.device_options.weights;
+  const auto bits = [this](Products products) { return ops_->kept_bytes(Scheme::kBF16, products, 1 << 20); };
+  if ((kept == KeptWeights::kInt8 || kept == KeptWeights::kInt4) &&
+      bits(Products::kDecide) == bits(Products::kVocabulary)) {
+    notes_.push_back("products with weights of few bits do not exist for " + ops_->name() + " (" + ops_->isa() +
+                     "): --weights changes nothing");
+  }
   if (options_.max_context > config.max_positions) {
     notes_.push_back("the context is the model's, " + std::to_string(config.max_positions) +
                      " tokens: --max-context asks for more");
