@@ -263,6 +263,9 @@ case_train() {
   err_has "holds a drafter already"
   train 1 --data "$data" -o "$work/d" --resume
   err_has "has no state of a training run"
+  train 1 --data "$data" -o "$work/d" --json "$work/no/such/folder/report.json"
+  err_has "report.json"
+  [ ! -e "$work/d" ] || fail "training began although its report cannot be written"
   train 1 --data "$data" -o "$work/d" --evaluate
   err_has "is no drafter to evaluate"
   printf 'stpes = 3\n' > "$work/train.toml"
@@ -704,6 +707,8 @@ case_block_diffusion() {
   grep -q mean_acceptance_length "$work/out" && fail "a figure of drafting"
   expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --scheme rejection
   err_has "there are no drafts: --scheme changes nothing"
+  expect 0 "$ashlar" run --drafter none --isa portable --weights int8 -n 2 --prompt hello
+  err_has "--weights changes nothing"
   printf 'algorithm: JointThreshold\nthreshold: 0.7\nblock_size: 4\n' > "$work/dllm.yaml"
   expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}" --dllm-algorithm-config "$work/dllm.yaml"
   err_has "joint_threshold (threshold 0.7, edit_threshold 0, max_post_edit_steps 16, penalty_lambda 0), block 4"

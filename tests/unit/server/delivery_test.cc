@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -170,6 +171,35 @@ TEST_F(DeliveryTest, LosesNothingAtAnyPace) {
     got.insert(got.end(), chunk.tokens.begin(), chunk.tokens.end());
   }
   EXPECT_EQ(got, want);
+}
+
+class Receiver final : public EventReceiver {
+ public:
+  void on_tokens(int32_t answer, const TokenChunk& chunk) override {
+    EXPECT_EQ(answer, 1);
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+  }
+  void on_end(int32_t, const EndEvent&) override { ended = true; }
+  std::vector<int32_t> tokens;
+  std::atomic<bool> ended{false};
+};
+
+TEST(Delivery, HandsOnInOrderAndLetsGo) {
+  const auto delivery = std::make_shared<Delivery>([] {});
+  delivery->start();
+  const auto receiver = std::make_shared<Receiver>();
+  {
+    const auto sink = delivery->sink(receiver, 1);
+    for (int32_t i = 0; i < 1000; ++i) sink->on_tokens({&i, 1, 0, nullptr});
+    sink->on_end({});
+  }
+  while (!receiver->ended) std::this_thread::yield();
+  std::vector<int32_t> expected(1000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(receiver->tokens, expected);
+  delivery->stop();
+  EXPECT_EQ(receiver.use_count(), 1);
+  delivery->sink(receiver, 1)->on_end({});  // after the end: nothing happens
 }
 
 }  // namespace

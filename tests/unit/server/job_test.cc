@@ -328,7 +328,7 @@ TEST_F(JobTest, WhatFailsBeforeAStreamHasBegunHasItsOwnStatus) {
   for (const Api api : {Api::kChat, Api::kCompletions, Api::kResponses, Api::kMessages, Api::kGenerate}) {
     const auto head = [&] {
       const std::string bytes = core_->take(true).bytes;
-      return bytes.substr(0, bytes.find('\r'));
+      return std::string(std::string_view(bytes).substr(0, std::string_view(bytes).find("\r\n")));
     };
     run(*begin(api), 0, {}, 3, random, {FinishReason::kError, "no memory left", {}});
     EXPECT_THAT(head(), ::testing::StartsWith("HTTP/1.1 500"));

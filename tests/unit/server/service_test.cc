@@ -1,21 +1,15 @@
-// Prompts to ids, tokens to answers, and the small machinery around them.
+// Prompts to ids, tokens to answers, and what limits them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <random>
-#include <thread>
 
 #include "server/service/answer_text.h"
 #include "server/service/constraints.h"
-#include "server/service/delivery.h"
-#include "server/service/metrics.h"
 #include "server/service/prompt_encoder.h"
-#include "server/service/worker_pool.h"
 
 namespace ashlar::server {
 namespace {
@@ -359,29 +353,6 @@ TEST_F(ServiceText, AConstraintWaitsForThinkingThatTheModelOpens) {
   EXPECT_TRUE(allows(*constraint, tokenizer_.encode("yes")[0]));
 }
 
-TEST(WorkerPool, RunsTasksAndRefusesTooMany) {
-  std::atomic<int> ran{0};
-  std::mutex gate;
-  {
-    WorkerPool pool(2, 4);
-    gate.lock();
-    int accepted = 0;
-    for (int i = 0; i < 50; ++i)
-      accepted += pool.post({.run =
-                                 [&] {
-                                   const std::lock_guard lock(gate);
-                                   ++ran;
-                                 }})
-                      ? 1
-                      : 0;
-    EXPECT_GE(accepted, 4);
-    EXPECT_LE(accepted, 6);
-    gate.unlock();
-    while (ran < accepted) std::this_thread::yield();
-  }
-  EXPECT_GE(ran, 4);
-}
-
 TEST_F(ServiceText, ABeginningIsEnoughToRefuseATextFarBeyondTheContext) {
   // A long token makes the bound by length useless: a megabyte might be 4096 tokens of it.
   model_.max_positions = 100;
@@ -394,111 +365,6 @@ TEST_F(ServiceText, ABeginningIsEnoughToRefuseATextFarBeyondTheContext) {
   const std::string claimed = found.error().message.substr(found.error().message.find("least ") + 6);
   EXPECT_LE(std::stoul(claimed), tokenizer_.encode(text).size());
   EXPECT_GE(std::stoul(claimed), 100U);
-}
-
-TEST(WorkerPool, LongTasksLeaveAThreadToShortOnes) {
-  std::mutex gate;
-  std::atomic<int> long_ones{0};
-  std::atomic<bool> short_one{false};
-  {
-    WorkerPool pool(2, 16);
-    std::unique_lock lock(gate);
-    for (int i = 0; i < 4; ++i) {
-      const auto task = [&] {
-        const std::lock_guard inside(gate);
-        ++long_ones;
-      };
-      ASSERT_TRUE(pool.post({.run = task, .bytes = 2u << 20}));
-    }
-    ASSERT_TRUE(pool.post({.run = [&] { short_one = true; }}));
-    while (!short_one) std::this_thread::yield();  // though four came before it
-    EXPECT_EQ(long_ones, 0);
-    lock.unlock();
-    while (long_ones < 4) std::this_thread::yield();
-  }
-}
-
-TEST(WorkerPool, TasksOfClientsThatHaveLeftAreDropped) {
-  std::mutex gate;
-  std::atomic<int> ran{0};
-  const auto held = std::make_shared<int>(0);
-  WorkerPool pool(1, 100);
-  {
-    const std::lock_guard lock(gate);
-    ASSERT_TRUE(pool.post({.run = [&] { const std::lock_guard inside(gate); }}));
-    for (int i = 0; i < 50; ++i) {
-      ASSERT_TRUE(pool.post({.run = [&ran, held] { ++ran; }, .wanted = [i] { return i % 10 == 0; }}));
-    }
-  }
-  while (held.use_count() > 1) std::this_thread::yield();
-  EXPECT_EQ(ran, 5);
-}
-
-class Receiver final : public EventReceiver {
- public:
-  void on_tokens(int32_t answer, const TokenChunk& chunk) override {
-    EXPECT_EQ(answer, 1);
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-  }
-  void on_end(int32_t, const EndEvent&) override { ended = true; }
-  std::vector<int32_t> tokens;
-  std::atomic<bool> ended{false};
-};
-
-TEST(Delivery, HandsOnInOrderAndLetsGo) {
-  const auto delivery = std::make_shared<Delivery>([] {});
-  delivery->start();
-  const auto receiver = std::make_shared<Receiver>();
-  {
-    const auto sink = delivery->sink(receiver, 1);
-    for (int32_t i = 0; i < 1000; ++i) sink->on_tokens({&i, 1, 0, nullptr});
-    sink->on_end({});
-  }
-  while (!receiver->ended) std::this_thread::yield();
-  std::vector<int32_t> expected(1000);
-  std::iota(expected.begin(), expected.end(), 0);
-  EXPECT_EQ(receiver->tokens, expected);
-  delivery->stop();
-  EXPECT_EQ(receiver.use_count(), 1);
-  delivery->sink(receiver, 1)->on_end({});  // after the end: nothing happens
-}
-
-TEST(Metrics, HistogramsCountCumulatively) {
-  const double bounds[] = {0.1, 1};
-  Histogram histogram(bounds);
-  histogram.observe(0.05);
-  histogram.observe(0.1);
-  histogram.observe(0.5, 3);
-  histogram.observe(7);
-  std::string out;
-  histogram.write("x", "help", "a=\"b\"", out);
-  EXPECT_EQ(out,
-            "# HELP x help\n# TYPE x histogram\nx_bucket{a=\"b\",le=\"0.1\"} 2\nx_bucket{a=\"b\",le=\"1\"} 5\n"
-            "x_bucket{a=\"b\",le=\"+Inf\"} 6\nx_sum{a=\"b\"} 8.65\nx_count{a=\"b\"} 6\n");
-}
-
-TEST(Metrics, PageIsWellFormed) {
-  ServiceMetrics metrics;
-  RequestStats stats;
-  stats.drafted_at = {3, 2};
-  stats.accepted_at = {2, 1};
-  stats.lengths = {0, 1, 0, 0, 0, 2};
-  stats.unmasked_in_pass = {7, 4};
-  metrics.answer_ended(stats, "stop");
-  const std::string page = metrics.write("a \"b\"\n\\", {}, {}, 0);
-  EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"a \\\"b\\\"\\n\\\\\","
-                              "position=\"1\"} 1\n"));
-  EXPECT_THAT(page,
-              HasSubstr("ashlar:decode_unmasked_in_pass_total{model_name=\"a \\\"b\\\"\\n\\\\\",pass=\"1\"} 4\n"));
-  EXPECT_THAT(page, HasSubstr("ashlar:decode_decided_per_forward_tokens_sum{model_name=\"a \\\"b\\\"\\n\\\\\"} 11\n"));
-  // Names of the version before.
-  EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_in_pass_total{model_name=\"a \\\"b\\\"\\n\\\\\",pass=\"1\"} 4\n"));
-  EXPECT_THAT(page, HasSubstr("ashlar:decode_settled_per_forward_tokens_sum{model_name=\"a \\\"b\\\"\\n\\\\\"} 11\n"));
-  std::istringstream lines(page);
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_TRUE(line.starts_with("# HELP ") || line.starts_with("# TYPE ") || line.find("} ") != std::string::npos)
-        << line;
-  }
 }
 
 }  // namespace

@@ -1,26 +1,16 @@
-// Memory: a warm step allocates nothing, and when memory runs out at any point of a short run, every request still ends
-// once, with an answer or a clear error.
+// When memory runs out at any point of a short run, every request still ends once, with an answer or a clear error.
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <cstdio>
-#include <future>
 #include <thread>
 
 #include "base/bf16.h"
 #include "decode/registry.h"
 #include "device/device.h"
-#include "engine/engine.h"
 #include "engine/event_queue.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 #include "measure/completion.h"
+#include "scenario/counted_allocations.h"
 #include "scenario/fake_decoder.h"
-#include "scenario/replaced_new.h"
 #include "server/service/delivery.h"
 #include "session/answers.h"
 #include "text/grammar/compile.h"
@@ -28,158 +18,8 @@
 #include "text/grammar/token_trie.h"
 #include "text/tokenizer/tokenizer.h"
 
-namespace {
-
-std::atomic<int64_t> allocations{0};
-std::atomic<int64_t> fail_at{-1};  // the allocation with this number throws
-std::atomic<int64_t> fails{1};     // and those after it, this many in all
-
-}  // namespace
-
-bool ashlar::testing::next_allocation_fails() {
-  const int64_t past = allocations.fetch_add(1) - fail_at.load();
-  return fail_at.load() >= 0 && past >= 0 && past < fails.load();
-}
-
 namespace ashlar::testing {
 namespace {
-
-// Counts tokens, and remembers how many allocations the process had made when some had arrived.
-class CountingSink final : public EventSink {
- public:
-  /// The engine waits for `go`, if there is one, at the first token.
-  CountingSink(int32_t from, int32_t to, std::shared_future<void> go = {}) : from_(from), to_(to), go_(std::move(go)) {}
-  void on_tokens(const TokensEvent& event) override {
-    if (tokens == 0 && go_.valid()) go_.wait();
-    const int32_t before = tokens;
-    for (int32_t i = 0; i < event.n && before + i < kKept; ++i) ids[before + i] = event.tokens[i];
-    tokens += event.n;
-    if (before < from_ && tokens >= from_) at_start = allocations.load();
-    if (before < to_ && tokens >= to_) at_end = allocations.load();
-  }
-  void on_end(EndEvent event) noexcept override {
-    ++ends;
-    reason = event.reason;
-    has_error = !event.error.empty();
-  }
-  /// Whether what came is how `answer` begins, and all of it without an error. An empty one becomes what came.
-  bool is_of(std::vector<int32_t>& answer) const {
-    const auto n = static_cast<size_t>(std::min(tokens, kKept));
-    if (answer.empty()) answer.assign(ids, ids + n);
-    return n <= answer.size() && std::equal(ids, ids + n, answer.begin()) && (has_error || n == answer.size());
-  }
-  static constexpr int32_t kKept = 16;
-  int32_t ids[kKept] = {};  // the first of them: nothing is allocated here
-  int32_t tokens = 0;
-  int64_t at_start = -1, at_end = -1;
-  int ends = 0;
-  FinishReason reason = FinishReason::kStop;
-  bool has_error = false;
-
- private:
-  int32_t from_, to_;
-  std::shared_future<void> go_;
-};
-
-struct WarmMethod {
-  const char* name;
-  int32_t window = 0;
-  friend std::ostream& operator<<(std::ostream& out, const WarmMethod& method) {
-    return out << method.name << "_" << method.window;
-  }
-};
-class WarmSteps : public ::testing::TestWithParam<WarmMethod> {};
-INSTANTIATE_TEST_SUITE_P(Methods, WarmSteps,
-                         ::testing::Values(WarmMethod{"autoregressive"}, WarmMethod{"ngram"}, WarmMethod{"dflash"},
-                                           WarmMethod{"dflash", 64}));
-
-TEST_P(WarmSteps, AllocateNothing) {
-  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
-  const auto model = Model::load(*ops, models_folder() / "pebble-11m", 256);
-  DecoderSpec spec;
-  spec.method = GetParam().name;
-  spec.drafter = models_folder() / "pebble-11m-dflash";
-  spec.dflash.window = GetParam().window;
-  EngineOptions options;
-  options.max_sequences = 2;
-  options.kv_pages = 64;  // none is preempted: readmission may allocate
-  Engine engine(*ops, make_decoder(*model, spec), options);
-  for (const double temperature : {0.0, 0.8}) {
-    std::vector<std::shared_ptr<CountingSink>> sinks;
-    // A sequence that begins or ends allocates: on a busy machine one could do that in the midst of the other.
-    std::promise<void> all_submitted;
-    const std::shared_future<void> go = all_submitted.get_future().share();
-    for (int i = 0; i < 2; ++i) {
-      Request request;
-      request.prompt = {1, 334, 210, 587, 523, 341, 62, 2900, 2742, 13};
-      request.max_tokens = 200;
-      request.sampling.temperature = temperature;
-      request.sampling.top_p = 0.9;
-      // Far from the end: one sequence may draft more than the other and end earlier, which allocates.
-      sinks.push_back(std::make_shared<CountingSink>(60, 110, go));
-      request.sink = sinks.back();
-      ASSERT_TRUE(engine.submit(std::move(request)).ok());
-    }
-    all_submitted.set_value();
-    engine.wait_idle();
-    for (const auto& sink : sinks) {
-      ASSERT_EQ(sink->tokens, 200);
-      EXPECT_EQ(sink->at_end - sink->at_start, 0)
-          << "allocations between tokens 60 and 110 at temperature " << temperature;
-    }
-  }
-}
-
-// However slow the machine: what a step is the first to need must be there, since its engine may not have measured it.
-TEST(WarmSteps, ProductsOfFewRowsAllocateNothing) {
-  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
-  constexpr int32_t kWidth = 96;
-  constexpr int32_t kDepth = 160;
-  constexpr int32_t kRows = 64;
-  const std::vector<BFloat16> values(static_cast<size_t>(kWidth) * kDepth, to_bf16(0.01F));
-  const WeightPart up{"up", Scheme::kBF16, values.data(), kWidth, kDepth};
-  const WeightPart down{"down", Scheme::kBF16, values.data(), kDepth, kWidth};
-  const auto gate_up = ops->pack({{up, up}, {}}, {.gated = true});
-  const auto back = ops->pack({{down}, {}});
-  const auto rounded = ops->repack(*gate_up, Products::kPropose);
-  const std::vector<float> norm(kDepth, 1.0F);
-  std::vector<float> x(static_cast<size_t>(kRows) * kDepth, 0.5F);
-  std::vector<int32_t> ids(kRows);
-  const int64_t before = allocations.load();
-  for (int32_t rows = 1; rows <= kRows; ++rows) {
-    const Tensor all = {x.data(), rows, kDepth, kDepth};
-    ops->gated_mlp(*gate_up, *back, {all, norm.data(), 1e-6F}, all);
-    if (rounded) ops->gated_mlp(*rounded, *back, {all, norm.data(), 1e-6F}, all);
-    ops->linear_argmax(*back, all.columns(0, kWidth), ids.data());
-    ASSERT_EQ(allocations.load() - before, 0) << rows;
-  }
-}
-
-// However rows are routed: all to one expert, or each to others.
-TEST(WarmSteps, MixturesAllocateNothing) {
-  const auto ops = make_device("cpu", {.threads = 2, .isa = {}});
-  const SeededCheckpoint checkpoint(data_folder() / "blocks" / "llada2");
-  const auto model = Model::load(*ops, checkpoint.folder(), 64);
-  KvLayout layout;
-  model->register_state(layout);
-  const KvMemory kv(*ops, layout, 4);
-  const std::vector<int32_t> pages = {3, 2, 1, 0};
-  RowBatch batch(*ops, 64, 1);
-  model->reserve(64);
-  int64_t warm = 0;
-  for (int32_t turn = 0; turn < 40; ++turn) {
-    batch.clear();
-    batch.begin_sequence(pages.data());
-    const int32_t n = turn == 0 ? 64 : 1 + turn * 7 % 64;
-    for (int32_t i = 0; i < n; ++i) {
-      batch.add_row(turn % 2 == 0 ? turn : (turn * 11 + i * 17) % 128, i, n);
-      batch.want_output();
-    }
-    model->forward(batch, kv, {});
-    if (turn == 0) warm = allocations.load();
-  }
-  EXPECT_EQ(allocations.load() - warm, 0);
-}
 
 struct Outcome {
   bool started = false;
@@ -187,39 +27,6 @@ struct Outcome {
   int answered = 0;
   int failed = 0;
 };
-
-// Ends the program if a body takes a minute: who waits for an end that was lost waits for ever.
-class Alarm {
- public:
-  Alarm() {
-    std::signal(SIGALRM, [](int) {
-      constexpr std::string_view kText = "a failed allocation left somebody waiting for ever\n";
-      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
-      _exit(1);
-    });
-    alarm(60);
-  }
-  ~Alarm() { alarm(0); }
-};
-
-// The whole life of an engine, with one allocation failing somewhere: each in turn, or every `stride`-th.
-template <class Body>
-int64_t for_every_allocation(Body body, int64_t stride = 1) {
-  const int64_t before = allocations.load();
-  body();
-  const int64_t total = allocations.load() - before;
-  for (int64_t n = 0; n < total + 2; n += stride) {
-    const Alarm alarm;
-    fail_at.store(allocations.load() + n);
-    body();
-    fail_at.store(-1);
-    if (::testing::Test::HasFailure()) {
-      std::printf("with allocation %lld of %lld failing\n", static_cast<long long>(n), static_cast<long long>(total));
-      break;
-    }
-  }
-  return total;
-}
 
 // The answers are `answer`, or how it begins and an error. An empty one becomes that of the first call, without
 // failures; it must have its memory by then.
