@@ -2,9 +2,9 @@
 // Trains a block-diffusion drafter of the DFlash family against a frozen target: forward, loss, backward, optimiser.
 // Sources: z-lab/dflash (the method), SpecForge (loss and its normalisation), D-PACE (arXiv 2605.18810).
 //
-// A block begins at an anchor, position p of a document: its slots are [token p, mask, mask, ...] at positions p, p +
-// 1,
-// ..., and slot k predicts token p + k. It sees itself and the context rows of the positions before p, as when serving.
+// A block begins at an anchor, position p of a document. Its slots hold token p and masks and stand at p and the
+// positions after it; slot k predicts the token at p + k. It sees itself and the context rows before p, as when
+// serving.
 
 #include <cstdint>
 #include <memory>
