@@ -1,5 +1,6 @@
 #include "train/export/drafter_folder.h"
 
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,10 @@ constexpr size_t kMaxConfigBytes = 1 << 20;
 // As Python writes floats of config.json: 1e-06, not 9.999999974752427e-07, which is the same float.
 double shortest(float value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
-  for (int digits = 1; digits < 9; ++digits) {
-    char shorter[32];
-    std::snprintf(shorter, sizeof shorter, "%.*g", digits, static_cast<double>(value));
-    if (std::stof(shorter) == value) return std::stod(shorter);
-  }
-  return std::stod(text);
+  const char* const end = std::to_chars(text, text + sizeof text, value).ptr;
+  double out = 0;
+  std::from_chars(text, end, out);
+  return out;
 }
 
 }  // namespace
