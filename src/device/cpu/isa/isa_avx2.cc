@@ -48,8 +48,8 @@ const Kernels& avx2_kernels() {
                                finish,
                                {sigmoid_gate, silu_gate, convolve, dot, scale, delta_rows},
                                adds_products() ? avxvnni_quantised_kernels() : kQuantised,
-                               grouped_kernels<8>(),
-                               grouped_kernels<4>()};
+                               adds_products() ? avxvnni_grouped_kernels(8) : grouped_kernels<8>(),
+                               adds_products() ? avxvnni_grouped_kernels(4) : grouped_kernels<4>()};
   return kernels;
 }
 

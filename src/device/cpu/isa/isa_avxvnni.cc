@@ -1,4 +1,4 @@
-// Products of 8-bit weights for the AVX2 path on machines that have AVX-VNNI.
+// Products of 8-bit weights and of weights in groups for the AVX2 path on machines that have AVX-VNNI.
 
 #include "device/cpu/isa/isa_common.h"
 
@@ -14,6 +14,9 @@ inline constexpr bool kAddsProducts = true;
 #include "device/cpu/linear/packed_blocks.inc"
 #include "device/cpu/linear/output.inc"
 #include "device/cpu/quant/avx2_quantised.inc"
+#include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_avx2.inc"
+#include "device/cpu/quant/grouped.inc"
 // clang-format on
 
 }  // namespace avxvnni
@@ -25,6 +28,10 @@ namespace ashlar::cpu {
 LinearKernels avxvnni_quantised_kernels() {
   using namespace avxvnni;
   return {quantised_linear, kQuantisedRows, 1, quantised_packed_bytes, quantised_pack};
+}
+LinearKernels avxvnni_grouped_kernels(int32_t bits) {
+  using namespace avxvnni;
+  return bits == 4 ? grouped_kernels<4>() : grouped_kernels<8>();
 }
 
 }  // namespace ashlar::cpu

@@ -271,5 +271,6 @@ LinearKernels vnni_quantised_kernels();
 LinearKernels vnni_grouped_kernels(int32_t bits);
 /// The same for the AVX2 path of a machine with AVX-VNNI.
 LinearKernels avxvnni_quantised_kernels();
+LinearKernels avxvnni_grouped_kernels(int32_t bits);
 
 }  // namespace ashlar::cpu
