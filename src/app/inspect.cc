@@ -222,6 +222,7 @@ Json self_test_json(const DrafterCheck& check) {
              {"expected_at_least", check.threshold()},
              {"suspicious", check.suspicious()},
              {"seconds", check.seconds}};
+  if (check.repair) facts["would_draft_with"] = check.repair->what;
   if (check.recorded_first) facts["recorded_first_draft_accepted"] = *check.recorded_first;
   return facts;
 }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "decode/chain/chain.h"
+#include "model/drafters/dflash_repairs.h"
 
 namespace ashlar {
 namespace {
@@ -16,6 +17,9 @@ void check_autoregressive(const Model& model) {
 struct Method {
   const char* name;
   std::unique_ptr<Decoder> (*make)(Model& model, const DecoderSpec& spec);
+  /// As usual_repairs(); null: there are none.
+  std::vector<DrafterRepair> (*repairs)(const Model& model, const DecoderSpec& spec,
+                                        std::span<const int32_t> mask_tokens) = nullptr;
 };
 
 std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
@@ -36,9 +40,21 @@ std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
                               " branches of drafts asked for; a model with recurrent layers verifies chains, which 0 "
                               "branches or the default give it");
   }
-  auto drafter = DflashDrafter::load(model, spec.drafter);
+  auto drafter =
+      spec.drafter_config ? DflashDrafter::load(model, *spec.drafter_config) : DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
       model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.ngram);
+}
+
+std::vector<DrafterRepair> repair_dflash(const Model& model, const DecoderSpec& spec,
+                                         std::span<const int32_t> mask_tokens) {
+  std::vector<DrafterRepair> repairs;
+  for (DflashRepair& repair : usual_repairs(read_dflash_config(spec.drafter), model.config(), mask_tokens)) {
+    DecoderSpec repaired = spec;
+    repaired.drafter_config = std::move(repair.config);
+    repairs.push_back({std::move(repair.what), std::move(repaired)});
+  }
+  return repairs;
 }
 
 std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
@@ -53,21 +69,31 @@ std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
 constexpr Method kMethods[] = {
     {"autoregressive", make_autoregressive},
     {"ngram", make_ngram},
-    {"dflash", make_dflash},
+    {"dflash", make_dflash, repair_dflash},
     {"block-diffusion", make_block},
 };
 
-}  // namespace
-
-std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec) {
+const Method& method_of(const Model& model, const DecoderSpec& spec) {
   const std::string own = model.config().diffusion ? "block-diffusion" : "autoregressive";
   const std::string& wanted = spec.method.empty() ? own : spec.method;
   for (const Method& method : kMethods) {
-    if (wanted == method.name) return method.make(model, spec);
+    if (wanted == method.name) return method;
   }
   std::string names;
   for (const std::string& name : decoder_names()) names += (names.empty() ? "" : ", ") + name;
   throw Error("decode", "unknown decoding method '" + spec.method + "'; expected one of " + names);
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec) {
+  return method_of(model, spec).make(model, spec);
+}
+
+std::vector<DrafterRepair> usual_repairs(const Model& model, const DecoderSpec& spec,
+                                         std::span<const int32_t> mask_tokens) {
+  const Method& method = method_of(model, spec);
+  return method.repairs == nullptr ? std::vector<DrafterRepair>{} : method.repairs(model, spec, mask_tokens);
 }
 
 std::vector<std::string> decoder_names() {

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct DecoderSpec {
   BlockOptions block = {};
   NgramUse ngram = NgramUse::kWherePaying;  ///< for methods that draft
   int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
+  std::optional<DflashConfig> drafter_config = {};  ///< instead of what the folder's config.json says
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not
@@ -30,6 +33,17 @@ struct DecoderSpec {
 std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec);
 
 std::vector<std::string> decoder_names();
+
+/// What else a drafter's configuration could have meant, tried where it drafts badly.
+struct DrafterRepair {
+  std::string what;  ///< what would have to be different, in the words of its config.json
+  DecoderSpec spec;
+};
+
+/// The usual mistakes in the configuration of the drafter of `spec`, undone one at a time; none for methods that have
+/// no such. `mask_tokens`: what else may stand at masked positions.
+std::vector<DrafterRepair> usual_repairs(const Model& model, const DecoderSpec& spec,
+                                         std::span<const int32_t> mask_tokens);
 
 /// The method a drafter folder is for; throws Error("drafter", ...) if it is for none.
 std::string method_of_drafter(const std::filesystem::path& folder);

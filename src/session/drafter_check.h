@@ -19,6 +19,14 @@ struct DrafterCheck {
   std::string drafter;                   ///< folder
   std::string target;                    ///< folder
   double seconds = 0;
+  /// Of what else its configuration could have meant, and what drafts well.
+  struct Repair {
+    std::string what;  ///< in the words of its config.json
+    double first_rate = 0;
+    double mean_length = 0;
+  };
+  std::optional<Repair> repair;
+  int32_t repairs_tried = 0;
 
   double first_rate() const {
     return steps > 0 ? static_cast<double>(first_accepted) / static_cast<double>(steps) : 0.0;
@@ -31,7 +39,8 @@ struct DrafterCheck {
   static constexpr double kMinMeanLength = 1.3;  // what wrongly wired drafters reach on regular texts
 };
 
-/// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps.
+/// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps, and where
+/// they make the drafter suspicious as many for each of the usual mistakes, for half a minute at most.
 DrafterCheck check_drafter(Session& session);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.

@@ -33,7 +33,11 @@ std::unique_ptr<Weight> bind_context_kv(WeightBinder& binder, const StackConfig&
 }  // namespace
 
 std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, const std::filesystem::path& folder) {
-  DflashConfig config = read_dflash_config(folder);
+  return load(target, read_dflash_config(folder));
+}
+
+std::unique_ptr<DflashDrafter> DflashDrafter::load(const Model& target, DflashConfig config) {
+  const std::filesystem::path folder = config.folder;
   check_fit(config, target.config());
   check_rope_size(folder, config.stack, target.max_positions());
   const Checkpoint checkpoint(folder);

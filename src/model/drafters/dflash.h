@@ -14,6 +14,8 @@ class DflashDrafter {
  public:
   /// Loads the folder and checks that it fits `target`, which must outlive this.
   static std::unique_ptr<DflashDrafter> load(const Model& target, const std::filesystem::path& folder);
+  /// The same by a configuration that may differ from what its folder says.
+  static std::unique_ptr<DflashDrafter> load(const Model& target, DflashConfig config);
 
   const DflashConfig& config() const { return config_; }
   /// Auxiliary hidden states to ask of the target's forward, ascending by layer.

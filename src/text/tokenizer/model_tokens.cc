@@ -9,6 +9,8 @@
 namespace ashlar {
 namespace {
 
+constexpr const char* kMaskNames[] = {"<|mask|>", "<|MASK|>", "<|mdm_mask|>", "<mask>", "[MASK]"};
+
 // The format names one token or two, and has no place for the others that a generation_config.json would name.
 constexpr std::string_view kUsualEnds[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
                                            "<|end_of_text|>"};
@@ -56,6 +58,23 @@ std::optional<std::string> token_beyond(const Tokenizer& tokenizer, std::span<co
   if (bad == prompt.end()) return std::nullopt;
   return "the prompt has the token " + quoted(tokenizer, *bad) + ", which the model has no embedding for: its " +
          std::to_string(vocab) + " tokens have the ids 0 to " + std::to_string(vocab - 1);
+}
+
+std::vector<int32_t> mask_tokens(const Tokenizer& tokenizer, int32_t vocab, const std::vector<int32_t>& stop_ids) {
+  std::vector<int32_t> tokens;
+  const auto add = [&](int32_t id) {
+    if (id < vocab && std::find(tokens.begin(), tokens.end(), id) == tokens.end()) tokens.push_back(id);
+  };
+  for (const char* name : kMaskNames) {
+    if (const auto id = tokenizer.token_id(name)) add(*id);
+  }
+  add(tokenizer.vocab_size());
+  for (int32_t id = std::min(vocab, tokenizer.vocab_size()) - 1; id >= 0; --id) {
+    if (!tokenizer.is_special(id) || std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) continue;
+    add(id);
+    break;
+  }
+  return tokens;
 }
 
 }  // namespace ashlar

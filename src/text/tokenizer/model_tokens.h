@@ -24,4 +24,8 @@ std::string note_on_tokens_beyond(const Tokenizer& tokenizer, int32_t vocab);
 /// Why a model with `vocab` tokens cannot read this prompt, for those who sent it; nothing when it can.
 std::optional<std::string> token_beyond(const Tokenizer& tokenizer, std::span<const int32_t> prompt, int32_t vocab);
 
+/// Tokens that no text becomes, the likeliest choice first: those with the name of a mask token; the first that the
+/// model has and the tokenizer has not; the last special token that is none of `stop_ids`.
+std::vector<int32_t> mask_tokens(const Tokenizer& tokenizer, int32_t vocab, const std::vector<int32_t>& stop_ids);
+
 }  // namespace ashlar

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "decode/step.h"
+#include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 constexpr int32_t kDeepest = 5;
 constexpr int32_t kLayersEach = 6;     // of the target, for one of the drafter
 constexpr int32_t kMlpOfMixtures = 3;  // times the hidden size
-
-constexpr const char* kMaskNames[] = {"<|mask|>", "<|MASK|>", "<|mdm_mask|>", "<mask>", "[MASK]"};
 
 [[noreturn]] void fail_design(const std::string& what) { throw Error("train", what); }
 
@@ -33,13 +32,8 @@ std::vector<int32_t> default_aux_layers(int32_t target_layers, int32_t n) {
 }
 
 int32_t find_mask_token(const Tokenizer& tokenizer, int32_t vocab, const std::vector<int32_t>& stop_ids) {
-  for (const char* name : kMaskNames) {
-    if (const auto id = tokenizer.token_id(name); id && *id < vocab) return *id;
-  }
-  if (tokenizer.vocab_size() < vocab) return tokenizer.vocab_size();
-  for (int32_t id = std::min(vocab, tokenizer.vocab_size()) - 1; id >= 0; --id) {
-    if (tokenizer.is_special(id) && std::find(stop_ids.begin(), stop_ids.end(), id) == stop_ids.end()) return id;
-  }
+  const std::vector<int32_t> tokens = mask_tokens(tokenizer, vocab, stop_ids);
+  if (!tokens.empty()) return tokens.front();
   fail_design("the tokenizer has no token for masked positions; name one that no text becomes with --mask-token");
 }
 

@@ -27,8 +27,7 @@ int32_t default_drafter_layers(int32_t target_layers);
 /// fewer than five layers the last but one alone.
 std::vector<int32_t> default_aux_layers(int32_t target_layers, int32_t n = 5);
 
-/// A token that no text becomes: one with the name of a mask token; else the first that the model has and the tokenizer
-/// has not; else the last special token that is none of `stop_ids`. Throws Error("train", ...) if there is none.
+/// The first of mask_tokens(). Throws Error("train", ...) if there is none.
 int32_t find_mask_token(const Tokenizer& tokenizer, int32_t vocab, const std::vector<int32_t>& stop_ids);
 
 /// A drafter with the target's widths, heads and rope base, full attention, and a dense MLP of the target's width, or

@@ -50,16 +50,47 @@ TEST_F(DrafterSelfTest, TheBundledDrafterPasses) {
   EXPECT_EQ(warning_about(result), "");
 }
 
-TEST_F(DrafterSelfTest, WrongAuxiliaryLayersAreNoticed) {
-  change_config([](Json& config) { config["dflash_config"]["target_layer_ids"] = {9, 7, 5, 3, 1}; });
-  const DrafterCheck result = check();
-  EXPECT_TRUE(result.suspicious()) << result.first_rate();
-  EXPECT_THAT(warning_about(result), testing::HasSubstr("off by one"));
+// The drafter was trained with layers [1, 3, 5, 7, 9], mask token 3, rope base 10000, blocks that see themselves whole
+// and slots that fill in: each of these is what the repair must find again.
+TEST_F(DrafterSelfTest, AMistakeInTheConfigurationIsNoticedAndNamed) {
+  const Json right = read_json_file(folder_ / "config.json");
+  struct Mistake {
+    std::function<void(Json&)> make;
+    const char* said;
+  };
+  const Mistake mistakes[] = {
+      {[](Json& config) {
+         config["dflash_config"]["target_layer_ids"] = {9, 7, 5, 3, 1};
+       },
+       "target_layer_ids in ascending order, [1, 3, 5, 7, 9]"},
+      {[](Json& config) { config["dflash_config"]["mask_token_id"] = 300; }, "mask_token_id 3"},
+      {[](Json& config) { config["dflash_config"]["sample_from_anchor"] = true; }, "sample_from_anchor false"},
+      {[](Json& config) { config["rope_theta"] = 10; }, "rope_theta"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    change_config([&](Json& config) {
+      config = right;
+      mistake.make(config);
+    });
+    const DrafterCheck result = check();
+    EXPECT_TRUE(result.suspicious()) << mistake.said << ": " << result.first_rate();
+    ASSERT_TRUE(result.repair) << mistake.said;
+    EXPECT_THAT(result.repair->what, testing::HasSubstr(mistake.said));
+    EXPECT_THAT(warning_about(result), testing::HasSubstr("config.json is wrong: with " + result.repair->what));
+  }
 }
 
-TEST_F(DrafterSelfTest, AWrongMaskTokenIsNoticed) {
-  change_config([](Json& config) { config["dflash_config"]["mask_token_id"] = 300; });
-  EXPECT_TRUE(check().suspicious());
+TEST_F(DrafterSelfTest, ADrafterThatNoSettingMendsIsSaidToBeForAnotherModel) {
+  change_config([](Json& config) {
+    config["dflash_config"]["target_layer_ids"] = {9, 7, 5, 3, 1};
+    config["dflash_config"]["mask_token_id"] = 300;
+    config["rope_theta"] = 10;
+  });
+  const DrafterCheck result = check();
+  EXPECT_TRUE(result.suspicious()) << result.first_rate();
+  EXPECT_FALSE(result.repair) << result.repair->what;
+  EXPECT_GE(result.repairs_tried, 6);
+  EXPECT_THAT(warning_about(result), testing::HasSubstr("trained for another model"));
 }
 
 TEST_F(DrafterSelfTest, ARecordSetsTheExpectation) {
