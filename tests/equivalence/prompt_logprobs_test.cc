@@ -9,6 +9,7 @@
 
 #include "equivalence/configurations.h"
 #include "golden/golden_data.h"
+#include "measure/evaluation/logit_divergence.h"
 #include "measure/evaluation/perplexity.h"
 
 namespace ashlar::testing {
@@ -221,7 +222,7 @@ TEST(PerplexityOfAText, IsThatOfPyTorch) {
   const auto ops = make_device("cpu", {.threads = 1, .isa = {}, .kv_dtype = DType::kF32});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 256);
   Configuration configuration;
-  const auto engine = open_engine(*ops, *model, configuration, 256);
+  auto engine = open_engine(*ops, *model, configuration, 256);
   PerplexityOptions options;
   options.window = 28;
   std::vector<std::vector<int32_t>> windows;
@@ -242,6 +243,18 @@ TEST(PerplexityOfAText, IsThatOfPyTorch) {
   EXPECT_NEAR(found.nll.value, sum / static_cast<double>(n), 1e-4);
   EXPECT_NEAR(found.value(), std::exp(sum / static_cast<double>(n)), 1e-3);
   EXPECT_DOUBLE_EQ(found.top_share, static_cast<double>(likeliest) / static_cast<double>(n));
+
+  engine.reset();  // the same without an engine, beside another model: of every token the same rows
+  const auto other = Model::load(*ops, models_folder() / "pebble-11m-sdar", 256);
+  const LogitDivergence itself = measure_divergence(*model, *model, windows, options, {});
+  const LogitDivergence apart = measure_divergence(*model, *other, windows, options, {});
+  EXPECT_EQ(itself.tokens(), n);
+  EXPECT_EQ(itself.kl.value, 0);
+  EXPECT_EQ(itself.same_top, 1);
+  for (const LogitDivergence& divergence : {itself, apart}) {
+    EXPECT_NEAR(divergence.base_nll.value, sum / static_cast<double>(n), 1e-4);
+  }
+  EXPECT_GT(apart.kl.value, 0.01);
 }
 
 TEST(TextWindows, HoldTheTextOnceWithoutItsRest) {

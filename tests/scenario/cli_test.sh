@@ -179,7 +179,7 @@ case_words() {
   expect 2 "$ashlar" run what is a harbour
   err_has '"is a harbour" belongs to no flag'
   expect 2 "$ashlar" eval
-  err_has "ashlar eval needs one of its commands: acceptance dllm perplexity"
+  err_has "ashlar eval needs one of its commands: acceptance dllm perplexity logits"
   expect 2 "$ashlar" run --schedule foo
   err_has "error: --schedule is foo; expected cosine, linear or sqrt"
   expect 2 "$ashlar" run --temperature nan

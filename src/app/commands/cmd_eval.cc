@@ -174,6 +174,7 @@ CLI::App* add_eval_command(CLI::App& app) {
   add_acceptance_command(*eval);
   add_eval_dllm_command(*eval);
   add_eval_perplexity_command(*eval);
+  add_eval_logits_command(*eval);
   return eval;
 }
 
