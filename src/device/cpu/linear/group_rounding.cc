@@ -1,7 +1,7 @@
 #include "device/cpu/linear/group_rounding.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace ashlar::cpu {
@@ -10,42 +10,64 @@ namespace {
 constexpr float kSteps = 15;       // of 4 bits
 constexpr float kWhole = 3 << 22;  // what is added to a small float and taken off again has no fraction
 
-float nearest(float value) { return value + kWhole - kWhole; }
+// Four values at a time, in any instruction set: sums and extremes are taken lane by lane, which the compiler may not
+// decide by itself.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr int kLanes = 4;
+constexpr int kVectors = kGroup / kLanes;
 
-/// A grid of even steps, and how the values of a group lie on it. Loops are over whole groups, so that the compiler
-/// makes vectors of them.
+Lanes all(float value) { return Lanes{value, value, value, value}; }
+Lanes nearest(Lanes values) { return values + kWhole - kWhole; }
+Lanes size_of(Lanes values) { return values < 0 ? -values : values; }
+float sum(Lanes v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+float lowest_of(Lanes v) { return std::min(std::min(v[0], v[1]), std::min(v[2], v[3])); }
+float highest_of(Lanes v) { return std::max(std::max(v[0], v[1]), std::max(v[2], v[3])); }
+
+struct Group {
+  Lanes v[kVectors];
+
+  Group(const float* values, int32_t n) {  // what is missing repeats the first value, which moves no extreme
+    float whole[kGroup];
+    for (int32_t i = 0; i < kGroup; ++i) whole[i] = values[i < n ? i : 0];
+    for (int i = 0; i < kVectors; ++i) {
+      std::memcpy(&v[i], whole + i * kLanes, sizeof(Lanes));
+      v[i] = size_of(v[i]) <= std::numeric_limits<float>::max() ? v[i] : all(0);
+    }
+  }
+};
+
+/// A grid of even steps, and how the values of a group lie on it.
 struct Grid {
   float scale = 0;
   float lowest = 0;
-  float wholes[kGroup] = {};
+  Lanes wholes[kVectors] = {};
   float off = 0;  ///< sum of the squares of what is lost
 
-  void place(const float* values) {
+  void place(const Group& values) {
     const float inverse = scale > 0 ? 1 / scale : 0;
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const float at = (values[i] - lowest) * inverse;
-      wholes[i] = nearest(at < 0 ? 0 : at > kSteps ? kSteps : at);
+    Lanes lost = all(0);
+    for (int i = 0; i < kVectors; ++i) {
+      Lanes at = (values.v[i] - lowest) * inverse;
+      at = at < 0 ? all(0) : at;
+      wholes[i] = nearest(at > kSteps ? all(kSteps) : at);
+      const Lanes rest = values.v[i] - (lowest + scale * wholes[i]);
+      lost += rest * rest;
     }
-    float lost[kGroup];
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const float rest = values[i] - (lowest + scale * wholes[i]);
-      lost[i] = rest * rest;
-    }
-    off = 0;
-    for (int32_t i = 0; i < kGroup; ++i) off += lost[i];
+    off = sum(lost);
   }
   /// The line through values over wholes that loses least.
-  bool refit(const float* values) {
-    float sum_w = 0, sum_ww = 0, sum_v = 0, sum_wv = 0;
-    for (int32_t i = 0; i < kGroup; ++i) {
-      sum_w += wholes[i];
-      sum_ww += wholes[i] * wholes[i];
-      sum_v += values[i] - lowest;
-      sum_wv += (values[i] - lowest) * wholes[i];
+  bool refit(const Group& values) {
+    Lanes w = all(0), ww = all(0), v = all(0), wv = all(0);
+    for (int i = 0; i < kVectors; ++i) {
+      const Lanes from_lowest = values.v[i] - lowest;
+      w += wholes[i];
+      ww += wholes[i] * wholes[i];
+      v += from_lowest;
+      wv += from_lowest * wholes[i];
     }
-    const float spread = kGroup * sum_ww - sum_w * sum_w;
+    const float sum_w = sum(w), sum_v = sum(v), spread = kGroup * sum(ww) - sum_w * sum_w;
     if (spread < 0.5F) return false;
-    scale = (kGroup * sum_wv - sum_w * sum_v) / spread;
+    scale = (kGroup * sum(wv) - sum_w * sum_v) / spread;
     lowest += (sum_v - scale * sum_w) / kGroup;
     return scale > 0;
   }
@@ -57,30 +79,52 @@ struct Grid {
 };
 
 // Whether all values are whole steps of `scale` from the lowest on.
-bool lies_on(const float* values, float lowest, float scale) {
-  for (int32_t i = 0; i < kGroup; ++i) {
-    const float at = (values[i] - lowest) / scale;
-    if (std::abs(at - nearest(at)) > 0.01F) return false;
+bool lies_on(const Group& values, float lowest, float scale) {
+  const float inverse = 1 / scale;
+  Lanes worst = all(0);
+  for (const Lanes& v : values.v) {
+    const Lanes at = (v - lowest) * inverse;
+    const Lanes between = size_of(at - nearest(at));
+    worst = between > worst ? between : worst;
   }
-  return true;
+  return highest_of(worst) <= 0.01F;
 }
 
-RoundedGroup round_to_bytes(const float* values) {
-  float top = 0;
-  for (int32_t i = 0; i < kGroup; ++i) top = std::max(top, std::abs(values[i]));
+// Zeros beyond the first n.
+void keep_wholes(const Lanes (&wholes)[kVectors], int32_t n, int8_t (&to)[kGroup]) {
+  using Whole = int32_t __attribute__((vector_size(16)));
+  using Bytes = int8_t __attribute__((vector_size(4)));
+  for (int i = 0; i < kVectors; ++i) {
+    const Bytes bytes = __builtin_convertvector(__builtin_convertvector(wholes[i], Whole), Bytes);
+    std::memcpy(to + i * kLanes, &bytes, sizeof(bytes));
+  }
+  std::fill(to + n, to + kGroup, int8_t{0});
+}
+
+RoundedGroup round_to_bytes(const Group& values, int32_t n) {
+  Lanes top = all(0);
+  for (const Lanes& v : values.v) top = size_of(v) > top ? size_of(v) : top;
   RoundedGroup out;
-  out.scale = to_f16(top / 127);
+  out.scale = to_f16(highest_of(top) / 127);
   const float scale = to_float(out.scale);
   const float inverse = scale > 0 ? 1 / scale : 0;
-  for (int32_t i = 0; i < kGroup; ++i) {
-    out.wholes[i] = static_cast<int8_t>(nearest(std::clamp(values[i] * inverse, -127.0F, 127.0F)));
+  Lanes wholes[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    Lanes at = values.v[i] * inverse;
+    at = at < -127 ? all(-127) : at;
+    wholes[i] = nearest(at > 127 ? all(127) : at);
   }
+  keep_wholes(wholes, n, out.wholes);
   return out;
 }
 
-Grid best_grid(const float* values) {
-  const auto [low, high] = std::minmax_element(values, values + kGroup);
-  const float lowest = *low, span = *high - lowest;
+Grid best_grid(const Group& values) {
+  Lanes low = values.v[0], high = values.v[0];
+  for (const Lanes& v : values.v) {
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+  }
+  const float lowest = lowest_of(low), span = highest_of(high) - lowest;
   Grid best;
   best.lowest = lowest;
   if (span <= 0) return best;
@@ -102,26 +146,22 @@ Grid best_grid(const float* values) {
   return best;
 }
 
-RoundedGroup round_to_nibbles(const float* values) {
+RoundedGroup round_to_nibbles(const Group& values, int32_t n) {
   Grid grid = best_grid(values);
   RoundedGroup out;
   out.scale = to_f16(grid.scale);
   out.lowest = to_f16(grid.lowest);
   grid.narrow();
   grid.place(values);
-  for (int32_t i = 0; i < kGroup; ++i) out.wholes[i] = static_cast<int8_t>(grid.wholes[i]);
+  keep_wholes(grid.wholes, n, out.wholes);
   return out;
 }
 
 }  // namespace
 
 RoundedGroup round_group(const float* values, int32_t n, int32_t bits) {
-  float whole_group[kGroup];  // what is missing repeats the first value, which moves no extreme
-  for (int32_t i = 0; i < kGroup; ++i) {
-    const float value = values[i < n ? i : 0];
-    whole_group[i] = std::isfinite(value) ? value : 0;
-  }
-  return bits == 4 ? round_to_nibbles(whole_group) : round_to_bytes(whole_group);
+  const Group group(values, n);
+  return bits == 4 ? round_to_nibbles(group, n) : round_to_bytes(group, n);
 }
 
 }  // namespace ashlar::cpu

@@ -12,7 +12,7 @@ namespace ashlar::cpu {
 struct RoundedGroup {
   Float16 scale = {0};
   Float16 lowest = {0};  ///< of 4 bits
-  int8_t wholes[kGroup] = {};
+  int8_t wholes[kGroup] = {};  ///< zeros beyond the values
 };
 
 /// Rounds n <= kGroup values. Values that already lie on such a grid, as those of a file with blocks of 4 or 8 bits do,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -108,12 +109,21 @@ struct Groups {
         Float16* scale_at = scale(to, i, c);
         scale_at[0] = group.scale;
         if constexpr (bits == 4) scale_at[2 * kBlockColumns] = group.lowest;
-        for (int32_t j = 0; j < n; ++j) {
-          std::byte& value = to[group_at(i) + place(i + j, c)];
-          const auto whole = static_cast<std::byte>(group.wholes[j]);
-          value = bits == 4 && j >= kGroup / 2 ? value | whole << 4 : value | whole;
-        }
+        put_wholes(group.wholes, to + group_at(i) + c * 4);
       }
+    }
+  }
+  // Quads of a column, which are a block's columns apart; of 4 bits each with the quad half a group later.
+  static void put_wholes(const int8_t* wholes, std::byte* to) {
+    constexpr int kQuads = kGroup / 4 * bits / 8;
+    for (int quad = 0; quad < kQuads; ++quad, to += 4 * kBlockColumns) {
+      uint32_t four, later;
+      std::memcpy(&four, wholes + 4 * quad, sizeof(four));
+      if constexpr (bits == 4) {
+        std::memcpy(&later, wholes + 4 * (quad + kQuads), sizeof(later));
+        four |= later << 4;
+      }
+      std::memcpy(to, &four, sizeof(four));
     }
   }
   static void read(const std::byte* panel, int32_t column, int32_t k, float scale_all, float* to) {
