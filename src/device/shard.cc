@@ -1,7 +1,6 @@
 #include "device/shard.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "base/check.h"
@@ -34,8 +33,7 @@ WeightSource cut(const WeightSource& source, const Shard& shard) {
       row = shard.rank * rows;
       out.parts.push_back(part.block(row, rows, 0, part.cols));
     } else {
-      const int64_t unit = std::lcm(part.values.group, std::lcm(part.scales.group, part.zeros.group));
-      const int64_t cols = share_of(part, "inputs", part.cols, unit, shard.world);
+      const int64_t cols = share_of(part, "inputs", part.cols, part.values.group, shard.world);
       out.parts.push_back(part.block(0, rows, shard.rank * cols, cols));
     }
     if (source.bias.empty()) continue;

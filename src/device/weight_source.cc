@@ -35,7 +35,9 @@ void widen(const WeightPart& part, int64_t row, float* to) {
 // Of n numbers whose exponent has these bits: the first that is infinite or no number at all, or n. Several at a time:
 // of a number whose exponent is all ones, and of no other, the exponent and one more carry into the sign.
 template <class Bits, Bits exponent>
-int64_t first_in_row(const std::byte* from, int64_t n) {
+int64_t first_in_row(const WeightPart& part, int64_t row) {
+  const std::byte* from = part.values.at(row, 0);
+  const int64_t n = part.cols;
   constexpr int64_t kAtOnce = sizeof(uint64_t) / sizeof(Bits);
   constexpr uint64_t kEach = ~uint64_t{0} / static_cast<Bits>(~Bits{0});  // a one for each number
   constexpr uint64_t kMask = kEach * exponent;
@@ -62,13 +64,22 @@ void decode_blocks(const WeightPart& part, int64_t row, float* to) {
 }
 
 template <const BlockFormat& format>
-int64_t first_block(const std::byte* block, int64_t cols) {
+int64_t first_block(const WeightPart& part, int64_t row) {
+  const std::byte* block = part.values.at(row, 0);
   int64_t i = 0;
-  while (i < cols && format.is_finite(block)) {
+  while (i < part.cols && format.is_finite(block)) {
     i += format.numbers;
     block += format.bytes;
   }
   return i;
+}
+
+void decode_scaled(const WeightPart& part, int64_t row, float* to) {
+  part.scaled->decode(part.first_row + row, part.first_col, part.cols, to);
+}
+
+int64_t first_scaled(const WeightPart& part, int64_t row) {
+  return part.scaled->is_finite(part.first_row + row) ? part.cols : 0;
 }
 
 /// What there is to know of a scheme.
@@ -77,10 +88,10 @@ struct SchemeRow {
   std::string_view name;
   DType precision;  ///< see precision_of
   void (*decode)(const WeightPart& part, int64_t row, float* to);
-  int64_t (*first_not_finite)(const std::byte* row, int64_t cols);  ///< or cols
-  int64_t bytes;                                                    ///< of a number
-  int32_t bits = 16;                                                ///< see bits_in
-  const BlockFormat* blocks = nullptr;                              ///< of several numbers together
+  int64_t (*first_not_finite)(const WeightPart& part, int64_t row);  ///< or cols
+  int64_t bytes;                                                     ///< of a number
+  int32_t bits = 16;                                                 ///< see bits_in
+  const BlockFormat* blocks = nullptr;                               ///< of several numbers together
 
   int64_t group() const { return blocks != nullptr ? blocks->numbers : 1; }
   int64_t group_bytes() const { return blocks != nullptr ? blocks->bytes : bytes; }
@@ -89,6 +100,10 @@ struct SchemeRow {
 template <const BlockFormat& format>
 constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name, int32_t bits = 8) {
   return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, bits, &format};
+}
+
+constexpr SchemeRow with_scales(Scheme scheme, std::string_view name, int32_t bits) {
+  return {scheme, name, DType::kBF16, decode_scaled, first_scaled, 0, bits};
 }
 
 constexpr SchemeRow kSchemes[] = {
@@ -108,6 +123,9 @@ constexpr SchemeRow kSchemes[] = {
     in_blocks<kIq4Nl>(Scheme::kIq4Nl, "IQ4_NL"),
     in_blocks<kIq4Xs>(Scheme::kIq4Xs, "IQ4_XS"),
     in_blocks<kMxfp4>(Scheme::kMxfp4, "MXFP4"),
+    with_scales(Scheme::kScaled4, "4 bits with scales", 4),
+    with_scales(Scheme::kScaled8, "8 bits with scales", 8),
+    with_scales(Scheme::kScaled16, "numbers with scales", 16),
 };
 
 const SchemeRow& row_of(Scheme scheme) {
@@ -128,12 +146,19 @@ std::optional<Scheme> find_scheme(std::string_view name) {
 
 std::string scheme_names() {
   std::string names;
-  for (const SchemeRow& row : kSchemes) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  for (const SchemeRow& row : kSchemes) {
+    if (row.decode != decode_scaled) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
   return names;
 }
 
 DType precision_of(Scheme scheme) { return row_of(scheme).precision; }
 int64_t group_of(Scheme scheme) { return row_of(scheme).group(); }
+
+Scheme scheme_of(const ScaledMatrix& matrix) {
+  const int32_t bits = matrix.bits_in_groups_of_32();
+  return bits == 4 ? Scheme::kScaled4 : bits == 8 ? Scheme::kScaled8 : Scheme::kScaled16;
+}
 
 int32_t bits_in(Scheme scheme) { return row_of(scheme).bits; }
 
@@ -150,16 +175,21 @@ WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, i
   values = {static_cast<const std::byte*>(data), cols / as.group() * as.group_bytes(), as.group(), as.group_bytes()};
 }
 
+WeightPart::WeightPart(std::string_view name, const ScaledMatrix& matrix)
+    : name(name), scheme(scheme_of(matrix)), rows(matrix.rows), cols(matrix.cols), scaled(&matrix) {
+  // Devices keep fewer bits in groups of 32, which a cut leaves whole.
+  if (bits_in(scheme) < 16 && cols % 32 == 0) values.group = 32;
+}
+
 WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n_cols) const {
   ASHLAR_CHECK(row + n_rows <= rows && col + n_cols <= cols);
   WeightPart out = *this;
   out.rows = n_rows;
   out.cols = n_cols;
-  for (StoredRows* stored : {&out.values, &out.scales, &out.zeros}) {
-    if (stored->data == nullptr) continue;
-    ASHLAR_CHECK(stored->interleaved == 0 || (row % stored->interleaved == 0 && n_rows % stored->interleaved == 0));
-    stored->data = stored->at(row, col);
-  }
+  ASHLAR_CHECK(values.interleaved == 0 || (row % values.interleaved == 0 && n_rows % values.interleaved == 0));
+  out.first_row += row;
+  out.first_col += col;
+  if (values.data != nullptr) out.values.data = values.at(row, col);
   return out;
 }
 
@@ -193,7 +223,7 @@ void decode_row(const WeightSource& source, int64_t row, float* to) {
 std::optional<int64_t> first_not_finite(const WeightPart& part) {
   const auto first = row_of(part.scheme).first_not_finite;
   for (int64_t row = 0; row < part.rows; ++row) {
-    const int64_t col = first(part.values.at(row, 0), part.cols);
+    const int64_t col = first(part, row);
     if (col < part.cols) return row * part.cols + col;
   }
   return std::nullopt;

@@ -8,12 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/scaled_matrix.h"
 #include "device/tensor.h"
 
 namespace ashlar {
 
 /// How a checkpoint stores the numbers of a matrix. Each is a row of the table in weight_source.cc; those after kBF16
-/// are blocks of GGUF files (quantised_blocks.h).
+/// are blocks of GGUF files (quantised_blocks.h), the last ones numbers with scales in a place of their own
+/// (base/scaled_matrix.h), by the bits that hold them.
 enum class Scheme : uint8_t {
   kF32,
   kF16,
@@ -30,7 +32,10 @@ enum class Scheme : uint8_t {
   kQ6_K,
   kIq4Nl,
   kIq4Xs,
-  kMxfp4
+  kMxfp4,
+  kScaled4,
+  kScaled8,
+  kScaled16
 };
 
 std::string_view name_of(Scheme scheme);  ///< as files call it: "F32", "Q4_1"
@@ -40,6 +45,7 @@ std::string scheme_names();  ///< "F32, F16, ..."
 /// What a device keeps the numbers in. bf16 holds those that are stored so, and those of blocks well enough: it adds 5
 /// % to the error that Q8_0 has already, and less than 0.1 % to those of 4 bits. All else is kept exact.
 DType precision_of(Scheme scheme);
+Scheme scheme_of(const ScaledMatrix& matrix);
 int64_t group_of(Scheme scheme);  ///< columns that are stored together; rows have whole groups
 
 /// In how many bits the numbers of a scheme can be held next to exactly, a scale apart: 4 where each 32 neighbours lie
@@ -78,8 +84,10 @@ struct StoredRows {
 
 /// One matrix [rows, cols] of a checkpoint. What it points to outlives the calls it is passed to.
 struct WeightPart {
-  /// Rows that lie one after the other, of a scheme without scales.
+  /// Rows that lie one after the other.
   WeightPart(std::string_view name, Scheme scheme, const void* data, int64_t rows, int64_t cols);
+  /// Numbers with scales.
+  WeightPart(std::string_view name, const ScaledMatrix& matrix);
 
   /// Rows [row, row + n_rows) of columns [col, col + n_cols), which begin and end with groups. Of interleaved heads
   /// only whole ones.
@@ -89,9 +97,10 @@ struct WeightPart {
   Scheme scheme;
   int64_t rows;
   int64_t cols;
-  StoredRows values;
-  StoredRows scales;  ///< without data where the scheme has none in a place of their own
-  StoredRows zeros;   ///< the same
+  StoredRows values;                     ///< of numbers with scales without data
+  const ScaledMatrix* scaled = nullptr;  ///< those, of which this part has rows and columns from these on
+  int64_t first_row = 0;
+  int64_t first_col = 0;
 };
 
 /// Parts stacked along the outputs, which may differ in scheme, and a bias: y = x W^T + bias.

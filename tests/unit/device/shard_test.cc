@@ -69,27 +69,33 @@ TEST(Shard, OneRankHasTheWhole) {
   }
 }
 
-// Numbers in groups of 32 in 18 bytes, with scales of 2 bytes for each 64 columns.
-WeightPart grouped(const std::byte* data, const std::byte* scales, int64_t cols) {
-  WeightPart part("layers.3.down_proj", Scheme::kF32, data, 4, cols);
-  part.values = {data, cols / 32 * 18, 32, 18};
-  part.scales = {scales, cols / 64 * 2, 64, 2};
-  return part;
-}
-
-TEST(Shard, CutsScalesWithTheirNumbers) {
-  std::vector<std::byte> data(256 * 18), scales(256);
-  const WeightSource source{{grouped(data.data(), scales.data(), 256)}, {}};
-  const WeightSource columns = cut(source, {1, 2, kInputs});
-  EXPECT_EQ(columns.parts[0].cols, 128);
-  EXPECT_EQ(columns.parts[0].values.data - data.data(), 4 * 18);
-  EXPECT_EQ(columns.parts[0].values.stride, 8 * 18);
-  EXPECT_EQ(columns.parts[0].scales.data - scales.data(), 2 * 2);
-  EXPECT_EQ(columns.parts[0].zeros.data, nullptr);
-  const WeightSource rows = cut(source, {1, 2, kOutputs});
-  EXPECT_EQ(rows.parts[0].rows, 2);
-  EXPECT_EQ(rows.parts[0].values.data - data.data(), 2 * 8 * 18);
-  EXPECT_EQ(rows.parts[0].scales.data - scales.data(), 2 * 4 * 2);
+// Bytes with a scale for each 64 columns of a row.
+TEST(Shard, CutsNumbersWithTheirScales) {
+  std::vector<int8_t> numbers(4 * 256);
+  std::iota(numbers.begin(), numbers.end(), int8_t{0});
+  const std::vector<float> scales = counting(4 * 4, 1);
+  ScaledMatrix matrix;
+  matrix.rows = 4;
+  matrix.cols = 256;
+  matrix.numbers =
+      SmallNumbers::in_rows(reinterpret_cast<const std::byte*>(numbers.data()), SmallNumbers::Kind::kSigned, 8, 256);
+  matrix.scales.data = reinterpret_cast<const std::byte*>(scales.data());
+  matrix.scales.row_stride = 16;
+  matrix.scales.col_stride = 4;
+  matrix.scale_cols = 64;
+  const WeightSource source{{{"layers.3.down_proj", matrix}}, {}};
+  const std::vector<float> whole = values_of(source);
+  EXPECT_EQ(whole[3 * 256 + 200], static_cast<float>(numbers[3 * 256 + 200]) * scales[3 * 4 + 3]);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const std::vector<float> columns = values_of(cut(source, {rank, 2, kInputs}));
+    ASSERT_EQ(columns.size(), 4u * 128);
+    for (int r = 0; r < 4; ++r) {
+      for (int c = 0; c < 128; ++c) ASSERT_EQ(columns[r * 128 + c], whole[r * 256 + rank * 128 + c]);
+    }
+    const std::vector<float> rows = values_of(cut(source, {rank, 2, kOutputs}));
+    EXPECT_EQ(rows, std::vector<float>(whole.begin() + rank * 512, whole.begin() + rank * 512 + 512));
+  }
+  EXPECT_THROW(cut(source, {0, 16, kInputs}), Error) << "groups of 32 stay whole";
 }
 
 TEST(Shard, SaysWhatDoesNotDivide) {
@@ -109,11 +115,11 @@ TEST(Shard, SaysWhatDoesNotDivide) {
             "[weights] tensor layers.0.k_proj: cannot be cut among 4 ranks: expected a multiple of 4 outputs, found 6");
   EXPECT_EQ(refused(source, {0, 4, kInputs}),
             "[weights] tensor a: cannot be cut among 4 ranks: expected a multiple of 4 inputs, found 6");
-  // 192 columns divide, but not at the border of a group of scales.
-  const std::vector<std::byte> bytes(4 * 6 * 18);
-  EXPECT_EQ(refused({{grouped(bytes.data(), bytes.data(), 192)}, {}}, {1, 2, kInputs}),
-            "[weights] tensor layers.3.down_proj: cannot be cut among 2 ranks: expected a multiple of 128 inputs "
-            "(groups of 64), found 192");
+  // 96 columns divide, but not at the border of a block.
+  const std::vector<std::byte> bytes(4 * 3 * 18);
+  EXPECT_EQ(refused({{{"layers.3.down_proj", Scheme::kQ4_0, bytes.data(), 4, 96}}, {}}, {1, 2, kInputs}),
+            "[weights] tensor layers.3.down_proj: cannot be cut among 2 ranks: expected a multiple of 64 inputs "
+            "(groups of 32), found 96");
 }
 
 }  // namespace
