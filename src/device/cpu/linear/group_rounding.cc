@@ -1,6 +1,7 @@
 #include "device/cpu/linear/group_rounding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -19,6 +20,7 @@ constexpr int kVectors = kGroup / kLanes;
 Lanes all(float value) { return Lanes{value, value, value, value}; }
 Lanes nearest(Lanes values) { return values + kWhole - kWhole; }
 Lanes size_of(Lanes values) { return values < 0 ? -values : values; }
+float nearest(float value) { return value + kWhole - kWhole; }
 float sum(Lanes v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 float lowest_of(Lanes v) { return std::min(std::min(v[0], v[1]), std::min(v[2], v[3])); }
 float highest_of(Lanes v) { return std::max(std::max(v[0], v[1]), std::max(v[2], v[3])); }
@@ -81,13 +83,30 @@ struct Grid {
 // Whether all values are whole steps of `scale` from the lowest on.
 bool lies_on(const Group& values, float lowest, float scale) {
   const float inverse = 1 / scale;
-  Lanes worst = all(0);
-  for (const Lanes& v : values.v) {
-    const Lanes at = (v - lowest) * inverse;
-    const Lanes between = size_of(at - nearest(at));
-    worst = between > worst ? between : worst;
+  for (int i = 0; i < kVectors; i += 2) {  // mostly the first few say no
+    const Lanes at = (values.v[i] - lowest) * inverse, next = (values.v[i + 1] - lowest) * inverse;
+    const Lanes between = size_of(at - nearest(at)), others = size_of(next - nearest(next));
+    if (highest_of(between > others ? between : others) > 0.01F) return false;
   }
-  return highest_of(worst) <= 0.01F;
+  return true;
+}
+
+// The largest step that all values are whole multiples of, at most 127 of which reach `top`, or 0: by Euclid's
+// algorithm. Of values that have no such step two or three are looked at.
+float common_step(const Group& values, float top) {
+  const float least = 0.9F * top / 127;
+  float step = top;
+  for (int32_t i = 0; i < kGroup; ++i) {
+    float rest = std::abs(values.v[i / kLanes][i % kLanes]);
+    for (;;) {
+      rest = std::abs(rest - step * nearest(rest / step));
+      if (rest < 0.25F * least) break;
+      std::swap(rest, step);
+      if (step < least) return 0;
+    }
+  }
+  step = top / nearest(top / step);
+  return lies_on(values, 0, step) ? step : 0;
 }
 
 // Zeros beyond the first n.
@@ -105,7 +124,11 @@ RoundedGroup round_to_bytes(const Group& values, int32_t n) {
   Lanes top = all(0);
   for (const Lanes& v : values.v) top = size_of(v) > top ? size_of(v) : top;
   RoundedGroup out;
-  out.scale = to_f16(highest_of(top) / 127);
+  const float highest = highest_of(top);
+  out.scale = to_f16(highest / 127);
+  // Integers of a file with one scale for more than this group reach less than 127 here.
+  const float own = highest > 0 ? common_step(values, highest) : 0;
+  if (own > 0 && std::abs(to_float(to_f16(own)) - own) < own * 0x1p-11F) out.scale = to_f16(own);
   const float scale = to_float(out.scale);
   const float inverse = scale > 0 ? 1 / scale : 0;
   Lanes wholes[kVectors];
@@ -118,6 +141,19 @@ RoundedGroup round_to_bytes(const Group& values, int32_t n) {
   return out;
 }
 
+// Moves a grid that 0 lies on down, as far as its 16 steps allow, to where f16 holds the lowest one: that is how zero
+// points of files look.
+void align_to_zero(Grid& grid, int32_t used) {
+  const float below = -grid.lowest / grid.scale;  // steps to 0
+  if (std::abs(below - nearest(below)) > 0.01F) return;
+  for (int32_t spare = 0; spare <= static_cast<int32_t>(kSteps) - used; ++spare) {
+    const float lowest = -grid.scale * (nearest(below) + static_cast<float>(spare));
+    if (to_float(to_f16(lowest)) != lowest) continue;
+    grid.lowest = lowest;
+    return;
+  }
+}
+
 Grid best_grid(const Group& values) {
   Lanes low = values.v[0], high = values.v[0];
   for (const Lanes& v : values.v) {
@@ -128,9 +164,11 @@ Grid best_grid(const Group& values) {
   Grid best;
   best.lowest = lowest;
   if (span <= 0) return best;
-  for (int32_t steps = static_cast<int32_t>(kSteps); steps > 0; --steps) {
+  for (int32_t steps = 1; steps <= static_cast<int32_t>(kSteps); ++steps) {
     best.scale = span / static_cast<float>(steps);
-    if (lies_on(values, lowest, best.scale)) return best;
+    if (!lies_on(values, lowest, best.scale)) continue;
+    align_to_zero(best, steps);
+    return best;
   }
   best.off = std::numeric_limits<float>::infinity();
   for (const float cut : {0.0F, 0.03F, 0.06F}) {  // a little off both ends makes the steps between finer

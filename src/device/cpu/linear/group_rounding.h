@@ -15,9 +15,9 @@ struct RoundedGroup {
   int8_t wholes[kGroup] = {};  ///< zeros beyond the values
 };
 
-/// Rounds n <= kGroup values. Values that already lie on such a grid, as those of a file with blocks of 4 or 8 bits do,
-/// stay where they are, up to the rounding of scale and lowest value to f16; of others the grid is the one of several
-/// that is off least in squares. What is not finite counts as 0.
+/// Rounds n <= kGroup values. Values that already lie on such a grid, as those of a file with 4 or 8 bits do, stay
+/// where they are, up to the rounding of scale and lowest value to f16, which the scales of such files mostly are; of
+/// others the grid is the one of several that is off least in squares. What is not finite counts as 0.
 RoundedGroup round_group(const float* values, int32_t n, int32_t bits);
 
 }  // namespace ashlar::cpu
