@@ -15,7 +15,7 @@
 namespace ashlar {
 namespace {
 
-bool is_number(const std::string& dtype) { return dtype.starts_with("F") || find_scheme(dtype); }
+bool is_number(const StoredTensor& tensor) { return tensor.dtype.starts_with("F") || scheme_of(tensor); }
 
 // Counts by shape: what a checkpoint stores, without index tables and without a second copy of a tied head.
 Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool tied_head) {
@@ -26,7 +26,7 @@ Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool ti
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     bytes += static_cast<int64_t>(tensor->bytes);
     ++files[tensor->file];
-    if (!is_number(tensor->dtype) || (tied_head && name == head)) continue;
+    if (!is_number(*tensor) || (tied_head && name == head)) continue;
     if (names.rope_factors != nullptr && name == names.rope_factors) continue;
     if (names.is_unused(name)) continue;
     int64_t count = 1;
@@ -38,6 +38,7 @@ Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool ti
   for (const auto& [dtype, count] : dtypes) by_dtype[dtype] = count;
   return {{"parameters", parameters},
           {"parameters_by_dtype", by_dtype},
+          {"quantisation", checkpoint.quantisation()},
           {"tensors", checkpoint.tensors().size()},
           {"bytes", bytes},
           {"files", files.size()}};

@@ -74,6 +74,9 @@ std::string shape_rows(const Json& facts) {
   text += row("parameters", grouped(weights["parameters"]) + " (" + format_count(weights["parameters"]) + "), " +
                                 dtypes + ", " + format_bytes(weights["bytes"]) + " in " + whole(weights["files"]) +
                                 (weights["files"] == 1 ? " file" : " files"));
+  if (const auto& format = weights["quantisation"].get_ref<const std::string&>(); !format.empty()) {
+    text += row("quantised", format);
+  }
   return text;
 }
 

@@ -207,11 +207,6 @@ ModelConfig read_config_json(const Json& root, const std::string& where) {
   const bool nested = family->settings != nullptr;
   const Json& own = nested ? file.raw(family->settings) : root;
   const JsonFields fields = nested ? file.object(family->settings) : file;
-  for (const JsonFields* part : {&file, &fields}) {
-    if (part->has("quantization_config")) {
-      part->fail("quantization_config", "an unquantised checkpoint (bf16, f16 or f32)");
-    }
-  }
   // Of what concerns the whole checkpoint, the file's own word counts before that of the part.
   const auto holder = [&](const char* key) -> const JsonFields& { return root.contains(key) ? file : fields; };
   ModelConfig config;

@@ -43,6 +43,7 @@ bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint) {
   const auto embedding = tensors.find(std::string(config.names.embedding) + ".weight");
   if (head == tensors.end() || embedding == tensors.end()) return true;
   const StoredTensor &one = *head->second, &other = *embedding->second;
+  if (one.scaled || other.scaled) return false;
   return one.dtype == other.dtype && one.shape == other.shape && std::memcmp(one.data, other.data, one.bytes) == 0;
 }
 

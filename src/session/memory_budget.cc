@@ -25,7 +25,7 @@ int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products produc
   int64_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (names.is_unused(name)) continue;
-    const auto scheme = find_scheme(tensor->dtype);
+    const auto scheme = scheme_of(*tensor);
     const auto count =
         std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
     const Products use = vocabulary.contains(name) ? Products::kVocabulary : products;

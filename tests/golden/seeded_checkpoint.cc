@@ -47,8 +47,22 @@ void append(std::string& bytes, const std::string& dtype, float value) {
 void append(std::string& bytes, const std::string& dtype, int64_t value) {
   if (dtype == "I64") return append(bytes, value);
   if (dtype == "I32") return append(bytes, static_cast<int32_t>(value));
+  if (dtype == "U8") return append(bytes, static_cast<uint8_t>(value));
   if (dtype == "BOOL") return append(bytes, static_cast<uint8_t>(value != 0));
-  throw std::runtime_error("tensors.json: values have dtype I64, I32 or BOOL, found " + dtype);
+  throw std::runtime_error("tensors.json: values have dtype I64, I32, U8 or BOOL, found " + dtype);
+}
+
+// Integers and small floats: the upper bits of each number of the generator.
+std::string random_bits(const std::string& dtype, uint64_t key, uint64_t count) {
+  const size_t item = dtype == "I32" ? 4 : 1;
+  std::string bytes;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t value = splitmix64(key + i) >> (64 - 8 * item);
+    const bool is_nan = dtype == "F8_E4M3" && (value & 0x7F) == 0x7F;
+    if (item == 4) append(bytes, static_cast<uint32_t>(value));
+    if (item == 1) append(bytes, static_cast<uint8_t>(is_nan ? value ^ 1 : value));
+  }
+  return bytes;
 }
 
 // Returns the bytes of all tensors.
@@ -88,10 +102,11 @@ std::string seeded_bytes(const Json& tensor, uint64_t seed) {
   }
   const auto name = tensor[tensor.contains("as") ? "as" : "name"].get<std::string>();
   const uint64_t key = fnv1a64(std::as_bytes(std::span(name))) ^ seed;
-  const auto scale = tensor["scale"].get<float>();
-  const auto offset = tensor["offset"].get<float>();
   uint64_t count = 1;
   for (const Json& size : tensor["shape"]) count *= size.get<uint64_t>();
+  if (!tensor.contains("scale")) return random_bits(dtype, key, count);
+  const auto scale = tensor["scale"].get<float>();
+  const auto offset = tensor["offset"].get<float>();
   for (uint64_t i = 0; i < count; ++i) {
     const float uniform = static_cast<float>(splitmix64(key + i) >> 40) * 0x1p-23f - 1.0f;  // exact
     append(bytes, dtype, uniform * scale + offset);

@@ -12,7 +12,7 @@ namespace {
 // The checksums in tensors.json are of the bytes that the goldens were made with, in Python.
 TEST(SeededCheckpoint, HoldsTheBytesThatPythonWrote) {
   std::set<std::string> dtypes;
-  for (const char* topic : {"families", "drafters"}) {
+  for (const char* topic : {"families", "drafters", "quantised"}) {
     for (const std::string& name : subfolders(data_folder() / topic)) {
       SCOPED_TRACE(name);
       const auto description = data_folder() / topic / name;
@@ -33,7 +33,7 @@ TEST(SeededCheckpoint, HoldsTheBytesThatPythonWrote) {
       }
     }
   }
-  EXPECT_EQ(dtypes, (std::set<std::string>{"BF16", "BOOL", "F16", "F32", "I64"}));
+  EXPECT_EQ(dtypes, (std::set<std::string>{"BF16", "BOOL", "F16", "F32", "F8_E4M3", "I32", "I64", "I8", "U8"}));
 }
 
 TEST(SeededCheckpoint, IsGoneWithItsObject) {

@@ -11,7 +11,8 @@ tests/golden/seeded_checkpoint.cc write the same bytes from it:
 
 tensors.json: {"seed": s, "index": file name or absent, "files": {file name: [tensor, ...]}}, the tensors in the order of their bytes, each
 {"name", "dtype": as in safetensors, "shape", "fnv1a64": checksum of the stored bytes in hexadecimal} and either "scale" and "offset", or
-"values" for what is no noise (integers and bools only). "as" names another tensor's noise: two tensors with equal values.
+"values" for what is no noise (integers and bools only). Without any of them an integer is the upper bits of splitmix64(key + index), as many as
+it has; so is an F8_E4M3, whose codes 0x7F and 0xFF (no numbers) become 0x7E and 0xFE. "as" names another tensor's noise: two tensors with equal values.
 
     tensors = [weight(name, shape, "BF16", scale, offset), ...]
     describe(folder, seed, tensors, shards=1)          # writes folder/tensors.json
@@ -26,7 +27,8 @@ from pathlib import Path
 
 import numpy as np
 
-ITEM_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}
+ITEM_TYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64, "I32": np.int32, "I8": np.int8, "U8": np.uint8,
+              "F8_E4M3": np.uint8, "BOOL": np.bool_}
 MASK = (1 << 64) - 1
 # The standard deviation of uniform noise of this scale is 1.
 UNIT = 3.0**0.5
@@ -65,9 +67,26 @@ def stored(seed, tensor):
     shape, item = tensor["shape"], ITEM_TYPES[tensor["dtype"]]
     if "values" in tensor:
         return np.array(tensor["values"], dtype=item).reshape(shape)
+    if "scale" not in tensor:
+        return random_bits(seed, tensor).reshape(shape)
     noise = uniform(seed, tensor.get("as", tensor["name"]), int(np.prod(shape, dtype=np.int64)))
     values = noise * np.float32(tensor["scale"]) + np.float32(tensor["offset"])
     return (to_bf16(values) if tensor["dtype"] == "BF16" else values.astype(item)).reshape(shape)
+
+
+def random_bits(seed, tensor):
+    item = np.dtype(ITEM_TYPES[tensor["dtype"]])
+    key = np.uint64(fnv1a64(tensor["name"].encode()) ^ seed)
+    bits = splitmix64(key + np.arange(int(np.prod(tensor["shape"], dtype=np.int64)), dtype=np.uint64)) >> np.uint64(64 - 8 * item.itemsize)
+    values = bits.astype(np.dtype(f"u{item.itemsize}")).view(item)
+    if tensor["dtype"] == "F8_E4M3":
+        values = np.where(values & 127 == 127, values ^ 1, values)
+    return values
+
+
+def codes(name, shape, dtype):
+    """Integers or small floats of random bits."""
+    return {"name": name, "dtype": dtype, "shape": list(shape)}
 
 
 def weight(name, shape, dtype, scale, offset=0.0, same_as=None):

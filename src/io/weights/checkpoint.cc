@@ -67,6 +67,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& model) : folder_(model) {
   } else {
     open_unlisted();
   }
+  quantised_ = read_quantised(folder, tensors_);
 }
 
 void Checkpoint::check_whole() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/weights/gguf.h"
+#include "io/weights/quantised/quantised.h"
 #include "io/weights/safetensors.h"
 
 namespace ashlar {
@@ -19,7 +20,8 @@ class Checkpoint {
   /// model.safetensors.index.json and the shards it names, or else all of model-00001-of-00002.safetensors and so on.
   /// The whole file comes first, as in transformers: an index next to it is left over from shards that were merged.
   /// Throws Error("gguf", ...), or Error("checkpoint", ...) if there is none of these, if a shard is missing or outside
-  /// the folder, if index and shards disagree, or if shards without an index share a tensor.
+  /// the folder, if index and shards disagree, or if shards without an index share a tensor. Tensors of a folder that
+  /// is quantised are those that its tensors mean (read_quantised, whose errors it throws).
   explicit Checkpoint(const std::filesystem::path& model);
 
   const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
@@ -27,6 +29,8 @@ class Checkpoint {
   const std::filesystem::path& folder() const { return folder_; }
   /// Of a GGUF file: what it holds besides; null: a folder.
   const GgufModel* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
+  /// How the folder is quantised, for people; empty: it is not.
+  const std::string& quantisation() const { return quantised_.description; }
   /// Throws Error("file", ...) if one of the files was found cut short while its tensors were read.
   void check_whole() const;
 
@@ -38,6 +42,7 @@ class Checkpoint {
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;
   std::optional<GgufModel> gguf_;
+  Quantised quantised_;
   std::map<std::string, const StoredTensor*> tensors_;
 };
 

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "base/scaled_matrix.h"
 
 namespace ashlar {
 
@@ -16,6 +19,10 @@ struct StoredTensor {
   const std::byte* data = nullptr;
   size_t bytes = 0;
   std::string file;
+  /// Of numbers with scales (quantised.h): where both lie, rows of all leading dimensions together. `dtype` and `shape`
+  /// are those of what they mean, `data` is that of the numbers, `bytes` counts all.
+  std::optional<ScaledMatrix> scaled;
+  bool optional = false;  ///< says nothing, so that a model may do without it
 
   std::string describe() const;  ///< "F32 [2, 3]"
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "io/json.h"
 
@@ -14,16 +15,22 @@ namespace {
   throw Error("weights", file + ": tensor " + tensor + ": " + what);
 }
 
-// The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
-// mean anything.
-WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
+WeightPart view_of(const StoredTensor& tensor, int64_t rows, int64_t cols) {
+  if (tensor.scaled) return {tensor.name, *tensor.scaled};
   const auto scheme = find_scheme(tensor.dtype);
   if (!scheme) fail(tensor.file, tensor.name, "expected dtype " + scheme_names() + ", found " + tensor.dtype);
   if (cols % group_of(*scheme) != 0) {
     fail(tensor.file, tensor.name,
          "expected rows of whole blocks of " + tensor.dtype + ", found " + std::to_string(cols));
   }
-  const WeightPart part(tensor.name, *scheme, tensor.data, rows, cols);
+  return {tensor.name, *scheme, tensor.data, rows, cols};
+}
+
+// The tensor as `rows` rows. Numbers that are not finite make every answer nonsense, or no answer at all; they never
+// mean anything.
+WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
+  const WeightPart part = view_of(tensor, rows, cols);
+  ASHLAR_CHECK(part.rows == rows && part.cols == cols);
   if (const auto at = first_not_finite(part)) {
     fail(tensor.file, tensor.name,
          "expected finite numbers, found infinity or NaN at element " + std::to_string(*at) +
@@ -33,6 +40,10 @@ WeightPart view(const StoredTensor& tensor, int64_t rows, int64_t cols) {
 }
 
 }  // namespace
+
+std::optional<Scheme> scheme_of(const StoredTensor& tensor) {
+  return tensor.scaled ? scheme_of(*tensor.scaled) : find_scheme(tensor.dtype);
+}
 
 DeviceVector::DeviceVector(Ops& ops, const std::vector<float>& values)
     : storage_(ops.allocate(values.size() * sizeof(float))) {
@@ -124,7 +135,7 @@ std::unique_ptr<Weight> WeightBinder::vocabulary(const Part& part, int64_t cols)
 void WeightBinder::finish() const {
   checkpoint_.check_whole();
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
-    if (!taken_.contains(name)) {
+    if (!taken_.contains(name) && !tensor->optional) {
       fail(tensor->file, for_message(name),
            "not part of this model; found " + tensor->describe() + ", expected no such tensor");
     }

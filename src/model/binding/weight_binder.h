@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,9 @@
 #include "io/weights/checkpoint.h"
 
 namespace ashlar {
+
+/// How the numbers of a tensor are stored; none: they are no weights.
+std::optional<Scheme> scheme_of(const StoredTensor& tensor);
 
 /// A vector of floats in device memory (norm weights).
 class DeviceVector {

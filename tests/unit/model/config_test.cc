@@ -266,7 +266,6 @@ TEST(ModelConfig, RefusesWhatItWouldComputeDifferently) {
        {R"({"model_type":"mamba"})", {"model_type", "llama", "qwen2", "qwen3", "found \"mamba\""}},
        {R"({"model_type":"QWEN3"})", {"model_type"}},
        {R"({"model_type":3})", {"model_type", "a string"}},
-       {R"({"quantization_config":{"quant_method":"gptq"}})", {"quantization_config", "unquantised", "gptq"}},
        {R"({"hidden_act":"gelu"})", {"hidden_act", "silu", "gelu"}},
        {R"({"hidden_act":null,"rms_norm_eps":"1e-6"})", {"rms_norm_eps", "a number"}},
        {R"({"rms_norm_eps":-1e-6})", {"rms_norm_eps", "from 0 to 1"}},

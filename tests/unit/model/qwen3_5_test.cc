@@ -126,7 +126,6 @@ TEST_F(Qwen35, RefusesWhatItWouldComputeDifferently) {
     refused(with(R"({"linear_value_head_dim":"5"})"), {"linear_value_head_dim", "an integer"});
     refused(with(R"({"linear_conv_kernel_dim":17})"), {"linear_conv_kernel_dim", "16"});
     refused(with(R"({"hidden_act":"gelu"})"), {"hidden_act"});
-    refused(with(R"({"quantization_config":{"quant_method":"fp8"}})"), {"quantization_config", "unquantised"});
     refused(with(R"({"rope_parameters":{"rope_type":"default","partial_rotary_factor":0.1}})"), {"partial_rotary"});
   }
   Json whole = nested(hybrid_config());
