@@ -85,6 +85,55 @@ TEST_P(GroupedWeights, HoldWhatLiesOnTheirGridsExactly) {
   }
 }
 
+/// Numbers of 4 or 8 bits in rows, the middle one of which means 0, with a scale in f16 for each 128 of a row.
+struct QuantisedFile {
+  QuantisedFile(int64_t n, int64_t k, int32_t bits, std::mt19937& random)
+      : codes(static_cast<size_t>(n * k * bits / 8)), scales(static_cast<size_t>(n * ((k + 127) / 128))) {
+    std::normal_distribution<float> normal(0, 0.2F);
+    const auto number = [&](int32_t middle) {  // most are far from the ends, as those of weights are
+      const float value = std::round(normal(random) * static_cast<float>(middle));
+      return middle +
+             static_cast<int32_t>(std::clamp(value, static_cast<float>(1 - middle), static_cast<float>(middle - 1)));
+    };
+    for (std::byte& code : codes) {
+      code = static_cast<std::byte>(bits == 8 ? number(128) : number(8) | number(8) << 4);
+    }
+    for (Float16& scale : scales) scale = to_f16(0.001F * std::exp(normal(random)));
+    matrix.rows = n;
+    matrix.cols = k;
+    matrix.numbers = SmallNumbers::in_rows(codes.data(), SmallNumbers::Kind::kUnsigned, bits, k * bits / 8);
+    matrix.zero = static_cast<float>(1 << (bits - 1));
+    matrix.scale_cols = 128;
+    matrix.scales.data = reinterpret_cast<const std::byte*>(scales.data());
+    matrix.scales.type = Scales::Type::kF16;
+    matrix.scales.col_stride = 2;
+    matrix.scales.row_stride = 2 * matrix.groups();
+  }
+  std::vector<std::byte> codes;
+  std::vector<Float16> scales;
+  ScaledMatrix matrix;
+};
+
+// A group of 32 seldom has the least and the largest number of the 128 that share a scale.
+TEST_P(GroupedWeights, KeepTheNumbersOfQuantisedFilesToTheBit) {
+  const auto cpu = keeping(KeptWeights::kAuto);
+  if (!has(*keeping(KeptWeights::kInt4))) GTEST_SKIP() << GetParam() << " has no products of groups";
+  for (const int32_t bits : {4, 8}) {
+    for (const auto& [n, k] : {std::pair{3, 128}, {65, 96}, {70, 320}}) {
+      const QuantisedFile file(n, k, bits, random_);
+      const auto packed = cpu->pack({{{"w", file.matrix}}, {}});
+      EXPECT_EQ(packed->format(), "int" + std::to_string(bits) + " groups");
+      std::vector<float> want(static_cast<size_t>(k));
+      for (int32_t r = 0; r < n; ++r) {
+        Matrix row(1, k);
+        cpu->embed(*packed, &r, 1, row.view());
+        file.matrix.decode(r, 0, k, want.data());
+        for (int32_t c = 0; c < k; ++c) ASSERT_EQ(row.row(0)[c], want[static_cast<size_t>(c)]) << bits << " " << r;
+      }
+    }
+  }
+}
+
 TEST_P(GroupedWeights, MultiplyRoundedRowsExactly) {
   const auto ref = make_ref_ops();
   for (const auto& [weights, bits] : kKept) {
