@@ -164,9 +164,15 @@ Grid best_grid(const Group& values) {
   Grid best;
   best.lowest = lowest;
   if (span <= 0) return best;
-  for (int32_t steps = 1; steps <= static_cast<int32_t>(kSteps); ++steps) {
+  const auto fits = [&](int32_t steps) { return lies_on(values, lowest, span / static_cast<float>(steps)); };
+  auto steps = static_cast<int32_t>(kSteps);
+  while (steps > 0 && !fits(steps)) --steps;
+  for (int32_t fewer = 1; fewer < steps;
+       ++fewer) {  // the largest step: those that fit have numbers that divide this one
+    if (steps % fewer == 0 && fits(fewer)) steps = fewer;
+  }
+  if (steps > 0) {
     best.scale = span / static_cast<float>(steps);
-    if (!lies_on(values, lowest, best.scale)) continue;
     align_to_zero(best, steps);
     return best;
   }
