@@ -7,7 +7,7 @@
 #include "io/weights/gguf.h"
 #include "model/gguf_config.h"
 #include "text/template/chat_template.h"
-#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/gguf/gguf_tokenizer.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace {

@@ -277,4 +277,14 @@ std::vector<int64_t> GgufFile::integers(const std::string& key) const {
   return out;
 }
 
+std::vector<float> GgufFile::floats(const std::string& key) const {
+  const char* expected = "an array of F32 numbers";
+  const Array& from = array(key, expected);
+  const GgufReader in(path(), from.bytes);
+  if (from.type != GgufType::kF32) in.fail("\"" + key + "\": expected " + expected + ", found one of other values");
+  std::vector<float> out(from.count);
+  if (!out.empty()) std::memcpy(out.data(), from.bytes.data(), from.bytes.size());
+  return out;
+}
+
 }  // namespace ashlar

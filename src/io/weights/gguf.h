@@ -33,6 +33,8 @@ class GgufFile {
   std::vector<std::string_view> strings(const std::string& key) const;
   /// The same of integers of any width; of 64 bits those that int64 holds.
   std::vector<int64_t> integers(const std::string& key) const;
+  /// The same of F32 numbers, of any value.
+  std::vector<float> floats(const std::string& key) const;
 
   /// By name. Dimensions are in the order of StoredTensor, which is the reverse of the file's.
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "text/tokenizer/pattern/byte_alphabet.h"
+#include "text/tokenizer/scored_merges.h"
 #include "text/tokenizer/utf8.h"
 
 namespace ashlar::text {
@@ -49,7 +50,11 @@ Bpe::Bpe(const JsonNode& model, bool byte_level)
       cache_(std::make_unique<WordCache>()) {
   refuse_other_models(model);
   read_vocabulary(model.at("vocab"));
-  read_merges(model.at("merges"));
+  if (const auto scores = model.find("scores")) {
+    merges_ = merges_of_scores(*scores, vocabulary_);
+  } else {
+    read_merges(model.at("merges"));
+  }
   if (has_unknown_) unknown_ = find(model.text("unk_token")).value_or(-1);
   index_units();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Byte-pair encoding (Sennrich et al. 2016) with the model section of tokenizer.json: vocabulary, ranked merges and
-// options.
+// Byte-pair encoding (Sennrich et al. 2016) with the model section of tokenizer.json: vocabulary, ranked merges (or, of
+// SentencePiece's, scores that rank them) and options.
 
 #include <array>
 #include <cstdint>

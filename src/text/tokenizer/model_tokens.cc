@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kMaskNames[] = {"<|mask|>", "<|MASK|>", "<|mdm_mask|>", "<mask>", "[MASK]"};
 
 // The format names one token or two, and has no place for the others that a generation_config.json would name.
-constexpr std::string_view kUsualEnds[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
-                                           "<|end_of_text|>"};
+constexpr std::string_view kUsualEnds[] = {"<|im_end|>", "<|endoftext|>",   "<|eot_id|>",
+                                           "<|eom_id|>", "<|end_of_text|>", "<end_of_turn>"};
 
 std::string quoted(const Tokenizer& tokenizer, int32_t id) {
   const std::string content = for_message(tokenizer.token_content(id));

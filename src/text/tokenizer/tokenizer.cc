@@ -6,7 +6,7 @@
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "text/tokenizer/detokenizer.h"
-#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/gguf/gguf_tokenizer.h"
 #include "text/tokenizer/tokenizer_parts.h"
 #include "text/tokenizer/utf8.h"
 

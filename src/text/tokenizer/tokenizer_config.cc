@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
-#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/gguf/gguf_tokenizer.h"
 
 namespace ashlar {
 namespace {

@@ -1,6 +1,6 @@
 // Tokenizers out of GGUF metadata against the Python package `tokenizers` on the files that they were made of.
 
-#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/gguf/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -156,17 +156,17 @@ TEST_F(GgufText, RefusesWhatItDoesNotKnow) {
     file.text(key, value);
     return file;
   };
-  refuse(with(without("tokenizer.ggml.model"), "tokenizer.ggml.model", "llama"),
-         {"tokenizer.ggml.model", "gpt2", "llama"});
+  refuse(with(without("tokenizer.ggml.model"), "tokenizer.ggml.model", "t5"),
+         {"tokenizer.ggml.model", "gpt2 (byte-level BPE), llama (SentencePiece BPE)", "t5"});
   refuse(without("tokenizer.ggml.model"), {"tokenizer.ggml.model"});
-  refuse(with(without("tokenizer.ggml.pre"), "tokenizer.ggml.pre", "tekken"),
-         {"tokenizer.ggml.pre", "one of gpt-2, smollm, llama-bpe", "qwen2", "tekken"});
+  refuse(with(without("tokenizer.ggml.pre"), "tokenizer.ggml.pre", "viking"),
+         {"tokenizer.ggml.pre", "one of gpt-2, olmo", "llama-bpe", "qwen2", "viking"});
   refuse(without("tokenizer.ggml.pre"), {"tokenizer.ggml.pre", "an old file", "found nothing"});
   refuse(without("tokenizer.ggml.tokens"), {"tokenizer.ggml.tokens", "found nothing"});
   refuse(without("tokenizer.ggml.merges"), {"tokenizer.ggml.merges", "found nothing"});
   GgufWriter prefix = small();
   prefix.boolean("tokenizer.ggml.add_space_prefix", true);
-  refuse(prefix, {"add_space_prefix", "false for byte-level BPE"});
+  refuse(prefix, {"add_space_prefix", "false where there are merges"});
 }
 
 TEST_F(GgufText, RefusesWhatDoesNotFit) {
