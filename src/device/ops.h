@@ -225,6 +225,10 @@ class Ops {
   /// x[r][i] *= sigmoid(gate[r][i]). gate: as x, or [rows, 1], where a row has one gate for all its columns.
   virtual void sigmoid_gate(Tensor gate, Tensor x) = 0;
 
+  /// x[r][i] *= gelu(gate[r][i]), approximated by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415): gelu(g) =
+  /// g sigmoid(2 sqrt(2 / pi) (g + 0.044715 g^3)). Both [rows, cols].
+  virtual void gelu_gate(Tensor gate, Tensor x) = 0;
+
   /// A gated delta net between its projections. in: [rows, projected_width], out: [rows, v_width]. Rows of a sequence
   /// one after the other: q, k and v are silu of the convolved channels, q and k divided by the square root of their
   /// sum of squares + 1e-6, q by that of k_dim, too. With the matrix S of each value head, from the state (zeros at

@@ -279,6 +279,25 @@ TEST_P(DeltaNets, GatesMatchReference) {
   }
 }
 
+TEST_P(DeltaNets, GeluGatesMatchReference) {
+  const auto ref = make_ref_ops();
+  const auto cpu = make(2);
+  for (const int32_t width : {1, 7, 64, 301}) {
+    Matrix gate(9, width), got(9, width);
+    gate.fill_normal(random_, 3);
+    const float far[] = {-100, -13, -1e-20F, 0, 14, 1e4F, -1e4F};  // where exponentials end
+    for (int32_t i = 0; i < std::min(width, 7); ++i) gate.row(3)[i] = far[i];
+    got.fill_normal(random_);
+    Matrix want = got, alone = got;
+    cpu->gelu_gate(gate.view(), got.view());
+    ref->gelu_gate(gate.view(), want.view());
+    EXPECT_LT(error_of(got, want), 1e-6) << width;
+    EXPECT_TRUE(got.guards_intact());
+    for (int32_t r = 0; r < 9; ++r) cpu->gelu_gate(gate.view().part(r, 1), alone.view().part(r, 1));
+    EXPECT_TRUE(same(alone, got)) << width;
+  }
+}
+
 ASHLAR_FOR_EACH_ISA(DeltaNets);
 
 }  // namespace

@@ -291,6 +291,12 @@ void StagedOps::sigmoid_gate(Tensor gate, Tensor x) {
   to.fetch();
 }
 
+void StagedOps::gelu_gate(Tensor gate, Tensor x) {
+  StagedTensor to(*inner_, x, activation_type());
+  inner_->gelu_gate(StagedTensor(*inner_, gate, activation_type()).device(), to.device());
+  to.fetch();
+}
+
 void StagedOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   const DeltaShape& shape = net.shape;
   StagedTensor to(*inner_, out, activation_type());

@@ -189,6 +189,10 @@ void WalledOps::sigmoid_gate(Tensor gate, Tensor x) {
   later([=, this] { inner_->sigmoid_gate(opened(gate), opened(x)); });
 }
 
+void WalledOps::gelu_gate(Tensor gate, Tensor x) {
+  later([=, this] { inner_->gelu_gate(opened(gate), opened(x)); });
+}
+
 void WalledOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   later([this, in, shape = net.shape, weights = net.weights, rows = net.rows, states = net.states, out] {
     const OpenRows open(rows);

@@ -55,6 +55,7 @@ class WalledOps final : public Ops {
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override;
   void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;

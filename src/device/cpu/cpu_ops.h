@@ -66,6 +66,7 @@ class CpuOps final : public HostOps {
   void self_attention(const SelfAttention& call, Tensor out) override;
 
   void sigmoid_gate(Tensor gate, Tensor x) override;
+  void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;

@@ -57,4 +57,11 @@ void CudaOps::sigmoid_gate(Tensor gate, Tensor x) {
   check_launch("sigmoid_gate");
 }
 
+void CudaOps::gelu_gate(Tensor gate, Tensor x) {
+  ASHLAR_CHECK(gate.rows == x.rows && gate.cols == x.cols);
+  if (x.rows == 0) return;
+  cuda::gelu_gate(memory_.stream(), activations_of(gate), activations_of(x));
+  check_launch("gelu_gate");
+}
+
 }  // namespace ashlar::cuda

@@ -246,6 +246,16 @@ __global__ void __launch_bounds__(kThreads) sigmoid_gate_kernel(Matrix gate, Mat
   }
 }
 
+__global__ void __launch_bounds__(kThreads) gelu_gate_kernel(Matrix gate, Matrix x) {
+  begin_kernel();
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
+    const float g = load(gate.data, blockIdx.x * gate.stride + i, gate.is_f32);
+    const float by = g * sigmoid(g * fmaf(g * g, 0.0713548162F, 1.59576912F));
+    const int64_t at = blockIdx.x * x.stride + i;
+    store(x.data, at, x.is_f32, load(x.data, at, x.is_f32) * by);
+  }
+}
+
 }  // namespace
 
 void delta_net(cudaStream_t stream, const DeltaNetCall& call) {
@@ -261,6 +271,10 @@ void delta_net(cudaStream_t stream, const DeltaNetCall& call) {
 
 void sigmoid_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x) {
   start(stream, {rows_of(x), kThreads}, sigmoid_gate_kernel, gate, x);
+}
+
+void gelu_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x) {
+  start(stream, {rows_of(x), kThreads}, gelu_gate_kernel, gate, x);
 }
 
 }  // namespace ashlar::cuda

@@ -177,6 +177,8 @@ struct DeltaNetCall {
 void delta_net(cudaStream_t stream, const DeltaNetCall& call);
 /// x[r][i] *= sigmoid(gate[r][i]), or of gate[r][0] where there is one column.
 void sigmoid_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
+/// x[r][i] *= gelu(gate[r][i]).
+void gelu_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
 
 struct RouteCall {
   Matrix logits;  ///< fp32

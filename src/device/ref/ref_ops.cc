@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "device/host_ops.h"
@@ -219,6 +220,16 @@ class RefOps final : public HostOps {
     for (int32_t r = 0; r < x.rows; ++r) {
       for (int32_t i = 0; i < x.cols; ++i) {
         x.row(r)[i] *= 1.0F / (1.0F + std::exp(-gate.row(r)[gate.cols == 1 ? 0 : i]));
+      }
+    }
+  }
+
+  void gelu_gate(Tensor gate, Tensor x) override {
+    for (int32_t r = 0; r < x.rows; ++r) {
+      for (int32_t i = 0; i < x.cols; ++i) {
+        const double g = gate.row(r)[i];
+        const double inner = std::sqrt(2 * std::numbers::inv_pi) * (g + 0.044715 * g * g * g);
+        x.row(r)[i] *= static_cast<float>(0.5 * g * (1 + std::tanh(inner)));
       }
     }
   }

@@ -253,4 +253,9 @@ void CpuOps::sigmoid_gate(Tensor gate, Tensor x) {
   });
 }
 
+void CpuOps::gelu_gate(Tensor gate, Tensor x) {
+  ASHLAR_CHECK(gate.rows == x.rows && gate.cols == x.cols);
+  for_rows(x.rows, x.cols / 2, [&](int32_t r) { kernels_.delta.gelu_gate(gate.row(r), x.cols, x.row(r)); });
+}
+
 }  // namespace ashlar::cpu

@@ -46,7 +46,7 @@ const Kernels& avx2_kernels() {
                                attend,
                                merge,
                                finish,
-                               {sigmoid_gate, silu_gate, convolve, dot, scale, delta_rows},
+                               {sigmoid_gate, silu_gate, gelu_gate, convolve, dot, scale, delta_rows},
                                adds_products() ? avxvnni_quantised_kernels() : kQuantised,
                                adds_products() ? avxvnni_grouped_kernels(8) : grouped_kernels<8>(),
                                adds_products() ? avxvnni_grouped_kernels(4) : grouped_kernels<4>()};

@@ -45,7 +45,7 @@ const Kernels& avx512_kernels() {
                                attend,
                                merge,
                                finish,
-                               {sigmoid_gate, silu_gate, convolve, dot, scale, delta_rows},
+                               {sigmoid_gate, silu_gate, gelu_gate, convolve, dot, scale, delta_rows},
                                multiplies_bytes() ? vnni_quantised_kernels() : LinearKernels{},
                                multiplies_bytes() ? vnni_grouped_kernels(8) : avx2_kernels().groups8,
                                multiplies_bytes() ? vnni_grouped_kernels(4) : avx2_kernels().groups4};

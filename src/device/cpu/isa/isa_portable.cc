@@ -33,7 +33,7 @@ const Kernels& portable_kernels() {
                                attend,
                                merge,
                                finish,
-                               {sigmoid_gate, silu_gate, convolve, dot, scale, delta_rows},
+                               {sigmoid_gate, silu_gate, gelu_gate, convolve, dot, scale, delta_rows},
                                {},
                                {},
                                {}};

@@ -221,6 +221,7 @@ inline constexpr int32_t kDeltaTile = 32;
 struct DeltaKernels {
   void (*sigmoid_gate)(const float* gate, int32_t n, float* x) = nullptr;  ///< x *= sigmoid(gate)
   void (*silu_gate)(const float* gate, int32_t n, float* x) = nullptr;     ///< x *= silu(gate)
+  void (*gelu_gate)(const float* gate, int32_t n, float* x) = nullptr;     ///< x *= gelu(gate), as Ops has it
   void (*convolve)(const ConvolutionCall& call) = nullptr;
   float (*dot)(const float* a, const float* b, int32_t n) = nullptr;
   void (*scale)(float factor, int32_t n, float* x) = nullptr;  ///< x *= factor
