@@ -171,8 +171,12 @@ StackConfig read_stack_config(const JsonFields& fields, const ConfigKeys& keys, 
   }
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   stack.norm_eps = static_cast<float>(fields.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  const std::string activation = fields.string(keys.activation, "silu");
-  if (activation != "silu" && activation != "swish") fields.fail(keys.activation, "\"silu\"");
+  const std::string usual = keys.gelu ? "gelu_pytorch_tanh" : "silu";
+  const std::string activation = fields.string(keys.activation, usual);
+  if (activation != usual && !(activation == "swish" && !keys.gelu)) {
+    fields.fail(keys.activation, "\"" + usual + "\"");
+  }
+  if (keys.gelu) stack.activation = Activation::kGelu;
   attention.rope = read_rope_config(fields, keys.missing_rotary_factor);
   const int32_t rotary_dim = attention.rope.rotary_dim(shape.head_dim);
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
@@ -205,8 +209,11 @@ ModelConfig read_config_json(const Json& root, const std::string& where) {
   const Family* family = find_family(file.string("model_type"));
   if (family == nullptr) file.fail("model_type", "one of " + family_names());
   const bool nested = family->settings != nullptr;
-  const Json& own = nested ? file.raw(family->settings) : root;
-  const JsonFields fields = nested ? file.object(family->settings) : file;
+  const Json& stored = nested ? file.raw(family->settings) : root;
+  const JsonFields settings = nested ? file.object(family->settings) : file;
+  const Json completed = family->complete != nullptr ? family->complete(settings, stored) : Json();
+  const Json& own = family->complete != nullptr ? completed : stored;
+  const JsonFields fields = family->complete != nullptr ? JsonFields(completed, settings.file(), "config") : settings;
   // Of what concerns the whole checkpoint, the file's own word counts before that of the part.
   const auto holder = [&](const char* key) -> const JsonFields& { return root.contains(key) ? file : fields; };
   ModelConfig config;

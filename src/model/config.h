@@ -62,6 +62,9 @@ struct DeltaNetConfig {
   DeltaShape shape;
 };
 
+/// What the gates of a dense MLP go through; kGelu: as Ops::gelu_gate has it.
+enum class Activation : uint8_t { kSilu, kGelu };
+
 /// A stack of pre-norm decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
@@ -72,7 +75,9 @@ struct StackConfig {
   bool qkv_bias = false;
   bool output_bias = false;
   bool mlp_bias = false;
-  bool output_gate = false;            ///< what attention answers is multiplied by a gate that q's projection has, too
+  bool output_gate = false;   ///< what attention answers is multiplied by a gate that q's projection has, too
+  bool output_norms = false;  ///< what mixer and MLP answer is normed before it is added to the residual
+  Activation activation = Activation::kSilu;
   bool norms_from_one = false;         ///< norms are stored as what they have more than one
   std::vector<LayerAttention> layers;  ///< one per layer
   std::optional<DeltaNetConfig> delta_net;
@@ -98,6 +103,7 @@ struct ModelConfig {
   int32_t vocab = 0;
   int32_t max_positions = 0;  ///< longest sequence, with what linear and yarn scaling add to the length of training
   bool tied_head = false;
+  float embedding_scale = 1.0F;             ///< what embeddings are multiplied by
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
   ModelNames names;
@@ -118,6 +124,7 @@ struct ConfigKeys {
   const char* tied_head = "tie_word_embeddings";
   int32_t missing_kv_heads = 0;        ///< what a missing kv_heads means; 0: as many as heads, as where it is null
   int32_t missing_head_dim = 0;        ///< what a missing head_dim means; 0: hidden / heads
+  bool gelu = false;                   ///< the activation is GELU, in place of SiLU
   double missing_rotary_factor = 1.0;  ///< what a missing partial_rotary_factor means
 };
 

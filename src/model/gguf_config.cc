@@ -18,6 +18,7 @@ struct Architecture {
   const char* family;  ///< model_type of config.json
   bool interleaved_heads = false;
   bool mixture = false;
+  bool windows = false;  ///< some of its layers have one
 };
 
 // llama.cpp rotates adjacent dimensions in models of the first kind, and their converter reorders the rows to suit.
@@ -26,6 +27,7 @@ constexpr Architecture kArchitectures[] = {
     {"qwen2", "qwen2"},
     {"qwen3", "qwen3"},
     {"qwen3moe", "qwen3_moe", false, true},
+    {"gemma3", "gemma3_text", false, false, true},
 };
 
 constexpr ModelNames kNames = {.embedding = "token_embd",
@@ -35,6 +37,8 @@ constexpr ModelNames kNames = {.embedding = "token_embd",
                                .rope_factors = "rope_freqs.weight"};
 constexpr LayerNames kLayerNames = {.input_norm = "attn_norm",
                                     .post_norm = "ffn_norm",
+                                    .mixer_output_norm = "post_attention_norm",
+                                    .mlp_output_norm = "post_ffw_norm",
                                     .q = "attn_q",
                                     .k = "attn_k",
                                     .v = "attn_v",
@@ -78,7 +82,6 @@ struct Fixed {
 constexpr Fixed kFixed[] = {{"attention.scale", 0},
                             {"attention.clamp_kqv", 0},
                             {"attention.max_alibi_bias", 0},
-                            {"attention.sliding_window", 0},
                             {"logit_scale", 0},
                             {"residual_scale", 0},
                             {"embedding_scale", 0},
@@ -156,10 +159,30 @@ void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
       keys.fields().fail(keys.full(key), "nothing (the model would compute something else)");
     }
   }
+  if (!architecture.windows && keys.number("attention.sliding_window", 0) != 0) {
+    keys.fields().fail(keys.full("attention.sliding_window"), "nothing (this architecture has no windows here)");
+  }
   // Other mixtures of experts go by the name of dense models there.
   if (!architecture.mixture && keys.number("expert_count", 0) != 0) {
     keys.fields().fail(keys.full("expert_count"), "nothing (only qwen3moe has experts here)");
   }
+}
+
+// Of Gemma 3, whose files do not say which layers have a window, nor how queries are scaled: by the size of a head, but
+// in the largest model, of 62 layers, by hidden / heads.
+void add_windows(const GgufKeys& keys, Json& config) {
+  constexpr int64_t kLargestLayers = 62;
+  constexpr std::pair<const char*, const char*> kOptional[] = {
+      {"attention.sliding_window", "sliding_window"},
+      {"attention.sliding_window_pattern", "sliding_window_pattern"},
+      {"rope.freq_base_swa", "rope_local_base_freq"}};
+  for (const auto& [key, word] : kOptional) {
+    if (keys.has(key)) config[word] = keys.raw(key);
+  }
+  config["query_pre_attn_scalar"] = config["head_dim"];
+  if (keys.fields().integer(keys.full("block_count"), 1, 1000) != kLargestLayers) return;
+  const int64_t heads = keys.fields().integer(keys.full("attention.head_count"), 1, 4096);
+  config["query_pre_attn_scalar"] = keys.fields().integer(keys.full("embedding_length"), 1, 1 << 20) / heads;
 }
 
 Json config_words(const GgufKeys& keys, const Architecture& architecture, const Checkpoint& checkpoint) {
@@ -180,6 +203,7 @@ Json config_words(const GgufKeys& keys, const Architecture& architecture, const 
     }
   }
   if (const Json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = scaling;
+  if (architecture.windows) add_windows(keys, config);
 
   const auto embedding = checkpoint.tensors().find(std::string(kNames.embedding) + ".weight");
   if (embedding == checkpoint.tensors().end() || embedding->second->shape.size() != 2) {
@@ -229,6 +253,7 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   StackConfig& stack = config.stack;
   stack.names = kLayerNames;
   stack.names.interleaved_heads = architecture.interleaved_heads;
+  stack.norms_from_one = false;  // the converter has added it
   const auto has_bias = [&](const char* name) {
     return checkpoint.tensors().contains(std::string(kNames.layers) + "0." + name + ".bias");
   };

@@ -55,8 +55,14 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
   if (config.moe && config.moe->shared_gate) {
     carver.add(mlp.shared, config.hidden, type);
     carver.add(mlp.gates, 1, type);
+    mlp_zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
+    mlp.zeros = {mlp_zeros_->data(), max_rows, config.hidden, 0, type};
+  }
+  if (config.activation == Activation::kGelu) carver.add(mlp.gate_up, 2 * config.intermediate, type);
+  if (config.output_norms) {
+    carver.add(answer, config.hidden, type);
     zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
-    mlp.zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
+    zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
   }
   storage_ = carver.allocate(ops);
   mlp.normed = normed;
@@ -82,6 +88,10 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     Layer layer;
     layer.input_norm = norm(config.names.input_norm);
     layer.post_norm = norm(config.names.post_norm);
+    if (config.output_norms) {
+      layer.mixer_output_norm = norm(config.names.mixer_output_norm);
+      layer.mlp_output_norm = norm(config.names.mlp_output_norm);
+    }
     layer.mixer = bind_mixer(binder, base, i);
     layer.mlp = bind_mlp(binder, base, config, i);
     layers_.push_back(std::move(layer));
@@ -141,9 +151,23 @@ MixerCall LayerStack::mixer_call(Ops& ops, int32_t index, const Pass& pass) cons
           copies ? pass.aux.out.narrow(n).columns(before[0].column, config_.hidden) : Tensor{}};
 }
 
+template <class Add>
+void LayerStack::add_normed(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x,
+                            Add add) const {
+  if (norm.data() == nullptr) return add(x);
+  const Tensor answer = workspace.answer.narrow(x.rows);
+  ops.copy(workspace.zeros.narrow(x.rows), answer);
+  add(answer);
+  if (x.rows == 0) return;
+  ops.rms_norm(answer, norm.data(), config_.norm_eps, answer);
+  ops.reduce_add(answer, x);
+}
+
 void LayerStack::run_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const Tensor x = pass.workspace.x.narrow(pass.batch.n());
-  layers_[static_cast<size_t>(index)].mixer->forward(ops, mixer_call(ops, index, pass), x);
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const MixerCall call = mixer_call(ops, index, pass);
+  add_normed(ops, layer.mixer_output_norm, pass.workspace, x, [&](Tensor to) { layer.mixer->forward(ops, call, to); });
   feed_forward(ops, index, pass, x);
   if (index + 1 == config_.n_layers) copy_aux_hidden(ops, index, pass);
 }
@@ -152,13 +176,17 @@ void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) cons
   const Tensor x = pass.workspace.kept.narrow(pass.batch.n_outputs());
   const MixerCall call = mixer_call(ops, index, pass);
   ops.gather_rows(call.in.x, pass.batch.outputs(), x);
-  layers_[static_cast<size_t>(index)].mixer->forward_outputs(ops, call, x);
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  add_normed(ops, layer.mixer_output_norm, pass.workspace, x,
+             [&](Tensor to) { layer.mixer->forward_outputs(ops, call, to); });
   if (x.rows > 0) feed_forward(ops, index, pass, x);
 }
 
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
   const Layer& layer = layers_[index];
-  layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, x);
+  add_normed(ops, layer.mlp_output_norm, pass.workspace, x, [&](Tensor to) {
+    layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, to);
+  });
   pass.workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
 }
 

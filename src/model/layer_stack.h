@@ -27,6 +27,8 @@ class StackWorkspace {
 
   Tensor x;       ///< [max_rows, hidden]: the residual stream
   Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
+  Tensor answer;  ///< [max_rows, hidden]: of a mixer or an MLP, where it is normed; none otherwise
+  Tensor zeros;   ///< [max_rows, hidden], every row the same one; likewise
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MixerWorkspace mixer;
   MlpWorkspace mlp;
@@ -34,7 +36,7 @@ class StackWorkspace {
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
-  std::unique_ptr<Buffer> storage_, routes_, visible_, zeros_;
+  std::unique_ptr<Buffer> storage_, routes_, visible_, zeros_, mlp_zeros_;
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.
@@ -83,6 +85,7 @@ class LayerStack {
  private:
   struct Layer {
     DeviceVector input_norm, post_norm;
+    DeviceVector mixer_output_norm, mlp_output_norm;  // none: answers are added as they are
     std::unique_ptr<Mixer> mixer;
     std::unique_ptr<Mlp> mlp;
   };
@@ -101,6 +104,9 @@ class LayerStack {
   /// computed for outputs alone, whose residual stream goes to workspace.kept.
   void run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
+  /// x += what `add` adds to its argument, through the norm if there is one.
+  template <class Add>
+  void add_normed(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x, Add add) const;
   /// Copies all rows where the hidden states after the layer are wanted.
   void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) const;
   /// What the layer's mixer reads. Auxiliary hidden states between two layers are copied where the second one reads its

@@ -96,7 +96,7 @@ void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorks
 
 Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux) {
   StackWorkspace& workspace = *workspace_;
-  ops_.embed(*embedding_, batch.rows().ids, 1.0F, workspace.x.narrow(batch.n()));
+  ops_.embed(*embedding_, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
   const Tensor x = stack_.forward(ops_, batch, kv, workspace, aux);
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);

@@ -31,7 +31,7 @@ inline std::string bytes_of_tensor(const StoredTensor& tensor) {
 }
 
 /// "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight".
-inline std::string gguf_name(std::string name) {
+inline std::string gguf_name(std::string name, bool output_norms = false) {
   const std::pair<const char*, const char*> parts[] = {{"model.embed_tokens", "token_embd"},
                                                        {"lm_head", "output"},
                                                        {"model.layers", "blk"},
@@ -48,6 +48,13 @@ inline std::string gguf_name(std::string name) {
                                                        {"mlp.up_proj", "ffn_up"},
                                                        {"mlp.down_proj", "ffn_down"},
                                                        {"mlp.gate.", "ffn_gate_inp."}};
+  const std::pair<const char*, const char*> norms[] = {{"post_attention_layernorm", "post_attention_norm"},
+                                                       {"pre_feedforward_layernorm", "ffn_norm"},
+                                                       {"post_feedforward_layernorm", "post_ffw_norm"}};
+  for (const auto& [from, to] : norms) {
+    const size_t at = output_norms ? name.find(from) : std::string::npos;
+    if (at != std::string::npos) name.replace(at, std::string(from).size(), to);
+  }
   for (const auto& [from, to] : parts) {
     if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, std::string(from).size(), to);
   }
@@ -57,7 +64,7 @@ inline std::string gguf_name(std::string name) {
 /// Keys and values of the architecture, out of config.json.
 inline void write_gguf_config(const Json& config, GgufWriter& file) {
   const std::string family = config["model_type"];
-  const std::string name = family == "qwen3_moe" ? "qwen3moe" : family;
+  const std::string name = family == "qwen3_moe" ? "qwen3moe" : family == "gemma3_text" ? "gemma3" : family;
   file.text("general.architecture", name);
   const auto number = [&](const char* key, const char* word) {
     if (config.contains(word) && config[word].is_number_integer()) {
@@ -73,6 +80,11 @@ inline void write_gguf_config(const Json& config, GgufWriter& file) {
   number("attention.key_length", "head_dim");
   number("attention.value_length", "head_dim");
   number("rope.dimension_count", "head_dim");
+  if (family == "gemma3_text") {
+    number("attention.sliding_window", "sliding_window");
+    number("attention.sliding_window_pattern", "sliding_window_pattern");
+    file.number("gemma3.rope.freq_base_swa", config["rope_local_base_freq"].get<float>());
+  }
   number("expert_count", "num_local_experts");
   number("expert_count", "num_experts");
   number("expert_used_count", "num_experts_per_tok");
@@ -122,11 +134,16 @@ inline std::vector<uint64_t> reversed(const std::vector<int64_t>& shape) { retur
 
 /// The tensors of a folder, experts of a kind and layer in one.
 inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint, GgufWriter& file) {
-  const bool llama = config["model_type"] == "llama";
+  const bool llama = config["model_type"] == "llama", gemma = config["model_type"] == "gemma3_text";
   const int64_t experts = config.value("num_local_experts", config.value("num_experts", 0));
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     std::string bytes = bytes_of_tensor(*tensor);
-    std::string as = gguf_name(name);
+    std::string as = gguf_name(name, gemma);
+    for (size_t at = 0; gemma && name.ends_with("norm.weight") && at < bytes.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, bytes.data() + at, sizeof value);
+      bytes.replace(at, sizeof value, GgufWriter::raw(value + 1));
+    }
     std::vector<uint64_t> dimensions = reversed(tensor->shape);
     if (const size_t at = as.find("mlp.experts."); at != std::string::npos) {
       if (as.compare(at, 14, "mlp.experts.0.") != 0) continue;

@@ -31,11 +31,12 @@ std::vector<float> logits_of(const std::filesystem::path& path, const std::vecto
 
 class GgufModels : public ::testing::TestWithParam<const char*> {
  protected:
-  /// The folder, without windows, which files of these architectures do not have.
+  /// The folder, without windows where files of the architecture have none, and with queries scaled as all files are.
   void SetUp() override {
     const auto path = checkpoint_.folder() / "config.json";
     config_ = read_json_file(path);
     config_["use_sliding_window"] = false;
+    if (config_.contains("query_pre_attn_scalar")) config_["query_pre_attn_scalar"] = config_["head_dim"];
     std::ofstream(path) << config_.dump();
   }
   std::filesystem::path write(const GgufWriter& file) const { return folder_.write("model.gguf", file.bytes()); }
@@ -78,7 +79,8 @@ TEST_P(GgufModels, HaveTheFoldersConfiguration) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufModels,
                          ::testing::Values("llama", "llama3_rope", "llama_bias", "llama_linear_rope", "qwen2",
-                                           "qwen2_yarn", "qwen3", "qwen3_tied_bf16", "qwen3_yarn", "qwen3_moe_sliding"),
+                                           "qwen2_yarn", "qwen3", "qwen3_tied_bf16", "qwen3_yarn", "qwen3_moe_sliding",
+                                           "gemma3_text"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// A matrix of random blocks, as bytes and as what they mean.

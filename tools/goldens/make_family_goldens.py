@@ -32,7 +32,8 @@ def base_config(family, **overrides):
     config = {
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
-                           "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM"}[family]],
+                           "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
+                           "mistral": "MistralForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -52,7 +53,10 @@ def base_config(family, **overrides):
     if family.startswith("qwen3_5"):  # a delta net of unequal heads whose sizes are no powers of two
         config |= {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 12,
                    "linear_value_head_dim": 20, "linear_conv_kernel_dim": 4}
-    if family != "qwen2":
+    if family == "gemma3_text":  # a GELU by another key, and a scale of queries that no size of the model gives
+        del config["hidden_act"], config["tie_word_embeddings"]
+        config |= {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 24}
+    if family not in ("qwen2", "mistral"):
         config["attention_bias"] = False
     config.update(overrides)
     return {key: value for key, value in config.items() if value is not ...}
@@ -135,15 +139,31 @@ def variants():
                                    num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20,
                                    layer_types=["linear_attention", "full_attention", "linear_attention"]),
         merged=True, without={"num_experts_per_tok": 3})
+    # As published by transformers 4: which layers slide comes from a pattern, and three of the four norms of a layer have names of their own.
+    add("gemma3_text", base_config("gemma3_text", num_hidden_layers=4, rope_theta=1000000.0, rope_local_base_freq=100.0, sliding_window_pattern=3,
+                                   rope_scaling={"rope_type": "linear", "factor": 8.0}),
+        without={"rope_local_base_freq": 1000000.0})
+    # Within a model that sees, a rope for each kind of layers, all other words left to the class but sizes.
+    text = base_config("gemma3_text", architectures=..., torch_dtype=..., dtype="bfloat16", hidden_activation=..., num_hidden_layers=3,
+                       layer_types=["full_attention", "sliding_attention", "full_attention"],
+                       rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 5000.0},
+                                        "sliding_attention": {"rope_type": "default", "rope_theta": 200.0}})
+    vision = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1,
+              "image_size": 16, "patch_size": 8, "vision_use_head": False}
+    add("gemma3", {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": text, "vision_config": vision,
+                   "image_token_index": 90, "boi_token_index": 91, "eoi_token_index": 92, "mm_tokens_per_image": 4, "eos_token_id": [2, 5],
+                   "dtype": "bfloat16"}, text_model="model.language_model.",
+        without={"text_config": {**text, "query_pre_attn_scalar": 16}})
+    add("mistral", base_config("mistral", **plain_rope, head_dim=24, sliding_window=8), without={"sliding_window": None})
     return out
 
 
-def noise(name, shape, tied, from_one=False):
+def noise(name, shape, tied, from_one=False, scaled=False):
     """(standard deviation, mean) that keep a random model away from the degenerate: logits spread over several units, attention is far from
     uniform."""
     if name.endswith(".bias"):
         return 0.3, 0.0
-    if name.startswith(("model.visual.", "mtp.")):
+    if name.startswith(("model.visual.", "mtp.", "model.vision_tower.", "model.multi_modal_projector.")):
         return 1.0, 0.0
     if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had
         return 0.7, -1.0
@@ -156,7 +176,7 @@ def noise(name, shape, tied, from_one=False):
     if "norm" in name:
         return 0.2, 1.0
     if "embed_tokens" in name:
-        return (0.5 if tied else 1.0), 0.0
+        return (0.2 if scaled else 0.5 if tied else 1.0), 0.0  # scaled: by the root of hidden_size, when it is read
     gain = 3.0 if "lm_head" in name else 1.4 if "q_proj" in name or "k_proj" in name else 1.0
     return gain / shape[-1]**0.5, 0.0
 
@@ -174,7 +194,7 @@ def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     text = config.get("text_config", config)
-    tied = config.get("tie_word_embeddings", False)
+    tied = config.get("tie_word_embeddings", text["model_type"] == "gemma3_text")
     dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
@@ -188,7 +208,8 @@ def describe_weights(folder, config, options, seed):
         if "inside" in options and name.startswith("model."):
             name = name_of_values = options["inside"] + name.removeprefix("model.")
         for part, part_shape in stored_parts(name, shape, options.get("merged")):
-            deviation, mean = noise(name_of_values, part_shape, tied, "qwen3_5" in text["model_type"])
+            scaled = text["model_type"].startswith("gemma3")
+            deviation, mean = noise(name_of_values, part_shape, tied, scaled or "qwen3_5" in text["model_type"], scaled)
             tensors.append(weight(part, part_shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
     for name, shape in options.get("extra", {}).items():
         tensors.append(weight(name, shape, dtype, 1.0))

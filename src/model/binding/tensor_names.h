@@ -10,6 +10,8 @@ namespace ashlar {
 struct LayerNames {
   const char* input_norm = "input_layernorm";
   const char* post_norm = "post_attention_layernorm";
+  const char* mixer_output_norm = "post_attention_layernorm";  ///< where there are output norms
+  const char* mlp_output_norm = "post_feedforward_layernorm";
   const char* fused_qkv = nullptr;  ///< all q rows, all k rows, all v rows in one tensor; null: three tensors
   const char* q = "self_attn.q_proj";
   const char* k = "self_attn.k_proj";

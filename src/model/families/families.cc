@@ -5,10 +5,10 @@
 namespace ashlar {
 namespace {
 
-const std::array kFamilies = {&kLlamaFamily,    &kQwen2Family,      &kQwen3Family,     &kQwen3MoeFamily,
-                              &kQwen35Family,   &kQwen35TextFamily, &kQwen35MoeFamily, &kQwen35MoeTextFamily,
-                              &kSdarFamily,     &kSdarMoeFamily,    &kLlada2Family,    &kLlada2VeomniFamily,
-                              &kFastDllmFamily, &kLladaFamily,      &kDreamFamily};
+const std::array kFamilies = {
+    &kLlamaFamily,     &kQwen2Family,         &kQwen3Family, &kQwen3MoeFamily, &kQwen35Family,     &kQwen35TextFamily,
+    &kQwen35MoeFamily, &kQwen35MoeTextFamily, &kSdarFamily,  &kSdarMoeFamily,  &kLlada2Family,     &kLlada2VeomniFamily,
+    &kFastDllmFamily,  &kLladaFamily,         &kDreamFamily, &kGemma3Family,   &kGemma3TextFamily, &kMistralFamily};
 
 }  // namespace
 

@@ -23,14 +23,19 @@ struct Family {
   /// whole checkpoint (tie_word_embeddings, eos_token_id) may stand in either.
   const char* settings = nullptr;
   const ModelNames* other_names = nullptr;  ///< ModelConfig::other_names
+  /// The settings with what the family's files leave out, in the words that all families share; null: as they are.
+  Json (*complete)(const JsonFields& fields, const Json& settings) = nullptr;
 };
 
 extern const Family kDreamFamily;
 extern const Family kFastDllmFamily;
+extern const Family kGemma3Family;
+extern const Family kGemma3TextFamily;
 extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
+extern const Family kMistralFamily;
 extern const Family kQwen2Family;
 extern const Family kQwen35Family;
 extern const Family kQwen35MoeFamily;

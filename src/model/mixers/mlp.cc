@@ -13,8 +13,11 @@ void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Te
 std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {
   if (config.moe && config.moe->layers[layer]) return std::make_unique<MoeMlp>(binder, base, config);
   const LayerNames& names = config.names;
-  return std::make_unique<DenseMlp>(binder, DenseMlp::Names{base + names.gate, base + names.up, base + names.down},
-                                    config.hidden, config.intermediate, config.mlp_bias);
+  const DenseMlp::Names tensors = {base + names.gate, base + names.up, base + names.down};
+  if (config.activation == Activation::kGelu) {
+    return std::make_unique<GeluMlp>(binder, tensors, config.hidden, config.intermediate, config.mlp_bias);
+  }
+  return std::make_unique<DenseMlp>(binder, tensors, config.hidden, config.intermediate, config.mlp_bias);
 }
 
 }  // namespace ashlar

@@ -12,9 +12,10 @@ namespace ashlar {
 
 /// Activations that the layers' MLPs share.
 struct MlpWorkspace {
-  Tensor normed;  ///< [max_rows, hidden]
-  Tensor scores;  ///< [max_rows, n_experts]; none without a mixture
-  Routes routes;  ///< [max_rows, top_k]
+  Tensor normed;   ///< [max_rows, hidden]
+  Tensor gate_up;  ///< [max_rows, 2 * intermediate]; none but for GELU
+  Tensor scores;   ///< [max_rows, n_experts]; none without a mixture
+  Routes routes;   ///< [max_rows, top_k]
   // Where a shared expert has a gate.
   Tensor shared;  ///< [max_rows, hidden]
   Tensor gates;   ///< [max_rows, 1]
@@ -40,6 +41,18 @@ class DenseMlp final : public Mlp {
   size_t bytes() const override { return gate_up_->bytes() + down_->bytes(); }
 
  private:
+  std::unique_ptr<Weight> gate_up_, down_;
+};
+
+/// down(gelu(gate(x)) * up(x)), in three steps.
+class GeluMlp final : public Mlp {
+ public:
+  GeluMlp(WeightBinder& binder, const DenseMlp::Names& names, int32_t hidden, int32_t width, bool bias);
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
+  size_t bytes() const override { return gate_up_->bytes() + down_->bytes(); }
+
+ private:
+  int32_t width_;
   std::unique_ptr<Weight> gate_up_, down_;
 };
 

@@ -286,6 +286,53 @@ TEST(ModelConfig, RefusesWhatItWouldComputeDifferently) {
        {R"({"use_sliding_window":true,"sliding_window":4,"max_window_layers":-1})", {"max_window_layers"}}});
 }
 
+// The words of the 4B model as published; the rest is the class's.
+Json gemma3_config() {
+  return Json::parse(R"({"model_type": "gemma3", "eos_token_id": [1, 106], "text_config": {"hidden_size": 2560,
+    "intermediate_size": 10240, "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "sliding_window": 1024}})");
+}
+
+TEST(ModelConfig, Gemma3LeavesMuchToTheClass) {
+  const ModelConfig config = read(gemma3_config());
+  EXPECT_EQ(config.vocab, 262208);
+  EXPECT_EQ(config.max_positions, 131072);
+  EXPECT_TRUE(config.tied_head);
+  EXPECT_EQ(config.stop_ids, (std::vector<int32_t>{1, 106}));
+  EXPECT_FLOAT_EQ(config.embedding_scale, std::sqrt(2560.0F));
+  const StackConfig& stack = config.stack;
+  EXPECT_TRUE(stack.output_norms && stack.qk_norm && stack.norms_from_one && !stack.qkv_bias);
+  EXPECT_EQ(stack.activation, Activation::kGelu);
+  for (int32_t i = 0; i < 34; ++i) {
+    const LayerAttention& layer = stack.layers[i];
+    EXPECT_TRUE(layer.shape.n_heads == 8 && layer.shape.n_kv_heads == 4 && layer.shape.head_dim == 256);
+    EXPECT_FLOAT_EQ(layer.shape.scale, 1.0F / 16);
+    const bool full = i % 6 == 5;
+    EXPECT_EQ(layer.window, full ? 0 : 1024);
+    EXPECT_EQ(layer.rope.theta, full ? 1e6 : 1e4);
+    EXPECT_EQ(layer.rope.scaling, full ? RopeConfig::Scaling::kLinear : RopeConfig::Scaling::kNone);
+  }
+}
+
+TEST(ModelConfig, Gemma3IsRefusedWhereItWouldDiffer) {
+  const std::pair<const char*, std::vector<std::string>> broken[] = {
+      {R"({"attn_logit_softcapping": 50.0})", {"attn_logit_softcapping", "null"}},
+      {R"({"final_logit_softcapping": 30.0})", {"final_logit_softcapping", "null"}},
+      {R"({"use_bidirectional_attention": true})", {"use_bidirectional_attention", "false"}},
+      {R"({"hidden_activation": "silu"})", {"hidden_activation", "gelu_pytorch_tanh"}},
+      {R"({"query_pre_attn_scalar": 0})", {"query_pre_attn_scalar"}},
+      {R"({"rope_scaling": 8})", {"rope_scaling"}},
+      {R"({"rope_parameters": {"rope_type": "default", "rope_theta": 5.0}})", {"rope_type", "full_attention"}},
+      {R"({"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}})", {"sliding_attention", "default"}},
+      {R"({"layer_types": ["full_attention"]})", {"layer_types", "34 entries"}},
+      {R"({"sliding_window_pattern": 0})", {"sliding_window_pattern"}}};
+  for (const auto& [change, parts] : broken) {
+    Json config = gemma3_config();
+    config["text_config"].update(Json::parse(change));
+    expect_error([&] { read(config); }, parts);
+  }
+}
+
 TEST(RopeConfig, RefusesWhatItCannotCompute) {
   expect_refusals(
       "qwen3",

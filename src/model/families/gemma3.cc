@@ -1,0 +1,118 @@
+// Gemma 3 (arXiv 2503.19786): norms before and after mixer and MLP, a GELU, scaled embeddings, five layers with a
+// window and a rope of their own for each that sees everything. Checkpoints may hold a vision tower, which is not used.
+
+#include <cmath>
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kLocalTheta = "rope_local_base_freq";
+constexpr const char* kQueryScalar = "query_pre_attn_scalar";
+
+// What published files leave to the class of transformers.
+constexpr const char* kDefaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+  "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+  "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072, "sliding_window": 4096,
+  "query_pre_attn_scalar": 256})";
+constexpr double kGlobalTheta = 1e6;
+constexpr double kUsualLocalTheta = 1e4;
+
+Json rope_of(const JsonFields& fields, const char* kind) {
+  if (!fields.has("rope_parameters")) return Json::object();
+  const JsonFields parameters = fields.object("rope_parameters");
+  for (const auto& [key, value] : fields.raw("rope_parameters").items()) {
+    if (!value.is_object() && !value.is_null())
+      parameters.fail(key, "full_attention and sliding_attention, an object each");
+  }
+  return parameters.has(kind) ? parameters.raw(kind) : Json::object();
+}
+
+// The rope of layers that see everything as that of the model, and that of the others as a base alone.
+void spell_ropes(const JsonFields& fields, Json& own) {
+  Json full = rope_of(fields, "full_attention");
+  if (fields.has("rope_scaling")) {
+    const JsonFields is_object = fields.object("rope_scaling");
+    full.update(fields.raw("rope_scaling"));
+  }
+  if (!full.contains("rope_theta")) full["rope_theta"] = fields.number("rope_theta", 1, 1e15, kGlobalTheta);
+  const Json local = rope_of(fields, "sliding_attention");
+  if (local.value("rope_type", Json("default")) != "default") {
+    fields.fail("rope_parameters", "a sliding_attention of rope_type default");
+  }
+  if (local.contains("rope_theta")) own[kLocalTheta] = local["rope_theta"];
+  for (const char* key : {"rope_scaling", "rope_theta"}) own.erase(key);
+  own["rope_parameters"] = std::move(full);
+}
+
+Json complete(const JsonFields& fields, const Json& settings) {
+  Json own = settings;
+  const Json defaults = parse_json(kDefaults, "built in");
+  for (const auto& [key, value] : defaults.items()) {
+    if (!fields.has(key)) own[key] = value;
+  }
+  own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
+  if (!fields.has("layer_types")) {
+    const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);
+    const int64_t pattern = fields.integer("sliding_window_pattern", 1, 1000, 6);
+    Json& types = own["layer_types"] = Json::array();
+    for (int64_t i = 1; i <= layers; ++i) types.push_back(i % pattern == 0 ? "full_attention" : "sliding_attention");
+  }
+  spell_ropes(fields, own);
+  return own;
+}
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  StackConfig& stack = config.stack;
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (fields.has(key)) fields.fail(key, "null (the only form that is supported)");
+  }
+  require_switch(fields, "use_bidirectional_attention", false, false);
+  stack.qkv_bias = stack.output_bias = fields.boolean("attention_bias", false);
+  stack.qk_norm = stack.output_norms = stack.norms_from_one = true;
+  config.embedding_scale = std::sqrt(static_cast<float>(stack.hidden));
+  // A stretched rope is counted in already.
+  config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, int64_t{1} << 24));
+  const double scalar = fields.number(kQueryScalar, 1e-6, 1e9);
+  for (LayerAttention& layer : stack.layers) {
+    layer.shape.scale = static_cast<float>(1.0 / std::sqrt(scalar));
+    if (layer.window == 0) continue;
+    layer.rope = RopeConfig{};
+    layer.rope.theta = fields.number(kLocalTheta, 1.0 + 1e-6, 1e15, kUsualLocalTheta);
+  }
+}
+
+constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
+                                .layers = "model.language_model.layers.",
+                                .norm = "model.language_model.norm",
+                                .unused = {"model.vision_tower.", "model.multi_modal_projector."}};
+// As files older than transformers 5 have them.
+constexpr ModelNames kOutside = {.embedding = "language_model.model.embed_tokens",
+                                 .layers = "language_model.model.layers.",
+                                 .norm = "language_model.model.norm",
+                                 .head = "language_model.lm_head",
+                                 .unused = {"vision_tower.", "multi_modal_projector."}};
+
+constexpr Family kText = {.model_type = "gemma3_text",
+                          .tied_by_default = true,
+                          .read = read,
+                          .keys = {.activation = "hidden_activation", .gelu = true},
+                          .layer_names = {.post_norm = "pre_feedforward_layernorm"},
+                          .missing_stop_id = 1,
+                          .complete = complete};
+
+constexpr Family with_vision(Family family) {
+  family.model_type = "gemma3";
+  family.settings = "text_config";
+  family.names = kOutside;
+  family.other_names = &kInside;
+  return family;
+}
+
+}  // namespace
+
+const Family kGemma3TextFamily = kText;
+const Family kGemma3Family = with_vision(kText);
+
+}  // namespace ashlar
