@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "base/row_math.h"
 #include "device/sampling/choose_row.h"
 
 namespace ashlar {
@@ -32,6 +34,26 @@ void HostOps::softcap(Tensor x, float limit) {
         for (int32_t i = 0; i < c.x.cols; ++i) row[i] = c.limit * std::tanh(row[i] / c.limit);
       },
       &cap);
+}
+
+void HostOps::find_candidates(Tensor logits, Candidates out) {
+  struct Find {
+    Tensor logits;
+    Candidates out;
+  } find = {logits, out};
+  for_each(
+      logits.rows,
+      [](void* context, int32_t r) {
+        const auto& [logits, out] = *static_cast<const Find*>(context);
+        int32_t* const ids = out.ids + int64_t{r} * out.n;
+        float* const values = out.logits + int64_t{r} * out.n;
+        const int32_t found = top_k(logits.row(r), logits.cols, out.n, ids);
+        for (int32_t i = 0; i < out.n; ++i) {
+          if (i >= found) ids[i] = 0;
+          values[i] = i < found ? logits.row(r)[ids[i]] : -std::numeric_limits<float>::infinity();
+        }
+      },
+      &find);
 }
 
 void HostOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {

@@ -12,6 +12,7 @@ class HostOps : public Ops {
  public:
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
   void softcap(Tensor x, float limit) override;
+  void find_candidates(Tensor logits, Candidates out) override;
   void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
   void upload(const void* from, std::byte* to, size_t bytes) override;
   void download(const std::byte* from, void* to, size_t bytes) override;

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "device/choose.h"
 #include "device/delta_net.h"
+#include "device/draft_heads.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -237,6 +238,21 @@ class Ops {
   /// (StateSpan::replays); afterwards the log has the span's last rows. All rows are computed in this order, in fp32,
   /// so that the bits depend neither on how a sequence is cut into spans nor on which of its rows went through the log.
   virtual void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) = 0;
+
+  /// Channel c of out[r] (=|+=) the sum over t, ascending, of (base[t][c] + dynamic[r][t * groups + c / group]) times
+  /// that of x[r - t], where tables[r - t] is tables[r]: rows before a sequence's first are zeros. x, out: [rows,
+  /// channels], not overlapping; dynamic: [rows, taps * groups] for channels / group groups.
+  virtual void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                            Tensor out) = 0;
+
+  /// The out.n highest logits of each row and their columns, the lowest column of equals first. Where fewer are numbers
+  /// above minus infinity, column 0 at minus infinity fills up. logits: fp32.
+  virtual void find_candidates(Tensor logits, Candidates out) = 0;
+
+  /// out[r][a * n + b], fp32, = logit of candidate b of row r + scale * sum over i of before[a][i] * hidden[r][i] *
+  /// after[b][i], where `before` are the candidates of row r - 1. A row that begins a block has its anchor before it,
+  /// and a = 0 alone. out: [rows, n * n].
+  virtual void score_edges(const CandidateEdges& edges, Tensor out) = 0;
 
   /// out[i] = x[indices[i]] for i in [0, out.rows).
   virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;

@@ -313,6 +313,43 @@ void StagedOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   states.fetch();
 }
 
+void StagedOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                             Tensor out) {
+  StagedTensor to(*inner_, out, activation_type());
+  const auto base = staged(*inner_, conv.base, int64_t{conv.taps} * x.cols);
+  inner_->grouped_conv(
+      StagedTensor(*inner_, x, activation_type()).device(), StagedTensor(*inner_, dynamic, activation_type()).device(),
+      {conv.taps, conv.group, base.device()}, staged(*inner_, tables, x.rows).device(), store, to.device());
+  to.fetch();
+}
+
+void StagedOps::find_candidates(Tensor logits, Candidates out) {
+  const int64_t size = int64_t{logits.rows} * out.n;
+  auto ids = staged(*inner_, out.ids, size);
+  auto values = staged(*inner_, out.logits, size);
+  inner_->find_candidates(StagedTensor(*inner_, logits, DType::kF32).device(), {out.n, ids.device(), values.device()});
+  ids.fetch();
+  values.fetch();
+}
+
+void StagedOps::score_edges(const CandidateEdges& edges, Tensor out) {
+  StagedTensor to(*inner_, out, DType::kF32);
+  const StagedTensor anchors(*inner_, edges.anchors, activation_type()),
+      before(*inner_, edges.before, activation_type()), after(*inner_, edges.after, activation_type()),
+      hidden(*inner_, edges.hidden, DType::kF32);
+  const auto logits = staged(*inner_, edges.candidates.logits, int64_t{out.rows} * edges.candidates.n);
+  const auto begins = staged(*inner_, edges.begins, out.rows);
+  inner_->score_edges({{edges.candidates.n, nullptr, logits.device()},
+                       begins.device(),
+                       anchors.device(),
+                       before.device(),
+                       after.device(),
+                       hidden.device(),
+                       edges.scale},
+                      to.device());
+  to.fetch();
+}
+
 void StagedOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   StagedTensor to(*inner_, out, activation_type());
   inner_->gather_rows(StagedTensor(*inner_, x, activation_type()).device(), staged(*inner_, indices, out.rows).device(),

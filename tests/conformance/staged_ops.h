@@ -49,6 +49,10 @@ class StagedOps final : public Ops {
   void sigmoid_gate(Tensor gate, Tensor x) override;
   void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
+  void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                    Tensor out) override;
+  void find_candidates(Tensor logits, Candidates out) override;
+  void score_edges(const CandidateEdges& edges, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;

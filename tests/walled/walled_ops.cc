@@ -200,6 +200,32 @@ void WalledOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   });
 }
 
+void WalledOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                             Tensor out) {
+  later([=, this] {
+    const GroupedConv open = {conv.taps, conv.group, opened(conv.base)};
+    inner_->grouped_conv(opened(x), opened(dynamic), open, opened(tables), store, opened(out));
+  });
+}
+
+void WalledOps::find_candidates(Tensor logits, Candidates out) {
+  later([=, this] { inner_->find_candidates(opened(logits), {out.n, opened(out.ids), opened(out.logits)}); });
+}
+
+void WalledOps::score_edges(const CandidateEdges& edges, Tensor out) {
+  later([=, this] {
+    const Candidates& of = edges.candidates;
+    inner_->score_edges({{of.n, opened(of.ids), opened(of.logits)},
+                         opened(edges.begins),
+                         opened(edges.anchors),
+                         opened(edges.before),
+                         opened(edges.after),
+                         opened(edges.hidden),
+                         edges.scale},
+                        opened(out));
+  });
+}
+
 void WalledOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   later([=, this] { inner_->gather_rows(opened(x), opened(indices), opened(out)); });
 }

@@ -68,6 +68,9 @@ class CpuOps final : public HostOps {
   void sigmoid_gate(Tensor gate, Tensor x) override;
   void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
+  void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                    Tensor out) override;
+  void score_edges(const CandidateEdges& edges, Tensor out) override;
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;

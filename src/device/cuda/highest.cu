@@ -9,6 +9,7 @@ namespace ashlar::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kManyThreads = 1024;  ///< where a block has a whole row
 constexpr int kParts = 32;  ///< a lane each when they meet
 
 /// Orders (value, column) as a number: the higher value first, of equals the lower column. 0: nothing.
@@ -113,7 +114,41 @@ __global__ void __launch_bounds__(32) whole_kernel(const Part* parts, int32_t mo
   if (lane == 0) found.n = n, found.sum = sum;
 }
 
+/// A block of threads has a row: each thread keeps the highest of its own columns, and looks again when that is taken.
+__global__ void __launch_bounds__(kManyThreads) candidates_kernel(Matrix logits, int32_t most, int32_t* ids, float* found) {
+  __shared__ uint64_t keys[2][kManyThreads / 32];
+  begin_kernel();
+  const auto* const values = static_cast<const float*>(logits.data) + blockIdx.x * logits.stride;
+  const auto highest_below = [&](uint64_t limit) {
+    uint64_t best = 0;
+#pragma unroll 8
+    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < logits.cols; i += kManyThreads) {
+      const uint64_t key = key_of(values[i], i);
+      if (key < limit) best = max_of(best, key);
+    }
+    return best;
+  };
+  uint64_t best = highest_below(~uint64_t{0});
+  for (int32_t n = 0; n < most; ++n) {
+    const uint64_t of_warp = warp_highest(best);
+    if (threadIdx.x % 32 == 0) keys[n % 2][threadIdx.x / 32] = of_warp;
+    __syncthreads();
+    uint64_t key = 0;
+    for (int w = 0; w < kManyThreads / 32; ++w) key = max_of(key, keys[n % 2][w]);
+    if (threadIdx.x == 0) {
+      const int64_t at = int64_t{blockIdx.x} * most + n;
+      ids[at] = key != 0 ? column_of(key) : 0;
+      found[at] = key != 0 ? value_of(key) : -CUDART_INF_F;
+    }
+    if (key != 0 && key == best) best = highest_below(key);
+  }
+}
+
 }  // namespace
+
+void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, int32_t* ids, float* values) {
+  start(stream, {rows_of(logits), kManyThreads}, candidates_kernel, logits, n, ids, values);
+}
 
 size_t highest_bytes(int32_t rows) {
   static_assert(kParts == 32);

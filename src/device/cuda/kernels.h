@@ -92,6 +92,30 @@ void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows
 /// ids[r] = the highest column of row r, -1 if there is none. scratch: highest_bytes(logits.rows).
 void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids);
 
+/// ids, values: [logits.rows, n], the n highest columns of each row as Highest has them; column 0 at minus infinity
+/// fills up. logits: fp32.
+void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, int32_t* ids, float* values);
+
+/// A grouped convolution along the rows of each table.
+struct ConvCall {
+  Matrix x, dynamic, out;
+  int32_t taps = 0, group = 0;
+  const float* base = nullptr;  ///< [taps, x.cols]
+  const int32_t* tables = nullptr;
+  bool add = false;
+};
+void grouped_conv(cudaStream_t stream, const ConvCall& call);
+
+/// Scores of candidates after those of the row before, or after the anchor of the block that begins with the row.
+struct EdgesCall {
+  int32_t n = 0;
+  const float* logits = nullptr;    ///< [rows, n]
+  const int32_t* begins = nullptr;  ///< [rows]
+  Matrix anchors, before, after, hidden, out;
+  float scale = 1;
+};
+void score_edges(cudaStream_t stream, const EdgesCall& call);
+
 struct VisibilityCall {
   int32_t rows = 0;
   const int32_t *positions = nullptr, *tables = nullptr, *block_ends = nullptr, *first_keys = nullptr;

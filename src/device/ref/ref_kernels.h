@@ -2,6 +2,7 @@
 // Inner loops of the reference device, each written the way its formula reads.
 
 #include "device/delta_net.h"
+#include "device/draft_heads.h"
 #include "device/routing.h"
 #include "device/rows.h"
 
@@ -24,5 +25,10 @@ void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibili
 
 /// Ops::gated_delta_net.
 void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out);
+
+/// The ops of the same names.
+void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, bool add, Tensor out);
+void find_candidates(Tensor logits, Candidates out);
+void score_edges(const CandidateEdges& edges, Tensor out);
 
 }  // namespace ashlar::ref

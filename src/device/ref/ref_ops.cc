@@ -236,6 +236,15 @@ class RefOps final : public HostOps {
 
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override { ref::gated_delta_net(in, net, out); }
 
+  void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                    Tensor out) override {
+    ref::grouped_conv(x, dynamic, conv, tables, store == Store::kAdd, out);
+  }
+
+  void find_candidates(Tensor logits, Candidates out) override { ref::find_candidates(logits, out); }
+
+  void score_edges(const CandidateEdges& edges, Tensor out) override { ref::score_edges(edges, out); }
+
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(indices[r]), sizeof(float) * out.cols);
   }

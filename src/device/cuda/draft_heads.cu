@@ -1,0 +1,60 @@
+// Convolutions and edges of drafters' heads. A block of threads has a row.
+
+#include "device_math.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads) conv_kernel(const __grid_constant__ ConvCall call) {
+  begin_kernel();
+  const auto row = static_cast<int32_t>(blockIdx.x);
+  const int32_t groups = call.x.cols / call.group;
+  int32_t taps = 1;
+  while (taps < call.taps && taps <= row && call.tables[row - taps] == call.tables[row]) ++taps;
+  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < call.x.cols; c += kThreads) {
+    float sum = 0;
+    for (int32_t t = 0; t < taps; ++t) {
+      const float own = load(call.dynamic.data, row * call.dynamic.stride + t * groups + c / call.group, call.dynamic.is_f32);
+      const float weight = call.base[int64_t{t} * call.x.cols + c] + own;
+      sum += weight * load(call.x.data, (row - t) * call.x.stride + c, call.x.is_f32);
+    }
+    const int64_t at = row * call.out.stride + c;
+    store(call.out.data, at, call.out.is_f32, call.add ? load(call.out.data, at, call.out.is_f32) + sum : sum);
+  }
+}
+
+/// A warp has a pair of candidates at a time, whose sum its lanes share.
+__global__ void __launch_bounds__(kThreads) edges_kernel(const __grid_constant__ EdgesCall call) {
+  begin_kernel();
+  const auto row = static_cast<int64_t>(blockIdx.x);
+  const int32_t block = call.begins[row], n = call.n;
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32), warp = static_cast<int32_t>(threadIdx.x / 32);
+  const Matrix& from = block >= 0 ? call.anchors : call.before;
+  for (int32_t pair = warp; pair < (block >= 0 ? n : n * n); pair += kThreads / 32) {
+    const int32_t a = pair / n, b = pair % n;
+    const int64_t before = (block >= 0 ? block : (row - 1) * n + a) * from.stride, after = (row * n + b) * call.after.stride;
+    float sum = 0;
+    for (int32_t i = lane; i < call.hidden.cols; i += 32) {
+      const float of_row = load(call.hidden.data, row * call.hidden.stride + i, call.hidden.is_f32);
+      sum += load(from.data, before + i, from.is_f32) * of_row * load(call.after.data, after + i, call.after.is_f32);
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) {
+      static_cast<float*>(call.out.data)[row * call.out.stride + pair] = call.logits[row * n + b] + call.scale * sum;
+    }
+  }
+}
+
+}  // namespace
+
+void grouped_conv(cudaStream_t stream, const ConvCall& call) {
+  start(stream, {rows_of(call.out), kThreads}, conv_kernel, call);
+}
+
+void score_edges(cudaStream_t stream, const EdgesCall& call) {
+  start(stream, {rows_of(call.out), kThreads}, edges_kernel, call);
+}
+
+}  // namespace ashlar::cuda
