@@ -65,6 +65,12 @@ struct DeltaNetConfig {
 /// What the gates of a dense MLP go through; kGelu: as Ops::gelu_gate has it.
 enum class Activation : uint8_t { kSilu, kGelu };
 
+/// Convolutions over the rows of a block, around both sublayers of every layer.
+struct BlockConvConfig {
+  int32_t taps = 0;
+  int32_t group = 0;  ///< channels that share weights of the row's own; divides the hidden size
+};
+
 /// A stack of pre-norm decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
@@ -82,6 +88,7 @@ struct StackConfig {
   std::vector<LayerAttention> layers;  ///< one per layer
   std::optional<DeltaNetConfig> delta_net;
   std::optional<MoeConfig> moe;
+  std::optional<BlockConvConfig> block_conv;
 
   /// Whether layer i is a gated delta net.
   bool is_delta_net(int32_t layer) const { return delta_net && delta_net->layers[static_cast<size_t>(layer)]; }

@@ -55,17 +55,20 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
   if (config.moe && config.moe->shared_gate) {
     carver.add(mlp.shared, config.hidden, type);
     carver.add(mlp.gates, 1, type);
-    mlp_zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
-    mlp.zeros = {mlp_zeros_->data(), max_rows, config.hidden, 0, type};
   }
   if (config.activation == Activation::kGelu) carver.add(mlp.gate_up, 2 * config.intermediate, type);
-  if (config.output_norms) {
-    carver.add(answer, config.hidden, type);
+  if (config.output_norms) carver.add(answer, config.hidden, type);
+  if (config.block_conv) {
+    carver.add(conv.convolved, config.hidden, type);
+    carver.add(conv.added, config.hidden, type);
+    carver.add(conv.dynamic, BlockConv::dynamic_width(*config.block_conv, config.hidden), type);
+  }
+  if ((config.moe && config.moe->shared_gate) || config.output_norms || config.block_conv) {
     zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
-    zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
+    zeros = mlp.zeros = conv.zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
   }
   storage_ = carver.allocate(ops);
-  mlp.normed = normed;
+  mlp.normed = conv.normed = normed;
   if (config.moe) {
     const int32_t top_k = config.moe->routing.top_k;
     const int64_t choices = int64_t{max_rows} * top_k;
@@ -94,6 +97,13 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     }
     layer.mixer = bind_mixer(binder, base, i);
     layer.mlp = bind_mlp(binder, base, config, i);
+    if (config.block_conv) {
+      const auto conv = [&](const char* name) {
+        return std::make_unique<BlockConv>(binder, base + name, *config.block_conv, config.hidden);
+      };
+      layer.mixer_conv = conv("attention_conv");
+      layer.mlp_conv = conv("mlp_conv");
+    }
     layers_.push_back(std::move(layer));
 
     const auto found = std::find_if(kinds_.begin(), kinds_.end(),
@@ -121,8 +131,10 @@ Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, 
                    workspace.end + offset);
   }
   const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
-  // What the last layer adds to a row that is no output is not read; only what its mixer keeps is.
-  const bool few = !last_is_aux && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
+  // What the last layer adds to a row that is no output is not read; only what its mixer keeps is. Convolutions read
+  // it.
+  const bool few =
+      !last_is_aux && !config_.block_conv && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
   const Pass pass = {batch, kv, workspace, aux, few};
   for (int32_t i = 0; i < config_.n_layers; ++i) {
     const bool for_outputs = few && i + 1 == config_.n_layers;
@@ -140,7 +152,7 @@ MixerCall LayerStack::mixer_call(Ops& ops, int32_t index, const Pass& pass) cons
   const StackWorkspace& workspace = pass.workspace;
   const int32_t n = pass.batch.n();
   const std::span<const AuxLayer> before = pass.aux.after(index - 1);
-  const bool copies = before.size() == 1;
+  const bool copies = before.size() == 1 && !config_.block_conv;  // what a convolution makes of rows is no copy
   if (!copies) copy_aux_hidden(ops, index - 1, pass);
   const int64_t seen = int64_t{kind_of_[static_cast<size_t>(index)]} * workspace.x.rows;
   return {pass.batch,
@@ -166,8 +178,15 @@ void LayerStack::add_normed(Ops& ops, const DeviceVector& norm, const StackWorks
 void LayerStack::run_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const Tensor x = pass.workspace.x.narrow(pass.batch.n());
   const Layer& layer = layers_[static_cast<size_t>(index)];
-  const MixerCall call = mixer_call(ops, index, pass);
-  add_normed(ops, layer.mixer_output_norm, pass.workspace, x, [&](Tensor to) { layer.mixer->forward(ops, call, to); });
+  MixerCall call = mixer_call(ops, index, pass);
+  add_normed(ops, layer.mixer_output_norm, pass.workspace, x, [&](Tensor to) {
+    if (layer.mixer_conv == nullptr) return layer.mixer->forward(ops, call, to);
+    layer.mixer_conv->around(ops, pass.batch.rows(), call.in, pass.workspace.conv, to,
+                             [&](const Input& in, Tensor added) {
+                               call.in = in;
+                               layer.mixer->forward(ops, call, added);
+                             });
+  });
   feed_forward(ops, index, pass, x);
   if (index + 1 == config_.n_layers) copy_aux_hidden(ops, index, pass);
 }
@@ -184,8 +203,12 @@ void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) cons
 
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
   const Layer& layer = layers_[index];
+  const Input normed = {x, layer.post_norm.data(), config_.norm_eps};
   add_normed(ops, layer.mlp_output_norm, pass.workspace, x, [&](Tensor to) {
-    layer.mlp->forward(ops, {x, layer.post_norm.data(), config_.norm_eps}, pass.workspace.mlp, to);
+    if (layer.mlp_conv == nullptr) return layer.mlp->forward(ops, normed, pass.workspace.mlp, to);
+    layer.mlp_conv->around(ops, pass.batch.rows(), normed, pass.workspace.conv, to, [&](const Input& in, Tensor added) {
+      layer.mlp->forward(ops, in, pass.workspace.mlp, added);
+    });
   });
   pass.workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
 }
@@ -203,7 +226,10 @@ bool LayerStack::is_recurrent() const {
 
 size_t LayerStack::weight_bytes() const {
   size_t total = 0;
-  for (const Layer& layer : layers_) total += layer.mixer->bytes() + layer.mlp->bytes();
+  for (const Layer& layer : layers_) {
+    total += layer.mixer->bytes() + layer.mlp->bytes();
+    if (layer.mixer_conv) total += layer.mixer_conv->bytes() + layer.mlp_conv->bytes();
+  }
   return total;
 }
 

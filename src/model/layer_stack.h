@@ -12,6 +12,7 @@
 #include "cache/layout.h"
 #include "model/binding/weight_binder.h"
 #include "model/config.h"
+#include "model/mixers/block_conv.h"
 #include "model/mixers/mixer.h"
 #include "model/mixers/mlp.h"
 #include "model/row_batch.h"
@@ -28,15 +29,16 @@ class StackWorkspace {
   Tensor x;       ///< [max_rows, hidden]: the residual stream
   Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
   Tensor answer;  ///< [max_rows, hidden]: of a mixer or an MLP, where it is normed; none otherwise
-  Tensor zeros;   ///< [max_rows, hidden], every row the same one; likewise
+  Tensor zeros;   ///< [max_rows, hidden], every row the same one; where something is added up apart
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MixerWorkspace mixer;
   MlpWorkspace mlp;
+  ConvWorkspace conv;                            // where the stack has convolutions
   int32_t *begin, *end;                          ///< [kinds, max_rows], in device memory
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
  private:
-  std::unique_ptr<Buffer> storage_, routes_, visible_, zeros_, mlp_zeros_;
+  std::unique_ptr<Buffer> storage_, routes_, visible_, zeros_;
 };
 
 /// Where copies of the residual stream go: after layer `layer` to columns [column, column + hidden) of `out`.
@@ -88,6 +90,7 @@ class LayerStack {
     DeviceVector mixer_output_norm, mlp_output_norm;  // none: answers are added as they are
     std::unique_ptr<Mixer> mixer;
     std::unique_ptr<Mlp> mlp;
+    std::unique_ptr<BlockConv> mixer_conv, mlp_conv;  // null: none
   };
 
   /// One forward: what its layers read and write.

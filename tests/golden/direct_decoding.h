@@ -44,7 +44,8 @@ class DirectDecoder {
     model.reserve(max_tokens);
     const int32_t aux_width =
         drafter != nullptr ? drafter->aux_width() : model.config().stack.hidden * (model.config().stack.n_layers);
-    if (drafter != nullptr) drafter->reserve(max_tokens, 64);
+    if (drafter != nullptr) drafter->reserve(max_tokens, kMaxBlock);
+    if (drafter != nullptr && drafter->selector() != nullptr) drafter->selector()->reserve(model.ops(), kMaxBlock);
     storage_ =
         model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (aux_width + model.config().vocab)));
     aux_hidden_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, aux_width, aux_width};
@@ -81,13 +82,29 @@ class DirectDecoder {
     return logits;
   }
 
-  /// Drafted ids of one block: argmax of the slots that predict.
+  /// What a candidate selector says of the slots that predict.
+  SelectedEdges select(Tensor hidden, Tensor logits, int32_t last_token) {
+    const CandidateSelector::Begin begin = {0, last_token};
+    return drafter_->selector()->score(model_.ops(), hidden, logits, {&begin, 1});
+  }
+
+  /// Drafted ids of one block: argmax of the slots that predict, or the walk of a candidate selector.
   std::vector<int32_t> draft(int32_t last_token, int32_t start, int32_t width) {
     const bool from_anchor = drafter_->config().sample_from_anchor;
     const Tensor hidden = draft_hidden(last_token, start, from_anchor ? width - 1 : width);
     const Tensor logits = draft_logits(hidden);
+    const int32_t first = from_anchor ? 0 : 1;
     std::vector<int32_t> ids;
-    for (int32_t slot = from_anchor ? 0 : 1; slot < hidden.rows; ++slot) {
+    if (drafter_->selector() != nullptr) {
+      const SelectedEdges edges = select(hidden.skip(first), logits.skip(first), last_token);
+      int32_t before = 0;
+      for (int32_t row = 0; row < hidden.rows - first; ++row) {
+        before = argmax(edges.after(row, before), edges.n);
+        ids.push_back(edges.candidates(row)[before]);
+      }
+      return ids;
+    }
+    for (int32_t slot = first; slot < hidden.rows; ++slot) {
       const int32_t id = argmax(logits.row(slot), logits.cols);
       ids.push_back(drafter_->id_map() != nullptr ? drafter_->id_map()[id] : id);
     }
@@ -144,7 +161,7 @@ class DirectDecoder {
   Tensor aux_hidden() const { return aux_hidden_; }
 
  private:
-  static constexpr int32_t kLogRows = 64;
+  static constexpr int32_t kLogRows = 64, kMaxBlock = 64;
 
   // Of n rows of the target from `start` on. Recurrent layers can go back as far as their logs do.
   StateSpan next_state(int32_t start, int32_t n) {

@@ -57,7 +57,24 @@ class Drafters : public ::testing::TestWithParam<std::string> {
           << "hidden, row " << r;
     }
     expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
+    if (drafter_->selector() != nullptr) check_edges(call, last_token, hidden);
     EXPECT_EQ(decoder_.draft(last_token, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
+  }
+
+  // Candidates in their order, and what each scores after each of the slot before.
+  void check_edges(const std::string& call, int32_t last_token, Tensor hidden) {
+    const int32_t first = drafter_->config().sample_from_anchor ? 0 : 1, rows = hidden.rows - first;
+    const SelectedEdges edges =
+        decoder_.select(hidden.skip(first), decoder_.draft_logits(hidden).skip(first), last_token);
+    EXPECT_EQ(std::vector<int32_t>(edges.ids.begin(), edges.ids.end()), ints(tensors_, call + ".candidates"));
+    const std::vector<float> golden = floats(tensors_, call + ".edges");
+    ASSERT_EQ(golden.size(), edges.scores.size());
+    for (int32_t row = 0; row < rows; ++row) {
+      for (int32_t before = 0; before < (row == 0 ? 1 : edges.n); ++before) {
+        const float* const expected = golden.data() + int64_t{row * edges.n + before} * edges.n;
+        EXPECT_LT(relative_error(edges.after(row, before), expected, edges.n), kTolerance) << row << " " << before;
+      }
+    }
   }
 
   SeededCheckpoint checkpoint_;
@@ -116,7 +133,7 @@ TEST_P(DraftersOnCpu, RunIsThatOfPlainDecoding) {
 INSTANTIATE_TEST_SUITE_P(OnCpu, DraftersOnCpu, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
                          [](const auto& test) { return test.param; });
 
-TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 9u); }
+TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 12u); }
 
 }  // namespace
 }  // namespace ashlar::testing

@@ -8,6 +8,15 @@ sequence, float32, everything recomputed unless it is the point of the method.
   block         [last token, mask, mask, ...] at absolute positions start, start+1, ...                           [B]
 
 Context rows become keys and values directly (no input norm, no queries); block rows are ordinary rows that see them and each other.
+
+DFlash2 adds to that, with z the normed rows that enter attention or MLP of a layer, and i a row of the block:
+
+  dynamic      W z_i as [2, taps, groups]: of the sublayer's input and output side; a channel belongs to group c // group size
+  convolved    sum over t of (base[side, t] + dynamic_i[side, t]) * rows_(i - t), rows before the block being zero; the sublayer reads z
+               convolved by side 0, and what it answers, convolved by side 1, is added to the residual stream
+  candidates   of a slot, the top k of its logits U
+  score        of candidate b after token a: U[b] + sum(A[a] * (W y) * B[b]), y the final hidden state of the slot; drafts are a walk
+               from the last token on, each the best candidate after the one before it
 """
 
 from dataclasses import dataclass
@@ -35,6 +44,8 @@ class DrafterConfig:
     embed_scale: float = 1.0
     output_multiplier: float = 1.0
     softcap: float | None = None
+    conv: tuple | None = None  # taps, channels of a group
+    top_k: int = 0  # candidates of a slot; 0: no selector
 
     @property
     def drafts(self):
@@ -53,10 +64,16 @@ def read_config(raw):
     else:
         aux_layers, mask_id = extra["target_layer_ids"], extra["mask_token_id"]
         block = raw["block_size"] if "block_size" in raw else extra["block_size"]
+    dflash2 = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dflash2" or "DFlash2DraftModel" in raw["architectures"]
+    head = raw if speculators else extra
+    causal = raw.get("is_causal")
+    if speculators and raw.get("sliding_window_non_causal", dflash2):
+        causal = False
     return DrafterConfig(
         hidden=net["hidden_size"], heads=net["num_attention_heads"], kv_heads=net["num_key_value_heads"], head_dim=net["head_dim"],
         layers=net["num_hidden_layers"], eps=net["rms_norm_eps"], theta=rope["rope_theta"], layer_types=net["layer_types"],
-        window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=raw.get("is_causal"),
+        window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=causal,
+        conv=(head["conv_kernel_size"], head["conv_group_size"]) if dflash2 else None, top_k=head["selector_top_k"] if dflash2 else 0,
         from_anchor=raw.get("sample_from_anchor", False), embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 
@@ -138,6 +155,42 @@ class Drafter:
         mixed = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values)
         return self.linear(f"{name}.o_proj", mixed.reshape(len(rows), -1))
 
+    def convolve(self, name, side, rows, dynamic):
+        """rows [B, H], dynamic [B, 2, taps, groups]"""
+        taps, group = self.c.conv
+        base = self.w[f"{name}.base_kernel"][side]
+        out = torch.zeros_like(rows)
+        for i in range(len(rows)):
+            for t in range(min(taps, i + 1)):
+                out[i] += (base[t] + dynamic[i, side, t].repeat_interleave(group)) * rows[i - t]
+        return out
+
+    def sublayer(self, layer, conv, rows, compute):
+        """What attention or MLP adds to the residual stream, given the normed rows."""
+        if self.c.conv is None:
+            return compute(rows)
+        name = f"layers.{layer}.{conv}"
+        dynamic = self.linear(f"{name}.kernel_projection", rows).view(len(rows), 2, self.c.conv[0], -1)
+        return self.convolve(name, 1, compute(self.convolve(name, 0, rows, dynamic)), dynamic)
+
+    def mlp(self, layer, rows):
+        name = f"layers.{layer}.mlp"
+        gate = F.silu(self.linear(f"{name}.gate_proj", rows))
+        return self.linear(f"{name}.down_proj", gate * self.linear(f"{name}.up_proj", rows))
+
+    def candidates(self, logits):
+        """[slots, top_k] ids, best first."""
+        return logits.topk(self.c.top_k, dim=-1).indices
+
+    def edges(self, hidden, logits, last_token):
+        """[slots, top_k, top_k]: scores of a slot's candidates after each of the slot before; of the first slot all after the last token."""
+        name = "candidate_selector"
+        before_codes, after_codes = self.w[f"{name}.predecessor_codebook"], self.w[f"{name}.successor_codebook"]
+        projected, ids = self.linear(f"{name}.hidden_projection", hidden), self.candidates(logits)
+        before = torch.cat((torch.full((1, self.c.top_k), last_token), ids[:-1]))
+        more = torch.einsum("sar,sr,sbr->sab", before_codes[before], projected, after_codes[ids])
+        return logits.gather(1, ids)[:, None, :] + more
+
     def draft(self, last_token):
         """One pass over the block. Returns hidden after the final norm [B, H] and logits [B, Vd]; leaves the cache as it is."""
         start = len(self.cache[0][0])
@@ -147,17 +200,27 @@ class Drafter:
         for i in range(self.c.layers):
             name = f"layers.{i}"
             normed = rms_norm(x, self.w[f"{name}.input_layernorm.weight"], self.c.eps)
-            x = x + self.attention(i, normed, positions)
+            x = x + self.sublayer(i, "attention_conv", normed, lambda rows: self.attention(i, rows, positions))
             normed = rms_norm(x, self.w[f"{name}.post_attention_layernorm.weight"], self.c.eps)
-            gate = F.silu(self.linear(f"{name}.mlp.gate_proj", normed))
-            x = x + self.linear(f"{name}.mlp.down_proj", gate * self.linear(f"{name}.mlp.up_proj", normed))
+            x = x + self.sublayer(i, "mlp_conv", normed, lambda rows: self.mlp(i, rows))
         hidden = rms_norm(x, self.w["norm.weight"], self.c.eps)
         logits = (hidden * self.c.output_multiplier) @ self.head.T
         if self.c.softcap is not None:
             logits = self.c.softcap * torch.tanh(logits / self.c.softcap)
         return hidden, logits
 
-    def drafted_ids(self, logits):
+    def drafted_ids(self, hidden, logits, last_token):
         """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the last token."""
-        best = logits[0 if self.c.from_anchor else 1:].argmax(-1)
+        first = 0 if self.c.from_anchor else 1
+        if self.c.top_k:
+            return self.walk(self.candidates(logits[first:]), self.edges(hidden[first:], logits[first:], last_token))
+        best = logits[first:].argmax(-1)
         return best if self.offsets is None else best + self.offsets[best]
+
+    @staticmethod
+    def walk(candidates, edges):
+        path, before = [], 0
+        for ids, scores in zip(candidates, edges):
+            before = int(scores[before].argmax())
+            path.append(ids[before])
+        return torch.stack(path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write tiny DFlash drafters for the tiny `qwen3` target, with reference values from drafter_reference.py and Hugging Face transformers.
 
-    python3 tools/goldens/make_drafter_goldens.py [tests/data]
+    python3 tools/goldens/make_drafter_goldens.py [tests/data [NAME ...]]
 
 Run make_family_goldens.py first: <data>/families/qwen3 is the target of every drafter. The target's features come from the hidden_states
 that transformers returns. One drafter (`dflash_fitted`) is trained for a moment on the target's own greedy text, so that its speculative
@@ -24,7 +24,8 @@ from seeded_weights import UNIT, describe, table, weight, with_weights
 TARGET = "qwen3"
 PROMPT, OUTPUT = 20, 24
 DTYPES = {"float32": "F32", "bfloat16": "BF16"}
-MIN_TARGET_MARGIN, MIN_DRAFT_MARGIN = 0.02, 0.003  # gaps between best and second logit: ids can be compared exactly
+# Gaps between best and second logit, and between neighbours among candidates: ids can be compared exactly.
+MIN_TARGET_MARGIN, MIN_DRAFT_MARGIN, MIN_CANDIDATE_MARGIN = 0.02, 0.003, 1e-4
 
 
 def net_config(**overrides):
@@ -45,15 +46,24 @@ def z_lab(aux_layers=(0, 1, 2), block=8, dflash=None, **overrides):
     return {**head, **net_config(**overrides)}
 
 
-def speculators(from_anchor):
+DFLASH2 = {"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 16, "selector_top_k": 6}
+
+
+def z_lab_2(architecture="DFlash2DraftModel", dflash=None, **overrides):
+    """As z-lab writes it: the architecture says what it is, and the block length is inside."""
+    config = z_lab(block=None, dflash={"block_size": 8, **DFLASH2, **(dflash or {})}, **overrides)
+    return {**config, "architectures": [architecture], "auto_map": {"AutoModel": f"dflash.{architecture}"}}
+
+
+def speculators(from_anchor, kind="dflash", architecture="DFlashDraftModel", draft_vocab=40, head=None):
     block = 8
-    return {"architectures": ["DFlashDraftModel"], "speculators_model_type": "dflash", "speculators_version": "0.7.0",
-            "draft_vocab_size": 40, "block_size": block, "aux_hidden_state_layer_ids": [1, 2, 3], "mask_token_id": 94,
+    return {"architectures": [architecture], "speculators_model_type": kind, "speculators_version": "0.7.0",
+            "draft_vocab_size": draft_vocab, **(head or {}), "block_size": block, "aux_hidden_state_layer_ids": [1, 2, 3], "mask_token_id": 94,
             "target_hidden_size": None, "sample_from_anchor": from_anchor, "sliding_window_non_causal": False, "dtype": "bfloat16",
             "transformer_layer_config": net_config(torch_dtype=..., dtype="bfloat16", rope_theta=...,
                                                    rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
             "speculators_config": {
-                "algorithm": "dflash", "default_proposal_method": "greedy",
+                "algorithm": kind, "default_proposal_method": "greedy",
                 "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": block if from_anchor else block - 1,
                                       "verifier_accept_k": 1, "accept_tolerance": 0.0}],
                 "verifier": {"name_or_path": TARGET, "architectures": ["Qwen3ForCausalLM"]}}}
@@ -74,6 +84,11 @@ def variants():
         "dflash_fitted": (z_lab(), None),
         "speculators": (speculators(False), {"aux_hidden_state_layer_ids": [2, 3, 1]}),
         "speculators_anchor": (speculators(True), None),
+        "dflash2": (z_lab_2(layer_types=["sliding_attention"] * 2, sliding_window=6, use_sliding_window=True, is_causal=False,
+                            dflash={"output_multiplier": 0.5, "final_logit_softcapping": 6.0}), {"is_causal": True}),
+        "dflash2_projector": (z_lab_2("DFlashDraftModel", dflash={"projector_type": "dflash2", "conv_kernel_size": 3, "conv_group_size": 8,
+                                                                  "selector_top_k": 10}), None),
+        "speculators_dflash2": (speculators(False, "dflash2", "DFlash2DraftModel", 96, DFLASH2), None),
     }
 
 
@@ -120,12 +135,23 @@ def random_weights(raw, config, seed):
             vector(f"{name}{part}.weight", h, 0.2, 1.0)
         for part, rows, columns in (("gate", inner, h), ("up", inner, h), ("down", h, inner)):
             matrix(f"{name}mlp.{part}_proj.weight", rows, columns)
+        for part in ("attention_conv", "mlp_conv") if config.conv else ():
+            taps, group = config.conv
+            out.append(weight(f"{name}{part}.base_kernel", (2, taps, h), dtype, 0.5, 0.4))
+            matrix(f"{name}{part}.kernel_projection.weight", 2 * taps * (h // group), h, 0.3)
+    if config.top_k:
+        rank = raw["selector_rank"] if "selector_rank" in raw else raw["dflash_config"]["selector_rank"]
+        matrix("candidate_selector.hidden_projection.weight", rank, h)
+        for part in ("predecessor", "successor"):
+            matrix(f"candidate_selector.{part}_codebook", net["vocab_size"], rank, 2.0)
     if "speculators_model_type" in raw:
         # Unlike the target's own tables, so that using those instead shows.
         matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
         matrix("lm_head.weight", raw["draft_vocab_size"], h, 3.0)
         generator = torch.Generator().manual_seed(seed)
         kept = torch.randperm(net["vocab_size"], generator=generator)[:raw["draft_vocab_size"]].sort().values.tolist()
+        if raw["draft_vocab_size"] == net["vocab_size"]:
+            return out
         out.append(table("t2d", (net["vocab_size"],), "BOOL", [i in kept for i in range(net["vocab_size"])]))
         out.append(table("d2t", (len(kept),), "I64", [id - i for i, id in enumerate(kept)]))
     return out
@@ -174,10 +200,23 @@ def margin(logits):
 
 class Margins:
     def __init__(self):
-        self.target = self.draft = float("inf")
+        self.target = self.draft = self.candidates = float("inf")
+
+    def see_draft(self, drafter, hidden, logits, last_token):
+        """With a selector, its candidates and their order, and every choice of the walk, must be clear."""
+        hidden, logits = hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:]
+        if not drafter.c.top_k:
+            self.draft = min(self.draft, margin(logits))
+            return
+        best = logits.topk(drafter.c.top_k + 1, dim=-1).values
+        self.candidates = min(self.candidates, float((best[:, :-1] - best[:, 1:]).min()))
+        before = 0
+        for scores in drafter.edges(hidden, logits, last_token):
+            self.draft = min(self.draft, margin(scores[before]))
+            before = int(scores[before].argmax())
 
     def fine(self):
-        return self.target > MIN_TARGET_MARGIN and self.draft > MIN_DRAFT_MARGIN
+        return self.target > MIN_TARGET_MARGIN and self.draft > MIN_DRAFT_MARGIN and self.candidates > MIN_CANDIDATE_MARGIN
 
 
 def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
@@ -185,10 +224,14 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
     context = drafter.context(features)
     drafter.extend(context)
     hidden, logits = drafter.draft(last_token)
-    margins.draft = min(margins.draft, margin(logits[-drafter.c.drafts:]))
+    drafted = drafter.drafted_ids(hidden, logits, last_token)
+    margins.see_draft(drafter, hidden, logits, last_token)
+    if drafter.c.top_k:
+        speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
+        out.update({f"{prefix}.candidates": drafter.candidates(speaking[1]), f"{prefix}.edges": drafter.edges(*speaking, last_token)})
     out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,
                 f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([last_token]),
-                f"{prefix}.draft_hidden": hidden, f"{prefix}.draft_logits": logits, f"{prefix}.drafted_ids": drafter.drafted_ids(logits)})
+                f"{prefix}.draft_hidden": hidden, f"{prefix}.draft_logits": logits, f"{prefix}.drafted_ids": drafted})
 
 
 def two_calls(drafter, target, prompt, seed, margins):
@@ -218,8 +261,9 @@ def greedy_run(drafter, target, prompt, margins):
     drafter.reset()
     drafter.extend(drafter.context(features))
     while len(output) < OUTPUT:
-        draft_logits = drafter.draft(output[-1])[1]
-        drafted = drafter.drafted_ids(draft_logits).tolist()
+        draft_hidden, draft_logits = drafter.draft(output[-1])
+        last_token = output[-1]
+        drafted = drafter.drafted_ids(draft_hidden, draft_logits, last_token).tolist()
         start = len(prompt) + len(output) - 1
         features, logits = target(prompt + output + drafted, aux_layers)
         choice = logits[start:].argmax(-1).tolist()
@@ -231,7 +275,7 @@ def greedy_run(drafter, target, prompt, margins):
         lengths.append(accepted + 1)
         drafts.append(drafted)
         margins.target = min(margins.target, margin(logits[start:start + accepted + 1]))
-        margins.draft = min(margins.draft, margin(draft_logits[-drafter.c.drafts:]))
+        margins.see_draft(drafter, draft_hidden, draft_logits, last_token)
     plain = list(prompt)
     for _ in range(len(output)):
         plain.append(int(target(plain, aux_layers)[1][-1].argmax()))
@@ -243,6 +287,9 @@ def greedy_run(drafter, target, prompt, margins):
 def interesting(name, out):
     lengths = out["run.accept_lengths"].tolist()
     varied = name != "dflash_fitted" or (max(lengths) >= 6 and min(lengths) == 1 and len(set(lengths)) >= 4)
+    if "call1.candidates" in out:  # the selector prefers others than the likeliest, and candidates after others than these
+        ids, drafted = out["call1.candidates"], out["call1.drafted_ids"]
+        varied = int((ids[:, 0] != drafted).sum()) >= 3
     return varied and len(set(out["call1.drafted_ids"].tolist())) >= 3 and 2 not in out["run.output_ids"].tolist()
 
 
@@ -262,12 +309,18 @@ def values(name, drafter, target):
 @torch.no_grad()
 def check_matters(name, raw, change, stored, target, out):
     """The feature the variant is about must change the draft, or the golden would prove nothing."""
-    if change is None:
-        return
-    other = make_drafter({**raw, **change}, stored, target)
+    if conv := read_config(raw).conv:
+        alone = {n: torch.cat((t[:, :1], torch.zeros_like(t[:, 1:])), 1) if n.endswith("base_kernel") else t for n, t in stored.items()}
+        check_moves(f"{name}: without the other taps of {conv}", raw, alone, target, out)
+    if change is not None:
+        check_moves(f"{name}: with {change}", {**raw, **change}, stored, target, out)
+
+
+def check_moves(what, raw, stored, target, out):
+    other = make_drafter(raw, stored, target)
     other.extend(other.context(target(out["prompt_ids"].tolist(), other.c.aux_layers)[0]))
     difference = float((other.draft(int(out["call1.anchor"]))[0] - out["call1.draft_hidden"]).abs().max())
-    assert difference > 0.1, f"{name}: with {change} the draft moves by {difference} only"
+    assert difference > 0.1, f"{what} the draft moves by {difference} only"
 
 
 def main():
@@ -275,7 +328,10 @@ def main():
     data = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[2] / "tests" / "data")
     with tempfile.TemporaryDirectory() as temporary:
         target = Target(with_weights(data / "families" / TARGET, Path(temporary) / TARGET))
+    wanted = sys.argv[2:]
     for seed, (name, (raw, change)) in enumerate(variants().items(), start=100):
+        if wanted and name not in wanted:
+            continue
         folder = data / "drafters" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

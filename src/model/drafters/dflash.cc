@@ -68,6 +68,7 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   std::stable_sort(aux_layers_.begin(), aux_layers_.end(),
                    [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
   if (config_.own_vocabulary) bind_vocabulary(binder);
+  if (config_.selector) bind_selector(binder);
   if (!own_head_) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
 
@@ -97,6 +98,19 @@ void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
     }
     id_map_.push_back(static_cast<int32_t>(i + offset));
   }
+}
+
+// Codes are by the target's ids, and so are candidates.
+void DflashDrafter::bind_selector(WeightBinder& binder) {
+  for (size_t i = 0; i < id_map_.size(); ++i) {
+    if (id_map_[i] == static_cast<int32_t>(i)) continue;
+    throw Error("drafter", config_.folder.string() + ": tensor d2t: entry " + std::to_string(i) + " stands for token " +
+                               std::to_string(id_map_[i]) +
+                               "; a drafter with a candidate selector needs the target's ids");
+  }
+  id_map_.clear();
+  selector_ = std::make_unique<CandidateSelector>(binder, find_prefix(binder) + "candidate_selector", *config_.selector,
+                                                  config_.stack.hidden, config_.vocab, config_.output_multiplier);
 }
 
 void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
@@ -149,7 +163,8 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
 }
 
 size_t DflashDrafter::bytes_read() const {
-  return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes();
+  return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes() +
+         (selector_ ? selector_->bytes_read() : 0);
 }
 
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "model/drafters/candidate_selector.h"
 #include "model/drafters/dflash_config.h"
 #include "model/mixers/attention.h"
 #include "model/model.h"
@@ -40,6 +41,10 @@ class DflashDrafter {
   /// The entry of the draft vocabulary with the highest logit, for each row.
   void head_argmax(Tensor hidden, int32_t* entries) const;
 
+  /// Chooses among the likeliest tokens of each position, by the one before it; null: the drafter has none. Its rows
+  /// are those that forward() returns, its logits those of head().
+  CandidateSelector* selector() { return selector_.get(); }
+
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
   size_t bytes_read() const;  ///< weights that a draft pass, its head and the context of its rows read
@@ -47,6 +52,7 @@ class DflashDrafter {
  private:
   DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder);
   void bind_vocabulary(WeightBinder& binder);
+  void bind_selector(WeightBinder& binder);
   const Weight& head_weight() const;
 
   Ops& ops_;
@@ -62,6 +68,7 @@ class DflashDrafter {
   std::unique_ptr<Weight> own_embedding_, own_head_;
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
+  std::unique_ptr<CandidateSelector> selector_;
   std::vector<int32_t> id_map_;
   std::vector<AuxLayer> aux_layers_;
   std::unique_ptr<StackWorkspace> workspace_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "model/drafters/head_config.h"
 
 namespace ashlar {
 namespace {
@@ -14,8 +15,8 @@ constexpr size_t kMaxAuxLayers = 1000;  // times the largest hidden size is stil
 
 // Fields that change the forward in ways this drafter does not compute.
 void refuse_variants(const JsonFields& fields) {
-  for (const char* key : {"projector_type", "attention_sink_bias", "attention_value_scale"}) {
-    if (fields.has(key) && fields.raw(key) != Json(false) && fields.raw(key) != Json("dflash")) {
+  for (const char* key : {"attention_sink_bias", "attention_value_scale"}) {
+    if (fields.has(key) && fields.raw(key) != Json(false)) {
       fields.fail(key, "nothing (this DFlash variant is not supported)");
     }
   }
@@ -39,6 +40,7 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
   config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, 1 << 24));
   const JsonFields variant = fields.object("dflash_config");
+  config.head = head_of_zlab(fields, variant);
   refuse_variants(fields);
   refuse_variants(variant);
   const JsonFields& holder = fields.has("block_size") ? fields : variant;
@@ -55,11 +57,11 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
     }
   }
   resolve_causality(fields, &variant, config);
+  read_head(variant, fields, MissingValues::kRefused, config);
 }
 
 void read_speculators(const JsonFields& fields, DflashConfig& config) {
-  const std::string algorithm = fields.string("speculators_model_type");
-  if (algorithm != "dflash") fields.fail("speculators_model_type", "\"dflash\"");
+  config.head = head_of_speculators(fields);
   const JsonFields layers = fields.object("transformer_layer_config");
   config.stack = read_stack_config(layers);
   config.stack.qk_norm = true;
@@ -73,7 +75,9 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
   config.sample_from_anchor = fields.boolean("sample_from_anchor", false);
   config.own_vocabulary = true;
   for (const int32_t id : fields.integers("aux_hidden_state_layer_ids", 1, 1000)) config.aux_layers.push_back(id - 1);
-  const bool non_causal = fields.boolean("sliding_window_non_causal", false);
+  read_head(fields, fields, MissingValues::kSpeculatorsDefaults, config);
+  // Heads that convolve are trained to look both ways.
+  const bool non_causal = fields.boolean("sliding_window_non_causal", config.stack.block_conv.has_value());
   for (LayerAttention& layer : config.stack.layers) layer.causal = layer.window > 0 && !non_causal;
 }
 

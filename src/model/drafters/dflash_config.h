@@ -2,11 +2,19 @@
 // Configuration of a DFlash drafter folder, in z-lab's or in the speculators form.
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "model/config.h"
 
 namespace ashlar {
+
+/// A head that chooses among candidates.
+struct SelectorConfig {
+  int32_t rank = 0;   ///< of a token's codes
+  int32_t top_k = 0;  ///< candidates of a position
+};
 
 struct DflashConfig {
   StackConfig stack;
@@ -19,8 +27,10 @@ struct DflashConfig {
   int32_t draft_vocab = 0;  ///< of the drafter's own head; vocab if it has none
   int32_t mask_id = 0;
   int32_t max_positions = 0;
-  bool sample_from_anchor = false;  ///< slot k predicts position start + k + 1 instead of start + k
-  bool own_vocabulary = false;      ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
+  bool sample_from_anchor = false;         ///< slot k predicts position start + k + 1 instead of start + k
+  std::string head = "dflash";             ///< what makes tokens of the block's hidden states: one of draft_heads()
+  std::optional<SelectorConfig> selector;  ///< of heads that choose among candidates
+  bool own_vocabulary = false;             ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
   float embedding_scale = 1.0F;
   float output_multiplier = 1.0F;
   float softcap = 0.0F;  ///< logits become softcap * tanh(logits / softcap); 0: off
@@ -28,6 +38,9 @@ struct DflashConfig {
   /// Rows of a verify pass at the trained block size: the last token and every draft.
   int32_t max_width() const { return block_size + (sample_from_anchor ? 1 : 0); }
 };
+
+/// Names of the heads that are known: "dflash", by itself the highest logit of each position, and what came after it.
+std::vector<std::string> draft_heads();
 
 /// True if the folder's config.json says it is a drafter of this kind.
 bool is_dflash_folder(const std::filesystem::path& folder);

@@ -1,0 +1,24 @@
+#pragma once
+// Which head a drafter has, and what its config.json says of it. A head is a row of a table, and what it needs besides
+// the backbone that all share.
+
+#include <string>
+
+#include "io/json.h"
+#include "model/drafters/dflash_config.h"
+
+namespace ashlar {
+
+/// The head that `variant` (dflash_config) or the file around it names. Throws Error("drafter", ...) for an unknown
+/// one, with the names of those that are known.
+std::string head_of_zlab(const JsonFields& fields, const JsonFields& variant);
+/// The same of a file in the speculators form.
+std::string head_of_speculators(const JsonFields& fields);
+
+enum class MissingValues : uint8_t { kRefused, kSpeculatorsDefaults };
+
+/// What config.head needs to know, from `inner` or where that has nothing from `outer`. The rest of `config` has been
+/// read. Throws Error("drafter", ...) for what this head cannot compute.
+void read_head(const JsonFields& inner, const JsonFields& outer, MissingValues missing, DflashConfig& config);
+
+}  // namespace ashlar

@@ -1,0 +1,186 @@
+// Which head a drafter has, what its config must say, and what its checkpoint must hold.
+
+#include "model/drafters/dflash.h"
+#include "unit/model/tiny_model.h"
+
+namespace ashlar::testing {
+namespace {
+
+Json with_head(const std::string& patch = "{}") {
+  Json config = patched(tiny_config(), R"({"num_target_layers":2,"block_size":4,"num_hidden_layers":1,
+    "architectures":["DFlash2DraftModel"],"dflash_config":{"mask_token_id":19,"target_layer_ids":[0,1]}})");
+  config["dflash_config"] = patched(
+      config["dflash_config"], R"({"conv_kernel_size":2,"conv_group_size":4,"selector_rank":3,"selector_top_k":5})");
+  config["dflash_config"] = patched(config["dflash_config"], patch);
+  return config;
+}
+
+Json speculators(const std::string& patch = "{}") {
+  Json root = patched(parse_json(R"({"speculators_model_type":"dflash2","aux_hidden_state_layer_ids":[1,2],
+    "mask_token_id":19,"draft_vocab_size":20,"conv_group_size":4})",
+                                 "speculators"),
+                      patch);
+  root["transformer_layer_config"] =
+      patched(tiny_config(), R"({"num_hidden_layers":1,"layer_types":["sliding_attention"],"sliding_window":8})");
+  return root;
+}
+
+DflashConfig read(const Json& config) {
+  const TempFolder folder;
+  folder.write("config.json", config.dump());
+  return read_dflash_config(folder.path());
+}
+
+void refuse(const Json& config, std::vector<std::string> parts) {
+  SCOPED_TRACE(config.dump());
+  parts.push_back("config.json");
+  expect_error([&] { read(config); }, parts);
+}
+
+TEST(DraftHeads, AreNamedByProjectorOrArchitecture) {
+  EXPECT_EQ(read(with_head()).head, "dflash2");
+  EXPECT_EQ(read(with_head(R"({"projector_type":"dflash2"})")).head, "dflash2");
+  EXPECT_EQ(read(with_head(R"({"projector_type":"dflash"})")).head, "dflash");  // a projector is the more explicit
+  Json plain = with_head();
+  plain["architectures"] = {"DFlashDraftModel"};
+  EXPECT_EQ(read(plain).head, "dflash");
+  EXPECT_FALSE(read(plain).selector || read(plain).stack.block_conv);
+  plain["projector_type"] = "dflash2";
+  EXPECT_EQ(read(plain).head, "dflash2");
+  plain.erase("architectures");
+  EXPECT_EQ(read(plain).head, "dflash2");
+  EXPECT_EQ(draft_heads().front(), "dflash");
+  EXPECT_EQ(read(speculators()).head, "dflash2");
+}
+
+TEST(DraftHeads, OtherOnesAreRefusedWithTheNamesOfThoseThatAreKnown) {
+  refuse(with_head(R"({"projector_type":"domino"})"), {"projector_type", "domino", "\"dflash\"", "\"dflash2\""});
+  refuse(with_head(R"({"projector_type":3})"), {"projector_type", "a string"});
+  refuse(speculators(R"({"speculators_model_type":"peagle"})"),
+         {"speculators_model_type", "peagle", "\"dflash\"", "\"dflash2\""});
+}
+
+TEST(DraftHeads, SayWhatConvolvesAndSelects) {
+  const DflashConfig config = read(with_head());
+  EXPECT_EQ(config.stack.block_conv->taps, 2);
+  EXPECT_EQ(config.stack.block_conv->group, 4);
+  EXPECT_EQ(config.selector->rank, 3);
+  EXPECT_EQ(config.selector->top_k, 5);
+  Json outside = with_head(R"({"selector_rank":"<absent>"})");
+  outside["selector_rank"] = 7;
+  EXPECT_EQ(read(outside).selector->rank, 7);
+
+  const DflashConfig by_default = read(speculators());
+  EXPECT_EQ(by_default.stack.block_conv->taps, 2);
+  EXPECT_EQ(by_default.selector->rank, 256);
+  EXPECT_EQ(by_default.selector->top_k, 16);
+  EXPECT_FALSE(by_default.stack.layers[0].causal);
+  EXPECT_TRUE(read(speculators(R"({"sliding_window_non_causal":false})")).stack.layers[0].causal);
+  EXPECT_TRUE(read(speculators(R"({"speculators_model_type":"dflash"})")).stack.layers[0].causal);
+}
+
+TEST(DraftHeads, RefuseWhatTheyCannotCompute) {
+  for (const char* key : {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"}) {
+    refuse(with_head("{\"" + std::string(key) + "\":\"<absent>\"}"), {key, "found nothing"});
+    refuse(with_head("{\"" + std::string(key) + "\":0}"), {key, "found 0"});
+    refuse(with_head("{\"" + std::string(key) + "\":\"2\"}"), {key, "an integer"});
+  }
+  refuse(with_head(R"({"conv_kernel_size":5})"), {"conv_kernel_size", "1 to 4"});
+  refuse(with_head(R"({"conv_group_size":3})"), {"conv_group_size", "a divisor of the hidden size, 8"});
+  refuse(with_head(R"({"selector_top_k":21})"), {"selector_top_k", "1 to 20"});
+  refuse(with_head(R"({"selector_rank":100000})"), {"selector_rank", "1 to 16384"});
+  refuse(with_head(R"({"output_multiplier":0})"), {"output_multiplier", "other than 0"});
+  refuse(speculators(R"({"draft_vocab_size":19})"), {"draft_vocab_size", "20", "codes"});
+  refuse(speculators(R"({"conv_group_size":5})"), {"conv_group_size"});
+}
+
+class HeadLoading : public ::testing::Test {
+ protected:
+  static Tensors tensors() {
+    Tensors result;
+    add_random(result, "fc.weight", {8, 16});
+    add_random(result, "hidden_norm.weight", {8});
+    add_random(result, "norm.weight", {8});
+    for (const auto& [name, tensor] : tiny_tensors()) {
+      if (name.starts_with("model.layers.0.")) add_random(result, name.substr(6), tensor.shape);
+    }
+    for (const std::string conv : {"layers.0.attention_conv.", "layers.0.mlp_conv."}) {
+      add_random(result, conv + "base_kernel", {2, 2, 8});
+      add_random(result, conv + "kernel_projection.weight", {8, 8});
+    }
+    add_random(result, "candidate_selector.hidden_projection.weight", {3, 8});
+    add_random(result, "candidate_selector.predecessor_codebook", {20, 3});
+    add_random(result, "candidate_selector.successor_codebook", {20, 3});
+    return result;
+  }
+  void load(const Json& config, const Tensors& tensors) {
+    const ModelFolder folder(config, tensors);
+    DflashDrafter::load(*model_, folder.path());
+  }
+  void refuse(const Tensors& tensors, std::vector<std::string> parts) {
+    const ModelFolder folder(with_head(), tensors);
+    parts.push_back(folder.path().string());
+    expect_error([&] { DflashDrafter::load(*model_, folder.path()); }, parts);
+  }
+
+  ModelFolder target_;
+  std::unique_ptr<Ops> ops_ = make_device("ref", {});
+  std::unique_ptr<Model> model_ = Model::load(*ops_, target_.path());
+};
+
+TEST_F(HeadLoading, TakesAWholeCheckpoint) {
+  EXPECT_NO_THROW(load(with_head(), tensors()));
+  Tensors prefixed, suffixed = tensors();
+  for (const auto& [name, tensor] : tensors()) add_random(prefixed, "model." + name, tensor.shape);
+  EXPECT_NO_THROW(load(with_head(), prefixed));
+  for (const std::string name : {"candidate_selector.predecessor_codebook", "candidate_selector.successor_codebook"}) {
+    suffixed.erase(name);
+    add_random(suffixed, name + ".weight", {20, 3});
+  }
+  EXPECT_NO_THROW(load(with_head(), suffixed));
+}
+
+TEST_F(HeadLoading, RefusesEveryMissingOrMisshapenTensor) {
+  for (const auto& [name, tensor] : tensors()) {
+    if (name.find("conv") == std::string::npos && name.find("selector") == std::string::npos) continue;
+    Tensors broken = tensors();
+    broken.erase(name);
+    refuse(broken, {name});
+    std::vector<int64_t> shape = tensor.shape;
+    ++shape.back();
+    add_random(broken, name, shape);
+    refuse(broken, {name, "expected"});
+    std::swap(shape[0], shape[1]);
+    broken.erase(name);
+    add_random(broken, name, shape);
+    refuse(broken, {name, "expected"});
+  }
+}
+
+TEST_F(HeadLoading, APlainDrafterHasNoPlaceForThem) {
+  Json plain = with_head();
+  plain["architectures"] = {"DFlashDraftModel"};
+  expect_error([&] { load(plain, tensors()); }, {"candidate_selector", "no such tensor"});
+}
+
+// Codes go by the target's ids.
+TEST_F(HeadLoading, RefusesAnotherVocabularyOfItsOwn) {
+  const auto own = [](int64_t offset) {
+    Tensors result = tensors();
+    for (const std::string name :
+         {"candidate_selector.predecessor_codebook", "candidate_selector.successor_codebook"}) {
+      add_random(result, name, {20, 256});
+    }
+    add_random(result, "candidate_selector.hidden_projection.weight", {256, 8});
+    add_random(result, "embed_tokens.weight", {20, 8});
+    add_random(result, "lm_head.weight", {20, 8});
+    result["d2t"] = zeros("d2t", "I64", 8, {20});
+    std::memcpy(result["d2t"].bytes.data(), &offset, sizeof(offset));
+    return result;
+  };
+  EXPECT_NO_THROW(load(speculators(), own(0)));
+  expect_error([&] { load(speculators(), own(1)); }, {"d2t", "entry 0", "token 1", "candidate selector"});
+}
+
+}  // namespace
+}  // namespace ashlar::testing
