@@ -44,7 +44,8 @@ inline std::vector<NamedSampling> samplings() {
   return {{"greedy", {}}, {"0.7", warm_sampling()}, {"1.0", hot_sampling()}, {"penalties", penalised_sampling()}};
 }
 
-inline std::vector<Configuration> configurations() {
+/// Every decoding method.
+inline std::vector<Configuration> methods() {
   const auto drafter = models_folder() / "pebble-11m-dflash";
   std::vector<Configuration> decoders(1);
   decoders[0].name = "autoregressive";
@@ -90,7 +91,11 @@ inline std::vector<Configuration> configurations() {
     window.decoder = {"dflash", drafter, {width, 2 * width, 1, DenoiseSchedule::kCosine}};
     decoders.push_back(window);
   }
+  return decoders;
+}
 
+/// Each of these by every loop, chunking and memory.
+inline std::vector<Configuration> in_every_way(const std::vector<Configuration>& decoders) {
   std::vector<Configuration> all;
   for (const Configuration& decoder : decoders) {
     for (const int32_t depth : {1, 2}) {
@@ -141,9 +146,9 @@ class EquivalenceSuite {
   }
 
   /// Compares those of a device whose bits are the same. takes: whether configuration i meets sampling s.
-  void run(Ops& ops, const std::string& where, const std::function<bool(size_t i, size_t s)>& takes) {
+  void run(Ops& ops, const std::string& where, const std::function<bool(size_t i, size_t s)>& takes,
+           const std::vector<Configuration>& all = in_every_way(methods())) {
     const auto model = Model::load(ops, models_folder() / "pebble-11m", kLongest);
-    const std::vector<Configuration> all = configurations();
     for (size_t i = 0; i < all.size(); ++i) {
       std::vector<NamedSampling> met;
       const std::vector<NamedSampling> all_samplings = samplings();

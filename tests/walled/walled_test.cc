@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "equivalence/configurations.h"
+#include "equivalence/dflash2_drafter.h"
 #include "equivalence/recurrent_model.h"
 #include "equivalence/suite.h"
 #include "golden/golden_data.h"
@@ -86,38 +87,43 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
-  for (const int32_t window : {0, 32}) {
-    for (const int32_t branches : {0, 3}) {
-      WalledOps walled;
-      Configuration drafted;
-      drafted.decoder = {"dflash",
-                         models_folder() / "pebble-11m-dflash",
-                         {branches > 0 ? 8 : 16, window, 1, DenoiseSchedule::kCosine, branches}};
-      drafted.depth = 2;
-      drafted.prefill_chunk = 13;
-      expect_same(answers(walled, models_folder() / "pebble-11m", drafted, requests(12)), expected);
-      EXPECT_GT(walled.counts().ops, walled.counts().waits);
-    }
+  const Dflash2Drafter selecting;
+  for (const auto& [window, branches, selects] :
+       {std::tuple{0, 0, false}, {0, 3, false}, {32, 0, false}, {32, 3, false}, {0, 0, true}, {32, 3, true}}) {
+    WalledOps walled;
+    Configuration drafted;
+    drafted.decoder = {"dflash",
+                       selects ? selecting.folder() : models_folder() / "pebble-11m-dflash",
+                       {branches > 0 ? 8 : 16, window, 1, DenoiseSchedule::kCosine, branches}};
+    drafted.depth = 2;
+    drafted.prefill_chunk = 13;
+    expect_same(answers(walled, models_folder() / "pebble-11m", drafted, requests(12)), expected);
+    EXPECT_GT(walled.counts().ops, walled.counts().waits);
   }
 }
 
 // Distributions of drafts stay on the device. One row width for both, since rejection's tokens depend on the drafts.
 TEST(Wall, RejectionAcceptsAsOnTheReference) {
   const auto ref = make_device("ref", {});
-  Configuration drafted;
-  drafted.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {.width = 8, .branches = 0}};
-  std::vector<Request> all = requests(10);
-  for (Request& request : all) request.sampling.scheme = SamplingScheme::kRejection;
-  WalledOps walled;
-  expect_same(answers(walled, models_folder() / "pebble-11m", drafted, all),
-              answers(*ref, models_folder() / "pebble-11m", drafted, all));
+  const Dflash2Drafter selecting;
+  for (const auto& drafter : {models_folder() / "pebble-11m-dflash", selecting.folder()}) {
+    Configuration drafted;
+    drafted.decoder = {"dflash", drafter, {.width = 8, .branches = 0}};
+    std::vector<Request> all = requests(10);
+    for (Request& request : all) request.sampling.scheme = SamplingScheme::kRejection;
+    WalledOps walled;
+    expect_same(answers(walled, models_folder() / "pebble-11m", drafted, all),
+                answers(*ref, models_folder() / "pebble-11m", drafted, all));
+  }
 }
 
 // A step waits for the drafts and for the tokens, whatever the number of its sequences and rows.
 TEST(Wall, AStepWaitsTwice) {
-  Configuration drafted;
-  drafted.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {.width = 8, .branches = 0}};
-  for (const double temperature : {0.0, 0.8}) {
+  const Dflash2Drafter selecting;
+  for (const auto& [selects, temperature] : {std::pair{false, 0.0}, {false, 0.8}, {true, 0.0}, {true, 0.8}}) {
+    Configuration drafted;
+    const auto drafter = selects ? selecting.folder() : models_folder() / "pebble-11m-dflash";
+    drafted.decoder = {"dflash", drafter, {.width = 8, .branches = 0}};
     WalledOps walled;
     const auto model = Model::load(walled, models_folder() / "pebble-11m", 160);
     const auto engine = open_engine(walled, *model, drafted, 160);

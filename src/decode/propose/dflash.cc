@@ -43,6 +43,10 @@ DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops,
   if (options_.passes < 1 || options_.passes > kMaxWidth) {
     fail(std::to_string(options_.passes) + " denoising passes asked for; expected 1 to " + std::to_string(kMaxWidth));
   }
+  if (options_.passes > 1 && drafter_->selector() != nullptr) {
+    fail(std::to_string(options_.passes) +
+         " denoising passes asked for; this drafter chooses among candidates, which takes one");
+  }
   if (options_.branches < 0 || options_.branches >= kMaxWidth) {
     fail(std::to_string(options_.branches) + " branches asked for; expected 0 to " + std::to_string(kMaxWidth - 1));
   }
@@ -59,6 +63,11 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   batch_ = std::make_unique<RowBatch>(ops_, rows, limits.max_slots);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, drafter_->config().draft_vocab);
   entries_ = {ops_, kLogitRows};
+  if (CandidateSelector* const selector = drafter_->selector()) {
+    selector->reserve(ops_, kLogitRows);
+    walk_ = std::make_unique<SelectorWalk>(ops_, selector->config(), drafter_->config().vocab);
+    begins_.reserve(kLogitRows);
+  }
   requests_.reserve(kLogitRows);
   asked_.reserve(kLogitRows);
   choices_.resize(kLogitRows);
@@ -140,7 +149,10 @@ void DflashProposer::run_pass(SlotTable& slots) {
     }
     const auto blocks = std::span(blocks_).subspan(first, last - first);
     const Tensor outputs = hidden.part(blocks.front().first_output, rows);
-    if (rows > 0 && highest) {
+    if (rows > 0 && walk_) {
+      drafter_->head(outputs, logits_->rows(rows));
+      walk_candidates(blocks, slots, outputs, logits_->rows(rows));
+    } else if (rows > 0 && highest) {
       drafter_->head_argmax(outputs, entries_.device());
       choose_highest(blocks, entries_.download(rows));
     } else if (rows > 0) {
@@ -148,6 +160,23 @@ void DflashProposer::run_pass(SlotTable& slots) {
       choose_drafts(blocks, slots, logits_->rows(rows));
     }
     first = last;
+  }
+}
+
+void DflashProposer::walk_candidates(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits) {
+  const auto row_of = [&](const Block& block) { return block.first_output - blocks.front().first_output; };
+  begins_.clear();
+  for (const Block& block : blocks) begins_.push_back({row_of(block), block.span->ids[0]});
+  const SelectedEdges edges = drafter_->selector()->score(ops_, hidden, logits, begins_);
+  for (const Block& block : blocks) {
+    ChainSpan& span = *block.span;
+    walk_->begin(edges, row_of(block), span, slots[span.slot]);
+    if (block.tree) {
+      builder_.build(*walk_, block.n_outputs, options_.width - 1, span);
+    } else {
+      Buffer* const distributions = distributions_[span.slot].get();
+      walk_->fill_chain(span, distributions == nullptr ? nullptr : reinterpret_cast<float*>(distributions->data()));
+    }
   }
 }
 
@@ -221,7 +250,7 @@ class DflashProposer::TreeRows final : public CandidateSource {
       : self_(self), blocks_(blocks), slots_(slots), logits_(logits) {}
 
   void begin(const Block& block) { row_ = row_of(block); }
-  const LikeliestTokens& at(int32_t depth) override {
+  const LikeliestTokens& at(int32_t depth, int32_t /*before*/) override {
     if (depth > kMostlyReached && !found_all_) find_others();
     return self_.likeliest_[static_cast<size_t>(row_ + depth - 1)];
   }

@@ -1,6 +1,7 @@
 #pragma once
 // DFlash proposals: one pass of the drafter over [last token, mask, ...] per sequence fills the whole block; with more
-// passes the block is denoised, most confident positions first.
+// passes the block is denoised, most confident positions first. Drafters with a candidate selector choose each draft by
+// the one before it.
 
 #include <memory>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "decode/propose/denoise_schedule.h"
 #include "decode/propose/draft_tree.h"
 #include "decode/propose/proposer.h"
+#include "decode/propose/selector_walk.h"
 #include "model/drafters/dflash.h"
 
 namespace ashlar {
@@ -64,6 +66,8 @@ class DflashProposer final : public Proposer {
   };
 
   void run_pass(SlotTable& slots);
+  /// Rows of a tree, or a chain, of the drafter's candidates. hidden and logits begin with the first block's.
+  void walk_candidates(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
   void fill_batch();
   bool needs_logits(const Block& block, const Slot& slot) const;
   void choose_highest(std::span<Block> blocks, std::span<const int32_t> entries);
@@ -82,6 +86,8 @@ class DflashProposer final : public Proposer {
   std::unique_ptr<LogitsBuffer> logits_;
   DeviceArray<int32_t> entries_;  // of the draft vocabulary, for rows whose logits nothing else needs
   DraftTreeBuilder builder_;
+  std::unique_ptr<SelectorWalk> walk_;  // where the drafter has a selector
+  std::vector<CandidateSelector::Begin> begins_;
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;
   struct Asked {

@@ -59,14 +59,15 @@ void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, cons
     open_.push_back(next);
     std::push_heap(open_.begin(), open_.end(), less);
   };
-  const LikeliestTokens& here = candidates.at(std::min(path.depth, deepest));
+  const LikeliestTokens& here = candidates.at(std::min(path.depth, deepest), path.before);
   const auto rank = static_cast<size_t>(path.rank);
+  const int32_t token = here.ids[rank];
   if (may_branch && path.rank + 1 < here.n) {
     const float chance = path.log_chance - here.log_chance[rank] + here.log_chance[rank + 1];
-    if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1});
+    if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1, path.before});
   }
-  const LikeliestTokens& next = candidates.at(std::min(path.depth + 1, deepest));
-  if (next.n > 0) push({path.log_chance + next.log_chance[0], node, path.depth + 1, 0});
+  const LikeliestTokens& next = candidates.at(std::min(path.depth + 1, deepest), token);
+  if (next.n > 0) push({path.log_chance + next.log_chance[0], node, path.depth + 1, 0, token});
 }
 
 void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32_t most, ChainSpan& span) {
@@ -74,7 +75,8 @@ void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32
   nodes_.assign(1, {span.ids[0], -1, 0, 0, 0, 0});
   int32_t branches = 0;
   int32_t predicted = 0;
-  if (candidates.at(1).n > 0) open_.push_back({candidates.at(1).log_chance[0], 0, 1, 0});
+  const LikeliestTokens& first = candidates.at(1, span.ids[0]);
+  if (first.n > 0) open_.push_back({first.log_chance[0], 0, 1, 0, span.ids[0]});
   while (!open_.empty() && predicted < most) {
     std::pop_heap(open_.begin(), open_.end(), less);
     const Path path = open_.back();
@@ -86,7 +88,7 @@ void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32
     span.chances[predicted] = std::exp(path.log_chance);
     span.order[predicted] = is_real ? node : 0;
     if (is_real) {
-      const int32_t id = candidates.at(path.depth).ids[static_cast<size_t>(path.rank)];
+      const int32_t id = candidates.at(path.depth, path.before).ids[static_cast<size_t>(path.rank)];
       nodes_.push_back({id, path.parent, path.depth, 0, 0, 0});
       Node& parent = nodes_[static_cast<size_t>(path.parent)];
       if (parent.first_child == 0) {

@@ -1,7 +1,7 @@
 #pragma once
-// A tree of drafts from the distributions of a block's positions. The tokens of a block are proposed independently of
-// each other, so a path's chance is the product of its tokens' chances, and of all trees of as many nodes the one made
-// of the likeliest paths has most tokens accepted. Source: DDTree (arXiv 2604.12989).
+// A tree of drafts from the distributions of a block's positions. A path's chance is the product of its tokens'
+// chances, each of them independent of the others or given the token before it, and of all trees of as many nodes the
+// one made of the likeliest paths has most tokens accepted. Source: DDTree (arXiv 2604.12989).
 
 #include <cstdint>
 #include <span>
@@ -19,8 +19,9 @@ int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
 class CandidateSource {
  public:
   virtual ~CandidateSource() = default;
-  /// Of the position that stands `depth` after the last token, from 1. Asked for only where a tree may reach.
-  virtual const LikeliestTokens& at(int32_t depth) = 0;
+  /// Of the position that stands `depth` after the last token, from 1, where token `before` precedes it. Asked for only
+  /// where a tree may reach; valid until the next call.
+  virtual const LikeliestTokens& at(int32_t depth, int32_t before) = 0;
 };
 
 class DraftTreeBuilder {
@@ -37,6 +38,7 @@ class DraftTreeBuilder {
     int32_t parent;    // node
     int32_t depth;     // of the new node, from 1
     int32_t rank;      // among the candidates there
+    int32_t before;    // token of the node's parent
   };
   static bool less(const Path& a, const Path& b);
   struct Node {

@@ -15,22 +15,28 @@ namespace {
 
 class FixedCandidates final : public CandidateSource {
  public:
-  explicit FixedCandidates(std::vector<LikeliestTokens> candidates) : candidates_(std::move(candidates)) {}
-  const LikeliestTokens& at(int32_t depth) override {
+  explicit FixedCandidates(std::vector<LikeliestTokens> candidates) : FixedCandidates(std::move(candidates), 1) {}
+  /// Those of a depth lie together: one for each rank (id % 100) that the token before may have, or one for all.
+  FixedCandidates(std::vector<LikeliestTokens> candidates, int32_t of_depth)
+      : candidates_(std::move(candidates)), of_depth_(of_depth) {}
+  const LikeliestTokens& at(int32_t depth, int32_t before) override {
     deepest_asked = std::max(deepest_asked, depth);
-    return candidates_.at(static_cast<size_t>(depth) - 1);
+    return candidates_.at(static_cast<size_t>((depth - 1) * of_depth_ + before % 100 % of_depth_));
   }
-  int32_t depth() const { return static_cast<int32_t>(candidates_.size()); }
+  int32_t depth() const { return static_cast<int32_t>(candidates_.size()) / of_depth_; }
   int32_t deepest_asked = 0;
 
  private:
   std::vector<LikeliestTokens> candidates_;
+  int32_t of_depth_;
 };
 
-// Ids say position and rank: 100 * depth + rank.
-FixedCandidates random_candidates(std::mt19937& random, int32_t depth, int32_t n, double sharpness) {
+// Ids say position and rank: 100 * depth + rank. `of_depth`: sets of candidates that a position has.
+FixedCandidates random_candidates(std::mt19937& random, int32_t depth, int32_t n, double sharpness,
+                                  int32_t of_depth = 1) {
   std::vector<LikeliestTokens> all;
-  for (int32_t d = 1; d <= depth; ++d) {
+  for (int32_t i = 0; i < depth * of_depth; ++i) {
+    const int32_t d = i / of_depth + 1;
     std::vector<double> weights;
     for (int32_t r = 0; r < n; ++r) weights.push_back(std::exp(sharpness * std::normal_distribution<double>()(random)));
     std::sort(weights.rbegin(), weights.rend());
@@ -44,14 +50,16 @@ FixedCandidates random_candidates(std::mt19937& random, int32_t depth, int32_t n
       candidates.log_chance[at] = static_cast<float>(std::log(weights[at] / total));
     }
   }
-  return FixedCandidates(std::move(all));
+  return {std::move(all), of_depth};
 }
+
+constexpr int32_t kLast = 7;  // the last token
 
 ChainSpan span_of(int32_t width, int32_t branches) {
   ChainSpan span;
   span.width = width;
   span.branches = branches;
-  span.ids[0] = 7;
+  span.ids[0] = kLast;
   span.make_chain();
   return span;
 }
@@ -67,7 +75,8 @@ Path path_of(const ChainSpan& span, int32_t row) {
 double chance_of(FixedCandidates& candidates, const Path& path) {
   double log_chance = 0;
   for (size_t i = 0; i < path.size(); ++i) {
-    log_chance += candidates.at(static_cast<int32_t>(i) + 1).log_chance[static_cast<size_t>(path[i] % 100)];
+    const int32_t before = i == 0 ? kLast : path[i - 1];
+    log_chance += candidates.at(static_cast<int32_t>(i) + 1, before).log_chance[static_cast<size_t>(path[i] % 100)];
   }
   return std::exp(log_chance);
 }
@@ -75,7 +84,7 @@ double chance_of(FixedCandidates& candidates, const Path& path) {
 void all_paths(FixedCandidates& candidates, const Path& begin, std::vector<double>& chances) {
   if (static_cast<int32_t>(begin.size()) == candidates.depth()) return;
   const auto depth = static_cast<int32_t>(begin.size()) + 1;
-  for (int32_t r = 0; r < candidates.at(depth).n; ++r) {
+  for (int32_t r = 0; r < candidates.at(depth, begin.empty() ? kLast : begin.back()).n; ++r) {
     Path path = begin;
     path.push_back(100 * depth + r);
     chances.push_back(chance_of(candidates, path));
@@ -86,7 +95,8 @@ void all_paths(FixedCandidates& candidates, const Path& begin, std::vector<doubl
 TEST(DraftTree, IsMadeOfTheLikeliestPaths) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
-    FixedCandidates candidates = random_candidates(random, 4, 3, 0.2 + 0.02 * round);
+    // Every other round, what a token is followed by depends on it.
+    FixedCandidates candidates = random_candidates(random, 4, 3, 0.2 + 0.02 * round, round % 2 == 0 ? 1 : 3);
     std::vector<double> every;
     all_paths(candidates, {}, every);
     std::sort(every.rbegin(), every.rend());
@@ -107,11 +117,11 @@ TEST(DraftTree, RowsStandDepthFirstAndChancesAreThoseOfTheirPaths) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {
     const int32_t width = 2 + round % 15;
-    FixedCandidates candidates = random_candidates(random, width - 1, 5, 1.0);
+    FixedCandidates candidates = random_candidates(random, width - 1, 5, 1.0, round % 2 == 0 ? 1 : 5);
     const int32_t branches = round % 5;
     ChainSpan span = span_of(width, branches);
     DraftTreeBuilder().build(candidates, width - 1, 15, span);
-    ASSERT_EQ(span.ids[0], 7);
+    ASSERT_EQ(span.ids[0], kLast);
     ASSERT_EQ(span.width, width);  // a chain can always go on
     std::set<Path> seen;
     std::set<int32_t> open = {0};  // rows on the path to the row before
