@@ -132,7 +132,7 @@ Json template_facts(const std::filesystem::path& folder) {
 
 Json inspect_drafter(const std::filesystem::path& folder) {
   const DflashConfig config = read_dflash_config(folder);
-  Json facts{{"folder", folder.string()}, {"method", "dflash"}};
+  Json facts{{"folder", folder.string()}, {"method", "dflash"}, {"head", config.head}};
   facts.update(stack_facts(config.stack));
   facts["block_size"] = config.block_size;
   facts["max_width"] = config.max_width();
@@ -142,6 +142,12 @@ Json inspect_drafter(const std::filesystem::path& folder) {
   facts["draft_vocabulary"] = config.draft_vocab;
   facts["own_vocabulary"] = config.own_vocabulary;
   facts["sample_from_anchor"] = config.sample_from_anchor;
+  if (config.selector) {
+    facts["selector"] = {{"candidates", config.selector->top_k}, {"rank", config.selector->rank}};
+  }
+  if (config.stack.block_conv) {
+    facts["convolution"] = {{"rows", config.stack.block_conv->taps}, {"group", config.stack.block_conv->group}};
+  }
   facts["weights"] = weight_facts(Checkpoint(folder), {}, false);
   return facts;
 }

@@ -150,6 +150,21 @@ std::string self_test_rows(const Json& test) {
                                  : "no record of its own; expected at least " + percent(test["expected_at_least"]));
 }
 
+std::string head_row(const Json& drafter) {
+  std::string text = drafter["head"];
+  if (drafter.contains("selector")) {
+    text += ", chooses among " + whole(drafter["selector"]["candidates"]) + " candidates a position by codes of " +
+            whole(drafter["selector"]["rank"]);
+  } else {
+    text += ", the likeliest token of each position";
+  }
+  if (drafter.contains("convolution")) {
+    text += ", convolves " + whole(drafter["convolution"]["rows"]) + " rows in groups of " +
+            whole(drafter["convolution"]["group"]);
+  }
+  return row("head", text);
+}
+
 std::string drafter_rows(const Json& drafter) {
   std::string text = "drafter " + folder_name(drafter["folder"].get<std::string>()) + "\n";
   text += row("folder", drafter["folder"]);
@@ -158,6 +173,7 @@ std::string drafter_rows(const Json& drafter) {
     for (const Json& layer : drafter["target_layer_ids"]) layers += (layers.empty() ? "" : ", ") + whole(layer);
     text += row("method", drafter["method"].get<std::string>() + ", block of " + whole(drafter["block_size"]) +
                               ", reads the target after layers " + layers);
+    text += head_row(drafter);
     text += shape_rows(drafter);
     text += row("vocabulary", whole(drafter["draft_vocabulary"]) +
                                   (drafter["own_vocabulary"].get<bool>() ? ", embedding and head of its own"
