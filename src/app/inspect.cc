@@ -145,6 +145,7 @@ Json inspect_drafter(const std::filesystem::path& folder) {
   if (config.selector) {
     facts["selector"] = {{"candidates", config.selector->top_k}, {"rank", config.selector->rank}};
   }
+  if (config.markov) facts["markov"] = {{"rank", config.markov->rank}, {"gated", config.markov->gated}};
   if (config.stack.block_conv) {
     facts["convolution"] = {{"rows", config.stack.block_conv->taps}, {"group", config.stack.block_conv->group}};
   }

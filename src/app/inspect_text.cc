@@ -155,6 +155,10 @@ std::string head_row(const Json& drafter) {
   if (drafter.contains("selector")) {
     text += ", chooses among " + whole(drafter["selector"]["candidates"]) + " candidates a position by codes of " +
             whole(drafter["selector"]["rank"]);
+  } else if (drafter.contains("markov")) {
+    text += ", adds to each position what the token before it says, by " +
+            std::string(drafter["markov"]["gated"].get<bool>() ? "gated " : "") + "codes of " +
+            whole(drafter["markov"]["rank"]);
   } else {
     text += ", the likeliest token of each position";
   }

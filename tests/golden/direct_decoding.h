@@ -46,6 +46,7 @@ class DirectDecoder {
         drafter != nullptr ? drafter->aux_width() : model.config().stack.hidden * (model.config().stack.n_layers);
     if (drafter != nullptr) drafter->reserve(max_tokens, kMaxBlock);
     if (drafter != nullptr && drafter->selector() != nullptr) drafter->selector()->reserve(model.ops(), kMaxBlock);
+    if (drafter != nullptr && drafter->markov() != nullptr) drafter->markov()->reserve(model.ops());
     storage_ =
         model.ops().allocate(sizeof(float) * (static_cast<size_t>(max_tokens) * (aux_width + model.config().vocab)));
     aux_hidden_ = {reinterpret_cast<float*>(storage_->data()), max_tokens, aux_width, aux_width};
@@ -76,10 +77,8 @@ class DirectDecoder {
 
   /// Logits of draft_hidden's rows over the draft vocabulary.
   Tensor draft_logits(Tensor hidden) {
-    const int32_t vocab = drafter_->config().draft_vocab;
-    const Tensor logits = {logits_.data, hidden.rows, vocab, vocab};
-    drafter_->head(hidden, logits);
-    return logits;
+    drafter_->head(hidden, last_logits(hidden.rows));
+    return last_logits(hidden.rows);
   }
 
   /// What a candidate selector says of the slots that predict.
@@ -88,7 +87,14 @@ class DirectDecoder {
     return drafter_->selector()->score(model_.ops(), hidden, logits, {&begin, 1});
   }
 
-  /// Drafted ids of one block: argmax of the slots that predict, or the walk of a candidate selector.
+  /// The first rows of logits over the draft vocabulary, as the last call left them.
+  Tensor last_logits(int32_t rows) const {
+    const int32_t vocab = drafter_->config().draft_vocab;
+    return {logits_.data, rows, vocab, vocab};
+  }
+
+  /// Drafted ids of one block: argmax of the slots that predict, the walk of a candidate selector, or one after the
+  /// other.
   std::vector<int32_t> draft(int32_t last_token, int32_t start, int32_t width) {
     const bool from_anchor = drafter_->config().sample_from_anchor;
     const Tensor hidden = draft_hidden(last_token, start, from_anchor ? width - 1 : width);
@@ -104,9 +110,15 @@ class DirectDecoder {
       }
       return ids;
     }
+    int32_t before = last_token;
     for (int32_t slot = first; slot < hidden.rows; ++slot) {
+      if (drafter_->markov() != nullptr) {
+        const MarkovHead::Step step = {slot, before};
+        drafter_->markov()->add(model_.ops(), hidden, logits, {&step, 1});
+      }
       const int32_t id = argmax(logits.row(slot), logits.cols);
-      ids.push_back(drafter_->id_map() != nullptr ? drafter_->id_map()[id] : id);
+      before = drafter_->id_map() != nullptr ? drafter_->id_map()[id] : id;
+      ids.push_back(before);
     }
     return ids;
   }

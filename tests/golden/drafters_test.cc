@@ -59,6 +59,9 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
     if (drafter_->selector() != nullptr) check_edges(call, last_token, hidden);
     EXPECT_EQ(decoder_.draft(last_token, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
+    if (drafter_->markov() == nullptr) return;
+    const int32_t first = drafter_->config().sample_from_anchor ? 0 : 1;  // draft() left what it chose from
+    expect_tensor(decoder_.last_logits(hidden.rows).skip(first), call + ".logits_in_turn");
   }
 
   // Candidates in their order, and what each scores after each of the slot before.
@@ -133,7 +136,7 @@ TEST_P(DraftersOnCpu, RunIsThatOfPlainDecoding) {
 INSTANTIATE_TEST_SUITE_P(OnCpu, DraftersOnCpu, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
                          [](const auto& test) { return test.param; });
 
-TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 12u); }
+TEST(DrafterGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "drafters").size(), 14u); }
 
 }  // namespace
 }  // namespace ashlar::testing

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "equivalence/configurations.h"
-#include "equivalence/dflash2_drafter.h"
+#include "equivalence/head_drafter.h"
 #include "equivalence/recurrent_model.h"
 #include "equivalence/suite.h"
 #include "golden/golden_data.h"
@@ -87,7 +87,7 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
   const auto ref = make_device("ref", {});
   const std::vector<Answer> expected = answers(*ref, models_folder() / "pebble-11m", {}, requests(12));
-  const Dflash2Drafter selecting;
+  const HeadDrafter selecting("dflash2");
   for (const auto& [window, branches, selects] :
        {std::tuple{0, 0, false}, {0, 3, false}, {32, 0, false}, {32, 3, false}, {0, 0, true}, {32, 3, true}}) {
     WalledOps walled;
@@ -105,7 +105,7 @@ TEST(Wall, DraftedAnswersAreThoseOfTheReference) {
 // Distributions of drafts stay on the device. One row width for both, since rejection's tokens depend on the drafts.
 TEST(Wall, RejectionAcceptsAsOnTheReference) {
   const auto ref = make_device("ref", {});
-  const Dflash2Drafter selecting;
+  const HeadDrafter selecting("dflash2");
   for (const auto& drafter : {models_folder() / "pebble-11m-dflash", selecting.folder()}) {
     Configuration drafted;
     drafted.decoder = {"dflash", drafter, {.width = 8, .branches = 0}};
@@ -119,7 +119,7 @@ TEST(Wall, RejectionAcceptsAsOnTheReference) {
 
 // A step waits for the drafts and for the tokens, whatever the number of its sequences and rows.
 TEST(Wall, AStepWaitsTwice) {
-  const Dflash2Drafter selecting;
+  const HeadDrafter selecting("dflash2");
   for (const auto& [selects, temperature] : {std::pair{false, 0.0}, {false, 0.8}, {true, 0.0}, {true, 0.8}}) {
     Configuration drafted;
     const auto drafter = selects ? selecting.folder() : models_folder() / "pebble-11m-dflash";

@@ -17,6 +17,9 @@ DFlash2 adds to that, with z the normed rows that enter attention or MLP of a la
   candidates   of a slot, the top k of its logits U
   score        of candidate b after token a: U[b] + sum(A[a] * (W y) * B[b]), y the final hidden state of the slot; drafts are a walk
                from the last token on, each the best candidate after the one before it
+
+DSpark adds to DFlash: the logits of a slot grow by W2 e, where e = W1[token before it], or with a gate sigmoid(G [y; e] + g) * e; drafts
+are chosen slot by slot, the first after the last token.
 """
 
 from dataclasses import dataclass
@@ -46,6 +49,7 @@ class DrafterConfig:
     softcap: float | None = None
     conv: tuple | None = None  # taps, channels of a group
     top_k: int = 0  # candidates of a slot; 0: no selector
+    markov: str = ""  # "vanilla" or "gated"; "": no such head
 
     @property
     def drafts(self):
@@ -56,7 +60,7 @@ def read_config(raw):
     """Both checkpoint forms: z-lab (flat) and speculators (nested transformer_layer_config)."""
     speculators = "speculators_model_type" in raw
     net = raw["transformer_layer_config"] if speculators else raw
-    extra = {} if speculators else raw["dflash_config"]
+    extra = {} if speculators else raw.get("dflash_config", raw)  # DeepSpec's form is flat
     rope = net.get("rope_parameters") or {"rope_theta": net["rope_theta"]}
     if speculators:
         aux_layers, mask_id = [i - 1 for i in raw["aux_hidden_state_layer_ids"]], raw["mask_token_id"]
@@ -65,6 +69,7 @@ def read_config(raw):
         aux_layers, mask_id = extra["target_layer_ids"], extra["mask_token_id"]
         block = raw["block_size"] if "block_size" in raw else extra["block_size"]
     dflash2 = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dflash2" or "DFlash2DraftModel" in raw["architectures"]
+    dspark = raw.get("speculators_model_type", extra.get("projector_type", "")) == "dspark" or "Qwen3DSparkModel" in raw["architectures"]
     head = raw if speculators else extra
     causal = raw.get("is_causal")
     if speculators and raw.get("sliding_window_non_causal", dflash2):
@@ -74,7 +79,7 @@ def read_config(raw):
         layers=net["num_hidden_layers"], eps=net["rms_norm_eps"], theta=rope["rope_theta"], layer_types=net["layer_types"],
         window=net.get("sliding_window") or 0, block=block, aux_layers=aux_layers, mask_id=mask_id, is_causal=causal,
         conv=(head["conv_kernel_size"], head["conv_group_size"]) if dflash2 else None, top_k=head["selector_top_k"] if dflash2 else 0,
-        from_anchor=raw.get("sample_from_anchor", False), embed_scale=extra.get("input_embedding_scale", 1.0),
+        from_anchor=raw.get("sample_from_anchor", dspark), markov=head["markov_head_type"] if dspark else "", embed_scale=extra.get("input_embedding_scale", 1.0),
         output_multiplier=extra.get("output_multiplier", 1.0), softcap=extra.get("final_logit_softcapping"))
 
 
@@ -212,10 +217,25 @@ class Drafter:
     def drafted_ids(self, hidden, logits, last_token):
         """Greedy drafts in the target's vocabulary; slot 0 speaks only when sampling from the last token."""
         first = 0 if self.c.from_anchor else 1
+        if self.c.markov:
+            return self.in_turn(hidden[first:], logits[first:], last_token)[0]
         if self.c.top_k:
             return self.walk(self.candidates(logits[first:]), self.edges(hidden[first:], logits[first:], last_token))
         best = logits[first:].argmax(-1)
         return best if self.offsets is None else best + self.offsets[best]
+
+    def in_turn(self, hidden, logits, last_token):
+        """Greedy drafts by a Markov head, and the logits that each was chosen from."""
+        path, rows, before = [], [], torch.tensor(last_token)
+        for y, row in zip(hidden, logits):
+            code = self.w["markov_head.markov_w1.weight"][before]
+            if self.c.markov == "gated":
+                code = torch.sigmoid(self.linear("markov_head.gate_proj", torch.cat((y, code)))) * code
+            rows.append(row + self.w["markov_head.markov_w2.weight"] @ code)
+            best = rows[-1].argmax()
+            before = best if self.offsets is None else best + self.offsets[best]
+            path.append(before)
+        return torch.stack(path), torch.stack(rows)
 
     @staticmethod
     def walk(candidates, edges):

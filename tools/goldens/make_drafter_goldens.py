@@ -55,6 +55,13 @@ def z_lab_2(architecture="DFlash2DraftModel", dflash=None, **overrides):
     return {**config, "architectures": [architecture], "auto_map": {"AutoModel": f"dflash.{architecture}"}}
 
 
+def deepspec():
+    """Flat, with an embedding and a head of its own."""
+    return {"architectures": ["Qwen3DSparkModel"], "num_target_layers": 4, "block_size": 7, "mask_token_id": 95, "target_layer_ids": [0, 1, 2],
+            "num_anchors": 512, "enable_confidence_head": True, "confidence_head_with_markov": True, "markov_rank": 16,
+            "markov_head_type": "vanilla", **net_config()}
+
+
 def speculators(from_anchor, kind="dflash", architecture="DFlashDraftModel", draft_vocab=40, head=None):
     block = 8
     return {"architectures": [architecture], "speculators_model_type": kind, "speculators_version": "0.7.0",
@@ -89,6 +96,9 @@ def variants():
         "dflash2_projector": (z_lab_2("DFlashDraftModel", dflash={"projector_type": "dflash2", "conv_kernel_size": 3, "conv_group_size": 8,
                                                                   "selector_top_k": 10}), None),
         "speculators_dflash2": (speculators(False, "dflash2", "DFlash2DraftModel", 96, DFLASH2), None),
+        "dspark": (deepspec(), None),
+        "speculators_dspark": (speculators(True, "dspark", "DSparkSpeculator", head={
+            "markov_rank": 12, "markov_head_type": "gated", "confidence_head_with_markov": False}), None),
     }
 
 
@@ -144,6 +154,19 @@ def random_weights(raw, config, seed):
         matrix("candidate_selector.hidden_projection.weight", rank, h)
         for part in ("predecessor", "successor"):
             matrix(f"candidate_selector.{part}_codebook", net["vocab_size"], rank, 2.0)
+    if config.markov:
+        head, draft_vocab = raw.get("dflash_config", raw), raw.get("draft_vocab_size", net["vocab_size"])
+        rank, width = head["markov_rank"], h + (head["markov_rank"] if head["confidence_head_with_markov"] else 0)
+        matrix("markov_head.markov_w1.weight", net["vocab_size"], rank, rank**0.5)
+        matrix("markov_head.markov_w2.weight", draft_vocab, rank, 2.0)
+        if config.markov == "gated":
+            matrix("markov_head.gate_proj.weight", rank, h + rank)
+            vector("markov_head.gate_proj.bias", rank, 0.3, 0.0)
+        matrix("confidence_head.proj.weight", 1, width)
+        vector("confidence_head.proj.bias", 1, 0.3, 0.0)
+    if "Qwen3DSparkModel" in raw["architectures"]:
+        matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
+        matrix("lm_head.weight", net["vocab_size"], h, 3.0)
     if "speculators_model_type" in raw:
         # Unlike the target's own tables, so that using those instead shows.
         matrix("embed_tokens.weight", net["vocab_size"], h, h**0.5)
@@ -205,6 +228,8 @@ class Margins:
     def see_draft(self, drafter, hidden, logits, last_token):
         """With a selector, its candidates and their order, and every choice of the walk, must be clear."""
         hidden, logits = hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:]
+        if drafter.c.markov:
+            logits = drafter.in_turn(hidden, logits, last_token)[1]
         if not drafter.c.top_k:
             self.draft = min(self.draft, margin(logits))
             return
@@ -226,8 +251,10 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
     hidden, logits = drafter.draft(last_token)
     drafted = drafter.drafted_ids(hidden, logits, last_token)
     margins.see_draft(drafter, hidden, logits, last_token)
+    speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
+    if drafter.c.markov:
+        out[f"{prefix}.logits_in_turn"] = drafter.in_turn(*speaking, last_token)[1]
     if drafter.c.top_k:
-        speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
         out.update({f"{prefix}.candidates": drafter.candidates(speaking[1]), f"{prefix}.edges": drafter.edges(*speaking, last_token)})
     out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,
                 f"{prefix}.start": torch.tensor([len(drafter.cache[0][0])]), f"{prefix}.anchor": torch.tensor([last_token]),
@@ -290,6 +317,9 @@ def interesting(name, out):
     if "call1.candidates" in out:  # the selector prefers others than the likeliest, and candidates after others than these
         ids, drafted = out["call1.candidates"], out["call1.drafted_ids"]
         varied = int((ids[:, 0] != drafted).sum()) >= 3
+    if "call1.logits_in_turn" in out:
+        varied = int((out["call1.draft_logits"][-len(out["call1.drafted_ids"]):].argmax(-1)
+                      != out["call1.logits_in_turn"].argmax(-1)).sum()) >= 3
     return varied and len(set(out["call1.drafted_ids"].tolist())) >= 3 and 2 not in out["run.output_ids"].tolist()
 
 

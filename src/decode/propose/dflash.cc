@@ -16,7 +16,10 @@ int32_t widest_block(const DflashConfig& config) { return std::min(config.max_wi
 int32_t width_of(const DflashConfig& config, const DflashOptions& options) {
   return options.width == 0 ? widest_block(config) : options.width;
 }
-int32_t branches_of(const DflashOptions& options) { return options.passes == 1 ? options.branches : 0; }
+// A head that has a turn for each position has no tokens of a tree to offer.
+int32_t branches_of(const DflashConfig& config, const DflashOptions& options) {
+  return options.passes == 1 && !config.markov ? options.branches : 0;
+}
 
 }  // namespace
 
@@ -25,10 +28,10 @@ int64_t drafter_window_pages(const DflashConfig& config, const DflashOptions& op
 }
 
 int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& options, int32_t sequences) {
-  return branch_pages(branches_of(options), width_of(config, options), sequences);
+  return branch_pages(branches_of(config, options), width_of(config, options), sequences);
 }
 
-int32_t DflashProposer::max_branches() const { return branches_of(options_); }
+int32_t DflashProposer::max_branches() const { return branches_of(drafter_->config(), options_); }
 
 DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options)
     : drafter_(std::move(drafter)), ops_(ops), options_(options), adapts_(options.width == 0) {
@@ -46,6 +49,14 @@ DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops,
   if (options_.passes > 1 && drafter_->selector() != nullptr) {
     fail(std::to_string(options_.passes) +
          " denoising passes asked for; this drafter chooses among candidates, which takes one");
+  }
+  if (options_.passes > 1 && config.markov) {
+    fail(std::to_string(options_.passes) +
+         " denoising passes asked for; this drafter chooses drafts one after the other, which takes one");
+  }
+  if (config.markov && options_.branches != DflashOptions::kDefaultBranches && options_.branches != 0) {
+    fail(std::to_string(options_.branches) +
+         " branches asked for; this drafter chooses drafts one after the other: a chain, which 0 or the default give");
   }
   if (options_.branches < 0 || options_.branches >= kMaxWidth) {
     fail(std::to_string(options_.branches) + " branches asked for; expected 0 to " + std::to_string(kMaxWidth - 1));
@@ -67,6 +78,10 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
     selector->reserve(ops_, kLogitRows);
     walk_ = std::make_unique<SelectorWalk>(ops_, selector->config(), drafter_->config().vocab);
     begins_.reserve(kLogitRows);
+  }
+  if (MarkovHead* const markov = drafter_->markov()) {
+    markov->reserve(ops_);
+    steps_.reserve(limits.max_slots);
   }
   requests_.reserve(kLogitRows);
   asked_.reserve(kLogitRows);
@@ -100,7 +115,8 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     Block& block = blocks_.emplace_back();
     block.span = &span;
     const Slot& slot = slots[span.slot];
-    block.tree = span.branches > 0 && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
+    block.tree = span.branches > 0 && drafter_->markov() == nullptr && distributions_[span.slot] == nullptr &&
+                 slot.constraint == nullptr;
     if (block.tree) span.width = span.most;
     passes = std::max(passes, std::min(options_.passes, span.width - 1));
   }
@@ -152,6 +168,9 @@ void DflashProposer::run_pass(SlotTable& slots) {
     if (rows > 0 && walk_) {
       drafter_->head(outputs, logits_->rows(rows));
       walk_candidates(blocks, slots, outputs, logits_->rows(rows));
+    } else if (rows > 0 && drafter_->markov() != nullptr) {
+      drafter_->head(outputs, logits_->rows(rows));
+      choose_in_turn(blocks, slots, outputs, logits_->rows(rows));
     } else if (rows > 0 && highest) {
       drafter_->head_argmax(outputs, entries_.device());
       choose_highest(blocks, entries_.download(rows));
@@ -176,6 +195,24 @@ void DflashProposer::walk_candidates(std::span<Block> blocks, SlotTable& slots, 
     } else {
       Buffer* const distributions = distributions_[span.slot].get();
       walk_->fill_chain(span, distributions == nullptr ? nullptr : reinterpret_cast<float*>(distributions->data()));
+    }
+  }
+}
+
+void DflashProposer::choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits) {
+  const auto row_of = [&](const Block& block) { return block.first_output - blocks.front().first_output; };
+  for (int32_t k = 1; k < options_.width; ++k) {
+    steps_.clear();
+    for (Block& block : blocks) {
+      if (k >= block.span->width) continue;
+      steps_.push_back({row_of(block) + k - 1, block.span->ids[k - 1]});
+      ask(block, row_of(block), k, slots[block.span->slot]);
+    }
+    if (steps_.empty()) break;
+    drafter_->markov()->add(ops_, hidden, logits, steps_);
+    answer(logits);
+    for (Block& block : blocks) {
+      if (k < block.span->width) block.span->ids[k] = block.candidate[k];
     }
   }
 }

@@ -69,6 +69,8 @@ class DflashProposer final : public Proposer {
   /// Rows of a tree, or a chain, of the drafter's candidates. hidden and logits begin with the first block's.
   void walk_candidates(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
   void fill_batch();
+  /// Drafts whose logits depend on the one before, of all blocks together, position by position.
+  void choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
   bool needs_logits(const Block& block, const Slot& slot) const;
   void choose_highest(std::span<Block> blocks, std::span<const int32_t> entries);
   void choose_drafts(std::span<Block> blocks, SlotTable& slots, Tensor logits);
@@ -88,6 +90,7 @@ class DflashProposer final : public Proposer {
   DraftTreeBuilder builder_;
   std::unique_ptr<SelectorWalk> walk_;  // where the drafter has a selector
   std::vector<CandidateSelector::Begin> begins_;
+  std::vector<MarkovHead::Step> steps_;
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;
   struct Asked {

@@ -67,7 +67,9 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   }
   std::stable_sort(aux_layers_.begin(), aux_layers_.end(),
                    [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
-  if (config_.own_vocabulary) bind_vocabulary(binder);
+  const bool brings_its_own = config_.may_own_vocabulary && binder.has(find_prefix(binder) + "embed_tokens.weight");
+  if (config_.own_vocabulary || brings_its_own) bind_vocabulary(binder);
+  if (config_.markov) bind_markov(binder);
   if (config_.selector) bind_selector(binder);
   if (!own_head_) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
@@ -111,6 +113,15 @@ void DflashDrafter::bind_selector(WeightBinder& binder) {
   id_map_.clear();
   selector_ = std::make_unique<CandidateSelector>(binder, find_prefix(binder) + "candidate_selector", *config_.selector,
                                                   config_.stack.hidden, config_.vocab, config_.output_multiplier);
+}
+
+void DflashDrafter::bind_markov(WeightBinder& binder) {
+  const std::string prefix = find_prefix(binder);
+  markov_ = std::make_unique<MarkovHead>(binder, prefix + "markov_head", *config_.markov, config_.stack.hidden,
+                                         config_.vocab, config_.draft_vocab);
+  if (config_.markov->confidence_width == 0) return;
+  binder.matrix(prefix + "confidence_head.proj.weight", 1, config_.markov->confidence_width);
+  if (binder.has(prefix + "confidence_head.proj.bias")) binder.vector(prefix + "confidence_head.proj.bias", 1);
 }
 
 void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {
@@ -164,7 +175,7 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
 
 size_t DflashDrafter::bytes_read() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes() +
-         (selector_ ? selector_->bytes_read() : 0);
+         (selector_ ? selector_->bytes_read() : 0) + (markov_ ? markov_->bytes_read() : 0);
 }
 
 }  // namespace ashlar

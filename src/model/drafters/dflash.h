@@ -6,6 +6,7 @@
 
 #include "model/drafters/candidate_selector.h"
 #include "model/drafters/dflash_config.h"
+#include "model/drafters/markov_head.h"
 #include "model/mixers/attention.h"
 #include "model/model.h"
 
@@ -45,6 +46,9 @@ class DflashDrafter {
   /// are those that forward() returns, its logits those of head().
   CandidateSelector* selector() { return selector_.get(); }
 
+  /// Adds to logits what the token before each position says; null: the drafter has none. The same rows.
+  MarkovHead* markov() { return markov_.get(); }
+
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
   size_t bytes_read() const;  ///< weights that a draft pass, its head and the context of its rows read
@@ -53,6 +57,7 @@ class DflashDrafter {
   DflashDrafter(const Model& target, DflashConfig config, WeightBinder& binder);
   void bind_vocabulary(WeightBinder& binder);
   void bind_selector(WeightBinder& binder);
+  void bind_markov(WeightBinder& binder);
   const Weight& head_weight() const;
 
   Ops& ops_;
@@ -69,6 +74,7 @@ class DflashDrafter {
   /// The target's head in 8 bits, for a drafter without its own; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   std::unique_ptr<CandidateSelector> selector_;
+  std::unique_ptr<MarkovHead> markov_;
   std::vector<int32_t> id_map_;
   std::vector<AuxLayer> aux_layers_;
   std::unique_ptr<StackWorkspace> workspace_;

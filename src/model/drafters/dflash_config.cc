@@ -39,7 +39,7 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
   config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
   config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, 1 << 24));
-  const JsonFields variant = fields.object("dflash_config");
+  const JsonFields variant = fields.has("dflash_config") ? fields.object("dflash_config") : fields;
   config.head = head_of_zlab(fields, variant);
   refuse_variants(fields);
   refuse_variants(variant);
@@ -81,6 +81,9 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
   for (LayerAttention& layer : config.stack.layers) layer.causal = layer.window > 0 && !non_causal;
 }
 
+// What others put into dflash_config, DeepSpec leaves among the keys around it.
+bool is_flat(const Json& root) { return root.contains("target_layer_ids") && root.contains("mask_token_id"); }
+
 // What the fields are each allowed to be, but not together.
 void check_sizes(const DflashConfig& config, const std::filesystem::path& path) {
   const auto fail = [&](const std::string& what) { throw Error("drafter", path.string() + ": " + what); };
@@ -109,7 +112,8 @@ bool is_dflash_folder(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   if (!file_exists(path)) return false;
   const Json root = read_json_file(path);
-  return root.is_object() && (root.contains("dflash_config") || root.contains("speculators_model_type"));
+  return root.is_object() &&
+         (root.contains("dflash_config") || root.contains("speculators_model_type") || is_flat(root));
 }
 
 DflashConfig read_dflash_config(const std::filesystem::path& folder) {
@@ -126,7 +130,7 @@ DflashConfig read_dflash_config(const std::filesystem::path& folder) {
   config.folder = folder;
   if (fields.has("speculators_model_type")) {
     read_speculators(fields, config);
-  } else if (fields.has("dflash_config")) {
+  } else if (fields.has("dflash_config") || is_flat(root)) {
     read_zlab(fields, config);
   } else {
     fields.fail("dflash_config", "the settings of a DFlash drafter (or speculators_model_type)");

@@ -16,6 +16,15 @@ struct SelectorConfig {
   int32_t top_k = 0;  ///< candidates of a position
 };
 
+/// A head that adds to a position's logits what the token before it says.
+struct MarkovConfig {
+  int32_t rank = 0;    ///< of a token's code
+  bool gated = false;  ///< by the position's hidden state
+  /// Columns of a product that says how likely a draft is accepted; 0: there is none. It is checked and not used: how
+  /// many drafts are verified follows what was accepted (policy/width_policy.h).
+  int32_t confidence_width = 0;
+};
+
 struct DflashConfig {
   StackConfig stack;
   std::filesystem::path folder;
@@ -30,7 +39,9 @@ struct DflashConfig {
   bool sample_from_anchor = false;         ///< slot k predicts position start + k + 1 instead of start + k
   std::string head = "dflash";             ///< what makes tokens of the block's hidden states: one of draft_heads()
   std::optional<SelectorConfig> selector;  ///< of heads that choose among candidates
-  bool own_vocabulary = false;             ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
+  std::optional<MarkovConfig> markov;
+  bool may_own_vocabulary = false;  ///< may bring embed_tokens and lm_head of the target's whole vocabulary
+  bool own_vocabulary = false;      ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
   float embedding_scale = 1.0F;
   float output_multiplier = 1.0F;
   float softcap = 0.0F;  ///< logits become softcap * tanh(logits / softcap); 0: off

@@ -13,6 +13,8 @@ constexpr int64_t kMaxRank = 1 << 14;
 /// Values that some heads' checkpoints lack.
 struct HeadDefaults {
   int32_t conv_taps = 0, conv_group = 0, rank = 0, top_k = 0;  // 0: there must be one
+  const char* markov_type = nullptr;                           // null: there must be one
+  bool confidence = false;
 };
 
 // What a head needs to know, from where its checkpoints have it: `inner` first, then `outer`.
@@ -20,14 +22,20 @@ class HeadFields {
  public:
   HeadFields(const JsonFields& inner, const JsonFields& outer) : inner_(inner), outer_(outer) {}
   int32_t integer(const std::string& key, int64_t high, int32_t fallback) const {
-    const JsonFields& holder = inner_.has(key) || !outer_.has(key) ? inner_ : outer_;
-    return static_cast<int32_t>(fallback > 0 ? holder.integer(key, 1, high, fallback) : holder.integer(key, 1, high));
+    const JsonFields& fields = holder(key);
+    return static_cast<int32_t>(fallback > 0 ? fields.integer(key, 1, high, fallback) : fields.integer(key, 1, high));
   }
-  [[noreturn]] void fail(const std::string& key, const std::string& expected) const {
-    (inner_.has(key) || !outer_.has(key) ? inner_ : outer_).fail(key, expected);
+  std::string string(const std::string& key, const char* fallback) const {
+    return fallback != nullptr ? holder(key).string(key, fallback) : holder(key).string(key);
   }
+  bool boolean(const std::string& key, bool fallback) const { return holder(key).boolean(key, fallback); }
+  [[noreturn]] void fail(const std::string& key, const std::string& expected) const { holder(key).fail(key, expected); }
 
  private:
+  const JsonFields& holder(const std::string& key) const {
+    return inner_.has(key) || !outer_.has(key) ? inner_ : outer_;
+  }
+
   const JsonFields& inner_;
   const JsonFields& outer_;
 };
@@ -48,7 +56,23 @@ void read_dflash2(const HeadFields& fields, const HeadDefaults& defaults, Dflash
                                    fields.integer("selector_top_k", most, defaults.top_k)};
 }
 
-constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16};
+void read_dspark(const HeadFields& fields, const HeadDefaults& defaults, DflashConfig& config) {
+  MarkovConfig markov;
+  markov.rank = fields.integer("markov_rank", kMaxRank, defaults.rank);
+  const std::string type = fields.string("markov_head_type", defaults.markov_type);
+  if (type != "vanilla" && type != "gated") fields.fail("markov_head_type", R"("vanilla" or "gated")");
+  markov.gated = type == "gated";
+  if (markov.gated && config.output_multiplier != 1) fields.fail("output_multiplier", "1, with a gated head");
+  if (fields.boolean("enable_confidence_head", defaults.confidence)) {
+    const bool with_code = fields.boolean("confidence_head_with_markov", defaults.confidence);
+    markov.confidence_width = config.stack.hidden + (with_code ? markov.rank : 0);
+  }
+  config.markov = markov;
+  config.may_own_vocabulary = true;
+  config.sample_from_anchor = fields.boolean("sample_from_anchor", true);
+}
+
+constexpr HeadDefaults kSpeculatorsDefaults = {2, 16, 256, 16, "vanilla", true};
 
 struct Head {
   const char* name;          // in projector_type and speculators_model_type
@@ -59,6 +83,7 @@ struct Head {
 constexpr Head kHeads[] = {
     {"dflash", "DFlashDraftModel", read_plain},
     {"dflash2", "DFlash2DraftModel", read_dflash2},
+    {"dspark", "Qwen3DSparkModel", read_dspark},
 };
 
 std::string known_heads() {

@@ -85,9 +85,7 @@ void check_trainable(const DflashConfig& drafter) {
                 ", which is not trained here; expected a plain drafter in z-lab's "
                 "form");
   };
-  if (drafter.selector || drafter.stack.block_conv) {
-    fail("has the head '" + drafter.head + "', with a selector of candidates or convolutions");
-  }
+  if (drafter.head != "dflash") fail("has the head '" + drafter.head + "'");
   if (drafter.own_vocabulary) fail("has a vocabulary of its own");
   if (drafter.sample_from_anchor) fail("predicts the next position from each slot");
   if (drafter.embedding_scale != 1.0F || drafter.output_multiplier != 1.0F || drafter.softcap != 0.0F) {

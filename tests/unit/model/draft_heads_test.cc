@@ -37,6 +37,14 @@ void refuse(const Json& config, std::vector<std::string> parts) {
   expect_error([&] { read(config); }, parts);
 }
 
+// DeepSpec's form: all keys on one level.
+Json flat(const std::string& patch = "{}") {
+  return patched(patched(tiny_config(), R"({"architectures":["Qwen3DSparkModel"],"num_target_layers":2,"block_size":4,
+    "num_hidden_layers":1,"mask_token_id":19,"target_layer_ids":[0,1],"markov_rank":3,"markov_head_type":"vanilla",
+    "enable_confidence_head":true,"confidence_head_with_markov":true})"),
+                 patch);
+}
+
 TEST(DraftHeads, AreNamedByProjectorOrArchitecture) {
   EXPECT_EQ(read(with_head()).head, "dflash2");
   EXPECT_EQ(read(with_head(R"({"projector_type":"dflash2"})")).head, "dflash2");
@@ -51,10 +59,15 @@ TEST(DraftHeads, AreNamedByProjectorOrArchitecture) {
   EXPECT_EQ(read(plain).head, "dflash2");
   EXPECT_EQ(draft_heads().front(), "dflash");
   EXPECT_EQ(read(speculators()).head, "dflash2");
+  EXPECT_EQ(read(flat()).head, "dspark");
+  EXPECT_EQ(read(with_head(R"({"projector_type":"dspark","markov_rank":2,"markov_head_type":"gated"})")).head,
+            "dspark");
+  EXPECT_EQ(read(speculators(R"({"speculators_model_type":"dspark"})")).head, "dspark");
 }
 
 TEST(DraftHeads, OtherOnesAreRefusedWithTheNamesOfThoseThatAreKnown) {
-  refuse(with_head(R"({"projector_type":"domino"})"), {"projector_type", "domino", "\"dflash\"", "\"dflash2\""});
+  refuse(with_head(R"({"projector_type":"domino"})"),
+         {"projector_type", "domino", "\"dflash\" or \"dflash2\" or \"dspark\""});
   refuse(with_head(R"({"projector_type":3})"), {"projector_type", "a string"});
   refuse(speculators(R"({"speculators_model_type":"peagle"})"),
          {"speculators_model_type", "peagle", "\"dflash\"", "\"dflash2\""});
@@ -77,6 +90,30 @@ TEST(DraftHeads, SayWhatConvolvesAndSelects) {
   EXPECT_FALSE(by_default.stack.layers[0].causal);
   EXPECT_TRUE(read(speculators(R"({"sliding_window_non_causal":false})")).stack.layers[0].causal);
   EXPECT_TRUE(read(speculators(R"({"speculators_model_type":"dflash"})")).stack.layers[0].causal);
+}
+
+TEST(DraftHeads, SayWhatTheTokenBeforeAdds) {
+  const DflashConfig config = read(flat());
+  EXPECT_EQ(config.markov->rank, 3);
+  EXPECT_FALSE(config.markov->gated);
+  EXPECT_EQ(config.markov->confidence_width, 8 + 3);
+  EXPECT_EQ(config.max_width(), 5);  // each slot predicts what follows it
+  EXPECT_EQ(read(flat(R"({"confidence_head_with_markov":false})")).markov->confidence_width, 8);
+  EXPECT_EQ(read(flat(R"({"enable_confidence_head":false})")).markov->confidence_width, 0);
+  EXPECT_TRUE(read(flat(R"({"markov_head_type":"gated"})")).markov->gated);
+
+  const DflashConfig by_default = read(speculators(R"({"speculators_model_type":"dspark","draft_vocab_size":7})"));
+  EXPECT_EQ(by_default.markov->rank, 256);
+  EXPECT_EQ(by_default.markov->confidence_width, 8 + 256);
+  EXPECT_TRUE(by_default.sample_from_anchor && by_default.stack.layers[0].causal);
+  EXPECT_FALSE(
+      read(speculators(R"({"speculators_model_type":"dspark","sample_from_anchor":false})")).sample_from_anchor);
+
+  refuse(flat(R"({"markov_rank":0})"), {"markov_rank", "found 0"});
+  refuse(flat(R"({"markov_rank":"<absent>"})"), {"markov_rank", "found nothing"});
+  refuse(flat(R"({"markov_head_type":"rnn"})"), {"markov_head_type", "rnn", R"("vanilla" or "gated")"});
+  refuse(flat(R"({"markov_head_type":"<absent>"})"), {"markov_head_type", "found nothing"});
+  refuse(flat(R"({"markov_head_type":"gated","output_multiplier":0.5})"), {"output_multiplier", "gated"});
 }
 
 TEST(DraftHeads, RefuseWhatTheyCannotCompute) {
@@ -155,6 +192,42 @@ TEST_F(HeadLoading, RefusesEveryMissingOrMisshapenTensor) {
     add_random(broken, name, shape);
     refuse(broken, {name, "expected"});
   }
+}
+
+TEST_F(HeadLoading, TakesAndChecksWhatTheTokenBeforeAdds) {
+  const Json gated = flat(R"({"markov_head_type":"gated"})");
+  const auto whole = [] {
+    Tensors result;
+    for (const auto& [name, tensor] : tensors()) {
+      if (name.find("conv") == std::string::npos && name.find("selector") == std::string::npos) result[name] = tensor;
+    }
+    add_random(result, "markov_head.markov_w1.weight", {20, 3});
+    add_random(result, "markov_head.markov_w2.weight", {20, 3});
+    add_random(result, "markov_head.gate_proj.weight", {3, 11});
+    add_random(result, "markov_head.gate_proj.bias", {3});
+    add_random(result, "confidence_head.proj.weight", {1, 11});
+    add_random(result, "confidence_head.proj.bias", {1});
+    return result;
+  };
+  EXPECT_NO_THROW(load(gated, whole()));
+  Tensors own = whole();
+  add_random(own, "embed_tokens.weight", {20, 8});
+  add_random(own, "lm_head.weight", {20, 8});
+  EXPECT_NO_THROW(load(gated, own));
+  own.erase("lm_head.weight");
+  expect_error([&] { load(gated, own); }, {"lm_head"});
+  for (const auto& [name, tensor] : whole()) {
+    if (name.find("_head.") == std::string::npos) continue;
+    Tensors broken = whole();
+    broken.erase(name);
+    // Some have no bias there.
+    if (name != "confidence_head.proj.bias") expect_error([&] { load(gated, broken); }, {name});
+    std::vector<int64_t> shape = tensor.shape;
+    ++shape.back();
+    add_random(broken, name, shape);
+    expect_error([&] { load(gated, broken); }, {name, "expected"});
+  }
+  expect_error([&] { load(flat(), whole()); }, {"gate_proj", "no such tensor"});
 }
 
 TEST_F(HeadLoading, APlainDrafterHasNoPlaceForThem) {

@@ -150,9 +150,17 @@ TEST(DrafterFolder, NamesATensorThatIsMissingOrAnother) {
 }
 
 TEST(CheckTrainable, RefusesWhatIsNotTrained) {
-  const char* const kOthers[] = {"dflash_bias",        "dflash_noncausal_sliding", "dflash_scaled", "dflash_sliding",
-                                 "speculators",        "speculators_anchor",       "dflash2",       "dflash2_projector",
-                                 "speculators_dflash2"};
+  const char* const kOthers[] = {"dflash_bias",
+                                 "dflash_noncausal_sliding",
+                                 "dflash_scaled",
+                                 "dflash_sliding",
+                                 "speculators",
+                                 "speculators_anchor",
+                                 "dflash2",
+                                 "dflash2_projector",
+                                 "speculators_dflash2",
+                                 "dspark",
+                                 "speculators_dspark"};
   for (const char* name : kOthers) {
     EXPECT_THROW(check_trainable(read_dflash_config(testing::data_folder() / "drafters" / name)), Error) << name;
   }
