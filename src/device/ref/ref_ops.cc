@@ -228,8 +228,8 @@ class RefOps final : public HostOps {
     for (int32_t r = 0; r < x.rows; ++r) {
       for (int32_t i = 0; i < x.cols; ++i) {
         const double g = gate.row(r)[i];
-        const double inner = std::sqrt(2 * std::numbers::inv_pi) * (g + 0.044715 * g * g * g);
-        x.row(r)[i] *= static_cast<float>(0.5 * g * (1 + std::tanh(inner)));
+        const double argument = 2 * std::sqrt(2 * std::numbers::inv_pi) * (g + 0.044715 * g * g * g);
+        x.row(r)[i] *= static_cast<float>(g / (1 + std::exp(-argument)));
       }
     }
   }
