@@ -6,6 +6,7 @@
 #include "device/ref/ref_train_ops.h"
 #ifdef ASHLAR_HAS_CUDA
 #include "device/cuda/cuda_ops.h"
+#include "device/cuda/train/cuda_train_ops.h"
 #endif
 
 namespace ashlar {
@@ -41,7 +42,10 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
 std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options) {
   if (device == "cpu") return make_cpu_train_ops(options);
   if (device == "ref") return make_ref_train_ops();
-  throw Error("device", "device '" + device + "' cannot train; expected cpu or ref");
+#ifdef ASHLAR_HAS_CUDA
+  if (device == "cuda") return make_cuda_train_ops(options);
+#endif
+  throw Error("device", "device '" + device + "' cannot train; expected cpu, cuda (in a build with it) or ref");
 }
 
 std::vector<std::string> device_names() {

@@ -1,7 +1,7 @@
 #pragma once
 // What training a drafter asks of a device, next to Ops: forward and backward of each layer's parts, the loss and the
-// optimiser, all in fp32. `ref` is the specification. Rows need not be invariant here, but a result depends neither on
-// the number of threads nor on chance: every sum has a fixed order.
+// optimiser, all in fp32 (products of `cuda` round their factors). `ref` is the specification. Rows need not be
+// invariant here, but a result depends neither on the number of threads nor on chance: every sum has a fixed order.
 
 #include <memory>
 #include <span>
@@ -66,6 +66,10 @@ class TrainOps {
   virtual ~TrainOps() = default;
 
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  /// Zeroed memory that the host too may read and write, after wait() and until the next op.
+  virtual std::unique_ptr<Buffer> allocate_shared(size_t bytes) = 0;
+  /// Returns when all that was asked for is done.
+  virtual void wait() = 0;
   virtual void upload(const void* from, std::byte* to, size_t bytes) = 0;
   virtual void download(const std::byte* from, void* to, size_t bytes) = 0;
 
@@ -101,7 +105,7 @@ class TrainOps {
 
   /// Loss of hidden [m, k] under logits hidden head [vocab, k]^T against labels [m], for each row; d_hidden [m, k] is
   /// the gradient of each row's own loss, to be weighted by the caller. d_hidden may have no rows: not wanted. Logits
-  /// exist for a few rows at a time.
+  /// exist for a few rows at a time. `losses` are the host's, and there when the call returns.
   virtual void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) = 0;
 
   /// out[r] = scale * table[ids[r]].
@@ -123,8 +127,8 @@ class TrainOps {
   virtual void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) = 0;
 };
 
-/// Makes the ops of a device: "cpu" or "ref". Throws Error("device", ...) for another name or an instruction set that
-/// the machine lacks.
+/// Makes the ops of a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for another
+/// name or an instruction set that the machine lacks.
 std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options);
 
 }  // namespace ashlar

@@ -154,7 +154,10 @@ DrafterTrainer::DrafterTrainer(TrainOps& ops, const TrainShape& shape, const Tra
     : state_(std::make_unique<State>(ops, shape, settings, embedding, head)) {}
 DrafterTrainer::~DrafterTrainer() = default;
 
-void DrafterTrainer::initialise(uint64_t seed) { state_->parameters_.initialise(seed); }
+void DrafterTrainer::initialise(uint64_t seed) {
+  state_->ops_.wait();
+  state_->parameters_.initialise(seed);
+}
 
 TrainReport DrafterTrainer::step(std::span<const TrainDocument> batch) {
   return step(batch, state_->draw(batch, static_cast<uint64_t>(state_->steps_done_)));
@@ -176,7 +179,10 @@ TrainReport DrafterTrainer::evaluate(std::span<const TrainDocument> batch, std::
 
 int64_t DrafterTrainer::steps_done() const { return state_->steps_done_; }
 void DrafterTrainer::set_steps_done(int64_t steps) { state_->steps_done_ = steps; }
-std::span<const TrainParameter> DrafterTrainer::parameters() { return state_->parameters_.list(); }
+std::span<const TrainParameter> DrafterTrainer::parameters() {
+  state_->ops_.wait();
+  return state_->parameters_.list();
+}
 const TrainShape& DrafterTrainer::shape() const { return state_->shape_; }
 const TrainSettings& DrafterTrainer::settings() const { return state_->settings_; }
 

@@ -88,8 +88,7 @@ struct TrainReport {
   bool skipped = false;  ///< loss or gradient was no number, or there was no block: weights are as before
 };
 
-/// A parameter in the form of a z-lab checkpoint. The values lie in the memory of the ops, which the host may read and
-/// write between calls on the devices that there are.
+/// A parameter in the form of a z-lab checkpoint. The host may read and write the values until the trainer's next call.
 struct TrainParameter {
   std::string name;            ///< "fc.weight", "layers.0.self_attn.q_proj.weight", ...
   std::vector<int64_t> shape;  ///< [outputs, inputs] or [n]
@@ -131,6 +130,7 @@ class DrafterTrainer {
   /// For resuming: with the parameters' values and moments as they were, what follows is the same to the bit.
   void set_steps_done(int64_t steps);
 
+  /// Waits for the device.
   std::span<const TrainParameter> parameters();
   const TrainShape& shape() const;
   const TrainSettings& settings() const;

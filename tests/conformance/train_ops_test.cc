@@ -1,7 +1,9 @@
-// The ops of training: every instruction set of the cpu device against the reference device.
+// The ops of training: every instruction set of the cpu device, and the cuda device, against the reference device.
 
 #include "device/train_ops.h"
 
+#include "base/error.h"
+#include "staged_train_ops.h"
 #include "support.h"
 
 namespace ashlar::conformance {
@@ -12,12 +14,24 @@ constexpr double kTolerance = 2e-5;
 class TrainOpsOnIsa : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
+    options_.threads = 3;
+    if (on_gpu()) {
+      try {
+        ops_ = std::make_unique<StagedTrainOps>(make_train_ops("cuda", options_));
+      } catch (const Error& error) {
+        GTEST_SKIP() << error.what();
+      }
+      return;
+    }
     const std::vector<std::string> have = isa_choices();
     if (std::find(have.begin(), have.end(), GetParam()) == have.end()) GTEST_SKIP() << "no " << GetParam() << " here";
     options_.isa = GetParam();
-    options_.threads = 3;
     ops_ = make_train_ops("cpu", options_);
   }
+
+  bool on_gpu() const { return GetParam() == "cuda"; }
+  /// Of products, whose factors the GPU rounds to 10 bits of mantissa.
+  double bound(double of_fp32, double of_tf32) const { return on_gpu() ? of_tf32 : of_fp32; }
 
   Matrix normal(int32_t rows, int32_t cols, float deviation = 1, int32_t extra_stride = 5) {
     Matrix m(rows, cols, extra_stride);
@@ -57,18 +71,19 @@ TEST_P(TrainOpsOnIsa, Products) {
     for (const Store store : {Store::kOverwrite, Store::kAdd}) {
       compare(
           normal(size.m, size.n),
-          [&](TrainOps& ops, Matrix& out) { ops.linear(x.view(), weight.view(), store, out.view()); }, "linear");
+          [&](TrainOps& ops, Matrix& out) { ops.linear(x.view(), weight.view(), store, out.view()); }, "linear",
+          bound(kTolerance, 5e-3));
       compare(
           normal(size.m, size.k),
           [&](TrainOps& ops, Matrix& d_x) {
             ops.linear_input_gradient(d_out.view(), weight.view(), store, d_x.view());
           },
-          "linear_input_gradient");
+          "linear_input_gradient", bound(kTolerance, 5e-3));
     }
     compare(
         normal(size.n, size.k),
         [&](TrainOps& ops, Matrix& d_weight) { ops.linear_weight_gradient(d_out.view(), x.view(), d_weight.view()); },
-        "linear_weight_gradient");
+        "linear_weight_gradient", bound(kTolerance, 5e-3));
   }
 }
 
@@ -230,11 +245,14 @@ TEST_P(TrainOpsOnIsa, CrossEntropy) {
           ops.cross_entropy(hidden.view(), head.view(), labels.data(), &ops == ops_.get() ? got.data() : want.data(),
                             d_hidden.view());
         },
-        "d_hidden", 1e-4);
+        "d_hidden", bound(1e-4, 1e-2));
     for (size_t i = 0; i < labels.size(); ++i) {
-      ASSERT_NEAR(got[i].loss, want[i].loss, 1e-5 * (1 + want[i].loss));
-      ASSERT_NEAR(got[i].probability, want[i].probability, 1e-5);
-      ASSERT_EQ(got[i].best, want[i].best);
+      ASSERT_NEAR(got[i].loss, want[i].loss, bound(1e-5, 3e-3) * (1 + want[i].loss));
+      ASSERT_NEAR(got[i].probability, want[i].probability, bound(1e-5, 5e-3));
+      // Logits that are near each other may change places.
+      if (!on_gpu()) {
+        ASSERT_EQ(got[i].best, want[i].best);
+      }
     }
     std::vector<TokenLoss> alone(labels.size());
     Matrix none(0, size.k);
@@ -284,7 +302,15 @@ TEST_P(TrainOpsOnIsa, AdamWStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, TrainOpsOnIsa, testing::Values("portable", "avx2", "avx512"), isa_name);
+std::vector<std::string> places() {
+  std::vector<std::string> all = {"portable", "avx2", "avx512"};
+  for (const std::string& device : device_names()) {
+    if (device == "cuda") all.push_back(device);
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, TrainOpsOnIsa, testing::ValuesIn(places()), isa_name);
 
 }  // namespace
 }  // namespace ashlar::conformance

@@ -1,10 +1,11 @@
 // Training of a tiny drafter against PyTorch: loss, every gradient, ten steps of the optimiser; and what makes a run
-// reproducible. On the reference device and on every instruction set of this machine.
+// reproducible. On the reference device, on every instruction set of this machine and on its GPU.
 
 #include <gtest/gtest.h>
 
 #include <tuple>
 
+#include "base/error.h"
 #include "golden/train_golden.h"
 
 namespace ashlar::testing {
@@ -13,29 +14,45 @@ namespace {
 std::vector<std::string> places() {
   std::vector<std::string> all = isa_choices();
   all.insert(all.begin(), "ref");
+  for (const std::string& device : device_names()) {
+    if (device == "cuda") all.push_back(device);
+  }
   return all;
 }
 
 std::unique_ptr<TrainOps> make_ops(const std::string& place, int32_t threads = 2) {
   DeviceOptions options;
   options.threads = threads;
-  if (place == "ref") return make_train_ops("ref", options);
+  if (place == "ref" || place == "cuda") return make_train_ops(place, options);
   options.isa = place;
   return make_train_ops("cpu", options);
 }
 
 class Training : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
-  std::unique_ptr<TrainOps> ops_ = make_ops(std::get<1>(GetParam()));
+  void SetUp() override {
+    try {
+      ops_ = make_ops(std::get<1>(GetParam()));
+    } catch (const Error& error) {
+      if (!on_gpu()) throw;
+      GTEST_SKIP() << error.what();
+    }
+    trainer_ = golden_.make_trainer(*ops_);
+  }
+  bool on_gpu() const { return std::get<1>(GetParam()) == "cuda"; }
+  /// Bounds of relative errors: products of the GPU round their factors to 10 bits of mantissa, 2^-11 of each.
+  double bound(double of_fp32, double of_tf32) const { return on_gpu() ? of_tf32 : of_fp32; }
+
+  std::unique_ptr<TrainOps> ops_;
   TrainGolden golden_{std::get<0>(GetParam())};
-  std::unique_ptr<DrafterTrainer> trainer_ = golden_.make_trainer(*ops_);
+  std::unique_ptr<DrafterTrainer> trainer_;
 };
 
 TEST_P(Training, LossAndEveryGradientAgree) {
   const TrainReport report = trainer_->differentiate(golden_.documents, golden_.anchors(0));
   const Json& expected = golden_.variant["steps"][0];
-  EXPECT_NEAR(report.loss, expected["loss"].get<double>(), 1e-5 * report.loss);
-  EXPECT_NEAR(report.gradient_norm, expected["gradient_norm"].get<double>(), 1e-4 * report.gradient_norm);
+  EXPECT_NEAR(report.loss, expected["loss"].get<double>(), bound(1e-5, 1e-3) * report.loss);
+  EXPECT_NEAR(report.gradient_norm, expected["gradient_norm"].get<double>(), bound(1e-4, 3e-3) * report.gradient_norm);
   EXPECT_EQ(report.blocks, expected["blocks"].get<int32_t>());
   EXPECT_EQ(report.labels, expected["labels"].get<int64_t>());
   EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
@@ -44,7 +61,7 @@ TEST_P(Training, LossAndEveryGradientAgree) {
   for (const TrainParameter& p : trainer_->parameters()) {
     const std::vector<float> gradient = floats(golden_.tensors, gradients + ".gradient." + p.name);
     ASSERT_EQ(gradient.size(), p.gradient.size()) << p.name;
-    EXPECT_LT(relative_error(p.gradient.data(), gradient.data(), gradient.size()), 1e-4) << p.name;
+    EXPECT_LT(relative_error(p.gradient.data(), gradient.data(), gradient.size()), bound(1e-4, 1e-2)) << p.name;
   }
 }
 
@@ -56,14 +73,15 @@ TEST_P(Training, TenStepsAgree) {
                 steps[step]["learning_rate"].get<double>(), 1e-12);
     const TrainReport report = trainer_->step(golden_.documents, golden_.anchors(step));
     EXPECT_FALSE(report.skipped);
-    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), 1e-4 * report.loss);
-    EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(), 1e-3 * report.gradient_norm);
+    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), bound(1e-4, 3e-3) * report.loss);
+    EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(),
+                bound(1e-3, 1e-2) * report.gradient_norm);
   }
   EXPECT_EQ(trainer_->steps_done(), static_cast<int64_t>(steps.size()));
   if (golden_.name != "dpace" && golden_.name != "muon") return;  // whose weights are not stored
   for (const TrainParameter& p : trainer_->parameters()) {
     const std::vector<float> trained = floats(golden_.tensors, golden_.name + ".trained." + p.name);
-    EXPECT_LT(relative_error(p.values.data(), trained.data(), trained.size()), 1e-3) << p.name;
+    EXPECT_LT(relative_error(p.values.data(), trained.data(), trained.size()), bound(1e-3, 2e-2)) << p.name;
   }
 }
 
@@ -78,11 +96,6 @@ TEST_P(Training, EvaluationChangesNothing) {
   EXPECT_EQ(trainer_->evaluate(golden_.documents).loss, trainer_->evaluate(golden_.documents).loss);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Training,
-                         ::testing::Combine(::testing::Values("decay", "dpace", "muon", "window"),
-                                            ::testing::ValuesIn(places())),
-                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
-
 std::vector<float> weights_of(DrafterTrainer& trainer) {
   std::vector<float> all;
   for (const TrainParameter& p : trainer.parameters()) {
@@ -90,6 +103,29 @@ std::vector<float> weights_of(DrafterTrainer& trainer) {
   }
   return all;
 }
+
+TEST_P(Training, ResumedRunIsTheSame) {
+  const std::unique_ptr<DrafterTrainer> whole = golden_.make_trainer(*ops_);
+  for (int step = 0; step < 5; ++step) whole->step(golden_.documents);
+  const std::unique_ptr<DrafterTrainer> before = golden_.make_trainer(*ops_);
+  for (int step = 0; step < 3; ++step) before->step(golden_.documents);
+  const std::unique_ptr<DrafterTrainer> after = golden_.make_trainer(*ops_);
+  for (size_t i = 0; i < after->parameters().size(); ++i) {
+    const TrainParameter& from = before->parameters()[i];
+    const TrainParameter& to = after->parameters()[i];
+    std::copy(from.values.begin(), from.values.end(), to.values.begin());
+    std::copy(from.m.begin(), from.m.end(), to.m.begin());
+    std::copy(from.v.begin(), from.v.end(), to.v.begin());
+  }
+  after->set_steps_done(before->steps_done());
+  for (int step = 0; step < 2; ++step) after->step(golden_.documents);
+  EXPECT_EQ(weights_of(*after), weights_of(*whole));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Training,
+                         ::testing::Combine(::testing::Values("decay", "dpace", "muon", "window"),
+                                            ::testing::ValuesIn(places())),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 TEST(TrainingRun, ThreadsDoNotChangeWeights) {
   const TrainGolden golden("decay");
@@ -102,26 +138,6 @@ TEST(TrainingRun, ThreadsDoNotChangeWeights) {
   }
   EXPECT_EQ(found[0], found[1]);
   EXPECT_EQ(found[0], found[2]);
-}
-
-TEST(TrainingRun, ResumedRunIsTheSame) {
-  const TrainGolden golden("dpace");
-  const std::unique_ptr<TrainOps> ops = make_ops(isa_choices().front());
-  const std::unique_ptr<DrafterTrainer> whole = golden.make_trainer(*ops);
-  for (int step = 0; step < 5; ++step) whole->step(golden.documents);
-  const std::unique_ptr<DrafterTrainer> before = golden.make_trainer(*ops);
-  for (int step = 0; step < 3; ++step) before->step(golden.documents);
-  const std::unique_ptr<DrafterTrainer> after = golden.make_trainer(*ops);
-  for (size_t i = 0; i < after->parameters().size(); ++i) {
-    const TrainParameter& from = before->parameters()[i];
-    const TrainParameter& to = after->parameters()[i];
-    std::copy(from.values.begin(), from.values.end(), to.values.begin());
-    std::copy(from.m.begin(), from.m.end(), to.m.begin());
-    std::copy(from.v.begin(), from.v.end(), to.v.begin());
-  }
-  after->set_steps_done(before->steps_done());
-  for (int step = 0; step < 2; ++step) after->step(golden.documents);
-  EXPECT_EQ(weights_of(*after), weights_of(*whole));
 }
 
 TEST(TrainingRun, StepWithoutNumbersChangesNothing) {

@@ -21,8 +21,11 @@ class TimedTrainOps final : public TrainOps {
     double operations = 0;  ///< two for each multiplication and addition of the products
   };
   std::map<std::string, Use> uses;
+  bool waits = false;  ///< for the device after each op: else an op of a GPU takes the time to queue it
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_->allocate(bytes); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return ops_->allocate_shared(bytes); }
+  void wait() override { ops_->wait(); }
   void upload(const void* from, std::byte* to, size_t bytes) override {
     timed("upload", 0, [&] { ops_->upload(from, to, bytes); });
   }
@@ -111,6 +114,7 @@ class TimedTrainOps final : public TrainOps {
   void timed(const char* name, double operations, const Fn& fn) {
     const double begin = seconds_now();
     fn();
+    if (waits) ops_->wait();
     Use& use = uses[name];
     use.seconds += seconds_now() - begin;
     use.operations += operations;

@@ -18,6 +18,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 class RefTrainOps final : public TrainOps {
  public:
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_->allocate(bytes); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return allocate(bytes); }
+  void wait() override {}
   void upload(const void* from, std::byte* to, size_t bytes) override { memory_->upload(from, to, bytes); }
   void download(const std::byte* from, void* to, size_t bytes) override { memory_->download(from, to, bytes); }
 

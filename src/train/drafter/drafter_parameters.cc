@@ -70,7 +70,7 @@ DrafterParameters::DrafterParameters(TrainOps& ops, const TrainShape& shape)
   for_each(shape, [&](const std::string& /*name*/, int32_t rows, int32_t cols, DrafterParameter& /*parameter*/) {
     size_ += padded_size(std::max(rows, 1), cols);
   });
-  memory_ = ops.allocate(sizeof(float) * static_cast<size_t>(size_) * kKinds);
+  memory_ = ops.allocate_shared(sizeof(float) * static_cast<size_t>(size_) * kKinds);
   int64_t at = 0;
   for_each(shape, [&](const std::string& name, int32_t rows, int32_t cols, DrafterParameter& parameter) {
     const int32_t height = std::max(rows, 1);

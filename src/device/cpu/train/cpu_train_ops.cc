@@ -46,6 +46,8 @@ class CpuTrainOps final : public TrainOps {
         pool_(options.threads) {}
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return std::make_unique<CpuBuffer>(bytes); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return allocate(bytes); }
+  void wait() override {}
   void upload(const void* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
   void download(const std::byte* from, void* to, size_t bytes) override { std::memcpy(to, from, bytes); }
 

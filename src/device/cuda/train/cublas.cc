@@ -1,0 +1,81 @@
+#include "device/cuda/train/cublas.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace ashlar::cuda {
+namespace {
+
+/// What cuBLAS advises for compute capability 9.0.
+constexpr size_t kWorkspace = size_t{32} << 20;
+
+void check_cublas(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error("cuda", std::string(call) + " failed with status " + std::to_string(static_cast<int>(status)) +
+                          " of cuBLAS; if memory is short, train with fewer documents a batch");
+}
+
+void* open_library() {
+  const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
+  for (const std::string& path : {name, "/usr/local/cuda/lib64/" + name}) {
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  const char* reason = dlerror();
+  throw Error("cuda", "training on the GPU needs " + name + " of the CUDA toolkit, which cannot be loaded (" +
+                          (reason == nullptr ? "" : reason) +
+                          "): install it and name its folder in LD_LIBRARY_PATH, or train with --device cpu");
+}
+
+}  // namespace
+
+struct Cublas::Calls {
+  decltype(&cublasCreate_v2) create;
+  decltype(&cublasDestroy_v2) destroy;
+  decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetWorkspace_v2) set_workspace;
+  // Of C; the header has an overload of C++ besides.
+  cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void* alpha,
+                         const void* a, cudaDataType, int lda, const void* b, cudaDataType, int ldb, const void* beta,
+                         void* c, cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
+
+  Calls() {
+    void* const library = open_library();  // stays until the program ends
+    const auto find = [&](auto& to, const char* symbol) {
+      void* const found = dlsym(library, symbol);
+      if (found == nullptr) throw Error("cuda", std::string("cuBLAS lacks ") + symbol + ": install that of CUDA 13");
+      to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(found);
+    };
+    find(create, "cublasCreate_v2");
+    find(destroy, "cublasDestroy_v2");
+    find(set_stream, "cublasSetStream_v2");
+    find(set_workspace, "cublasSetWorkspace_v2");
+    find(gemm, "cublasGemmEx");
+  }
+};
+
+Cublas::Cublas(Memory& memory) : calls_(std::make_unique<Calls>()), workspace_(memory.allocate(kWorkspace)) {
+  check_cublas(calls_->create(&handle_), "cublasCreate");
+  check_cublas(calls_->set_stream(handle_, memory.stream()), "cublasSetStream");
+  check_cublas(calls_->set_workspace(handle_, workspace_->data(), kWorkspace), "cublasSetWorkspace");
+}
+
+Cublas::~Cublas() {
+  if (handle_ != nullptr) calls_->destroy(handle_);
+}
+
+// cuBLAS has columns one after the other: to it every matrix is its transpose, and out^T = b^T a^T.
+void Cublas::product(const Side& a, const Side& b, int32_t m, int32_t n, int32_t k, bool add, float* out,
+                     int64_t stride) {
+  const float one = 1;
+  const float kept = add ? 1.0F : 0.0F;
+  const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  check_cublas(calls_->gemm(handle_, operation(b), operation(a), n, m, k, &one, b.data, CUDA_R_32F,
+                            static_cast<int>(b.stride), a.data, CUDA_R_32F, static_cast<int>(a.stride), &kept, out,
+                            CUDA_R_32F, static_cast<int>(stride), CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT),
+               "cublasGemmEx");
+}
+
+}  // namespace ashlar::cuda

@@ -1,0 +1,211 @@
+#include "device/cuda/train/cuda_train_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "device/cuda/cuda_status.h"
+#include "device/cuda/train/cublas.h"
+#include "device/cuda/train/shared_buffer.h"
+#include "device/cuda/train/train_kernels.h"
+
+namespace ashlar {
+namespace cuda {
+namespace {
+
+/// Floats of logits that exist at once: 1 GiB.
+constexpr int64_t kLogits = int64_t{1} << 28;
+
+FloatRows rows_of(Tensor x) {
+  ASHLAR_CHECK(x.dtype == DType::kF32);
+  return {static_cast<float*>(x.data), x.rows, x.cols, x.stride};
+}
+Cublas::Side as_it_is(Tensor x) { return {x.row(0), x.stride, false}; }
+Cublas::Side transposed(Tensor x) { return {x.row(0), x.stride, true}; }
+
+class CudaTrainOps final : public TrainOps {
+ public:
+  std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return std::make_unique<SharedBuffer>(bytes); }
+  void wait() override { check(cudaStreamSynchronize(stream_), "training on the GPU"); }
+  void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }
+  void download(const std::byte* from, void* to, size_t bytes) override { memory_.download(from, to, bytes); }
+
+  void linear(Tensor x, Tensor weight, Store store, Tensor out) override {
+    product(as_it_is(x), transposed(weight), x.cols, store, out);
+  }
+  void linear_input_gradient(Tensor d_out, Tensor weight, Store store, Tensor d_x) override {
+    product(as_it_is(d_out), as_it_is(weight), weight.rows, store, d_x);
+  }
+  void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) override {
+    product(transposed(d_out), as_it_is(x), x.rows, Store::kAdd, d_weight);
+  }
+
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
+    if (x.rows == 0) return;
+    train_rms_norm(stream_, rows_of(x), weight, eps, rows_of(out));
+    check_launch("rms_norm");
+  }
+  void rms_norm_gradient(Tensor d_out, Tensor x, const float* weight, float eps, Store store, Tensor d_x,
+                         float* d_weight) override {
+    if (x.rows == 0) return;
+    NormGradient call = {rows_of(d_out), rows_of(x), rows_of(d_x), weight, eps, store == Store::kAdd, d_weight};
+    call.factors = floats(factors_, 2 * int64_t{x.rows});
+    call.partials = floats(partials_, int64_t{kNormPartials} * x.cols);
+    train_rms_norm_gradient(stream_, call);
+    check_launch("rms_norm_gradient");
+  }
+
+  void rope(Tensor x, int32_t head_dim, const RowRotation& rotation) override { rotate(x, head_dim, rotation, 1); }
+  void rope_gradient(Tensor d_x, int32_t head_dim, const RowRotation& rotation) override {
+    rotate(d_x, head_dim, rotation, -1);
+  }
+
+  void silu_mul(Tensor gate, Tensor up, Tensor out) override {
+    if (out.rows == 0) return;
+    train_silu_mul(stream_, rows_of(gate), rows_of(up), rows_of(out));
+    check_launch("silu_mul");
+  }
+  void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) override {
+    if (d_out.rows == 0) return;
+    train_silu_mul_gradient(stream_, rows_of(d_out), rows_of(gate), rows_of(up), rows_of(d_gate), rows_of(d_up));
+    check_launch("silu_mul_gradient");
+  }
+
+  void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
+    if (layout.blocks.empty()) return;
+    train_attention(stream_, attention_call(q, k, v, layout, out, log_sums));
+    check_launch("attention");
+  }
+  void attention_gradient(Tensor d_out, Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
+                          Tensor log_sums, Tensor d_q, Tensor d_k, Tensor d_v) override {
+    if (k.rows == 0) return;
+    TrainAttention call = attention_call(q, k, v, layout, out, log_sums);
+    call.d_out = rows_of(d_out), call.d_q = rows_of(d_q), call.d_k = rows_of(d_k), call.d_v = rows_of(d_v);
+    call.means = floats(factors_, int64_t{q.rows} * layout.heads);
+    train_attention_gradient(stream_, call);
+    check_launch("attention_gradient");
+  }
+
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+    if (hidden.rows == 0) return;
+    const auto rows = static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(kLogits / head.rows, 64), hidden.rows));
+    const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
+    float* const memory = floats(logits_, rows * stride);
+    auto* const found = static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(hidden.rows)));
+    for (int32_t first = 0; first < hidden.rows; first += rows) {
+      const int32_t n = std::min(rows, hidden.rows - first);
+      const Tensor logits = {memory, n, head.rows, stride};
+      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
+      train_cross_entropy(stream_, rows_of(logits), labels + first, d_hidden.rows != 0, found + first);
+      check_launch("cross_entropy");
+      if (d_hidden.rows != 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
+    }
+    std::vector<RowLoss> read(static_cast<size_t>(hidden.rows));
+    memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
+    for (size_t i = 0; i < read.size(); ++i) losses[i] = {read[i].loss, read[i].probability, read[i].best};
+  }
+
+  void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
+    if (out.rows == 0) return;
+    train_gather(stream_, rows_of(table), ids, scale, rows_of(out));
+    check_launch("gather");
+  }
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
+    if (out.rows == 0) return;
+    check(cudaMemset2DAsync(out.data, sizeof(float) * static_cast<size_t>(out.stride), 0,
+                            sizeof(float) * static_cast<size_t>(out.cols), static_cast<size_t>(out.rows), stream_),
+          "cudaMemset2DAsync");
+    if (rows.rows > 0) train_scatter(stream_, rows_of(rows), ids, scales, rows_of(out));
+    check_launch("scatter");
+  }
+  void copy(Tensor x, Tensor out) override {
+    if (out.rows == 0) return;
+    train_gather(stream_, rows_of(x), nullptr, 1, rows_of(out));
+    check_launch("copy");
+  }
+
+  void clear(float* values, int64_t n) override {
+    check(cudaMemsetAsync(values, 0, sizeof(float) * static_cast<size_t>(n), stream_), "cudaMemsetAsync");
+  }
+  double squared_norm(const float* values, int64_t n) override {
+    auto* const partials = static_cast<double*>(squares_.reserve(sizeof(double) * kSquaredPartials));
+    train_squares(stream_, values, n, partials);
+    check_launch("squared_norm");
+    std::vector<double> read(kSquaredPartials);
+    memory_.download(reinterpret_cast<const std::byte*>(partials), read.data(), sizeof(double) * read.size());
+    double sum = 0;
+    for (const double part : read) sum += part;
+    return sum;
+  }
+  void scale(float* values, int64_t n, float factor) override {
+    train_scale(stream_, values, n, factor);
+    check_launch("scale");
+  }
+  void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
+    train_combine(stream_, alpha, x, beta, y, n, out);
+    check_launch("combine");
+  }
+  void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
+    const auto steps = static_cast<double>(step.step);
+    TrainAdamW call;
+    call.beta1 = static_cast<float>(step.beta1);
+    call.beta2 = static_cast<float>(step.beta2);
+    call.eps = static_cast<float>(step.eps);
+    call.step_size = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, steps)));
+    call.inverse_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, steps)));
+    call.shrink = static_cast<float>(1 - step.learning_rate * step.weight_decay);
+    train_adamw(stream_, call, gradient, n, values, m, v);
+    check_launch("adamw");
+  }
+
+ private:
+  static float* floats(Scratch& scratch, int64_t n) {
+    return static_cast<float*>(scratch.reserve(sizeof(float) * static_cast<size_t>(n)));
+  }
+
+  void product(const Cublas::Side& a, const Cublas::Side& b, int32_t k, Store store, Tensor out) {
+    if (out.rows == 0 || (k == 0 && store == Store::kAdd)) return;
+    cublas_.product(a, b, out.rows, out.cols, k, store == Store::kAdd, out.row(0), out.stride);
+  }
+
+  void rotate(Tensor x, int32_t head_dim, const RowRotation& rotation, float sign) {
+    if (x.rows == 0) return;
+    train_rope(stream_, rows_of(x), head_dim, rotation.cos, rotation.sin, rotation.positions, sign);
+    check_launch("rope");
+  }
+
+  TrainAttention attention_call(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
+                                Tensor log_sums) {
+    ASHLAR_CHECK_LE(layout.head_dim, kMostTrainHead);
+    static_assert(sizeof(BlockContext) == sizeof(TrainBlock));
+    const size_t bytes = layout.blocks.size_bytes();
+    auto* const blocks = static_cast<TrainBlock*>(blocks_.reserve(bytes));
+    memory_.upload(layout.blocks.data(), reinterpret_cast<std::byte*>(blocks), bytes);
+    TrainAttention call;
+    call.heads = layout.heads, call.kv_heads = layout.kv_heads, call.head_dim = layout.head_dim;
+    call.block = layout.block, call.n_blocks = static_cast<int32_t>(layout.blocks.size());
+    call.context_rows = layout.context_rows, call.window = layout.window, call.blocks = blocks;
+    call.q = rows_of(q), call.k = rows_of(k), call.v = rows_of(v);
+    call.out = rows_of(out), call.log_sums = rows_of(log_sums);
+    return call;
+  }
+
+  std::string isa_ = require_device();
+  Memory memory_;
+  cudaStream_t stream_ = memory_.stream();
+  Cublas cublas_{memory_};
+  Scratch factors_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_}, squares_{memory_},
+      blocks_{memory_};
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options) {
+  if (!options.isa.empty()) throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out");
+  return std::make_unique<cuda::CudaTrainOps>();
+}
+
+}  // namespace ashlar

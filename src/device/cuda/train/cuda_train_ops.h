@@ -1,0 +1,15 @@
+#pragma once
+// The ops of training on an NVIDIA GPU: fp32 throughout but for products, whose factors are rounded to TF32. Ops queue
+// their kernels on one stream and return; what gives the host numbers waits.
+
+#include <memory>
+
+#include "device/device.h"
+#include "device/train_ops.h"
+
+namespace ashlar {
+
+/// Throws Error("cuda", ...) where this machine has no GPU that can be used, or lacks cuBLAS, saying what is missing.
+std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options);
+
+}  // namespace ashlar

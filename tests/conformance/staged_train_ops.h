@@ -1,0 +1,144 @@
+#pragma once
+// Training ops of a device with a memory of its own, for tests that hold everything in the host's: each op copies what
+// it is given to the device and all of it back.
+
+#include <memory>
+#include <vector>
+
+#include "device/train_ops.h"
+
+namespace ashlar::conformance {
+
+class StagedTrainOps final : public TrainOps {
+ public:
+  explicit StagedTrainOps(std::unique_ptr<TrainOps> inner) : inner_(std::move(inner)) {}
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) override { return inner_->allocate(bytes); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return inner_->allocate_shared(bytes); }
+  void wait() override { inner_->wait(); }
+  void upload(const void* from, std::byte* to, size_t bytes) override { inner_->upload(from, to, bytes); }
+  void download(const std::byte* from, void* to, size_t bytes) override { inner_->download(from, to, bytes); }
+
+  void linear(Tensor x, Tensor weight, Store store, Tensor out) override {
+    inner_->linear(staged(x), staged(weight), store, staged(out));
+    finish();
+  }
+  void linear_input_gradient(Tensor d_out, Tensor weight, Store store, Tensor d_x) override {
+    inner_->linear_input_gradient(staged(d_out), staged(weight), store, staged(d_x));
+    finish();
+  }
+  void linear_weight_gradient(Tensor d_out, Tensor x, Tensor d_weight) override {
+    inner_->linear_weight_gradient(staged(d_out), staged(x), staged(d_weight));
+    finish();
+  }
+  void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
+    inner_->rms_norm(staged(x), staged(weight, x.cols), eps, staged(out));
+    finish();
+  }
+  void rms_norm_gradient(Tensor d_out, Tensor x, const float* weight, float eps, Store store, Tensor d_x,
+                         float* d_weight) override {
+    inner_->rms_norm_gradient(staged(d_out), staged(x), staged(weight, x.cols), eps, store, staged(d_x),
+                              staged(d_weight, x.cols));
+    finish();
+  }
+  void rope(Tensor x, int32_t head_dim, const RowRotation& rotation) override {
+    inner_->rope(staged(x), head_dim, staged(rotation, x.rows, head_dim));
+    finish();
+  }
+  void rope_gradient(Tensor d_x, int32_t head_dim, const RowRotation& rotation) override {
+    inner_->rope_gradient(staged(d_x), head_dim, staged(rotation, d_x.rows, head_dim));
+    finish();
+  }
+  void silu_mul(Tensor gate, Tensor up, Tensor out) override {
+    inner_->silu_mul(staged(gate), staged(up), staged(out));
+    finish();
+  }
+  void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) override {
+    inner_->silu_mul_gradient(staged(d_out), staged(gate), staged(up), staged(d_gate), staged(d_up));
+    finish();
+  }
+  void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
+    inner_->attention(staged(q), staged(k), staged(v), layout, staged(out), staged(log_sums));
+    finish();
+  }
+  void attention_gradient(Tensor d_out, Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
+                          Tensor log_sums, Tensor d_q, Tensor d_k, Tensor d_v) override {
+    inner_->attention_gradient(staged(d_out), staged(q), staged(k), staged(v), layout, staged(out), staged(log_sums),
+                               staged(d_q), staged(d_k), staged(d_v));
+    finish();
+  }
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+    inner_->cross_entropy(staged(hidden), staged(head), staged(labels, hidden.rows), losses, staged(d_hidden));
+    finish();
+  }
+  void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
+    inner_->gather(staged(table), staged(ids, out.rows), scale, staged(out));
+    finish();
+  }
+  void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
+    inner_->scatter(staged(rows), staged(ids, rows.rows), staged(scales, rows.rows), staged(out));
+    finish();
+  }
+  void copy(Tensor x, Tensor out) override {
+    inner_->copy(staged(x), staged(out));
+    finish();
+  }
+  void clear(float* values, int64_t n) override {
+    inner_->clear(staged(values, n), n);
+    finish();
+  }
+  double squared_norm(const float* values, int64_t n) override {
+    const double norm = inner_->squared_norm(staged(values, n), n);
+    finish();
+    return norm;
+  }
+  void scale(float* values, int64_t n, float factor) override {
+    inner_->scale(staged(values, n), n, factor);
+    finish();
+  }
+  void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
+    inner_->combine(alpha, staged(x, n), beta, staged(y, n), n, staged(out, n));
+    finish();
+  }
+  void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
+    inner_->adamw(step, staged(gradient, n), n, staged(values, n), staged(m, n), staged(v, n));
+    finish();
+  }
+
+ private:
+  struct Twin {
+    const void* host;
+    size_t bytes;
+    std::unique_ptr<Buffer> device;
+  };
+
+  /// The same memory twice in a call is one twin, for ops that work in place.
+  template <class T>
+  T* staged(T* host, int64_t n) {
+    const size_t bytes = sizeof(T) * static_cast<size_t>(n);
+    for (const Twin& twin : twins_) {
+      if (twin.host == host && twin.bytes == bytes) return reinterpret_cast<T*>(twin.device->data());
+    }
+    twins_.push_back({host, bytes, inner_->allocate(bytes)});
+    inner_->upload(host, twins_.back().device->data(), bytes);
+    return reinterpret_cast<T*>(twins_.back().device->data());
+  }
+  Tensor staged(Tensor x) {
+    if (x.rows > 0) x.data = staged(x.row(0), (int64_t{x.rows} - 1) * x.stride + x.cols);
+    return x;
+  }
+  RowRotation staged(const RowRotation& rotation, int32_t rows, int32_t head_dim) {
+    constexpr int64_t kPositions = 50;  // of the tests' tables
+    return {staged(rotation.cos, kPositions * head_dim / 2), staged(rotation.sin, kPositions * head_dim / 2),
+            staged(rotation.positions, rows)};
+  }
+  void finish() {
+    for (const Twin& twin : twins_) inner_->download(twin.device->data(), const_cast<void*>(twin.host), twin.bytes);
+    twins_.clear();
+  }
+
+  std::unique_ptr<TrainOps> inner_;
+  std::vector<Twin> twins_;
+};
+
+}  // namespace ashlar::conformance
