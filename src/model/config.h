@@ -104,6 +104,13 @@ struct BlockDiffusion {
   int32_t sub_block = 0;    ///< positions of a block that are filled before later ones; 0: in any order
 };
 
+/// What a config.json says of the layers that draft further tokens (ModelNames::mtp). Whether the checkpoint has them
+/// is for its tensors to say.
+struct MtpConfig {
+  int32_t layers = 1;
+  bool own_vocabulary = false;  ///< an embedding and a head of its own instead of the model's
+};
+
 struct ModelConfig {
   std::string family;  ///< config.json's model_type
   StackConfig stack;
@@ -112,7 +119,8 @@ struct ModelConfig {
   bool tied_head = false;
   float embedding_scale = 1.0F;             ///< what embeddings are multiplied by
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
-  std::vector<int32_t> stop_ids;            ///< end-of-sequence ids, from generation_config.json if it has any
+  MtpConfig mtp;
+  std::vector<int32_t> stop_ids;  ///< end-of-sequence ids, from generation_config.json if it has any
   ModelNames names;
   std::optional<ModelNames> other_names;  ///< what some checkpoints of the family call their tensors instead
   std::filesystem::path folder;           ///< or the GGUF file

@@ -34,6 +34,12 @@ class Carver {
   std::vector<std::pair<Tensor*, size_t>> parts_;
 };
 
+std::vector<std::string> numbered(const std::string& prefix, int32_t n) {
+  std::vector<std::string> bases;
+  for (int32_t i = 0; i < n; ++i) bases.push_back(prefix + std::to_string(i) + ".");
+  return bases;
+}
+
 }  // namespace
 
 StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_rows) {
@@ -84,9 +90,13 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
 
 LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix,
                        const BindMixer& bind_mixer)
+    : LayerStack(binder, config, numbered(prefix, config.n_layers), bind_mixer) {}
+
+LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::vector<std::string>& bases,
+                       const BindMixer& bind_mixer)
     : config_(config) {
   for (int32_t i = 0; i < config.n_layers; ++i) {
-    const std::string base = prefix + std::to_string(i) + ".";
+    const std::string& base = bases[static_cast<size_t>(i)];
     const auto norm = [&](const char* name) { return binder.norm(base + name, config.hidden, config.norms_from_one); };
     Layer layer;
     layer.input_norm = norm(config.names.input_norm);

@@ -66,6 +66,9 @@ class LayerStack {
  public:
   /// Binds PREFIX + "i.*" for every layer i.
   LayerStack(WeightBinder& binder, const StackConfig& config, const std::string& prefix, const BindMixer& bind_mixer);
+  /// Binds BASES[i] + "*" for every layer i.
+  LayerStack(WeightBinder& binder, const StackConfig& config, const std::vector<std::string>& bases,
+             const BindMixer& bind_mixer);
 
   /// What layer i keeps of a sequence, named NAME.i.
   void register_state(KvLayout& layout, const std::string& name, Ops& ops);

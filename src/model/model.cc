@@ -12,19 +12,15 @@ namespace ashlar {
 
 namespace {
 
-// "333 of model.visual., 15 of mtp."
-std::string ignore_unused(WeightBinder& binder, const Checkpoint& checkpoint, const ModelNames& names) {
-  std::string counts;
-  for (const char* prefix : names.unused) {
-    int64_t n = 0;
-    for (const auto& [name, tensor] : checkpoint.tensors()) {
-      if (prefix == nullptr || !name.starts_with(prefix)) continue;
-      binder.ignore(name);
-      ++n;
-    }
-    if (n > 0) counts += (counts.empty() ? "" : ", ") + std::to_string(n) + " of " + prefix;
+// "333 of model.visual."; empty: none.
+std::string ignore_all_of(const char* prefix, WeightBinder& binder, const Checkpoint& checkpoint) {
+  int64_t n = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (prefix == nullptr || !name.starts_with(prefix)) continue;
+    binder.ignore(name);
+    ++n;
   }
-  return counts;
+  return n > 0 ? std::to_string(n) + " of " + prefix : std::string();
 }
 
 }  // namespace
@@ -57,9 +53,16 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
   config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);
   std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions, bind_mixer));
-  model->unused_ = ignore_unused(binder, checkpoint, model->config_.names);
+  const ModelNames& names = model->config_.names;
+  model->unused_ = ignore_all_of(names.unused, binder, checkpoint);
+  model->unused_mtp_ = ignore_all_of(names.mtp, binder, checkpoint);
   binder.finish();
   return model;
+}
+
+std::string Model::unused(bool drafts_itself) const {
+  if (drafts_itself || unused_mtp_.empty()) return unused_;
+  return unused_.empty() ? unused_mtp_ : unused_ + ", " + unused_mtp_;
 }
 
 BindMixer Model::mixer_or(const BindMixer& bind_mixer) const {

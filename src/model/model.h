@@ -31,8 +31,9 @@ class Model {
   /// Longest sequence, in tokens.
   int32_t max_positions() const { return max_positions_; }
   const Ropes& ropes() const { return ropes_; }
-  /// Tensors of the checkpoint that are no part of this model (ModelNames::unused): how many, and what of. Empty: none.
-  const std::string& unused() const { return unused_; }
+  /// Tensors of the checkpoint that are no part of this model: how many, and what of. Empty: none. `drafts_itself`: the
+  /// layer that drafts is in use (ModelNames::mtp).
+  std::string unused(bool drafts_itself = false) const;
   /// Whether a layer keeps a state that the rows of a sequence make one after another.
   bool is_recurrent() const { return stack_.is_recurrent(); }
   void register_state(KvLayout& layout) { stack_.register_state(layout, "target", ops_); }
@@ -60,6 +61,8 @@ class Model {
   void head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const;
 
   const Weight& embedding() const { return *embedding_; }
+  /// Of the norm before the head: [hidden].
+  const float* norm_weight() const { return norm_.data(); }
   const Weight& head_weight() const { return head_ ? *head_ : *embedding_; }
   size_t weight_bytes() const;
   Ops& ops() const { return ops_; }
@@ -72,7 +75,7 @@ class Model {
   ModelConfig config_;
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> head_;  // null: tied to the embedding
-  std::string unused_;
+  std::string unused_, unused_mtp_;
   DeviceVector norm_;
   int32_t max_positions_;
   Ropes ropes_;

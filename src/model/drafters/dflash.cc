@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "base/error.h"
+#include "model/drafters/draft_vocabulary.h"
 
 namespace ashlar {
 namespace {
@@ -84,22 +83,7 @@ void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
   own_embedding_ = binder.vocabulary({prefix + "embed_tokens", config_.vocab}, config_.stack.hidden);
   const std::string head = binder.has(prefix + "lm_head.weight") ? prefix + "lm_head" : "lm_head";
   own_head_ = binder.linear({{head, config_.draft_vocab}}, config_.stack.hidden, false);
-  if (binder.has("t2d")) binder.raw("t2d", "BOOL", config_.vocab);  // follows from d2t
-  if (!binder.has("d2t")) {
-    if (config_.draft_vocab != config_.vocab) binder.raw("d2t", "I64", config_.draft_vocab);  // says what is missing
-    return;
-  }
-  const StoredTensor& offsets = binder.raw("d2t", "I64", config_.draft_vocab);
-  for (int32_t i = 0; i < config_.draft_vocab; ++i) {
-    int64_t offset = 0;
-    std::memcpy(&offset, offsets.data + sizeof(offset) * i, sizeof(offset));
-    if (offset < -i || offset >= config_.vocab - i) {
-      throw Error("drafter", offsets.file + ": tensor d2t: entry " + std::to_string(i) + " is " +
-                                 std::to_string(offset) + ", which leads outside the vocabulary of " +
-                                 std::to_string(config_.vocab));
-    }
-    id_map_.push_back(static_cast<int32_t>(i + offset));
-  }
+  id_map_ = bind_draft_vocabulary(binder, config_.draft_vocab, config_.vocab);
 }
 
 // Codes are by the target's ids, and so are candidates.

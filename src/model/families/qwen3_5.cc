@@ -1,6 +1,6 @@
 // Qwen3.5 and its successors of the same architecture: three gated delta nets, then attention with an output gate; an
 // MLP or a mixture of experts with a gated shared one.
-// Checkpoints may hold a vision tower and layers that predict several tokens, which the text model does not need.
+// Checkpoints may hold a vision tower, which the text model does not need, and a layer that drafts (MTP).
 
 #include <utility>
 
@@ -52,6 +52,8 @@ void read(const JsonFields& fields, ModelConfig& config) {
   require_switch(fields, "attn_output_gate", true, true);
   stack.qk_norm = stack.output_gate = stack.norms_from_one = true;
   stack.delta_net = DeltaNetConfig{read_delta_layers(fields, stack.n_layers), read_delta_shape(fields)};
+  config.mtp.layers = static_cast<int32_t>(fields.integer("mtp_num_hidden_layers", 0, 1000, 1));
+  config.mtp.own_vocabulary = fields.boolean("mtp_use_dedicated_embeddings", false);
 }
 
 void read_moe(const JsonFields& fields, ModelConfig& config) {
@@ -67,14 +69,15 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
 constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
                                 .layers = "model.language_model.layers.",
                                 .norm = "model.language_model.norm",
-                                .unused = {"model.visual.", "mtp."}};
+                                .unused = "model.visual.",
+                                .mtp = "mtp."};
 constexpr ConfigKeys kKeys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
 
 constexpr Family kText = {.model_type = "qwen3_5_text",
                           .tied_by_default = false,
                           .read = read,
                           .keys = kKeys,
-                          .names = {.unused = {"model.visual.", "mtp."}},
+                          .names = {.unused = "model.visual.", .mtp = "mtp."},
                           .sliding = SlidingLayers::kNone,
                           .rotates_part = true,
                           .other_names = &kInside};

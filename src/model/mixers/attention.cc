@@ -5,7 +5,7 @@
 namespace ashlar {
 
 Attention::Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
-                     const Ropes& ropes)
+                     const Ropes& ropes, int32_t inputs)
     : shape_(config.layers[layer].shape), norm_eps_(config.norm_eps), rope_(ropes.of_layer(layer)) {
   const LayerNames& names = config.names;
   const auto norm = [&](const char* name) { return binder.norm(base + name, shape_.head_dim, config.norms_from_one); };
@@ -23,7 +23,7 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     if (names.fused_qkv != nullptr) {
       qkv = {{base + names.fused_qkv, {shape_.q_width(), shape_.kv_width(), shape_.kv_width()}}};
     }
-    qkv_ = binder.linear(qkv, config.hidden, config.qkv_bias);
+    qkv_ = binder.linear(qkv, inputs > 0 ? inputs : config.hidden, config.qkv_bias);
   }
   output_ = binder.linear({{base + names.attention_output, config.hidden}}, shape_.q_width(), config.output_bias);
 }

@@ -10,9 +10,10 @@ namespace ashlar {
 
 class Attention final : public Mixer {
  public:
-  /// Binds layer `layer`, whose tensors' names begin with `base`. `ropes` outlive the mixer.
-  Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer,
-            const Ropes& ropes);
+  /// Binds layer `layer`, whose tensors' names begin with `base`. `ropes` outlive the mixer. `inputs`: columns of what
+  /// queries, keys and values are made of; 0: the stack's hidden size.
+  Attention(WeightBinder& binder, const StackConfig& config, const std::string& base, int32_t layer, const Ropes& ropes,
+            int32_t inputs = 0);
 
   int32_t projected_width() const override { return qkv_width() + (gate_ ? shape_.q_width() : 0); }
   int32_t mixed_width() const override { return shape_.q_width(); }

@@ -1,0 +1,16 @@
+#pragma once
+// The vocabulary of a drafter that knows the target's most frequent tokens only: t2d and d2t of EAGLE-3 and of
+// speculators.
+
+#include <vector>
+
+#include "model/binding/weight_binder.h"
+
+namespace ashlar {
+
+/// The target id of each of `draft_vocab` entries, from the tensor d2t, which holds id - entry; empty: the ids
+/// themselves, where there is no such tensor and both vocabularies are as large. Takes t2d too, which follows from it.
+/// Throws Error("drafter", ...) for an entry that leads outside of the target's `vocab`.
+std::vector<int32_t> bind_draft_vocabulary(WeightBinder& binder, int32_t draft_vocab, int32_t vocab);
+
+}  // namespace ashlar

@@ -1,0 +1,134 @@
+#include "model/drafters/eagle3.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "model/drafters/draft_vocabulary.h"
+#include "model/drafters/eagle3_attention.h"
+
+namespace ashlar {
+namespace {
+
+// Checkpoints differ in whether names start with "model.", and in what the layer is called.
+std::string find_prefix(const WeightBinder& binder) { return binder.has("model.fc.weight") ? "model." : ""; }
+std::string find_layer(const WeightBinder& binder, const std::string& prefix) {
+  return prefix + (binder.has(prefix + "midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.");
+}
+
+}  // namespace
+
+std::unique_ptr<Eagle3Head> Eagle3Head::load(const Model& target, const std::filesystem::path& folder) {
+  Eagle3Config config = read_eagle3_config(folder);
+  fit_to_target(config, target.config());
+  check_rope_size(folder, config.stack, target.max_positions());
+  const Checkpoint checkpoint(folder);
+  WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
+  std::unique_ptr<Eagle3Head> head(new Eagle3Head(target, std::move(config), binder));
+  binder.finish();
+  return head;
+}
+
+Eagle3Head::Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& binder)
+    : ops_(target.ops()),
+      target_(target),
+      config_(std::move(config)),
+      prefix_(find_prefix(binder)),
+      layer_(find_layer(binder, prefix_)),
+      projection_(binder.linear({{prefix_ + "fc", config_.stack.hidden}}, config_.aux_width(), false)),
+      embedding_norm_(binder.norm(layer_ + "input_layernorm", config_.stack.hidden, false)),
+      norm_(binder.norm(prefix_ + "norm", config_.stack.hidden, false)),
+      ropes_(ops_, config_.stack, target.max_positions()),
+      stack_(binder, config_.stack, std::vector<std::string>{layer_},
+             [this](WeightBinder& from, const std::string& base, int32_t layer) {
+               auto attention =
+                   std::make_unique<Attention>(from, config_.stack, base, layer, ropes_, 2 * config_.stack.hidden);
+               return std::make_unique<Eagle3Attention>(std::move(attention), pairs_, config_.normed_residual);
+             }) {
+  const auto n = static_cast<int32_t>(config_.aux_layers.size());
+  for (int32_t i = 0; i < n; ++i) {
+    aux_layers_.push_back({config_.aux_layers[static_cast<size_t>(i)], i * config_.target_hidden});
+    if (config_.norms_each) {
+      aux_norms_.push_back(binder.norm(prefix_ + "fc_norm." + std::to_string(i), config_.target_hidden, false));
+    }
+  }
+  if (config_.norms_all) aux_norms_.push_back(binder.norm(prefix_ + "input_norm", config_.aux_width(), false));
+  std::ranges::stable_sort(aux_layers_, {}, &AuxLayer::layer);
+  bind_vocabulary(binder);
+}
+
+void Eagle3Head::bind_vocabulary(WeightBinder& binder) {
+  const int32_t hidden = config_.stack.hidden;
+  const std::string embedding = prefix_ + "embed_tokens";
+  if (binder.has(embedding + ".weight")) {
+    own_embedding_ = binder.vocabulary({embedding, config_.vocab}, hidden);
+  } else if (hidden != target_.config().stack.hidden) {
+    binder.matrix(embedding + ".weight", config_.vocab, hidden);  // says what is missing
+  }
+  id_map_ = bind_draft_vocabulary(binder, config_.draft_vocab, config_.vocab);
+  const std::string head = binder.has(prefix_ + "lm_head.weight") ? prefix_ + "lm_head" : "lm_head";
+  const bool may_share = config_.draft_vocab == config_.vocab && hidden == target_.config().stack.hidden;
+  if (binder.has(head + ".weight") || !(may_share || (config_.tied_head && own_embedding_))) {
+    own_head_ = binder.linear({{head, config_.draft_vocab}}, hidden, false);
+  } else if (!config_.tied_head) {
+    quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
+  }
+}
+
+const Weight& Eagle3Head::head_weight() const {
+  if (own_head_) return *own_head_;
+  if (quantised_head_) return *quantised_head_;
+  return config_.tied_head ? embedding() : target_.head_weight();
+}
+
+void Eagle3Head::reserve(int32_t max_rows) {
+  workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_rows);
+  const int32_t hidden = config_.stack.hidden;
+  const int32_t aux = aux_norms_.empty() ? 0 : config_.aux_width();
+  const DType type = ops_.activation_type();
+  const size_t column = bytes_of(type) * static_cast<size_t>(max_rows);
+  storage_ = ops_.allocate(column * static_cast<size_t>(3 * hidden + aux));
+  pairs_ = {storage_->data(), max_rows, 2 * hidden, 2 * hidden, type};
+  features_ = {storage_->data() + column * 2 * static_cast<size_t>(hidden), max_rows, hidden, hidden, type};
+  normed_ = {storage_->data() + column * 3 * static_cast<size_t>(hidden), max_rows, aux, aux, type};
+}
+
+Tensor Eagle3Head::features(Tensor aux_hidden) {
+  const auto n = static_cast<int32_t>(aux_norms_.size());
+  Tensor in = aux_hidden;
+  if (n > 0) {
+    in = normed_.narrow(aux_hidden.rows);
+    const int32_t width = in.cols / n;
+    for (int32_t i = 0; i < n; ++i) {
+      ops_.rms_norm(aux_hidden.columns(i * width, width), aux_norms_[static_cast<size_t>(i)].data(),
+                    config_.stack.norm_eps, in.columns(i * width, width));
+    }
+  }
+  const Tensor out = features_.narrow(aux_hidden.rows);
+  ops_.linear(*projection_, in, Store::kOverwrite, out);
+  return out;
+}
+
+DraftHead::Output Eagle3Head::forward(Tensor features, const RowBatch& batch, const KvMemory& kv) {
+  StackWorkspace& workspace = *workspace_;
+  const Tensor embedded = pairs_.narrow(batch.n()).columns(0, config_.stack.hidden);
+  ops_.embed(embedding(), batch.rows().ids, 1.0F, embedded);
+  ops_.rms_norm(embedded, embedding_norm_.data(), config_.stack.norm_eps, embedded);
+  const Tensor residual = workspace.x.narrow(batch.n());
+  if (features.data != residual.data) ops_.copy(features, residual);  // else the last pass left them there
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});
+  if (x.rows == 0) return {};
+  const Tensor out = workspace.normed.narrow(x.rows);
+  ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
+  return {out, config_.normed_output ? out : x};
+}
+
+void Eagle3Head::head(Tensor hidden, Tensor out) const { ops_.linear(head_weight(), hidden, Store::kOverwrite, out); }
+
+void Eagle3Head::head_argmax(Tensor hidden, int32_t* entries) const {
+  ops_.linear_argmax(head_weight(), hidden, entries);
+}
+
+size_t Eagle3Head::bytes_read() const { return stack_.weight_bytes() + projection_->bytes() + head_weight().bytes(); }
+
+}  // namespace ashlar

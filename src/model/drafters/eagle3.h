@@ -1,0 +1,59 @@
+#pragma once
+// The EAGLE-3 drafter: one layer that reads the target's hidden states after three of its layers, joined by fc, next to
+// the embedding of the token after them. Source: Li et al. 2025 (arXiv 2503.01840); the forms of SpecForge and of
+// vLLM's speculators.
+
+#include <memory>
+
+#include "model/drafters/draft_head.h"
+#include "model/drafters/eagle3_config.h"
+#include "model/model.h"
+
+namespace ashlar {
+
+class Eagle3Head final : public DraftHead {
+ public:
+  /// Loads the folder and checks that it fits `target`, which must outlive this.
+  static std::unique_ptr<Eagle3Head> load(const Model& target, const std::filesystem::path& folder);
+
+  std::span<const AuxLayer> aux_layers() const override { return aux_layers_; }
+  int32_t aux_width() const override { return config_.aux_width(); }
+  int32_t feature_width() const override { return config_.stack.hidden; }
+  int32_t vocab() const override { return config_.vocab; }
+  int32_t draft_vocab() const override { return config_.draft_vocab; }
+  const int32_t* id_map() const override { return id_map_.empty() ? nullptr : id_map_.data(); }
+  void register_state(KvLayout& layout) override { stack_.register_state(layout, "drafter", ops_); }
+  void reserve(int32_t max_rows) override;
+  Tensor features(Tensor aux_hidden) override;
+  Output forward(Tensor features, const RowBatch& batch, const KvMemory& kv) override;
+  void head(Tensor hidden, Tensor out) const override;
+  void head_argmax(Tensor hidden, int32_t* entries) const override;
+  size_t bytes_read() const override;
+
+ private:
+  Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& binder);
+  void bind_vocabulary(WeightBinder& binder);
+  const Weight& embedding() const { return own_embedding_ ? *own_embedding_ : target_.embedding(); }
+  const Weight& head_weight() const;
+
+  Ops& ops_;
+  const Model& target_;
+  Eagle3Config config_;
+  std::string prefix_, layer_;           // of all names, and of the layer's
+  std::unique_ptr<Weight> projection_;   // fc: [hidden, aux layers * target_hidden]
+  std::vector<DeviceVector> aux_norms_;  // before fc: none, one of all columns, or one a layer
+  DeviceVector embedding_norm_, norm_;
+  Ropes ropes_;
+  Tensor pairs_;  // [max_rows, 2 hidden]; the layer reads it
+  LayerStack stack_;
+  std::unique_ptr<Weight> own_embedding_, own_head_;
+  std::unique_ptr<Weight> quantised_head_;  // the target's head in 8 bits, without one of its own
+  std::vector<int32_t> id_map_;
+  std::vector<AuxLayer> aux_layers_;
+  std::unique_ptr<StackWorkspace> workspace_;
+  std::unique_ptr<Buffer> storage_;
+  Tensor features_;  // [max_rows, hidden]
+  Tensor normed_;    // [max_rows, aux_width], where there are norms before fc
+};
+
+}  // namespace ashlar

@@ -1,0 +1,112 @@
+#include "model/drafters/eagle3_config.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kType = "speculators_model_type";
+constexpr const char* kLayerIds = "eagle_aux_hidden_state_layer_ids";
+constexpr int32_t kAuxLayers = 3;  // where nothing else is said
+
+// "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3DraftModel".
+bool names_eagle3(const Json& root) {
+  if (!root.contains("architectures") || !root["architectures"].is_array()) return false;
+  return std::ranges::any_of(root["architectures"], [](const Json& name) {
+    return name.is_string() && name.get<std::string>().find("Eagle3") != std::string::npos;
+  });
+}
+
+// Ids count what enters a layer: that is what the layer before it left.
+void read_layer_ids(const JsonFields& fields, Eagle3Config& config) {
+  if (!fields.has(kLayerIds)) return;
+  for (const int32_t id : fields.integers(kLayerIds, 1, 1000)) config.aux_layers.push_back(id - 1);
+  if (config.aux_layers.empty() || config.aux_layers.size() > 64) fields.fail(kLayerIds, "1 to 64 layers");
+}
+
+void read_layer(const JsonFields& layer, Eagle3Config& config) {
+  config.stack = read_stack_config(layer);
+  if (config.stack.n_layers != 1) layer.fail("num_hidden_layers", "1 (drafters of more layers are not supported)");
+  const std::string type = layer.string("model_type", "llama");
+  if (type != "llama" && type != "qwen3") layer.fail("model_type", "llama or qwen3");
+  config.stack.qk_norm = type == "qwen3";
+  config.stack.qkv_bias = config.stack.output_bias = layer.boolean("attention_bias", false);
+  config.stack.mlp_bias = layer.boolean("mlp_bias", false);
+  config.stack.names.input_norm = "hidden_norm";
+  config.vocab = static_cast<int32_t>(layer.integer("vocab_size", 1, 1 << 24));
+  config.tied_head = layer.boolean("tie_word_embeddings", false);
+}
+
+void read_switches(const JsonFields& fields, Eagle3Config& config) {
+  config.draft_vocab = static_cast<int32_t>(fields.integer("draft_vocab_size", 1, config.vocab, config.vocab));
+  config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
+  config.normed_residual = fields.boolean("norm_before_residual", false);
+  config.normed_output = fields.boolean("norm_output", false);
+  config.norms_each = fields.boolean("fc_norm", false);
+  config.norms_all = fields.boolean("norm_before_fc", false);
+  if (config.norms_each && config.norms_all) fields.fail("fc_norm", "false, since norm_before_fc is set");
+}
+
+}  // namespace
+
+bool is_eagle3_folder(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!file_exists(path)) return false;
+  const Json root = read_json_file(path);
+  if (!root.is_object()) return false;
+  if (root.contains(kType)) return root[kType] == "eagle3";
+  return root.contains("eagle_config") || names_eagle3(root);
+}
+
+Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  if (!file_exists(path)) {
+    throw Error("drafter", folder.string() + ": has no config.json; expected an EAGLE-3 drafter folder");
+  }
+  const Json root = read_json_file(path);
+  const JsonFields fields(root, path.string(), "drafter");
+  if (fields.has("quantization_config")) {
+    fields.fail("quantization_config", "an unquantised drafter (bf16, f16 or f32)");
+  }
+  Eagle3Config config;
+  config.folder = folder;
+  read_layer(fields.has(kType) ? fields.object("transformer_layer_config") : fields, config);
+  read_switches(fields, config);
+  read_layer_ids(fields, config);
+  if (fields.has("eagle_config")) {
+    const JsonFields own = fields.object("eagle_config");
+    if (!own.boolean("use_aux_hidden_state", true)) own.fail("use_aux_hidden_state", "true");
+    if (config.aux_layers.empty()) read_layer_ids(own, config);
+  }
+  return config;
+}
+
+void fit_to_target(Eagle3Config& drafter, const ModelConfig& target) {
+  const auto fail = [&](const std::string& what, int64_t wants, int64_t has) {
+    throw Error("drafter", drafter.folder.string() + " was not made for " + target.folder.string() + ": it expects " +
+                               what + " " + std::to_string(wants) + ", the model has " + std::to_string(has));
+  };
+  if (target.diffusion) {
+    throw Error("drafter", drafter.folder.string() + " drafts for models that predict the next token; " +
+                               target.folder.string() + " fills masked blocks: it works without a drafter");
+  }
+  const int32_t layers = target.stack.n_layers;
+  if (drafter.aux_layers.empty()) {
+    if (layers < 2 * kAuxLayers) {
+      throw Error("drafter", drafter.folder.string() + ": config.json has no " + kLayerIds + ", and " +
+                                 target.folder.string() + " has " + std::to_string(layers) +
+                                 " layers, too few for the usual ones: after 1, half of them, and all but 4");
+    }
+    drafter.aux_layers = {1, layers / 2 - 1, layers - 4};
+  }
+  const int32_t deepest = *std::ranges::max_element(drafter.aux_layers);
+  if (deepest >= layers) fail("a target layer with index", deepest, layers);
+  if (drafter.target_hidden != target.stack.hidden)
+    fail("a hidden size of", drafter.target_hidden, target.stack.hidden);
+  if (drafter.vocab != target.vocab) fail("a vocabulary of", drafter.vocab, target.vocab);
+}
+
+}  // namespace ashlar

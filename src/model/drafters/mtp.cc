@@ -1,0 +1,168 @@
+#include "model/drafters/mtp.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "io/mapped_file.h"
+#include "model/mixers/attention.h"
+
+namespace ashlar {
+namespace {
+
+constexpr const char* kProjection = "fc";
+constexpr const char* kEmbeddingNorm = "pre_fc_norm_embedding";
+constexpr const char* kHiddenNorm = "pre_fc_norm_hidden";
+constexpr const char* kNorm = "norm";
+constexpr const char* kLayers = "layers.";
+
+[[noreturn]] void fail(const ModelConfig& target, const std::string& what) {
+  throw Error("drafter", target.folder.string() + ": " + what +
+                             "; --drafter ngram or a drafter folder works without a layer of the model's own");
+}
+
+bool holds(const Checkpoint& checkpoint, const std::string& name) {
+  return checkpoint.tensors().contains(name + ".weight");
+}
+
+// Everything else belongs to the target, which takes it.
+void ignore_others(WeightBinder& binder, const Checkpoint& checkpoint, const std::string& prefix) {
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!name.starts_with(prefix)) binder.ignore(name);
+  }
+}
+
+}  // namespace
+
+StackConfig mtp_stack(const ModelConfig& target) {
+  if (target.names.mtp == nullptr) fail(target, "models of the family " + target.family + " have no layer that drafts");
+  if (target.mtp.layers > 1) {
+    fail(target, "mtp_num_hidden_layers is " + std::to_string(target.mtp.layers) + "; one layer is supported");
+  }
+  if (target.mtp.own_vocabulary) {
+    fail(target, "mtp_use_dedicated_embeddings is set; a layer that shares the model's embedding is supported");
+  }
+  StackConfig stack = target.stack;
+  int32_t attention = 0;
+  while (attention < stack.n_layers && stack.is_delta_net(attention)) ++attention;
+  if (attention == stack.n_layers) fail(target, "no layer is attention, whose shape the layer that drafts would have");
+  stack.layers = {target.stack.layers[static_cast<size_t>(attention)]};
+  stack.n_layers = 1;
+  stack.delta_net.reset();
+  if (stack.moe) {
+    const std::vector<bool>& mixtures = target.stack.moe->layers;
+    stack.moe->layers = {std::find(mixtures.begin(), mixtures.end(), true) != mixtures.end()};
+  }
+  return stack;
+}
+
+void check_own_layer(const std::filesystem::path& drafter, const ModelConfig& target) {
+  if (drafter.lexically_normal() == target.folder.lexically_normal()) return;
+  throw Error("drafter", drafter.string() +
+                             " is a model; its layer that drafts reads its own hidden states and not those of " +
+                             target.folder.string() + ": expected a drafter folder, or mtp for this model's own layer");
+}
+
+bool has_mtp(const ModelConfig& target, const Checkpoint& checkpoint) {
+  if (target.names.mtp == nullptr || target.mtp.layers != 1 || target.mtp.own_vocabulary) return false;
+  const std::string prefix = target.names.mtp;
+  const LayerNames& names = target.stack.names;
+  const std::string layer = prefix + kLayers + "0.";
+  for (const char* name : {kProjection, kEmbeddingNorm, kHiddenNorm, kNorm}) {
+    if (!holds(checkpoint, prefix + name)) return false;
+  }
+  for (const char* name : {names.input_norm, names.post_norm, names.q, names.k, names.v, names.attention_output}) {
+    if (!holds(checkpoint, layer + name)) return false;
+  }
+  return true;
+}
+
+bool has_mtp(const std::filesystem::path& model) {
+  ModelConfig config = read_model_config(model);
+  if (config.names.mtp == nullptr) return false;
+  const Checkpoint checkpoint(model);
+  choose_names(config, checkpoint);
+  return has_mtp(config, checkpoint);
+}
+
+bool is_model_of_mtp_family(const std::filesystem::path& folder) {
+  if (!file_exists(folder / "config.json")) return false;
+  try {
+    return read_model_config(folder).names.mtp != nullptr;
+  } catch (const Error&) {  // it is no model at all
+    return false;
+  }
+}
+
+std::unique_ptr<MtpHead> MtpHead::load(const Model& target) {
+  StackConfig config = mtp_stack(target.config());
+  const Checkpoint checkpoint(target.config().folder);
+  const std::string prefix = target.config().names.mtp;
+  const auto& tensors = checkpoint.tensors();
+  if (const auto first = tensors.lower_bound(prefix); first == tensors.end() || !first->first.starts_with(prefix)) {
+    fail(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
+  }
+  WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
+  std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), binder));
+  ignore_others(binder, checkpoint, prefix);
+  binder.finish();
+  return head;
+}
+
+MtpHead::MtpHead(const Model& target, StackConfig config, WeightBinder& binder)
+    : ops_(target.ops()),
+      target_(target),
+      config_(std::move(config)),
+      prefix_(target.config().names.mtp),
+      embedding_norm_(binder.norm(prefix_ + kEmbeddingNorm, config_.hidden, config_.norms_from_one)),
+      hidden_norm_(binder.norm(prefix_ + kHiddenNorm, config_.hidden, config_.norms_from_one)),
+      norm_(binder.norm(prefix_ + kNorm, config_.hidden, config_.norms_from_one)),
+      projection_(binder.linear({{prefix_ + kProjection, config_.hidden}}, int64_t{2} * config_.hidden, false)),
+      ropes_(ops_, config_, target.max_positions()),
+      stack_(binder, config_, prefix_ + kLayers,
+             [this](WeightBinder& from, const std::string& base, int32_t layer) {
+               return std::make_unique<Attention>(from, config_, base, layer, ropes_);
+             }),
+      quantised_head_(ops_.repack(target.head_weight(), Products::kPropose)),
+      aux_layer_{target.config().stack.n_layers - 1, 0} {}
+
+void MtpHead::reserve(int32_t max_rows) {
+  workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_rows);
+  const int32_t hidden = config_.hidden;
+  const DType type = ops_.activation_type();
+  const size_t column = bytes_of(type) * static_cast<size_t>(max_rows);
+  storage_ = ops_.allocate(column * 3 * static_cast<size_t>(hidden));
+  pairs_ = {storage_->data(), max_rows, 2 * hidden, 2 * hidden, type};
+  features_ = {storage_->data() + column * 2 * static_cast<size_t>(hidden), max_rows, hidden, hidden, type};
+}
+
+// The target's last hidden state comes as its last layer left it.
+Tensor MtpHead::features(Tensor aux_hidden) {
+  const Tensor out = features_.narrow(aux_hidden.rows);
+  ops_.rms_norm(aux_hidden, target_.norm_weight(), config_.norm_eps, out);
+  return out;
+}
+
+DraftHead::Output MtpHead::forward(Tensor features, const RowBatch& batch, const KvMemory& kv) {
+  StackWorkspace& workspace = *workspace_;
+  const int32_t hidden = config_.hidden;
+  const Tensor pairs = pairs_.narrow(batch.n());
+  const Tensor embedded = pairs.columns(0, hidden);
+  ops_.embed(target_.embedding(), batch.rows().ids, 1.0F, embedded);
+  ops_.rms_norm(embedded, embedding_norm_.data(), config_.norm_eps, embedded);
+  ops_.rms_norm(features, hidden_norm_.data(), config_.norm_eps, pairs.columns(hidden, hidden));
+  ops_.linear(*projection_, pairs, Store::kOverwrite, workspace.x.narrow(batch.n()));
+  const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});
+  if (x.rows == 0) return {};
+  const Tensor out = workspace.normed.narrow(x.rows);
+  ops_.rms_norm(x, norm_.data(), config_.norm_eps, out);
+  return {out, out};
+}
+
+void MtpHead::head(Tensor hidden, Tensor out) const { ops_.linear(head_weight(), hidden, Store::kOverwrite, out); }
+
+void MtpHead::head_argmax(Tensor hidden, int32_t* entries) const { ops_.linear_argmax(head_weight(), hidden, entries); }
+
+size_t MtpHead::bytes_read() const { return stack_.weight_bytes() + projection_->bytes() + head_weight().bytes(); }
+
+}  // namespace ashlar
