@@ -2,7 +2,10 @@
 
 #include "base/error.h"
 #include "decode/chain/chain.h"
+#include "decode/propose/autoregressive.h"
 #include "model/drafters/dflash_repairs.h"
+#include "model/drafters/eagle3.h"
+#include "model/drafters/mtp.h"
 
 namespace ashlar {
 namespace {
@@ -17,6 +20,7 @@ void check_autoregressive(const Model& model) {
 struct Method {
   const char* name;
   std::unique_ptr<Decoder> (*make)(Model& model, const DecoderSpec& spec);
+  size_t (*drafter_bytes)(const Model& model, const DecoderSpec& spec) = nullptr;  // null: it has no drafter
   /// As usual_repairs(); null: there are none.
   std::vector<DrafterRepair> (*repairs)(const Model& model, const DecoderSpec& spec,
                                         std::span<const int32_t> mask_tokens) = nullptr;
@@ -30,6 +34,31 @@ std::unique_ptr<Decoder> make_autoregressive(Model& model, const DecoderSpec&) {
 std::unique_ptr<Decoder> make_ngram(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
   return std::make_unique<ChainDecoder>(model, spec.ngram, spec.ngram_width);
+}
+
+// Drafters that are a head: a folder's, or the model's own layer.
+std::unique_ptr<DraftHead> load_mtp(const Model& model, const DecoderSpec& spec) {
+  if (!spec.drafter.empty()) check_own_layer(spec.drafter, model.config());
+  return MtpHead::load(model);
+}
+
+std::unique_ptr<DraftHead> load_eagle3(const Model& model, const DecoderSpec& spec) {
+  return Eagle3Head::load(model, spec.drafter);
+}
+
+template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
+std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const DecoderSpec& spec) {
+  check_autoregressive(model);
+  return std::make_unique<ChainDecoder>(
+      model,
+      std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(),
+                                               AutoregressiveOptions{spec.dflash.width, spec.dflash.window}),
+      spec.ngram);
+}
+
+template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
+size_t bytes_of_head(const Model& model, const DecoderSpec& spec) {
+  return load(model, spec)->bytes_read();
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
@@ -57,6 +86,10 @@ std::vector<DrafterRepair> repair_dflash(const Model& model, const DecoderSpec& 
   return repairs;
 }
 
+size_t bytes_of_dflash(const Model& model, const DecoderSpec& spec) {
+  return DflashDrafter::load(model, spec.drafter)->bytes_read();
+}
+
 std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
   if (model.is_recurrent()) {
     throw Error("decode", model.config().folder.string() +
@@ -69,7 +102,9 @@ std::unique_ptr<Decoder> make_block(Model& model, const DecoderSpec& spec) {
 constexpr Method kMethods[] = {
     {"autoregressive", make_autoregressive},
     {"ngram", make_ngram},
-    {"dflash", make_dflash, repair_dflash},
+    {"dflash", make_dflash, bytes_of_dflash, repair_dflash},
+    {"mtp", make_autoregressive_drafter<load_mtp>, bytes_of_head<load_mtp>},
+    {"eagle3", make_autoregressive_drafter<load_eagle3>, bytes_of_head<load_eagle3>},
     {"block-diffusion", make_block},
 };
 
@@ -102,11 +137,13 @@ std::vector<std::string> decoder_names() {
   return names;
 }
 
-std::string method_of_drafter(const std::filesystem::path& folder) {
-  if (is_dflash_folder(folder)) return "dflash";
-  throw Error("drafter", folder.string() +
-                             ": is not a drafter this engine knows; expected a DFlash folder, whose config.json has "
-                             "dflash_config or speculators_model_type");
+int64_t drafter_bytes_read(const Model& model, const DecoderSpec& spec) {
+  for (const Method& method : kMethods) {
+    if (spec.method == method.name && method.drafter_bytes != nullptr) {
+      return static_cast<int64_t>(method.drafter_bytes(model, spec));
+    }
+  }
+  return 0;
 }
 
 }  // namespace ashlar

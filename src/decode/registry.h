@@ -11,7 +11,7 @@
 
 #include "decode/block/block_decoder.h"
 #include "decode/decoder.h"
-#include "decode/propose/dflash.h"
+#include "decode/drafters.h"
 #include "decode/propose/ngram_drafts.h"
 #include "model/model.h"
 
@@ -20,8 +20,8 @@ namespace ashlar {
 /// Which method decodes, and with what.
 struct DecoderSpec {
   std::string method;             ///< empty: the model's own way, without a drafter
-  std::filesystem::path drafter;  ///< its folder, for methods that have one
-  DflashOptions dflash;
+  std::filesystem::path drafter;  ///< its folder, for methods that have one; the model's own where it drafts itself
+  DflashOptions dflash;           ///< width and window count for every drafter
   BlockOptions block = {};
   NgramUse ngram = NgramUse::kWherePaying;  ///< for methods that draft
   int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
@@ -34,6 +34,9 @@ std::unique_ptr<Decoder> make_decoder(Model& model, const DecoderSpec& spec);
 
 std::vector<std::string> decoder_names();
 
+/// Weights that the method's drafter reads for a cycle of drafts, in bytes; 0 without one. Loads it to see.
+int64_t drafter_bytes_read(const Model& model, const DecoderSpec& spec);
+
 /// What else a drafter's configuration could have meant, tried where it drafts badly.
 struct DrafterRepair {
   std::string what;  ///< what would have to be different, in the words of its config.json
@@ -44,8 +47,5 @@ struct DrafterRepair {
 /// no such. `mask_tokens`: what else may stand at masked positions.
 std::vector<DrafterRepair> usual_repairs(const Model& model, const DecoderSpec& spec,
                                          std::span<const int32_t> mask_tokens);
-
-/// The method a drafter folder is for; throws Error("drafter", ...) if it is for none.
-std::string method_of_drafter(const std::filesystem::path& folder);
 
 }  // namespace ashlar

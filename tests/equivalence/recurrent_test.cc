@@ -9,6 +9,7 @@
 
 #include "equivalence/configurations.h"
 #include "golden/golden_data.h"
+#include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
 
 namespace ashlar::testing {
@@ -68,6 +69,8 @@ class AnyModel {
   virtual Model& model() = 0;
   /// Random drafters that read this model.
   virtual std::vector<std::filesystem::path> drafters() const { return {}; }
+  /// Ways to draft without one.
+  virtual std::vector<std::string> methods() const { return {"ngram"}; }
 };
 
 class Recurrence final : public AnyModel {
@@ -82,14 +85,16 @@ class Recurrence final : public AnyModel {
 class DeltaNets final : public AnyModel {
  public:
   explicit DeltaNets(Ops& ops)
-      : target_(data_folder() / "families" / "qwen3_5_text"),
+      : target_(data_folder() / "families" / "qwen3_5_text", data_folder() / "heads" / "mtp_fitted"),
         drafter_(data_folder() / "drafters" / "dflash_full"),
-        model_(Model::load(ops, target_.folder(), kLongest)) {}
+        model_(Model::load(ops, target_.path(), kLongest)) {}
   Model& model() override { return *model_; }
   std::vector<std::filesystem::path> drafters() const override { return {drafter_.folder()}; }
+  std::vector<std::string> methods() const override { return {"ngram", "mtp"}; }
 
  private:
-  SeededCheckpoint target_, drafter_;
+  HeadFolder target_;
+  SeededCheckpoint drafter_;
   std::unique_ptr<Model> model_;
 };
 
@@ -229,13 +234,16 @@ TEST_P(Recurrent, MissingMasksCutSpansAndChangeNothing) {
   const auto hybrid = make();
   for (const int32_t length : {1, 2, 17, 40}) {
     std::vector<std::vector<int32_t>> answers;
-    for (const bool late : {false, true}) {
-      for (const int32_t chunk : {4096, 13}) {
-        const auto engine = open_engine(*ops_, hybrid->model(), configuration("ngram", 8, 2, chunk, false), kLongest);
-        Request asked = request(random_ids(7, length), cool_sampling());
-        if (late) asked.constraint = std::make_unique<LateConstraint>();
-        answers.push_back(run_together(*engine, {std::move(asked)})[0].tokens);
-        EXPECT_EQ(answers.back(), answers[0]) << length << (late ? " late" : "") << ", chunks of " << chunk;
+    for (const std::string& method : hybrid->methods()) {
+      for (const bool late : {false, true}) {
+        for (const int32_t chunk : {4096, 13}) {
+          const auto engine = open_engine(*ops_, hybrid->model(), configuration(method, 8, 2, chunk, false), kLongest);
+          Request asked = request(random_ids(7, length), cool_sampling());
+          if (late) asked.constraint = std::make_unique<LateConstraint>();
+          answers.push_back(run_together(*engine, {std::move(asked)})[0].tokens);
+          EXPECT_EQ(answers.back(), answers[0])
+              << method << ", " << length << (late ? " late" : "") << ", chunks of " << chunk;
+        }
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "equivalence/recurrent_model.h"
 #include "equivalence/suite.h"
 #include "golden/golden_data.h"
+#include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
 #include "walled/walled_ops.h"
 
@@ -184,6 +185,31 @@ TEST(Wall, StatesOfDeltaNetsAreThoseOfTheReference) {
   drafted.prefill_chunk = 13;
   WalledOps walled;
   expect_same(answers(walled, target.folder(), drafted, all), expected);
+}
+
+// Heads that draft one token at a time, whose passes read what the passes before them left on the device.
+TEST(Wall, HeadsDraftAsOnTheReference) {
+  const auto ref = make_device("ref", {});
+  const HeadFolder drafting(data_folder() / "families" / "qwen3_5_text", data_folder() / "heads" / "mtp_fitted");
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3");
+  const auto eagle3 = data_folder() / "heads" / "eagle3_fitted";
+  std::vector<Request> all;
+  for (const int32_t length : {1, 5, 40, 41}) {
+    Request request;
+    for (int32_t i = 0; i < length; ++i) request.prompt.push_back(4 + i * 7 % 60);
+    request.max_tokens = 20;
+    if (length % 2 == 0) request.sampling = hot_sampling();
+    all.push_back(std::move(request));
+  }
+  for (const bool mtp : {true, false}) {
+    const std::filesystem::path& folder = mtp ? drafting.path() : target.folder();
+    Configuration drafted;
+    drafted.decoder = {mtp ? "mtp" : "eagle3", mtp ? folder : eagle3, {.width = 5}};
+    drafted.depth = 2;
+    drafted.prefill_chunk = 13;
+    WalledOps walled;
+    expect_same(answers(walled, folder, drafted, all), answers(*ref, folder, {}, all));
+  }
 }
 
 // Small, so that all of it fits: n-gram drafts, preemption, prefix hits.

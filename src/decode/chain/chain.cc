@@ -42,6 +42,8 @@ void ChainDecoder::register_state(KvLayout& layout, const StepLimits& limits) {
   layout.limit_pages(DraftContext::window_pages(proposer_->window(), max_width(), limits.max_slots));
   proposer_->register_state(layout);
   layout.limit_pages(0);
+  const int64_t end = DraftContext::page_end_bytes(model_.ops(), proposer_->reads_before(), proposer_->aux_width());
+  if (end > 0) page_ends_ = layout.add_paged("drafter.page_ends", end);
 }
 
 int32_t ChainDecoder::spare_pages(int32_t max_slots) const {
@@ -69,8 +71,10 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
   scorer_.reserve(kLogitRows);
   if (!drafts()) return;
   if (proposer_) {
-    context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages());
+    context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages(),
+                                              page_ends_ >= 0 ? kv.plane(page_ends_) : KvPlane{});
     proposer_->start(limits, kv);
+    if (proposer_->reads_before()) proposer_->set_newest(context_->newest());
   }
   selector_.reserve(limits.max_spans * kMaxWidth);
   planner_ =
@@ -338,6 +342,11 @@ void ChainDecoder::commit_branches(const StepPlan& plan) {
 void ChainDecoder::write_backlogs() {
   for (ChainSpan& chain : chains_) {
     if (!chain.proposes) continue;
+    if (!context_->can_draft(chain.slot, chain.start)) {
+      chain.proposes = false;
+      chain.width = chain.most = 1;
+      continue;
+    }
     context_->write_backlog(chain.slot, chain.pages);
     chain.context_begin = context_->begin(chain.pages, chain.start);
     // From here on the proposer's.
@@ -365,13 +374,14 @@ void ChainDecoder::write_context(const StepPlan& plan) {
     const Span& span = plan.spans[i];
     const int32_t position = batch_->position(work.first_row);
     const bool fills_page = position % kPageTokens + work.committed >= kPageTokens;
+    const int32_t* ids = work.chain >= 0 ? chains_[work.chain].ids : span.prompt;
     if (writes_context(work) || (fills_page && plan.keeps_context)) {
       context_->write_backlog(span.slot, span.pages);  // of a span that was widened after the drafting
       context_->write(span.slot, span.pages, work.first_row, position, work.committed,
-                      work.chain >= 0 ? work.path : nullptr);
+                      work.chain >= 0 ? work.path : nullptr, ids);
     } else if (plan.keeps_context) {
       for (int32_t t = 0; t < work.committed; ++t) {
-        context_->keep(span.slot, span.pages, work.first_row + t, position + t);
+        context_->keep(span.slot, span.pages, work.first_row + t, position + t, ids[t]);
       }
     } else {
       context_->skip(span.slot, span.pages, position, work.committed);

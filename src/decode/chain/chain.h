@@ -110,6 +110,7 @@ class ChainDecoder final : public Decoder {
   DeviceArray<int32_t> commit_slots_;  // scratch slots whose K and V become a sequence's own
   std::unique_ptr<PageTables> pages_;
   std::unique_ptr<DraftContext> context_;  // null without proposer
+  int32_t page_ends_ = -1;                 // plane of what the context keeps of pages' ends; -1: none
   int32_t scratch_slots_ = 0;              // in the spare pages
   int32_t free_scratch_slot_ = 0;          // of a row in a branch, in the spare pages
   std::unique_ptr<DraftPlanner> planner_;  // null where nothing is ever drafted

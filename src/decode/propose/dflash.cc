@@ -369,7 +369,7 @@ const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) con
 }
 
 void DflashProposer::write_context(const CommittedRows& committed) {
-  drafter_->write_context(committed.aux_hidden, committed.rows, *kv_);
+  drafter_->write_context(committed.aux_hidden, committed.batch.rows(), *kv_);
 }
 
 }  // namespace ashlar

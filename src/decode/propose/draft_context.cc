@@ -5,7 +5,7 @@
 namespace ashlar {
 
 DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& tables, const StepLimits& limits,
-                           int32_t pages)
+                           int32_t pages, KvPlane page_ends)
     : ops_(ops),
       proposer_(proposer),
       target_tables_(tables),
@@ -14,15 +14,22 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
       device_sources_(ops, limits.max_rows),
       backlogs_(static_cast<size_t>(limits.max_slots)),
       known_(static_cast<size_t>(pages)),
+      reads_before_(proposer.reads_before()),
+      newest_(static_cast<size_t>(limits.max_slots), kUnknown),
+      has_end_(static_cast<size_t>(pages)),
       window_(proposer.window()) {
   const int32_t width = proposer.aux_width();
-  const int32_t rows = max_rows_ + limits.max_slots * kPageTokens;
+  const int32_t rows = newest_row(limits.max_slots);
   const DType type = ops.activation_type();
   storage_ = ops.allocate(bytes_of(type) * static_cast<size_t>(rows + max_rows_) * static_cast<size_t>(width));
   all_ = {storage_->data(), rows + max_rows_, width, width, type};
   compact_ = all_.part(rows, max_rows_);
   all_ = all_.narrow(rows);
+  page_ends_ = {page_ends.base, pages, width, page_ends.page_stride / static_cast<int64_t>(bytes_of(type)), type};
   sources_.reserve(static_cast<size_t>(max_rows_));
+  written_.reserve(static_cast<size_t>(max_rows_));
+  ids_.reserve(static_cast<size_t>(max_rows_));
+  moves_.reserve(static_cast<size_t>(limits.max_spans));
   if (window_ == 0) return;
   const int64_t most = window_pages(window_, proposer.max_width(), limits.max_slots);
   window_pages_ = std::make_unique<WindowPages>(pages, static_cast<int32_t>(std::min<int64_t>(pages, most)));
@@ -41,9 +48,14 @@ int64_t DraftContext::window_pages(int32_t window, int32_t width, int32_t slots)
   return 2 * pages * slots;
 }
 
+int64_t DraftContext::page_end_bytes(const Ops& ops, bool reads_before, int64_t aux_width) {
+  return reads_before ? aux_width * static_cast<int64_t>(bytes_of(ops.activation_type())) : 0;
+}
+
 void DraftContext::begin_step() {
   batch_.clear();  // of a step that threw: its page tables may be gone, its window pages may be others' soon
   sources_.clear();
+  moves_.clear();
   if (window_pages_) window_pages_->begin_step();
 }
 
@@ -65,46 +77,103 @@ const int32_t* DraftContext::table(int32_t slot, const int32_t* pages, int32_t b
   return tables_->of(slot);
 }
 
+// Whether the hidden state before `position` is in newest().
+bool DraftContext::find_newest(int32_t slot, const int32_t* pages, int32_t position) {
+  if (position > 0 && newest_[slot] == position - 1) return true;
+  if (position == 0 || position % kPageTokens != 0) return false;
+  const int32_t page = pages[position / kPageTokens - 1];
+  if (!has_end_[static_cast<size_t>(page)]) return false;
+  ops_.copy(page_ends_.part(page, 1), all_.part(newest_row(slot), 1));
+  newest_[slot] = position - 1;
+  return true;
+}
+
+// A row for which the hidden state before it is missing. At position 0 there is none, and no draft looks there.
+void DraftContext::leave_out(const int32_t* pages, int32_t position) {
+  if (position > 0) return forget(pages, position, 1);
+  known_[static_cast<size_t>(pages[0])] = 1;
+}
+
+void DraftContext::keep_page_end(const int32_t* pages, int32_t row, int32_t position) {
+  if ((position + 1) % kPageTokens != 0) return;
+  const int32_t page = pages[position / kPageTokens];
+  ops_.copy(all_.part(row, 1), page_ends_.part(page, 1));
+  has_end_[static_cast<size_t>(page)] = true;
+}
+
 void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t n,
-                         const int32_t* path) {
+                         const int32_t* path, const int32_t* ids) {
+  written_.clear();
+  ids_.clear();
+  const auto row_of = [&](int32_t i) { return path != nullptr ? path[i] : i; };
+  int32_t first = 0;
+  if (reads_before_ && n > 0 && !find_newest(slot, pages, position)) {
+    leave_out(pages, position);
+    first = 1;
+  }
+  for (int32_t i = first; i < n; ++i) {
+    const int32_t before = i > 0 ? row + row_of(i - 1) : newest_row(slot);
+    written_.push_back(reads_before_ ? before : row + row_of(i));
+    ids_.push_back(ids != nullptr ? ids[row_of(i)] : 0);
+  }
+  add_rows(slot, pages, position + first, written_, ids_);
+  if (!reads_before_ || n == 0) return;
+  for (int32_t i = 0; i < n; ++i) keep_page_end(pages, row + row_of(i), position + i);
+  moves_.push_back({row + row_of(n - 1), slot});
+  newest_[slot] = position + n - 1;
+}
+
+void DraftContext::add_rows(int32_t slot, const int32_t* pages, int32_t position, std::span<const int32_t> sources,
+                            std::span<const int32_t> ids) {
+  if (sources.empty()) return;
+  const auto all = static_cast<int32_t>(sources.size());
   int32_t done = 0;
-  if (const int32_t out = window_begin(position + n) - position; out > 0) {
+  if (const int32_t out = window_begin(position + all) - position; out > 0) {
     forget(pages, position, out);
     done = out;
-    position += out;
-    n -= out;
   }
-  const int32_t* translated = table(slot, pages, position, position + n);
-  while (n > 0) {
+  const int32_t* translated = table(slot, pages, position + done, position + all);
+  while (done < all) {
     if (batch_.n() == max_rows_) flush();
-    const int32_t now = std::min(n, max_rows_ - batch_.n());
+    const int32_t end = std::min(all, done + max_rows_ - batch_.n());
     batch_.begin_sequence(translated);
-    for (int32_t r = 0; r < now; ++r) {
-      batch_.add_row(0, position + r, 0);
-      sources_.push_back(row + (path != nullptr ? path[done + r] : done + r));
-      const int32_t offset = (position + r) % kPageTokens;
-      uint8_t& known = known_[static_cast<size_t>(pages[(position + r) / kPageTokens])];
+    for (; done < end; ++done) {
+      batch_.add_row(ids[static_cast<size_t>(done)], position + done, 0);
+      sources_.push_back(sources[static_cast<size_t>(done)]);
+      const int32_t offset = (position + done) % kPageTokens;
+      uint8_t& known = known_[static_cast<size_t>(pages[(position + done) / kPageTokens])];
       // Rows come in ascending order; one that does not continue what is known leaves a gap.
       if (offset == 0) known = 0;
       if (known == offset) ++known;
     }
-    done += now;
-    position += now;
-    n -= now;
   }
 }
 
-void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position) {
+void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t position, int32_t id) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
-  if (backlog.n == 0) backlog.position = position;
-  ops_.copy(all_.part(row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
-  ++backlog.n;
+  if (reads_before_ && !find_newest(slot, pages, position)) {
+    leave_out(pages, position);
+  } else {
+    if (backlog.n == 0) backlog.position = position;
+    backlog.ids[backlog.n] = id;
+    ops_.copy(all_.part(reads_before_ ? newest_row(slot) : row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
+    ++backlog.n;
+  }
+  if (reads_before_) {
+    ops_.copy(all_.part(row, 1), all_.part(newest_row(slot), 1));
+    newest_[slot] = position;
+    keep_page_end(pages, row, position);
+  }
   if ((position + 1) % kPageTokens == 0) write_backlog(slot, pages);
 }
 
 void DraftContext::skip(int32_t slot, const int32_t* pages, int32_t position, int32_t n) {
   backlogs_[static_cast<size_t>(slot)] = {};
   forget(pages, position, n);
+  newest_[slot] = kUnknown;
+  for (int32_t p = position / kPageTokens; p <= (position + n - 1) / kPageTokens; ++p) {
+    has_end_[static_cast<size_t>(pages[p])] = false;
+  }
 }
 
 void DraftContext::forget(const int32_t* pages, int32_t position, int32_t n) {
@@ -117,13 +186,20 @@ void DraftContext::forget(const int32_t* pages, int32_t position, int32_t n) {
 void DraftContext::write_backlog(int32_t slot, const int32_t* pages) {
   Backlog& backlog = backlogs_[static_cast<size_t>(slot)];
   if (backlog.n == 0) return;
-  write(slot, pages, backlog_row(slot), backlog.position, backlog.n);
+  written_.clear();
+  for (int32_t i = 0; i < backlog.n; ++i) written_.push_back(backlog_row(slot) + i);
+  add_rows(slot, pages, backlog.position, written_, {backlog.ids, static_cast<size_t>(backlog.n)});
   backlog = {};
 }
 
 void DraftContext::flush() {
+  if (batch_.n() > 0) write_batch();
+  for (const Move& move : moves_) ops_.copy(all_.part(move.row, 1), all_.part(newest_row(move.slot), 1));
+  moves_.clear();
+}
+
+void DraftContext::write_batch() {
   const int32_t n = batch_.n();
-  if (n == 0) return;
   bool in_order = true;
   for (int32_t r = 1; r < n; ++r) in_order = in_order && sources_[r] == sources_[r - 1] + 1;
   const Tensor rows = in_order ? all_.part(sources_[0], n) : compact_.narrow(n);
@@ -131,7 +207,7 @@ void DraftContext::flush() {
     device_sources_.upload(sources_);
     ops_.gather_rows(all_, device_sources_.device(), rows);
   }
-  proposer_.write_context({rows, batch_.rows()});
+  proposer_.write_context({rows, batch_});
   batch_.clear();
   sources_.clear();
 }

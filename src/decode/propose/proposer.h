@@ -9,6 +9,7 @@
 
 #include "decode/decoder.h"
 #include "model/layer_stack.h"
+#include "model/row_batch.h"
 
 namespace ashlar {
 
@@ -51,8 +52,8 @@ struct ChainSpan {
 
 /// Rows of the target's forward whose tokens are now certain, and the auxiliary hidden states they left.
 struct CommittedRows {
-  Tensor aux_hidden;  ///< [rows, aux_width]
-  Rows rows;
+  Tensor aux_hidden;      ///< [batch.n(), aux_width]; where the proposer reads_before(), those of the positions before
+  const RowBatch& batch;  ///< without outputs
 };
 
 class Proposer {
@@ -67,11 +68,17 @@ class Proposer {
   virtual bool adapts_width() const = 0;
   virtual std::span<const AuxLayer> aux_layers() const = 0;
   virtual int32_t aux_width() const = 0;
+  /// Whether its context at a position is made of the token there and the auxiliary hidden state of the position
+  /// before. Position 0 then has none. If not, it is made of the hidden state of the position itself.
+  virtual bool reads_before() const { return false; }
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
   /// the cache, and the tables of spans and rows are theirs.
   virtual int32_t window() const = 0;
   virtual void register_state(KvLayout& layout) = 0;
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
+  /// Called once, after start(), where it reads_before(): row s of `newest`, [slots, aux_width], is the auxiliary
+  /// hidden state before the last token of the sequence in slot s whenever propose() is asked for its drafts.
+  virtual void set_newest(Tensor /*newest*/) {}
   virtual void admit(int32_t slot, const Slot& state) = 0;
 
   /// Fills the drafts of all spans that have `proposes`, in one pass over the drafter where the method allows.

@@ -25,13 +25,14 @@ constexpr int32_t kColumns = 5;
 /// Remembers the newest auxiliary hidden state that was written for each position of the proposer's planes.
 class Recorder final : public Proposer {
  public:
-  explicit Recorder(int32_t window) : window_(window) {}
+  Recorder(int32_t window, bool reads_before) : window_(window), reads_before_(reads_before) {}
   std::string name() const override { return "recorder"; }
   int32_t max_width() const override { return kWidth; }
   bool adapts_width() const override { return false; }
   std::span<const AuxLayer> aux_layers() const override { return {}; }
   int32_t aux_width() const override { return kColumns; }
   int32_t window() const override { return window_; }
+  bool reads_before() const override { return reads_before_; }
   void register_state(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, const Slot&) override {}
@@ -40,11 +41,11 @@ class Recorder final : public Proposer {
   void write_context(const CommittedRows& committed) override {
     ++calls;
     if (fails) throw std::bad_alloc();
-    for (int32_t r = 0; r < committed.rows.n; ++r) {
+    const Rows rows = committed.batch.rows();
+    for (int32_t r = 0; r < rows.n; ++r) {
       for (int32_t c = 0; c < kColumns; ++c)
         ASSERT_EQ(committed.aux_hidden.row(r)[c], committed.aux_hidden.row(r)[0] + c);
-      seen[place(committed.rows.page_tables[committed.rows.tables[r]], committed.rows.positions[r])] =
-          committed.aux_hidden.row(r)[0];
+      seen[place(rows.page_tables[rows.tables[r]], rows.positions[r])] = committed.aux_hidden.row(r)[0];
     }
   }
   static int32_t place(const int32_t* table, int32_t position) {
@@ -56,6 +57,12 @@ class Recorder final : public Proposer {
 
  private:
   int32_t window_;
+  bool reads_before_;
+};
+
+struct Reader {
+  int32_t window;
+  bool reads_before;
 };
 
 struct Sequence {
@@ -63,11 +70,14 @@ struct Sequence {
   int32_t length = 0;
   std::vector<float> value;   // auxiliary hidden state of each position
   std::vector<bool> skipped;  // of each position
+  std::vector<bool> lost;     // positions whose hidden state nobody keeps
+  bool saw_row = false;       // a row of it was computed in its slot
   bool saw_all = false;       // the last step drafted with the whole window
 
   void grow(float state) {
     value.push_back(state);
     skipped.push_back(false);
+    lost.push_back(false);
     ++length;
   }
   /// From here on nothing was skipped.
@@ -78,20 +88,23 @@ struct Sequence {
   }
 };
 
-// Parameter: the proposer's window.
-class DraftContextTest : public ::testing::TestWithParam<int32_t> {
+class DraftContextTest : public ::testing::TestWithParam<Reader> {
  protected:
   DraftContextTest()
       : ops_(make_device("ref", {})),
-        recorder_(GetParam()),
+        recorder_(window(), reads_before()),
         tables_(*ops_, kSlots, kPages),
-        context_(*ops_, recorder_, tables_, {kRows, kSlots, kSlots}, kSlots * kPages) {
+        page_ends_(ops_->allocate(sizeof(float) * kSlots * kPages * kColumns)),
+        context_(*ops_, recorder_, tables_, {kRows, kSlots, kSlots}, kSlots * kPages,
+                 {page_ends_->data(), sizeof(float) * kColumns}) {
     for (int32_t s = 0; s < kSlots; ++s) {
       std::vector<int32_t> pages(kPages);
       std::iota(pages.begin(), pages.end(), s * kPages);
       take_pages(s, pages);
     }
   }
+  static int32_t window() { return GetParam().window; }
+  static bool reads_before() { return GetParam().reads_before; }
   void take_pages(int32_t s, const std::vector<int32_t>& pages) {
     sequences_[s].pages = pages;
     tables_.admit(s);
@@ -104,9 +117,15 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     sequence.length = keep * kPageTokens;
     sequence.value.resize(sequence.length);
     sequence.skipped.resize(sequence.length);
-    sequence.saw_all = false;
+    sequence.lost.resize(sequence.length);
+    sequence.saw_all = sequence.saw_row = false;
     take_pages(s, sequence.pages);
     context_.admit(s);
+  }
+  /// Of rows from `position` on, the first one may lack the hidden state before it.
+  static void lose_first(Sequence& sequence, int32_t position) {
+    if (!reads_before() || position == 0 || !sequence.lost[position - 1]) return;
+    for (int32_t i = position / kPageTokens * kPageTokens; i <= position; ++i) sequence.skipped[i] = true;
   }
   /// The forward leaves the auxiliary hidden states of `n` new positions of a sequence in rows from `row`.
   void forward(Sequence& sequence, int32_t row, int32_t n) {
@@ -114,10 +133,11 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
       next_ += 100;
       for (int32_t c = 0; c < kColumns; ++c) context_.aux_hidden().row(row + r)[c] = next_ + static_cast<float>(c);
       sequence.grow(next_);
+      sequence.saw_row = true;
     }
   }
   int32_t window_begin(int32_t end) const {
-    return GetParam() == 0 ? 0 : std::max(0, end - GetParam()) / kPageTokens * kPageTokens;
+    return window() == 0 ? 0 : std::max(0, end - window()) / kPageTokens * kPageTokens;
   }
   /// A draft pass over a sequence whose context is complete: all that it looks at is right, and its block may be
   /// written.
@@ -126,15 +146,19 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     const int32_t expected = std::max(window_begin(sequence.length), sequence.whole());
     ASSERT_GE(begin, expected);
     // What a step looked at outlives the next one.
-    if (GetParam() == 0 || sequence.saw_all) {
+    if (window() == 0 || sequence.saw_all) {
       ASSERT_EQ(begin, expected);
     }
     sequence.saw_all = begin == expected;
     shortened_ += begin > expected ? 1 : 0;
-    for (int32_t i = begin; i < sequence.length; ++i) {
+    const int32_t before = reads_before() ? 1 : 0;
+    for (int32_t i = std::max(begin, before); i < sequence.length; ++i) {
       const auto found = recorder_.seen.find(Recorder::place(table, i));
       ASSERT_NE(found, recorder_.seen.end()) << i;
-      ASSERT_EQ(found->second, sequence.value[i]) << i;
+      ASSERT_EQ(found->second, sequence.value[i - before]) << i;
+    }
+    if (reads_before() && sequence.saw_row) {
+      ASSERT_EQ(context_.newest().row(s)[0], sequence.value.back());
     }
     for (int32_t i = sequence.length; i < sequence.length + kWidth; ++i) {
       recorder_.seen[Recorder::place(table, i)] = -1;
@@ -146,13 +170,18 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
     forward(sequence, row, n);
     context_.write_backlog(s, sequence.pages.data());
     context_.write(s, sequence.pages.data(), row, position, n);
+    lose_first(sequence, position);
     for (int32_t i = position; i < window_begin(sequence.length); ++i) sequence.skipped[i] = true;
   }
   void commit_narrow(int32_t s, int32_t row, bool hopeful) {
     Sequence& sequence = sequences_[s];
     const int32_t position = sequence.length;
     forward(sequence, row, 1);
-    if (hopeful) return context_.keep(s, sequence.pages.data(), row, position);
+    if (hopeful) {
+      lose_first(sequence, position);
+      return context_.keep(s, sequence.pages.data(), row, position);
+    }
+    sequence.lost.back() = true;
     context_.skip(s, sequence.pages.data(), position, 1);
     for (int32_t i = position / kPageTokens * kPageTokens; i < sequence.length; ++i) sequence.skipped[i] = true;
   }
@@ -161,12 +190,20 @@ class DraftContextTest : public ::testing::TestWithParam<int32_t> {
   std::unique_ptr<Ops> ops_;
   Recorder recorder_;
   PageTables tables_;
+  std::unique_ptr<Buffer> page_ends_;
   DraftContext context_;
   Sequence sequences_[kSlots];
   float next_ = 0;
   int32_t shortened_ = 0;  // draft passes that saw less than the window for want of window pages
 };
-INSTANTIATE_TEST_SUITE_P(Windows, DraftContextTest, ::testing::Values(0, kWidth, 20, 40, 4 * kPages * kPageTokens));
+INSTANTIATE_TEST_SUITE_P(Readers, DraftContextTest,
+                         ::testing::Values(Reader{0, false}, Reader{kWidth, false}, Reader{20, false},
+                                           Reader{40, false}, Reader{4 * kPages * kPageTokens, false}, Reader{0, true},
+                                           Reader{20, true}, Reader{4 * kPages * kPageTokens, true}),
+                         [](const auto& info) {
+                           return std::string(info.param.reads_before ? "before" : "own") + "_" +
+                                  std::to_string(info.param.window);
+                         });
 
 TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
   enum class Kind { kPrompt, kWide, kNarrow };
@@ -175,6 +212,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
     Kind kinds[kSlots];
     const int32_t* tables[kSlots] = {};
     int32_t begins[kSlots] = {};
+    bool can_draft[kSlots] = {};
     for (int32_t s = 0; s < kSlots; ++s) {
       Sequence& sequence = sequences_[s];
       constexpr int32_t kLongest = kPages * kPageTokens - kChunk - kWidth;
@@ -184,6 +222,11 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
       }
       kinds[s] = random_() % 8 == 0 ? Kind::kPrompt : random_() % 3 == 0 ? Kind::kNarrow : Kind::kWide;
       if (kinds[s] != Kind::kWide) continue;
+      can_draft[s] = context_.can_draft(s, sequence.length);
+      if (reads_before() && sequence.length > 0 && !sequence.lost.back() && sequence.saw_row) {
+        ASSERT_TRUE(can_draft[s]);
+      }
+      if (!can_draft[s]) continue;
       const int32_t* pages = sequence.pages.data();
       context_.write_backlog(s, pages);
       begins[s] = context_.begin(pages, sequence.length);
@@ -191,7 +234,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
     }
     context_.flush();
     for (int32_t s = 0; s < kSlots; ++s) {
-      if (kinds[s] == Kind::kWide) {
+      if (kinds[s] == Kind::kWide && can_draft[s]) {
         draft(s, tables[s], begins[s]);
       } else {
         sequences_[s].saw_all = false;
@@ -209,7 +252,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
   }
   // Few pages at a time are looked at through a small window: those of ended sequences were lost now and then.
   const bool window_pages_are_few =
-      DraftContext::window_pages(GetParam(), kWidth, kSlots) < kSlots * kPages && GetParam() > 0;
+      DraftContext::window_pages(window(), kWidth, kSlots) < kSlots * kPages && window() > 0;
   EXPECT_EQ(shortened_ > 0, window_pages_are_few) << shortened_;
 }
 
