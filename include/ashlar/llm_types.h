@@ -25,7 +25,7 @@ class ASHLAR_API LlmError : public std::runtime_error {
 /// Model, drafter, device and memory, as the flags of `ashlar run` have them.
 struct LlmOptions {
   std::string model;    ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
-  std::string drafter;  ///< folder; empty: the one next to the model, or n-grams; "ngram"; "none": plain decoding
+  std::string drafter;  ///< folder; empty: the one next to the model, "mtp" (its own layer) or "ngram"; "none"
   std::string device = "cpu";
   std::string isa;               ///< instruction set; empty: the best of the machine
   int32_t threads = 0;           ///< 0: one a core

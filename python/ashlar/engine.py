@@ -46,8 +46,9 @@ class Engine:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
-        drafter: its folder; None: the folder <model>-dflash next to the model if there is one, else "ngram": what followed
-        the same tokens before; "none": plain decoding.
+        drafter: its folder; None: the folder <model>-dflash or <model>-eagle3 next to the model if there is one, else "mtp",
+        the model's own layer, if it has one that drafts, else "ngram": what followed the same tokens before; "none": plain
+        decoding.
         threads: 0: one a core. weights: "exact", "int8", or "auto": 8 bits where a file has blocks of integers. kv_memory:
         bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.

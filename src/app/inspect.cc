@@ -1,6 +1,7 @@
 #include "app/inspect.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -17,18 +18,26 @@ namespace {
 
 bool is_number(const StoredTensor& tensor) { return tensor.dtype.starts_with("F") || scheme_of(tensor); }
 
-// Counts by shape: what a checkpoint stores, without index tables and without a second copy of a tied head.
-Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool tied_head) {
-  const std::string head = std::string(names.head) + ".weight";
-  int64_t parameters = 0, bytes = 0;
+// Whether a model has the tensor, without a second copy of a tied head.
+bool counts(const ModelConfig& config, const std::string& name) {
+  const ModelNames& names = config.names;
+  if (config.tied_head && name == std::string(names.head) + ".weight") return false;
+  return !names.is_unused(name) && (names.rope_factors == nullptr || name != names.rope_factors);
+}
+
+// Counts by shape: what a checkpoint stores under names that begin with `prefix`, without index tables; parameters of
+// the tensors that count.
+Json weight_facts(const Checkpoint& checkpoint, const std::string& prefix,
+                  const std::function<bool(const std::string&)>& counts) {
+  int64_t parameters = 0, bytes = 0, tensors = 0;
   std::map<std::string, int64_t> dtypes;
   std::map<std::string, int> files;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!name.starts_with(prefix)) continue;
+    ++tensors;
     bytes += static_cast<int64_t>(tensor->bytes);
     ++files[tensor->file];
-    if (!is_number(*tensor) || (tied_head && name == head)) continue;
-    if (names.rope_factors != nullptr && name == names.rope_factors) continue;
-    if (names.is_unused(name)) continue;
+    if (!is_number(*tensor) || !counts(name)) continue;
     int64_t count = 1;
     for (const int64_t extent : tensor->shape) count *= extent;
     parameters += count;
@@ -39,7 +48,7 @@ Json weight_facts(const Checkpoint& checkpoint, const ModelNames& names, bool ti
   return {{"parameters", parameters},
           {"parameters_by_dtype", by_dtype},
           {"quantisation", checkpoint.quantisation()},
-          {"tensors", checkpoint.tensors().size()},
+          {"tensors", tensors},
           {"bytes", bytes},
           {"files", files.size()}};
 }
@@ -130,28 +139,33 @@ Json template_facts(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Json inspect_drafter(const std::filesystem::path& folder) {
-  const DflashConfig config = read_dflash_config(folder);
-  Json facts{{"folder", folder.string()}, {"method", "dflash"}, {"head", config.head}};
-  facts.update(stack_facts(config.stack));
-  facts["block_size"] = config.block_size;
-  facts["max_width"] = config.max_width();
-  facts["target_layer_ids"] = config.aux_layers;
-  facts["mask_token_id"] = config.mask_id;
-  facts["vocabulary"] = config.vocab;
-  facts["draft_vocabulary"] = config.draft_vocab;
-  facts["own_vocabulary"] = config.own_vocabulary;
-  facts["sample_from_anchor"] = config.sample_from_anchor;
-  if (config.selector) {
-    facts["selector"] = {{"candidates", config.selector->top_k}, {"rank", config.selector->rank}};
+namespace {
+
+Json drafter_json(const DrafterFacts& drafter) {
+  Json facts{{"folder", drafter.folder.string()}, {"method", drafter.method}};
+  facts.update(stack_facts(drafter.stack));
+  if (drafter.block_size > 0) {
+    facts["block_size"] = drafter.block_size;
+    facts["mask_token_id"] = drafter.mask_id;
+    facts["sample_from_anchor"] = drafter.sample_from_anchor;
   }
-  if (config.markov) facts["markov"] = {{"rank", config.markov->rank}, {"gated", config.markov->gated}};
-  if (config.stack.block_conv) {
-    facts["convolution"] = {{"rows", config.stack.block_conv->taps}, {"group", config.stack.block_conv->group}};
-  }
-  facts["weights"] = weight_facts(Checkpoint(folder), {}, false);
+  facts["max_width"] = drafter.max_width;
+  facts["target_layer_ids"] = drafter.aux_layers;
+  facts["vocabulary"] = drafter.vocab;
+  facts["draft_vocabulary"] = drafter.draft_vocab;
+  facts["own_vocabulary"] = drafter.own_vocabulary;
+  if (!drafter.head.empty()) facts["head"] = drafter.head;
+  if (drafter.selector) facts["selector"] = {{"candidates", drafter.selector->top_k}, {"rank", drafter.selector->rank}};
+  if (drafter.markov) facts["markov"] = {{"rank", drafter.markov->rank}, {"gated", drafter.markov->gated}};
+  if (const auto& conv = drafter.stack.block_conv)
+    facts["convolution"] = {{"rows", conv->taps}, {"group", conv->group}};
+  facts["weights"] = weight_facts(Checkpoint(drafter.folder), drafter.tensors, [](const std::string&) { return true; });
   return facts;
 }
+
+}  // namespace
+
+Json inspect_drafter(const std::filesystem::path& folder) { return drafter_json(drafter_facts(folder)); }
 
 Json inspect_model(const Ops& ops, const std::filesystem::path& model,
                    const std::optional<std::filesystem::path>& drafter, const DflashOptions& drafting,
@@ -171,17 +185,16 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   report["context"] = config.max_positions;
   report["vocabulary"] = config.vocab;
   report["tied_head"] = config.tied_head;
-  report["weights"] = weight_facts(checkpoint, config.names, config.tied_head);
+  report["weights"] = weight_facts(checkpoint, "", [&](const std::string& name) { return counts(config, name); });
   report["tokenizer"] = text_facts(model, config);
   report.update(template_facts(model));
 
-  std::optional<DflashConfig> fitting;
+  std::optional<DrafterFacts> fitting;
   if (drafter) {
     try {
-      report["drafter"] = inspect_drafter(*drafter);
-      const DflashConfig drafter_config = read_dflash_config(*drafter);
-      check_fit(drafter_config, config);
-      fitting = drafter_config;
+      if (is_drafter_folder(*drafter)) report["drafter"] = inspect_drafter(*drafter);
+      fitting = drafter_facts(*drafter, config, drafting, sequences);
+      report["drafter"] = drafter_json(drafter_facts(*drafter, config, {}, 1));
       report["drafter"]["fits"] = true;
     } catch (const Error& error) {
       report["drafter"]["folder"] = drafter->string();

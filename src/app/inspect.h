@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "decode/propose/dflash.h"
+#include "decode/drafters.h"
 #include "device/ops.h"
 #include "io/json.h"
 #include "session/drafter_check.h"

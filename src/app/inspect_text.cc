@@ -175,14 +175,16 @@ std::string drafter_rows(const Json& drafter) {
   if (drafter.contains("layers")) {
     std::string layers;
     for (const Json& layer : drafter["target_layer_ids"]) layers += (layers.empty() ? "" : ", ") + whole(layer);
-    text += row("method", drafter["method"].get<std::string>() + ", block of " + whole(drafter["block_size"]) +
-                              ", reads the target after layers " + layers);
-    text += head_row(drafter);
+    const bool blocks = drafter.contains("block_size");
+    text += row("method", drafter["method"].get<std::string>() +
+                              (blocks ? ", block of " + whole(drafter["block_size"]) : ", one token after another") +
+                              (layers.empty() ? "" : ", reads the target after layers " + layers));
+    if (drafter.contains("head")) text += head_row(drafter);
     text += shape_rows(drafter);
     text += row("vocabulary", whole(drafter["draft_vocabulary"]) +
                                   (drafter["own_vocabulary"].get<bool>() ? ", embedding and head of its own"
                                                                          : ", the target's embedding and head") +
-                                  ", mask token " + whole(drafter["mask_token_id"]));
+                                  (blocks ? ", mask token " + whole(drafter["mask_token_id"]) : ""));
   }
   if (drafter.contains("fits")) {
     text += row("fits", drafter["fits"].get<bool>() ? "yes" : "NO: " + drafter["problem"].get<std::string>());

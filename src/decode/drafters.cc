@@ -20,6 +20,9 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
   facts.block_size = config.block_size;
   facts.mask_id = config.mask_id;
   facts.sample_from_anchor = config.sample_from_anchor;
+  facts.head = config.head;
+  facts.selector = config.selector;
+  facts.markov = config.markov;
   facts.vocab = config.vocab;
   facts.own_vocabulary = config.own_vocabulary;
   facts.stack = config.stack;

@@ -28,7 +28,7 @@ constexpr double kSecondsForRepairs = 30;
 
 DrafterCheck run_check(Session& session, DecoderSpec spec) {
   DrafterCheck check;
-  check.drafter = session.choice().drafter->string();
+  check.drafter = session.choice().drafts_itself ? session.drafter_name() : session.choice().drafter->string();
   check.target = session.choice().model.string();
   check.recorded_first = recorded_first_acceptance(*session.choice().drafter);
   std::vector<AnswerJob> jobs;
@@ -40,7 +40,9 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
     job.request.stop_ids = session.stop_ids();
   }
   // Drafts in every step: a width chosen by speed may well be one.
-  if (spec.dflash.width == 0) spec.dflash.width = std::min(read_dflash_config(spec.drafter).max_width(), kWidth);
+  if (spec.dflash.width == 0) {
+    spec.dflash.width = std::min(drafter_facts(spec.drafter, session.config(), spec.dflash, 1).max_width, kWidth);
+  }
   spec.dflash.branches = 0;  // the record is of chains
   spec.ngram = NgramUse::kNever;
   Engine& engine = session.start(spec);

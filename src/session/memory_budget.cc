@@ -21,10 +21,10 @@ constexpr int64_t kFloat = sizeof(float);
 
 // As the device packs them, whose products over the vocabulary are those with the tensors of these names.
 int64_t kept_bytes(const Ops& ops, const Checkpoint& checkpoint, Products products,
-                   const std::set<std::string>& vocabulary, const ModelNames& names = {}) {
+                   const std::set<std::string>& vocabulary, const std::function<bool(const std::string&)>& counts) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (names.is_unused(name)) continue;
+    if (!counts(name)) continue;
     const auto scheme = scheme_of(*tensor);
     const auto count =
         std::accumulate(tensor->shape.begin(), tensor->shape.end(), int64_t{1}, std::multiplies<int64_t>());
@@ -65,21 +65,23 @@ int64_t margin_of(int64_t available) { return std::clamp(available / 8, 32 * kMi
 }  // namespace
 
 MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
-                         const DflashConfig* drafter_config, const EngineOptions& engine) {
+                         const DrafterFacts* facts, const EngineOptions& engine) {
   const int64_t rows = engine.max_step_rows;
   const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
                                             std::string(config.names.head) + ".weight"};
-  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary, config.names),
+  MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary,
+                                  [&](const std::string& name) { return !config.names.is_unused(name); }),
                        kProcess + activation_bytes(config.stack, rows, config.vocab),
                        Ropes::bytes_per_position(config.stack)};
   if (drafter == nullptr) return needs;
-  const StackConfig& stack = drafter_config->stack;
-  const int64_t features = static_cast<int64_t>(drafter_config->aux_layers.size()) * drafter_config->target_hidden;
+  const StackConfig& stack = facts->stack;
   int64_t context = stack.hidden;
   for (const LayerAttention& layer : stack.layers) context += int64_t{2} * layer.shape.kv_width();
-  needs.weights += kept_bytes(ops, *drafter, Products::kPropose, {});
-  needs.workspace += activation_bytes(stack, rows, drafter_config->draft_vocab) +
-                     kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * features + rows * context);
+  needs.weights += kept_bytes(ops, *drafter, Products::kPropose, {},
+                              [&](const std::string& name) { return name.starts_with(facts->tensors); });
+  needs.workspace +=
+      activation_bytes(stack, rows, facts->draft_vocab) +
+      kFloat * ((2 * rows + int64_t{kPageTokens} * engine.max_sequences) * facts->aux_width + rows * context);
   needs.per_position += Ropes::bytes_per_position(stack);
   return needs;
 }
@@ -141,15 +143,15 @@ MemoryBudget budget_memory(const MemorySituation& situation) {
 namespace {
 
 // Most rows of a verify span.
-int32_t width_of(const DflashConfig* drafter, const SessionOptions& options) {
-  if (drafter != nullptr) return options.dflash.width > 0 ? options.dflash.width : drafter->max_width();
+int32_t width_of(const DrafterFacts* drafter, const SessionOptions& options) {
+  if (drafter != nullptr) return drafter->max_width;
   if (options.ngram == NgramUse::kNever || options.drafter == "none") return 1;
   return options.dflash.width > 0 ? options.dflash.width : DecoderSpec{}.ngram_width;
 }
 
 }  // namespace
 
-MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DflashConfig* drafter,
+MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DrafterFacts* drafter,
                                  const SessionOptions& options) {
   const int32_t sequences = options.engine.max_sequences;
   const bool asked = options.max_context > 0 && options.max_context <= config.max_positions;
@@ -158,10 +160,11 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
   choose_names(named, weights);
   std::optional<Checkpoint> drafter_weights;
   if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
-  return {plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
-                      drafter != nullptr ? drafter_window_pages(*drafter, options.dflash, sequences) : 0,
-                      drafter != nullptr ? drafter_spare_pages(*drafter, options.dflash, sequences) : 0,
-                      {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))}),
+  return {plan_memory(
+              ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
+              drafter != nullptr ? drafter->window_pages : 0, drafter != nullptr ? drafter->spare_pages : 0,
+              {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))},
+              drafter != nullptr ? DraftContext::page_end_bytes(ops, drafter->reads_before, drafter->aux_width) : 0),
           memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
           {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
           available_memory()};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/available_memory.h"
+#include "decode/drafters.h"
 #include "engine/engine.h"
 #include "io/weights/checkpoint.h"
 #include "session/memory_plan.h"
@@ -23,7 +24,7 @@ struct MemoryNeeds {
 /// Of folders whose headers are read; no drafter: null. Weights are counted as the device keeps them. The files
 /// themselves stay mapped while they are packed only, and count as page cache.
 MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelConfig& config, const Checkpoint* drafter,
-                         const DflashConfig* drafter_config, const EngineOptions& engine);
+                         const DrafterFacts* facts, const EngineOptions& engine);
 
 /// What was asked for, and what the model could use.
 struct MemoryWishes {
@@ -58,8 +59,8 @@ struct MemoryBudget {
 /// smaller instead.
 MemoryBudget budget_memory(const MemorySituation& situation);
 
-/// Of the folders of a model and its drafter (null: none), with the memory that is available now.
-MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DflashConfig* drafter,
+/// Of a model and its drafter (null: none), with the memory that is available now.
+MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, const DrafterFacts* drafter,
                                  const SessionOptions& options);
 
 }  // namespace ashlar

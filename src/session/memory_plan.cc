@@ -44,10 +44,11 @@ int64_t MemoryPlan::bytes_of(int64_t tokens) const {
 }
 
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_window_pages, int64_t spare_pages, const StateCounts& states) {
+                       int64_t drafter_window_pages, int64_t spare_pages, const StateCounts& states,
+                       int64_t page_ends) {
   const int64_t target_page = page_bytes(ops, target);
   const int64_t drafter_page = drafter != nullptr ? page_bytes(ops, *drafter) : 0;
-  const int64_t growing_page = drafter_window_pages > 0 ? 0 : drafter_page;
+  const int64_t growing_page = (drafter_window_pages > 0 ? 0 : drafter_page) + page_ends;
   MemoryPlan plan = {target_page / kPageTokens,
                      growing_page / kPageTokens,
                      target_page + growing_page,
@@ -61,6 +62,8 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
   plan.layout.add_spare_pages(0);
   plan.layout.limit_pages(drafter_window_pages);
   plan.layout.add_paged("drafter", drafter_page);
+  plan.layout.limit_pages(0);
+  if (page_ends > 0) plan.layout.add_paged("drafter.page_ends", page_ends);
   plan.layout.keep_log(states.log_rows);
   add_states(plan.layout, target);
   plan.state_bytes = plan.layout.state_bytes(states.sequences, states.snapshots);

@@ -7,7 +7,7 @@
 
 #include "cache/layout.h"
 #include "device/ops.h"
-#include "model/drafters/dflash_config.h"
+#include "model/config.h"
 
 namespace ashlar {
 
@@ -34,9 +34,10 @@ struct StateCounts {
 };
 
 /// `drafter_window_pages`: pages that the drafter has where it looks at a window only; 0: as many as the target.
-/// `spare_pages`: of the target, for branches of drafts.
+/// `spare_pages`: of the target, for branches of drafts. `page_ends`: bytes a page of hidden states for the drafter.
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_window_pages = 0, int64_t spare_pages = 0, const StateCounts& states = {});
+                       int64_t drafter_window_pages = 0, int64_t spare_pages = 0, const StateCounts& states = {},
+                       int64_t page_ends = 0);
 
 /// "1.5 GiB", "23.4 MiB", "812 B".
 std::string format_bytes(int64_t bytes);

@@ -4,8 +4,9 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "decode/drafters.h"
 #include "io/weights/gguf.h"
-#include "model/drafters/dflash_config.h"
+#include "model/drafters/mtp.h"
 
 namespace ashlar {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kBundledModel = "pebble-11m";
-constexpr const char* kDrafterSuffix = "-dflash";
+constexpr const char* kDrafterSuffixes[] = {"-dflash", "-eagle3"};
 constexpr size_t kGgufSuffix = 5;  // ".gguf"
 
 bool is_folder(const fs::path& path) {
@@ -100,7 +101,7 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
                              "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
   }
-  if (fs::exists(*folder / "config.json") && is_dflash_folder(*folder)) {
+  if (fs::exists(*folder / "config.json") && is_drafter_folder(*folder)) {
     throw Error("model", folder->string() +
                              " is a drafter; name the model that it was trained for, and pass this folder "
                              "with --drafter");
@@ -109,6 +110,27 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
   }
   return *folder;
+}
+
+// The folder next to the model that is named as it is.
+std::optional<fs::path> find_sibling(const fs::path& model) {
+  fs::path stem = model.lexically_normal();
+  if (!stem.has_filename()) stem = stem.parent_path();
+  std::string name = stem.string();
+  if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
+  for (const char* suffix : kDrafterSuffixes) {
+    if (is_folder(name + suffix)) return name + suffix;
+  }
+  return std::nullopt;
+}
+
+// What is wrong with a model is for its loader to say.
+bool drafts_itself(const fs::path& model) {
+  try {
+    return has_mtp(model);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -122,7 +144,7 @@ std::optional<hub::RepoRef> hub_name(const std::string& name) {
 hub::Role role_of(const hub::RepoRef& ref, hub::Role wanted) {
   const fs::path folder = hub::look_up(ref, hub::settings_from_environment(), wanted).folder;
   try {
-    return !folder.empty() && is_dflash_folder(folder) ? hub::Role::kDrafter : wanted;
+    return !folder.empty() && is_drafter_folder(folder) ? hub::Role::kDrafter : wanted;
   } catch (const Error&) {  // no JSON: the loader says so, and a pull may mend it
     return wanted;
   }
@@ -164,25 +186,27 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   choice.model = find_model(model, roots);
   choice.wants_ngrams = drafter == kNgrams;
   if (drafter == "none" || drafter == kNgrams) return choice;
+  if (drafter == kMtp) {
+    choice.drafter = choice.model;
+    choice.drafts_itself = true;
+    return choice;
+  }
   if (!drafter.empty()) {
     choice.drafter = find_by_name(drafter, roots, hub::Role::kDrafter);
     if (!choice.drafter) {
       offer_pull("drafter", drafter, hub::Role::kDrafter);
-      throw Error("drafter",
-                  drafter + " is not a folder, nor a drafter in " + list_of(roots) +
-                      "; expected a DFlash drafter folder, ngram for drafts without a drafter, or none for plain "
-                      "decoding");
+      throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
+                                 "; expected a DFlash drafter folder or an EAGLE-3 one, mtp for a model that drafts "
+                                 "itself, ngram for drafts "
+                                 "without a drafter, or none for plain decoding");
     }
     return choice;
   }
-  fs::path stem = choice.model.lexically_normal();
-  if (!stem.has_filename()) stem = stem.parent_path();
-  std::string name = stem.string();
-  if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
-  const fs::path sibling = name + kDrafterSuffix;
-  if (is_folder(sibling)) {
-    choice.drafter = sibling;
-    choice.drafter_was_found = !model.empty();
+  choice.drafter = find_sibling(choice.model);
+  choice.drafter_was_found = choice.drafter && !model.empty();
+  if (!choice.drafter && drafts_itself(choice.model)) {
+    choice.drafter = choice.model;
+    choice.drafts_itself = true;
   }
   choice.wants_ngrams = !choice.drafter;
   return choice;

@@ -16,12 +16,16 @@ inline constexpr const char* kBundledBlockModel = "pebble-11m-sdar";
 /// What names drafting without a drafter.
 inline constexpr const char* kNgrams = "ngram";
 
+/// What names drafting with a layer that the model's own checkpoint brings.
+inline constexpr const char* kMtp = "mtp";
+
 /// Model and drafter to load.
 struct ModelChoice {
-  std::filesystem::path model;  ///< folder or GGUF file
-  std::optional<std::filesystem::path> drafter;
-  bool drafter_was_found = false;  ///< not named, but lies next to the model
-  bool wants_ngrams = false;       ///< no drafter: what followed the same tokens before is drafted, where that works
+  std::filesystem::path model;                   ///< folder or GGUF file
+  std::optional<std::filesystem::path> drafter;  ///< its folder; the model's where that drafts itself
+  bool drafter_was_found = false;                ///< not named, but lies next to the model
+  bool drafts_itself = false;                    ///< with a layer of its own
+  bool wants_ngrams = false;  ///< no drafter: what followed the same tokens before is drafted, where that works
 };
 
 /// Folders that may hold bundled models, in the order they are asked: $ASHLAR_MODELS, then `models` next to the
@@ -30,9 +34,9 @@ std::vector<std::filesystem::path> model_roots();
 
 /// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder or .gguf file is looked
 /// for under `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought.
-/// An empty drafter is the folder `<model>-dflash` (without .gguf) next to the model if there is one, else n-grams;
-/// "ngram" is these alone, "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where
-/// it looked.
+/// An empty drafter is the folder `<model>-dflash` or `<model>-eagle3` (without .gguf) next to the model if there is
+/// one, else the model's own layer if it has one that drafts ("mtp"), else n-grams; "ngram" is these alone, "none"
+/// plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
 

@@ -34,9 +34,11 @@ Session::Session(const SessionOptions& options)
     notes_.push_back("config.json ties the head to the embedding, and the stored " + std::string(config.names.head) +
                      ".weight differs from it: the stored head is used");
   }
-  if (!model_->unused().empty()) {
-    notes_.push_back("text only: tensors of the checkpoint that the text model has no use for are left out, " +
-                     model_->unused());
+  if (const std::string unused = model_->unused(choice_.drafts_itself); !unused.empty()) {
+    notes_.push_back("text only: tensors of the checkpoint that the text model has no use for are left out, " + unused);
+  }
+  if (choice_.drafts_itself && options_.drafter.empty()) {
+    notes_.push_back("drafting with the layer that the model brings for it (--drafter ngram or none: without)");
   }
   if (choice_.drafter_was_found) {
     notes_.push_back("drafting with " + choice_.drafter->string() +
@@ -49,7 +51,7 @@ Session::~Session() = default;
 void Session::choose_method(const ModelConfig& config) {
   spec_.ngram = options_.ngram;
   if (choice_.drafter) {
-    spec_.method = method_of_drafter(*choice_.drafter);
+    spec_.method = choice_.drafts_itself ? kMtp : method_of_drafter(*choice_.drafter);
     spec_.drafter = *choice_.drafter;
     spec_.dflash = options_.dflash;
     return;
@@ -71,8 +73,9 @@ void Session::choose_method(const ModelConfig& config) {
 
 void Session::limit_memory(const ModelConfig& config) {
   if (options_.engine.kv_pages > 0) return;
-  std::optional<DflashConfig> drafter;
-  if (choice_.drafter) drafter = read_dflash_config(*choice_.drafter);
+  std::optional<DrafterFacts> drafter;
+  if (choice_.drafter)
+    drafter = drafter_facts(*choice_.drafter, config, options_.dflash, options_.engine.max_sequences);
   const MemoryBudget budget = budget_memory(memory_situation(*ops_, config, drafter ? &*drafter : nullptr, options_));
   memory_ = budget.describe();
   if (budget.kv_limited) options_.engine.kv_bytes = budget.kv_bytes;
@@ -93,6 +96,10 @@ void Session::note_ignored_options(const ModelConfig& config) {
   if (!drafts() && (of_drafter || asked.width != 0 || options_.ngram != NgramUse::kWherePaying)) {
     notes_.push_back(
         "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
+  }
+  const bool of_blocks = asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
+  if (has_drafter() && of_blocks && drafts_one_by_one(spec_.method)) {
+    notes_.push_back("the drafter writes one token after another: --branches and --passes change nothing");
   }
   const KeptWeights kept = options_.device_options.weights;
   const auto bits = [this](Products products) { return ops_->kept_bytes(Scheme::kBF16, products, 1 << 20); };
@@ -137,7 +144,7 @@ std::vector<int32_t> Session::checked(std::vector<int32_t> ids) const {
 std::string Session::describe() const {
   std::string text = folder_name(choice_.model);
   if (has_drafter()) {
-    text += " with " + folder_name(*choice_.drafter);
+    text += " with " + (choice_.drafts_itself ? std::string("its own layer to draft") : folder_name(*choice_.drafter));
   } else if (is_block_diffusion()) {
     text += ", block diffusion, " + describe_algorithm(spec_.block.algorithm) + ", block " +
             std::to_string(make_decoder(*model_, spec_)->max_width());

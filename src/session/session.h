@@ -20,8 +20,9 @@ namespace ashlar {
 
 /// What the flags of all commands that load a model say (app/command_line/flags.h).
 struct SessionOptions {
-  std::string model;    ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
-  std::string drafter;  ///< folder; empty: the one next to the model, or n-grams; "ngram"; "none": plain decoding
+  std::string model;  ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
+  std::string
+      drafter;  ///< folder; empty: the one next to the model, or its own layer, or n-grams; "mtp", "ngram", "none"
   std::string device = "cpu";
   DeviceOptions device_options;
   int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
@@ -55,6 +56,8 @@ class Session {
   /// The method that the options ask for; DecoderSpec{} is the model's own way without a drafter.
   const DecoderSpec& spec() const { return spec_; }
   bool has_drafter() const { return choice_.drafter.has_value(); }
+  /// What to call the drafter; there is one.
+  std::string drafter_name() const { return choice_.drafts_itself ? kMtp : folder_name(*choice_.drafter); }
   /// Whether several tokens of an autoregressive model may be checked at once.
   bool drafts() const { return has_drafter() || ngrams_alone_; }
   /// Whether the model fills masked blocks.

@@ -17,7 +17,9 @@ constexpr const char* kSamplingGroup = "Sampling";
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--drafter", options.drafter,
-                  "Drafter folder, ngram or none (default: MODEL-dflash next to it, else ngram)")
+                  "Drafter folder, mtp (the model's own layer), ngram or none (default: MODEL-dflash next to it, else "
+                  "mtp, else "
+                  "ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);

@@ -109,7 +109,7 @@ class Demo {
     heading("plain decoding, one token a step");
     show_round(plain_);
     session_.start();
-    heading("with " + (session_.has_drafter() ? folder_name(*session_.choice().drafter) : "n-gram drafts") +
+    heading("with " + (session_.has_drafter() ? session_.drafter_name() : "n-gram drafts") +
             (color_ ? ", drafted tokens in colour" : ""));
     show_round(drafted_);
   }

@@ -119,8 +119,8 @@ void evaluate(EvalOptions& options) {
   if (options.denoise_study) identical = study_passes(*session, options, prompts, json) && identical;
   if (json_file.wanted()) json_file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (svg_file.wanted()) {
-    svg_file.write(acceptance_svg(
-        study, folder_name(session->choice().model) + " drafted by " + folder_name(*session->choice().drafter)));
+    svg_file.write(
+        acceptance_svg(study, folder_name(session->choice().model) + " drafted by " + session->drafter_name()));
   }
   if (!identical) throw CLI::RuntimeError(1);
 }

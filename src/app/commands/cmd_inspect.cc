@@ -17,20 +17,20 @@ struct InspectOptions {
   bool json = false;
 };
 
-constexpr std::string_view kSuffix = "-dflash";
+constexpr std::string_view kSuffixes[] = {"-dflash", "-eagle3"};
 
 // A drafter folder stands for its target with it, if the target lies next to it.
 bool is_lone_drafter(SessionOptions& options) {
   namespace fs = std::filesystem;
   if (!options.drafter.empty() || !fs::exists(fs::path(options.model) / "config.json") ||
-      !is_dflash_folder(options.model))
+      !is_drafter_folder(options.model))
     return false;
   std::string path = fs::path(options.model).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   options.drafter = path;
-  if (path.size() > kSuffix.size() && path.ends_with(kSuffix) &&
-      fs::is_directory(path.substr(0, path.size() - kSuffix.size()))) {
-    options.model = path.substr(0, path.size() - kSuffix.size());
+  for (const std::string_view suffix : kSuffixes) {
+    if (!path.ends_with(suffix) || !fs::is_directory(path.substr(0, path.size() - suffix.size()))) continue;
+    options.model = path.substr(0, path.size() - suffix.size());
     return false;
   }
   return true;

@@ -32,7 +32,7 @@ Answer ask(Session& session, const DecoderSpec& spec) {
 Finding check_equality(Session& session) {
   DecoderSpec drafted = session.spec();
   if (drafted.dflash.width == 0) {  // a width chosen by speed may be one, and then nothing is drafted
-    drafted.dflash.width = std::min(read_dflash_config(drafted.drafter).max_width(), kMaxWidth);
+    drafted.dflash.width = drafter_facts(drafted.drafter, session.config(), drafted.dflash, 1).max_width;
   }
   const Answer plain = ask(session, DecoderSpec{}), fast = ask(session, drafted);
   for (const Answer* answer : {&plain, &fast}) {
@@ -112,10 +112,10 @@ std::vector<Finding> check_model(const SessionOptions& given) {
     const std::unique_ptr<Ops> ops = make_device(options.device, options.device_options);
     const Json facts = inspect_model(*ops, choice.model, choice.drafter, options.dflash, options.engine.max_sequences);
     const bool fits = choice.drafter && facts["drafter"]["fits"].get<bool>();
-    std::optional<DflashConfig> drafter;
-    if (fits) drafter = read_dflash_config(*choice.drafter);
-    out.push_back(
-        check_memory(memory_situation(*ops, read_model_config(choice.model), drafter ? &*drafter : nullptr, options)));
+    const ModelConfig config = read_model_config(choice.model);
+    std::optional<DrafterFacts> drafter;
+    if (fits) drafter = drafter_facts(*choice.drafter, config, options.dflash, options.engine.max_sequences);
+    out.push_back(check_memory(memory_situation(*ops, config, drafter ? &*drafter : nullptr, options)));
     if (auto finding = check_sampling_defaults(choice.model)) out.push_back(std::move(*finding));
     if (choice.drafter && !fits) {
       out.push_back({"drafter", Severity::kProblem, facts["drafter"].value("problem", "does not fit"),

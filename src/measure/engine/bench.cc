@@ -288,9 +288,7 @@ WeightBytes weight_bytes(const BenchSubject& subject) {
   WeightBytes bytes;
   // An embedding that is not also the head is looked up, not read.
   bytes.plain_step = static_cast<int64_t>(model.weight_bytes()) - (model.config().tied_head ? 0 : table);
-  if (!has_drafter(subject)) return bytes;
-  const auto drafter = DflashDrafter::load(model, subject.drafted.drafter);  // for its size only
-  bytes.drafter = static_cast<int64_t>(drafter->bytes_read());
+  bytes.drafter = drafter_bytes_read(model, subject.drafted);
   return bytes;
 }
 

@@ -124,7 +124,7 @@ TEST(MemoryBudget, CountsTheBundledModel) {
   const auto ops = make_device("cpu", {1, "", DType::kBF16});
   const std::filesystem::path models = std::string(ASHLAR_SOURCE_DIR) + "/models";
   const ModelConfig config = read_model_config(models / "pebble-11m");
-  const DflashConfig drafter = read_dflash_config(models / "pebble-11m-dflash");
+  const DrafterFacts drafter = drafter_facts(models / "pebble-11m-dflash", config, {}, 1);
   const MemorySituation alone = memory_situation(*ops, config, nullptr, {});
   const MemorySituation both = memory_situation(*ops, config, &drafter, {});
   const std::unique_ptr<Model> model = Model::load(*ops, models / "pebble-11m");

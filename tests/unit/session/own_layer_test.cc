@@ -1,0 +1,117 @@
+// A model whose checkpoint brings a layer to draft: found by itself, told apart from drafter folders, used by sessions.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "golden/head_folder.h"
+#include "session/answers.h"
+#include "session/drafter_check.h"
+#include "session/session.h"
+
+namespace ashlar::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// Each printable character is a token.
+Json one_character_tokenizer() {
+  Json vocab = Json::object();
+  for (int c = '!'; c <= '~'; ++c) vocab[std::string(1, static_cast<char>(c))] = c - '!';
+  vocab["\u0120"] = '~' - '!' + 1;  // a space
+  const Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  return {{"version", "1.0"},
+          {"added_tokens", Json::array()},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", bytes},
+          {"post_processor", nullptr},
+          {"decoder", bytes},
+          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
+}
+
+class OwnLayer : public ::testing::Test {
+ protected:
+  OwnLayer() { std::ofstream(folder_.path() / "tokenizer.json") << one_character_tokenizer().dump(); }
+  ModelChoice choose(const std::string& drafter) const { return locate_models(folder_.path().string(), drafter, {}); }
+  SessionOptions options(const std::string& drafter) const {
+    SessionOptions made;
+    made.model = folder_.path().string();
+    made.drafter = drafter;
+    made.quiet = true;
+    return made;
+  }
+  static std::vector<int32_t> answer_of(Session& session) {
+    std::vector<AnswerJob> jobs(1);
+    jobs[0].request.prompt = session.encode_raw("Count from 1 to 20.");
+    jobs[0].request.max_tokens = 40;
+    AnswerListener listener;
+    return run_answers(session.start(), session.tokenizer(), std::move(jobs), listener).front().tokens;
+  }
+  const HeadFolder folder_{data_folder() / "families" / "qwen3_5_text", data_folder() / "heads" / "mtp_fitted"};
+};
+
+TEST_F(OwnLayer, IsTheDefaultWhereNoDrafterLiesNextToTheModel) {
+  for (const char* drafter : {"", "mtp"}) {
+    const ModelChoice choice = choose(drafter);
+    EXPECT_TRUE(choice.drafts_itself);
+    EXPECT_EQ(choice.drafter, choice.model);
+    EXPECT_FALSE(choice.wants_ngrams || choice.drafter_was_found);
+  }
+  for (const char* drafter : {"none", "ngram"}) EXPECT_FALSE(choose(drafter).drafter) << drafter;
+  const fs::path sibling = folder_.path().string() + "-eagle3";
+  fs::create_directory(sibling);
+  const ModelChoice choice = choose("");
+  fs::remove(sibling);
+  EXPECT_EQ(choice.drafter, sibling);
+  EXPECT_FALSE(choice.drafts_itself);
+}
+
+TEST_F(OwnLayer, SessionsDraftWithItAndSayTheSame) {
+  Session plain(options("none"));
+  const std::vector<int32_t> expected = answer_of(plain);
+  EXPECT_EQ(expected.size(), 40U);
+  EXPECT_FALSE(plain.has_drafter());
+  for (const char* drafter : {"", "mtp"}) {
+    SessionOptions asked = options(drafter);
+    asked.dflash.passes = 2;  // of blocks
+    Session session(asked);
+    EXPECT_TRUE(session.has_drafter());
+    EXPECT_EQ(session.drafter_name(), "mtp");
+    EXPECT_THAT(session.describe(), HasSubstr("its own layer"));
+    std::string notes;
+    for (const std::string& note : session.notes()) notes += note + "\n";
+    EXPECT_THAT(notes, HasSubstr("one token after another"));
+    EXPECT_EQ(notes.find("drafting with the layer") != std::string::npos, drafter[0] == '\0');
+    EXPECT_EQ(notes.find("of mtp."), std::string::npos) << notes;
+    EXPECT_GE(check_drafter(session).steps, 6);
+    EXPECT_EQ(answer_of(session), expected);
+  }
+}
+
+TEST_F(OwnLayer, WhatIsMissingIsSaidWhereItWasAskedFor) {
+  const SeededCheckpoint without(data_folder() / "families" / "qwen3_5_text");
+  std::ofstream(without.folder() / "tokenizer.json") << one_character_tokenizer().dump();
+  SessionOptions asked = options("mtp");
+  asked.model = without.folder().string();
+  try {
+    Session(asked).start();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no tensors mtp.*"));
+  }
+  asked.drafter = folder_.path().string();  // another model's layer
+  try {
+    Session(asked).start();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a model"));
+  }
+  asked.drafter.clear();
+  EXPECT_TRUE(Session(asked).drafts());  // n-grams
+}
+
+}  // namespace
+}  // namespace ashlar::testing
