@@ -65,8 +65,9 @@ class Eagle3(torch.nn.Module):
         self.net = raw.get("transformer_layer_config", raw)
         self.raw, self.w, self.layer = raw, weights, layer
         self.embedding = weights.get("embed_tokens.weight", target.embedding)
-        ids = raw.get("eagle_aux_hidden_state_layer_ids") or raw["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
-        self.aux_layers = list(ids)  # the input of layer i is entry i of transformers' hidden_states
+        own = raw.get("eagle_config", {}).get("eagle_aux_hidden_state_layer_ids")
+        # Entry i of transformers' hidden_states is the input of layer i: what ids of speculators count, and not those of eagle_config.
+        self.aux_layers = [i + 1 for i in own] if own else raw["eagle_aux_hidden_state_layer_ids"]
 
     def norm(self, x, name):
         return rms_norm(x, self.w[f"{name}.weight"], self.net["rms_norm_eps"])

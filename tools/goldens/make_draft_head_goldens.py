@@ -36,9 +36,9 @@ def layer_config(**overrides):
 def variants():
     """name -> (method, target, config or None, name of the layer)."""
     specforge = {"architectures": ["LlamaForCausalLMEagle3"], **layer_config(), "draft_vocab_size": 96,
-                 "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3], "use_aux_hidden_state": True}}
+                 "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "use_aux_hidden_state": True}}
     original = {"architectures": ["LlamaForCausalLMEagle3"], **layer_config(), "draft_vocab_size": 80,
-                "eagle_config": {"eagle_aux_hidden_state_layer_ids": [3, 1, 2]}}
+                "eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 0, 1]}}
     speculators = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "draft_vocab_size": 40,
                    "norm_before_residual": True, "fc_norm": True, "norm_output": True, "target_hidden_size": None,
                    "eagle_aux_hidden_state_layer_ids": [1, 2, 4],

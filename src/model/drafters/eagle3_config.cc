@@ -20,10 +20,10 @@ bool names_eagle3(const Json& root) {
   });
 }
 
-// Ids count what enters a layer: that is what the layer before it left.
-void read_layer_ids(const JsonFields& fields, Eagle3Config& config) {
+// `first`: the id of what the target's first layer leaves.
+void read_layer_ids(const JsonFields& fields, int32_t first, Eagle3Config& config) {
   if (!fields.has(kLayerIds)) return;
-  for (const int32_t id : fields.integers(kLayerIds, 1, 1000)) config.aux_layers.push_back(id - 1);
+  for (const int32_t id : fields.integers(kLayerIds, first, 1000)) config.aux_layers.push_back(id - first);
   if (config.aux_layers.empty() || config.aux_layers.size() > 64) fields.fail(kLayerIds, "1 to 64 layers");
 }
 
@@ -43,6 +43,8 @@ void read_layer(const JsonFields& layer, Eagle3Config& config) {
 void read_switches(const JsonFields& fields, Eagle3Config& config) {
   config.draft_vocab = static_cast<int32_t>(fields.integer("draft_vocab_size", 1, config.vocab, config.vocab));
   config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
+  // In this form tools disagree about what a missing one means, and a guess may draft badly.
+  if (fields.has(kType) && !fields.has("norm_before_residual")) fields.fail("norm_before_residual", "true or false");
   config.normed_residual = fields.boolean("norm_before_residual", false);
   config.normed_output = fields.boolean("norm_output", false);
   config.norms_each = fields.boolean("fc_norm", false);
@@ -75,11 +77,12 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
   config.folder = folder;
   read_layer(fields.has(kType) ? fields.object("transformer_layer_config") : fields, config);
   read_switches(fields, config);
-  read_layer_ids(fields, config);
+  // The file's own ids count what enters a layer, as vLLM does, those of eagle_config what leaves it, as SGLang does.
+  read_layer_ids(fields, 1, config);
   if (fields.has("eagle_config")) {
     const JsonFields own = fields.object("eagle_config");
     if (!own.boolean("use_aux_hidden_state", true)) own.fail("use_aux_hidden_state", "true");
-    if (config.aux_layers.empty()) read_layer_ids(own, config);
+    if (config.aux_layers.empty()) read_layer_ids(own, 0, config);
   }
   return config;
 }

@@ -113,13 +113,13 @@ TEST_F(DraftHeadFiles, MtpOfOtherKindsIsRefusedInWords) {
 
 Json eagle3_config(const std::string& patch = "{}") {
   Json config = patched(tiny_config("llama"), R"({"num_hidden_layers":1,"draft_vocab_size":12,
-    "architectures":["LlamaForCausalLMEagle3"],"eagle_config":{"eagle_aux_hidden_state_layer_ids":[1,2,1]}})");
+    "architectures":["LlamaForCausalLMEagle3"],"eagle_config":{"eagle_aux_hidden_state_layer_ids":[0,1,0]}})");
   return patched(config, patch);
 }
 
 Json speculators_config(const std::string& patch = "{}") {
   Json config = parse_json(R"({"speculators_model_type":"eagle3","draft_vocab_size":20,
-    "eagle_aux_hidden_state_layer_ids":[1,2]})",
+    "eagle_aux_hidden_state_layer_ids":[1,2],"norm_before_residual":true})",
                            "speculators");
   config["transformer_layer_config"] = patched(tiny_config("qwen3"), R"({"num_hidden_layers":1})");
   return patched(config, patch);
@@ -166,7 +166,7 @@ TEST_F(Eagle3Files, BothNamesOfTheLayerAreRead) {
     ASSERT_NE(head->id_map(), nullptr);
     EXPECT_EQ(head->id_map()[11], 13);
     ASSERT_EQ(head->aux_layers().size(), 3U);
-    EXPECT_EQ(head->aux_layers()[0].layer, 0);  // what enters layer 1
+    EXPECT_EQ(head->aux_layers()[0].layer, 0);
     EXPECT_EQ(head->aux_layers()[2].layer, 1);
     EXPECT_EQ(head->aux_layers()[2].column, 8);
   }
@@ -207,8 +207,8 @@ TEST_F(Eagle3Files, BadConfigsAreRefused) {
   const auto ids = [](const char* list) {
     return eagle3_config(std::string(R"({"eagle_config":{"eagle_aux_hidden_state_layer_ids":)") + list + "}}");
   };
-  refuse(ids("[0,1,2]"), tensors, {"eagle_aux_hidden_state_layer_ids"});
-  refuse(ids("[1,2,3]"), tensors, {"target layer with index 2", "the model has 2"});
+  refuse(ids("[-1,0,1]"), tensors, {"eagle_aux_hidden_state_layer_ids"});
+  refuse(ids("[0,1,2]"), tensors, {"target layer with index 2", "the model has 2"});
   refuse(ids("[]"), tensors, {"eagle_aux_hidden_state_layer_ids"});
   refuse(ids("null"), tensors, {"too few for the usual ones"});
   refuse(eagle3_config(R"({"eagle_config":{"use_aux_hidden_state":false}})"), tensors, {"use_aux_hidden_state"});
@@ -222,6 +222,8 @@ TEST_F(Eagle3Files, BadConfigsAreRefused) {
   refuse(eagle3_config(R"({"norm_before_fc":true})"), tensors, {"input_norm.weight"});
   refuse(eagle3_config(R"({"quantization_config":{}})"), tensors, {"quantization_config"});
   refuse(speculators_config(R"({"transformer_layer_config":3})"), tensors, {"transformer_layer_config"});
+  refuse(speculators_config(R"({"norm_before_residual":"<absent>"})"), tensors, {"norm_before_residual"});
+  refuse(speculators_config(R"({"eagle_aux_hidden_state_layer_ids":[0,1]})"), tensors, {"layer_ids", "found"});
 }
 
 TEST_F(Eagle3Files, FoldersAreRecognised) {
