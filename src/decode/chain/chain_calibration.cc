@@ -67,7 +67,8 @@ void ChainDecoder::calibrate(int32_t max_slots) {
 }
 
 // Nanoseconds of one pass of the target, or of the proposer for as many sequences as `rows` rows need, each on pages
-// of its own.
+// of its own. Where drafts come in turn, all sequences but the last are as wide as may be: fewer passes for more rows
+// would make a table that says nothing of either.
 int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) {
   const int32_t sequences = draft ? sequences_of(rows) : 0;
   SlotTable slots(std::max(sequences, 1));
@@ -76,6 +77,7 @@ int64_t ChainDecoder::time_pass(const int32_t* pages, int32_t rows, bool draft) 
     ChainSpan& span = chains_.emplace_back();
     span.slot = s;
     span.width = rows * (s + 1) / sequences - rows * s / sequences;
+    if (proposer_->drafts_in_turn()) span.width = std::min(max_width(), rows - s * max_width());
     span.branches = max_branches();
     span.make_chain();
     span.most = span.draft_rows = span.width;

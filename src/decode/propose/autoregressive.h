@@ -35,6 +35,7 @@ class AutoregressiveProposer final : public Proposer {
   std::span<const AuxLayer> aux_layers() const override { return head_->aux_layers(); }
   int32_t aux_width() const override { return head_->aux_width(); }
   bool reads_before() const override { return true; }
+  bool drafts_in_turn() const override { return true; }
   int32_t window() const override { return options_.window; }
   void register_state(KvLayout& layout) override { head_->register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;

@@ -71,6 +71,8 @@ class Proposer {
   /// Whether its context at a position is made of the token there and the auxiliary hidden state of the position
   /// before. Position 0 then has none. If not, it is made of the hidden state of the position itself.
   virtual bool reads_before() const { return false; }
+  /// Whether each draft of a sequence is a pass of its own, so that the widest span decides how many passes there are.
+  virtual bool drafts_in_turn() const { return false; }
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
   /// the cache, and the tables of spans and rows are theirs.
   virtual int32_t window() const = 0;
