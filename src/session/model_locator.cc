@@ -187,6 +187,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
   choice.wants_ngrams = drafter == kNgrams;
   if (drafter == "none" || drafter == kNgrams) return choice;
   if (drafter == kMtp) {
+    mtp_stack(read_model_config(choice.model));  // says why where there can be none
     choice.drafter = choice.model;
     choice.drafts_itself = true;
     return choice;

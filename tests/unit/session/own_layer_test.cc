@@ -109,6 +109,12 @@ TEST_F(OwnLayer, WhatIsMissingIsSaidWhereItWasAskedFor) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("is a model"));
   }
+  try {
+    locate_models((models_folder() / "pebble-11m").string(), "mtp", {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the family qwen3"));
+  }
   asked.drafter.clear();
   EXPECT_TRUE(Session(asked).drafts());  // n-grams
 }
