@@ -91,6 +91,19 @@ class TimedOps final : public Ops {
   void sigmoid_gate(Tensor gate, Tensor x) override {
     timed("sigmoid_gate", [&] { ops_.sigmoid_gate(gate, x); });
   }
+  void gelu_gate(Tensor gate, Tensor x) override {
+    timed("gelu_gate", [&] { ops_.gelu_gate(gate, x); });
+  }
+  void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
+                    Tensor out) override {
+    timed("grouped_conv", [&] { ops_.grouped_conv(x, dynamic, conv, tables, store, out); });
+  }
+  void find_candidates(Tensor logits, Candidates out) override {
+    timed("find_candidates", [&] { ops_.find_candidates(logits, out); });
+  }
+  void score_edges(const CandidateEdges& edges, Tensor out) override {
+    timed("score_edges", [&] { ops_.score_edges(edges, out); });
+  }
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override {
     timed("gated_delta_net", [&] { ops_.gated_delta_net(in, net, out); });
   }
