@@ -2,6 +2,7 @@
 
 #include "device/cpu/cpu_ops.h"
 #include "device/cpu/linear/linear_call.h"
+#include "device/group_rounding.h"
 
 namespace ashlar::cpu {
 namespace {
@@ -25,13 +26,7 @@ PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& sou
   return packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
 }
 
-int32_t CpuOps::bits_of(int32_t stored, Products products) const {
-  if (products == Products::kPropose) return 8;
-  if (products == Products::kRoute || kept_ == KeptWeights::kExact) return 16;
-  const int32_t own = stored < 16 ? stored : 16;
-  if (kept_ == KeptWeights::kAuto || products == Products::kVocabulary) return own;
-  return kept_ == KeptWeights::kInt4 ? 4 : 8;
-}
+int32_t CpuOps::bits_of(int32_t stored, Products products) const { return kept_bits(kept_, stored, products); }
 
 int64_t CpuOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
   const WeightFormat& format =

@@ -9,7 +9,7 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
-#include "device/cpu/linear/group_rounding.h"
+#include "device/group_rounding.h"
 
 namespace ashlar::cpu {
 namespace {
@@ -76,6 +76,8 @@ struct Int8 {
     }
   }
 };
+
+static_assert(kGroup == kRoundedTogether);
 
 // See kernels.h: value = scale * integer, or lowest + scale * integer of 4 bits.
 template <int32_t bits>

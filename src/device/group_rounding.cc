@@ -1,11 +1,11 @@
-#include "device/cpu/linear/group_rounding.h"
+#include "device/group_rounding.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-namespace ashlar::cpu {
+namespace ashlar {
 namespace {
 
 constexpr float kSteps = 15;       // of 4 bits
@@ -15,7 +15,7 @@ constexpr float kWhole = 3 << 22;  // what is added to a small float and taken o
 // decide by itself.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr int kLanes = 4;
-constexpr int kVectors = kGroup / kLanes;
+constexpr int kVectors = kRoundedTogether / kLanes;
 
 Lanes all(float value) { return Lanes{value, value, value, value}; }
 Lanes nearest(Lanes values) { return values + kWhole - kWhole; }
@@ -29,8 +29,8 @@ struct Group {
   Lanes v[kVectors];
 
   Group(const float* values, int32_t n) {  // what is missing repeats the first value, which moves no extreme
-    float whole[kGroup];
-    for (int32_t i = 0; i < kGroup; ++i) whole[i] = values[i < n ? i : 0];
+    float whole[kRoundedTogether];
+    for (int32_t i = 0; i < kRoundedTogether; ++i) whole[i] = values[i < n ? i : 0];
     for (int i = 0; i < kVectors; ++i) {
       std::memcpy(&v[i], whole + i * kLanes, sizeof(Lanes));
       v[i] = size_of(v[i]) <= std::numeric_limits<float>::max() ? v[i] : all(0);
@@ -67,10 +67,10 @@ struct Grid {
       v += from_lowest;
       wv += from_lowest * wholes[i];
     }
-    const float sum_w = sum(w), sum_v = sum(v), spread = kGroup * sum(ww) - sum_w * sum_w;
+    const float sum_w = sum(w), sum_v = sum(v), spread = kRoundedTogether * sum(ww) - sum_w * sum_w;
     if (spread < 0.5F) return false;
-    scale = (kGroup * sum(wv) - sum_w * sum_v) / spread;
-    lowest += (sum_v - scale * sum_w) / kGroup;
+    scale = (kRoundedTogether * sum(wv) - sum_w * sum_v) / spread;
+    lowest += (sum_v - scale * sum_w) / kRoundedTogether;
     return scale > 0;
   }
   /// What f16 holds of it.
@@ -96,7 +96,7 @@ bool lies_on(const Group& values, float lowest, float scale) {
 float common_step(const Group& values, float top) {
   const float least = 0.9F * top / 127;
   float step = top;
-  for (int32_t i = 0; i < kGroup; ++i) {
+  for (int32_t i = 0; i < kRoundedTogether; ++i) {
     float rest = std::abs(values.v[i / kLanes][i % kLanes]);
     for (;;) {
       rest = std::abs(rest - step * nearest(rest / step));
@@ -110,14 +110,14 @@ float common_step(const Group& values, float top) {
 }
 
 // Zeros beyond the first n.
-void keep_wholes(const Lanes (&wholes)[kVectors], int32_t n, int8_t (&to)[kGroup]) {
+void keep_wholes(const Lanes (&wholes)[kVectors], int32_t n, int8_t (&to)[kRoundedTogether]) {
   using Whole = int32_t __attribute__((vector_size(16)));
   using Bytes = int8_t __attribute__((vector_size(4)));
   for (int i = 0; i < kVectors; ++i) {
     const Bytes bytes = __builtin_convertvector(__builtin_convertvector(wholes[i], Whole), Bytes);
     std::memcpy(to + i * kLanes, &bytes, sizeof(bytes));
   }
-  std::fill(to + n, to + kGroup, int8_t{0});
+  std::fill(to + n, to + kRoundedTogether, int8_t{0});
 }
 
 RoundedGroup round_to_bytes(const Group& values, int32_t n) {
@@ -208,4 +208,12 @@ RoundedGroup round_group(const float* values, int32_t n, int32_t bits) {
   return bits == 4 ? round_to_nibbles(group, n) : round_to_bytes(group, n);
 }
 
-}  // namespace ashlar::cpu
+int32_t kept_bits(KeptWeights kept, int32_t stored, Products products) {
+  if (products == Products::kPropose) return 8;
+  if (products == Products::kRoute || kept == KeptWeights::kExact) return 16;
+  const int32_t own = stored < 16 ? stored : 16;
+  if (kept == KeptWeights::kAuto || products == Products::kVocabulary) return own;
+  return kept == KeptWeights::kInt4 ? 4 : 8;
+}
+
+}  // namespace ashlar
