@@ -13,7 +13,7 @@ struct DeviceOptions {
   int32_t threads = 0;                       ///< workers; 0: one per core this process may use
   std::string isa;                           ///< "" picks the best that the machine has; otherwise one of isa_choices()
   DType kv_dtype = DType::kBF16;             ///< element of the KV cache on the cpu device: kBF16 or kF32
-  KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu device
+  KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu and cuda devices
 };
 
 /// Makes a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for an unknown name or an

@@ -1,4 +1,5 @@
-// Products with weights in groups of 4 and 8 bits, on the instruction sets that have them. Invariant: row-invariance.
+// Products with weights in groups of 4 and 8 bits, on the instruction sets that have them and on GPUs, which hold such
+// weights as near as bf16 does. Invariant: row-invariance.
 
 #include "support.h"
 
@@ -28,15 +29,12 @@ constexpr Kept kKept[] = {{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}};
 
 class GroupedWeights : public OnIsa {
  protected:
-  void SetUp() override {
-    if (on_gpu()) GTEST_SKIP() << "a format of the cpu device";
-    OnIsa::SetUp();
-  }
   std::unique_ptr<Ops> keeping(KeptWeights weights, int32_t threads = 2) const {
     DeviceOptions options;
     options.threads = threads;
-    options.isa = GetParam();
     options.weights = weights;
+    if (on_gpu()) return std::make_unique<StagedOps>(make_device("cuda", options));
+    options.isa = GetParam();
     return make_device("cpu", options);
   }
   /// Numbers on the grids that the format has: whole steps of a scale that f16 holds, of 4 bits from a lowest value on.
@@ -79,7 +77,8 @@ TEST_P(GroupedWeights, HoldWhatLiesOnTheirGridsExactly) {
         Matrix row(1, k);
         cpu->embed(*packed, &r, 1, row.view());
         for (int32_t c = 0; c < k; ++c)
-          ASSERT_NEAR(row.row(0)[c], values.row(r)[c], 1e-6) << bits << " " << r << " " << c;
+          ASSERT_NEAR(row.row(0)[c], values.row(r)[c], bound(1e-6, bits == 8 ? 4e-3 : 1e-3))
+              << bits << " " << r << " " << c;
       }
     }
   }
@@ -153,14 +152,14 @@ TEST_P(GroupedWeights, MultiplyRoundedRowsExactly) {
           for (int32_t r = 1; r < rows; r += 3) x.row(r)[k / 2] = 60;
           if (rows == 5) std::fill_n(x.row(3), k, 0.0F);
           Matrix rounded = x;
-          for (int32_t r = 0; r < rows; ++r) round_groups(rounded, r);
+          for (int32_t r = 0; r < rows && !on_gpu(); ++r) round_groups(rounded, r);
           Matrix got(rows, n, 3);
           got.fill_normal(random_);
           Matrix want = got;
           const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
           cpu->linear(*packed, x.view(), store, got.view());
           ref->linear(*plain, rounded.view(), store, want.view());
-          ASSERT_LT(worst_row_error(got, want), 5e-6 * std::sqrt(k) + 1e-5)
+          ASSERT_LT(worst_row_error(got, want), bound(5e-6 * std::sqrt(k) + 1e-5, 0.03))
               << bits << ": " << n << " " << k << " " << rows;
           ASSERT_TRUE(got.guards_intact());
           if (store == Store::kAdd) continue;
@@ -224,7 +223,7 @@ TEST_P(GroupedWeights, RoundOthersWell) {
         }
       }
     }
-    EXPECT_LT(lost, 1.02 * naive) << bits;
+    EXPECT_LT(lost, bound(1.02, bits == 8 ? 1.12 : 1.02) * naive) << bits;
     if (bits == 4) {
       EXPECT_LT(lost, 0.95 * naive);
     }
@@ -271,11 +270,11 @@ TEST_P(GroupedWeights, GatedMlpsAndExpertsTakeThem) {
     }
     cpu->gated_mlp(*cpu->pack(first, {.gated = true}), *cpu->pack(second), x.view(), got.view());
     ref->gated_mlp(*ref->pack(first, {.gated = true}), *ref->pack(second), x.view(), want.view());
-    EXPECT_LT(worst_row_error(got, want), 1e-3) << bits;  // rows have 15 bits
+    EXPECT_LT(worst_row_error(got, want), bound(1e-3, 0.03)) << bits;  // rows have 15 bits
     int32_t ids[5] = {};
     float ones[5] = {1, 1, 1, 1, 1};
     cpu->mix_experts(*experts, x.view(), {1, ids, ones}, mixed.view());
-    EXPECT_LT(worst_row_error(mixed, got), 1e-5) << bits;
+    EXPECT_LT(worst_row_error(mixed, got), bound(1e-5, 0.02)) << bits;
   }
 }
 

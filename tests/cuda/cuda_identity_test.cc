@@ -26,6 +26,22 @@ TEST_F(IdentityOnGpu, EveryConfigurationGivesTheSameTokens) {
   EXPECT_GT(suite.ngram_accepted, 0U);
 }
 
+// With weights of few bits, too: a quarter of the configurations each.
+TEST_F(IdentityOnGpu, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
+  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4}) {
+    make(weights);
+    suite::EquivalenceSuite suite(*ops_);
+    const size_t turn = weights == KeptWeights::kInt8 ? 1 : 2;
+    suite.run(*ops_, "few bits", [turn](size_t configuration, size_t sampling) {
+      return configuration % 4 == turn &&
+             sampling == (static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8) % 4;
+    });
+    suite.print();
+    EXPECT_GE(suite.comparisons, 200);
+    EXPECT_GT(suite.accepted, 0U);
+  }
+}
+
 TEST_F(IdentityOnGpu, EveryConfigurationOfBlocksGivesTheSameTokens) {
   blocks::expect_same_by_every_configuration(*ops_, *ops_);
 }

@@ -1,6 +1,8 @@
-// Several kernels serve a product, by the GPU, by shape and by where rows lie. Their bits must be the same.
+// Several kernels serve a product, by the GPU, by shape and by where rows lie. Their bits must be the same, of weights
+// of bf16 and of those rounded to 4 and 8 bits. Invariant: row-invariance.
 
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include "base/bf16.h"
@@ -45,8 +47,9 @@ std::vector<BFloat16> random_values(int64_t n, float deviation, std::mt19937& ra
   return values;
 }
 
-class ProductsOnGpu : public OnGpu {
+class ProductsOnGpu : public OnGpu, public ::testing::WithParamInterface<KeptWeights> {
  protected:
+  void SetUp() override { make(GetParam()); }
   std::unique_ptr<Weight> pack(int32_t n, int32_t k, bool gated = false) {
     weights_.push_back(random_values(int64_t{n} * k, 1 / std::sqrt(static_cast<float>(k)), random_));
     return ops_->pack({{{"w", Scheme::kBF16, weights_.back().data(), n, k}}, {}}, {.gated = gated});
@@ -58,9 +61,10 @@ class ProductsOnGpu : public OnGpu {
 constexpr int32_t kRowCounts[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100, 128, 129, 200, 257, 520, 1100};
 
 // Every row stands among others at one place, and off it alone at another.
-TEST_F(ProductsOnGpu, BitsDoNotDependOnWhereRowsLie) {
+TEST_P(ProductsOnGpu, BitsDoNotDependOnWhereRowsLie) {
   constexpr int32_t kRows = 1100;
-  for (const auto& [n, k] : {std::pair{64, 64}, {128, 256}, {200, 136}, {192, 200}, {3072, 1024}, {8192, 512}}) {
+  for (const auto& [n, k] :
+       {std::pair{64, 64}, {128, 256}, {200, 136}, {192, 200}, {3072, 1024}, {64, 2200}, {8192, 512}}) {
     const auto weight = pack(n, k);
     const std::vector<BFloat16> x = random_values(int64_t{kRows} * k, 1, random_);
     const std::vector<BFloat16> before = random_values(int64_t{kRows} * n, 1, random_);
@@ -85,7 +89,7 @@ TEST_F(ProductsOnGpu, BitsDoNotDependOnWhereRowsLie) {
   }
 }
 
-TEST_F(ProductsOnGpu, BitsOfAGatedMlpDoNotDependOnWhereRowsLie) {
+TEST_P(ProductsOnGpu, BitsOfAGatedMlpDoNotDependOnWhereRowsLie) {
   constexpr int32_t kRows = 1100;
   for (const auto& [width, k] : {std::pair{64, 128}, {96, 256}, {100, 64}, {1536, 1024}, {4096, 256}}) {
     const auto gate_up = pack(2 * width, k, true);
@@ -111,6 +115,42 @@ TEST_F(ProductsOnGpu, BitsOfAGatedMlpDoNotDependOnWhereRowsLie) {
     }
   }
 }
+
+// A weight of few bits is one of bf16 that takes less room: as long as both sum in one chain, their products agree.
+TEST_P(ProductsOnGpu, BitsAreThoseOfTheValuesInBf16) {
+  for (const auto& [n, k] : {std::pair{64, 64}, {128, 256}, {200, 136}, {333, 500}, {8300, 72}}) {
+    const auto packed = pack(n, k);
+    Placed values(*ops_, n, k, true);
+    std::vector<int32_t> ids(static_cast<size_t>(n));
+    std::iota(ids.begin(), ids.end(), 0);
+    const auto rows_of_table = ops_->allocate(sizeof(int32_t) * ids.size());
+    ops_->upload(ids.data(), rows_of_table->data(), sizeof(int32_t) * ids.size());
+    ops_->embed(*packed, reinterpret_cast<const int32_t*>(rows_of_table->data()), 1, values.tensor);
+    const std::vector<std::byte> bytes = values.get();
+    const auto exact = make_device("cuda", {.threads = 0, .isa = {}, .weights = KeptWeights::kExact});
+    const auto plain = exact->pack({{{"w", Scheme::kBF16, bytes.data(), n, k}}, {}}, {});
+    ASSERT_EQ(plain->format(), "bf16");
+    for (const int32_t rows : {1, 8, 13, 16, 32, 40, 130, 300}) {
+      const std::vector<BFloat16> x = random_values(int64_t{rows} * k, 1, random_);
+      const auto result = [&](Ops& ops, const Weight& weight) {
+        Placed in(ops, rows, k, rows % 2 == 0), out(ops, rows, n, true, DType::kF32);
+        in.put(x);
+        ops.linear(weight, in.tensor, Store::kOverwrite, out.tensor);
+        return out.get();
+      };
+      const std::vector<std::byte> got = result(*ops_, *packed), want = result(*exact, *plain);
+      ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0) << n << " x " << k << ", " << rows << " rows";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, ProductsOnGpu,
+                         ::testing::Values(KeptWeights::kExact, KeptWeights::kInt8, KeptWeights::kInt4),
+                         [](const auto& info) {
+                           return info.param == KeptWeights::kExact  ? "exact"
+                                  : info.param == KeptWeights::kInt8 ? "int8"
+                                                                     : "int4";
+                         });
 
 }  // namespace
 }  // namespace ashlar::testing

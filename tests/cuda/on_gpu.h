@@ -12,9 +12,10 @@ namespace ashlar::testing {
 
 class OnGpu : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { make(KeptWeights::kAuto); }
+  void make(KeptWeights weights) {
     try {
-      ops_ = make_device("cuda", {.threads = 0, .isa = {}});
+      ops_ = make_device("cuda", {.threads = 0, .isa = {}, .weights = weights});
     } catch (const std::exception& error) {
       GTEST_SKIP() << error.what();
     }

@@ -1,9 +1,9 @@
-// device_speed DEVICE MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device answers, by the engine alone, so
-// that a program without other libraries runs on a bare machine. For each number of SEQUENCES that many prompts of
-// PROMPT random tokens are answered with one token, which says how fast prompts are, and, now that their pages are
-// cached and all sequences decode together, with one token and with TOKENS, whose difference is decoding; three times,
-// by plain decoding and, if there is a drafter, in cycles of its whole block. Prints medians: prompt tokens a second,
-// and milliseconds a step.
+// device_speed DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device answers, by the engine
+// alone, so that a program without other libraries runs on a bare machine. For each number of SEQUENCES that many
+// prompts of PROMPT random tokens are answered with one token, which says how fast prompts are, and, now that their
+// pages are cached and all sequences decode together, with one token and with TOKENS, whose difference is decoding;
+// three times, by plain decoding and, if there is a drafter, in cycles of its whole block. Prints medians: prompt
+// tokens a second, and milliseconds a step. WEIGHTS: auto, exact, int8 or int4.
 
 #include <algorithm>
 #include <cstdio>
@@ -54,6 +54,14 @@ Run answer(Engine& engine, int32_t sequences, int32_t prompt, int32_t tokens, in
   return {static_cast<double>(now_ns() - begin) * 1e-9, steps};
 }
 
+KeptWeights weights_of(const std::string& name) {
+  if (name == "auto") return KeptWeights::kAuto;
+  if (name == "exact") return KeptWeights::kExact;
+  if (name == "int8") return KeptWeights::kInt8;
+  if (name == "int4") return KeptWeights::kInt4;
+  throw std::runtime_error("no weights '" + name + "'; expected auto, exact, int8 or int4");
+}
+
 Run median(std::vector<Run>& runs) {
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.seconds < b.seconds; });
   return runs[runs.size() / 2];
@@ -89,7 +97,7 @@ void measure(Ops& ops, Model& model, const DecoderSpec& spec, const char* name, 
 
 int main(int argc, char** argv) {
   if (argc < 6) {
-    std::fprintf(stderr, "usage: device_speed DEVICE MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
+    std::fprintf(stderr, "usage: device_speed DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
     return 2;
   }
   try {
@@ -98,7 +106,11 @@ int main(int argc, char** argv) {
     const int32_t prompt = std::atoi(argv[3]), tokens = std::atoi(argv[4]);
     std::vector<int32_t> counts;
     for (int i = 5; i < argc; ++i) counts.push_back(std::atoi(argv[i]));
-    const auto ops = make_device(argv[1], {});
+    const std::string device = argv[1];
+    const size_t colon = device.find(':');
+    DeviceOptions options;
+    if (colon != std::string::npos) options.weights = weights_of(device.substr(colon + 1));
+    const auto ops = make_device(device.substr(0, colon), options);
     const int64_t begin = now_ns();
     const auto model = Model::load(*ops, models.substr(0, plus), prompt + tokens + 64);
     std::printf("%s (%s), %s: loaded in %.1f s\n", ops->name().c_str(), ops->isa().c_str(), argv[2],

@@ -133,7 +133,8 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
 // Every choice of a row has a row of its own between the products.
 void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out) {
   const int32_t choices = x.rows * routes.top_k;
-  const int32_t tile = tile_rows((choices + experts.n() - 1) / experts.n());
+  int32_t tile = tile_rows((choices + experts.n() - 1) / experts.n());
+  if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised()) tile = std::min(tile, 32);
   const int32_t tiles = most_tiles(choices, experts.n(), tile);
   auto* const places =
       static_cast<int32_t*>(places_.reserve(sizeof(int32_t) * static_cast<size_t>(tiles) * (tile + 1)));
@@ -150,9 +151,9 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   call.rows = choices;
   call.out = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(choices));
   call.out_stride = stride;
-  call.group = experts.gate_up_layout().is_f32 ? by_row : by_tile;
+  call.group = experts.gate_up_layout().is_f32() ? by_row : by_tile;
   call.group.rows_of_x = routes.top_k;
-  product(call, experts.gate_up_layout().is_f32, tile);
+  product(call, tile);
 
   ProductCall down = experts.down();
   const size_t answer_bytes = sizeof(float) * static_cast<size_t>(experts.hidden()) * static_cast<size_t>(choices);
@@ -162,8 +163,8 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   down.out = answers_.reserve(answer_bytes);
   down.out_stride = experts.hidden();
   down.finish = Finish::kFloat;
-  down.group = experts.down_layout().is_f32 ? by_row : by_tile;
-  product(down, experts.down_layout().is_f32, tile);
+  down.group = experts.down_layout().is_f32() ? by_row : by_tile;
+  product(down, tile);
 
   const Matrix answers = {down.out, choices, experts.hidden(), experts.hidden(), true};
   combine_experts(memory_.stream(), answers, routes.weights, routes.top_k,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
+#include "device/group_rounding.h"
 
 namespace ashlar {
 namespace cuda {
@@ -19,6 +20,10 @@ int32_t multiprocessors() {
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
   return count;
 }
+
+/// Rows above which weights of few bits are expanded: fewer read them several times in less time than that takes.
+constexpr int32_t kExpandedRows = 128;
+constexpr int64_t kExpandedBytes = int64_t{64} << 20;  // at a time
 
 /// Rows of scratch memory between two products: boxes of any tile stay inside.
 int32_t rows_with_room(int32_t rows) { return (rows + 255) / 256 * 256; }
@@ -44,6 +49,7 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
 
 CudaOps::CudaOps(const DeviceOptions& options)
     : isa_(require_device()),
+      kept_(options.weights),
       hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors() : 0),
       pool_(options.threads),
       normed_(memory_),
@@ -52,14 +58,21 @@ CudaOps::CudaOps(const DeviceOptions& options)
       answers_(memory_),
       places_(memory_),
       segments_(memory_),
-      passing_states_(memory_) {}
+      passing_states_(memory_),
+      expanded_(memory_) {}
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
-  return std::make_unique<CudaWeight>(memory_, pool_, source, use);
+  const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();
+  const Packed format = format_for(precision, kept_bits(kept_, source.bits(), use.products));
+  return std::make_unique<CudaWeight>(memory_, pool_, source, format, use.gated);
 }
 
 std::unique_ptr<ExpertWeights> CudaOps::pack_experts(std::span<const ExpertSource> experts) {
-  return std::make_unique<CudaExperts>(memory_, pool_, experts);
+  return std::make_unique<CudaExperts>(memory_, pool_, experts, kept_);
+}
+
+int64_t CudaOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
+  return packed_bytes(format_for(precision_of(scheme), kept_bits(kept_, bits_in(scheme), products)), count);
 }
 
 void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
@@ -67,7 +80,7 @@ void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor
   const CudaWeight& weight = as_cuda(table);
   const Layout& layout = weight.layout();
   ASHLAR_CHECK(!layout.is_gated && out.cols == layout.k);
-  cuda::embed(memory_.stream(), weight.data(), layout.is_f32, layout.n, layout.packed_k, ids, scale, matrix_of(out));
+  cuda::embed(memory_.stream(), weight.data(), layout.format, layout.n, layout.packed_k, ids, scale, matrix_of(out));
   check_launch("embed");
 }
 
@@ -87,13 +100,49 @@ Tensor CudaOps::entering(const Input& in) {
   return normed;
 }
 
-void CudaOps::product(const ProductCall& call, bool is_f32, int32_t tile) {
-  if (is_f32) {
-    product_f32(memory_.stream(), call);
-  } else if (hopper_multiprocessors_ == 0 || !product_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
-    product_bf16(memory_.stream(), call, tile);
+void CudaOps::product(const ProductCall& call, int32_t tile) {
+  switch (call.format) {
+    case Packed::kF32:
+      product_f32(memory_.stream(), call);
+      break;
+    case Packed::kBf16:
+      if (hopper_multiprocessors_ == 0 || !product_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
+        product_bf16(memory_.stream(), call, tile);
+      }
+      break;
+    default:
+      if (call.rows > kExpandedRows && call.group.rows == nullptr) return product_expanded(call, tile);
+      product_quantised(memory_.stream(), call,
+                        call.group.rows != nullptr ? tile
+                        : call.rows <= 8           ? 8
+                        : call.rows <= 16          ? 16
+                                                   : 32);
   }
   check_launch("a product");
+}
+
+void CudaOps::product_expanded(ProductCall call, int32_t tile) {
+  const int32_t k = (call.k + kInputPad - 1) / kInputPad * kInputPad, all = (call.n + kTile - 1) / kTile * kTile;
+  const auto most = static_cast<int32_t>(std::max<int64_t>(kExpandedBytes / (2 * int64_t{k}) / kTile, 1)) * kTile;
+  const Packed format = call.format;
+  const auto* weight = static_cast<const std::byte*>(call.weight);
+  const size_t element = call.finish == Finish::kFloat ? sizeof(float) : sizeof(uint16_t);
+  const int32_t outputs_of_column = call.finish == Finish::kGated ? 2 : 1;
+  call.format = Packed::kBf16;
+  for (int32_t first = 0; first < all; first += most) {
+    const int32_t n = std::min(most, all - first);
+    auto* const values = expanded_.reserve(2 * static_cast<size_t>(k) * static_cast<size_t>(n));
+    expand(memory_.stream(), weight + packed_bytes(format, int64_t{first} * k), format, n, k, values);
+    check_launch("expand");
+    ProductCall some = call;
+    some.weight = values;
+    some.weight_is_made = true;
+    some.n = std::min(n, call.n - first);
+    some.width = std::min(call.width - first / outputs_of_column, n / outputs_of_column);
+    some.out = static_cast<std::byte*>(call.out) + element * static_cast<size_t>(first / outputs_of_column);
+    if (call.bias != nullptr) some.bias = call.bias + first;
+    product(some, tile);
+  }
 }
 
 void CudaOps::linear(const Weight& weight, Input in, Store store, Tensor out) {
@@ -108,7 +157,7 @@ void CudaOps::linear_of(const CudaWeight& weight, Tensor x, int32_t x_rows, Stor
   ProductCall call = product_of(weight.call(), x, out);
   call.x_rows = x_rows;
   call.finish = store == Store::kAdd ? Finish::kAdd : out.dtype == DType::kF32 ? Finish::kFloat : Finish::kBf16;
-  product(call, layout.is_f32, tile_rows(out.rows));
+  product(call, tile_rows(out.rows));
 }
 
 void CudaOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) {
@@ -122,7 +171,7 @@ void CudaOps::gated_mlp(const Weight& gate_up, const Weight& down, Input in, Ten
   const Tensor between = {gated_.reserve(bytes), rows, width, stride, DType::kBF16};
   ProductCall call = product_of(first.call(), entering(in), between);
   call.x_rows = in.norm != nullptr ? with_room : rows;
-  product(call, first.layout().is_f32, tile_rows(rows));
+  product(call, tile_rows(rows));
   linear_of(as_cuda(down), between, with_room, Store::kAdd, out);
 }
 

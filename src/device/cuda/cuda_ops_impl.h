@@ -22,6 +22,7 @@ class CudaOps final : public Ops {
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override;
+  int64_t kept_bytes(Scheme scheme, Products products, int64_t count) const override;
   std::unique_ptr<Weight> repack(const Weight& /*weight*/, Products /*products*/) override { return nullptr; }
   std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) override;
 
@@ -60,7 +61,10 @@ class CudaOps final : public Ops {
  private:
   /// What enters a product: rows as they are, or their norms in normed_.
   Tensor entering(const Input& in);
-  void product(const ProductCall& call, bool is_f32, int32_t tile);
+  /// tile: places of a tile, for weights whose calls are grouped by them (tile_rows).
+  void product(const ProductCall& call, int32_t tile);
+  /// The same with weights of few bits, for many rows: their values in bf16 first, some outputs at a time.
+  void product_expanded(ProductCall call, int32_t tile);
   /// x_rows: rows of x that may be read.
   void linear_of(const CudaWeight& weight, Tensor x, int32_t x_rows, Store store, Tensor out);
   /// Logits of some rows of x at a time: work(first, logits).
@@ -72,11 +76,12 @@ class CudaOps final : public Ops {
   void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
 
   std::string isa_;
+  KeptWeights kept_;
   int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0
   ThreadPool pool_;                 ///< of the host
   Memory memory_;
   // Each is of one op at a time.
-  Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_;
+  Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_, expanded_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   // Of the host, within choose(): requests that the GPU and the host answer, their rows, and for rows that the host
   // decides what it works on.

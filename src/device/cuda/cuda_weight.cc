@@ -1,9 +1,12 @@
 #include "device/cuda/cuda_weight.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/bf16.h"
+#include "device/cuda/quantised_layout.h"
+#include "device/group_rounding.h"
 
 namespace ashlar::cuda {
 namespace {
@@ -12,11 +15,45 @@ constexpr int32_t kHalfTile = 8;  // gates that lie together
 
 int32_t padded(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
+void put_row(const float* row, int32_t r, const Layout& layout, BFloat16* strip) {
+  for (int32_t c = 0; c < layout.k; ++c) {
+    const int32_t piece = (c % kTile / 8) ^ (r % 8);
+    strip[c / kTile * kTile * kTile + r * kTile + piece * 8 + c % 8] = to_bf16(row[c]);
+  }
+}
+
+/// `strip` is zeroed.
+void put_rounded_row(const float* row, int32_t r, const Layout& layout, std::byte* strip) {
+  const int32_t bits = layout.format == Packed::kInt4 ? 4 : 8;
+  for (int32_t first = 0; first < layout.k; first += kRoundedTogether) {
+    const int32_t n = std::min(kRoundedTogether, layout.k - first);
+    const RoundedGroup group = round_group(row + first, n, bits);
+    std::byte* const scale = strip + quantised_place(bits, r, first, layout.packed_k).scale;
+    if (bits == 8) {
+      std::memcpy(scale, &group.scale, sizeof group.scale);
+    } else {
+      const float step = to_float(group.scale);
+      const BFloat16 both[] = {to_bf16(step), to_bf16(to_float(group.lowest) + 8 * step)};
+      std::memcpy(scale, both, sizeof both);
+    }
+    for (int32_t i = 0; i < n; ++i) {
+      const QuantisedPlace place = quantised_place(bits, r, first + i, layout.packed_k);
+      if (bits == 8) {
+        strip[place.whole] = static_cast<std::byte>(group.wholes[i] + 128);
+        continue;
+      }
+      uint32_t word;
+      std::memcpy(&word, strip + place.whole, sizeof word);
+      word |= static_cast<uint32_t>(group.wholes[i]) << place.shift;
+      std::memcpy(strip + place.whole, &word, sizeof word);
+    }
+  }
+}
+
 // Decodes and arranges rows of tiles in parallel, some megabytes at a time, and sends them off.
 void pack(Memory& memory, ThreadPool& pool, const WeightSource& source, const Layout& layout, std::byte* to) {
-  const int32_t rows_at_once = layout.is_f32 ? 1 : kTile;
-  const size_t row_bytes = static_cast<size_t>(layout.packed_k) * (layout.is_f32 ? 4 : 2);
-  const size_t strip_bytes = rows_at_once * row_bytes;
+  const int32_t rows_at_once = layout.is_f32() ? 1 : kTile;
+  const auto strip_bytes = static_cast<size_t>(packed_bytes(layout.format, int64_t{rows_at_once} * layout.packed_k));
   const auto strips = static_cast<int32_t>(layout.bytes / strip_bytes);
   const int32_t together = std::clamp(static_cast<int32_t>((size_t{32} << 20) / strip_bytes), 1, std::max(strips, 1));
   std::vector<std::byte> packed(strip_bytes * static_cast<size_t>(together));
@@ -30,16 +67,9 @@ void pack(Memory& memory, ThreadPool& pool, const WeightSource& source, const La
       for (int32_t r = 0; r < rows_at_once; ++r) {
         const int32_t from = layout.source_row((first + i) * rows_at_once + r);
         if (from < 0) continue;
-        if (layout.is_f32) {
-          decode_row(source, from, reinterpret_cast<float*>(strip));
-          continue;
-        }
-        decode_row(source, from, row);
-        auto* const halves = reinterpret_cast<BFloat16*>(strip);
-        for (int32_t c = 0; c < layout.k; ++c) {
-          const int32_t piece = (c % kTile / 8) ^ (r % 8);
-          halves[c / kTile * kTile * kTile + r * kTile + piece * 8 + c % 8] = to_bf16(row[c]);
-        }
+        decode_row(source, from, layout.is_f32() ? reinterpret_cast<float*>(strip) : row);
+        if (layout.format == Packed::kBf16) put_row(row, r, layout, reinterpret_cast<BFloat16*>(strip));
+        if (layout.is_quantised()) put_rounded_row(row, r, layout, strip);
       }
     });
     memory.upload(packed.data(), to + static_cast<size_t>(first) * strip_bytes,
@@ -47,36 +77,63 @@ void pack(Memory& memory, ThreadPool& pool, const WeightSource& source, const La
   }
 }
 
-Layout layout_of(const WeightSource& source, bool is_f32, bool is_gated) {
-  return {static_cast<int32_t>(source.rows()), static_cast<int32_t>(source.cols()), is_f32, is_gated};
+Layout layout_of(const WeightSource& source, Packed format, bool is_gated) {
+  return {static_cast<int32_t>(source.rows()), static_cast<int32_t>(source.cols()), format, is_gated};
 }
 
-bool any_is_f32(std::span<const ExpertSource> experts, WeightSource ExpertSource::*part) {
-  return std::any_of(experts.begin(), experts.end(),
-                     [&](const ExpertSource& expert) { return (expert.*part).precision() == DType::kF32; });
+/// Grouped products take weights of one format: one that is enough for all experts.
+Packed format_of(std::span<const ExpertSource> experts, WeightSource ExpertSource::*part, KeptWeights kept) {
+  DType precision = DType::kBF16;
+  int32_t bits = 0;
+  for (const ExpertSource& expert : experts) {
+    if ((expert.*part).precision() == DType::kF32) precision = DType::kF32;
+    bits = std::max(bits, (expert.*part).bits());
+  }
+  return format_for(precision, kept_bits(kept, bits, Products::kDecide));
 }
 
 }  // namespace
 
-int32_t splits_of(int32_t n, int32_t k) {
-  const int32_t tiles = (n + kTile - 1) / kTile;
+int32_t splits_of(Packed format, int32_t n, int32_t k) {
   int32_t splits = 1;
+  if (format == Packed::kF32) return splits;
+  if (format != Packed::kBf16) {
+    while (splits < kMostSegments && k / (2 * splits) >= 256) splits *= 2;
+    return splits;
+  }
+  const int32_t tiles = (n + kTile - 1) / kTile;
   while (tiles * splits < 48 && splits < 4 && k / (2 * splits) >= 256) splits *= 2;
   return splits;
 }
 
-Layout::Layout(int32_t outputs, int32_t inputs, bool f32, bool gated)
+Packed format_for(DType precision, int32_t bits) {
+  if (bits == 4) return Packed::kInt4;
+  if (bits == 8) return Packed::kInt8;
+  return precision == DType::kF32 ? Packed::kF32 : Packed::kBf16;
+}
+
+std::string_view name_of(Packed format) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8 groups", "int4 groups"};
+  return kNames[static_cast<size_t>(format)];
+}
+
+int64_t packed_bytes(Packed format, int64_t count) {
+  if (format == Packed::kF32 || format == Packed::kBf16) return count * (format == Packed::kF32 ? 4 : 2);
+  return count * unit_bytes(format == Packed::kInt4 ? 4 : 8) / (kUnitRows * kTile);
+}
+
+Layout::Layout(int32_t outputs, int32_t inputs, Packed packed, bool gated)
     : n(outputs),
       k(inputs),
-      is_f32(f32),
+      format(packed),
       is_gated(gated),
-      packed_n(gated && !f32 ? 2 * padded(outputs / 2, kHalfTile) : outputs),
-      packed_k(f32 ? inputs : padded(inputs, kInputPad)),
-      bytes(f32 ? sizeof(float) * static_cast<size_t>(n) * static_cast<size_t>(k)
-                : 2 * static_cast<size_t>(padded(packed_n, kTile)) * static_cast<size_t>(packed_k)) {}
+      packed_n(gated && !is_f32() ? 2 * padded(outputs / 2, kHalfTile) : outputs),
+      packed_k(is_f32() ? inputs : padded(inputs, kInputPad)),
+      bytes(static_cast<size_t>(
+          packed_bytes(packed, int64_t{is_f32() ? packed_n : padded(packed_n, kTile)} * packed_k))) {}
 
 int32_t Layout::source_row(int32_t row) const {
-  if (!is_gated || is_f32) return row < n ? row : -1;
+  if (!is_gated || is_f32()) return row < n ? row : -1;
   const int32_t width = n / 2, i = row / (2 * kHalfTile) * kHalfTile + row % kHalfTile;
   if (i >= width) return -1;
   return row % (2 * kHalfTile) < kHalfTile ? i : width + i;
@@ -84,20 +141,20 @@ int32_t Layout::source_row(int32_t row) const {
 
 ProductCall Layout::call(const void* weight, const float* bias) const {
   ProductCall call;
+  call.format = format;
   call.weight = weight;
   call.expert_stride = static_cast<int64_t>(bytes);
   call.bias = bias;
   call.n = packed_n;
   call.width = is_gated ? n / 2 : n;
   call.k = k;
-  call.splits = is_f32 ? 1 : splits_of(packed_n, packed_k);
+  call.splits = splits_of(format, packed_n, packed_k);
   if (is_gated) call.finish = Finish::kGated;
   return call;
 }
 
-CudaWeight::CudaWeight(Memory& memory, ThreadPool& pool, const WeightSource& source, WeightUse use)
-    : layout_(layout_of(source, source.precision() == DType::kF32 || use.products == Products::kRoute, use.gated)),
-      values_(memory.allocate(layout_.bytes)) {
+CudaWeight::CudaWeight(Memory& memory, ThreadPool& pool, const WeightSource& source, Packed format, bool is_gated)
+    : layout_(layout_of(source, format, is_gated)), values_(memory.allocate(layout_.bytes)) {
   pack(memory, pool, source, layout_, values_->data());
   if (source.bias.empty()) return;
   std::vector<float> bias(static_cast<size_t>(layout_.packed_n));
@@ -115,10 +172,10 @@ ProductCall CudaWeight::call() const {
   return layout_.call(values_->data(), bias_ != nullptr ? reinterpret_cast<const float*>(bias_->data()) : nullptr);
 }
 
-CudaExperts::CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts)
+CudaExperts::CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts, KeptWeights kept)
     : n_(static_cast<int32_t>(experts.size())),
-      gate_up_(layout_of(experts.front().gate_up, any_is_f32(experts, &ExpertSource::gate_up), true)),
-      down_(layout_of(experts.front().down, any_is_f32(experts, &ExpertSource::down), false)),
+      gate_up_(layout_of(experts.front().gate_up, format_of(experts, &ExpertSource::gate_up, kept), true)),
+      down_(layout_of(experts.front().down, format_of(experts, &ExpertSource::down, kept), false)),
       gate_up_values_(memory.allocate(gate_up_.bytes * experts.size())),
       down_values_(memory.allocate(down_.bytes * experts.size())) {
   ASHLAR_CHECK(gate_up_.n == 2 * width() && gate_up_.k == hidden());

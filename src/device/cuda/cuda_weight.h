@@ -1,7 +1,8 @@
 #pragma once
 // Weights on the GPU. Those of bf16 lie in tiles (see packed_place() in device_math.cuh): [n / 64][k / 64] of 64
 // outputs x 64 inputs, with n padded by zeros to a multiple of 64 and k to one of 128. In a gated weight 8 gates are
-// followed by the 8 ups that belong to them. Those of fp32 are [n, k], gates before ups.
+// followed by the 8 ups that belong to them. Those of 4 and 8 bits lie in such tiles, too (quantised_layout.h). Those
+// of fp32 are [n, k], gates before ups.
 
 #include <memory>
 
@@ -12,22 +13,30 @@
 
 namespace ashlar::cuda {
 
-/// Segments into which a sum over k inputs is cut: by the weight's shape alone, since it decides about bits. Where 64
-/// outputs at a time keep few processors busy, up to four, of at least 256 inputs each.
-int32_t splits_of(int32_t n, int32_t k);
+/// Segments into which a sum over k inputs is cut: by the weight's shape alone, since it decides about bits. Of bf16
+/// where 64 outputs at a time keep few processors busy, up to four, of at least 256 inputs each. Of fewer bits as many
+/// as have 256 inputs, up to kMostSegments: one chain would take longer than memory takes to bring its weights.
+int32_t splits_of(Packed format, int32_t n, int32_t k);
+/// The format for numbers that need `precision` and are rounded to `bits` (kept_bits).
+Packed format_for(DType precision, int32_t bits);
+std::string_view name_of(Packed format);
+/// Bytes of `count` numbers.
+int64_t packed_bytes(Packed format, int64_t count);
 
 /// How some numbers were packed.
 struct Layout {
-  Layout(int32_t n, int32_t k, bool is_f32, bool is_gated);
+  Layout(int32_t n, int32_t k, Packed format, bool is_gated);
 
   int32_t n;  ///< of the source
   int32_t k;
-  bool is_f32;
+  Packed format;
   bool is_gated;
   int32_t packed_n;  ///< outputs with the padding between gates and ups
   int32_t packed_k;
   size_t bytes;
 
+  bool is_f32() const { return format == Packed::kF32; }
+  bool is_quantised() const { return format == Packed::kInt8 || format == Packed::kInt4; }
   /// Output of the source that lies at `row` of the packed ones; -1: padding.
   int32_t source_row(int32_t row) const;
   /// A call for products of this weight, without what is the caller's.
@@ -36,12 +45,12 @@ struct Layout {
 
 class CudaWeight final : public Weight {
  public:
-  CudaWeight(Memory& memory, ThreadPool& pool, const WeightSource& source, WeightUse use);
+  CudaWeight(Memory& memory, ThreadPool& pool, const WeightSource& source, Packed format, bool is_gated);
 
   int32_t n() const override { return layout_.n; }
   int32_t k() const override { return layout_.k; }
   size_t bytes() const override;
-  std::string_view format() const override { return layout_.is_f32 ? "f32" : "bf16"; }
+  std::string_view format() const override { return name_of(layout_.format); }
 
   const Layout& layout() const { return layout_; }
   const void* data() const { return values_->data(); }
@@ -55,7 +64,7 @@ class CudaWeight final : public Weight {
 
 class CudaExperts final : public ExpertWeights {
  public:
-  CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts);
+  CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts, KeptWeights kept);
 
   int32_t n() const override { return n_; }
   int32_t hidden() const override { return down_.n; }

@@ -10,8 +10,13 @@ namespace ashlar::cuda {
 
 /// Numbers of a packed weight lie in tiles of 64 outputs x 64 inputs.
 inline constexpr int32_t kTile = 64;
+/// Most segments of a sum.
+inline constexpr int32_t kMostSegments = 8;
 /// Inputs are padded to a multiple of this, where segments of a sum may begin.
 inline constexpr int32_t kInputPad = 128;
+
+/// How the numbers of a weight lie (cuda_weight.h).
+enum class Packed : uint8_t { kF32, kBf16, kInt8, kInt4 };
 
 enum class Finish : uint8_t {
   kBf16,   ///< out[r][i] = y
@@ -28,10 +33,12 @@ struct Grouping {
   int32_t rows_of_x = 1;  ///< rows of `out` for each row of x, one after the other
 };
 
-/// y = x W^T + bias. Weights of bf16: packed tiles (cuda_weight.h), their sums by the law in product.cu. Weights of
-/// fp32: [n, k] as they are.
+/// y = x W^T + bias. Weights of bf16 and of few bits: packed (cuda_weight.h), their sums by the law in product.cu.
+/// Weights of fp32: [n, k] as they are.
 struct ProductCall {
+  Packed format = Packed::kBf16;
   const void* weight = nullptr;
+  bool weight_is_made = false;  ///< by a kernel before this one, so that it is there after the wait only
   int64_t expert_stride = 0;    ///< bytes from one expert's weight to the next
   const float* bias = nullptr;  ///< [n as packed], or null
   int32_t n = 0;                ///< outputs as packed, of a gated weight gates and ups
@@ -52,6 +59,11 @@ struct ProductCall {
 int32_t tile_rows(int32_t rows);
 void product_bf16(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
 void product_f32(cudaStream_t stream, const ProductCall& call);
+/// With weights of 4 or 8 bits: the sums of their values in bf16. tile_rows: places of a tile, 8, 16 or 32.
+void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
+/// Writes the values of a weight of 4 or 8 bits as a packed one of bf16. n: outputs, a multiple of 64; k: padded
+/// inputs.
+void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);
 /// On compute capability 9.0 the same as product_bf16, faster, with the same bits. False where the call does not fit.
 bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);
 
@@ -64,8 +76,8 @@ struct Matrix {
   bool is_f32 = false;
 };
 
-/// bf16 tables are packed tiles of `k_padded` inputs.
-void embed(cudaStream_t stream, const void* table, bool is_f32, int32_t n, int32_t k_padded, const int32_t* ids,
+/// Tables other than fp32 are packed tiles of `k_padded` inputs.
+void embed(cudaStream_t stream, const void* table, Packed format, int32_t n, int32_t k_padded, const int32_t* ids,
            float scale, const Matrix& out);
 /// Most columns of a row that is normed.
 inline constexpr int32_t kMostNormed = 32768;

@@ -1,14 +1,15 @@
 // Products with weights of bf16 on the tensor cores.
 //
-// The law of a sum, which decides about its bits: K is cut into `splits` segments at multiples of 128, their number chosen
-// from the weight's shape alone (splits_of); a segment is one chain of m16n8k16 steps from zero; where there are several,
-// they are added in fp32 in ascending order, from zero. An output is the same whatever shares its tile: the instruction
-// never mixes rows of x. The weight is the first operand (16 outputs), rows of x the second (8 rows), so that a single row
-// wastes little.
+// The law of a sum, which decides about its bits: K is cut into `splits` segments at multiples of 128, their number
+// chosen from the weight's shape alone (splits_of); a segment is one chain of m16n8k16 steps from zero; where there are
+// several, they are added in fp32 in ascending order, from zero. An output is the same whatever shares its tile: the
+// instruction never mixes rows of x. The weight is the first operand (16 outputs), rows of x the second (8 rows), so
+// that a single row wastes little.
 //
 // A block has 64 outputs, 16 a warp, and kRows places. A stage of the pipeline holds one tile of the weight, which is
 // contiguous, and 64 columns of the rows, permuted alike.
 
+#include "copies.cuh"
 #include "device_math.cuh"
 
 namespace ashlar::cuda {
@@ -16,32 +17,6 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTileBytes = kTile * kTile * 2;
-
-__device__ __forceinline__ uint32_t shared_address(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
-
-/// Copies 16 bytes, the last ones zero beyond `bytes`.
-__device__ __forceinline__ void copy_async(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
-}
-
-__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address));
-}
-
-__device__ __forceinline__ void load_matrices(uint32_t (&to)[2], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(address));
-}
-
-__device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 
 template <int kRows, int kStages>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ ProductCall call, bool aligned) {
@@ -120,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
         uint32_t b[2];
         const int place = 8 * j + lane % 8;
         load_matrices(b, rows_at + place * 128 + ((2 * step + lane / 8 % 2) ^ (place % 8)) * 16);
-        multiply(sum[j], a, b);
+        multiply(sum[j], a, b[0], b[1]);
       }
     }
     if (call.splits > 1 && stage + 1 == k_padded / 128 * (segment + 1) / call.splits * 2) {
@@ -164,8 +139,8 @@ void launch(cudaStream_t stream, const ProductCall& call) {
   const dim3 grid(blocks_for(call.n, kTile), blocks_for(places, kRows));
   constexpr int kShared = kStages * (kTileBytes + kRows * kTile * 2);
   // Once; where it is refused, so is the launch.
-  [[maybe_unused]] static const cudaError_t allowed = cudaFuncSetAttribute(
-      product_kernel<kRows, kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  [[maybe_unused]] static const cudaError_t allowed =
+      cudaFuncSetAttribute(product_kernel<kRows, kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
   start(stream, {grid, kThreads, kShared}, product_kernel<kRows, kStages>, call, aligned);
 }
 
@@ -174,7 +149,8 @@ void launch(cudaStream_t stream, const ProductCall& call) {
 int32_t tile_rows(int32_t rows) { return rows <= 8 ? 8 : rows <= 32 ? 32 : 64; }
 
 void product_bf16(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
-  // Few rows read the weight as fast as memory gives it if enough of it is in flight: up to what any GPU allows a block.
+  // Few rows read the weight as fast as memory gives it if enough of it is in flight: up to what any GPU allows a
+  // block.
   switch (tile_rows) {
     case 8:
       return launch<8, 10>(stream, call);

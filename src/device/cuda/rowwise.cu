@@ -1,6 +1,7 @@
 // Row-wise operations. A row belongs to a block of threads that reduces in a fixed order, so rows are independent.
 
 #include "device_math.cuh"
+#include "quantised.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -18,14 +19,20 @@ __device__ float block_sum(float value) {
   return value;
 }
 
-__global__ void __launch_bounds__(kThreads) embed_kernel(const void* table, bool is_f32, int32_t n, int32_t k_padded,
+__global__ void __launch_bounds__(kThreads) embed_kernel(const void* table, Packed format, int32_t n, int32_t k_padded,
                                                          const int32_t* ids, float scale, Matrix out) {
   begin_kernel();
   const int32_t id = ids[blockIdx.x];
   if (id < 0 || id >= n) __trap();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
-    const int64_t at = is_f32 ? int64_t{id} * out.cols + i : packed_place(id, i, k_padded);
-    store(out.data, blockIdx.x * out.stride + i, out.is_f32, load(table, at, is_f32) * scale);
+    float value;
+    if (format == Packed::kInt4 || format == Packed::kInt8) {
+      value = quantised_value(static_cast<const char*>(table), format, id, i, k_padded);
+    } else {
+      const bool is_f32 = format == Packed::kF32;
+      value = load(table, is_f32 ? int64_t{id} * out.cols + i : packed_place(id, i, k_padded), is_f32);
+    }
+    store(out.data, blockIdx.x * out.stride + i, out.is_f32, value * scale);
   }
 }
 
@@ -62,11 +69,12 @@ __device__ __forceinline__ void store_eight(const Matrix& x, int64_t row, int32_
   }
 }
 
-/// Thread t has columns 8 t to 8 t + 7, and those further on by multiples of 8 kThreads, kPieces times: its squares are one
-/// chain in that order. The row stays in registers. `whole_x`, `whole_out`: rows may be read and written by 16 bytes.
+/// Thread t has columns 8 t to 8 t + 7, and those further on by multiples of 8 kThreads, kPieces times: its squares are
+/// one chain in that order. The row stays in registers. `whole_x`, `whole_out`: rows may be read and written by 16
+/// bytes.
 template <int kPieces>
-__global__ void __launch_bounds__(kThreads) rms_norm_kernel(Matrix x, const float* weight, float eps, Matrix out,
-                                                            bool whole_x, bool whole_out) {
+__global__ void __launch_bounds__(kThreads)
+    rms_norm_kernel(Matrix x, const float* weight, float eps, Matrix out, bool whole_x, bool whole_out) {
   float weights[kPieces][8], values[kPieces][8];
   let_successor_start();
 #pragma unroll
@@ -141,9 +149,9 @@ __global__ void visibility_kernel(const __grid_constant__ VisibilityCall call) {
 
 }  // namespace
 
-void embed(cudaStream_t stream, const void* table, bool is_f32, int32_t n, int32_t k_padded, const int32_t* ids,
+void embed(cudaStream_t stream, const void* table, Packed format, int32_t n, int32_t k_padded, const int32_t* ids,
            float scale, const Matrix& out) {
-  start(stream, {rows_of(out), kThreads}, embed_kernel, table, is_f32, n, k_padded, ids, scale, out);
+  start(stream, {rows_of(out), kThreads}, embed_kernel, table, format, n, k_padded, ids, scale, out);
 }
 
 void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out) {

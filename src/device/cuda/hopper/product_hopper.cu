@@ -9,8 +9,10 @@
 namespace ashlar::cuda {
 namespace {
 
+// Sums of several segments take twice the registers; 168 is the most that warps of which three share a quarter of the
+// register file can have.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 1)
+__global__ void __launch_bounds__(Shape::kMostThreads, 1)
     product_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ ProductCall call, int ring) {
   extern __shared__ char raw[];
   Shape::run(call, &map, raw, ring);
@@ -23,6 +25,8 @@ struct Tile {
 };
 
 constexpr Tile kTiles[] = {{8, 1, 0.5F}, {16, 1, 1.0F}, {32, 1, 2.0F}, {64, 1, 2.7F}, {128, 2, 4.9F}, {256, 2, 6.0F}};
+
+constexpr Tile kSegmentsTile = {128, 2, 4.9F};
 
 /// The tile with the least estimated time: whole waves of blocks times a tile's work.
 const Tile& tile_for(int32_t rows, int32_t n, int32_t multiprocessors) {
@@ -55,7 +59,8 @@ Encode encode_function() {
 bool map_rows(const ProductCall& call, int32_t box, CUtensorMap& map) {
   static const Encode encode = encode_function();
   if (encode == nullptr) return false;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(call.k), static_cast<cuuint64_t>(std::max(call.rows, call.x_rows))};
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(call.k),
+                              static_cast<cuuint64_t>(std::max(call.rows, call.x_rows))};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(call.x_stride) * 2};
   const cuuint32_t boxes[] = {static_cast<cuuint32_t>(kTile), static_cast<cuuint32_t>(box)};
   const cuuint32_t steps[] = {1, 1};
@@ -64,16 +69,16 @@ bool map_rows(const ProductCall& call, int32_t box, CUtensorMap& map) {
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-template <int kRows, int kWarpgroups>
+template <int kRows, int kWarpgroups, bool kSegments = false>
 void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map, int32_t multiprocessors) {
-  using Shape = HopperProduct<kRows, kWarpgroups, kRows <= 64 && kWarpgroups == 1 ? 2 : 1>;
+  using Shape = HopperProduct<kRows, kWarpgroups, kRows <= 64 && kWarpgroups == 1 ? 2 : 1, kSegments>;
   constexpr int kMost = 226 * 1024;
   constexpr int kHalf = 116 * 1024;
   constexpr int kFitting = std::min(16, (kMost - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
   // About 64 blocks with more than 6 stages in flight lose a tenth of the bandwidth; more blocks gain from more.
   const int ring = kRows <= 32 && call.n <= 5120 ? std::min(6, kFitting) : kFitting;
-  // Never two blocks on a multiprocessor, where those of a kernel that starts early would share the first ones. Weights of a few
-  // megabytes are not about bandwidth and do better side by side.
+  // Never two blocks on a multiprocessor, where those of a kernel that starts early would share the first ones. Weights
+  // of a few megabytes are not about bandwidth and do better side by side.
   const bool alone = int64_t{call.n} * call.k >= int64_t{1} << 23;
   const int shared = alone ? std::max(Shape::shared_bytes(ring), kHalf) : Shape::shared_bytes(ring);
   [[maybe_unused]] static const cudaError_t allowed =
@@ -89,13 +94,18 @@ bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multip
   const auto aligned = [](const void* at, int64_t stride, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(at) % 16 == 0 && stride * bytes % 16 == 0;
   };
-  const bool fits = call.splits == 1 && call.bias == nullptr && call.group.rows == nullptr && call.n % kTile == 0 &&
-                    call.width % 8 == 0 && aligned(call.x, call.x_stride, 2) &&
+  // Few rows share a block's segments among more blocks elsewhere.
+  const bool fits = (call.splits == 1 || call.rows > 64) && call.bias == nullptr && call.group.rows == nullptr &&
+                    call.n % kTile == 0 && call.width % 8 == 0 && aligned(call.x, call.x_stride, 2) &&
                     (call.finish == Finish::kFloat || aligned(call.out, call.out_stride, 2));
   if (!fits) return false;
-  const Tile& tile = tile_for(call.rows, call.n, multiprocessors);
+  const Tile& tile = call.splits > 1 ? kSegmentsTile : tile_for(call.rows, call.n, multiprocessors);
   CUtensorMap map;
   if (!map_rows(call, tile.rows, map)) return false;
+  if (call.splits > 1) {
+    launch<128, 2, true>(stream, call, map, multiprocessors);
+    return true;
+  }
   switch (tile.rows) {
     case 8:
       launch<8, 1>(stream, call, map, multiprocessors);

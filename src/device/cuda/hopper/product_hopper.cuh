@@ -1,11 +1,10 @@
 #pragma once
-// Products with weights of bf16 by Hopper's warpgroup instructions, for calls whose sums are one segment. Bits are those of
-// product.cu: a k16 step has one rounding on Hopper, in mma.sync and in wgmma of any width alike, with either operand
-// first (lab/cuda/README.md).
+// Products with weights of bf16 by Hopper's warpgroup instructions. Bits are those of product.cu: a k16 step has one
+// rounding on Hopper, in mma.sync and in wgmma of any width alike, with either operand first (lab/cuda/README.md).
 //
-// 64 outputs of the weight are the first operand, kTokens rows of x the second. A producing warp keeps a ring of stages full:
-// tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a warpgroup
-// for every 64 outputs consumes them. Blocks take tiles of the output in turn.
+// 64 outputs of the weight are the first operand, kTokens rows of x the second. A producing warp keeps a ring of stages
+// full: tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a
+// warpgroup for every 64 outputs consumes them. Blocks take tiles of the output in turn.
 
 #include "../device_math.cuh"
 #include "hopper.cuh"
@@ -16,7 +15,8 @@ namespace ashlar::cuda {
 inline constexpr int kTileBytes = kTile * kTile * 2;
 
 /// kTokens: rows of x in a tile. kWarpgroups: tiles of 64 outputs side by side. kDepth: tiles of 64 inputs in a stage.
-template <int kTokens, int kWarpgroups, int kDepth>
+/// kSegments: sums may have several.
+template <int kTokens, int kWarpgroups, int kDepth, bool kSegments>
 struct HopperProduct {
   static constexpr int kFeatures = kTile * kWarpgroups;
   static constexpr int kWeightBytes = kWarpgroups * kDepth * kTileBytes;
@@ -24,6 +24,7 @@ struct HopperProduct {
   static constexpr int kStageBytes = kWeightBytes + kDepth * kRowTileBytes;
   static constexpr int kConsumers = 128 * kWarpgroups;
   static constexpr int kThreads = kConsumers + 32;
+  static constexpr int kMostThreads = kSegments ? 384 : kThreads;
   /// Sums of many rows pass through shared memory, so that 16 bytes at a time reach their place.
   static constexpr bool kSquares = kTokens >= 64;
   static constexpr int kSquareBytesOfWarp = 32 * 48;
@@ -90,9 +91,11 @@ struct HopperProduct {
         copy_box(to + t * kRowTileBytes, map, (stage_of_k * kDepth + t) * kTile, item.token, &shared.full[slot], again);
       }
     };
-    // Weights do not depend on the kernels before this one: the first stages of them are on their way before it ends.
+    // Most weights do not depend on the kernels before this one: the first stages of them are on their way before it
+    // ends.
     const auto first = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
     const Item head = item_at(call, first);
+    if (call.weight_is_made) wait_for_predecessors();
     const int32_t early = first < items ? min(ring, end) : 0;
     for (int32_t i = 0; i < early; ++i) load_weights(head, i, i);
     wait_for_predecessors();
@@ -140,6 +143,22 @@ struct HopperProduct {
     release(&shared.empty[last]);
   }
 
+  /// The same for a sum of several segments.
+  static __device__ __forceinline__ void consume_segments(const ProductCall& call, const Shared& shared, int32_t group,
+                                                          int ring, int32_t& slot, int32_t& parity,
+                                                          float (&total)[kTokens / 2]) {
+    const int32_t in_128 = (call.k + kInputPad - 1) / kInputPad;
+#pragma unroll
+    for (float& value : total) value = 0;
+    for (int32_t s = 0; s < call.splits; ++s) {
+      const int32_t stages = (in_128 * (s + 1) / call.splits - in_128 * s / call.splits) * (2 / kDepth);
+      float sum[kTokens / 2];
+      consume(shared, stages, group, ring, slot, parity, sum);
+#pragma unroll
+      for (int i = 0; i < kTokens / 2; ++i) total[i] += sum[i];
+    }
+  }
+
   static __device__ __forceinline__ void finish_quads(const ProductCall& call, const Item& item, int32_t features,
                                                       const float (&sum)[kTokens / 2]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -168,8 +187,8 @@ struct HopperProduct {
     return pack_bf16(x.x + y.x, x.y + y.y);
   }
 
-  /// The same for a warp's 16 outputs x 32 rows. `stage` has 32 rows of 48 bytes, a pitch that keeps the stores apart in
-  /// banks.
+  /// The same for a warp's 16 outputs x 32 rows. `stage` has 32 rows of 48 bytes, a pitch that keeps the stores apart
+  /// in banks.
   static __device__ __forceinline__ void finish_square(const ProductCall& call, const float* d, int32_t first_feature,
                                                        int32_t first_token, char* stage) {
     const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8, line = lane % 8;
@@ -236,7 +255,11 @@ struct HopperProduct {
     for (auto index = static_cast<int32_t>(blockIdx.x); index < items; index += static_cast<int32_t>(gridDim.x)) {
       const Item item = item_at(call, index);
       float sum[kTokens / 2];
-      consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
+      if constexpr (kSegments) {
+        consume_segments(call, shared, group, ring, slot, parity, sum);
+      } else {
+        consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
+      }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
       if (!kSquares || call.finish == Finish::kFloat) {
         finish_quads(call, item, features, sum);

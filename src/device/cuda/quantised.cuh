@@ -1,0 +1,90 @@
+#pragma once
+// Integers of 4 and 8 bits to pairs of bf16, as quantised_layout.h says what they are worth.
+
+#include <cuda_fp16.h>
+
+#include "device_math.cuh"
+#include "quantised_layout.h"
+
+namespace ashlar::cuda {
+
+__device__ __forceinline__ uint32_t bits_of(__nv_bfloat162 pair) { return reinterpret_cast<const uint32_t&>(pair); }
+__device__ __forceinline__ __nv_bfloat162 pair_of(uint32_t bits) {
+  return reinterpret_cast<const __nv_bfloat162&>(bits);
+}
+
+/// What a lane knows of a group: scales of outputs lane / 4 and lane / 4 + 8.
+template <int kBits>
+struct GroupScales;
+
+template <>
+struct GroupScales<4> {
+  __nv_bfloat162 scale[2], centre[2];  // each twice
+  __device__ __forceinline__ void read(const char* scales, int lane, int group) {
+    const uint2 both = *reinterpret_cast<const uint2*>(scales + lane / 4 * 16 + group * 8);
+    scale[0] = pair_of(__byte_perm(both.x, 0, 0x1010)), centre[0] = pair_of(__byte_perm(both.x, 0, 0x3232));
+    scale[1] = pair_of(__byte_perm(both.y, 0, 0x1010)), centre[1] = pair_of(__byte_perm(both.y, 0, 0x3232));
+  }
+  /// The integers of pair `pair`, still in their word, which has that pair in its lowest bits.
+  __device__ __forceinline__ uint32_t value(uint32_t word, int high) const {
+    // Below 128 the steps of bf16 from 128 on are whole numbers.
+    const __nv_bfloat162 wholes = __hsub2(pair_of((word & 0x000F000F) | 0x43004300), pair_of(0x43084308));
+    return bits_of(__hfma2(wholes, scale[high], centre[high]));
+  }
+};
+
+template <>
+struct GroupScales<8> {
+  float scale[2], start[2];
+  __device__ __forceinline__ void read(const char* scales, int lane, int group) {
+    const __half2 both = *reinterpret_cast<const __half2*>(scales + lane / 4 * 8 + group * 4);
+    const float2 two = __half22float2(both);
+    scale[0] = two.x, scale[1] = two.y;
+    // Exact: 257 * 128 times 11 bits.
+    start[0] = -32896.0F * two.x, start[1] = -32896.0F * two.y;
+  }
+  /// Bytes 2 at, 2 at + 1 of a word.
+  __device__ __forceinline__ uint32_t value(uint32_t word, int at, int high) const {
+    // 2^15 plus the byte, as floats.
+    const float low = __uint_as_float(__byte_perm(word, 0x47000000, 0x7404 | at * 0x20));
+    const float next = __uint_as_float(__byte_perm(word, 0x47000000, 0x7414 | at * 0x20));
+    return bits_of(__floats2bfloat162_rn(fmaf(low, scale[high], start[high]), fmaf(next, scale[high], start[high])));
+  }
+};
+
+/// One element.
+__device__ __forceinline__ float quantised_value(const char* weight, Packed format, int64_t row, int64_t column,
+                                                 int64_t k) {
+  const QuantisedPlace at = quantised_place(format == Packed::kInt4 ? 4 : 8, row, column, k);
+  if (format == Packed::kInt8) {
+    const int whole = static_cast<int>(*reinterpret_cast<const uint8_t*>(weight + at.whole)) - 128;
+    const float scale = __half2float(*reinterpret_cast<const __half*>(weight + at.scale));
+    return __bfloat162float(__float2bfloat16_rn(static_cast<float>(whole) * scale));
+  }
+  const auto whole = static_cast<int>(*reinterpret_cast<const uint32_t*>(weight + at.whole) >> at.shift & 15);
+  const __nv_bfloat162 scales = *reinterpret_cast<const __nv_bfloat162*>(weight + at.scale);
+  return __bfloat162float(__hfma(__float2bfloat16_rn(static_cast<float>(whole - 8)), scales.x, scales.y));
+}
+
+/// The lane's part of the first operand of the two k16 steps of a group, from its 16 bytes.
+template <int kBits>
+__device__ __forceinline__ void decode_step(const GroupScales<kBits>& scales, const uint4& wholes, int group, int step,
+                                            uint32_t (&a)[4]) {
+  if constexpr (kBits == 4) {
+    const uint32_t word = group == 0 ? (step == 0 ? wholes.x : wholes.y) : (step == 0 ? wholes.z : wholes.w);
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) a[pair] = scales.value(word >> (4 * pair), pair % 2);
+  } else {
+    const uint32_t first = step == 0 ? wholes.x : wholes.z, second = step == 0 ? wholes.y : wholes.w;
+    a[0] = scales.value(first, 0, 0), a[1] = scales.value(first, 1, 1);
+    a[2] = scales.value(second, 0, 0), a[3] = scales.value(second, 1, 1);
+  }
+}
+
+/// The lane's 16 bytes that have group `group` of a unit.
+template <int kBits>
+__device__ __forceinline__ uint4 read_wholes(const char* unit, int lane, int group) {
+  return *reinterpret_cast<const uint4*>(unit + (kBits == 4 ? 0 : group * 512) + lane * 16);
+}
+
+}  // namespace ashlar::cuda
