@@ -54,7 +54,10 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
   WeightBinder binder(ops, checkpoint);
   std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions, bind_mixer));
   const ModelNames& names = model->config_.names;
-  model->unused_ = ignore_all_of(names.unused, binder, checkpoint);
+  for (const char* prefix : names.unused) {
+    const std::string found = ignore_all_of(prefix, binder, checkpoint);
+    model->unused_ += (model->unused_.empty() || found.empty() ? "" : ", ") + found;
+  }
   model->unused_mtp_ = ignore_all_of(names.mtp, binder, checkpoint);
   binder.finish();
   return model;

@@ -57,13 +57,16 @@ struct ModelNames {
   const char* head = "lm_head";
   const char* rope_factors = nullptr;  ///< in full; read with the configuration (RopeConfig::factors)
   /// What names of parts begin with that are no part of the text model, and not used; null: there is none.
-  const char* unused = nullptr;
+  const char* unused[2] = {};
   /// What names of the layer begin with that drafts further tokens (MTP), which only drafting needs; null: there is
   /// none.
   const char* mtp = nullptr;
 
   bool is_unused(std::string_view tensor) const {
-    return (unused != nullptr && tensor.starts_with(unused)) || (mtp != nullptr && tensor.starts_with(mtp));
+    for (const char* prefix : {unused[0], unused[1], mtp}) {
+      if (prefix != nullptr && tensor.starts_with(prefix)) return true;
+    }
+    return false;
   }
 };
 

@@ -4,13 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "base/error.h"
 #include "model/drafters/draft_vocabulary.h"
 
 namespace ashlar {
 namespace {
-
-// Checkpoints differ in whether names start with "model.".
-std::string find_prefix(const WeightBinder& binder) { return binder.has("model.fc.weight") ? "model." : ""; }
 
 // The output multiplier applies to what enters the head, so it folds into the norm before it.
 std::vector<float> final_norm(WeightBinder& binder, const DflashConfig& config) {

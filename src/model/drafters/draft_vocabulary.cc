@@ -6,6 +6,8 @@
 
 namespace ashlar {
 
+std::string find_prefix(const WeightBinder& binder) { return binder.has("model.fc.weight") ? "model." : ""; }
+
 std::vector<int32_t> bind_draft_vocabulary(WeightBinder& binder, int32_t draft_vocab, int32_t vocab) {
   std::vector<int32_t> ids;
   if (binder.has("t2d")) binder.raw("t2d", "BOOL", vocab);

@@ -1,12 +1,16 @@
 #pragma once
-// The vocabulary of a drafter that knows the target's most frequent tokens only: t2d and d2t of EAGLE-3 and of
-// speculators.
+// What drafters of all kinds store alike: what their names begin with, and the vocabulary of one that knows the
+// target's most frequent tokens only (t2d and d2t of EAGLE-3 and of speculators).
 
+#include <string>
 #include <vector>
 
 #include "model/binding/weight_binder.h"
 
 namespace ashlar {
+
+/// "model." or nothing: checkpoints of drafters differ in whether names start with it.
+std::string find_prefix(const WeightBinder& binder);
 
 /// The target id of each of `draft_vocab` entries, from the tensor d2t, which holds id - entry; empty: the ids
 /// themselves, where there is no such tensor and both vocabularies are as large. Takes t2d too, which follows from it.

@@ -10,8 +10,7 @@
 namespace ashlar {
 namespace {
 
-// Checkpoints differ in whether names start with "model.", and in what the layer is called.
-std::string find_prefix(const WeightBinder& binder) { return binder.has("model.fc.weight") ? "model." : ""; }
+// Checkpoints differ in what the layer is called.
 std::string find_layer(const WeightBinder& binder, const std::string& prefix) {
   return prefix + (binder.has(prefix + "midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.");
 }

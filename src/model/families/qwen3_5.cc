@@ -69,7 +69,7 @@ void read_moe(const JsonFields& fields, ModelConfig& config) {
 constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens",
                                 .layers = "model.language_model.layers.",
                                 .norm = "model.language_model.norm",
-                                .unused = "model.visual.",
+                                .unused = {"model.visual."},
                                 .mtp = "mtp."};
 constexpr ConfigKeys kKeys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
 
@@ -77,7 +77,7 @@ constexpr Family kText = {.model_type = "qwen3_5_text",
                           .tied_by_default = false,
                           .read = read,
                           .keys = kKeys,
-                          .names = {.unused = "model.visual.", .mtp = "mtp."},
+                          .names = {.unused = {"model.visual."}, .mtp = "mtp."},
                           .sliding = SlidingLayers::kNone,
                           .rotates_part = true,
                           .other_names = &kInside};
