@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "../dependent.cuh"
+#include "../kernels/dependent.cuh"
 
 namespace ashlar::cuda {
 

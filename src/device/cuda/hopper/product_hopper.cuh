@@ -6,7 +6,7 @@
 // full: tiles of the weight by linear copies, since a row of tiles is contiguous, rows of x by boxes of a tensor map; a
 // warpgroup for every 64 outputs consumes them. Blocks take tiles of the output in turn.
 
-#include "../device_math.cuh"
+#include "../kernels/device_math.cuh"
 #include "hopper.cuh"
 #include "wgmma.cuh"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "device/device.h"
-#include "golden/block_engine.h"
+#include "golden/block/block_engine.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "dependent.cuh"
-#include "kernels.h"
+#include "../kernels.h"
 
 namespace ashlar::cuda {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "golden/block_engine.h"
+#include "golden/block/block_engine.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 

@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "device_math.cuh"
-#include "quantised_layout.h"
+#include "../quantised_layout.h"
 
 namespace ashlar::cuda {
 
