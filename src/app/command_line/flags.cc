@@ -17,9 +17,7 @@ constexpr const char* kSamplingGroup = "Sampling";
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--drafter", options.drafter,
-                  "Drafter folder, mtp (the model's own layer), ngram or none (default: MODEL-dflash next to it, else "
-                  "mtp, else "
-                  "ngram)")
+                  "Drafter folder, mtp, ngram or none (default: next to MODEL, else mtp, else ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);
