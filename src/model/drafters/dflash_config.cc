@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "model/drafters/drafter_config.h"
 #include "model/drafters/head_config.h"
 
 namespace ashlar {
@@ -118,14 +119,8 @@ bool is_dflash_folder(const std::filesystem::path& folder) {
 
 DflashConfig read_dflash_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
-  if (!file_exists(path)) {
-    throw Error("drafter", folder.string() + ": has no config.json; expected a DFlash drafter folder");
-  }
-  const Json root = read_json_file(path);
+  const Json root = read_drafter_json(folder, "a DFlash");
   const JsonFields fields(root, path.string(), "drafter");
-  if (fields.has("quantization_config")) {
-    fields.fail("quantization_config", "an unquantised drafter (bf16, f16 or f32)");
-  }
   DflashConfig config;
   config.folder = folder;
   if (fields.has("speculators_model_type")) {
@@ -140,25 +135,11 @@ DflashConfig read_dflash_config(const std::filesystem::path& folder) {
 }
 
 void check_fit(const DflashConfig& drafter, const ModelConfig& target) {
-  const auto fail = [&](const std::string& what, int64_t wants, int64_t has) {
-    throw Error("drafter", drafter.folder.string() + " was not made for " + target.folder.string() + ": it expects " +
-                               what + " " + std::to_string(wants) + ", the model has " + std::to_string(has));
-  };
-  if (target.diffusion) {
-    throw Error("drafter", drafter.folder.string() + " drafts for models that predict the next token; " +
-                               target.folder.string() + " fills masked blocks: it works without a drafter");
-  }
-  if (drafter.target_layers > 0 && drafter.target_layers != target.stack.n_layers) {
-    fail("a layer count of", drafter.target_layers, target.stack.n_layers);
-  }
-  const int32_t deepest = *std::max_element(drafter.aux_layers.begin(), drafter.aux_layers.end());
-  if (deepest >= target.stack.n_layers) fail("a target layer with index", deepest, target.stack.n_layers);
-  if (drafter.target_hidden != target.stack.hidden)
-    fail("a hidden size of", drafter.target_hidden, target.stack.hidden);
-  if (!drafter.own_vocabulary && drafter.stack.hidden != target.stack.hidden) {
-    fail("an embedding width of", drafter.stack.hidden, target.stack.hidden);
-  }
-  if (drafter.vocab != target.vocab) fail("a vocabulary of", drafter.vocab, target.vocab);
+  const DrafterFit fit(drafter.folder, target);
+  if (drafter.target_layers > 0) fit.expect("a layer count of", drafter.target_layers, target.stack.n_layers);
+  fit.expect_states(drafter.aux_layers, drafter.target_hidden);
+  if (!drafter.own_vocabulary) fit.expect("an embedding width of", drafter.stack.hidden, target.stack.hidden);
+  fit.expect("a vocabulary of", drafter.vocab, target.vocab);
 }
 
 }  // namespace ashlar

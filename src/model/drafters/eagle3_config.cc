@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "model/drafters/drafter_config.h"
 
 namespace ashlar {
 namespace {
@@ -64,15 +65,8 @@ bool is_eagle3_folder(const std::filesystem::path& folder) {
 }
 
 Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
-  if (!file_exists(path)) {
-    throw Error("drafter", folder.string() + ": has no config.json; expected an EAGLE-3 drafter folder");
-  }
-  const Json root = read_json_file(path);
-  const JsonFields fields(root, path.string(), "drafter");
-  if (fields.has("quantization_config")) {
-    fields.fail("quantization_config", "an unquantised drafter (bf16, f16 or f32)");
-  }
+  const Json root = read_drafter_json(folder, "an EAGLE-3");
+  const JsonFields fields(root, (folder / "config.json").string(), "drafter");
   Eagle3Config config;
   config.folder = folder;
   read_layer(fields.has(kType) ? fields.object("transformer_layer_config") : fields, config);
@@ -88,14 +82,7 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
 }
 
 void fit_to_target(Eagle3Config& drafter, const ModelConfig& target) {
-  const auto fail = [&](const std::string& what, int64_t wants, int64_t has) {
-    throw Error("drafter", drafter.folder.string() + " was not made for " + target.folder.string() + ": it expects " +
-                               what + " " + std::to_string(wants) + ", the model has " + std::to_string(has));
-  };
-  if (target.diffusion) {
-    throw Error("drafter", drafter.folder.string() + " drafts for models that predict the next token; " +
-                               target.folder.string() + " fills masked blocks: it works without a drafter");
-  }
+  const DrafterFit fit(drafter.folder, target);
   const int32_t layers = target.stack.n_layers;
   if (drafter.aux_layers.empty()) {
     if (layers < 2 * kAuxLayers) {
@@ -105,11 +92,8 @@ void fit_to_target(Eagle3Config& drafter, const ModelConfig& target) {
     }
     drafter.aux_layers = {1, layers / 2 - 1, layers - 4};
   }
-  const int32_t deepest = *std::ranges::max_element(drafter.aux_layers);
-  if (deepest >= layers) fail("a target layer with index", deepest, layers);
-  if (drafter.target_hidden != target.stack.hidden)
-    fail("a hidden size of", drafter.target_hidden, target.stack.hidden);
-  if (drafter.vocab != target.vocab) fail("a vocabulary of", drafter.vocab, target.vocab);
+  fit.expect_states(drafter.aux_layers, drafter.target_hidden);
+  fit.expect("a vocabulary of", drafter.vocab, target.vocab);
 }
 
 }  // namespace ashlar

@@ -7,9 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/layout.h"
-#include "device/device_array.h"
-#include "model/model.h"
+#include "model/sequence_forward.h"
 
 namespace ashlar {
 
@@ -28,15 +26,10 @@ class HiddenCapture {
   int64_t bytes() const;
 
  private:
-  void forward(std::span<const int32_t> ids, int32_t start, int32_t rows);
-
-  Model& model_;
   int32_t width_;
   int32_t max_tokens_;
+  SequenceForward forward_;
   std::vector<AuxLayer> layers_;  // ascending by layer
-  RowBatch batch_;
-  DeviceArray<int32_t> pages_;
-  std::unique_ptr<KvMemory> kv_;
   std::unique_ptr<Buffer> storage_;
   Tensor rows_;  // [chunk, width]
   std::vector<std::byte> host_;
