@@ -7,6 +7,7 @@
 #include <random>
 
 #include "equivalence/configurations.h"
+#include "equivalence/warm_rounds.h"
 #include "golden/head_folder.h"
 
 namespace ashlar::testing {
@@ -110,8 +111,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
   const auto plain = open_engine(*ops_, pair_.model(), pair_.configuration(1, 1, 4096), kLongest);
-  const std::vector<Answer> expected = run_alone(*plain, requests());
-  int64_t drafted = 0, accepted = 0, preemptions = 0;
+  std::vector<std::vector<int32_t>> expected;
+  for (const Answer& answer : run_alone(*plain, requests())) expected.push_back(answer.tokens);
+  WarmRounds rounds;
   for (const int32_t width : {5, 2, 0}) {
     if (width == 2 && std::string(GetParam().device) == "ref") continue;  // slow, and the code is the cpu's
     for (const int32_t depth : {1, 2}) {
@@ -123,26 +125,12 @@ TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlon
           if (width == 0) asked.decoder.ngram = NgramUse::kWherePaying;
           if (width == 5 && chunk == 13) asked.decoder.dflash.window = 32;
           const auto engine = open_engine(*ops_, pair_.model(), asked, kLongest);
-          for (int round = 0; round < 2; ++round) {  // the second one finds the first one's prompts
-            const std::vector<Answer> answers = run_together(*engine, requests());
-            for (size_t i = 0; i < answers.size(); ++i) {
-              EXPECT_EQ(answers[i].tokens, expected[i].tokens) << "request " << i << ", round " << round;
-              const RequestStats& stats = answers[i].end.stats;
-              drafted += stats.drafted;
-              accepted += stats.accepted;
-              preemptions += stats.preemptions;
-              if (round == 1 && !tight) {
-                EXPECT_EQ(stats.cached_tokens, (stats.prompt_tokens - 1) / kPageTokens * kPageTokens);
-              }
-            }
-          }
+          rounds.run(*engine, requests(), expected, tight);
         }
       }
     }
   }
-  EXPECT_GT(accepted, 0);
-  EXPECT_GT(drafted, accepted);
-  EXPECT_GT(preemptions, 0);
+  rounds.expect_all_kinds();
 }
 
 // With one width, what is accepted in which step says what was drafted.

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "equivalence/configurations.h"
+#include "equivalence/warm_rounds.h"
 #include "golden/golden_data.h"
 #include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
@@ -124,9 +125,7 @@ TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
     expected.push_back(run_together(*engine, {std::move(alone)})[0].tokens);
     EXPECT_EQ(expected.back().size(), 40U);
   }
-  int64_t drafted = 0;
-  int64_t accepted = 0;
-  int64_t preemptions = 0;
+  WarmRounds rounds;
   std::vector<std::pair<std::string, int32_t>> methods = {{"", 1}, {"ngram", 3}, {"ngram", 16}};
   if (!hybrid->drafters().empty()) methods.insert(methods.end(), {{"dflash", 2}, {"dflash", 0}});
   for (const auto& [method, width] : methods) {
@@ -139,26 +138,12 @@ TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
           if (method == "dflash") asked.decoder.drafter = hybrid->drafters()[0];
           asked.decoder.dflash.width = width;
           const auto engine = open_engine(*ops_, hybrid->model(), asked, kLongest);
-          for (int round = 0; round < 2; ++round) {  // the second one finds the first one's prompts
-            const std::vector<Answer> answers = run_together(*engine, requests());
-            for (size_t i = 0; i < answers.size(); ++i) {
-              EXPECT_EQ(answers[i].tokens, expected[i]) << "request " << i << ", round " << round;
-              const RequestStats& stats = answers[i].end.stats;
-              drafted += stats.drafted;
-              accepted += stats.accepted;
-              preemptions += stats.preemptions;
-              if (round == 1 && !tight) {
-                EXPECT_EQ(stats.cached_tokens, (stats.prompt_tokens - 1) / kPageTokens * kPageTokens);
-              }
-            }
-          }
+          rounds.run(*engine, requests(), expected, tight);
         }
       }
     }
   }
-  EXPECT_GT(accepted, 0);
-  EXPECT_GT(drafted, accepted);
-  EXPECT_GT(preemptions, 0);
+  rounds.expect_all_kinds();
 }
 
 TEST_P(Recurrent, TheThirdPromptBeginsWhereTheFirstTwoParted) {

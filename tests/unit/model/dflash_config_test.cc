@@ -1,7 +1,7 @@
 #include "model/drafters/dflash_config.h"
 
 #include "model/drafters/dflash.h"
-#include "unit/model/tiny_model.h"
+#include "unit/model/drafter_json.h"
 
 namespace ashlar::testing {
 namespace {
@@ -23,18 +23,6 @@ Json speculators() {
 Json inside(Json config, const std::string& nested, const std::string& patch) {
   config[nested] = patched(config[nested], patch);
   return config;
-}
-
-DflashConfig read(const Json& config) {
-  const TempFolder folder;
-  folder.write("config.json", config.dump());
-  return read_dflash_config(folder.path());
-}
-
-void refuse(const Json& config, std::vector<std::string> parts) {
-  SCOPED_TRACE(config.dump());
-  parts.push_back("config.json");
-  expect_error([&] { read(config); }, parts);
 }
 
 TEST(DflashConfig, ReadsTheZlabForm) {

@@ -1,7 +1,7 @@
 // Which head a drafter has, what its config must say, and what its checkpoint must hold.
 
 #include "model/drafters/dflash.h"
-#include "unit/model/tiny_model.h"
+#include "unit/model/drafter_json.h"
 
 namespace ashlar::testing {
 namespace {
@@ -23,18 +23,6 @@ Json speculators(const std::string& patch = "{}") {
   root["transformer_layer_config"] =
       patched(tiny_config(), R"({"num_hidden_layers":1,"layer_types":["sliding_attention"],"sliding_window":8})");
   return root;
-}
-
-DflashConfig read(const Json& config) {
-  const TempFolder folder;
-  folder.write("config.json", config.dump());
-  return read_dflash_config(folder.path());
-}
-
-void refuse(const Json& config, std::vector<std::string> parts) {
-  SCOPED_TRACE(config.dump());
-  parts.push_back("config.json");
-  expect_error([&] { read(config); }, parts);
 }
 
 // DeepSpec's form: all keys on one level.
