@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/bf16.h"
 
@@ -76,12 +77,13 @@ struct RowReader {
       : numbers(numbers),
         values(values_of(numbers.kind, numbers.bits)),
         mask((1U << numbers.bits) - 1),
+        shift(std::countr_zero(static_cast<uint32_t>(numbers.together))),
         place(numbers.words_down ? static_cast<int32_t>(row % numbers.together) : 0),
         data(numbers.data + (numbers.words_down ? row / numbers.together : row) * numbers.row_stride) {}
 
   float at(int64_t col) const {
-    const int64_t word = numbers.words_down ? col : col / numbers.together;
-    const auto in_word = static_cast<size_t>(numbers.words_down ? place : col % numbers.together);
+    const int64_t word = numbers.words_down ? col : col >> shift;
+    const auto in_word = static_cast<size_t>(numbers.words_down ? place : col & (numbers.together - 1));
     const int32_t bit = numbers.places[in_word] * numbers.bits;
     const auto byte = static_cast<uint32_t>(data[word * numbers.col_stride + bit / 8]);
     return values[byte >> (bit % 8) & mask];
@@ -90,6 +92,7 @@ struct RowReader {
   const SmallNumbers& numbers;
   const Values& values;
   uint32_t mask;
+  int32_t shift;  // of a column to its word
   int32_t place;  // in a word of neighbours below each other
   const std::byte* data;
 };
@@ -135,14 +138,28 @@ int64_t ScaledMatrix::group_of(int64_t col) const {
   return read<int32_t>(column_groups + col * int64_t{sizeof(int32_t)});
 }
 
-float ScaledMatrix::zero_of(int64_t row, int64_t group) const { return zeros ? zeros->at(row, group) + zero : zero; }
+float ScaledMatrix::zero_of(int64_t row, int64_t group) const {
+  return zeros ? zeros->at(row / scale_rows, group) + zero : zero;
+}
 
 void ScaledMatrix::decode(int64_t row, int64_t col, int64_t n, float* to) const {
   const RowReader reader(numbers, row);
   const int64_t end = col + n;
+  if (column_groups != nullptr) {  // neighbours are of different groups, of which a row has few
+    std::vector<float> off(static_cast<size_t>(groups())), scale(off.size());
+    for (int64_t group = 0; group < groups(); ++group) {
+      off[static_cast<size_t>(group)] = zero_of(row, group);
+      scale[static_cast<size_t>(group)] = scales.at(row / scale_rows, group);
+    }
+    for (; col < end; ++col) {
+      const auto group = static_cast<size_t>(group_of(col));
+      *to++ = (reader.at(col) - off[group]) * scale[group];
+    }
+    return;
+  }
   while (col < end) {
     const int64_t group = group_of(col);
-    const int64_t same = column_groups != nullptr ? col + 1 : std::min(end, (group + 1) * scale_cols);
+    const int64_t same = std::min(end, (group + 1) * scale_cols);
     const float off = zero_of(row, group);
     const float scale = scales.at(row / scale_rows, group);
     for (; col < same; ++col) *to++ = (reader.at(col) - off) * scale;
@@ -178,11 +195,8 @@ bool ScaledMatrix::is_finite(int64_t row) const {
     if (!std::isfinite(scales.at(row / scale_rows, group) * kLargest)) return false;
   }
   if (numbers.kind != SmallNumbers::Kind::kE4M3) return true;
-  const RowReader reader(numbers, row);
-  for (int64_t col = 0; col < cols; ++col) {
-    if (std::isnan(reader.at(col))) return false;
-  }
-  return true;
+  const std::byte* codes = numbers.data + row * numbers.row_stride;  // a byte each (in_rows)
+  return std::none_of(codes, codes + cols, [](std::byte code) { return (code & std::byte{127}) == std::byte{127}; });
 }
 
 }  // namespace ashlar

@@ -64,7 +64,7 @@ struct ScaledMatrix {
   Scales scales;
   int64_t scale_rows = 1;                    ///< rows that share a scale
   int64_t scale_cols = 1;                    ///< columns that share a scale and a zero point
-  std::optional<SmallNumbers> zeros;         ///< [rows, groups of columns]
+  std::optional<SmallNumbers> zeros;         ///< [groups of rows, of columns], as scales
   float zero = 0;                            ///< more than `zeros`, or instead of them
   const std::byte* column_groups = nullptr;  ///< int32 of each column: its group; null: they lie in order
 

@@ -105,7 +105,9 @@ float common_step(const Group& values, float top) {
       if (step < least) return 0;
     }
   }
-  step = top / nearest(top / step);
+  const float steps = nearest(top / step);
+  if (steps > 127) return 0;  // `least` has room for rounding alone
+  step = top / steps;
   return lies_on(values, 0, step) ? step : 0;
 }
 
@@ -127,7 +129,8 @@ RoundedGroup round_to_bytes(const Group& values, int32_t n) {
   const float highest = highest_of(top);
   out.scale = to_f16(highest / 127);
   // Integers of a file with one scale for more than this group reach less than 127 here.
-  const float own = highest > 0 ? common_step(values, highest) : 0;
+  // f16 has no step for groups beyond these sizes; nor may the search meet zeros or infinities.
+  const float own = highest > 0x1p-25F && highest < 0x1p24F ? common_step(values, highest) : 0;
   if (own > 0 && std::abs(to_float(to_f16(own)) - own) < own * 0x1p-11F) out.scale = to_f16(own);
   const float scale = to_float(out.scale);
   const float inverse = scale > 0 ? 1 / scale : 0;
@@ -167,8 +170,8 @@ Grid best_grid(const Group& values) {
   const auto fits = [&](int32_t steps) { return lies_on(values, lowest, span / static_cast<float>(steps)); };
   auto steps = static_cast<int32_t>(kSteps);
   while (steps > 0 && !fits(steps)) --steps;
-  for (int32_t fewer = 1; fewer < steps;
-       ++fewer) {  // the largest step: those that fit have numbers that divide this one
+  // The largest step: those that fit have numbers of steps that divide this one.
+  for (int32_t fewer = 1; fewer < steps; ++fewer) {
     if (steps % fewer == 0 && fits(fewer)) steps = fewer;
   }
   if (steps > 0) {

@@ -1,8 +1,10 @@
 #include "device/weight_source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "base/bf16.h"
 #include "base/check.h"
@@ -79,7 +81,11 @@ void decode_scaled(const WeightPart& part, int64_t row, float* to) {
 }
 
 int64_t first_scaled(const WeightPart& part, int64_t row) {
-  return part.scaled->is_finite(part.first_row + row) ? part.cols : 0;
+  if (part.scaled->is_finite(part.first_row + row)) return part.cols;
+  std::vector<float> values(static_cast<size_t>(part.cols));
+  decode_scaled(part, row, values.data());
+  const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  return bad == values.end() ? 0 : bad - values.begin();  // 0: a scale by which other numbers would be infinite
 }
 
 /// What there is to know of a scheme.

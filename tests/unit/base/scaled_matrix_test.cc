@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 namespace ashlar {
@@ -95,6 +96,19 @@ TEST(ScaledMatrix, DecodesFromAnyColumnOn) {
         }
       }
     }
+  }
+}
+
+TEST(ScaledMatrix, RowsThatShareAScaleShareAZeroPoint) {
+  Example example;
+  const std::vector<int8_t> zeros = {3, 5, 9, 9};  // one row of two groups, then what is not its own
+  example.matrix.scale_rows = 2;
+  example.matrix.zeros =
+      SmallNumbers::in_rows(reinterpret_cast<const std::byte*>(zeros.data()), SmallNumbers::Kind::kSigned, 8, 2);
+  for (const auto& [col, zero, scale] : {std::tuple{0, 3, 0.5F}, {32, 5, 2.0F}}) {
+    float got = 0;
+    example.matrix.decode(1, col, 1, &got);
+    EXPECT_EQ(got, static_cast<float>(col - zero) * scale);
   }
 }
 

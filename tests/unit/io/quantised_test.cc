@@ -215,9 +215,13 @@ TEST_F(QuantisedFolder, RefusesColumnsOfNoGroup) {
     order[40] = group;
     refuse(gptq().with({"m.g_idx", "I32", {64}, ints32(order)}),
            {"m.g_idx", "column 40", "group " + std::to_string(group), "0 to 1"});
-    if (group < 0) continue;
     refuse(packed().with({"m.weight_g_idx", "I32", {64}, ints32(order)}), {"m.weight_g_idx", "column 40"});
   }
+}
+
+TEST_F(QuantisedFolder, RefusesPackedZeroPointsOfWholeBytes) {
+  Folder folder = int8().with(zeros("m.weight_zero_point", "I32", 4, {16, 1}));
+  refuse(folder.set(R"("symmetric":true)", R"("symmetric":false)"), {"m.weight_zero_point", "I8"});
 }
 
 TEST_F(QuantisedFolder, RefusesTwoOfOneName) {

@@ -121,6 +121,7 @@ struct Module {
       matrix.zero = offset;
       return;
     }
+    if (offset == 0) fail_quantised(zeros, "zero points in I32; expected I8, as the weights are");
     get(".weight_zero_point", {{"I32"}, {{ceil_div(rows * bits, kWordBits), groups}}});
     SmallNumbers& stored = matrix.zeros.emplace();
     stored.data = zeros.data;
@@ -136,21 +137,9 @@ struct Module {
     const StoredTensor* order = find(".weight_g_idx");
     if (order == nullptr) return;
     get(".weight_g_idx", {{"I32"}, {{matrix.cols}}});
-    int64_t unset = 0;
-    bool in_order = true;
-    for (int64_t col = 0; col < matrix.cols; ++col) {
-      int32_t group = 0;
-      std::memcpy(&group, order->data + col * int64_t{sizeof group}, sizeof group);
-      unset += group == -1 ? 1 : 0;
-      if (unset == col + 1) continue;
-      if (group < 0 || group >= matrix.groups()) {
-        fail_quantised(*order, "column " + std::to_string(col) + " is of group " + std::to_string(group) +
-                                   "; expected 0 to " + std::to_string(matrix.groups() - 1));
-      }
-      in_order = in_order && group == col / matrix.scale_cols;
-    }
-    if (unset > 0 && unset < matrix.cols) fail_quantised(*order, "only some columns have a group");
-    if (unset == 0 && !in_order) matrix.column_groups = order->data;
+    const int64_t bytes = matrix.cols * int64_t{sizeof(int32_t)};
+    if (std::all_of(order->data, order->data + bytes, [](std::byte byte) { return byte == std::byte{0xFF}; })) return;
+    matrix.column_groups = read_group_order(*order, matrix);
   }
 
   void finish(const StoredTensor& numbers, const std::string& dtype) const {

@@ -3,8 +3,6 @@
 // points are stored less one, except in "gptq_v2". The reference (AutoGPTQ 0.7) multiplies in f16; older kernels of it
 // take the highest zero point for 0, which its quantiser does not write.
 
-#include <cstring>
-
 #include "io/weights/quantised/quantised_format.h"
 
 namespace ashlar {
@@ -33,21 +31,6 @@ GptqConfig read_config(const JsonFields& config) {
   return out;
 }
 
-// Null where columns lie in the order of their groups.
-const std::byte* read_order(const StoredTensor& order, int64_t groups, int64_t group_size) {
-  bool in_order = true;
-  for (int64_t col = 0; col < order.shape[0]; ++col) {
-    int32_t group = 0;
-    std::memcpy(&group, order.data + col * kWord, sizeof group);
-    if (group < 0 || group >= groups) {
-      fail_quantised(order, "column " + std::to_string(col) + " is of group " + std::to_string(group) +
-                                "; expected 0 to " + std::to_string(groups - 1));
-    }
-    in_order = in_order && group == col / group_size;
-  }
-  return in_order ? nullptr : order.data;
-}
-
 void read_module(const std::string& module, const GptqConfig& config, QuantisedTensors& tensors) {
   const StoredTensor& numbers = tensors.get(module + ".qweight");
   const StoredTensor* order = tensors.find(module + ".g_idx");
@@ -71,7 +54,8 @@ void read_module(const std::string& module, const GptqConfig& config, QuantisedT
   if (config.varies) {
     const StoredTensor& scales = tensors.get(module + ".scales");
     const int64_t groups = scales.shape.size() == 2 ? scales.shape[0] : 0;
-    if (groups > 0 && groups <= matrix.cols) matrix.scale_cols = ceil_div(matrix.cols, groups);
+    if (groups > 0 && groups <= matrix.cols && groups != matrix.groups())
+      matrix.scale_cols = ceil_div(matrix.cols, groups);
   }
   const StoredTensor& scales =
       tensors.get(module + ".scales", {{"F16", "BF16", "F32"}, {{matrix.groups(), matrix.rows}}});
@@ -87,8 +71,7 @@ void read_module(const std::string& module, const GptqConfig& config, QuantisedT
   stored.col_stride = zeros.shape[1] * kWord;
   matrix.zero = config.zeros_less_one ? 1 : 0;
   if (order != nullptr) {
-    matrix.column_groups =
-        read_order(tensors.get(module + ".g_idx", {{"I32"}, {{matrix.cols}}}), matrix.groups(), matrix.scale_cols);
+    matrix.column_groups = read_group_order(tensors.get(module + ".g_idx", {{"I32"}, {{matrix.cols}}}), matrix);
   }
   tensors.make_weight(module, {".qweight", ".qzeros", ".scales", ".g_idx"}, numbers, "INT" + std::to_string(bits),
                       matrix);

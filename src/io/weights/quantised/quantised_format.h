@@ -53,6 +53,10 @@ class QuantisedTensors {
 /// The type of a tensor of scales; it must be one of F32, F16, BF16, F8_E4M3 and U8 (powers of two).
 Scales scales_of(const StoredTensor& tensor);
 
+/// `order`: int32 of each column, its group. Null where columns lie in the order of their groups. Throws for a group
+/// that the matrix has not.
+const std::byte* read_group_order(const StoredTensor& order, const ScaledMatrix& matrix);
+
 /// group_size: what is in a group of columns; -1: all of them.
 int64_t read_group_size(const JsonFields& config, const std::string& key);
 

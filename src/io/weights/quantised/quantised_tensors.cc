@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "io/weights/quantised/quantised_format.h"
@@ -114,7 +115,21 @@ Scales scales_of(const StoredTensor& tensor) {
     scales.type = type;
     return scales;
   }
-  fail_quantised(tensor, "expected scales in F32, F16 or BF16, found " + tensor.dtype);
+  fail_quantised(tensor, "expected scales in F32, F16, BF16, F8_E4M3 or U8, found " + tensor.dtype);
+}
+
+const std::byte* read_group_order(const StoredTensor& order, const ScaledMatrix& matrix) {
+  bool in_order = true;
+  for (int64_t col = 0; col < matrix.cols; ++col) {
+    int32_t group = 0;
+    std::memcpy(&group, order.data + col * int64_t{sizeof group}, sizeof group);
+    if (group < 0 || group >= matrix.groups()) {
+      fail_quantised(order, "column " + std::to_string(col) + " is of group " + std::to_string(group) +
+                                "; expected 0 to " + std::to_string(matrix.groups() - 1));
+    }
+    in_order = in_order && group == col / matrix.scale_cols;
+  }
+  return in_order ? nullptr : order.data;
 }
 
 int64_t read_group_size(const JsonFields& config, const std::string& key) {
