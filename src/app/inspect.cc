@@ -192,11 +192,14 @@ Json inspect_model(const Ops& ops, const std::filesystem::path& model,
   std::optional<DrafterFacts> fitting;
   if (drafter) {
     try {
-      if (is_drafter_folder(*drafter)) report["drafter"] = inspect_drafter(*drafter);
       fitting = drafter_facts(*drafter, config, drafting, sequences);
       report["drafter"] = drafter_json(drafter_facts(*drafter, config, {}, 1));
       report["drafter"]["fits"] = true;
     } catch (const Error& error) {
+      try {
+        if (is_drafter_folder(*drafter)) report["drafter"] = inspect_drafter(*drafter);
+      } catch (const Error&) {  // the first error says it
+      }
       report["drafter"]["folder"] = drafter->string();
       report["drafter"]["fits"] = false;
       report["drafter"]["problem"] = error.what();

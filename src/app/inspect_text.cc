@@ -182,8 +182,7 @@ std::string drafter_rows(const Json& drafter) {
     if (drafter.contains("head")) text += head_row(drafter);
     text += shape_rows(drafter);
     text += row("vocabulary", whole(drafter["draft_vocabulary"]) +
-                                  (drafter["own_vocabulary"].get<bool>() ? ", embedding and head of its own"
-                                                                         : ", the target's embedding and head") +
+                                  (drafter["own_vocabulary"].get<bool>() ? ", of its own" : ", the target's") +
                                   (blocks ? ", mask token " + whole(drafter["mask_token_id"]) : ""));
   }
   if (drafter.contains("fits")) {

@@ -58,7 +58,8 @@ std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const Decoder
 
 template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
 size_t bytes_of_head(const Model& model, const DecoderSpec& spec) {
-  return load(model, spec)->bytes_read();
+  const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window};
+  return load(model, spec)->bytes_read() * static_cast<size_t>(options.max_width() - 1);  // a pass a draft
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {

@@ -95,6 +95,8 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
 LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::vector<std::string>& bases,
                        const BindMixer& bind_mixer)
     : config_(config) {
+  // A mixer of outputs alone reads its gate's input where its answer goes, and a normed answer goes elsewhere.
+  ASHLAR_CHECK(!(config.output_gate && config.output_norms));
   for (int32_t i = 0; i < config.n_layers; ++i) {
     const std::string& base = bases[static_cast<size_t>(i)];
     const auto norm = [&](const char* name) { return binder.norm(base + name, config.hidden, config.norms_from_one); };

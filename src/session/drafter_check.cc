@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "session/answers.h"
 #include "session/progress.h"
 #include "text/tokenizer/model_tokens.h"
@@ -41,7 +42,9 @@ DrafterCheck run_check(Session& session, DecoderSpec spec) {
   }
   // Drafts in every step: a width chosen by speed may well be one.
   if (spec.dflash.width == 0) {
-    spec.dflash.width = std::min(drafter_facts(spec.drafter, session.config(), spec.dflash, 1).max_width, kWidth);
+    const int32_t most = spec.drafter_config ? spec.drafter_config->max_width()
+                                             : drafter_facts(spec.drafter, session.config(), spec.dflash, 1).max_width;
+    spec.dflash.width = std::min(most, kWidth);
   }
   spec.dflash.branches = 0;  // the record is of chains
   spec.ngram = NgramUse::kNever;
@@ -72,7 +75,13 @@ void find_repair(Session& session, DrafterCheck& check) {
   for (const DrafterRepair& repair : usual_repairs(session.model(), session.spec(), masks)) {
     if (now_ns() > end) return;
     ++check.repairs_tried;
-    const DrafterCheck tried = run_check(session, repair.spec);
+    DrafterCheck tried;
+    try {
+      tried = run_check(session, repair.spec);
+    } catch (const Error&) {  // what does not even load is no repair
+      session.stop();
+      continue;
+    }
     if (tried.suspicious() || tried.steps < check.steps / 4) continue;
     const double best = check.repair ? check.repair->first_rate : check.first_rate();
     if (tried.first_rate() > best) check.repair = {repair.what, tried.first_rate(), tried.mean_length};
@@ -117,9 +126,11 @@ std::string warning_about(const DrafterCheck& check) {
                                         " other settings of its config.json were tried; none drafts well)"
                                   : "") +
          ":\n"
-         "  - it was trained for another model, or for another version of this one\n"
-         "  - its target_layer_ids are off by one (some exports count the embedding as layer 0)\n"
-         "  - mask_token_id is not the one it was trained with\n"
+         "  - it was trained for another model, or for another version of this one\n" +
+         (check.repairs_tried > 0
+              ? "  - its target_layer_ids are off by one (some exports count the embedding as layer 0)\n"
+                "  - mask_token_id is not the one it was trained with\n"
+              : "") +
          "  - the chat template differs from the one of its training data\n"
          "  - rope_theta, rope_scaling or layer_types of its config.json differ from its training\n"
          "  Try --drafter none to compare the speed, or --no-self-test to silence this.";

@@ -40,7 +40,7 @@ struct DrafterCheck {
 };
 
 /// Runs the test on an engine of its own and leaves the session without one. Takes a handful of verify steps, and where
-/// they make the drafter suspicious as many for each of the usual mistakes, for half a minute at most.
+/// they make the drafter suspicious as many for each of the usual mistakes, none of which begins after half a minute.
 DrafterCheck check_drafter(Session& session);
 
 /// Empty if nothing is wrong; otherwise what was seen, what was expected, and the usual causes.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "decode/chain/chain.h"
 #include "decode/logits.h"
+#include "model/mixers/block_conv.h"
 #include "session/session.h"
 
 namespace ashlar {
@@ -40,7 +41,10 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
     widest = std::max<int64_t>(widest, layer.shape.q_width() * (stack.output_gate ? 2 : 1) + layer.shape.kv_width());
   }
   if (stack.delta_net) widest = std::max<int64_t>(widest, stack.delta_net->shape.projected_width());
-  const int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
+  int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
+  if (stack.activation == Activation::kGelu) row += int64_t{2} * stack.intermediate;
+  if (stack.output_norms) row += stack.hidden;
+  if (stack.block_conv) row += 2 * stack.hidden + BlockConv::dynamic_width(*stack.block_conv, stack.hidden);
   return kFloat * (rows * row + kLogitRows * vocab);
 }
 
@@ -76,8 +80,10 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
   if (drafter == nullptr) return needs;
   const StackConfig& stack = facts->stack;
   int64_t context = stack.hidden;
+  if (facts->reads_before) context += int64_t{3} * stack.hidden;  // a feature and its token, side by side
   for (const LayerAttention& layer : stack.layers) context += int64_t{2} * layer.shape.kv_width();
-  needs.weights += kept_bytes(ops, *drafter, Products::kPropose, {},
+  // Experts are packed alike for all products.
+  needs.weights += kept_bytes(ops, *drafter, stack.moe ? Products::kDecide : Products::kPropose, {},
                               [&](const std::string& name) { return name.starts_with(facts->tensors); });
   needs.workspace +=
       activation_bytes(stack, rows, facts->draft_vocab) +

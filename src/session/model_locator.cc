@@ -198,8 +198,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
       offer_pull("drafter", drafter, hub::Role::kDrafter);
       throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
                                  "; expected a DFlash drafter folder or an EAGLE-3 one, mtp for a model that drafts "
-                                 "itself, ngram for drafts "
-                                 "without a drafter, or none for plain decoding");
+                                 "itself, ngram for drafts without a drafter, or none for plain decoding");
     }
     return choice;
   }

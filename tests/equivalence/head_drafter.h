@@ -3,6 +3,7 @@
 // know a little of those before them and its candidates a little of each other, for DSpark its logits a little of the
 // token before. What is new is noise, too little to spoil its drafts and enough to choose others.
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>

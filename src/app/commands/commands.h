@@ -16,6 +16,7 @@ CLI::App* add_eval_command(CLI::App& app);
 void add_eval_dllm_command(CLI::App& eval);
 /// A subcommand of eval.
 void add_eval_logits_command(CLI::App& eval);
+/// A subcommand of eval.
 void add_eval_perplexity_command(CLI::App& eval);
 CLI::App* add_bench_command(CLI::App& app);
 /// A subcommand of bench, which runs by itself if none is named.

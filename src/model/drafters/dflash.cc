@@ -157,7 +157,8 @@ void DflashDrafter::head_argmax(Tensor hidden, int32_t* entries) const {
 
 size_t DflashDrafter::bytes_read() const {
   return stack_.weight_bytes() + feature_projection_->bytes() + context_kv_->bytes() + head_weight().bytes() +
-         (selector_ ? selector_->bytes_read() : 0) + (markov_ ? markov_->bytes_read() : 0);
+         (selector_ ? selector_->bytes_read() : 0) +
+         (markov_ ? markov_->bytes_read() * static_cast<size_t>(config_.max_width() - 1) : 0);
 }
 
 }  // namespace ashlar

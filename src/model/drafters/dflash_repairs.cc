@@ -38,7 +38,12 @@ class Repairs {
     }
   }
   void rope() {
-    rotate(target_.stack.layers.front().rope, "the target's rope_theta and rope_scaling");
+    for (const LayerAttention& layer : target_.stack.layers) {
+      // Factors are one for each frequency of the target's heads.
+      if (!layer.rope.factors.empty() && layer.shape.head_dim != config_.stack.layers.front().shape.head_dim) continue;
+      rotate(layer.rope, "the target's rope_theta, " + std::to_string(static_cast<int64_t>(layer.rope.theta)) +
+                             ", and its rope_scaling");
+    }
     for (const double theta : kUsualThetas) {
       RopeConfig plain;
       plain.theta = theta;

@@ -66,8 +66,9 @@ void Eagle3Head::bind_vocabulary(WeightBinder& binder) {
   }
   id_map_ = bind_draft_vocabulary(binder, config_.draft_vocab, config_.vocab);
   const std::string head = binder.has(prefix_ + "lm_head.weight") ? prefix_ + "lm_head" : "lm_head";
-  const bool may_share = config_.draft_vocab == config_.vocab && hidden == target_.config().stack.hidden;
-  if (binder.has(head + ".weight") || !(may_share || (config_.tied_head && own_embedding_))) {
+  const bool may_share = config_.draft_vocab == config_.vocab &&
+                         (hidden == target_.config().stack.hidden || (config_.tied_head && own_embedding_));
+  if (binder.has(head + ".weight") || !may_share) {
     own_head_ = binder.linear({{head, config_.draft_vocab}}, hidden, false);
   } else if (!config_.tied_head) {
     quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);

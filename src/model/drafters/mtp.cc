@@ -1,6 +1,8 @@
 #include "model/drafters/mtp.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -57,7 +59,8 @@ StackConfig mtp_stack(const ModelConfig& target) {
 }
 
 void check_own_layer(const std::filesystem::path& drafter, const ModelConfig& target) {
-  if (drafter.lexically_normal() == target.folder.lexically_normal()) return;
+  std::error_code none;
+  if (std::filesystem::equivalent(drafter, target.folder, none)) return;
   throw Error("drafter", drafter.string() +
                              " is a model; its layer that drafts reads its own hidden states and not those of " +
                              target.folder.string() + ": expected a drafter folder, or mtp for this model's own layer");
@@ -73,6 +76,12 @@ bool has_mtp(const ModelConfig& target, const Checkpoint& checkpoint) {
   }
   for (const char* name : {names.input_norm, names.post_norm, names.q, names.k, names.v, names.attention_output}) {
     if (!holds(checkpoint, layer + name)) return false;
+  }
+  for (const char* name : {names.q_norm, names.k_norm}) {
+    if (target.stack.qk_norm && !holds(checkpoint, layer + name)) return false;
+  }
+  for (const char* name : {names.gate, names.up, names.down}) {
+    if (!target.stack.moe && !holds(checkpoint, layer + name)) return false;
   }
   return true;
 }

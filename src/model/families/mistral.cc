@@ -4,12 +4,12 @@ namespace ashlar {
 namespace {
 
 // A window is for all layers; published files state null where there is none.
-Json complete(const JsonFields& fields, const Json& settings) {
+Json complete(const JsonFields& /*fields*/, const Json& settings) {
   Json own = settings;
   if (!settings.contains("sliding_window")) own["sliding_window"] = 4096;
   own["use_sliding_window"] = !own["sliding_window"].is_null();
   own.erase("layer_types");
-  if (!fields.has("num_key_value_heads") && !settings.contains("num_key_value_heads")) own["num_key_value_heads"] = 8;
+  if (!settings.contains("num_key_value_heads")) own["num_key_value_heads"] = 8;
   return own;
 }
 

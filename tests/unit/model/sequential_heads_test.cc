@@ -92,6 +92,7 @@ TEST_F(DraftHeadFiles, EveryTensorOfMtpIsNeededInItsShape) {
     Tensors without = mtp_tensors();
     without.erase(name);
     refuse_mtp(target_config(), without, {name});
+    EXPECT_FALSE(has_mtp(load(target_config(), without)->folder.path())) << "nobody asked for it";
     Tensors wrong = without;
     add_random(wrong, name, {tensor.shape[0] + 1, 3});
     refuse_mtp(target_config(), wrong, {name, "shape"});
@@ -177,6 +178,13 @@ TEST_F(Eagle3Files, TheTargetsHeadServesAWholeVocabulary) {
   tensors.erase("lm_head.weight");
   tensors.erase("d2t");
   EXPECT_EQ(load_head(eagle3_config(R"({"draft_vocab_size":"<absent>"})"), tensors)->draft_vocab(), 20);
+}
+
+TEST_F(Eagle3Files, AnEmbeddingOfAllTokensIsNoHeadOfSome) {
+  Tensors tensors = eagle3_tensors();
+  tensors.erase("lm_head.weight");
+  add_random(tensors, "embed_tokens.weight", {20, 8});
+  refuse(eagle3_config(R"({"tie_word_embeddings":true})"), tensors, {"lm_head"});
 }
 
 TEST_F(Eagle3Files, EveryTensorIsNeededInItsShape) {
