@@ -2,7 +2,7 @@
 // answers part where the two best logits of the golden lie close together.
 
 #include "cuda/on_gpu.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/engine_answers.h"
 
 namespace ashlar::testing {

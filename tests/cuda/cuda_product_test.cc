@@ -116,9 +116,10 @@ TEST_P(ProductsOnGpu, BitsOfAGatedMlpDoNotDependOnWhereRowsLie) {
   }
 }
 
-// A weight of few bits is one of bf16 that takes less room: as long as both sum in one chain, their products agree.
+// A weight of few bits is one of bf16 that takes less room: where both cut K into as many segments, their products
+// agree. The last has more values than are made bf16 at a time.
 TEST_P(ProductsOnGpu, BitsAreThoseOfTheValuesInBf16) {
-  for (const auto& [n, k] : {std::pair{64, 64}, {128, 256}, {200, 136}, {333, 500}, {8300, 72}}) {
+  for (const auto& [n, k] : {std::pair{64, 64}, {128, 256}, {200, 136}, {333, 500}, {8300, 72}, {87552, 384}}) {
     const auto packed = pack(n, k);
     Placed values(*ops_, n, k, true);
     std::vector<int32_t> ids(static_cast<size_t>(n));

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "device/device.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 

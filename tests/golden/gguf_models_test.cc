@@ -7,7 +7,7 @@
 #include <random>
 
 #include "device/device.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/gguf_from_folder.h"
 #include "golden/seeded_checkpoint.h"
 #include "temp_folder.h"

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "device/device.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
 #include "io/weights/checkpoint.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "device/device.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -134,7 +134,8 @@ void CudaOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes,
 void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out) {
   const int32_t choices = x.rows * routes.top_k;
   int32_t tile = tile_rows((choices + experts.n() - 1) / experts.n());
-  if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised()) tile = std::min(tile, 32);
+  if (experts.gate_up_layout().is_quantised() || experts.down_layout().is_quantised())
+    tile = std::min(tile, most_quantised_rows());
   const int32_t tiles = most_tiles(choices, experts.n(), tile);
   auto* const places =
       static_cast<int32_t*>(places_.reserve(sizeof(int32_t) * static_cast<size_t>(tiles) * (tile + 1)));

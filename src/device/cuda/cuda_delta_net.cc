@@ -10,10 +10,6 @@ static_assert(sizeof(Span) == sizeof(StateSpan) && offsetof(Span, replays) == of
               offsetof(Span, choices) == offsetof(StateSpan, choices) &&
               offsetof(Span, saves) == offsetof(StateSpan, saves));
 
-Matrix activations_of(Tensor tensor) {
-  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
-}
-
 }  // namespace
 
 void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
@@ -22,8 +18,8 @@ void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n);
   if (net.rows.n == 0) return;
   DeltaNetCall call;
-  call.in = activations_of(in);
-  call.out = activations_of(out);
+  call.in = matrix_of(in);
+  call.out = matrix_of(out);
   call.n_k_heads = shape.n_k_heads;
   call.n_v_heads = shape.n_v_heads;
   call.k_dim = shape.k_dim;
@@ -53,14 +49,14 @@ void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
 void CudaOps::sigmoid_gate(Tensor gate, Tensor x) {
   ASHLAR_CHECK(gate.rows == x.rows && (gate.cols == x.cols || gate.cols == 1));
   if (x.rows == 0) return;
-  cuda::sigmoid_gate(memory_.stream(), activations_of(gate), activations_of(x));
+  cuda::sigmoid_gate(memory_.stream(), matrix_of(gate), matrix_of(x));
   check_launch("sigmoid_gate");
 }
 
 void CudaOps::gelu_gate(Tensor gate, Tensor x) {
   ASHLAR_CHECK(gate.rows == x.rows && gate.cols == x.cols);
   if (x.rows == 0) return;
-  cuda::gelu_gate(memory_.stream(), activations_of(gate), activations_of(x));
+  cuda::gelu_gate(memory_.stream(), matrix_of(gate), matrix_of(x));
   check_launch("gelu_gate");
 }
 

@@ -4,14 +4,6 @@
 #include "device/cuda/cuda_status.h"
 
 namespace ashlar::cuda {
-namespace {
-
-Matrix matrix_of(Tensor tensor) {
-  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
-}
-
-}  // namespace
-
 void CudaOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                            Tensor out) {
   ASHLAR_CHECK_EQ(x.cols % conv.group, 0);

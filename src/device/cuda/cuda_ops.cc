@@ -11,10 +11,6 @@ namespace ashlar {
 namespace cuda {
 namespace {
 
-Matrix matrix_of(Tensor tensor) {
-  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
-}
-
 int32_t multiprocessors() {
   int count = 0;
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
@@ -45,6 +41,9 @@ ProductCall product_of(ProductCall call, Tensor x, Tensor out) {
   return call;
 }
 
+/// Drafts have 16 rows a sequence, where few bits gain nothing: drafters follow the target's weights.
+Products as_decided(Products products) { return products == Products::kPropose ? Products::kDecide : products; }
+
 }  // namespace
 
 CudaOps::CudaOps(const DeviceOptions& options)
@@ -63,7 +62,7 @@ CudaOps::CudaOps(const DeviceOptions& options)
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();
-  const Packed format = format_for(precision, kept_bits(kept_, source.bits(), use.products));
+  const Packed format = format_for(precision, kept_bits(kept_, source.bits(), as_decided(use.products)));
   return std::make_unique<CudaWeight>(memory_, pool_, source, format, use.gated);
 }
 
@@ -72,7 +71,7 @@ std::unique_ptr<ExpertWeights> CudaOps::pack_experts(std::span<const ExpertSourc
 }
 
 int64_t CudaOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
-  return packed_bytes(format_for(precision_of(scheme), kept_bits(kept_, bits_in(scheme), products)), count);
+  return packed_bytes(format_for(precision_of(scheme), kept_bits(kept_, bits_in(scheme), as_decided(products))), count);
 }
 
 void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {
@@ -111,7 +110,9 @@ void CudaOps::product(const ProductCall& call, int32_t tile) {
       }
       break;
     default:
-      if (call.rows > kExpandedRows && call.group.rows == nullptr) return product_expanded(call, tile);
+      if (call.rows > (most_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr) {
+        return product_expanded(call, tile);
+      }
       product_quantised(memory_.stream(), call,
                         call.group.rows != nullptr ? tile
                         : call.rows <= 8           ? 8

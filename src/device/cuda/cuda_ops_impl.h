@@ -11,6 +11,10 @@
 
 namespace ashlar::cuda {
 
+inline Matrix matrix_of(Tensor tensor) {
+  return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
+}
+
 class CudaOps final : public Ops {
  public:
   explicit CudaOps(const DeviceOptions& options);

@@ -61,6 +61,8 @@ void product_bf16(cudaStream_t stream, const ProductCall& call, int32_t tile_row
 void product_f32(cudaStream_t stream, const ProductCall& call);
 /// With weights of 4 or 8 bits: the sums of their values in bf16. tile_rows: places of a tile, 8, 16 or 32.
 void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
+/// Most places of such a tile for which a block of this GPU has shared memory.
+int32_t most_quantised_rows();
 /// Writes the values of a weight of 4 or 8 bits as a packed one of bf16. n: outputs, a multiple of 64; k: padded
 /// inputs.
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/bf16.h"
-#include "golden/block/direct_decoding.h"
+#include "golden/direct_decoding.h"
 #include "unit/model/tiny_model.h"
 
 namespace ashlar::testing {

@@ -65,6 +65,11 @@ TEST_F(DrafterSelfTest, AMistakeInTheConfigurationIsNoticedAndNamed) {
        "target_layer_ids in ascending order, [1, 3, 5, 7, 9]"},
       {[](Json& config) { config["dflash_config"]["mask_token_id"] = 300; }, "mask_token_id 3"},
       {[](Json& config) { config["dflash_config"]["sample_from_anchor"] = true; }, "sample_from_anchor false"},
+      {[](Json& config) {
+         config["dflash_config"]["sample_from_anchor"] = true;
+         config["block_size"] = 3;  // which has one row fewer once that is mended
+       },
+       "sample_from_anchor false"},
       {[](Json& config) { config["rope_theta"] = 10; }, "rope_theta"},
   };
   for (const Mistake& mistake : mistakes) {

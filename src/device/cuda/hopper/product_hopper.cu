@@ -26,8 +26,6 @@ struct Tile {
 
 constexpr Tile kTiles[] = {{8, 1, 0.5F}, {16, 1, 1.0F}, {32, 1, 2.0F}, {64, 1, 2.7F}, {128, 2, 4.9F}, {256, 2, 6.0F}};
 
-constexpr Tile kSegmentsTile = {128, 2, 4.9F};
-
 /// The tile with the least estimated time: whole waves of blocks times a tile's work.
 const Tile& tile_for(int32_t rows, int32_t n, int32_t multiprocessors) {
   const Tile* best = nullptr;
@@ -99,14 +97,14 @@ bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multip
                     call.n % kTile == 0 && call.width % 8 == 0 && aligned(call.x, call.x_stride, 2) &&
                     (call.finish == Finish::kFloat || aligned(call.out, call.out_stride, 2));
   if (!fits) return false;
-  const Tile& tile = call.splits > 1 ? kSegmentsTile : tile_for(call.rows, call.n, multiprocessors);
+  const int32_t rows = call.splits > 1 ? 128 : tile_for(call.rows, call.n, multiprocessors).rows;
   CUtensorMap map;
-  if (!map_rows(call, tile.rows, map)) return false;
+  if (!map_rows(call, rows, map)) return false;
   if (call.splits > 1) {
     launch<128, 2, true>(stream, call, map, multiprocessors);
     return true;
   }
-  switch (tile.rows) {
+  switch (rows) {
     case 8:
       launch<8, 1>(stream, call, map, multiprocessors);
       return true;

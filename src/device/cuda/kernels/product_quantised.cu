@@ -12,21 +12,22 @@
 namespace ashlar::cuda {
 namespace {
 
-template <int kBits, int kUnits, int kRows>
+/// kLittle: for GPUs with less shared memory a block than Hopper has.
+template <int kBits, int kUnits, int kRows, bool kLittle>
 struct Shape {
   static constexpr int kWeightBytes = kUnits * unit_bytes(kBits);
   static constexpr int kStageBytes = kWeightBytes + kRows * 128;
-  static constexpr int kStages = kRows == 8 ? 5 : kStageBytes > 7168 ? 3 : 4;
+  static constexpr int kStages = kLittle ? 3 : kRows == 8 ? 5 : kStageBytes > 7168 ? 3 : 4;
   static constexpr int kOutputs = kUnits * kUnitRows;
   static constexpr int kPitch = kOutputs + 4;  // of a place's sums, in floats
   static constexpr int kWarpBytes = kStages * kStageBytes;
   static_assert(kWarpBytes >= kRows * kPitch * 4 && kStageBytes % 16 == 0);
 };
 
-template <int kBits, int kUnits, int kRows>
+template <int kBits, int kUnits, int kRows, bool kLittle>
 __global__ void __launch_bounds__(32 * kMostSegments)
     quantised_kernel(const __grid_constant__ ProductCall call, bool aligned) {
-  using S = Shape<kBits, kUnits, kRows>;
+  using S = Shape<kBits, kUnits, kRows, kLittle>;
   extern __shared__ __align__(128) char shared[];
   __shared__ int32_t rows_of_places[kRows];  // of `out`; -1: none
 
@@ -178,23 +179,24 @@ __global__ void __launch_bounds__(32 * kMostSegments)
   }
 }
 
-template <int kBits, int kUnits, int kRows>
+template <int kBits, int kUnits, int kRows, bool kLittle = false>
 void launch(cudaStream_t stream, const ProductCall& call) {
-  using S = Shape<kBits, kUnits, kRows>;
+  using S = Shape<kBits, kUnits, kRows, kLittle>;
   const bool aligned = reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.x_stride % 8 == 0;
   const int32_t places = call.group.rows != nullptr ? call.group.places : call.rows;
   const dim3 grid(blocks_for(call.n, S::kOutputs), blocks_for(places, kRows));
-  static_assert(kMostSegments * S::kWarpBytes <= 226 * 1024);
+  static_assert(kMostSegments * S::kWarpBytes <= (kLittle ? 99 : 226) * 1024);
   [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(quantised_kernel<kBits, kUnits, kRows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      cudaFuncSetAttribute(quantised_kernel<kBits, kUnits, kRows, kLittle>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            kMostSegments * S::kWarpBytes);
   const auto warps = static_cast<unsigned>(call.splits);
-  start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kBits, kUnits, kRows>, call,
+  start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kBits, kUnits, kRows, kLittle>, call,
         aligned);
 }
 
 template <int kBits>
 void launch_tile(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
+  if (most_quantised_rows() == 8) return launch<kBits, 2, 8, true>(stream, call);
   // Every block reads the rows again: many outputs a block where enough blocks remain.
   const bool wide = call.n >= 8192;
   if (tile_rows == 8) return launch<kBits, 2, 8>(stream, call);
@@ -205,8 +207,7 @@ void launch_tile(cudaStream_t stream, const ProductCall& call, int32_t tile_rows
 /// A warp has a unit.
 template <int kBits>
 __global__ void __launch_bounds__(128) expand_kernel(const char* weight, int32_t n, int32_t k, __nv_bfloat16* to) {
-  let_successor_start();
-  wait_for_predecessors();
+  begin_kernel();
   const int64_t unit = int64_t{blockIdx.x} * 4 + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (unit >= int64_t{n} / kUnitRows * (k / kTile)) return;
@@ -233,6 +234,16 @@ __global__ void __launch_bounds__(128) expand_kernel(const char* weight, int32_t
 }
 
 }  // namespace
+
+int32_t most_quantised_rows() {
+  static const int32_t rows = [] {
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return bytes >= 226 * 1024 ? 32 : 8;
+  }();
+  return rows;
+}
 
 void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
   call.format == Packed::kInt4 ? launch_tile<4>(stream, call, tile_rows) : launch_tile<8>(stream, call, tile_rows);

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(TrainAttention call, 
       const int32_t row = first + warp * kRowsOfWarp + r;
       const bool visible = lane < n && (t < 0 || sees(call, block, row, t + lane));
       const float score = visible ? p[r] : -INFINITY;
-      const float now = fmaxf(highest[r], warp_highest(score));
+      const float now = fmaxf(highest[r], warp_max(score));
       const float shrink = highest[r] == -INFINITY ? 0.0F : expf(highest[r] - now);
       p[r] = visible ? expf(score - now) : 0.0F;
       sums[r] = fmaf(sums[r], shrink, p[r]);
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(TrainAttention call, 
 
 #pragma unroll
   for (int r = 0; r < kRowsOfWarp; ++r) {
-    const float sum = warp_total(sums[r]);
+    const float sum = warp_sum(sums[r]);
     const int32_t row = first + warp * kRowsOfWarp + r;
     if (row >= call.block) continue;
     const int64_t at = int64_t{b} * call.block + row;
@@ -74,7 +74,8 @@ template <int kPieces>
 void forward(cudaStream_t stream, const TrainAttention& call) {
   constexpr int kColumns = 32 * kPieces;
   constexpr int kBytes = 4 * (kRows * kColumns + kKeys * (2 * kColumns + kPad));
-  cudaFuncSetAttribute(forward_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  [[maybe_unused]] static const cudaError_t forward_kernel_allowed =
+      cudaFuncSetAttribute(forward_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   const dim3 grid(static_cast<unsigned>(call.n_blocks), static_cast<unsigned>(call.heads),
                   static_cast<unsigned>((call.block + kRows - 1) / kRows));
   forward_kernel<kPieces><<<grid, kThreads, kBytes, stream>>>(call, 1 / sqrtf(static_cast<float>(call.head_dim)));

@@ -2,6 +2,7 @@
 // What both passes of the blocks' attention share. A block of threads has four warps; a warp has four rows of queries,
 // and a lane one of 32 keys. Heads are padded with zeros to kPieces * 32 columns in shared memory.
 
+#include "../kernels/device_math.cuh"
 #include "train_kernels.h"
 
 namespace ashlar::cuda::block_attention {
@@ -13,18 +14,6 @@ inline constexpr int kRows = kWarps * kRowsOfWarp;
 inline constexpr int kKeys = 32;
 /// Floats from one row of keys to the next beyond the columns: lanes that read 16 bytes of their keys meet all banks.
 inline constexpr int kPad = 4;
-
-__device__ __forceinline__ float warp_total(float value) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(~0u, value, distance);
-  return value;
-}
-
-__device__ __forceinline__ float warp_highest(float value) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, distance));
-  return value;
-}
 
 /// Rows [first, first + n) of a head at `column` into [kCount, kColumns + kGap], times `factor`; the rest are zeros.
 template <int kCount, int kColumns, int kGap>

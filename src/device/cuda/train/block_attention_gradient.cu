@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) query_kernel(TrainAttention call, fl
     for (int c = lane; is_there && c < call.head_dim; c += 32) {
       mean = fmaf(d_out[row * kColumns + c], call.out.data[(first_row + row) * call.out.stride + column + c], mean);
     }
-    means[r] = warp_total(mean);
+    means[r] = warp_sum(mean);
     log_sums[r] = is_there ? call.log_sums.data[(first_row + row) * call.log_sums.stride + h] : 0.0F;
     if (is_there && lane == 0) call.means[(first_row + row) * call.heads + h] = means[r];
   }
@@ -188,12 +188,14 @@ void backward(cudaStream_t stream, const TrainAttention& call) {
   constexpr int kKeyBytes = kBytes + 4 * 2 * kRows * kKeys;
   const float scale = 1 / sqrtf(static_cast<float>(call.head_dim));
   if (call.n_blocks > 0) {
-    cudaFuncSetAttribute(query_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    [[maybe_unused]] static const cudaError_t query_kernel_allowed =
+        cudaFuncSetAttribute(query_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
     const dim3 grid(static_cast<unsigned>(call.n_blocks), static_cast<unsigned>(call.heads),
                     static_cast<unsigned>((call.block + kRows - 1) / kRows));
     query_kernel<kPieces><<<grid, kThreads, kBytes, stream>>>(call, scale);
   }
-  cudaFuncSetAttribute(key_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kKeyBytes);
+  [[maybe_unused]] static const cudaError_t key_kernel_allowed =
+      cudaFuncSetAttribute(key_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kKeyBytes);
   const int32_t tiles =
       (call.context_rows + kKeys - 1) / kKeys + call.n_blocks * ((call.block + kKeys - 1) / kKeys);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(call.kv_heads));

@@ -45,7 +45,9 @@ struct Cublas::Calls {
     void* const library = open_library();  // stays until the program ends
     const auto find = [&](auto& to, const char* symbol) {
       void* const found = dlsym(library, symbol);
-      if (found == nullptr) throw Error("cuda", std::string("cuBLAS lacks ") + symbol + ": install that of CUDA 13");
+      if (found == nullptr)
+        throw Error("cuda", std::string("cuBLAS lacks ") + symbol + ": install that of CUDA " +
+                                std::to_string(CUBLAS_VER_MAJOR));
       to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(found);
     };
     find(create, "cublasCreate_v2");

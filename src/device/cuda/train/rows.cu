@@ -1,5 +1,6 @@
 // Row by row: norms, rotation, gates, moving rows, the loss. Neighbouring threads have neighbouring columns.
 
+#include "../kernels/device_math.cuh"
 #include "train_kernels.h"
 
 namespace ashlar::cuda {
@@ -7,16 +8,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-
-__device__ __forceinline__ float warp_total(float value) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(~0u, value, distance);
-  return value;
-}
-
-unsigned blocks_of(int64_t items, int64_t per_block) {
-  return static_cast<unsigned>((items + per_block - 1) / per_block);
-}
 
 /// The row of this warp; rows of heads are short, those of the stream long: both fill a warp.
 __device__ __forceinline__ int64_t row_of_warp() { return int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; }
@@ -28,7 +19,7 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(FloatRows x, const float
   const float* from = x.data + r * x.stride;
   float squares = 0;
   for (int c = lane; c < x.cols; c += 32) squares = fmaf(from[c], from[c], squares);
-  const float s = 1 / sqrtf(warp_total(squares) / static_cast<float>(x.cols) + eps);
+  const float s = 1 / sqrtf(warp_sum(squares) / static_cast<float>(x.cols) + eps);
   float* to = out.data + r * out.stride;
   for (int c = lane; c < x.cols; c += 32) to[c] = from[c] * s * weight[c];
 }
@@ -46,8 +37,8 @@ __global__ void __launch_bounds__(kThreads) norm_factors_kernel(NormGradient cal
     product = fmaf(x[c] * call.weight[c], d[c], product);
   }
   const auto n = static_cast<float>(call.x.cols);
-  const float s = 1 / sqrtf(warp_total(squares) / n + call.eps);
-  product = warp_total(product);
+  const float s = 1 / sqrtf(warp_sum(squares) / n + call.eps);
+  product = warp_sum(product);
   if (lane == 0) call.factors[2 * r] = s, call.factors[2 * r + 1] = s * s * s * product / n;
 }
 
@@ -197,17 +188,17 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(FloatRows logit
 }  // namespace
 
 void train_rms_norm(cudaStream_t stream, const FloatRows& x, const float* weight, float eps, const FloatRows& out) {
-  norm_kernel<<<blocks_of(x.rows, kWarps), kThreads, 0, stream>>>(x, weight, eps, out);
+  norm_kernel<<<blocks_for(x.rows, kWarps), kThreads, 0, stream>>>(x, weight, eps, out);
 }
 
 // d_x may be d_out, so it comes last: dx = s (w dy - x s^2 mean(w dy x)), dw = sum over rows of dy x s.
 void train_rms_norm_gradient(cudaStream_t stream, const NormGradient& call) {
   const int32_t rows = max(32, (call.x.rows + kNormPartials - 1) / kNormPartials);
-  const unsigned partials = blocks_of(call.x.rows, rows);
-  const unsigned by_warp = blocks_of(call.x.rows, kWarps);
+  const unsigned partials = blocks_for(call.x.rows, rows);
+  const unsigned by_warp = blocks_for(call.x.rows, kWarps);
   norm_factors_kernel<<<by_warp, kThreads, 0, stream>>>(call);
-  norm_weight_kernel<<<dim3(blocks_of(call.x.cols, 32), partials), kThreads, 0, stream>>>(call, rows);
-  norm_weight_sum_kernel<<<blocks_of(call.x.cols, kThreads), kThreads, 0, stream>>>(call,
+  norm_weight_kernel<<<dim3(blocks_for(call.x.cols, 32), partials), kThreads, 0, stream>>>(call, rows);
+  norm_weight_sum_kernel<<<blocks_for(call.x.cols, kThreads), kThreads, 0, stream>>>(call,
                                                                                    static_cast<int32_t>(partials));
   norm_gradient_kernel<<<by_warp, kThreads, 0, stream>>>(call);
 }
