@@ -24,9 +24,9 @@ TEST(GroupRounding, IsNeverWorseThanStepsOfTheLargestValue) {
     values[3] = static_cast<float>(top) / 64;
     const RoundedGroup group = round_group(values.data(), kRoundedTogether, 8);
     for (int i = 0; i < kRoundedTogether; ++i) {
-      const float room = top <= 127 ? 0 : values[3] / 127 * 0.51F;  // half of that step, and f16's rounding of it
-      EXPECT_NEAR(value_of(group, 8, i), values[static_cast<size_t>(i)], room + values[3] * 0x1p-11F) << top;
-      if (top <= 127) EXPECT_EQ(value_of(group, 8, i), values[static_cast<size_t>(i)]) << top;
+      const float got = value_of(group, 8, i), want = values[static_cast<size_t>(i)];
+      const float half_a_step = values[3] / 127 * 0.51F;  // and f16's rounding of it
+      EXPECT_NEAR(got, want, top <= 127 ? 0 : half_a_step + values[3] * 0x1p-11F) << top;
     }
   }
 }
