@@ -5,6 +5,7 @@
 #include "device/cpu/isa/isa_common.h"
 #include "device/cpu/linear/packed_weight.h"
 #include "device/cpu/linear/tile_config.h"
+#include "grouped.h"
 #include "quantised.h"
 #include "support.h"
 #include "tree.h"
@@ -126,16 +127,49 @@ inline F load_int32(const int32_t* p) {
   return v;
 }
 
+inline F load_half(const uint16_t* p) {
+  F v;
+  for (int i = 0; i < kLanes; ++i) v[i] = to_float(Float16{p[i]});
+  return v;
+}
+
+inline void split_nibbles(const std::byte* pairs, std::byte* bytes) {
+  for (int i = 0; i < 256; ++i) {
+    bytes[i] = pairs[i] & std::byte{15};
+    bytes[256 + i] = pairs[i] >> 4;
+  }
+}
+
 // clang-format off
 #include "device/cpu/linear/amx_linear.inc"
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/amx_quantised.inc"
+#include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_parts.inc"
+#include "device/cpu/quant/grouped_amx.inc"
 #include "device/cpu/isa/rowwise.inc"
 #include "device/cpu/linear/amx_activation.inc"
 #include "device/cpu/linear/amx_gated.inc"
 #include "device/cpu/attention/attention_segment.inc"
 #include "device/cpu/attention/amx_attention.inc"
 // clang-format on
+
+template <int kBits>
+void pack_groups(const float* x, int64_t stride, int32_t rows, int32_t k, void* packed) {
+  const int64_t depth = grouped_depth(k);
+  auto* to = static_cast<int8_t*>(packed);
+  auto* groups = reinterpret_cast<RowGroup*>(to + 2 * kGroupedRows * depth);
+  for (int32_t row = 0; row < rows; ++row, to += 2 * depth) {
+    for (int64_t at = 0; at < depth; at += kGroup, ++groups) {
+      *groups = round_group<kBits>(x + row * stride + at, k - static_cast<int32_t>(at), to, at, depth);
+    }
+  }
+}
+
+inline int64_t packed_group_bytes(int32_t k) {
+  const int64_t depth = grouped_depth(k);
+  return kGroupedRows * (2 * depth + depth / kGroup * static_cast<int64_t>(sizeof(RowGroup)));
+}
 
 }  // namespace ashlar::cpu::amx_emulated
 
@@ -223,6 +257,20 @@ TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
   cpu::CpuOps ops(kernels, 1, DType::kBF16);
   std::mt19937 random(19);
   expect_quantised_gated_mlp(ops, random);
+}
+
+// The portable device with products of groups on emulated tiles.
+TEST(AmxEmulated, GroupedProductsAreThoseOfRoundedRows) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.groups8 = {emulated::grouped_tile_linear<8>, emulated::kTileRows, 1, emulated::packed_group_bytes,
+                     emulated::pack_groups<8>};
+  kernels.groups4 = {emulated::grouped_tile_linear<4>, emulated::kTileRows, 1, emulated::packed_group_bytes,
+                     emulated::pack_groups<4>};
+  std::mt19937 random(23);
+  for (const auto& [kept, bits] : {std::pair{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}}) {
+    cpu::CpuOps ops(kernels, 1, DType::kBF16, kept);
+    expect_grouped_products(ops, bits, random, true);
+  }
 }
 
 // The portable device with both products of a gated MLP on emulated tiles: the activation goes from one to the other as

@@ -1,25 +1,11 @@
 // Products with weights in groups of 4 and 8 bits, on the instruction sets that have them and on GPUs, which hold such
 // weights as near as bf16 does. Invariant: row-invariance.
 
+#include "grouped.h"
 #include "support.h"
 
 namespace ashlar::conformance {
 namespace {
-
-constexpr int32_t kGroup = 32;
-
-// Rounds each group of a row as a product does: to 127 * 128 levels.
-void round_groups(Matrix& values, int32_t r) {
-  for (int32_t begin = 0; begin < values.cols(); begin += kGroup) {
-    const int32_t end = std::min(begin + kGroup, values.cols());
-    float top = 0;
-    for (int32_t c = begin; c < end; ++c) top = std::max(top, std::abs(values.row(r)[c]));
-    if (top == 0) continue;
-    for (int32_t c = begin; c < end; ++c) {
-      values.row(r)[c] = std::nearbyint(values.row(r)[c] * (16256 / top)) * (top / 16256);
-    }
-  }
-}
 
 struct Kept {
   KeptWeights weights;
@@ -37,26 +23,6 @@ class GroupedWeights : public OnIsa {
     options.isa = GetParam();
     return make_device("cpu", options);
   }
-  /// Numbers on the grids that the format has: whole steps of a scale that f16 holds, of 4 bits from a lowest value on.
-  Matrix on_grids(int32_t n, int32_t k, int32_t bits) {
-    Matrix out(n, k, 0);
-    for (int32_t r = 0; r < n; ++r) {
-      for (int32_t begin = 0; begin < k; begin += kGroup) {
-        const auto scale = static_cast<float>(1 + random_() % 128) / 8192;
-        const float lowest = -scale * static_cast<float>(random_() % 16);
-        const bool whole_group = begin + kGroup <= k;  // of which not every one has all of its steps
-        const uint32_t steps = bits == 4 ? (whole_group ? 15 - random_() % 6 : 15) : 127;
-        for (int32_t c = begin; c < std::min(begin + kGroup, k); ++c) {
-          const auto whole = static_cast<float>(c == begin ? 0 : c == begin + 1 ? steps : random_() % (steps + 1));
-          out.row(r)[c] = bits == 4 ? lowest + scale * whole
-                                    : scale * (c == begin      ? 127
-                                               : random_() % 2 ? whole
-                                                               : -whole);
-        }
-      }
-    }
-    return out;
-  }
   /// Whether the path has the format.
   static bool has(Ops& ops) {
     const float one[64] = {};
@@ -70,7 +36,7 @@ TEST_P(GroupedWeights, HoldWhatLiesOnTheirGridsExactly) {
     const auto cpu = keeping(weights);
     if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
     for (const auto& [n, k] : {std::pair{1, 32}, {64, 64}, {65, 96}, {70, 333}}) {
-      const Matrix values = on_grids(n, k, bits);
+      const Matrix values = on_grids(n, k, bits, random_);
       const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
       EXPECT_EQ(packed->format(), "int" + std::to_string(bits) + " groups");
       for (int32_t r = 0; r < n; ++r) {
@@ -138,46 +104,11 @@ TEST_P(GroupedWeights, KeepTheNumbersOfQuantisedFilesToTheBit) {
 }
 
 TEST_P(GroupedWeights, MultiplyRoundedRowsExactly) {
-  const auto ref = make_ref_ops();
   for (const auto& [weights, bits] : kKept) {
     for (const int32_t threads : {1, 3}) {
-      const auto cpu = keeping(weights, threads);
-      if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
-      for (const auto& [n, k] :
-           {std::pair{16, 32}, {64, 64}, {63, 31}, {130, 50}, {200, 100}, {700, 300}, {40, 2100}}) {
-        const Matrix values = on_grids(n, k, bits);
-        const std::vector<float> bias(n % 2 == 0 ? static_cast<size_t>(n) : 0, 0.5F);
-        const WeightSource source{{{"w", Scheme::kF32, values.row(0), n, k}}, bias};
-        const auto packed = cpu->pack(source);
-        const auto plain = ref->pack(source);
-        for (const int32_t rows : {1, 2, 5, 15, 16, 17, 33, 49}) {
-          Matrix x(rows, k, rows % 7);
-          x.fill_normal(random_);
-          for (int32_t r = 1; r < rows; r += 3) x.row(r)[k / 2] = 60;
-          if (rows == 5) std::fill_n(x.row(3), k, 0.0F);
-          Matrix rounded = x;
-          for (int32_t r = 0; r < rows && !on_gpu(); ++r) round_groups(rounded, r);
-          Matrix got(rows, n, 3);
-          got.fill_normal(random_);
-          Matrix want = got;
-          const Store store = rows % 2 == 0 ? Store::kAdd : Store::kOverwrite;
-          cpu->linear(*packed, x.view(), store, got.view());
-          ref->linear(*plain, rounded.view(), store, want.view());
-          ASSERT_LT(worst_row_error(got, want), bound(5e-6 * std::sqrt(k) + 1e-5, 0.03))
-              << bits << ": " << n << " " << k << " " << rows;
-          ASSERT_TRUE(got.guards_intact());
-          if (store == Store::kAdd) continue;
-          std::vector<int32_t> ids(static_cast<size_t>(rows));
-          cpu->linear_argmax(*packed, x.view(), ids.data());
-          Matrix one(1, k), alone(1, n);
-          for (int32_t r = 0; r < rows; ++r) {
-            std::copy_n(x.row(r), k, one.row(0));
-            cpu->linear(*packed, one.view(), Store::kOverwrite, alone.view());
-            ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n)) << bits << ": " << n << " " << k << " row " << r;
-            ASSERT_EQ(ids[static_cast<size_t>(r)], std::max_element(got.row(r), got.row(r) + n) - got.row(r));
-          }
-        }
-      }
+      const auto ops = keeping(weights, threads);
+      if (!has(*ops)) GTEST_SKIP() << GetParam() << " has no products of groups";
+      expect_grouped_products(*ops, bits, random_, !on_gpu());
     }
   }
 }
@@ -239,7 +170,7 @@ TEST_P(GroupedWeights, WhatIsNoNumberInARowStaysNoneAndInItsRow) {
     const auto cpu = keeping(weights);
     if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
     const int32_t n = 40, k = 96;
-    const Matrix values = on_grids(n, k, bits);
+    const Matrix values = on_grids(n, k, bits, random_);
     const auto packed = cpu->pack({{{"w", Scheme::kF32, values.row(0), n, k}}, {}});
     Matrix x(4, k), got(4, n), clean(1, n);
     x.fill_normal(random_);
@@ -262,7 +193,7 @@ TEST_P(GroupedWeights, GatedMlpsAndExpertsTakeThem) {
     const auto cpu = keeping(weights);
     if (!has(*cpu)) GTEST_SKIP() << GetParam() << " has no products of groups";
     const int32_t width = 70, k = 96;
-    const Matrix gate_up = on_grids(2 * width, k, bits), down = on_grids(k, width, bits);
+    const Matrix gate_up = on_grids(2 * width, k, bits, random_), down = on_grids(k, width, bits, random_);
     const WeightSource first{{{"w", Scheme::kF32, gate_up.row(0), 2 * width, k}}, {}};
     const WeightSource second{{{"w", Scheme::kF32, down.row(0), k, width}}, {}};
     const ExpertSource expert[] = {{first, second}};

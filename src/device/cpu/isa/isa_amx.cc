@@ -1,6 +1,7 @@
-// Kernels for AMX-BF16 and AMX-INT8: products of bf16 and 8-bit weights and attention on tiles, everything else as on
-// AVX-512.
+// Kernels for AMX-BF16 and AMX-INT8: products of bf16, 8-bit and grouped weights and attention on tiles, everything
+// else as on AVX-512.
 
+#include "device/cpu/isa/cpu_features.h"
 #include "device/cpu/isa/isa_common.h"
 #include "device/cpu/linear/tile_config.h"
 
@@ -16,6 +17,26 @@ namespace amx {
 #include "device/cpu/linear/amx_linear.inc"
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/amx_quantised.inc"
+#include "device/cpu/quant/grouped_rows.inc"
+// clang-format on
+
+ASHLAR_INLINE F load_half(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+/// 4 bits of a group of sixteen columns (kernels.h) to bytes.
+ASHLAR_INLINE void split_nibbles(const std::byte* pairs, std::byte* bytes) {
+  const __m512i low = _mm512_set1_epi8(0x0F);
+#pragma GCC unroll 4
+  for (int64_t at = 0; at < 256; at += 64) {
+    const __m512i both = _mm512_loadu_si512(pairs + at);
+    _mm512_store_si512(bytes + at, _mm512_and_si512(both, low));
+    _mm512_store_si512(bytes + 256 + at, _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
+  }
+}
+
+// clang-format off
+#include "device/cpu/quant/grouped_amx.inc"
 #include "device/cpu/isa/rowwise.inc"
 #include "device/cpu/linear/amx_activation.inc"
 #include "device/cpu/linear/amx_gated.inc"
@@ -55,6 +76,26 @@ inline void fetching_store_value(const float* v, int32_t head_dim, int32_t token
   store_value(v, head_dim, token, values);
 }
 
+/// A few rows of a block are quicker without tiles, and get the same bits.
+template <int kBits>
+void grouped_linear(const LinearCall& call) {
+  constexpr int32_t kFewRows = 4;
+  if (call.rows > kFewRows * call.blocks) {
+    grouped_tile_linear<kBits>(call);
+  } else {
+    vnni_grouped_kernels(kBits).run(call);
+  }
+  const int64_t stream = grouped_depth(call.k) / (2 * kGroup) * grouped_pair_bytes(kBits);
+  fetch_next(static_cast<const char*>(call.weight) + call.panels * (kPanelColumns / kBlockColumns) * stream);
+}
+
+template <int kBits>
+LinearKernels grouped_kernels() {
+  LinearKernels kernels = vnni_grouped_kernels(kBits);  // which pack rows alike
+  kernels.run = grouped_linear<kBits>;
+  return kernels;
+}
+
 }  // namespace amx
 }  // namespace ashlar::cpu
 #pragma GCC pop_options
@@ -68,6 +109,10 @@ const Kernels& amx_kernels() {
     out.bf16 = {amx::tile_linear, amx::kTileRows,    1, amx::tile_packed_bytes, amx::tile_pack,
                 amx::gated_pack,  amx::finish_packed};
     out.quantised = {amx::quantised_linear, amx::kTileRows, 1, amx::quantised_packed_bytes, amx::quantised_pack};
+    if (multiplies_bytes()) {
+      out.groups8 = amx::grouped_kernels<8>();
+      out.groups4 = amx::grouped_kernels<4>();
+    }
     out.rms_norm = amx::fetching_rms_norm;
     out.silu_mul = amx::tile_silu_mul;
     out.store_value = amx::fetching_store_value;

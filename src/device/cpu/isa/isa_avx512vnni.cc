@@ -19,6 +19,7 @@ constexpr int blocks_for_rows(int rows) { return rows <= 6 ? 4 : rows <= 12 ? 2 
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/vnni_quantised.inc"
 #include "device/cpu/quant/grouped_rows.inc"
+#include "device/cpu/quant/grouped_parts.inc"
 #include "device/cpu/quant/grouped_vnni.inc"
 #include "device/cpu/quant/grouped.inc"
 // clang-format on
