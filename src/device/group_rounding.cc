@@ -215,7 +215,8 @@ int32_t kept_bits(KeptWeights kept, int32_t stored, Products products) {
   if (products == Products::kPropose) return 8;
   if (products == Products::kRoute || kept == KeptWeights::kExact) return 16;
   const int32_t own = stored < 16 ? stored : 16;
-  if (kept == KeptWeights::kAuto || products == Products::kVocabulary) return own;
+  if (kept == KeptWeights::kAuto) return own;
+  if (products == Products::kVocabulary) return std::min(own, 8);
   return kept == KeptWeights::kInt4 ? 4 : 8;
 }
 

@@ -65,7 +65,7 @@ const Own& own_weight(const Packed& weight) {
 /// What products with a weight are for.
 enum class Products : uint8_t {
   kDecide,  ///< answers: the values are those of the checkpoint, exactly, unless a user had them rounded (KeptWeights)
-  kVocabulary,  ///< the same over all tokens, and their embeddings: rounded only where the checkpoint did so
+  kVocabulary,  ///< the same over all tokens, and their embeddings: in fewer than 8 bits only if the checkpoint is
   kRoute,       ///< choices between near equals: products of exact values and rows, in fp32 on every device
   kPropose,     ///< drafts, which are checked: values may be rounded where that is faster
 };

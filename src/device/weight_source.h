@@ -52,7 +52,7 @@ int64_t group_of(Scheme scheme);  ///< columns that are stored together; rows ha
 /// on 16 even steps, 8 for other blocks, else 16.
 int32_t bits_in(Scheme scheme);
 
-/// What a device that multiplies faster by fewer bits keeps of the weights of layers.
+/// What a device that multiplies faster by fewer bits keeps of weights (of the vocabulary's at least 8, or the file's).
 enum class KeptWeights : uint8_t {
   kAuto,   ///< as many bits as the file has, where it has blocks of integers; all else as it is
   kExact,  ///< all as precision_of says

@@ -102,9 +102,9 @@ void Session::note_ignored_options(const ModelConfig& config) {
     notes_.push_back("the drafter writes one token after another: --branches and --passes change nothing");
   }
   const KeptWeights kept = options_.device_options.weights;
-  const auto bits = [this](Products products) { return ops_->kept_bytes(Scheme::kBF16, products, 1 << 20); };
+  constexpr int64_t kNumbers = 1 << 20;
   if ((kept == KeptWeights::kInt8 || kept == KeptWeights::kInt4) &&
-      bits(Products::kDecide) == bits(Products::kVocabulary)) {
+      ops_->kept_bytes(Scheme::kBF16, Products::kDecide, kNumbers) >= 2 * kNumbers) {
     notes_.push_back("products with weights of few bits do not exist for " + ops_->name() + " (" + ops_->isa() +
                      "): --weights changes nothing");
   }

@@ -2,7 +2,7 @@
 // time, op by op, for batches of that many sequences and rows each, in turns; the last OUTPUTS rows of a sequence (all)
 // are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand next
 // to those of the target, each run before it as when serving. Prints the 10th percentile of every op's sum over a pass,
-// in microseconds. ASHLAR_FORCE_ISA chooses the instruction set.
+// in microseconds. ASHLAR_FORCE_ISA chooses the instruction set, ASHLAR_WEIGHTS (exact, int8, int4) what is kept.
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -227,10 +228,18 @@ class Passes {
   std::unique_ptr<KvMemory> kv_;
 };
 
+KeptWeights weights_of(const std::string& name) {
+  if (name == "exact") return KeptWeights::kExact;
+  if (name == "int8") return KeptWeights::kInt8;
+  if (name == "int4") return KeptWeights::kInt4;
+  throw std::runtime_error("no weights '" + name + "'; expected exact, int8 or int4");
+}
+
 void profile(int argc, char** argv) {
   DeviceOptions device;
   device.threads = std::atoi(argv[2]);
   if (const char* isa = std::getenv("ASHLAR_FORCE_ISA")) device.isa = isa;
+  if (const char* weights = std::getenv("ASHLAR_WEIGHTS")) device.weights = weights_of(weights);
   const std::unique_ptr<Ops> ops = make_device("cpu", device);
   TimedOps timed(*ops);
   const std::string folders = argv[1];

@@ -131,7 +131,7 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
                     {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
       ->group(kDeviceGroup);
   add_choice<KeptWeights>(command, "--weights", options.device_options.weights,
-                          "Weights of layers on cpu and cuda (default: auto, in as few bits as the file)",
+                          "Weights on cpu and cuda (default: auto, as few bits as the file)",
                           {{"auto", KeptWeights::kAuto},
                            {"int4", KeptWeights::kInt4},
                            {"int8", KeptWeights::kInt8},
