@@ -1,6 +1,8 @@
 #include "device/group_rounding.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,7 +21,11 @@ constexpr int kVectors = kRoundedTogether / kLanes;
 
 Lanes all(float value) { return Lanes{value, value, value, value}; }
 Lanes nearest(Lanes values) { return values + kWhole - kWhole; }
-Lanes size_of(Lanes values) { return values < 0 ? -values : values; }
+Lanes size_of(Lanes values) {
+  using Bits = int32_t __attribute__((vector_size(16)));
+  const Bits bits = std::bit_cast<Bits>(values) & 0x7FFFFFFF;
+  return std::bit_cast<Lanes>(bits);
+}
 float nearest(float value) { return value + kWhole - kWhole; }
 float sum(Lanes v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 float lowest_of(Lanes v) { return std::min(std::min(v[0], v[1]), std::min(v[2], v[3])); }
@@ -29,10 +35,14 @@ struct Group {
   Lanes v[kVectors];
 
   Group(const float* values, int32_t n) {  // what is missing repeats the first value, which moves no extreme
-    float whole[kRoundedTogether];
-    for (int32_t i = 0; i < kRoundedTogether; ++i) whole[i] = values[i < n ? i : 0];
+    if (n == kRoundedTogether) {
+      std::memcpy(v, values, sizeof(v));
+    } else {
+      float whole[kRoundedTogether];
+      for (int32_t i = 0; i < kRoundedTogether; ++i) whole[i] = values[i < n ? i : 0];
+      std::memcpy(v, whole, sizeof(v));
+    }
     for (int i = 0; i < kVectors; ++i) {
-      std::memcpy(&v[i], whole + i * kLanes, sizeof(Lanes));
       v[i] = size_of(v[i]) <= std::numeric_limits<float>::max() ? v[i] : all(0);
     }
   }
@@ -42,20 +52,24 @@ struct Group {
 struct Grid {
   float scale = 0;
   float lowest = 0;
-  Lanes wholes[kVectors] = {};
-  float off = 0;  ///< sum of the squares of what is lost
+  Lanes wholes[kVectors];  ///< once placed
 
   void place(const Group& values) {
     const float inverse = scale > 0 ? 1 / scale : 0;
-    Lanes lost = all(0);
     for (int i = 0; i < kVectors; ++i) {
       Lanes at = (values.v[i] - lowest) * inverse;
       at = at < 0 ? all(0) : at;
       wholes[i] = nearest(at > kSteps ? all(kSteps) : at);
-      const Lanes rest = values.v[i] - (lowest + scale * wholes[i]);
-      lost += rest * rest;
     }
-    off = sum(lost);
+  }
+  /// The sum of the squares of what is lost.
+  float lost(const Group& values) const {
+    Lanes squares = all(0);
+    for (int i = 0; i < kVectors; ++i) {
+      const Lanes rest = values.v[i] - (lowest + scale * wholes[i]);
+      squares += rest * rest;
+    }
+    return sum(squares);
   }
   /// The line through values over wholes that loses least.
   bool refit(const Group& values) {
@@ -80,15 +94,34 @@ struct Grid {
   }
 };
 
+bool any_above(Lanes values, float bound) {
+  int64_t halves[2];
+  const auto above = values > bound;
+  static_assert(sizeof(above) == sizeof(halves));
+  std::memcpy(halves, &above, sizeof(halves));
+  return (halves[0] | halves[1]) != 0;
+}
+
 // Whether all values are whole steps of `scale` from the lowest on.
 bool lies_on(const Group& values, float lowest, float scale) {
   const float inverse = 1 / scale;
   for (int i = 0; i < kVectors; i += 2) {  // mostly the first few say no
     const Lanes at = (values.v[i] - lowest) * inverse, next = (values.v[i + 1] - lowest) * inverse;
     const Lanes between = size_of(at - nearest(at)), others = size_of(next - nearest(next));
-    if (highest_of(between > others ? between : others) > 0.01F) return false;
+    if (any_above(between > others ? between : others, 0.01F)) return false;
   }
   return true;
+}
+
+// Whether the values from vector `first` on are whole multiples of `step`, up to less than `off`.
+bool are_multiples(const Group& values, int first, float step, float off) {
+  Lanes most = all(0);
+  for (int i = first; i < kVectors; ++i) {
+    const Lanes value = size_of(values.v[i]);
+    const Lanes rest = size_of(value - step * nearest(value / step));
+    most = rest > most ? rest : most;
+  }
+  return highest_of(most) < off;
 }
 
 // The largest step that all values are whole multiples of, at most 127 of which reach `top`, or 0: by Euclid's
@@ -96,8 +129,14 @@ bool lies_on(const Group& values, float lowest, float scale) {
 float common_step(const Group& values, float top) {
   const float least = 0.9F * top / 127;
   float step = top;
+  float each[kRoundedTogether];
+  std::memcpy(each, values.v, sizeof(each));
   for (int32_t i = 0; i < kRoundedTogether; ++i) {
-    float rest = std::abs(values.v[i / kLanes][i % kLanes]);
+    if (step < 2 * least && i % kLanes == 0) {  // a smaller one would be below `least`: this one, or none
+      if (!are_multiples(values, i / kLanes, step, 0.25F * least)) return 0;
+      break;
+    }
+    float rest = std::abs(each[i]);
     for (;;) {
       rest = std::abs(rest - step * nearest(rest / step));
       if (rest < 0.25F * least) break;
@@ -113,12 +152,9 @@ float common_step(const Group& values, float top) {
 
 // Zeros beyond the first n.
 void keep_wholes(const Lanes (&wholes)[kVectors], int32_t n, int8_t (&to)[kRoundedTogether]) {
-  using Whole = int32_t __attribute__((vector_size(16)));
-  using Bytes = int8_t __attribute__((vector_size(4)));
-  for (int i = 0; i < kVectors; ++i) {
-    const Bytes bytes = __builtin_convertvector(__builtin_convertvector(wholes[i], Whole), Bytes);
-    std::memcpy(to + i * kLanes, &bytes, sizeof(bytes));
-  }
+  float each[kRoundedTogether];
+  std::memcpy(each, wholes, sizeof(each));
+  for (int i = 0; i < kRoundedTogether; ++i) to[i] = static_cast<int8_t>(each[i]);
   std::fill(to + n, to + kRoundedTogether, int8_t{0});
 }
 
@@ -157,6 +193,15 @@ void align_to_zero(Grid& grid, int32_t used) {
   }
 }
 
+// Bit d of element n: d divides n and is smaller.
+constexpr auto kDivisors = [] {
+  std::array<uint32_t, static_cast<size_t>(kSteps) + 1> bits{};
+  for (uint32_t n = 1; n < bits.size(); ++n) {
+    for (uint32_t d = 1; d < n; ++d) bits[n] |= n % d == 0 ? 1U << d : 0;
+  }
+  return bits;
+}();
+
 Grid best_grid(const Group& values) {
   Lanes low = values.v[0], high = values.v[0];
   for (const Lanes& v : values.v) {
@@ -171,22 +216,28 @@ Grid best_grid(const Group& values) {
   auto steps = static_cast<int32_t>(kSteps);
   while (steps > 0 && !fits(steps)) --steps;
   // The largest step: those that fit have numbers of steps that divide this one.
-  for (int32_t fewer = 1; fewer < steps; ++fewer) {
-    if (steps % fewer == 0 && fits(fewer)) steps = fewer;
+  for (uint32_t divisors = kDivisors[static_cast<size_t>(steps)]; divisors != 0; divisors &= divisors - 1) {
+    const int32_t fewer = std::countr_zero(divisors);
+    if (!fits(fewer)) continue;
+    steps = fewer;
+    break;  // a multiple of a smaller one would have been found as that
   }
   if (steps > 0) {
     best.scale = span / static_cast<float>(steps);
     align_to_zero(best, steps);
     return best;
   }
-  best.off = std::numeric_limits<float>::infinity();
+  float least_lost = std::numeric_limits<float>::infinity();
   for (const float cut : {0.0F, 0.03F, 0.06F}) {  // a little off both ends makes the steps between finer
     Grid grid;
     grid.lowest = lowest + span * cut;
     grid.scale = span * (1 - 2 * cut) / kSteps;
     for (int32_t round = 0; round < 3; ++round) {
       grid.place(values);
-      if (grid.off < best.off) best = grid;
+      if (const float lost = grid.lost(values); lost < least_lost) {
+        least_lost = lost;
+        best = grid;
+      }
       if (!grid.refit(values)) break;
     }
   }

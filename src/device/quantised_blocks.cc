@@ -118,40 +118,53 @@ GroupScale six_bit_scales(const std::byte* from, int g) {
   return {(low & 15) | byte_at(from, g - 4) >> 6 << 4, low >> 4 | byte_at(from, g) >> 6 << 4};
 }
 
-// Four bits a number: of each 64, the first 32 lie in the low halves of 32 bytes.
-int four_bits(const std::byte* from, int i) { return byte_at(from, i / 64 * 32 + i % 32) >> (i % 64 / 32 * 4) & 15; }
+// Number i of 32 in a row whose bits begin at `shift` of a byte each: loops over it become vectors.
+int bits_at(const std::byte* from, int i, int shift, int mask) { return byte_at(from, i) >> shift & mask; }
 
-template <class Number>
-void decode_groups_of_32(const std::byte* block, const Number& number, float* to) {
+// value = step * number - offset, in groups of 32. number(g) is a function of the place within group g.
+template <class NumbersOf>
+void decode_groups_of_32(const std::byte* block, const NumbersOf& numbers_of, float* to) {
   const float scale = scale_at(block);
   const float least = scale_at(block + 2);
-  for (int g = 0; g < 8; ++g) {
+  for (int g = 0; g < 8; ++g, to += 32) {
     const GroupScale group = six_bit_scales(block + 4, g);
     const float step = scale * static_cast<float>(group.scale);
     const float offset = least * static_cast<float>(group.least);
-    for (int i = 32 * g; i < 32 * g + 32; ++i) to[i] = step * static_cast<float>(number(i)) - offset;
+    const auto number = numbers_of(g);
+    for (int i = 0; i < 32; ++i) to[i] = step * static_cast<float>(number(i)) - offset;
   }
 }
 
+// Four bits a number: of each 64, the first 32 lie in the low halves of 32 bytes.
 void decode_q4_k(const std::byte* block, float* to) {
-  decode_groups_of_32(
-      block, [&](int i) { return four_bits(block + 16, i); }, to);
+  const auto numbers_of = [block](int g) {
+    return [from = block + 16 + g / 2 * 32, shift = g % 2 * 4](int i) { return bits_at(from, i, shift, 15); };
+  };
+  decode_groups_of_32(block, numbers_of, to);
 }
 
 void decode_q5_k(const std::byte* block, float* to) {
-  const auto number = [&](int i) {
-    return four_bits(block + 48, i) | (byte_at(block, 16 + i % 32) >> (i / 32) & 1) << 4;
+  const auto numbers_of = [block](int g) {
+    return [high = block + 16, g, from = block + 48 + g / 2 * 32, shift = g % 2 * 4](int i) {
+      return bits_at(from, i, shift, 15) | bits_at(high, i, g, 1) << 4;
+    };
   };
-  decode_groups_of_32(block, number, to);
+  decode_groups_of_32(block, numbers_of, to);
 }
 
+// Of each 128: numbers 0 to 63 in the low halves of 64 bytes, the others in the high ones; two more bits of each in 32
+// bytes, as two_bits says.
 void decode_q6_k(const std::byte* block, float* to) {
   const float scale = scale_at(block + 208);
-  for (int i = 0; i < kSuper; ++i) {
-    // Of each 128: numbers 0 to 63 in the low halves of 64 bytes, the others in the high ones.
-    const int low = byte_at(block, i / 128 * 64 + i % 64) >> (i % 128 / 64 * 4) & 15;
-    const int number = (low | two_bits(block + 128, i) << 4) - 32;
-    to[i] = scale * static_cast<float>(signed_at(block, 192 + i / 16)) * static_cast<float>(number);
+  for (int g = 0; g < kSuper / 16; ++g, to += 16) {
+    const std::byte* low = block + g / 8 * 64 + g % 4 * 16;
+    const std::byte* high = block + 128 + g / 8 * 32 + g % 2 * 16;
+    const int low_shift = g % 8 / 4 * 4, high_shift = g % 8 / 2 * 2;
+    const float step = scale * static_cast<float>(signed_at(block, 192 + g));
+    for (int i = 0; i < 16; ++i) {
+      const int number = (bits_at(low, i, low_shift, 15) | bits_at(high, i, high_shift, 3) << 4) - 32;
+      to[i] = step * static_cast<float>(number);
+    }
   }
 }
 
