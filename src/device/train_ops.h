@@ -60,7 +60,8 @@ struct AdamW {
   int64_t step = 1;         ///< counted from 1, for the bias correction
 };
 
-/// One thread at a time. Tensors are fp32, in the device's memory, and never overlap unless stated.
+/// One thread at a time. Tensors are fp32 unless stated, in the device's memory, also in what Ops of the same device
+/// allocated and computed before a download of it, and never overlap unless stated.
 class TrainOps {
  public:
   virtual ~TrainOps() = default;
@@ -113,7 +114,7 @@ class TrainOps {
   /// out[ids[r]] = rows[r] * scales[r]; the other rows of out become zero. Ids differ.
   virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) = 0;
 
-  /// out = x, of the same shape.
+  /// out = x, of the same shape. x may be bf16, as the target's hidden states are on some devices; out is fp32.
   virtual void copy(Tensor x, Tensor out) = 0;
   /// values = 0.
   virtual void clear(float* values, int64_t n) = 0;

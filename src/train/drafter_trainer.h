@@ -20,7 +20,9 @@ namespace ashlar {
 struct TrainDocument {
   std::span<const int32_t> ids;
   std::span<const uint8_t> supervised;  ///< of each token: 1 if a model is to predict it
-  std::span<const float> aux_hidden;    ///< [ids.size(), aux_width], in the order of fc's columns
+  /// [ids.size(), aux_width], in the order of fc's columns: in the memory of the trainer's device, in fp32 or bf16, and
+  /// there until the call it is given to returns.
+  Tensor aux_hidden;
 };
 
 struct TrainShape {

@@ -124,7 +124,8 @@ class StagedTrainOps final : public TrainOps {
     return reinterpret_cast<T*>(twins_.back().device->data());
   }
   Tensor staged(Tensor x) {
-    if (x.rows > 0) x.data = staged(x.row(0), (int64_t{x.rows} - 1) * x.stride + x.cols);
+    const int64_t values = (int64_t{x.rows} - 1) * x.stride + x.cols;
+    if (x.rows > 0) x.data = staged(static_cast<std::byte*>(x.data), values * static_cast<int64_t>(bytes_of(x.dtype)));
     return x;
   }
   RowRotation staged(const RowRotation& rotation, int32_t rows, int32_t head_dim) {

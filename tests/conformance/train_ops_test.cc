@@ -275,6 +275,15 @@ TEST_P(TrainOpsOnIsa, RowsAndArrays) {
       1e-7);
   compare(
       Matrix(40, 19), [&](TrainOps& ops, Matrix& out) { ops.copy(table.view(), out.view()); }, "copy", 1e-9);
+  std::vector<BFloat16> narrow(40 * 20);
+  for (int32_t i = 0; i < 40 * 19; ++i)
+    narrow[static_cast<size_t>(i / 19 * 20 + i % 19)] = to_bf16(table.row(i / 19)[i % 19]);
+  compare(
+      Matrix(40, 19),
+      [&](TrainOps& ops, Matrix& out) {
+        ops.copy({narrow.data(), 40, 19, 20, DType::kBF16}, out.view());
+      },
+      "copy of bf16", 1e-9);
   constexpr int32_t kValues = 40001;  // more than one piece
   const Matrix values = normal(1, kValues);
   compare(

@@ -30,7 +30,21 @@ struct TrainGolden {
       aux_hidden.push_back(noise("aux_hidden." + std::to_string(i),
                                  static_cast<int64_t>(ids.back().size()) * shape.aux_width, kUnit, 0));
     }
-    for (size_t i = 0; i < ids.size(); ++i) documents.push_back({ids[i], supervised[i], aux_hidden[i]});
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto rows = static_cast<int32_t>(ids[i].size());
+      documents.push_back({ids[i], supervised[i], {aux_hidden[i].data(), rows, shape.aux_width, shape.aux_width}});
+    }
+  }
+
+  /// The documents' hidden states to a device whose memory is not the host's, which outlives this.
+  void move_to(TrainOps& ops) {
+    for (size_t i = 0; i < documents.size(); ++i) {
+      const size_t bytes = aux_hidden[i].size() * sizeof(float);
+      on_device.push_back(ops.allocate(bytes));
+      ops.upload(aux_hidden[i].data(), on_device.back()->data(), bytes);
+      documents[i].aux_hidden.data = on_device.back()->data();
+    }
+    ops.wait();
   }
 
   std::unique_ptr<DrafterTrainer> make_trainer(TrainOps& ops) const {
@@ -77,6 +91,7 @@ struct TrainGolden {
   std::vector<std::vector<uint8_t>> supervised;
   std::vector<std::vector<float>> aux_hidden;
   std::vector<TrainDocument> documents;
+  std::vector<std::unique_ptr<Buffer>> on_device;
 
  private:
   void read_shape() {

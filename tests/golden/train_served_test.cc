@@ -70,7 +70,8 @@ TEST_P(ServedDrafter, LossIsThatOfItsLogits) {
   // No row of the block may see hidden states from its beginning on.
   aux_hidden.resize(ids.size() * static_cast<size_t>(shape.aux_width), 1e4F);
   const std::vector<uint8_t> supervised(ids.size(), 1);
-  const TrainDocument document = {ids, supervised, aux_hidden};
+  const TrainDocument document = {
+      ids, supervised, {aux_hidden.data(), static_cast<int32_t>(ids.size()), shape.aux_width, shape.aux_width}};
   const DrafterTrainer::Anchors anchors = {start};
   const TrainReport report = trainer.evaluate({&document, 1}, {&anchors, 1});
   EXPECT_EQ(report.labels, shape.block - 1);

@@ -37,6 +37,7 @@ class Training : public ::testing::TestWithParam<std::tuple<std::string, std::st
       if (!on_gpu()) throw;
       GTEST_SKIP() << error.what();
     }
+    golden_.move_to(*ops_);
     trainer_ = golden_.make_trainer(*ops_);
   }
   bool on_gpu() const { return std::get<1>(GetParam()) == "cuda"; }

@@ -113,7 +113,11 @@ int main(int argc, char** argv) {
   std::vector<uint8_t> supervised(ids.size(), 1);
   std::fill_n(supervised.begin(), tokens / 8, 0);
   const std::vector<float> aux_hidden = noise(ids.size() * shape.aux_width, 1);
-  const std::vector<TrainDocument> batch(static_cast<size_t>(documents), {ids, supervised, aux_hidden});
+  const std::unique_ptr<Buffer> hidden = ops.allocate(aux_hidden.size() * sizeof(float));
+  ops.upload(aux_hidden.data(), hidden->data(), hidden->size());
+  ops.wait();
+  const TrainDocument document = {ids, supervised, {hidden->data(), tokens, shape.aux_width, shape.aux_width}};
+  const std::vector<TrainDocument> batch(static_cast<size_t>(documents), document);
 
   TrainReport report = trainer.step(batch);
   ops.wait();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "device/copy_row.h"
 #include "device/ref/ref_kernels.h"
 #include "device/ref/ref_ops.h"
 
@@ -144,7 +145,7 @@ class RefTrainOps final : public TrainOps {
   }
 
   void copy(Tensor x, Tensor out) override {
-    for (int32_t r = 0; r < x.rows; ++r) std::copy_n(x.row(r), x.cols, out.row(r));
+    for (int32_t r = 0; r < x.rows; ++r) copy_row(x, r, out.row(r));
   }
   void clear(float* values, int64_t n) override { std::fill_n(values, n, 0.0F); }
   double squared_norm(const float* values, int64_t n) override {

@@ -1,24 +1,23 @@
 #include "train/capture/hidden_capture.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
-#include "base/bf16.h"
 #include "base/error.h"
 
 namespace ashlar {
 namespace {
 
-// As many rows as the engine takes of a prompt at a time: enough for a product to be fast, few activations.
-constexpr int32_t kChunkRows = 256;
+// As many rows as fill the products of any device; documents are short, so that several go together.
+constexpr int32_t kRowsTogether = 1024;
+constexpr int32_t kDocumentsTogether = 32;
 
 }  // namespace
 
 HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int32_t max_tokens)
     : width_(static_cast<int32_t>(layers.size()) * model.config().stack.hidden),
       max_tokens_(max_tokens),
-      forward_(model, max_tokens, kChunkRows) {
+      forward_(model, max_tokens, kRowsTogether, kDocumentsTogether) {
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] < 0 || layers[i] >= model.config().stack.n_layers) {
       throw Error("train", "auxiliary hidden states of layer " + std::to_string(layers[i]) + " are asked for; " +
@@ -29,32 +28,53 @@ HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int3
   }
   std::stable_sort(layers_.begin(), layers_.end(),
                    [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
-  const int32_t rows = forward_.max_rows();
-  const DType type = model.ops().activation_type();
-  host_.resize(bytes_of(type) * static_cast<size_t>(rows) * static_cast<size_t>(width_));
-  storage_ = model.ops().allocate(host_.size());
-  rows_ = {storage_->data(), rows, width_, width_, type};
 }
 
-void HiddenCapture::capture(std::span<const int32_t> ids, std::span<float> to) {
-  const auto n = static_cast<int32_t>(ids.size());
-  ASHLAR_CHECK_LE(n, max_tokens_);
-  ASHLAR_CHECK_EQ(to.size(), ids.size() * static_cast<size_t>(width_));
-  for (int32_t start = 0; start < n; start += rows_.rows) {
-    const int32_t rows = std::min(rows_.rows, n - start);
-    forward_.forward(ids, start, rows, n, {layers_, rows_});
-    const size_t values = static_cast<size_t>(rows) * static_cast<size_t>(width_);
-    float* const out = to.data() + static_cast<size_t>(start) * static_cast<size_t>(width_);
-    forward_.model().ops().download(storage_->data(), host_.data(), values * bytes_of(rows_.dtype));
-    if (rows_.dtype == DType::kF32) {
-      std::memcpy(out, host_.data(), values * sizeof(float));
-      continue;
-    }
-    const auto* const narrow = reinterpret_cast<const BFloat16*>(host_.data());
-    std::transform(narrow, narrow + values, out, [](BFloat16 value) { return to_float(value); });
+// In chunks, the last of which is shorter.
+void HiddenCapture::capture_long(std::span<const int32_t> ids, Tensor to) {
+  for (int32_t start = 0; start < to.rows; start += forward_.max_rows()) {
+    const int32_t rows = std::min(forward_.max_rows(), to.rows - start);
+    forward_.forward(ids, start, rows, to.rows, {layers_, to.part(start, rows)});
   }
 }
 
-int64_t HiddenCapture::bytes() const { return forward_.bytes() + static_cast<int64_t>(2 * host_.size()); }
+std::span<const Tensor> HiddenCapture::capture(std::span<const std::span<const int32_t>> documents) {
+  Ops& ops = forward_.model().ops();
+  size_t tokens = 0;
+  for (const std::span<const int32_t> ids : documents) {
+    ASHLAR_CHECK_LE(ids.size(), static_cast<size_t>(max_tokens_));
+    tokens += ids.size();
+  }
+  const size_t bytes = tokens * static_cast<size_t>(token_bytes());
+  if (storage_ == nullptr || storage_->size() < bytes) {
+    storage_.reset();
+    storage_ = ops.allocate(bytes);
+  }
+  Tensor rest = {storage_->data(), static_cast<int32_t>(tokens), width_, width_, ops.activation_type()};
+  documents_.clear();
+  while (!documents.empty()) {
+    const size_t n = std::max<size_t>(1, forward_.fitting(documents));
+    const Tensor first = rest;
+    for (const std::span<const int32_t> ids : documents.first(n)) {
+      documents_.push_back(rest.narrow(static_cast<int32_t>(ids.size())));
+      rest = rest.skip(static_cast<int32_t>(ids.size()));
+    }
+    const Tensor together = first.narrow(first.rows - rest.rows);
+    if (together.rows <= forward_.max_rows()) {
+      if (together.rows > 0) forward_.forward_whole(documents.first(n), {layers_, together});
+    } else {
+      capture_long(documents.front(), together);
+    }
+    documents = documents.subspan(n);
+  }
+  // A download waits for what was computed before it.
+  std::byte last[sizeof(float)];
+  if (tokens > 0) ops.download(storage_->data(), last, bytes_of(rest.dtype));
+  return documents_;
+}
+
+int64_t HiddenCapture::token_bytes() const {
+  return int64_t{width_} * static_cast<int64_t>(bytes_of(forward_.model().ops().activation_type()));
+}
 
 }  // namespace ashlar

@@ -30,7 +30,8 @@ DrafterTrainer::Anchors draw_anchors(const TrainDocument& document, int32_t max_
 void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anchors, const TrainShape& shape) {
   const auto size = static_cast<int32_t>(document.ids.size());
   ASHLAR_CHECK_EQ(document.supervised.size(), document.ids.size());
-  ASHLAR_CHECK_EQ(document.aux_hidden.size(), document.ids.size() * static_cast<size_t>(shape.aux_width));
+  ASHLAR_CHECK_EQ(document.aux_hidden.rows, size);
+  ASHLAR_CHECK_EQ(document.aux_hidden.cols, shape.aux_width);
   if (anchors.empty()) return;
   const int32_t first = context_rows;
   const int32_t first_row = block_rows();
@@ -40,8 +41,7 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
   for (int32_t t = 0; t < context; ++t) of_context[static_cast<size_t>(t)] = t;
   positions.insert(positions.begin() + first, of_context.begin(), of_context.end());
   context_rows += context;
-  const auto used = static_cast<ptrdiff_t>(context) * shape.aux_width;
-  aux_hidden.insert(aux_hidden.end(), document.aux_hidden.begin(), document.aux_hidden.begin() + used);
+  aux_hidden.push_back(document.aux_hidden.narrow(context));
   for (size_t b = 0; b < anchors.size(); ++b) {
     const int32_t anchor = anchors[b];
     ASHLAR_CHECK(anchor >= 0 && anchor < size && (b == 0 || anchors[b - 1] < anchor));

@@ -22,7 +22,7 @@ struct BlockBatch {
   std::vector<int32_t> positions;   ///< [context rows + block rows]
   std::vector<int32_t> label_rows;  ///< block rows that have a label, ascending
   std::vector<int32_t> labels;      ///< of those
-  std::vector<float> aux_hidden;    ///< [context rows, aux_width]
+  std::vector<Tensor> aux_hidden;   ///< of each document with anchors: [its context rows, aux_width]
   int32_t max_position = 0;
 
   int32_t block_rows() const { return static_cast<int32_t>(ids.size()); }

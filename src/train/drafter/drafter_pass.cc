@@ -97,8 +97,11 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   }
   Room placed(memory_->data());
   lay_out(placed, batch.context_rows, block_rows, label_rows);
-  ops_.upload(batch.aux_hidden.data(), static_cast<std::byte*>(aux_hidden_.data),
-              batch.aux_hidden.size() * sizeof(float));
+  int32_t first = 0;
+  for (const Tensor& part : batch.aux_hidden) {
+    ops_.copy(part, aux_hidden_.part(first, part.rows));
+    first += part.rows;
+  }
   prepare_rotation(batch.max_position);
 
   const std::vector<int32_t>* const parts[] = {&batch.ids, &batch.positions, &batch.label_rows, &batch.labels};

@@ -106,17 +106,12 @@ void TrainRun::resume() {
 }
 
 std::span<const TrainDocument> TrainRun::capture(std::span<const EncodedView> documents) {
-  const auto width = static_cast<size_t>(capture_->width());
-  size_t tokens = 0;
-  for (const EncodedView& document : documents) tokens += document.ids.size();
-  hidden_.resize(tokens * width);
+  std::vector<std::span<const int32_t>> ids;
+  for (const EncodedView& document : documents) ids.push_back(document.ids);
+  const std::span<const Tensor> hidden = capture_->capture(ids);
   batch_.clear();
-  std::span<float> rest = hidden_;
-  for (const EncodedView& document : documents) {
-    const std::span<float> hidden = rest.first(document.ids.size() * width);
-    rest = rest.subspan(hidden.size());
-    capture_->capture(document.ids, hidden);
-    batch_.push_back({document.ids, document.supervised, hidden});
+  for (size_t i = 0; i < documents.size(); ++i) {
+    batch_.push_back({documents[i].ids, documents[i].supervised, hidden[i]});
   }
   return batch_;
 }
@@ -227,7 +222,7 @@ TrainMemory TrainRun::memory() const {
   for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
   // The largest batch as documents of the greatest length.
   memory.step = trainer_->step_bytes(std::max(longest, options_.batch_tokens));
-  memory.hidden = std::max(longest, options_.batch_tokens) * capture_->width() * static_cast<int64_t>(sizeof(float));
+  memory.hidden = std::max(longest, options_.batch_tokens) * capture_->token_bytes();
   memory.capture = capture_->bytes();
   return memory;
 }

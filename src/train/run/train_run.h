@@ -99,7 +99,7 @@ class TrainRun {
   TrainMemory memory() const;
 
  private:
-  /// Documents with their hidden states, which stay until the next call.
+  /// Documents with their hidden states on the device, which stay until the next call.
   std::span<const TrainDocument> capture(std::span<const EncodedView> documents);
   bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
 
@@ -112,7 +112,6 @@ class TrainRun {
   std::unique_ptr<Trainer> trainer_;
   TrainProgress progress_;
   int64_t skipped_in_a_row_ = 0;
-  std::vector<float> hidden_;  // of the documents of a step
   std::vector<TrainDocument> batch_;
 };
 

@@ -20,7 +20,7 @@ struct Example {
   std::vector<int32_t> ids;
   std::vector<uint8_t> supervised;
   std::vector<float> aux_hidden;
-  TrainDocument document() const { return {ids, supervised, aux_hidden}; }
+  TrainDocument document() { return {ids, supervised, {aux_hidden.data(), static_cast<int32_t>(ids.size()), 1, 1}}; }
 };
 
 Example example(std::vector<uint8_t> supervised) {
@@ -36,7 +36,7 @@ Example example(std::vector<uint8_t> supervised) {
 // A block begins at a token of an answer whose successor is one too: not at the last token of a prompt, as serving
 // drafts after the first token of the answer, and not at the end of an answer.
 TEST(DrafterBlocks, AnchorsStandInAnswers) {
-  const Example two_answers = example({0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1});
+  Example two_answers = example({0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1});
   EXPECT_THAT(draw_anchors(two_answers.document(), 512, 1, 0, 0), ElementsAre(2, 3, 9));
   EXPECT_THAT(draw_anchors(example({0, 0}).document(), 512, 1, 0, 0), ElementsAre());
   EXPECT_THAT(draw_anchors(example({}).document(), 512, 1, 0, 0), ElementsAre());
@@ -44,7 +44,7 @@ TEST(DrafterBlocks, AnchorsStandInAnswers) {
 }
 
 TEST(DrafterBlocks, AnchorsAreDrawnEvenly) {
-  const Example answer = example(std::vector<uint8_t>(21, 1));
+  Example answer = example(std::vector<uint8_t>(21, 1));
   std::map<int32_t, int> seen;
   for (uint64_t step = 0; step < 2000; ++step) {
     const Anchors anchors = draw_anchors(answer.document(), 5, 7, step, 0);
@@ -59,7 +59,7 @@ TEST(DrafterBlocks, AnchorsAreDrawnEvenly) {
 
 // Invariant: counter-based-noise
 TEST(DrafterBlocks, AnchorsAreAFunctionOfSeedStepAndDocument) {
-  const Example answer = example(std::vector<uint8_t>(400, 1));
+  Example answer = example(std::vector<uint8_t>(400, 1));
   const auto draw = [&](uint64_t seed, uint64_t step, uint32_t index) {
     return draw_anchors(answer.document(), 20, seed, step, index);
   };
@@ -75,14 +75,17 @@ TEST(DrafterBlocks, RowsOfTwoDocuments) {
   shape.block = 3;
   shape.aux_width = 1;
   shape.mask_token_id = 9;
-  const Example first = example({0, 1, 1, 1, 0, 1});
-  const Example second = example({1, 1});
+  Example first = example({0, 1, 1, 1, 0, 1});
+  Example second = example({1, 1});
   BlockBatch batch;
   batch.add(first.document(), Anchors{1, 3}, shape);
   batch.add(second.document(), Anchors{}, shape);
   batch.add(second.document(), Anchors{0}, shape);
   EXPECT_EQ(batch.context_rows, 3);  // nothing sees what comes from the last anchor on
-  EXPECT_THAT(batch.aux_hidden, ElementsAre(0, 1, 2));
+  ASSERT_EQ(batch.aux_hidden.size(), 2U);
+  EXPECT_EQ(batch.aux_hidden[0].rows, 3);
+  EXPECT_EQ(batch.aux_hidden[0].data, first.aux_hidden.data());
+  EXPECT_EQ(batch.aux_hidden[1].rows, 0);
   EXPECT_THAT(batch.ids, ElementsAre(101, 9, 9, 103, 9, 9, 100, 9, 9));
   EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 1, 2, 3, 3, 4, 5, 0, 1, 2));
   ASSERT_EQ(batch.blocks.size(), 3U);

@@ -88,7 +88,11 @@ class NoisyTrainer : public Trainer {
     for (const TrainDocument& document : documents) {
       for (const int32_t id : document.ids) seed = seed * 31 + static_cast<uint32_t>(id);
       for (const uint8_t one : document.supervised) seed = seed * 31 + one;
-      for (const float value : document.aux_hidden) seed = seed * 31 + std::bit_cast<uint32_t>(value);
+      for (int32_t row = 0; row < document.aux_hidden.rows; ++row) {  // the device is the host's own
+        for (int32_t i = 0; i < document.aux_hidden.cols; ++i) {
+          seed = seed * 31 + std::bit_cast<uint32_t>(document.aux_hidden.row(row)[i]);
+        }
+      }
     }
     std::mt19937 random(seed);
     for (Array& array : arrays_) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/row_math.h"
+#include "device/copy_row.h"
 #include "device/cpu/isa/cpu_features.h"
 #include "device/cpu/train/block_attention.h"
 #include "device/cpu/train/blocked_product.h"
@@ -144,7 +145,7 @@ class CpuTrainOps final : public TrainOps {
   }
 
   void copy(Tensor x, Tensor out) override {
-    for_rows(x.rows, [&](int32_t r) { std::copy_n(x.row(r), x.cols, out.row(r)); });
+    for_rows(x.rows, [&](int32_t r) { copy_row(x, r, out.row(r)); });
   }
   void clear(float* values, int64_t n) override {
     for_pieces(n, [&](int64_t first, int64_t count) { std::fill_n(values + first, count, 0.0F); });

@@ -122,7 +122,11 @@ class CudaTrainOps final : public TrainOps {
   }
   void copy(Tensor x, Tensor out) override {
     if (out.rows == 0) return;
-    train_gather(stream_, rows_of(x), nullptr, 1, rows_of(out));
+    if (x.dtype == DType::kBF16) {
+      train_widen(stream_, x.data, x.stride, rows_of(out));
+    } else {
+      train_gather(stream_, rows_of(x), nullptr, 1, rows_of(out));
+    }
     check_launch("copy");
   }
 

@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kThreads) silu_kernel(FloatRows gate, FloatRow
   }
 }
 
-__global__ void __launch_bounds__(kThreads) silu_gradient_kernel(FloatRows d_out, FloatRows gate, FloatRows up,
-                                                                 FloatRows d_gate, FloatRows d_up) {
+__global__ void __launch_bounds__(kThreads)
+    silu_gradient_kernel(FloatRows d_out, FloatRows gate, FloatRows up, FloatRows d_gate, FloatRows d_up) {
   const int64_t r = blockIdx.x;
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < d_out.cols; c += kThreads) {
     const float d = d_out.data[r * d_out.stride + c];
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(kThreads) silu_gradient_kernel(FloatRows d_out
   }
 }
 
-__global__ void __launch_bounds__(kThreads) gather_kernel(FloatRows table, const int32_t* ids, float scale,
-                                                          FloatRows out) {
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(FloatRows table, const int32_t* ids, float scale, FloatRows out) {
   const int64_t r = blockIdx.x;
   const float* from = table.data + (ids == nullptr ? r : int64_t{ids[r]}) * table.stride;
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < out.cols; c += kThreads) {
@@ -129,8 +129,15 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(FloatRows table, const
   }
 }
 
-__global__ void __launch_bounds__(kThreads) scatter_kernel(FloatRows rows, const int32_t* ids, const float* scales,
-                                                           FloatRows out) {
+__global__ void __launch_bounds__(kThreads) widen_kernel(const __nv_bfloat16* x, int64_t stride, FloatRows out) {
+  const int64_t r = blockIdx.x;
+  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < out.cols; c += kThreads) {
+    out.data[r * out.stride + c] = __bfloat162float(x[r * stride + c]);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scatter_kernel(FloatRows rows, const int32_t* ids, const float* scales, FloatRows out) {
   const int64_t r = blockIdx.x;
   float* to = out.data + ids[r] * out.stride;
   const float scale = scales[r];
@@ -140,8 +147,8 @@ __global__ void __launch_bounds__(kThreads) scatter_kernel(FloatRows rows, const
 }
 
 /// One block a row. The highest logit first, the lowest id of equals; then the sum; then the gradient.
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(FloatRows logits, const int32_t* labels,
-                                                                 bool differentiates, RowLoss* losses) {
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_kernel(FloatRows logits, const int32_t* labels, bool differentiates, RowLoss* losses) {
   __shared__ float values[kThreads];
   __shared__ int32_t ids[kThreads];
   const int t = static_cast<int>(threadIdx.x);
@@ -199,7 +206,7 @@ void train_rms_norm_gradient(cudaStream_t stream, const NormGradient& call) {
   norm_factors_kernel<<<by_warp, kThreads, 0, stream>>>(call);
   norm_weight_kernel<<<dim3(blocks_for(call.x.cols, 32), partials), kThreads, 0, stream>>>(call, rows);
   norm_weight_sum_kernel<<<blocks_for(call.x.cols, kThreads), kThreads, 0, stream>>>(call,
-                                                                                   static_cast<int32_t>(partials));
+                                                                                     static_cast<int32_t>(partials));
   norm_gradient_kernel<<<by_warp, kThreads, 0, stream>>>(call);
 }
 
@@ -221,6 +228,11 @@ void train_gather(cudaStream_t stream, const FloatRows& table, const int32_t* id
   gather_kernel<<<static_cast<unsigned>(out.rows), kThreads, 0, stream>>>(table, ids, scale, out);
 }
 
+void train_widen(cudaStream_t stream, const void* x, int64_t stride, const FloatRows& out) {
+  widen_kernel<<<static_cast<unsigned>(out.rows), kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(x), stride,
+                                                                         out);
+}
+
 void train_scatter(cudaStream_t stream, const FloatRows& rows, const int32_t* ids, const float* scales,
                    const FloatRows& out) {
   scatter_kernel<<<static_cast<unsigned>(rows.rows), kThreads, 0, stream>>>(rows, ids, scales, out);
@@ -229,7 +241,7 @@ void train_scatter(cudaStream_t stream, const FloatRows& rows, const int32_t* id
 void train_cross_entropy(cudaStream_t stream, const FloatRows& logits, const int32_t* labels, bool differentiates,
                          RowLoss* losses) {
   cross_entropy_kernel<<<static_cast<unsigned>(logits.rows), kThreads, 0, stream>>>(logits, labels, differentiates,
-                                                                                   losses);
+                                                                                    losses);
 }
 
 }  // namespace ashlar::cuda

@@ -41,6 +41,8 @@ void train_silu_mul_gradient(cudaStream_t stream, const FloatRows& d_out, const 
 
 /// out[r] = scale * table[ids[r]]; ids null: row r.
 void train_gather(cudaStream_t stream, const FloatRows& table, const int32_t* ids, float scale, const FloatRows& out);
+/// out[r] = x[r], of bf16, `stride` values from one row to the next.
+void train_widen(cudaStream_t stream, const void* x, int64_t stride, const FloatRows& out);
 /// out[ids[r]] = rows[r] * scales[r]; other rows stay.
 void train_scatter(cudaStream_t stream, const FloatRows& rows, const int32_t* ids, const float* scales,
                    const FloatRows& out);
