@@ -53,7 +53,10 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
   }
   if (!file_exists(folder)) return;
   if (!fs::is_directory(folder)) fail("is no folder");
-  if (!fs::is_empty(folder)) fail("holds other files; expected a new or empty folder");
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (command.regeneration.wanted && entry.path().filename() == RegenerationOptions::kFile) continue;
+    fail("holds other files; expected a new or empty folder");
+  }
 }
 
 int32_t mask_token_of(const TrainCommand& command, const Session& session) {
@@ -76,12 +79,15 @@ DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options
   return config;
 }
 
+int32_t longest_of(const TrainOptions& options, const Session& session) {
+  return std::min(options.max_length, session.model().max_positions());
+}
+
 DocumentSet documents_of(const TrainOptions& options, const Session& session) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
                                 session.config().vocab);
-  const int32_t longest = std::min(options.max_length, session.model().max_positions());
   const Activity activity("reading the data");
-  return read_documents(options.data, encoder, longest);
+  return read_documents(options.data, encoder, longest_of(options, session));
 }
 
 TrainRun make_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
@@ -239,8 +245,21 @@ void train(TrainCommand& command) {
   check_paths(command, options);
   ReportFile json_file(command.json);
   command.session.drafter = "none";
+  if (command.regeneration.wanted) {
+    command.session.engine.max_sequences = command.regeneration.batch;
+    command.session.engine.max_step_rows =
+        std::max(command.session.engine.max_step_rows, 2 * command.regeneration.batch);
+  }
   Session session(command.session);
   const DflashConfig drafter = drafter_of(command, options, session);
+  if (command.regeneration.wanted) {
+    const fs::path answers = regenerate(session, options, command.regeneration, longest_of(options, session));
+    if (answers.empty()) {
+      print_note("stopped; the same command goes on with the answers");
+      throw CLI::RuntimeError(kInterruptedExit);
+    }
+    options.data = {answers};
+  }
   const DocumentSet documents = documents_of(options, session);
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   choose_steps(options, session, documents, drafter);

@@ -34,6 +34,33 @@ void add_drafter_options(CLI::App& app, TrainCommand& command) {
   }
 }
 
+void add_regeneration_options(CLI::App& app, RegenerationOptions& options) {
+  constexpr const char* kGroup = "Answers";
+  CLI::Option* wanted = app.add_flag(
+      "--regenerate", options.wanted,
+      "Let the model answer the data's prompts, into answers.jsonl of the output folder, and train on that");
+  wanted->group(kGroup);
+  app.add_option("--answer-temperature", options.temperatures, "Of the answers, in turns (default: 0,0.7,0.85,1)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(number(0, 100))
+      ->type_name("X,...")
+      ->needs(wanted)
+      ->group(kGroup);
+  app.add_option("--answer-tokens", options.max_tokens, "Longest answer")
+      ->type_name("N")
+      ->transform(whole(2, 1 << 20))
+      ->capture_default_str()
+      ->needs(wanted)
+      ->group(kGroup);
+  app.add_option("--answer-batch", options.batch, "Answers at once")
+      ->type_name("N")
+      ->transform(whole(1, 4096))
+      ->capture_default_str()
+      ->needs(wanted)
+      ->group(kGroup);
+}
+
 void add_training_options(CLI::App& app, TrainOptions& options) {
   constexpr const char* kGroup = "Training";
   CLI::Option* steps = app.add_option("--steps", options.steps, "Steps (default: those of the epochs)");
@@ -90,7 +117,8 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
       ->type_name("N")
       ->transform(whole(1, int64_t{1} << 40));
   app.add_flag("--dry-run", command.dry_run, "Say what memory and time it would take, and write nothing")
-      ->excludes(resume);
+      ->excludes(resume)
+      ->excludes(app.get_option("--regenerate"));
   app.add_flag("--evaluate", command.evaluate, "Only evaluate the drafter that is in the output folder")
       ->excludes(resume)
       ->excludes(app.get_option("--dry-run"))
@@ -98,6 +126,13 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
   app.add_option("--json", command.json, "Write the evaluation's figures to this file")->type_name("FILE");
   app.add_option("--config", command.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE");
+  std::string devices;
+  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
+  app.add_option("--device", command.session.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
+      ->type_name(devices)
+      ->check(one_of(device_names()))
+      ->capture_default_str()
+      ->envname("ASHLAR_DEVICE");
   app.add_option("--threads", command.session.device_options.threads,
                  "Worker threads (0: one per core, within a container's limit)")
       ->type_name("N")
@@ -122,6 +157,7 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
       ->type_name("FOLDER")
       ->required();
   add_drafter_options(app, command);
+  add_regeneration_options(app, command.regeneration);
   add_training_options(app, command.train);
   add_run_options(app, command);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/train/regeneration.h"
 #include "session/session.h"
 #include "train/run/train_options.h"
 
@@ -13,6 +14,7 @@ namespace ashlar {
 struct TrainCommand {
   SessionOptions session;
   TrainOptions train;
+  RegenerationOptions regeneration;
   std::vector<std::string> data;
   std::string output, from, config, json;
   std::string mask_token;

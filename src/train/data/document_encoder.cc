@@ -10,6 +10,9 @@
 namespace ashlar {
 namespace {
 
+constexpr const char* kNoTemplate =
+    "is a conversation, and the model has no chat template; expected prompt with response, or text";
+
 size_t shared_prefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
   const auto parting = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   return static_cast<size_t>(parting - a.begin());
@@ -30,6 +33,17 @@ bool is_assistant(const Json& message) {
 }
 
 }  // namespace
+
+std::optional<size_t> prompt_length(std::span<const uint8_t> supervised) {
+  size_t end = supervised.size();
+  while (end > 0 && supervised[end - 1] == 0) --end;
+  size_t begin = end;
+  while (begin > 0 && supervised[begin - 1] != 0) --begin;
+  if (begin == end) return std::nullopt;
+  if (begin == 0) begin = supervised.size() / 4;
+  if (begin == 0) return std::nullopt;
+  return begin;
+}
 
 DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const ChatTemplate* form, std::vector<int32_t> stop_ids,
                                  int32_t vocab)
@@ -61,12 +75,38 @@ EncodedDocument DocumentEncoder::encode(const TrainingExample& example) const {
   } catch (const Error& error) {
     throw Error("train", example.where + ": " + std::string(error.message()));
   }
-  for (const int32_t id : document.ids) {
+  check_ids(example, document.ids);
+  return document;
+}
+
+void DocumentEncoder::check_ids(const TrainingExample& example, std::span<const int32_t> ids) const {
+  for (const int32_t id : ids) {
     if (id < vocab_) continue;
     throw Error("train", example.where + ": has token id " + std::to_string(id) + "; the model has " +
                              std::to_string(vocab_) + " tokens");
   }
-  return document;
+}
+
+std::vector<int32_t> DocumentEncoder::encode_prompt(const TrainingExample& example) const {
+  if (example.form == TrainingExample::Form::kPair && form_ == nullptr) {
+    return tokenizer_.encode(example.prompt, {.add_special_tokens = true});
+  }
+  if (example.messages.is_null()) {
+    EncodedDocument document = encode(example);
+    document.ids.resize(prompt_length(document.supervised).value_or(0));
+    return std::move(document.ids);
+  }
+  std::vector<int32_t> ids;
+  try {
+    if (form_ == nullptr) throw Error("train", kNoTemplate);
+    const size_t turns = example.messages.size();
+    const size_t asked = turns > 0 && is_assistant(example.messages[turns - 1]) ? turns - 1 : turns;
+    if (asked > 0) ids = render(example, asked, true);
+  } catch (const Error& error) {
+    throw Error("train", example.where + ": " + std::string(error.message()));
+  }
+  check_ids(example, ids);
+  return ids;
 }
 
 std::vector<int32_t> DocumentEncoder::render(const TrainingExample& example, size_t messages, bool opens_answer) const {
@@ -99,10 +139,7 @@ bool DocumentEncoder::mark_turn(const TrainingExample& example, size_t turn, Enc
 }
 
 EncodedDocument DocumentEncoder::encode_messages(const TrainingExample& example) const {
-  if (form_ == nullptr) {
-    throw Error("train",
-                "is a conversation, and the model has no chat template; expected prompt with response, or text");
-  }
+  if (form_ == nullptr) throw Error("train", kNoTemplate);
   EncodedDocument document;
   document.ids = render(example, example.messages.size(), false);
   document.supervised.assign(document.ids.size(), 0);

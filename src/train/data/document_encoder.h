@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "text/template/chat_template.h"
@@ -18,6 +19,11 @@ struct EncodedDocument {
 };
 
 /// Immutable: documents may be encoded by several threads at once.
+/// Where the document is cut, so that the model answers what comes: before its last run of learnt tokens, as the last
+/// turn of the assistant; a document that is learnt from its first token on, as a text is, after a quarter of it.
+/// Nothing where that leaves no token before the cut.
+std::optional<size_t> prompt_length(std::span<const uint8_t> supervised);
+
 class DocumentEncoder {
  public:
   /// `form`: null for a model without a chat template. `vocab`: tokens that the model has an embedding for.
@@ -32,7 +38,13 @@ class DocumentEncoder {
   /// Throws Error("train", ...) that names the example.
   EncodedDocument encode(const TrainingExample& example) const;
 
+  /// What the model is given to write the example's end itself: a conversation without the assistant's last turn, if it
+  /// ends with one, opened for an answer; of a text or of ids, those before prompt_length(). Empty where nothing is
+  /// before that. Throws Error("train", ...) that names the example.
+  std::vector<int32_t> encode_prompt(const TrainingExample& example) const;
+
  private:
+  void check_ids(const TrainingExample& example, std::span<const int32_t> ids) const;
   EncodedDocument encode_messages(const TrainingExample& example) const;
   EncodedDocument encode_pair(const TrainingExample& example) const;
   std::vector<int32_t> render(const TrainingExample& example, size_t messages, bool opens_answer) const;

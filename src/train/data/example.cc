@@ -103,20 +103,24 @@ void read_conversation(const JsonFields& fields, TrainingExample& example) {
   if (!example.tools.is_array()) fail_example(example.where, "tools is no list; expected schemas of functions");
 }
 
-void read_pair(const JsonFields& fields, TrainingExample& example) {
+void read_pair(const JsonFields& fields, Responses responses, TrainingExample& example) {
   example.form = TrainingExample::Form::kPair;
   example.prompt = fields.string("prompt");
   const char* const answer = fields.has("response") ? "response" : "text";  // the latter of `ashlar run --json`
-  if (!fields.has(answer)) fail_example(example.where, "has a prompt without response; expected both");
+  example.messages = Json::array({message_of("user", example.prompt)});
+  if (!fields.has(answer)) {
+    if (responses == Responses::kOptional) return;
+    fail_example(example.where, "has a prompt without response; expected both, or --regenerate to have it answered");
+  }
   example.response = fields.string(answer);
-  example.messages = Json::array({message_of("user", example.prompt), message_of("assistant", example.response)});
+  example.messages.push_back(message_of("assistant", example.response));
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 }  // namespace
 
-TrainingExample parse_example(std::string_view line, const std::string& where) {
+TrainingExample parse_example(std::string_view line, const std::string& where, Responses responses) {
   if (line.size() > kMaxExampleBytes) {
     fail_example(where, "is " + std::to_string(line.size()) + " bytes long; expected at most " +
                             std::to_string(kMaxExampleBytes >> 20) + " MiB a line");
@@ -131,7 +135,7 @@ TrainingExample parse_example(std::string_view line, const std::string& where) {
     } else if (fields.has("messages") || fields.has("conversations")) {
       read_conversation(fields, example);
     } else if (fields.has("prompt") || fields.has("response")) {
-      read_pair(fields, example);
+      read_pair(fields, responses, example);
     } else if (fields.has("text")) {
       example.text = fields.string("text");
     } else {
@@ -141,7 +145,8 @@ TrainingExample parse_example(std::string_view line, const std::string& where) {
   });
 }
 
-void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take) {
+void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take,
+                   Responses responses) {
   const std::string kind = path.extension().string();
   if (kind == ".gz" || kind == ".xz" || kind == ".zst" || kind == ".zip") {
     fail_example(path.string(), "is packed; unpack it first");
@@ -156,7 +161,7 @@ void read_examples(const std::filesystem::path& path, const std::function<void(T
     text.remove_prefix(std::min(end + 1, text.size()));
     if (is_blank(line)) continue;
     any = true;
-    take(parse_example(line, path.string() + ":" + std::to_string(number)));
+    take(parse_example(line, path.string() + ":" + std::to_string(number), responses));
   }
   file.check_whole();
   if (!any) fail_example(path.string(), std::string("is empty; expected a JSON object a line with ") + kForms);

@@ -32,14 +32,20 @@ struct TrainingExample {
   std::vector<uint8_t> supervised;        ///< kIds: 1 where the token is learnt, one for each id
 };
 
+/// Whether a prompt needs a response: to be learnt it does, to be answered it does not.
+enum class Responses : uint8_t { kNeeded, kOptional };
+
 /// The first that an object has of these: ids (with mask, 0 or 1 each; without it all are learnt), messages (with
 /// tools and chat_template_kwargs), conversations (a list of {from, value}, as ShareGPT has it), prompt with response
 /// (or with text, as `ashlar run --json` prints answers), text. Other fields are ignored. Throws Error("train", ...)
-/// that begins with `where` and says what was found and what was expected.
-TrainingExample parse_example(std::string_view line, const std::string& where);
+/// that begins with `where` and says what was found and what was expected. A pair without a response, where that is
+/// allowed, has one message.
+TrainingExample parse_example(std::string_view line, const std::string& where,
+                              Responses responses = Responses::kNeeded);
 
 /// All lines of a file that are not blank. Throws Error("train", ...) naming the file and the line, also where there is
 /// no line at all.
-void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take);
+void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take,
+                   Responses responses = Responses::kNeeded);
 
 }  // namespace ashlar

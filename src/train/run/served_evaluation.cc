@@ -6,17 +6,6 @@
 
 namespace ashlar {
 
-std::optional<size_t> prompt_length(std::span<const uint8_t> supervised) {
-  size_t end = supervised.size();
-  while (end > 0 && supervised[end - 1] == 0) --end;
-  size_t begin = end;
-  while (begin > 0 && supervised[begin - 1] != 0) --begin;
-  if (begin == end) return std::nullopt;
-  if (begin == 0) begin = supervised.size() / 4;
-  if (begin == 0) return std::nullopt;
-  return begin;
-}
-
 ServedEvaluation evaluate_as_served(Engine& engine, const DocumentSet& documents, std::span<const size_t> held_out,
                                     const std::vector<int32_t>& stop_ids, int32_t max_tokens,
                                     const std::function<void(int64_t)>& done) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,11 +11,6 @@
 #include "train/data/document_set.h"
 
 namespace ashlar {
-
-/// Where the document is cut, so that the model answers what comes: before its last run of learnt tokens, as the last
-/// turn of the assistant; a document that is learnt from its first token on, as a text is, after a quarter of it.
-/// Nothing where that leaves no token before the cut.
-std::optional<size_t> prompt_length(std::span<const uint8_t> supervised);
 
 struct ServedEvaluation {
   AcceptanceTally acceptance;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "generate/chat_prompt.h"
 #include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
@@ -165,6 +166,33 @@ TEST_F(DocumentEncoding, RefusesTokensThatTheModelLacks) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("f:4: has token id 8192; the model has 8192 tokens"));
   }
+}
+
+// What the model is asked is what serving would make of the conversation without the assistant's last turn.
+TEST_F(DocumentEncoding, PromptsEndWhereTheAnswerWouldBegin) {
+  const DocumentEncoder encode = encoder(&*form_), plain = encoder(nullptr);
+  const auto prompt = [](const DocumentEncoder& with, const std::string& line) {
+    return with.encode_prompt(parse_example(line, "f:1", Responses::kOptional));
+  };
+  const auto served = [&](const std::string& messages) {
+    Conversation conversation;
+    conversation.messages = parse_json(messages, "test");
+    return encode_conversation(tokenizer_, *form_, conversation);
+  };
+  const std::string user = R"({"role": "user", "content": "Hi"})", answer = R"({"role": "assistant", "content": "Yo"})";
+  const std::vector<int32_t> asked = served("[" + user + "]");
+  EXPECT_EQ(prompt(encode, R"({"messages": [)" + user + "]}"), asked);
+  EXPECT_EQ(prompt(encode, R"({"messages": [)" + user + "," + answer + "]}"), asked);
+  EXPECT_EQ(prompt(encode, R"({"prompt": "Hi"})"), asked);
+  EXPECT_EQ(prompt(encode, R"({"prompt": "Hi", "response": "Yo"})"), asked);
+  EXPECT_EQ(prompt(encode, R"({"messages": [)" + user + "," + answer + "," + user + "]}"),
+            served("[" + user + "," + answer + "," + user + "]"));
+  EXPECT_EQ(prompt(encode, R"({"messages": [)" + answer + "]}"), std::vector<int32_t>());
+  EXPECT_EQ(prompt(encode, R"({"ids": [1, 2, 3, 4, 5], "mask": [0, 1, 0, 1, 1]})"), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(prompt(encode, R"({"ids": [1, 2]})"), std::vector<int32_t>());
+  EXPECT_EQ(prompt(plain, R"({"prompt": "Hi"})"), tokenizer_.encode("Hi", {.add_special_tokens = true}));
+  EXPECT_THROW(prompt(plain, R"({"messages": [)" + user + "]}"), Error);
+  EXPECT_THROW(prompt(encode, R"({"ids": [1, 9000, 2], "mask": [0, 0, 1]})"), Error);
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+// The target answers the prompts of the data itself, before a drafter is trained on its answers.
+
+#include <filesystem>
+#include <vector>
+
+#include "session/session.h"
+#include "train/run/train_options.h"
+
+namespace ashlar {
+
+struct RegenerationOptions {
+  bool wanted = false;
+  /// Prompt i is answered at temperature i modulo their number. Drafters serve every temperature, and at 0 a small
+  /// model often repeats itself, which teaches little.
+  std::vector<double> temperatures = {0, 0.7, 0.85, 1};
+  int32_t max_tokens = 512;  ///< of an answer
+  int32_t batch = 64;        ///< answers at once
+
+  static constexpr const char* kFile = "answers.jsonl";
+};
+
+/// Answers what the output folder's kFile has no answers to yet, and returns that file. `longest`: of a document, what
+/// is longer is not answered. Returns an empty path if Ctrl-C ended it: the same call goes on. Throws Error naming what
+/// cannot be answered.
+std::filesystem::path regenerate(Session& session, const TrainOptions& train, const RegenerationOptions& options,
+                                 int32_t longest);
+
+}  // namespace ashlar

@@ -1,0 +1,85 @@
+#include "train/data/answer_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "io/mapped_file.h"
+#include "train/data/example.h"
+
+namespace ashlar {
+namespace {
+
+// Only what decides the answer: temperatures are written as they were read, so that equality is meant.
+bool answers(const Json& line, const AnswerWish& wish) {
+  const auto is = [&line](const char* key, const Json& value) { return line.value(key, Json()) == value; };
+  return is("temperature", wish.temperature) && is("seed", wish.seed) && is("max_tokens", wish.max_tokens);
+}
+
+bool begins_with(const std::vector<int32_t>& ids, const std::vector<int32_t>& prompt) {
+  return ids.size() >= prompt.size() && std::equal(prompt.begin(), prompt.end(), ids.begin());
+}
+
+}  // namespace
+
+AnswerFile::AnswerFile(std::filesystem::path path, std::span<const AnswerWish> wishes)
+    : path_(std::move(path)), wishes_(wishes) {
+  uintmax_t bytes = 0;
+  if (file_exists(path_)) {
+    done_ = kept_lines(bytes);
+    std::filesystem::resize_file(path_, bytes);
+  }
+  errno = 0;
+  file_.open(path_, std::ios::app | std::ios::binary);
+  if (!file_) throw Error("file", path_.string() + ": cannot be written: " + std::strerror(errno));
+}
+
+size_t AnswerFile::kept_lines(uintmax_t& bytes) const {
+  const MappedFile file(path_);
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  size_t n = 0;
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    const std::string where = path_.string() + ":" + std::to_string(n + 1);
+    const auto refuse = [&where](const std::string& what) {
+      throw Error("train", where + ": " + what + "; remove the file to have all prompts answered anew");
+    };
+    if (n == wishes_.size()) refuse("is an answer too many: there are " + std::to_string(n) + " prompts");
+    const std::string_view line = text.substr(0, end);
+    const TrainingExample example = parse_example(line, where);
+    if (!begins_with(example.ids, wishes_[n].prompt)) refuse("answers another prompt than the data have there");
+    if (!answers(parse_json(line, where), wishes_[n])) {
+      refuse("was made with another temperature, seed or limit than this command has");
+    }
+    text.remove_prefix(end + 1);
+    bytes += end + 1;
+    ++n;
+  }
+  file.check_whole();
+  return n;
+}
+
+void AnswerFile::add(size_t wish, std::span<const int32_t> tokens, std::string_view finish, std::string_view text) {
+  const AnswerWish& asked = wishes_[wish];
+  std::vector<int32_t> ids = asked.prompt;
+  ids.insert(ids.end(), tokens.begin(), tokens.end());
+  std::vector<int> mask(ids.size(), 1);
+  std::fill_n(mask.begin(), asked.prompt.size(), 0);
+  // What is cut in the midst of a character is no UTF-8.
+  waiting_[wish] = Json{
+      {"ids", std::move(ids)}, {"mask", std::move(mask)},        {"temperature", asked.temperature},
+      {"seed", asked.seed},    {"max_tokens", asked.max_tokens}, {"finish", finish},
+      {"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (waiting_.begin()->first != done_) return;
+  errno = 0;
+  for (auto next = waiting_.begin(); next != waiting_.end() && next->first == done_; next = waiting_.erase(next)) {
+    file_ << next->second << "\n";
+    ++done_;
+  }
+  file_.flush();
+  if (!file_) throw Error("file", path_.string() + ": cannot be written: " + std::strerror(errno));
+}
+
+}  // namespace ashlar
