@@ -275,10 +275,12 @@ CLI::App* add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "Train a drafter for a model on your own conversations");
   add_train_flags(*command, *options);
   command->footer(
-      "Ctrl-C ends the step, saves and says how to go on. docs/training.md has the forms of data and what goes wrong.\n"
+      "Ctrl-C or SIGTERM ends the step, saves and says how to go on. docs/training.md has the forms of data and what "
+      "goes wrong.\n"
       "Examples:\n"
       "  ashlar train --data chats.jsonl -o my-drafter --minutes 10\n"
       "  ashlar train MODEL --data chats.jsonl -o my-drafter --dry-run\n"
+      "  ashlar train MODEL --data questions.jsonl --regenerate -o my-drafter --device cuda\n"
       "  ashlar run MODEL --drafter my-drafter --prompt \"Hello\"");
   command->callback([options] { train(*options); });
   return command;
