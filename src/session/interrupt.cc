@@ -1,12 +1,15 @@
 #include "session/interrupt.h"
 
+#include <array>
 #include <csignal>
 
 namespace ashlar {
 namespace {
 
+constexpr std::array kSignals = {SIGINT, SIGTERM};
+
 volatile std::sig_atomic_t interrupted = 0;
-struct sigaction previous;
+std::array<struct sigaction, kSignals.size()> previous;
 
 void on_signal(int) { interrupted = 1; }
 
@@ -18,10 +21,12 @@ InterruptScope::InterruptScope() {
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, &previous);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous[i]);
 }
 
-InterruptScope::~InterruptScope() { sigaction(SIGINT, &previous, nullptr); }
+InterruptScope::~InterruptScope() {
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous[i], nullptr);
+}
 
 bool InterruptScope::requested() { return interrupted != 0; }
 

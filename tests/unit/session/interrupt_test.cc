@@ -1,0 +1,39 @@
+#include "session/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ashlar {
+namespace {
+
+class Interrupting : public ::testing::TestWithParam<int> {};
+
+TEST_P(Interrupting, OneSignalIsAWishAndTheScopeGivesTheOldMeaningBack) {
+  {
+    const InterruptScope scope;
+    EXPECT_FALSE(InterruptScope::requested());
+    raise(GetParam());
+    EXPECT_TRUE(InterruptScope::requested());
+  }
+  struct sigaction after = {};
+  sigaction(GetParam(), nullptr, &after);
+  EXPECT_EQ(after.sa_handler, SIG_DFL);
+  const InterruptScope next;
+  EXPECT_FALSE(InterruptScope::requested());
+}
+
+TEST_P(Interrupting, TheSecondOfItsKindEnds) {
+  EXPECT_EXIT(
+      {
+        const InterruptScope scope;
+        raise(GetParam());
+        raise(GetParam());
+      },
+      ::testing::KilledBySignal(GetParam()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupting, ::testing::Values(SIGINT, SIGTERM));
+
+}  // namespace
+}  // namespace ashlar
