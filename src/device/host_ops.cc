@@ -21,6 +21,21 @@ void HostOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t*
   }
 }
 
+void HostOps::scale(Tensor x, float factor) {
+  struct Scale {
+    Tensor x;
+    float factor;
+  } scale = {x, factor};
+  for_each(
+      x.rows,
+      [](void* context, int32_t r) {
+        const auto& s = *static_cast<const Scale*>(context);
+        float* const row = s.x.row(r);
+        for (int32_t i = 0; i < s.x.cols; ++i) row[i] *= s.factor;
+      },
+      &scale);
+}
+
 void HostOps::softcap(Tensor x, float limit) {
   struct Cap {
     Tensor x;

@@ -11,6 +11,7 @@ namespace ashlar {
 class HostOps : public Ops {
  public:
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
+  void scale(Tensor x, float factor) override;
   void softcap(Tensor x, float limit) override;
   void find_candidates(Tensor logits, Candidates out) override;
   void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;

@@ -265,6 +265,9 @@ class Ops {
   /// what is before them in any layer.
   virtual void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) = 0;
 
+  /// x[r][i] *= factor.
+  virtual void scale(Tensor x, float factor) = 0;
+
   /// x[r][i] = limit * tanh(x[r][i] / limit).
   virtual void softcap(Tensor x, float limit) = 0;
 

@@ -29,7 +29,7 @@ WeightSource cut(const WeightSource& source, const Shard& shard) {
     int64_t row = 0;
     int64_t rows = part.rows;
     if (shard.axis == Shard::Axis::kOutputs) {
-      rows = share_of(part, "outputs", part.rows, std::max<int64_t>(1, part.values.interleaved), shard.world);
+      rows = share_of(part, "outputs", part.rows, std::max<int64_t>(1, part.values.interleaved.head), shard.world);
       row = shard.rank * rows;
       out.parts.push_back(part.block(row, rows, 0, part.cols));
     } else {

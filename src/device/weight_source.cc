@@ -77,11 +77,11 @@ int64_t first_block(const WeightPart& part, int64_t row) {
 }
 
 void decode_scaled(const WeightPart& part, int64_t row, float* to) {
-  part.scaled->decode(part.first_row + row, part.first_col, part.cols, to);
+  part.scaled->decode(part.first_row + part.values.place_of(row), part.first_col, part.cols, to);
 }
 
 int64_t first_scaled(const WeightPart& part, int64_t row) {
-  if (part.scaled->is_finite(part.first_row + row)) return part.cols;
+  if (part.scaled->is_finite(part.first_row + part.values.place_of(row))) return part.cols;
   std::vector<float> values(static_cast<size_t>(part.cols));
   decode_scaled(part, row, values.data());
   const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
@@ -178,7 +178,8 @@ WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, i
     : name(name), scheme(scheme), rows(rows), cols(cols) {
   const SchemeRow& as = row_of(scheme);
   ASHLAR_CHECK_EQ(cols % as.group(), 0);
-  values = {static_cast<const std::byte*>(data), cols / as.group() * as.group_bytes(), as.group(), as.group_bytes()};
+  values = {
+      static_cast<const std::byte*>(data), cols / as.group() * as.group_bytes(), as.group(), as.group_bytes(), {}};
 }
 
 WeightPart::WeightPart(std::string_view name, const ScaledMatrix& matrix)
@@ -192,7 +193,8 @@ WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n
   WeightPart out = *this;
   out.rows = n_rows;
   out.cols = n_cols;
-  ASHLAR_CHECK(values.interleaved == 0 || (row % values.interleaved == 0 && n_rows % values.interleaved == 0));
+  const int64_t head = values.interleaved.head;
+  ASHLAR_CHECK(head == 0 || (row % head == 0 && n_rows % head == 0));
   out.first_row += row;
   out.first_col += col;
   if (values.data != nullptr) out.values.data = values.at(row, col);

@@ -60,26 +60,35 @@ enum class KeptWeights : uint8_t {
   kInt4,   ///< all in 4
 };
 
+/// Heads whose first `rotated` rows are stored with their halves interleaved: first row of the first half, first row of
+/// the second, second row of the first, and so on. The other rows of a head lie in their own order, as all rows do
+/// where `head` is 0.
+struct InterleavedHeads {
+  int64_t head = 0;  ///< rows
+  int64_t rotated = 0;
+
+  /// Where a row of the heads, one after the other, is stored.
+  int64_t place_of(int64_t row) const {
+    const int64_t in_head = head > 0 ? row % head : 0;
+    if (in_head >= rotated) return row;
+    const int64_t half = rotated / 2;
+    return row - in_head + in_head % half * 2 + in_head / half;
+  }
+};
+
 /// Numbers in rows: of each row, every `group` columns take `group_bytes` bytes, one group after the other.
 struct StoredRows {
   const std::byte* data = nullptr;  ///< of any alignment
   int64_t stride = 0;               ///< bytes from one row to the next
   int64_t group = 1;
   int64_t group_bytes = 0;
-  /// Rows of a head that is stored with its halves interleaved: first row of the first half, first row of the second,
-  /// second row of the first, and so on. 0: rows lie in their own order.
-  int64_t interleaved = 0;
+  InterleavedHeads interleaved;
 
   /// Where the group of column `col` begins, which must be the group's first.
   const std::byte* at(int64_t row, int64_t col) const {
     return data + place_of(row) * stride + col / group * group_bytes;
   }
-  int64_t place_of(int64_t row) const {
-    if (interleaved == 0) return row;
-    const int64_t half = interleaved / 2;
-    const int64_t in_head = row % interleaved;
-    return row - in_head + in_head % half * 2 + in_head / half;
-  }
+  int64_t place_of(int64_t row) const { return interleaved.place_of(row); }
 };
 
 /// One matrix [rows, cols] of a checkpoint. What it points to outlives the calls it is passed to.

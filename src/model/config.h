@@ -24,11 +24,11 @@ struct RopeConfig {
   double high_freq_factor = 4.0;        ///< llama3
   double beta_fast = 32.0;              ///< yarn
   double beta_slow = 1.0;               ///< yarn
-  double attention_factor = 0.0;        ///< yarn; 0: derived from the factor
+  double attention_factor = 0.0;        ///< yarn and kFactors; 0: derived from the factor, or 1
   bool truncate = true;                 ///< yarn: whole dimensions as ramp borders
   double original_max_positions = 0.0;  ///< llama3 and yarn
-  double partial_rotary_factor = 1.0;
-  std::vector<float> factors;  ///< kFactors: what each frequency is divided by
+  double partial_rotary_factor = 1.0;   ///< 0: nothing is rotated
+  std::vector<float> factors;           ///< kFactors: what each frequency is divided by
 
   int32_t rotary_dim(int32_t head_dim) const { return static_cast<int32_t>(head_dim * partial_rotary_factor); }
   bool operator==(const RopeConfig&) const = default;
@@ -71,18 +71,21 @@ struct BlockConvConfig {
   int32_t group = 0;  ///< channels that share weights of the row's own; divides the hidden size
 };
 
-/// A stack of pre-norm decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
+/// A stack of decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
   int32_t intermediate = 0;
   int32_t n_layers = 0;
   float norm_eps = 1e-6F;
+  bool input_norms = true;  ///< what enters mixer and MLP is normed
   bool qk_norm = false;
+  bool wide_qk_norm = false;  ///< qk_norm is of all heads of a row together instead of each by itself
   bool qkv_bias = false;
   bool output_bias = false;
   bool mlp_bias = false;
-  bool output_gate = false;   ///< what attention answers is multiplied by a gate that q's projection has, too
-  bool output_norms = false;  ///< what mixer and MLP answer is normed before it is added to the residual
+  bool output_gate = false;     ///< what attention answers is multiplied by a gate that q's projection has, too
+  bool output_norms = false;    ///< what mixer and MLP answer is normed before it is added to the residual
+  float residual_scale = 1.0F;  ///< multiplies what mixer and MLP answer, as it is added to the residual
   Activation activation = Activation::kSilu;
   bool norms_from_one = false;         ///< norms are stored as what they have more than one
   std::vector<LayerAttention> layers;  ///< one per layer
@@ -90,6 +93,8 @@ struct StackConfig {
   std::optional<MoeConfig> moe;
   std::optional<BlockConvConfig> block_conv;
 
+  /// Whether more becomes of what mixer and MLP answer than that it is added to the residual.
+  bool answers_apart() const { return output_norms || residual_scale != 1.0F; }
   /// Whether layer i is a gated delta net.
   bool is_delta_net(int32_t layer) const { return delta_net && delta_net->layers[static_cast<size_t>(layer)]; }
   LayerNames names;
@@ -118,6 +123,7 @@ struct ModelConfig {
   int32_t max_positions = 0;  ///< longest sequence, with what linear and yarn scaling add to the length of training
   bool tied_head = false;
   float embedding_scale = 1.0F;             ///< what embeddings are multiplied by
+  float logit_scale = 1.0F;                 ///< what logits are multiplied by
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   MtpConfig mtp;
   std::vector<int32_t> stop_ids;  ///< end-of-sequence ids, from generation_config.json if it has any

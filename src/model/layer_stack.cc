@@ -63,13 +63,13 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
     carver.add(mlp.gates, 1, type);
   }
   if (config.activation == Activation::kGelu) carver.add(mlp.gate_up, 2 * config.intermediate, type);
-  if (config.output_norms) carver.add(answer, config.hidden, type);
+  if (config.answers_apart()) carver.add(answer, config.hidden, type);
   if (config.block_conv) {
     carver.add(conv.convolved, config.hidden, type);
     carver.add(conv.added, config.hidden, type);
     carver.add(conv.dynamic, BlockConv::dynamic_width(*config.block_conv, config.hidden), type);
   }
-  if ((config.moe && config.moe->shared_gate) || config.output_norms || config.block_conv) {
+  if ((config.moe && config.moe->shared_gate) || config.answers_apart() || config.block_conv) {
     zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
     zeros = mlp.zeros = conv.zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
   }
@@ -95,14 +95,18 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
 LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const std::vector<std::string>& bases,
                        const BindMixer& bind_mixer)
     : config_(config) {
-  // A mixer of outputs alone reads its gate's input where its answer goes, and a normed answer goes elsewhere.
-  ASHLAR_CHECK(!(config.output_gate && config.output_norms));
+  // A mixer of outputs alone reads its gate's input where its answer goes, which must not be elsewhere.
+  ASHLAR_CHECK(!(config.output_gate && config.answers_apart()));
+  // Experts and convolutions read rows that were normed.
+  ASHLAR_CHECK(config.input_norms || !(config.moe || config.block_conv));
   for (int32_t i = 0; i < config.n_layers; ++i) {
     const std::string& base = bases[static_cast<size_t>(i)];
     const auto norm = [&](const char* name) { return binder.norm(base + name, config.hidden, config.norms_from_one); };
     Layer layer;
-    layer.input_norm = norm(config.names.input_norm);
-    layer.post_norm = norm(config.names.post_norm);
+    if (config.input_norms) {
+      layer.input_norm = norm(config.names.input_norm);
+      layer.post_norm = norm(config.names.post_norm);
+    }
     if (config.output_norms) {
       layer.mixer_output_norm = norm(config.names.mixer_output_norm);
       layer.mlp_output_norm = norm(config.names.mlp_output_norm);
@@ -176,14 +180,15 @@ MixerCall LayerStack::mixer_call(Ops& ops, int32_t index, const Pass& pass) cons
 }
 
 template <class Add>
-void LayerStack::add_normed(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x,
+void LayerStack::add_answer(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x,
                             Add add) const {
-  if (norm.data() == nullptr) return add(x);
+  if (!config_.answers_apart()) return add(x);
   const Tensor answer = workspace.answer.narrow(x.rows);
   ops.copy(workspace.zeros.narrow(x.rows), answer);
   add(answer);
   if (x.rows == 0) return;
-  ops.rms_norm(answer, norm.data(), config_.norm_eps, answer);
+  if (norm.data() != nullptr) ops.rms_norm(answer, norm.data(), config_.norm_eps, answer);
+  if (config_.residual_scale != 1.0F) ops.scale(answer, config_.residual_scale);
   ops.reduce_add(answer, x);
 }
 
@@ -191,7 +196,7 @@ void LayerStack::run_layer(Ops& ops, int32_t index, const Pass& pass) const {
   const Tensor x = pass.workspace.x.narrow(pass.batch.n());
   const Layer& layer = layers_[static_cast<size_t>(index)];
   MixerCall call = mixer_call(ops, index, pass);
-  add_normed(ops, layer.mixer_output_norm, pass.workspace, x, [&](Tensor to) {
+  add_answer(ops, layer.mixer_output_norm, pass.workspace, x, [&](Tensor to) {
     if (layer.mixer_conv == nullptr) return layer.mixer->forward(ops, call, to);
     layer.mixer_conv->around(ops, pass.batch.rows(), call.in, pass.workspace.conv, to,
                              [&](const Input& in, Tensor added) {
@@ -208,7 +213,7 @@ void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) cons
   const MixerCall call = mixer_call(ops, index, pass);
   ops.gather_rows(call.in.x, pass.batch.outputs(), x);
   const Layer& layer = layers_[static_cast<size_t>(index)];
-  add_normed(ops, layer.mixer_output_norm, pass.workspace, x,
+  add_answer(ops, layer.mixer_output_norm, pass.workspace, x,
              [&](Tensor to) { layer.mixer->forward_outputs(ops, call, to); });
   if (x.rows > 0) feed_forward(ops, index, pass, x);
 }
@@ -216,7 +221,7 @@ void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) cons
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
   const Layer& layer = layers_[index];
   const Input normed = {x, layer.post_norm.data(), config_.norm_eps};
-  add_normed(ops, layer.mlp_output_norm, pass.workspace, x, [&](Tensor to) {
+  add_answer(ops, layer.mlp_output_norm, pass.workspace, x, [&](Tensor to) {
     if (layer.mlp_conv == nullptr) return layer.mlp->forward(ops, normed, pass.workspace.mlp, to);
     layer.mlp_conv->around(ops, pass.batch.rows(), normed, pass.workspace.conv, to, [&](const Input& in, Tensor added) {
       layer.mlp->forward(ops, in, pass.workspace.mlp, added);

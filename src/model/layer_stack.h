@@ -28,7 +28,7 @@ class StackWorkspace {
 
   Tensor x;       ///< [max_rows, hidden]: the residual stream
   Tensor normed;  ///< [max_rows, hidden]: what enters a mixture of experts, and the head
-  Tensor answer;  ///< [max_rows, hidden]: of a mixer or an MLP, where it is normed; none otherwise
+  Tensor answer;  ///< [max_rows, hidden]: of a mixer or an MLP, where it is normed or scaled; none otherwise
   Tensor zeros;   ///< [max_rows, hidden], every row the same one; where something is added up apart
   Tensor kept;    ///< [max_rows, hidden]: the residual stream of outputs, where the last layer leaves out other rows
   MixerWorkspace mixer;
@@ -89,7 +89,7 @@ class LayerStack {
 
  private:
   struct Layer {
-    DeviceVector input_norm, post_norm;
+    DeviceVector input_norm, post_norm;               // none: mixer and MLP read the residual stream as it is
     DeviceVector mixer_output_norm, mlp_output_norm;  // none: answers are added as they are
     std::unique_ptr<Mixer> mixer;
     std::unique_ptr<Mlp> mlp;
@@ -110,9 +110,9 @@ class LayerStack {
   /// computed for outputs alone, whose residual stream goes to workspace.kept.
   void run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
-  /// x += what `add` adds to its argument, through the norm if there is one.
+  /// x += what `add` adds to its argument, through the norm if there is one, and scaled.
   template <class Add>
-  void add_normed(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x, Add add) const;
+  void add_answer(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x, Add add) const;
   /// Copies all rows where the hidden states after the layer are wanted.
   void copy_aux_hidden(Ops& ops, int32_t index, const Pass& pass) const;
   /// What the layer's mixer reads. Auxiliary hidden states between two layers are copied where the second one reads its

@@ -109,11 +109,15 @@ Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHidden
   return out;
 }
 
-void Model::head(Tensor hidden, Tensor out) const { ops_.linear(head_weight(), hidden, Store::kOverwrite, out); }
+void Model::head(Tensor hidden, Tensor out) const {
+  ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
+  if (config_.logit_scale != 1.0F) ops_.scale(out, config_.logit_scale);
+}
 
 void Model::head_argmax(Tensor hidden, int32_t* ids) const { ops_.linear_argmax(head_weight(), hidden, ids); }
 
 void Model::head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const {
+  ASHLAR_CHECK_EQ(config_.logit_scale, 1.0F);
   ops_.linear_statistics(head_weight(), hidden, without, out);
 }
 

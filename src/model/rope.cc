@@ -94,6 +94,7 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
     case RopeConfig::Scaling::kFactors:
       ASHLAR_CHECK_EQ(static_cast<int32_t>(config.factors.size()), half);
       for (int32_t i = 0; i < half; ++i) inverse[i] /= config.factors[i];
+      if (config.attention_factor > 0) amplitude = config.attention_factor;
       break;
     case RopeConfig::Scaling::kYarn:
       scale_yarn(config, rotary_dim, inverse);

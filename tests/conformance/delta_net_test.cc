@@ -279,6 +279,22 @@ TEST_P(DeltaNets, GatesMatchReference) {
   }
 }
 
+TEST_P(DeltaNets, ScaledRowsMatchReference) {
+  const auto ref = make_ref_ops();
+  const auto cpu = make(2);
+  for (const int32_t width : {1, 7, 64, 301}) {
+    Matrix got(9, width);
+    got.fill_normal(random_);
+    Matrix want = got, alone = got;
+    cpu->scale(got.view(), 0.22F);
+    ref->scale(want.view(), 0.22F);
+    EXPECT_LT(error_of(got, want), 1e-7) << width;
+    EXPECT_TRUE(got.guards_intact());
+    for (int32_t r = 0; r < 9; ++r) cpu->scale(alone.view().part(r, 1), 0.22F);
+    EXPECT_TRUE(same(alone, got)) << width;
+  }
+}
+
 TEST_P(DeltaNets, GeluGatesMatchReference) {
   const auto ref = make_ref_ops();
   const auto cpu = make(2);

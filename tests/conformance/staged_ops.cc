@@ -370,6 +370,12 @@ void StagedOps::visibility(const Rows& rows, int32_t window, bool causal, int32_
   to_end.fetch();
 }
 
+void StagedOps::scale(Tensor x, float factor) {
+  StagedTensor to(*inner_, x, activation_type());
+  inner_->scale(to.device(), factor);
+  to.fetch();
+}
+
 void StagedOps::softcap(Tensor x, float limit) {
   StagedTensor to(*inner_, x, DType::kF32);
   inner_->softcap(to.device(), limit);

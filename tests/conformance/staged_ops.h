@@ -56,6 +56,7 @@ class StagedOps final : public Ops {
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
+  void scale(Tensor x, float factor) override;
   void softcap(Tensor x, float limit) override;
   void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
   void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override;

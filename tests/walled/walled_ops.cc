@@ -238,6 +238,10 @@ void WalledOps::visibility(const Rows& rows, int32_t window, bool causal, int32_
   later([=, this] { inner_->visibility(OpenRows(rows).rows, window, causal, opened(begin), opened(end)); });
 }
 
+void WalledOps::scale(Tensor x, float factor) {
+  later([=, this] { inner_->scale(opened(x), factor); });
+}
+
 void WalledOps::softcap(Tensor x, float limit) {
   later([=, this] { inner_->softcap(opened(x), limit); });
 }

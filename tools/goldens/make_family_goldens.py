@@ -33,7 +33,8 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "mistral": "MistralForCausalLM"}[family]],
+                           "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
+                           "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -56,7 +57,7 @@ def base_config(family, **overrides):
     if family == "gemma3_text":  # a GELU by another key, and a scale of queries that no size of the model gives
         del config["hidden_act"], config["tie_word_embeddings"]
         config |= {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 24}
-    if family not in ("qwen2", "mistral"):
+    if family not in ("qwen2", "mistral", "phi3"):
         config["attention_bias"] = False
     config.update(overrides)
     return {key: value for key, value in config.items() if value is not ...}
@@ -155,6 +156,22 @@ def variants():
                    "dtype": "bfloat16"}, text_model="model.language_model.",
         without={"text_config": {**text, "query_pre_attn_scalar": 16}})
     add("mistral", base_config("mistral", **plain_rope, head_dim=24, sliding_window=8), without={"sliding_window": None})
+    # The layers without a rope are named by a list, and see a window; tied as the class has it.
+    add("smollm3", base_config("smollm3", rope_theta=5000.0, tie_word_embeddings=..., pad_token_id=0, no_rope_layers=[1, 0, 1], use_sliding_window=True,
+                               sliding_window=8), without={"no_rope_layers": [1, 1, 1]})
+    add("olmo2", base_config("olmo2", **plain_rope, rms_norm_eps=...))
+    add("granite", base_config("granite", **plain_rope, dtype="bfloat16", torch_dtype=..., attention_multiplier=0.4,
+                               residual_multiplier=0.6, embedding_multiplier=3.0, logits_scaling=0.7),
+        without={"residual_multiplier": 1.0})
+    # Biases, half of each head and neighbours in pairs as the class has it.
+    add("glm4", base_config("glm4", rope_theta=1000.0, attention_bias=..., head_dim=12, pad_token_id=0, partial_rotary_factor=0.5),
+        without={"partial_rotary_factor": 1.0})
+    # LongRoPE as published in a model that rotates a part of each head, tied; all of it within the length of training.
+    factors = [round(1.0 + 0.37 * i, 2) for i in range(3)]
+    add("phi3", base_config("phi3", rope_theta=1000.0, torch_dtype=..., dtype="bfloat16", tie_word_embeddings=True, partial_rotary_factor=0.75,
+                            pad_token_id=0, original_max_position_embeddings=64, sliding_window=9,
+                            rope_scaling={"type": "longrope", "short_factor": factors, "long_factor": [4.0] * 3}),
+        without={"rope_scaling": {"type": "longrope", "short_factor": [1.0] * 3, "long_factor": [4.0] * 3}})
     return out
 
 
@@ -194,7 +211,7 @@ def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     text = config.get("text_config", config)
-    tied = config.get("tie_word_embeddings", text["model_type"] == "gemma3_text")
+    tied = config.get("tie_word_embeddings", text["model_type"] in ("gemma3_text", "smollm3"))
     dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
@@ -226,7 +243,8 @@ def forward(model, ids):
     hidden = torch.stack(out.hidden_states)[:, 0]
     logits = out.logits[0]
     # Documented convention: the last entry is after the final norm.
-    torch.testing.assert_close(hidden[-1] @ model.lm_head.weight.T, logits, rtol=1e-4, atol=1e-4)
+    scale = 1 / getattr(model.config, "logits_scaling", 1.0)
+    torch.testing.assert_close(hidden[-1] @ model.lm_head.weight.T * scale, logits, rtol=1e-4, atol=1e-4)
     return hidden, logits
 
 

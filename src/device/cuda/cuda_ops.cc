@@ -196,6 +196,12 @@ void CudaOps::copy(Tensor x, Tensor out) {
   check_launch("copy");
 }
 
+void CudaOps::scale(Tensor x, float factor) {
+  if (x.rows == 0) return;
+  cuda::scale(memory_.stream(), matrix_of(x), factor);
+  check_launch("scale");
+}
+
 void CudaOps::softcap(Tensor x, float limit) {
   if (x.rows == 0) return;
   cuda::softcap(memory_.stream(), matrix_of(x), limit);

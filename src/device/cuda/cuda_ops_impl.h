@@ -55,6 +55,7 @@ class CudaOps final : public Ops {
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;
+  void scale(Tensor x, float factor) override;
   void softcap(Tensor x, float limit) override;
   void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
   void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }

@@ -86,6 +86,7 @@ inline constexpr int32_t kMostNormed = 32768;
 void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out);
 /// residual += partial, both bf16.
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual);
+void scale(cudaStream_t stream, const Matrix& x, float factor);
 void softcap(cudaStream_t stream, const Matrix& x, float limit);
 /// out[r] = x[indices[r]]; indices may be null: r.
 void gather(cudaStream_t stream, const Matrix& x, const int32_t* indices, const Matrix& out);

@@ -34,6 +34,7 @@ struct LayerNames {
   const char* gate = "mlp.gate_proj";
   const char* up = "mlp.up_proj";
   const char* down = "mlp.down_proj";
+  const char* fused_gate_up = nullptr;  ///< all gate rows, all up rows in one tensor; null: two tensors
 
   // Of a mixture of experts.
   const char* router = "mlp.gate";
@@ -46,7 +47,7 @@ struct LayerNames {
   const char* shared_experts = "mlp.shared_experts.";
   const char* shared_gate = "mlp.shared_expert_gate";
 
-  /// Of q and k: the halves of each head are interleaved (StoredRows::interleaved).
+  /// Of q and k: the halves of what is rotated of each head are interleaved (InterleavedHeads).
   bool interleaved_heads = false;
 };
 

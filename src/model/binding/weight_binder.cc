@@ -73,9 +73,9 @@ std::vector<WeightPart> WeightBinder::matrices(const std::string& name, int64_t 
   return matrices;
 }
 
-std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, int64_t interleaved) {
+std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, InterleavedHeads interleaved) {
   std::vector<float> values(static_cast<size_t>(n));
-  const int64_t rows = interleaved > 0 ? n : 1;
+  const int64_t rows = interleaved.head > 0 ? n : 1;
   WeightPart part = view(take(name, {n}), rows, n / rows);
   part.values.interleaved = interleaved;
   decode_rows(part, 0, rows, values.data());
@@ -120,8 +120,8 @@ std::unique_ptr<Weight> WeightBinder::linear(std::vector<WeightPart> parts) {
   return ops_.pack({std::move(parts), {}}, {.products = products_});
 }
 
-std::unique_ptr<Weight> WeightBinder::gated(const Part& gate, const Part& up, int64_t cols, bool bias) {
-  return ops_.pack(stack({gate, up}, cols, bias), {.products = products_, .gated = true});
+std::unique_ptr<Weight> WeightBinder::gated(const std::vector<Part>& parts, int64_t cols, bool bias) {
+  return ops_.pack(stack(parts, cols, bias), {.products = products_, .gated = true});
 }
 
 std::unique_ptr<Weight> WeightBinder::router(const Part& part, int64_t cols) {

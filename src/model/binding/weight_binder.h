@@ -40,8 +40,8 @@ class WeightBinder {
   WeightPart matrix(const std::string& name, int64_t rows, int64_t cols);
   /// The `count` matrices of a tensor [count, rows, cols].
   std::vector<WeightPart> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
-  /// The values of the vector `name` of length n. `interleaved`: see StoredRows.
-  std::vector<float> vector(const std::string& name, int64_t n, int64_t interleaved = 0);
+  /// The values of the vector `name` of length n.
+  std::vector<float> vector(const std::string& name, int64_t n, InterleavedHeads interleaved = {});
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
   /// The weight NAME.weight of a norm. `from_one`: it is stored as what it has more than one.
   DeviceVector norm(const std::string& name, int64_t n, bool from_one);
@@ -50,19 +50,19 @@ class WeightBinder {
 
   /// A tensor NAME.weight, or several that were stored as one: the rows of each.
   struct Part {
-    Part(std::string name, int64_t rows, int64_t interleaved = 0)
+    Part(std::string name, int64_t rows, InterleavedHeads interleaved = {})
         : name(std::move(name)), pieces{rows}, interleaved(interleaved) {}
     Part(std::string name, std::vector<int64_t> pieces) : name(std::move(name)), pieces(std::move(pieces)) {}
     std::string name;
     std::vector<int64_t> pieces;
-    int64_t interleaved = 0;  ///< see StoredRows
+    InterleavedHeads interleaved;
   };
   /// Packs the parts, stacked along rows, with NAME.bias of each if `bias`.
   std::unique_ptr<Weight> linear(const std::vector<Part>& parts, int64_t cols, bool bias);
   /// Packs parts that matrix() gave, without a bias.
   std::unique_ptr<Weight> linear(std::vector<WeightPart> parts);
-  /// The same for Ops::gated_mlp.
-  std::unique_ptr<Weight> gated(const Part& gate, const Part& up, int64_t cols, bool bias);
+  /// The same for Ops::gated_mlp: gates, then ups.
+  std::unique_ptr<Weight> gated(const std::vector<Part>& parts, int64_t cols, bool bias);
 
   /// The same of one tensor for choices between near equals.
   std::unique_ptr<Weight> router(const Part& part, int64_t cols);

@@ -5,10 +5,12 @@
 namespace ashlar {
 namespace {
 
-const std::array kFamilies = {
-    &kLlamaFamily,     &kQwen2Family,         &kQwen3Family, &kQwen3MoeFamily, &kQwen35Family,     &kQwen35TextFamily,
-    &kQwen35MoeFamily, &kQwen35MoeTextFamily, &kSdarFamily,  &kSdarMoeFamily,  &kLlada2Family,     &kLlada2VeomniFamily,
-    &kFastDllmFamily,  &kLladaFamily,         &kDreamFamily, &kGemma3Family,   &kGemma3TextFamily, &kMistralFamily};
+const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Family,     &kQwen3MoeFamily,
+                              &kQwen35Family,     &kQwen35TextFamily, &kQwen35MoeFamily, &kQwen35MoeTextFamily,
+                              &kSdarFamily,       &kSdarMoeFamily,    &kLlada2Family,    &kLlada2VeomniFamily,
+                              &kFastDllmFamily,   &kLladaFamily,      &kDreamFamily,     &kGemma3Family,
+                              &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
+                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family};
 
 }  // namespace
 

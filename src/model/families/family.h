@@ -31,11 +31,15 @@ extern const Family kDreamFamily;
 extern const Family kFastDllmFamily;
 extern const Family kGemma3Family;
 extern const Family kGemma3TextFamily;
+extern const Family kGlm4Family;
+extern const Family kGraniteFamily;
 extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
 extern const Family kMistralFamily;
+extern const Family kOlmo2Family;
+extern const Family kPhi3Family;
 extern const Family kQwen2Family;
 extern const Family kQwen35Family;
 extern const Family kQwen35MoeFamily;
@@ -45,6 +49,7 @@ extern const Family kQwen3Family;
 extern const Family kQwen3MoeFamily;
 extern const Family kSdarFamily;
 extern const Family kSdarMoeFamily;
+extern const Family kSmolLm3Family;
 
 /// What Qwen3's attention has of its own: norms of queries and keys, biases if asked for, a stated head size.
 void read_qwen3_attention(const JsonFields& fields, StackConfig& stack);

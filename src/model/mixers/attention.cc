@@ -8,15 +8,19 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
                      const Ropes& ropes, int32_t inputs)
     : shape_(config.layers[layer].shape), norm_eps_(config.norm_eps), rope_(ropes.of_layer(layer)) {
   const LayerNames& names = config.names;
-  const auto norm = [&](const char* name) { return binder.norm(base + name, shape_.head_dim, config.norms_from_one); };
-  if (config.qk_norm) {
-    q_norm_ = norm(names.q_norm);
-    k_norm_ = norm(names.k_norm);
+  const auto norm = [&](const char* name, int32_t n) { return binder.norm(base + name, n, config.norms_from_one); };
+  if (config.qk_norm && !config.wide_qk_norm) {
+    q_norm_ = norm(names.q_norm, shape_.head_dim);
+    k_norm_ = norm(names.k_norm, shape_.head_dim);
+  } else if (config.qk_norm) {
+    wide_q_norm_ = norm(names.q_norm, shape_.q_width());
+    wide_k_norm_ = norm(names.k_norm, shape_.kv_width());
   }
   if (config.output_gate) {
     bind_gated(binder, config, base);
   } else {
-    const int64_t interleaved = names.interleaved_heads ? shape_.head_dim : 0;
+    InterleavedHeads interleaved;
+    if (names.interleaved_heads) interleaved = {shape_.head_dim, rope_.rotary_dim};
     std::vector<WeightBinder::Part> qkv = {{base + names.q, shape_.q_width(), interleaved},
                                            {base + names.k, shape_.kv_width(), interleaved},
                                            {base + names.v, shape_.kv_width()}};
@@ -58,6 +62,16 @@ Tensor Attention::qkv_of(const MixerCall& call, int32_t rows) const {
   return call.workspace.projected.narrow(rows).columns(0, qkv_width());
 }
 
+void Attention::project(Ops& ops, const MixerCall& call, Tensor qkv, const KvStore& to) const {
+  if (wide_q_norm_.data() == nullptr) return ops.linear_kv(*qkv_, call.in, qkv, to);
+  ops.linear(*qkv_, call.in, Store::kOverwrite, qkv);
+  const Tensor q = qkv.columns(0, shape_.q_width());
+  const Tensor k = qkv.columns(shape_.q_width(), shape_.kv_width());
+  ops.rms_norm(q, wide_q_norm_.data(), norm_eps_, q);
+  ops.rms_norm(k, wide_k_norm_.data(), norm_eps_, k);
+  ops.store_kv(qkv, to);
+}
+
 void Attention::gate(Ops& ops, const MixerCall& call, Input in, Tensor mixed) const {
   const Tensor gates = call.workspace.projected.narrow(mixed.rows).columns(qkv_width(), shape_.q_width());
   ops.linear(*gate_, in, Store::kOverwrite, gates);
@@ -69,11 +83,13 @@ void Attention::forward(Ops& ops, const MixerCall& call, Tensor x) const {
   const KvStore to = store(rows, call.memory);
   const Tensor qkv = qkv_of(call, rows.n);
   const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
-  if (!gate_) return ops.self_attention({*qkv_, *output_, call.in, to, call.visible, qkv, mixed, call.copy}, x);
+  if (!gate_ && wide_q_norm_.data() == nullptr) {
+    return ops.self_attention({*qkv_, *output_, call.in, to, call.visible, qkv, mixed, call.copy}, x);
+  }
   if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);
-  ops.linear_kv(*qkv_, call.in, qkv, to);
+  project(ops, call, qkv, to);
   ops.attention(qkv, shape_, rows, call.visible, to.plane, mixed);
-  gate(ops, call, call.in, mixed);
+  if (gate_) gate(ops, call, call.in, mixed);
   ops.linear(*output_, mixed, Store::kAdd, x);
 }
 
@@ -82,7 +98,7 @@ void Attention::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const
   const Rows rows = call.batch.rows();
   const KvStore to = store(rows, call.memory);
   const Tensor qkv = qkv_of(call, rows.n);
-  ops.linear_kv(*qkv_, call.in, qkv, to);
+  project(ops, call, qkv, to);
   const int32_t n_outputs = call.batch.n_outputs();
   if (n_outputs == 0) return;
 

@@ -31,13 +31,16 @@ class Attention final : public Mixer {
   int32_t qkv_width() const { return shape_.q_width() + 2 * shape_.kv_width(); }
   void bind_gated(WeightBinder& binder, const StackConfig& config, const std::string& base);
   Tensor qkv_of(const MixerCall& call, int32_t rows) const;
+  /// Finished queries, keys and values of all rows, the latter two in the memory as well.
+  void project(Ops& ops, const MixerCall& call, Tensor qkv, const KvStore& to) const;
   /// Multiplies what rows attended to by their gates. in: what enters the projection of these rows.
   void gate(Ops& ops, const MixerCall& call, Input in, Tensor mixed) const;
 
   AttentionShape shape_;
   float norm_eps_;
   const RopeTable& rope_;
-  DeviceVector q_norm_, k_norm_;
+  DeviceVector q_norm_, k_norm_;            // of a head
+  DeviceVector wide_q_norm_, wide_k_norm_;  // of all heads
   std::unique_ptr<Weight> qkv_, output_;
   std::unique_ptr<Weight> gate_;  // null: none
   int32_t plane_ = -1;

@@ -4,7 +4,7 @@ namespace ashlar {
 
 GeluMlp::GeluMlp(WeightBinder& binder, const DenseMlp::Names& names, int32_t hidden, int32_t width, bool bias)
     : width_(width),
-      gate_up_(binder.linear({{names.gate, width}, {names.up, width}}, hidden, bias)),
+      gate_up_(binder.linear(names.gate_up(width), hidden, bias)),
       down_(binder.linear({{names.down, hidden}}, width, bias)) {}
 
 void GeluMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const {

@@ -2,8 +2,13 @@
 
 namespace ashlar {
 
+std::vector<WeightBinder::Part> DenseMlp::Names::gate_up(int32_t width) const {
+  if (!fused_gate_up.empty()) return {{fused_gate_up, {width, width}}};
+  return {{gate, width}, {up, width}};
+}
+
 DenseMlp::DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias)
-    : gate_up_(binder.gated({names.gate, width}, {names.up, width}, hidden, bias)),
+    : gate_up_(binder.gated(names.gate_up(width), hidden, bias)),
       down_(binder.linear({{names.down, hidden}}, width, bias)) {}
 
 void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Tensor x) const {
@@ -13,7 +18,8 @@ void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Te
 std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {
   if (config.moe && config.moe->layers[layer]) return std::make_unique<MoeMlp>(binder, base, config);
   const LayerNames& names = config.names;
-  const DenseMlp::Names tensors = {base + names.gate, base + names.up, base + names.down};
+  DenseMlp::Names tensors = {base + names.gate, base + names.up, base + names.down};
+  if (names.fused_gate_up != nullptr) tensors.fused_gate_up = base + names.fused_gate_up;
   if (config.activation == Activation::kGelu) {
     return std::make_unique<GeluMlp>(binder, tensors, config.hidden, config.intermediate, config.mlp_bias);
   }

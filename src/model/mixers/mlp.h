@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "device/ops.h"
 #include "model/binding/weight_binder.h"
@@ -35,6 +36,9 @@ class DenseMlp final : public Mlp {
  public:
   struct Names {
     std::string gate, up, down;
+    std::string fused_gate_up = {};  ///< in place of the first two, unless it is empty
+
+    std::vector<WeightBinder::Part> gate_up(int32_t width) const;
   };
   DenseMlp(WeightBinder& binder, const Names& names, int32_t hidden, int32_t width, bool bias);
   void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;

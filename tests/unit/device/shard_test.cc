@@ -42,7 +42,7 @@ TEST(Shard, CutsEachPartByItsOutputs) {
 TEST(Shard, CutsInterleavedHeadsWhole) {
   const std::vector<float> stored = {0, 2, 1, 3, 4, 6, 5, 7};  // two heads of four rows
   WeightSource source{{{"q", Scheme::kF32, stored.data(), 8, 1}}, {}};
-  source.parts[0].values.interleaved = 4;
+  source.parts[0].values.interleaved = {4, 4};
   EXPECT_EQ(values_of(cut(source, {1, 2, kOutputs})), (std::vector<float>{4, 5, 6, 7}));
   EXPECT_THROW(cut(source, {0, 4, kOutputs}), Error);
 }

@@ -88,7 +88,7 @@ TEST(WeightSource, FindsTheFirstNumberThatIsNotFinite) {
 TEST(WeightSource, ReadsInterleavedHeadsInTheirOwnOrder) {
   const std::vector<float> stored = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
   WeightPart part("w", Scheme::kF32, stored.data(), 12, 1);
-  part.values.interleaved = 6;
+  part.values.interleaved = {6, 6};
   std::vector<float> got(12);
   decode_rows(part, 0, 12, got.data());
   EXPECT_EQ(got, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));

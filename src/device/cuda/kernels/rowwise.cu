@@ -114,6 +114,14 @@ __global__ void __launch_bounds__(kThreads) add_kernel(Matrix partial, Matrix re
   }
 }
 
+__global__ void __launch_bounds__(kThreads) scale_kernel(Matrix x, float factor) {
+  begin_kernel();
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
+    const int64_t at = blockIdx.x * x.stride + i;
+    store(x.data, at, x.is_f32, load(x.data, at, x.is_f32) * factor);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) softcap_kernel(Matrix x, float limit) {
   begin_kernel();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
@@ -170,6 +178,10 @@ void rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float e
 
 void add(cudaStream_t stream, const Matrix& partial, const Matrix& residual) {
   start(stream, {rows_of(residual), kThreads}, add_kernel, partial, residual);
+}
+
+void scale(cudaStream_t stream, const Matrix& x, float factor) {
+  start(stream, {rows_of(x), kThreads}, scale_kernel, x, factor);
 }
 
 void softcap(cudaStream_t stream, const Matrix& x, float limit) {
