@@ -18,7 +18,8 @@ struct Architecture {
   const char* family;  ///< model_type of config.json
   bool interleaved_heads = false;
   bool mixture = false;
-  bool windows = false;  ///< some of its layers have one
+  bool windows = false;      ///< some of its layers have one
+  bool multipliers = false;  ///< it has those of Granite
 };
 
 // llama.cpp rotates adjacent dimensions in models of the first kind, and their converter reorders the rows to suit.
@@ -28,6 +29,9 @@ constexpr Architecture kArchitectures[] = {
     {"qwen3", "qwen3"},
     {"qwen3moe", "qwen3_moe", false, true},
     {"gemma3", "gemma3_text", false, false, true},
+    {"smollm3", "smollm3", true},
+    {"olmo2", "olmo2"},
+    {"granite", "granite", true, false, false, true},
 };
 
 constexpr ModelNames kNames = {.embedding = "token_embd",
@@ -79,18 +83,15 @@ struct Fixed {
   const char* key;
   double value;
 };
-constexpr Fixed kFixed[] = {{"attention.scale", 0},
-                            {"attention.clamp_kqv", 0},
-                            {"attention.max_alibi_bias", 0},
-                            {"logit_scale", 0},
-                            {"residual_scale", 0},
-                            {"embedding_scale", 0},
-                            {"final_logit_softcapping", 0},
-                            {"expert_shared_count", 0},
-                            {"rope.scaling.yarn_log_multiplier", 0},
-                            {"rope.scaling.attn_factor", 1},
-                            {"rope.scaling.yarn_attn_factor", 1},
-                            {"rope.scaling.yarn_ext_factor", 1}};
+constexpr Fixed kFixed[] = {
+    {"attention.clamp_kqv", 0},           {"attention.max_alibi_bias", 0},         {"final_logit_softcapping", 0},
+    {"expert_shared_count", 0},           {"rope.scaling.yarn_log_multiplier", 0}, {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_ext_factor", 1}};
+
+constexpr Translation kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
+                                        {"embedding_scale", "embedding_multiplier", false},
+                                        {"residual_scale", "residual_multiplier", false},
+                                        {"logit_scale", "logits_scaling", false}};
 
 /// The metadata of one architecture.
 class GgufKeys {
@@ -154,10 +155,14 @@ Json rope_scaling(const GgufKeys& keys) {
 }
 
 void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
-  for (const auto& [key, value] : kFixed) {
+  const auto require = [&keys](const char* key, double value) {
     if (keys.number(key, value) != value) {
       keys.fields().fail(keys.full(key), "nothing (the model would compute something else)");
     }
+  };
+  for (const auto& [key, value] : kFixed) require(key, value);
+  for (const Translation& multiplier : kMultipliers) {
+    if (!architecture.multipliers) require(multiplier.key, 0);
   }
   if (!architecture.windows && keys.number("attention.sliding_window", 0) != 0) {
     keys.fields().fail(keys.full("attention.sliding_window"), "nothing (this architecture has no windows here)");
@@ -191,6 +196,9 @@ Json config_words(const GgufKeys& keys, const Architecture& architecture, const 
     if (keys.has(key) || required) config[word] = keys.raw(key);
   }
   check_fixed(keys, architecture);
+  for (const auto& [key, word, required] : kMultipliers) {
+    if (architecture.multipliers && keys.number(key, 0) != 0) config[word] = keys.raw(key);
+  }
   // What families make of missing keys is their own.
   if (!keys.has("attention.head_count_kv")) config["num_key_value_heads"] = config["num_attention_heads"];
   const int64_t heads = keys.fields().integer(keys.full("attention.head_count"), 1, 4096);

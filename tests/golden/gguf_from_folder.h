@@ -85,13 +85,20 @@ inline void write_gguf_config(const Json& config, GgufWriter& file) {
     number("attention.sliding_window_pattern", "sliding_window_pattern");
     file.number("gemma3.rope.freq_base_swa", config["rope_local_base_freq"].get<float>());
   }
+  if (family == "granite") {
+    const std::pair<const char*, const char*> multipliers[] = {{"attention.scale", "attention_multiplier"},
+                                                               {"embedding_scale", "embedding_multiplier"},
+                                                               {"residual_scale", "residual_multiplier"},
+                                                               {"logit_scale", "logits_scaling"}};
+    for (const auto& [key, word] : multipliers) file.number(name + "." + key, config[word].get<float>());
+  }
   number("expert_count", "num_local_experts");
   number("expert_count", "num_experts");
   number("expert_used_count", "num_experts_per_tok");
   number("expert_feed_forward_length", "moe_intermediate_size");
   number("tokenizer.ggml.bos_token_id", "no such word");
   file.number("tokenizer.ggml.eos_token_id", config["eos_token_id"].get<uint32_t>());
-  file.number(name + ".attention.layer_norm_rms_epsilon", config["rms_norm_eps"].get<float>());
+  file.number(name + ".attention.layer_norm_rms_epsilon", config.value("rms_norm_eps", 1e-5F));
   const Json parameters = config.value("rope_parameters", Json::object());
   file.number(name + ".rope.freq_base", config.value("rope_theta", parameters.value("rope_theta", 10000.0F)));
   const Json scaling = config.value("rope_scaling", Json());
@@ -134,11 +141,12 @@ inline std::vector<uint64_t> reversed(const std::vector<int64_t>& shape) { retur
 
 /// The tensors of a folder, experts of a kind and layer in one.
 inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint, GgufWriter& file) {
-  const bool llama = config["model_type"] == "llama", gemma = config["model_type"] == "gemma3_text";
+  const std::string family = config["model_type"];
+  const bool llama = family == "llama" || family == "smollm3" || family == "granite", gemma = family == "gemma3_text";
   const int64_t experts = config.value("num_local_experts", config.value("num_experts", 0));
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     std::string bytes = bytes_of_tensor(*tensor);
-    std::string as = gguf_name(name, gemma);
+    std::string as = gguf_name(name, gemma || family == "olmo2");
     for (size_t at = 0; gemma && name.ends_with("norm.weight") && at < bytes.size(); at += sizeof(float)) {
       float value;
       std::memcpy(&value, bytes.data() + at, sizeof value);

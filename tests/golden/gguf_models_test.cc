@@ -36,6 +36,7 @@ class GgufModels : public ::testing::TestWithParam<const char*> {
     const auto path = checkpoint_.folder() / "config.json";
     config_ = read_json_file(path);
     config_["use_sliding_window"] = false;
+    config_.erase("no_rope_layers");  // every fourth layer in all files
     if (config_.contains("query_pre_attn_scalar")) config_["query_pre_attn_scalar"] = config_["head_dim"];
     std::ofstream(path) << config_.dump();
   }
@@ -80,7 +81,7 @@ TEST_P(GgufModels, HaveTheFoldersConfiguration) {
 INSTANTIATE_TEST_SUITE_P(Families, GgufModels,
                          ::testing::Values("llama", "llama3_rope", "llama_bias", "llama_linear_rope", "qwen2",
                                            "qwen2_yarn", "qwen3", "qwen3_tied_bf16", "qwen3_yarn", "qwen3_moe_sliding",
-                                           "gemma3_text"),
+                                           "gemma3_text", "smollm3", "olmo2", "granite"),
                          [](const auto& info) { return std::string(info.param); });
 
 /// A matrix of random blocks, as bytes and as what they mean.
