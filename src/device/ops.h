@@ -44,7 +44,8 @@ class Weight {
   virtual std::string_view format() const = 0;  ///< name of the device's layout and types: "bf16", "f32", "int8"
 };
 
-/// The gated MLPs of a mixture, all of one shape: expert e computes down[e] (silu(gate[e] x) * up[e] x).
+/// The gated MLPs of a mixture, all of one shape: expert e computes down[e] (silu(gate[e] x) * up[e] x), or what its
+/// ClampedGate says, with its biases.
 class ExpertWeights {
  public:
   virtual ~ExpertWeights() = default;
@@ -75,10 +76,19 @@ struct WeightUse {
   bool gated = false;  ///< for gated_mlp, and nothing else: the first half of the rows are gates, the second half ups
 };
 
+/// What becomes of gates g and ups u where they are kept in bounds: z = (min(max(u, -limit), limit) + 1) * h *
+/// sigmoid(alpha * h) of h = min(g, limit), as in gpt-oss.
+struct ClampedGate {
+  float limit = 0;  ///< 0: z = silu(g) * u instead
+  float alpha = 1;
+  bool operator==(const ClampedGate&) const = default;
+};
+
 /// One expert, as in gated_mlp: gate over up [2 * width, hidden], and down [hidden, width].
 struct ExpertSource {
   WeightSource gate_up;
   WeightSource down;
+  ClampedGate gate = {};
 };
 
 enum class Store : uint8_t { kOverwrite, kAdd };
@@ -149,7 +159,7 @@ class Ops {
   /// A copy of a weight for other products. Null where it would have the same format.
   virtual std::unique_ptr<Weight> repack(const Weight& weight, Products products) = 0;
 
-  /// The experts of a mixture, at least one, all of one shape and without biases.
+  /// The experts of a mixture, at least one, all of one shape and one gate, with biases or all of them without.
   virtual std::unique_ptr<ExpertWeights> pack_experts(std::span<const ExpertSource> experts) = 0;
 
   /// out[r] = scale * table row ids[r]. out: [n, k]. Ids must lie in [0, table.n()).
@@ -207,7 +217,8 @@ class Ops {
   virtual void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                          KvPlane plane) = 0;
 
-  /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads).
+  /// out[r] = softmax(scale * q[r] . K[visible]) V[visible], head by head, key/value head h / (n_heads / n_kv_heads). A
+  /// sink of the head is one more score of the softmax, whose value is zero.
   /// q: [rows, n_heads * head_dim] (its first columns; with rows without KV, the qkv tensor as store_kv left it),
   /// out: [rows, n_heads * head_dim].
   /// Keys are walked in tiles that start at multiples of a fixed length from position 0.

@@ -136,6 +136,8 @@ struct AttentionShape {
   int32_t n_kv_heads = 0;
   int32_t head_dim = 0;
   float scale = 0;  ///< multiplies q.k
+  /// A score for each head that takes its part of the softmax and adds no value, in device memory; null: none.
+  const float* sinks = nullptr;
 
   int32_t q_width() const { return n_heads * head_dim; }
   int32_t kv_width() const { return n_kv_heads * head_dim; }

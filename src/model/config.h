@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/delta_net.h"
+#include "device/ops.h"
 #include "device/routing.h"
 #include "device/rows.h"
 #include "io/json.h"
@@ -53,6 +54,12 @@ struct MoeConfig {
   int32_t shared_intermediate = 0;  ///< width of the expert that every row goes through, unweighted; 0: there is none
   bool shared_gate = false;         ///< what the shared expert adds is multiplied by a sigmoid of the row
   bool expert_bias = false;
+  bool router_bias = false;
+  bool biases = false;  ///< of the experts' products: NAME + "_bias" of merged tensors
+  /// Rows of merged gates and ups are a gate and an up by turns; merged tensors that are not quantised lie [experts,
+  /// in, out].
+  bool by_turns = false;
+  ClampedGate gate;
   Routing routing;
 };
 
@@ -83,6 +90,7 @@ struct StackConfig {
   bool qkv_bias = false;
   bool output_bias = false;
   bool mlp_bias = false;
+  bool sinks = false;           ///< heads of attention have a score without a value each
   bool output_gate = false;     ///< what attention answers is multiplied by a gate that q's projection has, too
   bool output_norms = false;    ///< what mixer and MLP answer is normed before it is added to the residual
   float residual_scale = 1.0F;  ///< multiplies what mixer and MLP answer, as it is added to the residual

@@ -280,7 +280,10 @@ void StagedOps::attention(Tensor q, const AttentionShape& shape, const Rows& row
   const StagedRows list(*inner_, rows, visible.end);
   const auto begin = staged(*inner_, visible.begin, rows.n);
   const auto end = staged(*inner_, visible.end, rows.n);
-  inner_->attention(StagedTensor(*inner_, q, activation_type()).device(), shape, list.rows,
+  const auto sinks = staged(*inner_, shape.sinks, shape.n_heads);
+  AttentionShape staged_shape = shape;
+  staged_shape.sinks = sinks.device();
+  inner_->attention(StagedTensor(*inner_, q, activation_type()).device(), staged_shape, list.rows,
                     {begin.device(), end.device()}, pages.device(), to.device());
   to.fetch();
 }

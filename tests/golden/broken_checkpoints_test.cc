@@ -93,7 +93,8 @@ TEST_P(Checkpoints, WithATensorTooManyAreRefused) {
   EXPECT_THAT(refusal(header), ::testing::HasSubstr("q_proj.zeros: not part of this model"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Checkpoints, ::testing::Values("smollm3", "olmo2", "granite", "glm4", "phi3"),
+INSTANTIATE_TEST_SUITE_P(Families, Checkpoints,
+                         ::testing::Values("smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

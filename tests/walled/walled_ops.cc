@@ -180,7 +180,9 @@ void WalledOps::attention(Tensor q, const AttentionShape& shape, const Rows& row
                           Tensor out) {
   later([=, this] {
     const OpenRows open(rows);
-    inner_->attention(opened(q), shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
+    AttentionShape open_shape = shape;
+    open_shape.sinks = opened(shape.sinks);
+    inner_->attention(opened(q), open_shape, open.rows, {opened(visible.begin), opened(visible.end)}, opened(plane),
                       opened(out));
   });
 }

@@ -15,11 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, Qwen3MoeConfig
+from transformers import AutoConfig, AutoModelForCausalLM, Mxfp4Config, Qwen3MoeConfig
 
-from seeded_weights import UNIT, describe, weight, with_weights
+from seeded_weights import UNIT, codes, describe, table, weight, with_weights
 
 VOCAB = 96
 DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
@@ -34,7 +35,7 @@ def base_config(family, **overrides):
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
                            "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
-                           "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM"}[family]],
+                           "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -57,7 +58,7 @@ def base_config(family, **overrides):
     if family == "gemma3_text":  # a GELU by another key, and a scale of queries that no size of the model gives
         del config["hidden_act"], config["tie_word_embeddings"]
         config |= {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 24}
-    if family not in ("qwen2", "mistral", "phi3"):
+    if family not in ("qwen2", "mistral", "phi3", "gpt_oss"):
         config["attention_bias"] = False
     config.update(overrides)
     return {key: value for key, value in config.items() if value is not ...}
@@ -172,14 +173,24 @@ def variants():
                             pad_token_id=0, original_max_position_embeddings=64, sliding_window=9,
                             rope_scaling={"type": "longrope", "short_factor": factors, "long_factor": [4.0] * 3}),
         without={"rope_scaling": {"type": "longrope", "short_factor": [1.0] * 3, "long_factor": [4.0] * 3}})
+    # Every second layer slides, as the class has it; bounds that are met often. As bf16 checkpoints have the experts, and as published ones do.
+    oss = base_config("gpt_oss", head_dim=16, rms_norm_eps=1e-5, intermediate_size=64, num_local_experts=4, num_experts_per_tok=2, pad_token_id=0,
+                      sliding_window=8, swiglu_limit=1.5, torch_dtype=..., dtype="bfloat16", rope_theta=1000.0, max_position_embeddings=256,
+                      rope_scaling={"rope_type": "yarn", "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                                    "original_max_position_embeddings": 16})
+    add("gpt_oss", {**oss, "num_hidden_layers": 3}, merged=True, without={"swiglu_limit": 7.0})
+    add("gpt_oss_mxfp4", {**oss, "num_hidden_layers": 2, "quantization_config": {"quant_method": "mxfp4"}}, merged=True, mxfp4=True,
+        without={"sliding_window": 200})
     return out
 
 
 def noise(name, shape, tied, from_one=False, scaled=False):
     """(standard deviation, mean) that keep a random model away from the degenerate: logits spread over several units, attention is far from
     uniform."""
-    if name.endswith(".bias"):
+    if name.endswith((".bias", "_bias")):
         return 0.3, 0.0
+    if name.endswith("sinks"):
+        return 1.0, 1.0
     if name.startswith(("model.visual.", "mtp.", "model.vision_tower.", "model.multi_modal_projector.")):
         return 1.0, 0.0
     if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had
@@ -207,6 +218,14 @@ def stored_parts(name, shape, merged):
     return [(f"{base}mlp.experts.{e}.{part}.weight", (rows, shape[2])) for e in range(shape[0]) for part, rows in kinds]
 
 
+def in_mxfp4(name, shape, seed):
+    """The tensors of published gpt-oss checkpoints for one of the class, [experts, in, out]: numbers of any bits, scales about 2^-3."""
+    experts, inputs, outputs = shape
+    groups = (experts, outputs, inputs // 32)
+    scales = np.random.default_rng(seed).integers(122, 125, groups).ravel().tolist()
+    return [codes(name + "_blocks", (*groups, 16), "U8"), table(name + "_scales", groups, "U8", scales)]
+
+
 def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
@@ -227,6 +246,11 @@ def describe_weights(folder, config, options, seed):
         for part, part_shape in stored_parts(name, shape, options.get("merged")):
             scaled = text["model_type"].startswith("gemma3")
             deviation, mean = noise(name_of_values, part_shape, tied, scaled or "qwen3_5" in text["model_type"], scaled)
+            if text["model_type"] == "gpt_oss" and len(part_shape) == 3:
+                if options.get("mxfp4"):
+                    tensors += in_mxfp4(part, part_shape, seed)
+                    continue
+                deviation = 1.5 / part_shape[1]**0.5  # stored as [experts, in, out]
             tensors.append(weight(part, part_shape, dtype, UNIT * deviation, mean, None if name_of_values == name else name_of_values))
     for name, shape in options.get("extra", {}).items():
         tensors.append(weight(name, shape, dtype, 1.0))
@@ -234,7 +258,10 @@ def describe_weights(folder, config, options, seed):
 
 
 def load(folder):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    options = {}
+    if "quantization_config" in json.loads((folder / "config.json").read_text()):
+        options["quantization_config"] = Mxfp4Config(dequantize=True)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", **options).float().eval()
 
 
 @torch.no_grad()

@@ -154,6 +154,8 @@ class CpuOps final : public HostOps {
 
   /// out[copies of expert e] = x[copies of e] times weights[e], for all groups of expert_plan_.
   void grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, Tensor out);
+  /// out[columns] = what becomes of the gates and ups of a panel of one row, whose place is free afterwards.
+  void gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const;
 
   const Kernels& kernels_;
   const DType kv_dtype_;

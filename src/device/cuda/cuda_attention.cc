@@ -79,6 +79,7 @@ void CudaOps::attention(Tensor q, const AttentionShape& shape, const Rows& rows,
   call.begin = visible.begin;
   call.end = visible.end;
   call.scale = shape.scale;
+  call.sinks = shape.sinks;
   call.out = out.data;
   call.out_stride = out.stride;
   const int32_t segments = max_position_ / kSegment + 1;  // the own key of a row without KV may be one more
@@ -150,15 +151,27 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   call.x = x.data;
   call.x_stride = x.stride;
   call.rows = choices;
-  call.out = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(choices));
+  void* const gated = gated_.reserve(2 * static_cast<size_t>(stride) * static_cast<size_t>(choices));
+  call.out = gated;
   call.out_stride = stride;
   call.group = experts.gate_up_layout().is_f32() ? by_row : by_tile;
   call.group.rows_of_x = routes.top_k;
+  if (experts.gates_apart()) {
+    call.out_stride = int64_t{2} * experts.width();
+    call.out = answers_.reserve(sizeof(float) * static_cast<size_t>(call.out_stride) * static_cast<size_t>(choices));
+    call.finish = Finish::kFloat;
+  }
   product(call, tile);
+  if (experts.gates_apart()) {
+    const Matrix products = {call.out, choices, 2 * experts.width(), call.out_stride, true};
+    gate_experts(memory_.stream(), products, routes.experts, experts.gate_up_bias(), experts.gate().limit,
+                 experts.gate().alpha, {gated, choices, experts.width(), stride, false});
+    check_launch("gate_experts");
+  }
 
   ProductCall down = experts.down();
   const size_t answer_bytes = sizeof(float) * static_cast<size_t>(experts.hidden()) * static_cast<size_t>(choices);
-  down.x = call.out;
+  down.x = gated;
   down.x_stride = stride;
   down.rows = choices;
   down.out = answers_.reserve(answer_bytes);
@@ -168,7 +181,7 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   product(down, tile);
 
   const Matrix answers = {down.out, choices, experts.hidden(), experts.hidden(), true};
-  combine_experts(memory_.stream(), answers, routes.weights, routes.top_k,
+  combine_experts(memory_.stream(), answers, {routes.experts, routes.weights, routes.top_k}, experts.down_bias(),
                   {out.data, out.rows, out.cols, out.stride, false});
   check_launch("combine_experts");
 }

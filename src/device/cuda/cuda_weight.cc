@@ -92,6 +92,20 @@ Packed format_of(std::span<const ExpertSource> experts, WeightSource ExpertSourc
   return format_for(precision, kept_bits(kept, bits, Products::kDecide));
 }
 
+/// Expert by expert; null where they have none.
+std::unique_ptr<Buffer> upload_biases(Memory& memory, std::span<const ExpertSource> experts,
+                                      WeightSource ExpertSource::*part) {
+  const size_t n = (experts.front().*part).bias.size();
+  for (const ExpertSource& expert : experts) ASHLAR_CHECK_EQ((expert.*part).bias.size(), n);
+  if (n == 0) return nullptr;
+  auto biases = memory.allocate(sizeof(float) * n * experts.size());
+  for (size_t e = 0; e < experts.size(); ++e) {
+    const std::vector<float>& bias = (experts[e].*part).bias;
+    memory.upload(bias.data(), biases->data() + sizeof(float) * n * e, sizeof(float) * n);
+  }
+  return biases;
+}
+
 }  // namespace
 
 int32_t splits_of(Packed format, int32_t n, int32_t k) {
@@ -174,7 +188,9 @@ ProductCall CudaWeight::call() const {
 
 CudaExperts::CudaExperts(Memory& memory, ThreadPool& pool, std::span<const ExpertSource> experts, KeptWeights kept)
     : n_(static_cast<int32_t>(experts.size())),
-      gate_up_(layout_of(experts.front().gate_up, format_of(experts, &ExpertSource::gate_up, kept), true)),
+      gate_(experts.front().gate),
+      gate_up_(layout_of(experts.front().gate_up, format_of(experts, &ExpertSource::gate_up, kept),
+                         gate_.limit == 0 && experts.front().gate_up.bias.empty())),
       down_(layout_of(experts.front().down, format_of(experts, &ExpertSource::down, kept), false)),
       gate_up_values_(memory.allocate(gate_up_.bytes * experts.size())),
       down_values_(memory.allocate(down_.bytes * experts.size())) {
@@ -184,7 +200,10 @@ CudaExperts::CudaExperts(Memory& memory, ThreadPool& pool, std::span<const Exper
     ASHLAR_CHECK(experts[e].down.rows() == down_.n && experts[e].down.cols() == down_.k);
     pack(memory, pool, experts[e].gate_up, gate_up_, gate_up_values_->data() + e * gate_up_.bytes);
     pack(memory, pool, experts[e].down, down_, down_values_->data() + e * down_.bytes);
+    ASHLAR_CHECK(experts[e].gate == gate_);
   }
+  gate_up_bias_ = upload_biases(memory, experts, &ExpertSource::gate_up);
+  down_bias_ = upload_biases(memory, experts, &ExpertSource::down);
 }
 
 ProductCall CudaExperts::gate_up() const { return gate_up_.call(gate_up_values_->data(), nullptr); }

@@ -177,7 +177,8 @@ struct AttentionCall {
   HeadsCall heads;
   const int32_t *begin = nullptr, *end = nullptr;
   float scale = 0;
-  void* out = nullptr;  ///< [rows, q_heads * head_dim], bf16
+  const float* sinks = nullptr;  ///< [q_heads]: a score each, without a value; null: none
+  void* out = nullptr;           ///< [rows, q_heads * head_dim], bf16
   int64_t out_stride = 0;
   // Where segments of few rows wait to be merged, for positions below max_segments * kSegment.
   int32_t max_segments = 0;
@@ -236,8 +237,19 @@ void route(cudaStream_t stream, const RouteCall& call);
 int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts);
-/// out[r] += sum over j of weights[r][j] * answers[r * top_k + j], in the order of j, rounded once. answers: fp32.
-void combine_experts(cudaStream_t stream, const Matrix& answers, const float* weights, int32_t top_k,
+/// out[c] = what becomes of gates and ups of choice c, the halves of products[c] and of bias[experts[c]], or null:
+/// device/ops.h has it, with the bounds of a ClampedGate where `limit` is above 0. products, bias: fp32.
+void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias, float limit,
+                  float alpha, const Matrix& out);
+/// [rows, top_k], as ashlar::Routes.
+struct Choices {
+  const int32_t* experts;
+  const float* weights;
+  int32_t top_k;
+};
+/// out[r] += sum over j of weights[r][j] * (answers[r * top_k + j] + bias[experts[r][j]]), in the order of j, rounded
+/// once. answers: fp32; bias: [experts, cols], or null.
+void combine_experts(cudaStream_t stream, const Matrix& answers, const Choices& choices, const float* bias,
                      const Matrix& out);
 
 }  // namespace ashlar::cuda

@@ -124,7 +124,9 @@ void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibili
         weights[i] = static_cast<double>(shape.scale) * dot(query, keys[i], d);
         highest = std::max(highest, weights[i]);
       }
-      double total = 0;
+      const bool sink = shape.sinks != nullptr && !keys.empty();
+      if (sink) highest = std::max(highest, static_cast<double>(shape.sinks[h]));
+      double total = sink ? std::exp(shape.sinks[h] - highest) : 0;
       for (double& weight : weights) total += weight = std::exp(weight - highest);
       std::fill(sum.begin(), sum.end(), 0.0);
       for (size_t i = 0; i < values.size(); ++i) {

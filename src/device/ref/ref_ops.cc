@@ -59,8 +59,9 @@ class RefWeight final : public Weight {
 
 class RefExperts final : public ExpertWeights {
  public:
-  explicit RefExperts(std::span<const ExpertSource> experts) {
+  explicit RefExperts(std::span<const ExpertSource> experts) : gate_(experts.front().gate) {
     for (const ExpertSource& expert : experts) {
+      ASHLAR_CHECK(expert.gate == gate_);
       gate_up_.emplace_back(expert.gate_up);
       down_.emplace_back(expert.down);
       ASHLAR_CHECK(down_.back().n() == hidden() && down_.back().k() == width());
@@ -76,10 +77,18 @@ class RefExperts final : public ExpertWeights {
 
   const RefWeight& gate_up(int32_t expert) const { return gate_up_[static_cast<size_t>(expert)]; }
   const RefWeight& down(int32_t expert) const { return down_[static_cast<size_t>(expert)]; }
+  const ClampedGate& gate() const { return gate_; }
 
  private:
   std::vector<RefWeight> gate_up_, down_;
+  ClampedGate gate_;
 };
+
+float gated(const ClampedGate& gate, float g, float u) {
+  if (gate.limit == 0) return g / (1.0F + std::exp(-g)) * u;
+  const float h = std::min(g, gate.limit);
+  return (std::clamp(u, -gate.limit, gate.limit) + 1) * (h / (1.0F + std::exp(-gate.alpha * h)));
+}
 
 const RefWeight& as_ref(const Weight& weight) { return own_weight<RefWeight>(weight); }
 
@@ -157,6 +166,10 @@ class RefOps final : public HostOps {
   }
 
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
+    gated_mlp(gate_up, down, {}, in, out);
+  }
+
+  void gated_mlp(const Weight& gate_up, const Weight& down, const ClampedGate& gate, Input in, Tensor out) {
     const Tensor x = in.x;
     const int32_t width = down.k();
     ASHLAR_CHECK_EQ(2 * width, gate_up.n());
@@ -165,7 +178,7 @@ class RefOps final : public HostOps {
       linear(gate_up, {{x.row(r), 1, x.cols, x.stride}, in.norm, in.eps}, Store::kOverwrite,
              {row.data(), 1, gate_up.n(), gate_up.n()});
       const float* up = row.data() + width;
-      for (int32_t i = 0; i < width; ++i) row[i] = row[i] / (1.0F + std::exp(-row[i])) * up[i];
+      for (int32_t i = 0; i < width; ++i) row[i] = gated(gate, row[i], up[i]);
       linear(down, Tensor{row.data(), 1, width, width}, Store::kAdd, {out.row(r), 1, out.cols, out.stride});
     }
   }
@@ -192,7 +205,8 @@ class RefOps final : public HostOps {
         const int32_t expert = routes.experts_of(r)[j];
         ASHLAR_CHECK(expert >= 0 && expert < experts.n());
         std::fill(floats.begin(), floats.end(), 0.0F);
-        gated_mlp(experts.gate_up(expert), experts.down(expert), Tensor{x.row(r), 1, x.cols, x.stride}, answer);
+        gated_mlp(experts.gate_up(expert), experts.down(expert), experts.gate(), Tensor{x.row(r), 1, x.cols, x.stride},
+                  answer);
         for (int32_t i = 0; i < out.cols; ++i) out.row(r)[i] += routes.weights_of(r)[j] * answer.row(0)[i];
       }
     }

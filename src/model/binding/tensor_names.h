@@ -19,6 +19,7 @@ struct LayerNames {
   const char* q_norm = "self_attn.q_norm";
   const char* k_norm = "self_attn.k_norm";
   const char* attention_output = "self_attn.o_proj";
+  const char* sinks = "self_attn.sinks";  ///< in full
 
   // Of a gated delta net.
   const char* delta_qkv = "linear_attn.in_proj_qkv";

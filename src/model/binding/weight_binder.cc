@@ -62,6 +62,11 @@ const StoredTensor& WeightBinder::take(const std::string& name, const std::vecto
   return tensor;
 }
 
+bool WeightBinder::is_quantised(const std::string& name) const {
+  const auto it = checkpoint_.tensors().find(name);
+  return it != checkpoint_.tensors().end() && it->second->scaled.has_value();
+}
+
 WeightPart WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) {
   return view(take(name, {rows, cols}), rows, cols);
 }
@@ -79,6 +84,12 @@ std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, Inte
   WeightPart part = view(take(name, {n}), rows, n / rows);
   part.values.interleaved = interleaved;
   decode_rows(part, 0, rows, values.data());
+  return values;
+}
+
+std::vector<float> WeightBinder::table(const std::string& name, int64_t rows, int64_t cols) {
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  decode_rows(matrix(name, rows, cols), 0, rows, values.data());
   return values;
 }
 
@@ -124,8 +135,8 @@ std::unique_ptr<Weight> WeightBinder::gated(const std::vector<Part>& parts, int6
   return ops_.pack(stack(parts, cols, bias), {.products = products_, .gated = true});
 }
 
-std::unique_ptr<Weight> WeightBinder::router(const Part& part, int64_t cols) {
-  return ops_.pack(stack({part}, cols, false), {.products = Products::kRoute});
+std::unique_ptr<Weight> WeightBinder::router(const Part& part, int64_t cols, bool bias) {
+  return ops_.pack(stack({part}, cols, bias), {.products = Products::kRoute});
 }
 
 std::unique_ptr<Weight> WeightBinder::vocabulary(const Part& part, int64_t cols) {

@@ -35,6 +35,8 @@ class WeightBinder {
       : ops_(ops), checkpoint_(checkpoint), products_(products) {}
 
   bool has(const std::string& name) const { return checkpoint_.tensors().contains(name); }
+  /// Whether the tensor is there, and its numbers have scales apart.
+  bool is_quantised(const std::string& name) const;
 
   /// The tensor `name`, which must be [rows, cols] in a float dtype, of finite numbers. Marks it as taken.
   WeightPart matrix(const std::string& name, int64_t rows, int64_t cols);
@@ -42,6 +44,8 @@ class WeightBinder {
   std::vector<WeightPart> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
   /// The values of the vector `name` of length n.
   std::vector<float> vector(const std::string& name, int64_t n, InterleavedHeads interleaved = {});
+  /// The values of a tensor [rows, cols].
+  std::vector<float> table(const std::string& name, int64_t rows, int64_t cols);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }
   /// The weight NAME.weight of a norm. `from_one`: it is stored as what it has more than one.
   DeviceVector norm(const std::string& name, int64_t n, bool from_one);
@@ -65,7 +69,7 @@ class WeightBinder {
   std::unique_ptr<Weight> gated(const std::vector<Part>& parts, int64_t cols, bool bias);
 
   /// The same of one tensor for choices between near equals.
-  std::unique_ptr<Weight> router(const Part& part, int64_t cols);
+  std::unique_ptr<Weight> router(const Part& part, int64_t cols, bool bias);
 
   /// The same for Ops::embed, and for products over the vocabulary.
   std::unique_ptr<Weight> vocabulary(const Part& part, int64_t cols);

@@ -10,7 +10,7 @@ const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Fam
                               &kSdarFamily,       &kSdarMoeFamily,    &kLlada2Family,    &kLlada2VeomniFamily,
                               &kFastDllmFamily,   &kLladaFamily,      &kDreamFamily,     &kGemma3Family,
                               &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
-                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family};
+                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily};
 
 }  // namespace
 

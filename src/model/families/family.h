@@ -32,6 +32,7 @@ extern const Family kFastDllmFamily;
 extern const Family kGemma3Family;
 extern const Family kGemma3TextFamily;
 extern const Family kGlm4Family;
+extern const Family kGptOssFamily;
 extern const Family kGraniteFamily;
 extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;

@@ -16,6 +16,10 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     wide_q_norm_ = norm(names.q_norm, shape_.q_width());
     wide_k_norm_ = norm(names.k_norm, shape_.kv_width());
   }
+  if (config.sinks) {
+    sinks_ = binder.device_vector(base + names.sinks, shape_.n_heads);
+    shape_.sinks = sinks_.data();
+  }
   if (config.output_gate) {
     bind_gated(binder, config, base);
   } else {

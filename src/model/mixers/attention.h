@@ -40,6 +40,7 @@ class Attention final : public Mixer {
   float norm_eps_;
   const RopeTable& rope_;
   DeviceVector q_norm_, k_norm_;            // of a head
+  DeviceVector sinks_;                      // of shape_; none: there are none
   DeviceVector wide_q_norm_, wide_k_norm_;  // of all heads
   std::unique_ptr<Weight> qkv_, output_;
   std::unique_ptr<Weight> gate_;  // null: none

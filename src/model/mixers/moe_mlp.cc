@@ -1,44 +1,12 @@
+#include "model/mixers/expert_tensors.h"
 #include "model/mixers/mlp.h"
 
 namespace ashlar {
-namespace {
-
-std::vector<ExpertSource> find_experts(WeightBinder& binder, const std::string& layer, const StackConfig& config) {
-  const LayerNames& names = config.names;
-  const MoeConfig& moe = *config.moe;
-  const int32_t hidden = config.hidden;
-  std::vector<WeightPart> gate, up, down;
-  if (binder.has(layer + names.merged_gate_up)) {
-    const auto both =
-        binder.matrices(layer + names.merged_gate_up, moe.n_experts, int64_t{2} * moe.intermediate, hidden);
-    for (const WeightPart& one : both) {
-      gate.push_back(one.block(0, moe.intermediate, 0, hidden));
-      up.push_back(one.block(moe.intermediate, moe.intermediate, 0, hidden));
-    }
-    down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
-  } else if (binder.has(layer + names.merged_gate)) {
-    gate = binder.matrices(layer + names.merged_gate, moe.n_experts, moe.intermediate, hidden);
-    up = binder.matrices(layer + names.merged_up, moe.n_experts, moe.intermediate, hidden);
-    down = binder.matrices(layer + names.merged_down, moe.n_experts, hidden, moe.intermediate);
-  } else {
-    for (int32_t e = 0; e < moe.n_experts; ++e) {
-      const std::string base = layer + names.experts + std::to_string(e) + ".";
-      gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
-      up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
-      down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
-    }
-  }
-  std::vector<ExpertSource> experts;
-  for (size_t e = 0; e < gate.size(); ++e) experts.push_back({{{gate[e], up[e]}, {}}, {{down[e]}, {}}});
-  return experts;
-}
-
-}  // namespace
-
 MoeMlp::MoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config)
     : routing_(config.moe->routing),
-      router_(binder.router({base + config.names.router, config.moe->n_experts}, config.hidden)),
-      experts_(binder.ops().pack_experts(find_experts(binder, base, config))) {
+      router_(
+          binder.router({base + config.names.router, config.moe->n_experts}, config.hidden, config.moe->router_bias)),
+      experts_(binder.ops().pack_experts(ExpertTensors(binder, base, config).experts())) {
   const MoeConfig& moe = *config.moe;
   if (moe.expert_bias) bias_ = binder.device_vector(base + config.names.expert_bias, moe.n_experts);
   if (moe.shared_intermediate > 0) {

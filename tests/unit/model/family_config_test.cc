@@ -65,6 +65,25 @@ TEST(Glm4, LeavesMuchToTheClass) {
   expect_error([] { read("glm4", R"({"partial_rotary_factor":0.3})"); }, {"partial_rotary_factor", "even number"});
 }
 
+TEST(GptOss, LeavesMuchToTheClass) {
+  const ModelConfig config = read("gpt_oss", R"({"head_dim":"<absent>","num_key_value_heads":"<absent>",
+    "num_attention_heads":8,"num_hidden_layers":3,"rms_norm_eps":"<absent>","rope_theta":"<absent>",
+    "max_position_embeddings":131072})");
+  const StackConfig& stack = config.stack;
+  EXPECT_TRUE(stack.sinks && stack.qkv_bias && stack.output_bias && stack.moe);
+  for (int32_t i = 0; i < 3; ++i) EXPECT_EQ(stack.layers[i].window, i % 2 == 0 ? 128 : 0);
+  const LayerAttention& layer = stack.layers[0];
+  EXPECT_TRUE(layer.shape.n_kv_heads == 8 && layer.shape.head_dim == 64);
+  EXPECT_TRUE(layer.rope.theta == 150000 && layer.rope.factor == 32 && !layer.rope.truncate);
+  EXPECT_EQ(config.max_positions, 131072);
+  EXPECT_EQ(stack.moe->n_experts, 128);
+  EXPECT_EQ(stack.moe->intermediate, 12);
+  EXPECT_TRUE(stack.moe->routing.top_k == 4 && stack.moe->routing.normalise);
+  EXPECT_EQ(stack.moe->gate, (ClampedGate{7.0F, 1.702F}));
+  expect_error([] { read("gpt_oss", R"({"swiglu_limit":0})"); }, {"swiglu_limit", "found 0"});
+  expect_error([] { read("gpt_oss", R"({"num_local_experts":2})"); }, {"num_experts_per_tok", "num_local_experts"});
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,

@@ -36,6 +36,7 @@ void AttentionRun::finish(const QueryBlock& block, float* state) const {
   for (int32_t row = block.row; row < block.row + block.rows; ++row) {
     for (int32_t head = block.head; head < block.head + block.heads; ++head, state += floats()) {
       if (rows.is_without_kv(row)) add_own(row, head, state);
+      if (shape.sinks != nullptr) add_sink(head, state);
       const int32_t column = head * shape.head_dim;
       if (packed != nullptr) {
         finish_packed(state, shape.head_dim, row, column, packed);
@@ -57,6 +58,11 @@ void AttentionRun::add_own(int32_t row, int32_t head, float* state) const {
   float own[state_floats(kMaxHeadDim)] = {product * shape.scale * std::numbers::log2e_v<float>, 1};
   std::copy_n(value, d, own + kStateHeader);
   kernels.merge(state, own, d);
+}
+
+void AttentionRun::add_sink(int32_t head, float* state) const {
+  const float sink[state_floats(kMaxHeadDim)] = {shape.sinks[head] * std::numbers::log2e_v<float>, 1};
+  kernels.merge(state, sink, shape.head_dim);
 }
 
 void AttentionRun::whole_block(int32_t index, int32_t worker) const {

@@ -36,6 +36,8 @@ struct AttentionRun {
   void finish(const QueryBlock& block, float* state) const;
   /// Merges the key and value of a row without KV into the state of one of its queries.
   void add_own(int32_t row, int32_t head, float* state) const;
+  /// Merges the sink of a head into the state of one of its queries.
+  void add_sink(int32_t head, float* state) const;
   /// All segments of a block, merged as they come.
   void whole_block(int32_t index, int32_t worker) const;
   /// One segment of a block, kept apart.

@@ -1,5 +1,6 @@
 // Mixtures of experts: choice of experts, and their products grouped by expert.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -141,6 +142,23 @@ void CpuOps::grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, 
   for (int32_t item = 0; item < n_groups * chunks; ++item) piece(item, 0);
 }
 
+void CpuOps::gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const {
+  if (gate.limit == 0) {
+    GateCall call;
+    call.products = products;
+    call.rows = 1;
+    call.columns = columns;
+    call.out = out;
+    return kernels_.silu_mul(call);
+  }
+  for (int32_t i = 0; i < columns; ++i) {
+    const float g = std::min(products[i], gate.limit);
+    out[i] = (std::clamp(products[kGateColumns + i], -gate.limit, gate.limit) + 1) * g;
+    products[i] = gate.alpha * g;
+  }
+  kernels_.delta.sigmoid_gate(products, columns, out);
+}
+
 void CpuOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) {
   const auto& experts = own_weight<PackedExperts>(weights);
   ASHLAR_CHECK(x.rows == out.rows && x.cols == experts.hidden() && out.cols == experts.hidden());
@@ -165,12 +183,9 @@ void CpuOps::mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, 
   grouped_linear(experts.gate_up(), rows, gate_up);
   for_rows(copies, width / 4, [&](int32_t place) {
     for (int32_t panel = 0; panel < panels; ++panel) {
-      GateCall gate;
-      gate.products = gate_up.row(place) + int64_t{panel} * kPanelColumns;
-      gate.rows = 1;
-      gate.columns = std::min(kGateColumns, width - panel * kGateColumns);
-      gate.out = gated.row(place) + int64_t{panel} * kGateColumns;
-      kernels_.silu_mul(gate);
+      const int32_t first = panel * kGateColumns;
+      gate_panel(experts.gate(), gate_up.row(place) + int64_t{panel} * kPanelColumns,
+                 std::min(kGateColumns, width - first), gated.row(place) + first);
     }
   });
   grouped_linear(experts.down(), gated, rows);

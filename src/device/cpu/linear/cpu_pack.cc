@@ -64,12 +64,13 @@ std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource
     std::vector<PackedWeight> weights;
     weights.reserve(experts.size());
     for (const ExpertSource& expert : experts) {
-      ASHLAR_CHECK((expert.*which).bias.empty());
+      ASHLAR_CHECK(expert.gate == experts[0].gate && (expert.*which).bias.empty() == first.bias.empty());
       weights.push_back(pack_as(format, expert.*which, gated));
     }
     return weights;
   };
-  return std::make_unique<PackedExperts>(pack_all(&ExpertSource::gate_up, true), pack_all(&ExpertSource::down, false));
+  return std::make_unique<PackedExperts>(pack_all(&ExpertSource::gate_up, true), pack_all(&ExpertSource::down, false),
+                                         experts[0].gate);
 }
 
 }  // namespace ashlar::cpu

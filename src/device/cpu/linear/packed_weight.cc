@@ -42,8 +42,8 @@ void PackedWeight::read_row(int32_t index, float scale, float* to) const {
   format_->read_column(this->panel(panel), column, k_, scale, to);
 }
 
-PackedExperts::PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down)
-    : gate_up_(std::move(gate_up)), down_(std::move(down)) {
+PackedExperts::PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down, const ClampedGate& gate)
+    : gate_up_(std::move(gate_up)), down_(std::move(down)), gate_(gate) {
   ASHLAR_CHECK_EQ(gate_up_.size(), down_.size());
   for (size_t e = 0; e < down_.size(); ++e) {
     ASHLAR_CHECK(down_[e].n() == hidden() && down_[e].k() == width());

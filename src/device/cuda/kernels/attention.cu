@@ -1,15 +1,15 @@
-// Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts; of heads that
-// attention_tiles.cu does not take.
+// Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts; of heads
+// that attention_tiles.cu does not take.
 //
-// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
-// chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the positions.
-// Eight cuts are a segment, which begins at a multiple of 256. Cuts of a segment are merged in ascending order by merge(), and
-// so are segments. Keys that the row does not see take no part. The own key of a row without KV is the key at the end of
-// its range.
+// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is
+// one chain over head_dim; weights of a cut are relative to its highest score, and multiply values in the order of the
+// positions. Eight cuts are a segment, which begins at a multiple of 256. Cuts of a segment are merged in ascending
+// order by merge(), and so are segments. Keys that the row does not see take no part. The own key of a row without KV
+// is the key at the end of its range.
 //
-// A block of threads has some heads of a row that share a key/value head, and all of their segments or, where there are few
-// rows, some, which combine_kernel merges. A warp has a cut; a lane has a key for the scores and some dimensions for the
-// values.
+// A block of threads has some heads of a row that share a key/value head, and all of their segments or, where there are
+// few rows, some, which combine_kernel merges. A warp has a cut; a lane has a key for the scores and some dimensions
+// for the values.
 
 #include <algorithm>
 
@@ -29,7 +29,8 @@ __device__ __forceinline__ float add_pair(float sum, const float* q, const __nv_
   return fmaf(q[1], two.y, fmaf(q[0], two.x, sum));
 }
 
-/// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. 16 bytes at a time where keys lie at multiples.
+/// sums[h] = q[h] . k of an even number of dimensions d. q: [kHeads, d]. 16 bytes at a time where keys lie at
+/// multiples.
 template <int kHeads>
 __device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, int32_t d, float (&sums)[kHeads]) {
 #pragma unroll
@@ -54,12 +55,12 @@ __device__ __forceinline__ void score(const float* q, const __nv_bfloat16* k, in
   }
 }
 
-/// Floats that queries take. Sixteen bytes at a time are read of them, the last ones in part: what follows, which others
-/// write meanwhile, must not be among those.
+/// Floats that queries take. Sixteen bytes at a time are read of them, the last ones in part: what follows, which
+/// others write meanwhile, must not be among those.
 __host__ __device__ constexpr int32_t query_room(int32_t heads, int32_t d) { return (heads * d + 3) / 4 * 4; }
 
-/// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads of a
-/// block, all of one key/value head.
+/// kPairs: of dimensions that a lane has: 2 lane, 2 lane + 1, and the same further on by multiples of 64. kHeads: heads
+/// of a block, all of one key/value head.
 template <int kPairs, int kHeads>
 __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_constant__ AttentionCall call) {
   begin_kernel();
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
   __shared__ Extent extents[kWarps][kHeads];
   const HeadsCall& heads = call.heads;
   const int32_t d = heads.head_dim;
-  float* const query = shared;                            // [kHeads, head_dim]
+  float* const query = shared;                         // [kHeads, head_dim]
   float* const sums = shared + query_room(kHeads, d);  // [kWarps, kHeads, head_dim]: of a cut each
   // The row's own key and value, which lie at any address in the call's rows.
   auto* const own = reinterpret_cast<__nv_bfloat16*>(sums + kWarps * kHeads * d);  // [2, head_dim]
@@ -134,9 +135,8 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
 #pragma unroll
         for (int i = 0; i < kPairs; ++i) {
           const int32_t c = i * 64 + 2 * lane;
-          loaded[i] = v != nullptr && c < d
-                          ? __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(v + c))
-                          : make_float2(0, 0);
+          loaded[i] = v != nullptr && c < d ? __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(v + c))
+                                            : make_float2(0, 0);
         }
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) {
@@ -186,7 +186,9 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(const __grid_consta
 #pragma unroll
   for (int j = 0; j < kMine; ++j) {
     const int32_t i = static_cast<int32_t>(threadIdx.x) + j * kThreads;
-    if (i < here * d) out[i] = __float2bfloat16_rn(total[j].sum > 0 ? answer[j] / total[j].sum : 0.0F);
+    if (i >= here * d) continue;
+    const float divisor = divisor_of(call, first_head + i / d, total[j]);
+    out[i] = __float2bfloat16_rn(divisor > 0 ? answer[j] / divisor : 0.0F);
   }
 }
 
@@ -209,7 +211,8 @@ __global__ void __launch_bounds__(128) combine_kernel(const __grid_constant__ At
       answer = answer * scales.x + call.partial[(first + segment) * heads.head_dim + i] * scales.y;
     }
     auto* const out = static_cast<__nv_bfloat16*>(call.out) + row * call.out_stride + int64_t{head} * heads.head_dim;
-    out[i] = __float2bfloat16_rn(total.sum > 0 ? answer / total.sum : 0.0F);
+    const float divisor = divisor_of(call, head, total);
+    out[i] = __float2bfloat16_rn(divisor > 0 ? answer / divisor : 0.0F);
   }
 }
 

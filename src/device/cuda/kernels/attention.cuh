@@ -23,6 +23,13 @@ __device__ __forceinline__ float2 merge(Extent& extent, const Extent& next) {
   return scales;
 }
 
+/// What the values of all keys are divided by: the sum of their weights, with that of the head's sink if it has one; 0
+/// where there is no key.
+__device__ __forceinline__ float divisor_of(const AttentionCall& call, int32_t head, const Extent& total) {
+  if (call.sinks == nullptr || !(total.sum > 0)) return total.sum;
+  return total.sum + expf(call.sinks[head] - total.maximum);
+}
+
 /// Blocks that are enough for a large GPU: two for each multiprocessor.
 inline constexpr int kEnoughBlocks = 264;
 

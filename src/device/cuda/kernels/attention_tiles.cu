@@ -1,17 +1,17 @@
 // Paged attention on the tensor cores, for head_dim 64 and 128.
 //
-// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is one
-// chain of m16n8k16 steps over head_dim. Weights of a cut are relative to its highest score and rounded to bf16; they are
-// summed as rounded, and multiply values in two steps of 16 keys. Eight cuts are a segment, which begins at a multiple of
-// 256: relative to the highest score of all its cuts, they are added up in ascending order. Segments are merged in ascending
-// order by merge(). Cuts and segments without a key that the row sees take no part. The own key of a row without KV is the
-// key at the end of its range.
+// The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is
+// one chain of m16n8k16 steps over head_dim. Weights of a cut are relative to its highest score and rounded to bf16;
+// they are summed as rounded, and multiply values in two steps of 16 keys. Eight cuts are a segment, which begins at a
+// multiple of 256: relative to the highest score of all its cuts, they are added up in ascending order. Segments are
+// merged in ascending order by merge(). Cuts and segments without a key that the row sees take no part. The own key of
+// a row without KV is the key at the end of its range.
 //
 // A tile is up to 16 queries: the heads of a block, which share a key/value head, of consecutive rows that share a page
-// table and whose ranges of keys overlap. The instruction never mixes rows of a tile, and keys that a row does not see weigh
-// zero, so which rows share a tile decides about nothing. A warp has a cut. Keys and values go from memory to registers,
-// 16 bytes at a time: which inputs of a step are which dimensions is free as long as queries and keys agree, and so is which
-// outputs are which dimensions.
+// table and whose ranges of keys overlap. The instruction never mixes rows of a tile, and keys that a row does not see
+// weigh zero, so which rows share a tile decides about nothing. A warp has a cut. Keys and values go from memory to
+// registers, 16 bytes at a time: which inputs of a step are which dimensions is free as long as queries and keys agree,
+// and so is which outputs are which dimensions.
 
 #include <algorithm>
 
@@ -26,10 +26,11 @@ constexpr int kCut = 32;
 constexpr int kTileRows = 16;  // queries
 static_assert(kSegment == kWarps * kCut);
 
-__device__ __forceinline__ void multiply(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                                         uint32_t b1) {
+__device__ __forceinline__ void multiply(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                         uint32_t b0, uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -74,10 +75,10 @@ struct Shared {
   static constexpr int kPitch = kDim * 2 + 64;
   float sums[kWarps][kTileRows][kDim];  ///< of a cut each
   char queries[kTileRows * kPitch];
-  __nv_bfloat16 own[2][kDim];           ///< key and value of a row that sees itself
+  __nv_bfloat16 own[2][kDim];  ///< key and value of a row that sees itself
   Extent extents[kWarps][kTileRows];
   float scales[kWarps][kTileRows];
-  Range ranges[kTileRows];              ///< keys that a query sees
+  Range ranges[kTileRows];  ///< keys that a query sees
 };
 
 /// The rows of a tile, and all keys that any of them sees.
@@ -105,8 +106,8 @@ __device__ Tile tile_at(const AttentionCall& call, int32_t row, int32_t last) {
   return tile;
 }
 
-/// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the next of
-/// each eight.
+/// Where a thread's part of the scores lies in a tile: queries lane / 4 and lane / 4 + 8, keys 2 (lane % 4) and the
+/// next of each eight.
 template <int kDim, int kResident>
 struct Cut {
   const AttentionCall& call;
@@ -233,12 +234,13 @@ struct Cut {
 
 /// A block has the tiles that begin in a window of rows, or only that which begins at its row.
 struct Windows {
-  int32_t rows;       ///< of a window: most rows of a tile
-  int32_t heads;      ///< of a block
-  bool of_one_row;    ///< blockIdx.x is a row, else a window
+  int32_t rows;     ///< of a window: most rows of a tile
+  int32_t heads;    ///< of a block
+  bool of_one_row;  ///< blockIdx.x is a row, else a window
 };
 
-/// kResident: blocks on a multiprocessor. One alone has keys and values on their way together, two hide each other's waits.
+/// kResident: blocks on a multiprocessor. One alone has keys and values on their way together, two hide each other's
+/// waits.
 template <int kDim, int kResident>
 __global__ void __launch_bounds__(kThreads, kResident)
     tile_kernel(const __grid_constant__ AttentionCall call, const __grid_constant__ Windows windows) {
@@ -288,11 +290,11 @@ __global__ void __launch_bounds__(kThreads, kResident)
       shared.ranges[tid] = {call.begin[r], call.end[r] + (sees_itself ? 1 : 0)};
     }
     const Cut<kDim, kResident> cut = {call,
-                           shared,
-                           heads.page_tables[table],
-                           heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
-                           kv_head,
-                           sees_itself ? call.end[tile.first] : -1};
+                                      shared,
+                                      heads.page_tables[table],
+                                      heads.branches != nullptr ? heads.branches[table] : Branch{0, 0, nullptr},
+                                      kv_head,
+                                      sees_itself ? call.end[tile.first] : -1};
     __syncthreads();
 
     Extent total[kMine];
@@ -340,12 +342,14 @@ __global__ void __launch_bounds__(kThreads, kResident)
         if (call.partial == nullptr) {
           if (mine.maximum == -CUDART_INF_F) continue;
           const float2 scales = merge(total[j], mine);
-          answer[j] = make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
-                                  answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
+          answer[j] =
+              make_float4(answer[j].x * scales.x + value.x * scales.y, answer[j].y * scales.x + value.y * scales.y,
+                          answer[j].z * scales.x + value.z * scales.y, answer[j].w * scales.x + value.w * scales.y);
           continue;
         }
         const int64_t place =
-            (int64_t{tile.first + query / here} * heads.q_heads + first_head + query % here) * call.max_segments + segment;
+            (int64_t{tile.first + query / here} * heads.q_heads + first_head + query % here) * call.max_segments +
+            segment;
         *reinterpret_cast<float4*>(call.partial + place * kDim + d) = value;
         if (d == 0) call.extents[2 * place] = mine.maximum, call.extents[2 * place + 1] = mine.sum;
       }
@@ -358,11 +362,12 @@ __global__ void __launch_bounds__(kThreads, kResident)
       if (query >= queries) continue;
       auto* const out = static_cast<__nv_bfloat16*>(call.out) + (tile.first + query / here) * call.out_stride +
                         int64_t{first_head + query % here} * kDim + d;
-      const bool none = !(total[j].sum > 0);
-      out[0] = __float2bfloat16_rn(none ? 0.0F : answer[j].x / total[j].sum);
-      out[1] = __float2bfloat16_rn(none ? 0.0F : answer[j].y / total[j].sum);
-      out[2] = __float2bfloat16_rn(none ? 0.0F : answer[j].z / total[j].sum);
-      out[3] = __float2bfloat16_rn(none ? 0.0F : answer[j].w / total[j].sum);
+      const float divisor = divisor_of(call, first_head + query % here, total[j]);
+      const bool none = !(divisor > 0);
+      out[0] = __float2bfloat16_rn(none ? 0.0F : answer[j].x / divisor);
+      out[1] = __float2bfloat16_rn(none ? 0.0F : answer[j].y / divisor);
+      out[2] = __float2bfloat16_rn(none ? 0.0F : answer[j].z / divisor);
+      out[3] = __float2bfloat16_rn(none ? 0.0F : answer[j].w / divisor);
     }
   }
 }

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
   const int lane = static_cast<int>(threadIdx.x);
   auto* const scores = reinterpret_cast<float*>(exponentials + n);
   float* const ranks = scores + n;
-  float* const groups = ranks + n;  // [n_groups]
+  float* const groups = ranks + n;                                         // [n_groups]
   auto* const taken = reinterpret_cast<uint8_t*>(groups + call.n_groups);  // [n], then [n_groups]
   const int64_t row = blockIdx.x;
   const auto* const logits = static_cast<const float*>(call.logits.data) + row * call.logits.stride;
@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
   }
 }
 
-__global__ void __launch_bounds__(kThreads) group_kernel(const int32_t* chosen, int32_t choices, int32_t n_experts,
-                                                         int32_t tile_rows, int32_t tiles, int32_t* rows,
-                                                         int32_t* experts) {
+__global__ void __launch_bounds__(kThreads)
+    group_kernel(const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows, int32_t tiles,
+                 int32_t* rows, int32_t* experts) {
   extern __shared__ int32_t next[];  // [n_experts]: choices of an expert, then the place of its next one
   begin_kernel();
   for (int32_t e = static_cast<int32_t>(threadIdx.x); e < n_experts; e += kThreads) next[e] = 0;
@@ -119,15 +119,31 @@ __global__ void __launch_bounds__(kThreads) group_kernel(const int32_t* chosen, 
   }
 }
 
-__global__ void __launch_bounds__(kThreads) combine_kernel(Matrix answers, const float* weights, int32_t top_k,
-                                                           Matrix out) {
+__global__ void __launch_bounds__(kThreads)
+    gate_kernel(Matrix products, const int32_t* experts, const float* bias, float limit, float alpha, Matrix out) {
+  begin_kernel();
+  const int64_t row = blockIdx.x;
+  const auto* const gates = static_cast<const float*>(products.data) + row * products.stride;
+  const float* const more = bias != nullptr ? bias + int64_t{experts[row]} * products.cols : nullptr;
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
+    float g = gates[i], u = gates[out.cols + i];
+    if (more != nullptr) g += more[i], u += more[out.cols + i];
+    if (limit > 0) g = fminf(g, limit), u = fminf(fmaxf(u, -limit), limit) + 1;
+    store(out.data, row * out.stride + i, out.is_f32, g / (1.0F + expf(-alpha * g)) * u);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    combine_kernel(Matrix answers, Choices choices, const float* bias, Matrix out) {
   begin_kernel();
   const int64_t row = blockIdx.x;
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
     float sum = load(out.data, row * out.stride + i, out.is_f32);
-    for (int32_t j = 0; j < top_k; ++j) {
-      const float answer = static_cast<const float*>(answers.data)[(row * top_k + j) * answers.stride + i];
-      sum += weights[row * top_k + j] * answer;
+    for (int32_t j = 0; j < choices.top_k; ++j) {
+      const int64_t choice = row * choices.top_k + j;
+      float answer = static_cast<const float*>(answers.data)[choice * answers.stride + i];
+      if (bias != nullptr) answer += bias[int64_t{choices.experts[choice]} * out.cols + i];
+      sum += choices.weights[choice] * answer;
     }
     store(out.data, row * out.stride + i, out.is_f32, sum);
   }
@@ -148,13 +164,18 @@ int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows) {
 
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts) {
-  start(stream, {1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts)}, group_kernel, chosen, choices, n_experts,
-        tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
+  start(stream, {1, kThreads, sizeof(int32_t) * static_cast<size_t>(n_experts)}, group_kernel, chosen, choices,
+        n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
 }
 
-void combine_experts(cudaStream_t stream, const Matrix& answers, const float* weights, int32_t top_k,
+void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias, float limit,
+                  float alpha, const Matrix& out) {
+  start(stream, {rows_of(out), kThreads}, gate_kernel, products, experts, bias, limit, alpha, out);
+}
+
+void combine_experts(cudaStream_t stream, const Matrix& answers, const Choices& choices, const float* bias,
                      const Matrix& out) {
-  start(stream, {rows_of(out), kThreads}, combine_kernel, answers, weights, top_k, out);
+  start(stream, {rows_of(out), kThreads}, combine_kernel, answers, choices, bias, out);
 }
 
 }  // namespace ashlar::cuda
