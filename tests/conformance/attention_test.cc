@@ -77,6 +77,52 @@ TEST_P(Attention, MatchesReference) {
   }
 }
 
+// A sink takes its part of the weights. Rows in every place of a batch: alone and together the same bits.
+TEST_P(Attention, SinksTakePartAndAddNothing) {
+  for (const AttentionShape& plain : {kShapes[0], kShapes[1], kShapes[2], kShapes[3], kShapes[5]}) {
+    Matrix sinks(1, plain.n_heads);
+    sinks.fill_normal(random_, 3);
+    sinks.row(0)[0] = 200;  // takes all
+    sinks.row(0)[plain.n_heads - 1] = -200;
+    AttentionShape shape = plain;
+    shape.sinks = sinks.row(0);
+    for (const int32_t threads : {1, 2}) {
+      const auto cpu = make(threads);
+      const auto ref = make_ref_ops();
+      const IdentityRope rope(shape.head_dim, 1024);
+      Cache on_cpu(*cpu, shape, kLengths, 5);
+      Cache on_ref(*ref, shape, kLengths, 6);
+      const RowList filling(all_positions(kLengths));
+      Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
+      kv_rows.fill_normal(random_);
+      kv_rows.round_to_bf16();
+      on_cpu.store(kv_rows, filling, nullptr, nullptr, rope.table);
+      on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+      const std::vector<Row> rows = mixed_rows();
+      const RowList list(rows);
+      const auto n = static_cast<int32_t>(rows.size());
+      Matrix q(n, shape.q_width() + 2 * shape.kv_width());
+      q.fill_normal(random_, 2);
+      Matrix got(n, shape.q_width());
+      Matrix want(n, shape.q_width());
+      on_cpu.attend(q, list, got);
+      on_ref.attend(q, list, want);
+      for (int32_t r = 0; r < n; ++r) {
+        for (int32_t c = 0; c < shape.q_width(); ++c) {
+          const bool tiles = GetParam() == "amx" && shape.head_dim % 32 == 0;
+          ASSERT_NEAR(got.row(r)[c], want.row(r)[c], bound(tiles ? 3e-5 : 1e-5, 1.0 / 64))
+              << "dim " << shape.head_dim << " row " << r << " col " << c;
+          ASSERT_LT(c < shape.head_dim ? std::abs(got.row(r)[c]) : 0.0F, 1e-30F) << r;
+        }
+        Matrix one(1, q.view().cols), alone(1, shape.q_width());
+        std::copy_n(q.row(r), q.view().cols, one.row(0));
+        on_cpu.attend(one, RowList({rows[static_cast<size_t>(r)]}), alone);
+        ASSERT_TRUE(same_bits(alone.row(0), got.row(r), shape.q_width())) << r;
+      }
+    }
+  }
+}
+
 TEST_P(Attention, ScoresFarApartDoNotOverflow) {
   const auto cpu = make();
   const auto ref = make_ref_ops();

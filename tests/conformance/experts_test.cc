@@ -90,10 +90,16 @@ TEST_P(Experts, RouteSurvivesAnyScore) {
   }
 }
 
-/// Random experts, packed on any device.
+/// Random experts, packed on any device. `clamped`: with biases, and bounds that gates and ups often meet.
 struct Bank {
-  Bank(Scheme scheme, int32_t n, int32_t hidden, int32_t width, std::mt19937& random) {
+  Bank(Scheme scheme, int32_t n, int32_t hidden, int32_t width, std::mt19937& random, bool clamped = false)
+      : clamped(clamped) {
+    std::normal_distribution<float> normal(0, 1);
     for (int32_t e = 0; e < n; ++e) {
+      gate_up_bias.emplace_back();
+      down_bias.emplace_back();
+      for (int32_t i = 0; clamped && i < 2 * width; ++i) gate_up_bias.back().push_back(normal(random));
+      for (int32_t i = 0; clamped && i < hidden; ++i) down_bias.back().push_back(normal(random));
       gate.emplace_back(scheme, width, hidden, random);
       up.emplace_back(scheme, width, hidden, random);
       down.emplace_back(scheme, hidden, width, random);
@@ -102,11 +108,15 @@ struct Bank {
   std::unique_ptr<ExpertWeights> pack(Ops& ops) const {
     std::vector<ExpertSource> experts;
     for (size_t e = 0; e < down.size(); ++e) {
-      experts.push_back({{{gate[e].part(0, gate[e].rows), up[e].part(0, up[e].rows)}, {}}, down[e].source()});
+      experts.push_back({{{gate[e].part(0, gate[e].rows), up[e].part(0, up[e].rows)}, gate_up_bias[e]},
+                         down[e].source(down_bias[e]),
+                         clamped ? ClampedGate{1.25F, 1.702F} : ClampedGate{}});
     }
     return ops.pack_experts(experts);
   }
+  bool clamped;
   std::vector<Checkpoint> gate, up, down;
+  std::vector<std::vector<float>> gate_up_bias, down_bias;
 };
 
 /// Choices as a router makes them, except that low experts are far more popular and some get none.
@@ -131,10 +141,12 @@ TEST_P(Experts, MixMatchesReference) {
   struct Case {
     Scheme scheme;
     int32_t n, hidden, width, top_k;
+    bool clamped = false;
   };
   for (const Case c : {Case{Scheme::kBF16, 12, 70, 45, 3}, Case{Scheme::kF32, 12, 70, 45, 3},
-                       Case{Scheme::kF16, 5, 32, 16, 1}, Case{Scheme::kBF16, 16, 256, 96, 4}}) {
-    Bank bank(c.scheme, c.n, c.hidden, c.width, random_);
+                       Case{Scheme::kF16, 5, 32, 16, 1}, Case{Scheme::kBF16, 16, 256, 96, 4},
+                       Case{Scheme::kF32, 12, 70, 45, 3, true}, Case{Scheme::kBF16, 16, 256, 96, 2, true}}) {
+    Bank bank(c.scheme, c.n, c.hidden, c.width, random_, c.clamped);
     if (c.top_k == 4) bank.up[3] = Checkpoint(Scheme::kF32, c.width, c.hidden, random_);  // schemes may differ
     const auto on_cpu = bank.pack(*cpu);
     const auto on_ref = bank.pack(*ref);
@@ -160,10 +172,12 @@ TEST_P(Experts, RowsAreIndependent) {
   struct Case {
     Scheme scheme;
     int32_t hidden, width;
+    bool clamped = false;
   };
   // The larger ones are spread over the pool, the smaller ones are not.
-  for (const Case c : {Case{Scheme::kBF16, 70, 45}, Case{Scheme::kF32, 40, 24}, Case{Scheme::kBF16, 192, 128}}) {
-    const Bank bank(c.scheme, 10, c.hidden, c.width, random_);
+  for (const Case c : {Case{Scheme::kBF16, 70, 45}, Case{Scheme::kF32, 40, 24}, Case{Scheme::kBF16, 192, 128},
+                       Case{Scheme::kBF16, 70, 45, true}}) {
+    const Bank bank(c.scheme, 10, c.hidden, c.width, random_, c.clamped);
     Choice choice = skewed(kRows, 3, 10, random_);
     Matrix x(kRows, c.hidden);
     x.fill_normal(random_);
