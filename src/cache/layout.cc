@@ -1,6 +1,8 @@
 #include "cache/layout.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace ashlar {
 
@@ -53,6 +55,22 @@ KvMemory::KvMemory(Ops& ops, const KvLayout& layout, int32_t pages, int32_t slot
 void KvMemory::restore(int32_t snapshot, int32_t slot) const {
   for (const StatePlane& state : states_) {
     ops_.copy_bytes(state.snapshot(snapshot), state.state(slot), static_cast<size_t>(state.stride));
+  }
+}
+
+int64_t KvMemory::bytes_of_page() const {
+  int64_t total = 0;
+  for (const KvPlane& plane : planes_) total += plane.page_stride;
+  return total;
+}
+
+void KvMemory::clear(int32_t pages) const {
+  const std::vector<std::byte> zeros(size_t{1} << 18);
+  for (size_t i = 0; i < planes_.size(); ++i) {
+    const size_t bytes = std::min(buffers_[i]->size(), static_cast<size_t>(pages * planes_[i].page_stride));
+    for (size_t at = 0; at < bytes; at += zeros.size()) {
+      ops_.upload(zeros.data(), planes_[i].base + at, std::min(zeros.size(), bytes - at));
+    }
   }
 }
 

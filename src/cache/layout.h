@@ -80,6 +80,10 @@ class KvMemory {
   bool has_states() const { return !states_.empty(); }
   int32_t snapshots() const { return snapshots_; }
   int64_t bytes() const;
+  int64_t bytes_of_page() const;  ///< in all planes
+  /// Writes zeros to the first `pages` pages of every plane, so that reading them takes what reading takes: memory that
+  /// was never written may not be there.
+  void clear(int32_t pages) const;
 
   /// Copies every state of a snapshot to a slot, whose logs count no longer.
   void restore(int32_t snapshot, int32_t slot) const;

@@ -77,8 +77,9 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
     if (proposer_->reads_before()) proposer_->set_newest(context_->newest());
   }
   selector_.reserve(limits.max_spans * kMaxWidth);
-  planner_ =
-      std::make_unique<DraftPlanner>(max_width(), limits.max_slots, limits.max_spans, proposer_ != nullptr, ngram_use_);
+  keys_seen_ = target_keys();
+  planner_ = std::make_unique<DraftPlanner>(max_width(), limits.max_slots, limits.max_spans, proposer_ != nullptr,
+                                            ngram_use_, keys_seen_, proposer_ ? proposer_->keys_seen() : KeysSeen());
   if (adapts_width()) calibrate(limits.max_slots);
 }
 
@@ -211,7 +212,7 @@ void ChainDecoder::trim_trees(const RowBudget& budget) {
     for (int32_t k = 1; k <= chain.n_chances; ++k) {
       if (chain.order[k] > 0) chances_.push_back(chain.chances[k]);
     }
-    rows_.push_back({chain.width, {chances_.data() + first, chances_.size() - first}});
+    rows_.push_back({chain.width, {chances_.data() + first, chances_.size() - first}, keys_seen_.of(chain.start)});
   }
   selector_.select(budget, rows_);
   for (size_t i = 0; i < chains_.size(); ++i) {

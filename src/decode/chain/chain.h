@@ -75,11 +75,13 @@ class ChainDecoder final : public Decoder {
   bool drafts() const { return max_width_ > 1; }
   bool adapts_width() const { return proposer_ ? proposer_->adapts_width() : drafts(); }
   AuxHiddenRequest aux_request() const;
+  KeysSeen target_keys() const;
+  int32_t calibration_context(int32_t rows) const;
   void calibrate(int32_t max_slots);
   int32_t sequences_of(int32_t drafted_rows) const { return (drafted_rows + max_width() - 1) / max_width(); }
   int32_t spare_pages(int32_t max_slots) const;
   int32_t pages_of_block() const { return (max_width() + kPageTokens - 1) / kPageTokens; }
-  int64_t time_pass(const int32_t* pages, int32_t rows, bool draft);
+  int64_t time_pass(const int32_t* pages, int32_t rows, int32_t context, bool draft);
   void begin_step(const StepPlan& plan, SlotTable& slots, StepResult& result);
   static ChainSpan make_chain(const Span& span, const Slot& slot);
   void force_drafts(const StepPlan& plan, SlotTable& slots, StepResult& result);
@@ -114,6 +116,7 @@ class ChainDecoder final : public Decoder {
   int32_t scratch_slots_ = 0;              // in the spare pages
   int32_t free_scratch_slot_ = 0;          // of a row in a branch, in the spare pages
   std::unique_ptr<DraftPlanner> planner_;  // null where nothing is ever drafted
+  KeysSeen keys_seen_;                     // by the target's rows
   std::vector<ChainSpan> chains_;
   RowSelector selector_;
   std::vector<DraftRows> rows_;  // as chains_

@@ -15,8 +15,9 @@ namespace ashlar {
 
 class DraftPlanner {
  public:
-  /// `proposes`: whether there are other drafts than n-gram drafts.
-  DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, bool proposes, NgramUse ngrams);
+  /// `proposes`: whether there are other drafts than n-gram drafts. target, drafter: what their rows see.
+  DraftPlanner(int32_t max_width, int32_t max_slots, int32_t max_spans, bool proposes, NgramUse ngrams,
+               KeysSeen target = KeysSeen(), KeysSeen drafter = KeysSeen());
 
   WidthPolicy& policy() { return policy_; }
   /// A sequence begins in the slot. Called while no step uses it.
@@ -35,6 +36,7 @@ class DraftPlanner {
   void observe(int32_t slot, const SpanResult& span);
 
   const NgramUse ngram_use_;
+  const KeysSeen target_, drafter_;
   WidthPolicy policy_;
   NgramDrafts ngrams_;
   std::vector<Known> known_;         // per slot

@@ -11,13 +11,15 @@ namespace ashlar {
 struct RowBudget {
   double trust = 1;           ///< accepted drafts for each that the proposer expects
   double pace = 0;            ///< tokens per unit of time
-  std::vector<double> times;  ///< of the target's pass by its rows; empty: every row stays
+  double row_key = 0;         ///< what a row takes more for each key that it sees
+  std::vector<double> times;  ///< of the target's pass by its rows, without that; empty: every row stays
 };
 
 /// The rows of one sequence: its last token's, and one for each draft, the likeliest first.
 struct DraftRows {
   int32_t width = 1;                    ///< in: as many as there are; out: those that stay
   std::span<const float> chances = {};  ///< of the drafts; empty: all rows stay
+  double keys = 0;                      ///< that each row sees
 };
 
 /// Keeps as many of the likeliest drafts of all sequences as yield most tokens beyond what their rows cost: the
@@ -29,7 +31,7 @@ class RowSelector {
 
  private:
   struct Draft {
-    double chance;
+    double worth;  // the chance, less what its context takes
     int32_t sequence;
     int32_t index;  // in its sequence, from 1
   };

@@ -33,6 +33,15 @@ int64_t drafter_spare_pages(const DflashConfig& config, const DflashOptions& opt
 
 int32_t DflashProposer::max_branches() const { return branches_of(drafter_->config(), options_); }
 
+KeysSeen DflashProposer::keys_seen() const {
+  std::vector<int32_t> windows;
+  for (const LayerAttention& layer : drafter_->config().stack.layers) {
+    const bool narrower = options_.window > 0 && (layer.window == 0 || options_.window < layer.window);
+    windows.push_back(narrower ? options_.window : layer.window);
+  }
+  return KeysSeen(std::move(windows));
+}
+
 DflashProposer::DflashProposer(std::unique_ptr<DflashDrafter> drafter, Ops& ops, const DflashOptions& options)
     : drafter_(std::move(drafter)), ops_(ops), options_(options), adapts_(options.width == 0) {
   const DflashConfig& config = drafter_->config();

@@ -44,6 +44,7 @@ class DflashProposer final : public Proposer {
   std::span<const AuxLayer> aux_layers() const override { return drafter_->aux_layers(); }
   int32_t aux_width() const override { return drafter_->aux_width(); }
   int32_t window() const override { return options_.window; }
+  KeysSeen keys_seen() const override;
   void register_state(KvLayout& layout) override { drafter_->register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
   void admit(int32_t slot, const Slot& state) override;

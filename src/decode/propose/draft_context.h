@@ -73,6 +73,8 @@ class DraftContext {
   /// Writes what was asked for, in one call to the proposer where it fits.
   void flush();
 
+  /// The first position of the window of drafts that begin at `end`.
+  int32_t window_begin(int32_t end) const;
   /// The first position of the window from which the drafter knows every one up to `position`.
   int32_t begin(const int32_t* pages, int32_t position) const;
   /// Whether what the proposer needs for its first draft is there: of the sequence in the slot, whose last token stands
@@ -100,7 +102,6 @@ class DraftContext {
   int32_t newest_row(int32_t slot) const {
     return max_rows_ + static_cast<int32_t>(backlogs_.size()) * kPageTokens + slot;
   }
-  int32_t window_begin(int32_t end) const;
   void forget(const int32_t* pages, int32_t position, int32_t n);
   int32_t backlog_row(int32_t slot) const { return max_rows_ + slot * kPageTokens; }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "decode/decoder.h"
+#include "decode/policy/step_cost.h"
 #include "model/layer_stack.h"
 #include "model/row_batch.h"
 
@@ -76,6 +77,8 @@ class Proposer {
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
   /// the cache, and the tables of spans and rows are theirs.
   virtual int32_t window() const = 0;
+  /// What its rows see of its context.
+  virtual KeysSeen keys_seen() const { return KeysSeen({window()}); }
   virtual void register_state(KvLayout& layout) = 0;
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
   /// Called once, after start(), where it reads_before(): row s of `newest`, [slots, aux_width], is the auxiliary

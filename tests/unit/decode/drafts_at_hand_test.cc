@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/decode/row_costs.h"
+#include "unit/decode/simulated_device.h"
 
 namespace ashlar::testing {
 namespace {
@@ -23,23 +23,23 @@ TEST(WidthPolicy, WithoutProposerTakesWhatIsAtHand) {
     return widths;
   };
   EXPECT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 8, 1}));  // costs are not known yet
-  policy.set_costs(line(100, 1), {});
+  set_costs(policy, line(100, 1), {});
   // Often enough for a policy with a proposer to try that again.
   for (int i = 0; i < 3000; ++i) {
     ASSERT_EQ(choose_from({}, {}), (std::vector<int32_t>{1, 1, 1}));
     ASSERT_EQ(choose_from(likely, unlikely), (std::vector<int32_t>{13, 1, 1}));
     ASSERT_EQ(choose_from(unlikely, likely), (std::vector<int32_t>{1, 8, 1}));
-    policy.observe_step(3, 15, 0, 115, 0);
+    policy.costs().observe({15, 0, 0}, {}, 115, 0);
   }
   policy = WidthPolicy(16, 3, false);
-  policy.set_costs(line(0, 100), {});
+  set_costs(policy, line(0, 100), {});
   EXPECT_EQ(choose_from(likely, likely), (std::vector<int32_t>{1, 1, 1}));  // every row costs what a step does
 }
 
 // One sequence that has drafts at hand with these chances; the proposer's survive with 0.7 each.
 WidthChoice choose_with(const std::vector<float>& at_hand, const RowCost& verify, const RowCost& draft) {
   WidthPolicy policy(16, 1);
-  policy.set_costs(verify, draft);
+  set_costs(policy, verify, draft);
   std::vector<WidthChoice> one = {{0, 16, 0, at_hand}};
   for (int pass = 0; pass < 50; ++pass) {
     one[0].width = 16;
@@ -77,7 +77,7 @@ TEST(WidthPolicy, DraftsAtHandPayWhereTheProposerDoesNot) {
 // proposer.
 TEST(WidthPolicy, DraftsAtHandNeedNoOthers) {
   WidthPolicy policy(16, 4);
-  policy.set_costs(line(1.0, 0.1), line(20.0, 0.01));
+  set_costs(policy, line(1.0, 0.1), line(20.0, 0.01));
   const std::vector<float> fair = {0.5F, 0.3F};
   std::vector<WidthChoice> several;
   for (int pass = 0; pass < 50; ++pass) {
