@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "base/available_memory.h"
 #include "measure/build_info.h"
 #include "measure/engine/bench_report.h"
+#include "measure/engine/width_grid.h"
 #include "measure/prompt_file.h"
 #include "measure/report/report_file.h"
 #include "session/output.h"
@@ -18,6 +20,8 @@ namespace {
 struct BenchCommand {
   SessionOptions session;
   BenchOptions bench;
+  std::vector<int32_t> contexts;  // empty: no grid of widths
+  std::vector<int32_t> concurrency;
   std::string json;
 };
 
@@ -48,6 +52,45 @@ std::vector<std::vector<int32_t>> encode_prompts(const Session& session) {
   return encoded;
 }
 
+Json provenance(const Session& session) {
+  return {{"build", describe_build()},
+          {"model", session.choice().model.string()},
+          {"drafter", session.has_drafter() ? Json(session.choice().drafter->string()) : Json(nullptr)},
+          {"device", session.ops().name()},
+          {"isa", session.ops().isa()},
+          {"threads", session.ops().threads()}};
+}
+
+void write_json(ReportFile& file, const Session& session, const Json& figures) {
+  if (!file.wanted()) return;
+  Json json = provenance(session);
+  json.update(figures);
+  file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void print_subject(const Session& session) {
+  const std::string commit = build_commit();
+  std::printf("ashlar %s%s%s, %s\n\n", build_version().c_str(), commit.empty() ? "" : ", commit ", commit.c_str(),
+              session.describe().c_str());
+}
+
+void bench_widths(const BenchCommand& command, const Session& session, const BenchSubject& subject, ReportFile& file) {
+  WidthGridOptions options;
+  options.contexts = command.contexts;
+  if (!command.concurrency.empty()) options.concurrency = command.concurrency;
+  WidthGrid grid;
+  {
+    StageProgress progress;
+    grid = run_width_grid(subject, options, [&](const std::string& stage, int64_t done, int64_t total) {
+      progress.update(stage, done, total);
+    });
+  }
+  print_subject(session);
+  write_output(width_grid_text(grid));
+  write_json(file, session, width_grid_json(grid));
+  if (grid.identical != grid.compared) throw CLI::RuntimeError(1);
+}
+
 void bench(BenchCommand& command) {
   ReportFile file(command.json);
   const std::unique_ptr<Session> session = open_session(command.session);
@@ -57,6 +100,11 @@ void bench(BenchCommand& command) {
   subject.drafted = session->spec();
   subject.engine = session->options().engine;
   subject.prompts = encode_prompts(*session);
+  if (!command.concurrency.empty()) {
+    command.bench.concurrency = command.concurrency;
+    std::ranges::sort(command.bench.concurrency);
+  }
+  if (!command.contexts.empty()) return bench_widths(command, *session, subject, file);
   command.bench.available_memory = available_memory().bytes;
   BenchResult result;
   {
@@ -65,20 +113,9 @@ void bench(BenchCommand& command) {
       progress.update(stage, done, total);
     });
   }
-  const std::string commit = build_commit();
-  std::printf("ashlar %s%s%s, %s\n\n", build_version().c_str(), commit.empty() ? "" : ", commit ", commit.c_str(),
-              session->describe().c_str());
+  print_subject(*session);
   write_output(bench_text(result));
-  if (file.wanted()) {
-    Json json = {{"build", describe_build()},
-                 {"model", session->choice().model.string()},
-                 {"drafter", session->has_drafter() ? Json(session->choice().drafter->string()) : Json(nullptr)},
-                 {"device", session->ops().name()},
-                 {"isa", session->ops().isa()},
-                 {"threads", session->ops().threads()}};
-    json.update(bench_json(result));
-    file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
+  write_json(file, *session, bench_json(result));
   if (result.block == 0 && result.identical != result.compared) throw CLI::RuntimeError(1);
 }
 
@@ -107,6 +144,17 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->transform(number(0.0, 1e6))
       ->type_name("S")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--contexts", options->contexts,
+          "Measure drafting alone, by tokens of context: plain, fixed widths, and those that the decoder chooses")
+      ->delimiter(',')
+      ->transform(whole(16, 1 << 24))
+      ->type_name("N,...");
+  command->add_option("--concurrency", options->concurrency, "Sequences at once (default: 1,4,8,16; by context 1,4,16)")
+      ->delimiter(',')
+      ->transform(whole(1, 1024))
+      ->type_name("N,...");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
   command->footer(
@@ -115,6 +163,7 @@ CLI::App* add_bench_command(CLI::App& app) {
       "Examples:\n"
       "  ashlar bench\n"
       "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
+      "  ashlar bench --contexts 200,4000,16000 --concurrency 1,4,16 --json widths.json\n"
       "  ashlar bench serve --url http://127.0.0.1:8080");
   CLI::App* serve = add_bench_serve_command(*command);
   command->callback([options, command, serve] {
