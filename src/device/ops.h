@@ -18,6 +18,7 @@
 #include "device/choose.h"
 #include "device/delta_net.h"
 #include "device/draft_heads.h"
+#include "device/memory_probe.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -145,6 +146,10 @@ class Ops {
   virtual DType activation_type() const { return DType::kF32; }
 
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+
+  /// To measure a buffer of about `bytes` of the device's memory, or of fewer where more would say the same. Null where
+  /// that is the host's own memory.
+  virtual std::unique_ptr<MemoryProbe> memory_probe(int64_t /*bytes*/) { return nullptr; }
 
   /// One weight [n, k] of the source's parts, in a format of the device that suits their schemes and the use; its bias
   /// is added to every output row after the product. Every op takes weights of every format. What products for

@@ -1,6 +1,7 @@
 // What a GPU says of rows of logits is what the host's own code says of them.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -80,12 +81,107 @@ TEST_F(ChooseOnGpu, IsWhatTheHostChooses) {
   }
 }
 
+// Every combination of temperature and filters, with log-probabilities and statistics, in rows with and without ties.
+// What a row is answered follows from it alone: among others and by itself the same, bit for bit.
+TEST_F(ChooseOnGpu, SampledRowsAreWhatTheHostChooses) {
+  constexpr int32_t kRows = 240;
+  for (const int32_t vocab : {7, 300, 5000, 151936}) {
+    const int64_t stride = vocab + 1;
+    const std::vector<float> logits = rows_of(kRows, vocab, stride);
+    std::vector<int32_t> id_map(static_cast<size_t>(vocab));
+    for (int32_t i = 0; i < vocab; ++i) id_map[static_cast<size_t>(i)] = 3 * i + 1;
+    std::vector<uint32_t> mask(static_cast<size_t>(vocab + 31) / 32);
+    for (uint32_t& word : mask) word = random_() | 2;
+    TokenCounts counts;
+    counts.reserve(vocab);
+    for (int32_t i = 0; i < 50; ++i) counts.add_answer(static_cast<int32_t>(random_() % static_cast<uint32_t>(vocab)));
+    for (int32_t i = 0; i < vocab; i += 3) counts.add_prompt(i);
+    const int32_t drafts[3] = {1, 5, 1};
+    std::vector<SamplingParams> params(kRows);
+    std::vector<RowRequest> requests(kRows);
+    for (int32_t r = 0; r < kRows; ++r) {
+      SamplingParams& own = params[static_cast<size_t>(r)];
+      own.seed = 1000003ULL * static_cast<uint64_t>(r) << (r % 3 * 20);
+      own.temperature = std::array{0.0, 0.7, 1.0, 0.05, 3.0}[random_() % 5];
+      own.top_k = std::array{0, 0, 1, 20, 50, 300}[random_() % 6];
+      own.top_p = std::array{1.0, 1.0, 0.95, 0.3, 0.9999999}[random_() % 5];
+      own.min_p = std::array{0.0, 0.0, 0.02}[random_() % 3];
+      RowRequest& request = requests[static_cast<size_t>(r)];
+      request.params = &own;
+      request.row = (r * 77) % kRows;
+      request.position = 17 * r;
+      if (r % 7 == 2) request.pick = Pick::kLikeliest;
+      if (r % 5 == 1) request.id_map = id_map.data();
+      if (request.pick == Pick::kToken && request.id_map == nullptr) {
+        if (r % 3 == 0) request.top_logprobs = r % 21;
+        request.statistics = r % 4 == 1;
+      }
+      if (r % 6 == 5) request.excluded = r % vocab;
+      if (r % 4 == 3) request.allowed = mask;
+      if (request.id_map != nullptr) continue;
+      if (r % 5 == 2) own.logit_bias = {{vocab / 2, 3.0F}, {1, -1.5F}};
+      if (r % 5 == 4) request.repeated = 3, request.repeat_penalty = 1.5F;
+      if (r % 3 == 2) {
+        own.repetition_penalty = 1.2;
+        own.frequency_penalty = 0.3;
+        own.presence_penalty = -0.1;
+        request.seen = {&counts, drafts, -1};
+      }
+    }
+    const auto memory = ops_->allocate(sizeof(float) * logits.size());
+    const Tensor rows = {memory->data(), kRows, vocab, stride};
+    ops_->upload(logits.data(), memory->data(), sizeof(float) * logits.size());
+    std::vector<RowChoice> found(kRows);
+    ops_->choose(rows, requests, found);
+
+    SamplerScratch scratch;
+    scratch.reserve(vocab);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("vocab " + std::to_string(vocab) + " request " + std::to_string(i));
+      const float* const first = &logits[static_cast<size_t>(requests[i].row * stride)];
+      std::vector<float> row(first, first + vocab);
+      const RowChoice expected = choose_row(row.data(), vocab, requests[i], scratch);
+      EXPECT_EQ(found[i].token, expected.token);
+      EXPECT_NEAR(found[i].probability, expected.probability, 1e-5);
+      EXPECT_EQ(found[i].statistics.best, expected.statistics.best);
+      EXPECT_EQ(found[i].statistics.second, expected.statistics.second);
+      EXPECT_NEAR(found[i].statistics.p_second, expected.statistics.p_second, 1e-5);
+      EXPECT_NEAR(found[i].statistics.log_sum, expected.statistics.log_sum, 1e-4);
+      EXPECT_NEAR(found[i].statistics.entropy, expected.statistics.entropy, 1e-4);
+      ASSERT_EQ(found[i].logprobs.n_top, expected.logprobs.n_top);
+      if (expected.token >= 0) {
+        EXPECT_NEAR(found[i].logprobs.token, expected.logprobs.token, 1e-4);
+      }
+      for (int32_t k = 0; k < expected.logprobs.n_top; ++k) {
+        EXPECT_EQ(found[i].logprobs.top_ids[k], expected.logprobs.top_ids[k]);
+        EXPECT_NEAR(found[i].logprobs.top_values[k], expected.logprobs.top_values[k], 1e-4);
+      }
+      ASSERT_EQ(found[i].likeliest.n, expected.likeliest.n);
+      for (size_t k = 0; k < static_cast<size_t>(expected.likeliest.n); ++k) {
+        EXPECT_EQ(found[i].likeliest.ids[k], expected.likeliest.ids[k]);
+      }
+      if (i % 9 != 0) continue;
+      ops_->upload(first, memory->data() + sizeof(float) * static_cast<size_t>(stride),
+                   sizeof(float) * static_cast<size_t>(vocab));
+      RowRequest alone = requests[i];
+      alone.row = 1;
+      RowChoice again;
+      ops_->choose(rows, {&alone, 1}, {&again, 1});
+      EXPECT_EQ(again.token, found[i].token);
+      EXPECT_EQ(again.probability, found[i].probability);
+      EXPECT_EQ(again.statistics.entropy, found[i].statistics.entropy);
+      EXPECT_EQ(again.logprobs.token, found[i].logprobs.token);
+    }
+  }
+}
+
 // More rows than the host has at a time, and not in order.
 TEST_F(ChooseOnGpu, RowsTheHostDecidesComeInParts) {
   constexpr int32_t kRows = 300, kVocab = 151936;
   const std::vector<float> logits = rows_of(kRows, kVocab, kVocab);
   SamplingParams params;
   params.temperature = 0.9;
+  params.top_k = 600;  // longer than lists are
   std::vector<RowRequest> requests(kRows);
   for (int32_t r = 0; r < kRows; ++r) {
     requests[static_cast<size_t>(r)].row = (r * 77) % kRows;

@@ -55,6 +55,19 @@ TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
   EXPECT_EQ(ops_->allocate(64)->size(), 64U);
 }
 
+TEST_F(MemoryOnGpu, IsReadAndCopiedAtAPossibleRate) {
+  const auto probe = ops_->memory_probe(int64_t{1} << 30);
+  EXPECT_EQ(probe->bytes(), int64_t{1} << 30);
+  EXPECT_EQ(ops_->memory_probe(1)->bytes(), 8192);
+  EXPECT_LE(ops_->memory_probe(int64_t{1} << 50)->bytes(), int64_t{1} << 32);
+  for (double (MemoryProbe::*pass)() : {&MemoryProbe::read, &MemoryProbe::copy}) {
+    (*probe.*pass)();
+    const double rate = static_cast<double>(probe->bytes()) / (*probe.*pass)();
+    EXPECT_GT(rate, 5e10);  // slower than any GPU this runs on
+    EXPECT_LT(rate, 2e13);  // faster than any memory: nothing was moved
+  }
+}
+
 }  // namespace
 
 // Where there is a GPU this says so in the log; elsewhere the words say what is missing.

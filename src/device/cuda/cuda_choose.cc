@@ -1,5 +1,7 @@
-// Ops that end in tokens. Where the highest logits are all that matters, the GPU finds them. Other rows are decided by
-// the host's own code, on its threads, so that answers are those of the other devices for the same logits.
+// Ops that end in tokens. Where the highest logits are all that matters, the GPU finds them. Of other rows it finds the
+// few tokens that could be chosen and sums (kernels/survey.cu), from which the host's own code chooses, on its threads,
+// so that answers are those of the other devices for the same logits. Rows of rejection sampling, rows for given
+// tokens, and those where too many tokens could be chosen come to the host whole.
 
 #include <algorithm>
 #include <cmath>
@@ -84,10 +86,26 @@ void CudaOps::linear_statistics(const Weight& weight, Tensor x, int32_t without,
 void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
   highest_.clear();
   decided_.clear();
+  surveyed_.clear();
+  adjuster_.clear();
+  surveyor_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
-    (wants_highest(requests[i]) ? highest_ : decided_).push_back(static_cast<int32_t>(i));
+    const RowRequest& request = requests[i];
+    const auto at = static_cast<int32_t>(i);
+    if (wants_highest(request)) {
+      highest_.push_back(at);
+    } else if (const RowWishes wishes = wishes_of(request, logits.cols); request.statistics || !wishes.any) {
+      // Statistics are those of row_statistics() bit for bit, as linear_statistics() gives them.
+      decided_.push_back(at);
+    } else {
+      const int32_t adjusted = wishes.adjusted ? adjuster_.add(request, logits.cols) : -1;
+      surveyed_.push_back({at, wishes.raw ? surveyor_.add(request, wishes.of_raw, -1) : -1,
+                           wishes.likely ? surveyor_.add(request, wishes.of_likely, adjusted) : -1,
+                           wishes.draw ? surveyor_.add(request, wishes.of_draw, adjusted) : -1});
+    }
   }
   if (!highest_.empty()) choose_highest(logits, requests, choices);
+  if (!surveyed_.empty()) choose_surveyed(logits, requests, choices);
   // The host has rows of kLogitBytes at a time.
   const size_t row_bytes = sizeof(float) * static_cast<size_t>(logits.stride);
   const auto most = static_cast<int32_t>(std::max(kLogitBytes / row_bytes, size_t{1}));
@@ -124,6 +142,27 @@ void CudaOps::choose_highest(Tensor logits, std::span<const RowRequest> requests
     const auto at = static_cast<size_t>(highest_[i]);
     choices[at] = choice_of(requests[at], highest[i]);
   }
+}
+
+/// Of the requests that surveyed_ names; those whose lists are not whole are left to the host.
+void CudaOps::choose_surveyed(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
+  const Matrix rows = matrix_of(logits);
+  surveyor_.run(rows, adjuster_.run(rows));
+  std::erase_if(surveyed_, [this](const Surveyed& of) {
+    const auto is_whole = [this](int32_t survey) { return survey < 0 || surveyor_.found(survey) != nullptr; };
+    if (is_whole(of.raw) && is_whole(of.likely) && is_whole(of.draw)) return false;
+    decided_.push_back(of.request);
+    return true;
+  });
+  const auto n = static_cast<int32_t>(surveyed_.size());
+  sampler_scratch_.resize(static_cast<size_t>(pool_.size()));
+  pool_.run(n, [&](int32_t i, int32_t worker) {
+    const Surveyed& of = surveyed_[static_cast<size_t>(i)];
+    const auto list = [this](int32_t survey) { return survey >= 0 ? surveyor_.found(survey) : nullptr; };
+    const auto at = static_cast<size_t>(of.request);
+    choices[at] = choose_listed(requests[at], logits.cols, list(of.raw), list(of.likely), list(of.draw),
+                                sampler_scratch_[static_cast<size_t>(worker)]);
+  });
 }
 
 /// Of the requests that `which` names, about `logits`, whose first row is row `first` of the call.

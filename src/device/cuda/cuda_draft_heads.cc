@@ -15,9 +15,11 @@ void CudaOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, co
 }
 
 void CudaOps::find_candidates(Tensor logits, Candidates out) {
+  static_assert(kMaxCandidates <= kMostHighest);
   ASHLAR_CHECK(logits.dtype == DType::kF32);
   if (logits.rows == 0) return;
-  cuda::find_candidates(memory_.stream(), matrix_of(logits), out.n, out.ids, out.logits);
+  cuda::find_candidates(memory_.stream(), matrix_of(logits), out.n, answers_.reserve(highest_bytes(logits.rows)),
+                        out.ids, out.logits);
   check_launch("find_candidates");
 }
 

@@ -58,7 +58,9 @@ CudaOps::CudaOps(const DeviceOptions& options)
       places_(memory_),
       segments_(memory_),
       passing_states_(memory_),
-      expanded_(memory_) {}
+      expanded_(memory_),
+      adjuster_(memory_),
+      surveyor_(memory_) {}
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();

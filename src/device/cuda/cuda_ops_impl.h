@@ -3,7 +3,9 @@
 
 #include <vector>
 
+#include "device/cuda/cuda_adjust.h"
 #include "device/cuda/cuda_memory.h"
+#include "device/cuda/cuda_survey.h"
 #include "device/cuda/cuda_weight.h"
 #include "device/cuda/kernels.h"
 #include "device/device.h"
@@ -22,9 +24,11 @@ class CudaOps final : public Ops {
   std::string name() const override { return "cuda"; }
   std::string isa() const override { return isa_; }
   int32_t threads() const override { return pool_.size(); }
+  int32_t rows_at_once() const override { return 64; }
   DType activation_type() const override { return DType::kBF16; }
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  std::unique_ptr<MemoryProbe> memory_probe(int64_t bytes) override;
   std::unique_ptr<Weight> pack(const WeightSource& source, WeightUse use) override;
   int64_t kept_bytes(Scheme scheme, Products products, int64_t count) const override;
   std::unique_ptr<Weight> repack(const Weight& /*weight*/, Products /*products*/) override { return nullptr; }
@@ -76,6 +80,7 @@ class CudaOps final : public Ops {
   template <class Work>
   void for_logits(const Weight& weight, Tensor x, const Work& work);
   void choose_highest(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices);
+  void choose_surveyed(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices);
   void choose_on_host(Tensor logits, int32_t first, std::span<const int32_t> which,
                       std::span<const RowRequest> requests, std::span<RowChoice> choices);
   void mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tensor out);
@@ -88,9 +93,15 @@ class CudaOps final : public Ops {
   // Each is of one op at a time.
   Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_, expanded_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
-  // Of the host, within choose(): requests that the GPU and the host answer, their rows, and for rows that the host
-  // decides what it works on.
+  Adjuster adjuster_;
+  Surveyor surveyor_;
+  // Of the host, within choose(): requests by who answers them, rows of those that the GPU answers, the surveys of
+  // others, and for rows that the host decides what it works on.
+  struct Surveyed {
+    int32_t request, raw, likely, draw;  ///< surveys; -1: none
+  };
   std::vector<int32_t> highest_, decided_, rows_;
+  std::vector<Surveyed> surveyed_;
   std::vector<RowRequest> local_;
   std::vector<RowChoice> found_;
   std::vector<float> distributions_;

@@ -99,6 +99,8 @@ struct Highest {
   float logits[kMost];
   float sum;  ///< over the row, of exp(logit - logits[0])
 };
+/// Most columns of a row that are found by what follows.
+inline constexpr int32_t kMostHighest = 32;
 /// out[i] = the `most` highest of row rows[i] (null: i), two at least, for i below n. logits: fp32. scratch:
 /// highest_bytes(n), at a multiple of 8 bytes.
 size_t highest_bytes(int32_t n);
@@ -107,9 +109,62 @@ void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows
 /// ids[r] = the highest column of row r, -1 if there is none. scratch: highest_bytes(logits.rows).
 void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids);
 
+/// A row to copy, and which of the masks says what becomes minus infinity; -1: nothing.
+struct MaskedCopy {
+  int32_t row, mask;
+};
+/// out[i] = row copies[i].row of logits. masks: [masks, words], bit (c % 32) of word c / 32: column c stays.
+void copy_masked(cudaStream_t stream, const Matrix& logits, const MaskedCopy* copies, const uint32_t* masks,
+                 int32_t words, const Matrix& out);
+/// Added to a logit; then one above 0 is divided by `repetition`, others multiplied; then penalties are subtracted.
+struct Adjustment {
+  int32_t row, column;
+  float bias, repetition, penalty, repeat_penalty;
+};
+/// In place; no two of them name one logit.
+void adjust(cudaStream_t stream, const Matrix& logits, const Adjustment* adjustments, int32_t n);
+
+/// What is wanted of a row of logits: its sums, and its tokens that may matter to the host.
+struct SurveyCall {
+  int32_t row;
+  int32_t adjusted;    ///< its row among those that were adjusted, which is looked at instead; -1: it was not
+  int32_t excluded;    ///< a column that counts as minus infinity; -1: none
+  float inverse;       ///< of the temperature
+  int32_t least;       ///< list this many of the highest, or more; 0: by what follows
+  float share;         ///< list the likeliest ones, which have this share of what all weigh at the temperature, ...
+  float floor;         ///< ... or all whose logit over the temperature lies no further below the highest one's
+  int32_t with_noise;  ///< instead: those that might be the highest with the Gumbel noise of seed and position
+  int32_t position;
+  uint64_t seed;
+};
+struct Listed {
+  int32_t column;
+  float logit;
+  float raw;  ///< before it was adjusted
+};
+/// A list may be longer than was asked for, and is in no order.
+struct Survey {
+  static constexpr int32_t kFew = 64;     ///< of the list that lie here, the others where `rest` is
+  static constexpr int32_t kMost = 1024;  ///< of a list
+  int32_t n;  ///< of the list; above kMost: it is not whole, or nothing of the row is a number
+  float highest;
+  double sum;       ///< of exp(logit - highest)
+  double weighted;  ///< of exp(logit - highest) * (logit - highest)
+  double tempered;  ///< of exp((logit - highest) * inverse); not with noise or `least`
+  Listed few[kFew];
+};
+/// out[i] = what calls[i] wants, rest: [n, kMost - kFew]. Logits: fp32. scratch: survey_bytes(n), at a multiple of 8
+/// bytes.
+size_t survey_bytes(int32_t n);
+void survey(cudaStream_t stream, const Matrix& logits, const Matrix& adjusted, const SurveyCall* calls, int32_t n,
+            void* scratch, Survey* out, Listed* rest);
+
 /// ids, values: [logits.rows, n], the n highest columns of each row as Highest has them; column 0 at minus infinity
-/// fills up. logits: fp32.
-void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, int32_t* ids, float* values);
+/// fills up. logits: fp32; n: at most kMostHighest. scratch: highest_bytes(logits.rows).
+void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, void* scratch, int32_t* ids, float* values);
+
+/// Reads `bytes`, a multiple of 16, once. sink: a word that is not written.
+void read_memory(cudaStream_t stream, const void* from, int64_t bytes, int32_t multiprocessors, uint32_t* sink);
 
 /// A grouped convolution along the rows of each table.
 struct ConvCall {

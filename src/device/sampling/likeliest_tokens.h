@@ -15,4 +15,17 @@ namespace ashlar {
 void find_likeliest(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
                     const int32_t* id_map, SamplerScratch& scratch, LikeliestTokens& out);
 
+/// The highest logits of a row, the lowest index of equals first, and what the row weighs.
+struct HighestLogits {
+  int32_t n = 0;
+  const int32_t* columns = nullptr;
+  const float* logits = nullptr;
+  double sum = 0;  ///< over the row, of exp(logit - highest)
+};
+/// How many of them find_likeliest() looks at.
+int32_t looked_at(const SamplingParams& params);
+/// The same from those alone. chosen: what sample_token() says of the row, not needed for the greedy.
+void find_likeliest(const HighestLogits& highest, const SamplingParams& params, int32_t position, const int32_t* id_map,
+                    int32_t chosen, LikeliestTokens& out);
+
 }  // namespace ashlar

@@ -131,8 +131,17 @@ void adjust_logits(float* logits, int32_t vocab, const SamplingParams& params, c
   }
 }
 
+// Others are too far below the best for the noise, which spans 26.1, to lift them; or min-p cuts them; or all of them
+// together weigh less than what top-p drops.
+double lowest_kept(const SamplingParams& params, int32_t vocab) {
+  double floor = -40.0;
+  if (params.min_p > 0) floor = std::max(floor, std::log(params.min_p) - 1e-4);
+  if (params.top_p < 1.0) floor = std::max(floor, std::log((1.0 - params.top_p) / vocab) - 1e-4);
+  return floor;
+}
+
 void filter_candidates(const float* logits, int32_t vocab, const SamplingParams& params, const int32_t* id_map,
-                       std::vector<Candidate>& out) {
+                       std::vector<Candidate>& out, const WholeRow& row) {
   const double inverse = 1.0 / params.temperature;
   const int32_t first = argmax(logits, vocab);
   const double highest = logits[first] * inverse;
@@ -148,12 +157,10 @@ void filter_candidates(const float* logits, int32_t vocab, const SamplingParams&
     Tail tail(params, total);
     finish_candidates(out, 0, tail);
   } else {
-    // The tail can go unlisted: its tokens are too far below the best for the noise, which spans 26.1, to lift them; or
-    // min-p cuts them; or all of them together weigh less than what top-p drops.
-    double floor = -40.0;
-    if (params.min_p > 0) floor = std::max(floor, std::log(params.min_p) - 1e-4);
-    if (params.top_p < 1.0) floor = std::max(floor, std::log((1.0 - params.top_p) / vocab) - 1e-4);
-    Tail tail(params, exp_sum(logits, vocab, logits[first], static_cast<float>(inverse)));
+    // The tail can go unlisted.
+    const bool is_part = row.vocab > 0;
+    const double floor = lowest_kept(params, is_part ? row.vocab : vocab);
+    Tail tail(params, is_part ? row.tempered : exp_sum(logits, vocab, logits[first], static_cast<float>(inverse)));
     // A slice of likelihoods at a time: mostly the first one has enough for top-p, and a sorted list of all that could
     // be kept takes as long as the model's pass where the vocabulary has 150,000 tokens.
     const double slice = params.top_p < 1.0 ? 3.0 : -floor;
@@ -186,15 +193,15 @@ int32_t pick_candidate(const std::vector<Candidate>& candidates, double total, d
 }
 
 int32_t sample_token(const float* logits, int32_t vocab, const SamplingParams& params, int32_t position,
-                     const int32_t* id_map, SamplerScratch& scratch) {
+                     const int32_t* id_map, SamplerScratch& scratch, const WholeRow& row) {
   if (params.greedy()) return target_id(id_map, argmax(logits, vocab));
-  if (params.top_k <= 0 && params.top_p >= 1.0 && params.min_p <= 0.0) {
+  if (!params.filters()) {
     const Draw draw = {params.seed, position};
     const double inverse = 1.0 / params.temperature;
     return id_map == nullptr ? gumbel_max(logits, vocab, inverse, draw)
                              : gumbel_max_mapped(logits, vocab, inverse, draw, id_map);
   }
-  filter_candidates(logits, vocab, params, id_map, scratch.candidates);
+  filter_candidates(logits, vocab, params, id_map, scratch.candidates, row);
   double best = -std::numeric_limits<double>::infinity();
   int32_t best_id = scratch.candidates.front().id;
   for (const Candidate& candidate : scratch.candidates) {

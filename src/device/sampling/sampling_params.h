@@ -31,6 +31,8 @@ struct SamplingParams {
   bool has_penalties() const {
     return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
   }
+  /// Whether some tokens are kept and others are not.
+  bool filters() const { return top_k > 0 || top_p < 1.0 || min_p > 0.0; }
   /// The token is the one with the highest raw logit.
   bool takes_highest() const { return greedy() && logit_bias.empty() && !has_penalties(); }
   bool wants_logprobs() const { return top_logprobs >= 0; }

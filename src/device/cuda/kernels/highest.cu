@@ -1,49 +1,22 @@
 // The highest columns of rows of logits, in parts that are searched side by side. How a row is cut follows from its length
 // alone.
 
-#include <math_constants.h>
-
-#include "device_math.cuh"
+#include "keys.cuh"
 
 namespace ashlar::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kManyThreads = 1024;  ///< where a block has a whole row
 constexpr int kParts = 32;  ///< a lane each when they meet
-
-/// Orders (value, column) as a number: the higher value first, of equals the lower column. 0: nothing.
-__device__ __forceinline__ uint64_t key_of(float value, int32_t column) {
-  if (!(value > -CUDART_INF_F)) return 0;
-  value += 0.0F;  // minus zero equals zero
-  const uint32_t bits = __float_as_uint(value);
-  const uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-  return (uint64_t{ordered} << 32) | static_cast<uint32_t>(~column);
-}
-
-__device__ __forceinline__ int32_t column_of(uint64_t key) { return static_cast<int32_t>(~static_cast<uint32_t>(key)); }
-
-__device__ __forceinline__ float value_of(uint64_t key) {
-  const auto ordered = static_cast<uint32_t>(key >> 32);
-  return __uint_as_float((ordered >> 31) != 0 ? ordered & 0x7FFFFFFFU : ~ordered);
-}
-
-__device__ __forceinline__ uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
-__device__ __forceinline__ uint64_t warp_highest(uint64_t key) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    key = max_of(key, __shfl_xor_sync(~0u, static_cast<unsigned long long>(key), distance));
-  }
-  return key;
-}
 
 /// Of a part of a row: the highest keys in descending order, and the sum of exponentials relative to the first.
 struct Part {
-  uint64_t keys[Highest::kMost];
+  uint64_t keys[kMostHighest];
   float sum;
 };
 
-__global__ void __launch_bounds__(kThreads) part_kernel(Matrix logits, const int32_t* rows, int32_t most, Part* parts) {
+__global__ void __launch_bounds__(kThreads)
+    part_kernel(Matrix logits, const int32_t* rows, int32_t most, bool with_sum, Part* parts) {
   __shared__ uint64_t keys[2][kThreads / 32];
   __shared__ float sums[kThreads / 32];
   begin_kernel();
@@ -73,7 +46,7 @@ __global__ void __launch_bounds__(kThreads) part_kernel(Matrix logits, const int
     if (threadIdx.x == 0) part.keys[n] = key;
     if (key != 0 && key == best) best = highest_below(key);
   }
-  if (most == 1) return;  // who asks for one needs no sum
+  if (!with_sum) return;
   const float highest = first != 0 ? value_of(first) : 0.0F;
   float sum = 0;
 #pragma unroll 8
@@ -114,41 +87,25 @@ __global__ void __launch_bounds__(32) whole_kernel(const Part* parts, int32_t mo
   if (lane == 0) found.n = n, found.sum = sum;
 }
 
-/// A block of threads has a row: each thread keeps the highest of its own columns, and looks again when that is taken.
-__global__ void __launch_bounds__(kManyThreads) candidates_kernel(Matrix logits, int32_t most, int32_t* ids, float* found) {
-  __shared__ uint64_t keys[2][kManyThreads / 32];
+/// A warp has a row, whose `most` highest columns and their values it lists; column 0 at minus infinity fills up.
+__global__ void __launch_bounds__(32) list_kernel(const Part* parts, int32_t most, int32_t* ids, float* values) {
   begin_kernel();
-  const auto* const values = static_cast<const float*>(logits.data) + blockIdx.x * logits.stride;
-  const auto highest_below = [&](uint64_t limit) {
-    uint64_t best = 0;
-#pragma unroll 8
-    for (int32_t i = static_cast<int32_t>(threadIdx.x); i < logits.cols; i += kManyThreads) {
-      const uint64_t key = key_of(values[i], i);
-      if (key < limit) best = max_of(best, key);
-    }
-    return best;
-  };
-  uint64_t best = highest_below(~uint64_t{0});
+  const Part* const of_row = parts + blockIdx.x * kParts;
+  const auto lane = static_cast<int32_t>(threadIdx.x);
+  int32_t at = 0;
+  uint64_t next = of_row[lane].keys[0];
   for (int32_t n = 0; n < most; ++n) {
-    const uint64_t of_warp = warp_highest(best);
-    if (threadIdx.x % 32 == 0) keys[n % 2][threadIdx.x / 32] = of_warp;
-    __syncthreads();
-    uint64_t key = 0;
-    for (int w = 0; w < kManyThreads / 32; ++w) key = max_of(key, keys[n % 2][w]);
-    if (threadIdx.x == 0) {
-      const int64_t at = int64_t{blockIdx.x} * most + n;
-      ids[at] = key != 0 ? column_of(key) : 0;
-      found[at] = key != 0 ? value_of(key) : -CUDART_INF_F;
+    const uint64_t key = warp_highest(next);
+    if (lane == 0) {
+      const int64_t place = int64_t{blockIdx.x} * most + n;
+      ids[place] = key != 0 ? column_of(key) : 0;
+      values[place] = key != 0 ? value_of(key) : -CUDART_INF_F;
     }
-    if (key != 0 && key == best) best = highest_below(key);
+    if (key != 0 && key == next) next = ++at < most ? of_row[lane].keys[at] : 0;
   }
 }
 
 }  // namespace
-
-void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, int32_t* ids, float* values) {
-  start(stream, {rows_of(logits), kManyThreads}, candidates_kernel, logits, n, ids, values);
-}
 
 size_t highest_bytes(int32_t rows) {
   static_assert(kParts == 32);
@@ -158,14 +115,20 @@ size_t highest_bytes(int32_t rows) {
 void find_highest(cudaStream_t stream, const Matrix& logits, const int32_t* rows, int32_t n, int32_t most, void* scratch,
                   Highest* out) {
   auto* const parts = static_cast<Part*>(scratch);
-  start(stream, {dim3(static_cast<unsigned>(n), kParts), kThreads}, part_kernel, logits, rows, most, parts);
+  start(stream, {dim3(static_cast<unsigned>(n), kParts), kThreads}, part_kernel, logits, rows, most, true, parts);
   start(stream, {static_cast<unsigned>(n), 32}, whole_kernel, parts, most, out, nullptr);
 }
 
 void argmax(cudaStream_t stream, const Matrix& logits, void* scratch, int32_t* ids) {
   auto* const parts = static_cast<Part*>(scratch);
-  start(stream, {dim3(rows_of(logits), kParts), kThreads}, part_kernel, logits, nullptr, 1, parts);
+  start(stream, {dim3(rows_of(logits), kParts), kThreads}, part_kernel, logits, nullptr, 1, false, parts);
   start(stream, {rows_of(logits), 32}, whole_kernel, parts, 1, nullptr, ids);
+}
+
+void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, void* scratch, int32_t* ids, float* values) {
+  auto* const parts = static_cast<Part*>(scratch);
+  start(stream, {dim3(rows_of(logits), kParts), kThreads}, part_kernel, logits, nullptr, n, false, parts);
+  start(stream, {rows_of(logits), 32}, list_kernel, parts, n, ids, values);
 }
 
 }  // namespace ashlar::cuda

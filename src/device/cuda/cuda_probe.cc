@@ -1,0 +1,76 @@
+// How fast this GPU moves what lies in its memory, by its own clock.
+
+#include <algorithm>
+
+#include "device/cuda/cuda_ops_impl.h"
+#include "device/cuda/cuda_status.h"
+
+namespace ashlar::cuda {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{2} << 30;  // many times what a second-level cache holds
+constexpr int64_t kUnit = 4096;
+
+class Event {
+ public:
+  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  double seconds_since(const Event& begin) const {
+    check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "cudaEventElapsedTime");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaProbe final : public MemoryProbe {
+ public:
+  CudaProbe(Memory& memory, int64_t bytes)
+      : memory_(memory),
+        bytes_(std::clamp(bytes / (2 * kUnit), int64_t{1}, kMostBytes / (2 * kUnit)) * 2 * kUnit),
+        buffer_(memory.allocate(static_cast<size_t>(bytes_) + sizeof(uint32_t))) {
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+  }
+
+  int64_t bytes() const override { return bytes_; }
+  double read() override {
+    return timed([this] {
+      read_memory(memory_.stream(), buffer_->data(), bytes_, multiprocessors_,
+                  reinterpret_cast<uint32_t*>(buffer_->data() + bytes_));
+      check_launch("read_memory");
+    });
+  }
+  double copy() override {
+    return timed(
+        [this] { memory_.copy(buffer_->data(), buffer_->data() + bytes_ / 2, static_cast<size_t>(bytes_ / 2)); });
+  }
+
+ private:
+  template <class Work>
+  double timed(const Work& work) {
+    begin_.record(memory_.stream());
+    work();
+    end_.record(memory_.stream());
+    return end_.seconds_since(begin_);
+  }
+
+  Memory& memory_;
+  int64_t bytes_;
+  std::unique_ptr<Buffer> buffer_;
+  int32_t multiprocessors_ = 0;
+  Event begin_, end_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemoryProbe> CudaOps::memory_probe(int64_t bytes) {
+  return std::make_unique<CudaProbe>(memory_, bytes);
+}
+
+}  // namespace ashlar::cuda
