@@ -37,6 +37,17 @@ uint64_t read_piece(const std::byte* begin, int64_t bytes) {
   return sum[0] ^ sum[1];
 }
 
+// After a first pass that does not count.
+Bandwidth measure(MemoryProbe& probe, double (MemoryProbe::*pass)(), double seconds) {
+  std::vector<double> rates;
+  const int64_t start = now_ns();
+  for (int i = 0; i < 4 || static_cast<double>(now_ns() - start) < seconds * 1e9; ++i) {
+    const double took = (probe.*pass)();
+    if (i > 0) rates.push_back(static_cast<double>(probe.bytes()) / took);
+  }
+  return {quantile(rates, 1.0), median(rates), probe.bytes(), 0};
+}
+
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
@@ -78,6 +89,16 @@ Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds)
   static volatile uint64_t sink;
   for (const uint64_t sum : sums) sink = sink ^ sum;
   return {quantile(rates, 1.0), median(rates), size, pool.size()};
+}
+
+Bandwidth measure_read_bandwidth(Ops& ops, int64_t bytes, double seconds) {
+  const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
+  return probe ? measure(*probe, &MemoryProbe::read, seconds) : measure_read_bandwidth(ops.threads(), bytes, seconds);
+}
+
+Bandwidth measure_copy_bandwidth(Ops& ops, int64_t bytes, double seconds) {
+  const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
+  return probe ? measure(*probe, &MemoryProbe::copy, seconds) : Bandwidth{};
 }
 
 }  // namespace ashlar

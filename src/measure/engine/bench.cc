@@ -318,12 +318,14 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
     result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;
     if (!has_drafter(subject)) result.block = result.width;
   }
-  const int32_t threads = subject.ops->threads();
-  if (progress) progress("memory bandwidth", 0, 2);
-  result.memory =
-      measure_read_bandwidth(threads, bandwidth_buffer_bytes(options.available_memory), options.bandwidth_seconds);
-  if (progress) progress("memory bandwidth", 1, 2);
-  result.weights = measure_read_bandwidth(threads, result.bytes.plain_step, options.bandwidth_seconds);
+  Ops& ops = *subject.ops;
+  if (progress) progress("memory bandwidth", 0, 3);
+  const int64_t beyond_caches = bandwidth_buffer_bytes(options.available_memory);
+  result.memory = measure_read_bandwidth(ops, beyond_caches, options.bandwidth_seconds);
+  if (progress) progress("memory bandwidth", 1, 3);
+  result.weights = measure_read_bandwidth(ops, result.bytes.plain_step, options.bandwidth_seconds);
+  if (progress) progress("memory bandwidth", 2, 3);
+  result.copies = measure_copy_bandwidth(ops, beyond_caches, options.bandwidth_seconds);
   measure_steps(subject, progress, result);
   measure_engines(subject, progress, result);
   return result;

@@ -74,6 +74,7 @@ struct BenchResult {
   int32_t block = 0;
   Bandwidth memory;   ///< beyond the last-level cache
   Bandwidth weights;  ///< of a buffer as large as what a plain step reads
+  Bandwidth copies;   ///< within a device's own memory, where it has one
   WeightBytes bytes;
   std::vector<TimedCase> verify;   ///< as options.rows
   std::vector<TimedCase> prefill;  ///< as options.prefills; those that fit

@@ -25,14 +25,15 @@ double ideal_cycle(const BenchResult& result) {
 }
 
 std::string memory_text(const BenchResult& result) {
-  TextTable table({"read bandwidth", "buffer", "median", "best", "a plain step reaches"});
+  TextTable table({"bandwidth", "buffer", "median", "best", "a plain step reaches"});
   const auto row = [&](const char* name, const Bandwidth& bandwidth) {
     table.add({name, megabytes(bandwidth.buffer_bytes), three_digits(gigabytes(bandwidth.median)) + " GB/s",
                three_digits(gigabytes(bandwidth.best)) + " GB/s",
                percent(over(step_bandwidth(result), bandwidth.best))});
   };
-  row("memory", result.memory);
-  row("a buffer of the weights' size", result.weights);
+  row("reading memory", result.memory);
+  row("reading a buffer of the weights' size", result.weights);
+  if (result.copies.best > 0) row("copying, read and written", result.copies);
   return table.render() + "  a plain step reads " + megabytes(result.bytes.plain_step) +
          " of weights: " + three_digits(gigabytes(step_bandwidth(result))) + " GB/s\n";
 }
@@ -262,6 +263,7 @@ Json bench_json(const BenchResult& result) {
       {"plain_step", split_json(result.plain, result.plain_answers)},
       {"plain_answers", answers_json(result.plain_answers)},
       {"concurrency", levels}};
+  if (result.copies.best > 0) json["copy_bandwidth"] = bandwidth_json(result.copies);
   if (!result.has_drafted_answers()) return json;
   if (result.block > 0) {
     json["block_size"] = result.block;

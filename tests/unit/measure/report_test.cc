@@ -53,6 +53,16 @@ TEST(BenchReport, Ratios) {
   EXPECT_THAT(text, HasSubstr("50.0 %"));  // 20 of 40 GB/s
 }
 
+TEST(BenchReport, CopiesOfADeviceThatHasItsOwnMemory) {
+  BenchResult result = bench_result();
+  EXPECT_FALSE(bench_json(result).contains("copy_bandwidth"));
+  EXPECT_THAT(bench_text(result), Not(HasSubstr("copying")));
+  result.copies = {25e9, 20e9, 1 << 30, 0};
+  EXPECT_DOUBLE_EQ(bench_json(result)["copy_bandwidth"]["best_bytes_per_second"].get<double>(), 25e9);
+  EXPECT_THAT(bench_text(result), HasSubstr("copying"));
+  EXPECT_THAT(bench_text(result), HasSubstr("80.0 %"));  // 20 of 25 GB/s
+}
+
 TEST(BenchReport, FixedAndChosenWidthSideBySide) {
   BenchResult result = bench_result();
   const auto speed = [](int32_t drafted, int64_t ns) {
