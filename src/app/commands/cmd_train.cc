@@ -30,6 +30,12 @@ constexpr int64_t kTimedSteps = 3;          // after one that makes what is made
 constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
 constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 
+// What a run that was killed before its first checkpoint leaves there.
+bool is_left_over(const std::string& name, bool answers) {
+  return name == TrainRun::kSettings || name == TrainRun::kLog || (answers && name == RegenerationOptions::kFile) ||
+         name.find(".new-") != std::string::npos;
+}
+
 // What is wrong with the paths is said before a model is loaded.
 void check_paths(const TrainCommand& command, const TrainOptions& train) {
   for (const fs::path& file : train.data) {
@@ -48,13 +54,13 @@ void check_paths(const TrainCommand& command, const TrainOptions& train) {
     return;
   }
   if (state || drafter) {
-    fail("holds a drafter already; --resume goes on with its training, --from " + folder.string() +
-         " starts another one from it, or name a new folder");
+    fail("holds a drafter already; " + std::string(state ? "--resume goes on with its training, " : "") + "--from " +
+         folder.string() + " starts another one from it, or name a new folder");
   }
   if (!file_exists(folder)) return;
   if (!fs::is_directory(folder)) fail("is no folder");
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (command.regeneration.wanted && entry.path().filename() == RegenerationOptions::kFile) continue;
+    if (is_left_over(entry.path().filename().string(), command.regeneration.wanted)) continue;
     fail("holds other files; expected a new or empty folder");
   }
 }
@@ -83,11 +89,11 @@ int32_t longest_of(const TrainOptions& options, const Session& session) {
   return std::min(options.max_length, session.model().max_positions());
 }
 
-DocumentSet documents_of(const TrainOptions& options, const Session& session) {
+DocumentSet documents_of(const TrainOptions& options, const Session& session, std::span<const int64_t> borders) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
                                 session.config().vocab);
   const Activity activity("reading the data");
-  return read_documents(options.data, encoder, longest_of(options, session));
+  return read_documents(options.data, encoder, longest_of(options, session), borders);
 }
 
 TrainRun make_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
@@ -207,7 +213,7 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   if (json_file.wanted()) json_file.write(evaluation_json(figures).dump(1) + "\n");
 }
 
-// Returns whether the end was reached.
+// Returns whether the end was reached without a wish to stop.
 bool train_drafter(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
                    const TrainOptions& options) {
   TrainRun run = make_run(session, documents, drafter, options);
@@ -218,7 +224,7 @@ bool train_drafter(Session& session, const DocumentSet& documents, const DflashC
   }
   const std::string plan = plan_text(session, drafter, run, documents, options);
   print_note(plan.substr(0, plan.size() - 1));
-  const InterruptScope interruptible;
+  const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
   TrainView view;
   const bool finished = run.run(view, InterruptScope::requested);
   view.hide();
@@ -226,7 +232,9 @@ bool train_drafter(Session& session, const DocumentSet& documents, const DflashC
     print_note("stopped after step " + std::to_string(run.steps_done()) + " of " + std::to_string(run.steps()) +
                "; all is saved in " + options.output.string() + ", the same command with --resume goes on");
   }
-  return finished;
+  if (!finished || !InterruptScope::requested()) return finished;
+  print_note("the last step is done and all is saved in " + options.output.string() + "; --evaluate evaluates it");
+  return false;
 }
 
 void dry_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
@@ -251,16 +259,21 @@ void train(TrainCommand& command) {
         std::max(command.session.engine.max_step_rows, 2 * command.regeneration.batch);
   }
   Session session(command.session);
+  if (!command.session.quiet) {
+    for (const std::string& note : session.notes()) print_note(note);
+  }
   const DflashConfig drafter = drafter_of(command, options, session);
+  std::vector<int64_t> borders;
   if (command.regeneration.wanted) {
-    const fs::path answers = regenerate(session, options, command.regeneration, longest_of(options, session));
-    if (answers.empty()) {
+    const auto answers = regenerate(session, options, command.regeneration, longest_of(options, session));
+    if (!answers) {
       print_note("stopped; the same command goes on with the answers");
       throw CLI::RuntimeError(kInterruptedExit);
     }
-    options.data = {answers};
+    options.data = {answers->path};
+    borders = answers->borders;
   }
-  const DocumentSet documents = documents_of(options, session);
+  const DocumentSet documents = documents_of(options, session, borders);
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   choose_steps(options, session, documents, drafter);
   if (command.dry_run) return dry_run(session, documents, drafter, options);

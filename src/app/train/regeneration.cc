@@ -1,12 +1,16 @@
 #include "app/train/regeneration.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "decode/check_sampling.h"
+#include "io/mapped_file.h"
 #include "measure/report/table.h"
 #include "session/answers.h"
 #include "session/interrupt.h"
@@ -26,7 +30,7 @@ class Writer final : public AnswerListener {
   void on_end(size_t index, const Answer& answer) override {
     if (answer.finish == "cancelled") return;
     if (answer.finish == "error")
-      throw Error("train", "prompt " + std::to_string(first_ + index + 1) + " of the data: " + answer.error);
+      throw Error("train", "prompt " + std::to_string(first_ + index + 1) + " of those with answers: " + answer.error);
     file_.add(first_ + index, answer.tokens, answer.finish, answer.text);
     tokens += static_cast<int64_t>(answer.tokens.size());
     progress_.update(static_cast<int64_t>(first_) + ++ended_);
@@ -43,12 +47,43 @@ class Writer final : public AnswerListener {
   Progress progress_;
 };
 
+// What differs between weights: a hash of their files' sizes and of what is at some places of them.
+std::string mark_of(const std::filesystem::path& model) {
+  constexpr size_t kPlaces = 8, kBytes = 4096;
+  std::vector<std::filesystem::path> files = {model};
+  if (std::filesystem::is_directory(model)) {
+    files.clear();
+    for (const auto& entry : std::filesystem::directory_iterator(model)) {
+      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  }
+  std::string sample;
+  for (const std::filesystem::path& path : files) {
+    const MappedFile file(path);
+    const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    sample += std::to_string(bytes.size()) + " ";
+    for (size_t i = 0; i < kPlaces; ++i) sample += bytes.substr(bytes.size() / kPlaces * i, kBytes);
+    file.check_whole();
+  }
+  char mark[17];
+  std::snprintf(mark, sizeof mark, "%016" PRIx64, sip_hash({}, sample));
+  return mark;
+}
+
+struct Wishes {
+  std::vector<AnswerWish> all;
+  std::vector<int64_t> borders;  // of files
+};
+
 // Prompts with what decides their answers; those that leave no room for two tokens are left out.
-std::vector<AnswerWish> wishes_of(const Session& session, const TrainOptions& train, const RegenerationOptions& options,
-                                  int32_t longest) {
+Wishes wishes_of(const Session& session, const TrainOptions& train, const RegenerationOptions& options,
+                 int32_t longest) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
                                 session.config().vocab);
-  std::vector<AnswerWish> wishes;
+  const std::string mark = mark_of(session.choice().model);
+  Wishes out;
+  std::vector<AnswerWish>& wishes = out.all;
   int64_t left_out = 0;
   const Activity activity("reading the prompts");
   for (const std::filesystem::path& file : train.data) {
@@ -63,10 +98,11 @@ std::vector<AnswerWish> wishes_of(const Session& session, const TrainOptions& tr
           }
           const auto index = static_cast<int32_t>(wishes.size());
           const double temperature = options.temperatures[wishes.size() % options.temperatures.size()];
-          wishes.push_back(
-              {std::move(prompt), temperature, choice_seed(train.seed, index), std::min(options.max_tokens, room)});
+          wishes.push_back({mark, std::move(prompt), temperature, choice_seed(train.seed, index),
+                            std::min(options.max_tokens, room)});
         },
         Responses::kOptional);
+    out.borders.push_back(static_cast<int64_t>(wishes.size()));
   }
   if (left_out > 0) {
     print_note(std::to_string(left_out) +
@@ -75,7 +111,7 @@ std::vector<AnswerWish> wishes_of(const Session& session, const TrainOptions& tr
                std::to_string(longest - 2) + " tokens (--max-length)");
   }
   if (wishes.empty()) throw Error("train", "the data have no prompt that the model could answer");
-  return wishes;
+  return out;
 }
 
 std::vector<AnswerJob> jobs_of(const std::vector<AnswerWish>& wishes, size_t first, const Session& session) {
@@ -93,17 +129,23 @@ std::vector<AnswerJob> jobs_of(const std::vector<AnswerWish>& wishes, size_t fir
 
 }  // namespace
 
-std::filesystem::path regenerate(Session& session, const TrainOptions& train, const RegenerationOptions& options,
-                                 int32_t longest) {
+std::optional<RegeneratedData> regenerate(Session& session, const TrainOptions& train,
+                                          const RegenerationOptions& options, int32_t longest) {
+  // Where memory is short, the context may be; what is answered must not depend on that.
+  if (longest < std::min(train.max_length, session.config().max_positions)) {
+    throw Error("train", "a context of " + std::to_string(longest) +
+                             " tokens has room in memory, which is less than --max-length; lower --max-length or "
+                             "--answer-batch");
+  }
   std::filesystem::create_directories(train.output);
   const std::filesystem::path path = train.output / RegenerationOptions::kFile;
-  const std::vector<AnswerWish> wishes = wishes_of(session, train, options, longest);
+  const auto [wishes, borders] = wishes_of(session, train, options, longest);
   AnswerFile file(path, wishes);
-  if (file.done() == wishes.size()) return path;
+  if (file.done() == wishes.size()) return RegeneratedData{path, borders};
   const int64_t begin = now_ns();
   int64_t tokens = 0;
   {
-    const InterruptScope interruptible;
+    const InterruptScope interruptible(InterruptScope::Signals::kInterruptAndTerminate);
     Engine& engine = session.start(DecoderSpec{});
     Writer writer(file, static_cast<int64_t>(wishes.size()));
     run_answers(engine, session.tokenizer(), jobs_of(wishes, file.done(), session), writer);
@@ -113,7 +155,8 @@ std::filesystem::path regenerate(Session& session, const TrainOptions& train, co
   const double seconds = static_cast<double>(now_ns() - begin) * 1e-9;
   print_note(std::to_string(file.done()) + " of " + std::to_string(wishes.size()) + " prompts are answered in " +
              path.string() + ": " + std::to_string(tokens) + " tokens in " + fixed(seconds, 1) + " s");
-  return file.done() == wishes.size() ? path : std::filesystem::path();
+  if (file.done() < wishes.size() || InterruptScope::requested()) return std::nullopt;
+  return RegeneratedData{path, borders};
 }
 
 }  // namespace ashlar

@@ -2,6 +2,7 @@
 // The target answers the prompts of the data itself, before a drafter is trained on its answers.
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "session/session.h"
@@ -20,10 +21,15 @@ struct RegenerationOptions {
   static constexpr const char* kFile = "answers.jsonl";
 };
 
-/// Answers what the output folder's kFile has no answers to yet, and returns that file. `longest`: of a document, what
-/// is longer is not answered. Returns an empty path if Ctrl-C ended it: the same call goes on. Throws Error naming what
-/// cannot be answered.
-std::filesystem::path regenerate(Session& session, const TrainOptions& train, const RegenerationOptions& options,
-                                 int32_t longest);
+struct RegeneratedData {
+  std::filesystem::path path;
+  std::vector<int64_t> borders;  ///< lines of it up to the end of each file of the data
+};
+
+/// Answers what the output folder's kFile has no answers to yet. `longest`: of a document, what is longer is not
+/// answered. Returns nothing if Ctrl-C or SIGTERM ended it: the same call goes on. Throws Error naming what cannot be
+/// answered.
+std::optional<RegeneratedData> regenerate(Session& session, const TrainOptions& train,
+                                          const RegenerationOptions& options, int32_t longest);
 
 }  // namespace ashlar

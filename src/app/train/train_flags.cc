@@ -55,7 +55,7 @@ void add_regeneration_options(CLI::App& app, RegenerationOptions& options) {
       ->group(kGroup);
   app.add_option("--answer-batch", options.batch, "Answers at once")
       ->type_name("N")
-      ->transform(whole(1, 4096))
+      ->transform(whole(1, 512))
       ->capture_default_str()
       ->needs(wanted)
       ->group(kGroup);

@@ -19,8 +19,11 @@ bool answers(const Json& line, const AnswerWish& wish) {
   return is("temperature", wish.temperature) && is("seed", wish.seed) && is("max_tokens", wish.max_tokens);
 }
 
-bool begins_with(const std::vector<int32_t>& ids, const std::vector<int32_t>& prompt) {
-  return ids.size() >= prompt.size() && std::equal(prompt.begin(), prompt.end(), ids.begin());
+// The prompt is what is not learnt.
+bool has_prompt(const TrainingExample& example, const std::vector<int32_t>& prompt) {
+  const auto asked = std::count(example.supervised.begin(), example.supervised.end(), uint8_t{0});
+  return static_cast<size_t>(asked) == prompt.size() && example.ids.size() >= prompt.size() &&
+         std::equal(prompt.begin(), prompt.end(), example.ids.begin());
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ AnswerFile::AnswerFile(std::filesystem::path path, std::span<const AnswerWish> w
   uintmax_t bytes = 0;
   if (file_exists(path_)) {
     done_ = kept_lines(bytes);
-    std::filesystem::resize_file(path_, bytes);
+    if (bytes < std::filesystem::file_size(path_)) std::filesystem::resize_file(path_, bytes);
   }
   errno = 0;
   file_.open(path_, std::ios::app | std::ios::binary);
@@ -49,8 +52,10 @@ size_t AnswerFile::kept_lines(uintmax_t& bytes) const {
     if (n == wishes_.size()) refuse("is an answer too many: there are " + std::to_string(n) + " prompts");
     const std::string_view line = text.substr(0, end);
     const TrainingExample example = parse_example(line, where);
-    if (!begins_with(example.ids, wishes_[n].prompt)) refuse("answers another prompt than the data have there");
-    if (!answers(parse_json(line, where), wishes_[n])) {
+    if (!has_prompt(example, wishes_[n].prompt)) refuse("answers another prompt than the data have there");
+    const Json fields = parse_json(line, where);
+    if (fields.value("model", Json()) != wishes_[n].model) refuse("was written by another model");
+    if (!answers(fields, wishes_[n])) {
       refuse("was made with another temperature, seed or limit than this command has");
     }
     text.remove_prefix(end + 1);
@@ -69,9 +74,15 @@ void AnswerFile::add(size_t wish, std::span<const int32_t> tokens, std::string_v
   std::fill_n(mask.begin(), asked.prompt.size(), 0);
   // What is cut in the midst of a character is no UTF-8.
   waiting_[wish] = Json{
-      {"ids", std::move(ids)}, {"mask", std::move(mask)},        {"temperature", asked.temperature},
-      {"seed", asked.seed},    {"max_tokens", asked.max_tokens}, {"finish", finish},
-      {"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+      {"ids", std::move(ids)},
+      {"mask", std::move(mask)},
+      {"temperature", asked.temperature},
+      {"seed", asked.seed},
+      {"max_tokens", asked.max_tokens},
+      {"finish", finish},
+      {"text", text},
+      {"model",
+       asked.model}}.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (waiting_.begin()->first != done_) return;
   errno = 0;
   for (auto next = waiting_.begin(); next != waiting_.end() && next->first == done_; next = waiting_.erase(next)) {

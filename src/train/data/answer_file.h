@@ -13,8 +13,9 @@
 
 namespace ashlar {
 
-/// What decides an answer, next to the model.
+/// What decides an answer.
 struct AnswerWish {
+  std::string model;  ///< a mark that other weights would not have
   std::vector<int32_t> prompt;
   double temperature = 0;
   uint64_t seed = 0;

@@ -89,7 +89,9 @@ void DocumentEncoder::check_ids(const TrainingExample& example, std::span<const 
 
 std::vector<int32_t> DocumentEncoder::encode_prompt(const TrainingExample& example) const {
   if (example.form == TrainingExample::Form::kPair && form_ == nullptr) {
-    return tokenizer_.encode(example.prompt, {.add_special_tokens = true});
+    std::vector<int32_t> ids = tokenizer_.encode(example.prompt, {.add_special_tokens = true});
+    check_ids(example, ids);
+    return ids;
   }
   if (example.messages.is_null()) {
     EncodedDocument document = encode(example);

@@ -18,12 +18,12 @@ struct EncodedDocument {
   int32_t lost_turns = 0;           ///< turns of the assistant whose tokens could not be found
 };
 
-/// Immutable: documents may be encoded by several threads at once.
 /// Where the document is cut, so that the model answers what comes: before its last run of learnt tokens, as the last
 /// turn of the assistant; a document that is learnt from its first token on, as a text is, after a quarter of it.
 /// Nothing where that leaves no token before the cut.
 std::optional<size_t> prompt_length(std::span<const uint8_t> supervised);
 
+/// Immutable: documents may be encoded by several threads at once.
 class DocumentEncoder {
  public:
   /// `form`: null for a model without a chat template. `vocab`: tokens that the model has an embedding for.

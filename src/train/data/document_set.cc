@@ -84,13 +84,14 @@ std::vector<size_t> DocumentSet::training() const {
 }
 
 DocumentSet read_documents(std::span<const std::filesystem::path> files, const DocumentEncoder& encoder,
-                           int32_t max_length, const std::function<void(int64_t)>& read) {
+                           int32_t max_length, std::span<const int64_t> borders) {
   DocumentSet documents(max_length);
   int64_t lines = 0;
   for (const std::filesystem::path& file : files) {
     read_examples(file, [&](const TrainingExample& example) {
       documents.add(encoder.encode(example));
-      if (read) read(++lines);
+      ++lines;
+      if (std::binary_search(borders.begin(), borders.end(), lines)) documents.end_file();
     });
     documents.end_file();
   }

@@ -63,10 +63,10 @@ class DocumentSet {
   DataCounts counts_;
 };
 
-/// Reads and encodes the files. `read`: called with the number of documents so far. Throws Error("train", ...), also
-/// where nothing is left to learn.
+/// Reads and encodes the files. `borders`, ascending: numbers of lines, in all files together, after which another file
+/// is taken to begin, too. Throws Error("train", ...), also where nothing is left to learn.
 DocumentSet read_documents(std::span<const std::filesystem::path> files, const DocumentEncoder& encoder,
-                           int32_t max_length, const std::function<void(int64_t)>& read = {});
+                           int32_t max_length, std::span<const int64_t> borders = {});
 
 /// "8 310 documents, 1 204 331 tokens, 700 121 of them learnt" and what was cut, left out or not found: a sentence
 /// each.

@@ -7,11 +7,22 @@
 namespace ashlar {
 namespace {
 
+constexpr auto kBoth = InterruptScope::Signals::kInterruptAndTerminate;
+
 class Interrupting : public ::testing::TestWithParam<int> {};
+
+TEST(InterruptScope, TerminationEndsWhereItIsNoWish) {
+  EXPECT_EXIT(
+      {
+        const InterruptScope scope;
+        raise(SIGTERM);
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+}
 
 TEST_P(Interrupting, OneSignalIsAWishAndTheScopeGivesTheOldMeaningBack) {
   {
-    const InterruptScope scope;
+    const InterruptScope scope(kBoth);
     EXPECT_FALSE(InterruptScope::requested());
     raise(GetParam());
     EXPECT_TRUE(InterruptScope::requested());
@@ -26,7 +37,7 @@ TEST_P(Interrupting, OneSignalIsAWishAndTheScopeGivesTheOldMeaningBack) {
 TEST_P(Interrupting, TheSecondOfItsKindEnds) {
   EXPECT_EXIT(
       {
-        const InterruptScope scope;
+        const InterruptScope scope(kBoth);
         raise(GetParam());
         raise(GetParam());
       },

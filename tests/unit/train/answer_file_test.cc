@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 class Answering : public ::testing::Test {
  protected:
   Answering() {
-    for (int32_t i = 0; i < 5; ++i) wishes_.push_back({{100 + i, 7}, 0.1 * i, static_cast<uint64_t>(i) << 60, 9});
+    for (int32_t i = 0; i < 5; ++i) wishes_.push_back({"m", {100 + i, 7}, 0.1 * i, static_cast<uint64_t>(i) << 60, 9});
   }
   /// The answer to wish i: i + 1 tokens, the text with a character that was cut.
   void add(AnswerFile& file, size_t i) const {
@@ -95,6 +95,12 @@ TEST_F(Answering, RefusesAnswersToOtherWishes) {
   wishes_ = asked;
   wishes_[2].temperature = 0.3;
   EXPECT_THAT(refusal(), HasSubstr("answers.jsonl:3: was made with another temperature, seed or limit"));
+  wishes_ = asked;
+  wishes_[1].prompt.pop_back();  // what is left of it begins the old one
+  EXPECT_THAT(refusal(), HasSubstr("answers.jsonl:2: answers another prompt"));
+  wishes_ = asked;
+  wishes_[0].model = "n";
+  EXPECT_THAT(refusal(), HasSubstr("answers.jsonl:1: was written by another model"));
   wishes_ = asked;
   wishes_[4].seed = 1;  // has no answer yet
   EXPECT_EQ(refusal(), "taken");
