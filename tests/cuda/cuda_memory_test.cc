@@ -58,7 +58,7 @@ TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
 TEST_F(MemoryOnGpu, IsReadAndCopiedAtAPossibleRate) {
   const auto probe = ops_->memory_probe(int64_t{1} << 30);
   EXPECT_EQ(probe->bytes(), int64_t{1} << 30);
-  EXPECT_EQ(ops_->memory_probe(1)->bytes(), 8192);
+  EXPECT_EQ(ops_->memory_probe(1)->bytes(), int64_t{256} << 20);
   EXPECT_LE(ops_->memory_probe(int64_t{1} << 50)->bytes(), int64_t{1} << 32);
   for (double (MemoryProbe::*pass)() : {&MemoryProbe::read, &MemoryProbe::copy}) {
     (*probe.*pass)();

@@ -25,10 +25,10 @@ struct Size {
   int64_t verify, draft;  // ns; draft: 0 where nothing drafts so few rows
 };
 
-// What attention takes, from two passes over a context: of that what rows take without one.
-void add_context(PassCost& cost, const Size& few, const Size& many, int64_t Size::*time) {
+// What attention takes for each key that rows see, from two passes over a context: of that what rows take without one.
+void add_context(PassCost& cost, const Size& few, const Size& many, int64_t Size::*time, const KeysSeen& seen) {
   const auto beyond = [&](const Size& size) {
-    return (static_cast<double>(size.*time) - cost.rows.at(size.rows)) / size.context;
+    return (static_cast<double>(size.*time) - cost.rows.at(size.rows)) / seen.of(size.context);
   };
   if (many.rows > few.rows) cost.row_key = std::max(0.0, (beyond(many) - beyond(few)) / (many.rows - few.rows));
   cost.key = std::max(0.0, beyond(few) - few.rows * cost.row_key);
@@ -89,8 +89,11 @@ void ChainDecoder::calibrate(int32_t max_slots) {
   }
   std::sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.rows < b.rows; });
   const size_t without = sizes.size();
-  if (context > 0) measure(2, context);
-  if (context > 0) measure(wide, context);
+  const bool over_context = context > 0 && now_ns() - begin <= kTooLong;
+  if (over_context) {
+    measure(2, context);
+    measure(wide, context);
+  }
   for (int i = 0; i < kRepeats && now_ns() - begin < kEnough; ++i) {
     for (Size& size : sizes) {
       size.verify = std::min(size.verify, taken(size.rows, size.context, false));
@@ -104,8 +107,10 @@ void ChainDecoder::calibrate(int32_t max_slots) {
     if (size.draft > 0) draft.rows.add(size.rows, static_cast<double>(size.draft));
   }
   if (draft.empty() && proposer_) return;
-  if (context > 0) add_context(verify, sizes[without], sizes[without + 1], &Size::verify);
-  if (context > 0 && proposer_) add_context(draft, sizes[without], sizes[without + 1], &Size::draft);
+  if (over_context) {
+    add_context(verify, sizes[without], sizes[without + 1], &Size::verify, keys_seen_);
+    if (proposer_) add_context(draft, sizes[without], sizes[without + 1], &Size::draft, proposer_->keys_seen());
+  }
   int64_t steady = sizes[0].verify;  // the best of as many as the others, once the time is steady
   const int64_t plain_begin = now_ns();
   for (int i = -kRepeats; i < kRepeats && now_ns() - plain_begin < kEnoughPlain; ++i) {

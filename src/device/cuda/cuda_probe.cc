@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
 
@@ -9,6 +10,7 @@ namespace ashlar::cuda {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{2} << 30;  // many times what a second-level cache holds
+constexpr int64_t kLeastBytes = int64_t{256} << 20;
 constexpr int64_t kUnit = 4096;
 
 class Event {
@@ -70,7 +72,15 @@ class CudaProbe final : public MemoryProbe {
 }  // namespace
 
 std::unique_ptr<MemoryProbe> CudaOps::memory_probe(int64_t bytes) {
-  return std::make_unique<CudaProbe>(memory_, bytes);
+  // The host's caches and memory, which the wish may come from, say little of this device's; and the models that are
+  // measured may have left little room.
+  for (int64_t size = std::clamp(bytes, kLeastBytes, kMostBytes);; size /= 2) {
+    try {
+      return std::make_unique<CudaProbe>(memory_, size);
+    } catch (const Error&) {
+      if (size <= kLeastBytes) throw;
+    }
+  }
 }
 
 }  // namespace ashlar::cuda

@@ -73,6 +73,7 @@ BatchBench::Turn BatchBench::run(int32_t first, int32_t n, int32_t tokens, int32
     const int64_t begin = now_ns();
     if (width == 0) {
       decoder_->plan(plan_);
+      plan_.keeps_context = true;  // widths that are given take turns on the same sequences
     } else {
       for (Span& span : plan_.spans) span.drafts = {width, width, width, width > 1, {}};
       plan_.budget.times.clear();

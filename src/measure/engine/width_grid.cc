@@ -118,9 +118,10 @@ WidthGrid run_width_grid(const BenchSubject& subject, const WidthGridOptions& op
     if (width < widest) grid.widths.push_back(width);
   }
   grid.widths.push_back(widest);
-  // A sequence takes part in one level, and in the largest. A turn's last step overshoots.
+  // A sequence takes part in some of the levels. A turn's last step overshoots.
   const auto turns = static_cast<int32_t>(grid.widths.size() + 1) * options.rounds;
-  const int32_t max_tokens = 2 * (turns * (options.tokens + kMaxWidth) + kWarmTokens + kMaxWidth);
+  const auto levels = static_cast<int32_t>(grid.options.concurrency.size());
+  const int32_t max_tokens = levels * (turns * (options.tokens + kMaxWidth) + kWarmTokens + kMaxWidth);
   check(subject, grid.options, max_tokens);
   const int32_t most = grid.options.concurrency.back();
   const auto cells = static_cast<int64_t>(grid.options.contexts.size() * grid.options.concurrency.size());
