@@ -47,6 +47,9 @@ class TimedOps final : public Ops {
   void embed(const Weight& table, const int32_t* ids, float scale, Tensor out) override {
     timed("embed", [&] { ops_.embed(table, ids, scale, out); });
   }
+  void scale(Tensor x, float factor) override {
+    timed("scale", [&] { ops_.scale(x, factor); });
+  }
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     timed("rms_norm", [&] { ops_.rms_norm(x, weight, eps, out); });
   }

@@ -34,13 +34,13 @@ TEST(ProgressLine, CountsBytesForPeople) {
 }
 
 TEST(Progress, IsSilentWithoutATerminal) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     Progress progress("quiet", 2);
     progress.update(1);
     const Activity activity("quiet too");
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace
