@@ -215,7 +215,9 @@ ModelConfig read_config_json(const Json& root, const std::string& where) {
   const Json& own = family->complete != nullptr ? completed : stored;
   const JsonFields fields = family->complete != nullptr ? JsonFields(completed, settings.file(), "config") : settings;
   // Of what concerns the whole checkpoint, the file's own word counts before that of the part.
-  const auto holder = [&](const char* key) -> const JsonFields& { return root.contains(key) ? file : fields; };
+  const auto holder = [&](const char* key) -> const JsonFields& {
+    return root.contains(key) && !root.at(key).is_null() ? file : fields;
+  };
   ModelConfig config;
   config.family = family->model_type;
   const auto is_null = [&own](const char* key) { return own.contains(key) && own.at(key).is_null(); };

@@ -164,6 +164,10 @@ void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
   for (const Translation& multiplier : kMultipliers) {
     if (!architecture.multipliers) require(multiplier.key, 0);
   }
+  // Of files with multipliers it says whether there is a rope at all.
+  if (architecture.multipliers && !keys.fields().boolean(keys.full("rope.scaling.finetuned"), true)) {
+    keys.fields().fail(keys.full("rope.scaling.finetuned"), "true (layers without a rope are not supported)");
+  }
   if (!architecture.windows && keys.number("attention.sliding_window", 0) != 0) {
     keys.fields().fail(keys.full("attention.sliding_window"), "nothing (this architecture has no windows here)");
   }

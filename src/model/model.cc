@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -112,6 +113,11 @@ Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHidden
 void Model::head(Tensor hidden, Tensor out) const {
   ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
   if (config_.logit_scale != 1.0F) ops_.scale(out, config_.logit_scale);
+}
+
+bool Model::scales_exactly() const {
+  int exponent = 0;
+  return std::frexp(config_.logit_scale, &exponent) == 0.5F;
 }
 
 void Model::head_argmax(Tensor hidden, int32_t* ids) const { ops_.linear_argmax(head_weight(), hidden, ids); }

@@ -54,7 +54,9 @@ class Model {
 
   /// Logits of final hidden states: out[r] = head(hidden[r]). hidden: [rows, hidden], out: [rows, vocab].
   void head(Tensor hidden, Tensor out) const;
-  /// The index of the highest logit of each row, the lowest of equals, without the logits reaching memory.
+  /// Whether scaling makes no two logits equal that were not: then head() and head_argmax() agree on the highest.
+  bool scales_exactly() const;
+  /// The index of the highest product of each row with the head, the lowest of equals, without logits reaching memory.
   void head_argmax(Tensor hidden, int32_t* ids) const;
 
   /// Statistics of each row's logits without that of id `without`, which never reach memory either.

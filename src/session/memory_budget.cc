@@ -43,7 +43,10 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
   if (stack.delta_net) widest = std::max<int64_t>(widest, stack.delta_net->shape.projected_width());
   int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
   if (stack.activation == Activation::kGelu) row += int64_t{2} * stack.intermediate;
-  if (stack.output_norms) row += stack.hidden;
+  if (stack.answers_apart()) row += stack.hidden;
+  if (stack.moe) {
+    row += stack.moe->n_experts + int64_t{stack.moe->routing.top_k} * (stack.hidden + 3 * stack.moe->intermediate);
+  }
   if (stack.block_conv) row += 2 * stack.hidden + BlockConv::dynamic_width(*stack.block_conv, stack.hidden);
   return kFloat * (rows * row + kLogitRows * vocab);
 }

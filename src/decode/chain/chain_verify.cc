@@ -36,7 +36,7 @@ void ChainDecoder::sample(const StepPlan& plan, SlotTable& slots, Tensor hidden,
     size_t last = first;
     int32_t rows = 0;
     int32_t first_output = 0;
-    bool choices = true;
+    bool choices = model_.scales_exactly();
     for (; last < work_.size() && rows + work_[last].n_outputs <= logits_->capacity(); ++last) {
       if (rows == 0) first_output = work_[last].first_output;
       // Outputs that score a prompt may stand between two spans' own.

@@ -69,7 +69,10 @@ class CudaExperts final : public ExpertWeights {
   int32_t n() const override { return n_; }
   int32_t hidden() const override { return down_.n; }
   int32_t width() const override { return down_.k; }
-  size_t bytes() const override { return static_cast<size_t>(n_) * (gate_up_.bytes + down_.bytes); }
+  size_t bytes() const override {
+    const auto of = [](const std::unique_ptr<Buffer>& bias) { return bias ? bias->size() : 0; };
+    return static_cast<size_t>(n_) * (gate_up_.bytes + down_.bytes) + of(gate_up_bias_) + of(down_bias_);
+  }
 
   const Layout& gate_up_layout() const { return gate_up_; }
   const Layout& down_layout() const { return down_; }

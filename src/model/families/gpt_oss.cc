@@ -18,6 +18,7 @@ Json complete(const JsonFields& fields, const Json& settings) {
   Json own = settings;
   const Json defaults = parse_json(kDefaults, "built in");
   for (const auto& [key, value] : defaults.items()) {
+    if (key == "num_local_experts" && fields.has("num_experts")) continue;  // its other name
     if (!fields.has(key)) own[key] = value;
   }
   if (!fields.has("rope_scaling") && !fields.has("rope_parameters"))

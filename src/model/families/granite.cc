@@ -1,4 +1,4 @@
-// Granite 3 and 4 (dense): a Llama with multipliers for embeddings, attention, what layers add, and logits.
+// Granite 3: a Llama with multipliers for embeddings, attention, what layers add, and logits.
 
 #include "model/families/family.h"
 

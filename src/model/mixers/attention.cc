@@ -24,7 +24,9 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     bind_gated(binder, config, base);
   } else {
     InterleavedHeads interleaved;
-    if (names.interleaved_heads) interleaved = {shape_.head_dim, rope_.rotary_dim};
+    // Converters reorder heads that nothing rotates, too.
+    if (names.interleaved_heads)
+      interleaved = {shape_.head_dim, rope_.rotary_dim > 0 ? rope_.rotary_dim : shape_.head_dim};
     std::vector<WeightBinder::Part> qkv = {{base + names.q, shape_.q_width(), interleaved},
                                            {base + names.k, shape_.kv_width(), interleaved},
                                            {base + names.v, shape_.kv_width()}};
