@@ -7,82 +7,10 @@
 #include <random>
 
 #include "io/json.h"
+#include "parsed_parts.h"
 
 namespace ashlar::text::test {
 namespace {
-
-struct Split {
-  std::string reasoning, content;
-  std::vector<std::pair<std::string, std::string>> calls;  // name, arguments
-  bool operator==(const Split&) const = default;
-};
-
-void PrintTo(const Split& split, std::ostream* out) {
-  *out << "reasoning <" << split.reasoning << "> content <" << split.content << ">";
-  for (const auto& [name, arguments] : split.calls) *out << " call " << name << " <" << arguments << ">";
-}
-
-using Kind = OutputParser::Kind;
-using Parts = OutputParser::Parts;
-
-void take(const Parts& parts, Split& split) {
-  for (const OutputParser::Part& part : parts) {
-    if (part.kind == Kind::kReasoning) split.reasoning += part.text;
-    if (part.kind == Kind::kContent) split.content += part.text;
-    if (part.kind != Kind::kCall) continue;
-    if (!part.name.empty()) {
-      EXPECT_EQ(part.call, static_cast<int32_t>(split.calls.size()));
-      split.calls.emplace_back(part.name, "");
-    }
-    ASSERT_EQ(part.call + 1, static_cast<int32_t>(split.calls.size()));
-    split.calls.back().second += part.text;
-  }
-}
-
-Parts parts_of(const std::vector<std::string>& pieces, OutputParser::Options options) {
-  OutputParser parser(options);
-  Parts all;
-  for (const std::string& piece : pieces) {
-    for (auto& part : parser.push(piece)) all.push_back(part);
-  }
-  for (auto& part : parser.finish()) all.push_back(part);
-  return all;
-}
-
-Split parse(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
-  Split split;
-  take(parts_of(pieces, options), split);
-  return split;
-}
-
-/// The parts in their order, a line each.
-std::string order_of(const std::vector<std::string>& pieces, OutputParser::Options options = {}) {
-  std::string out;
-  std::string last;
-  for (const OutputParser::Part& part : parts_of(pieces, options)) {
-    if (part.text.empty()) continue;
-    const std::string head = part.kind == Kind::kReasoning ? "reasoning: "
-                             : part.kind == Kind::kContent ? "content: "
-                                                           : "call " + std::to_string(part.call) + ": ";
-    if (head != last) out += (out.empty() ? "" : "\n") + head;
-    last = head;
-    out += part.text;
-  }
-  return out;
-}
-
-/// The text of one kind.
-std::string only(Kind kind, const Parts& parts) {
-  std::string text;
-  for (const OutputParser::Part& part : parts) {
-    if (part.kind == kind) text += part.text;
-  }
-  return text;
-}
-
-const OutputParser::Options kOpened{true, true, true};
-const OutputParser::Options kBare{.bare = {"f", "get"}};
-using Calls = std::vector<std::pair<std::string, std::string>>;
 
 TEST(OutputParser, ByHand) {
   EXPECT_EQ(parse({"Hello <b>you</b>\n"}), (Split{"", "Hello <b>you</b>\n", {}}));
@@ -371,54 +299,6 @@ TEST(OutputParser, DemandedCallsLeaveNoContent) {
     const Split expected = end < named ? Split{} : Split{"", "", {{"f", arguments}}};
     EXPECT_EQ(parse({whole.substr(0, end)}, demanded), expected) << end;
   }
-}
-
-TEST(BareCalls, ByHand) {
-  const std::string f = R"({"name": "f", "parameters": {"a": 1}})";
-  const std::pair<std::string, std::string> call{"f", R"({"a": 1})"};
-  for (const auto& text : {f, " <|python_tag|>\n" + f + "\n", f.substr(0, f.size() - 1)}) {
-    EXPECT_EQ(parse({text}, kBare), (Split{"", "", {call}})) << text;
-    EXPECT_EQ(parse({text + " " + f + ";" + f + "}\n" + f}, kBare), (Split{"", "}\n" + f, {call, call, call}})) << text;
-  }
-  EXPECT_EQ(parse({R"({"name": "f", "parameters": {"a": <})"}, kBare), (Split{"", "", {{"f", R"({"a": <})"}}}));
-  OutputParser parser(kBare);
-  EXPECT_EQ(only(Kind::kCall, parser.push(f.substr(0, f.size() - 3))), "{\"a\": ");
-}
-
-/// The byte after ^ shows that it is no call.
-TEST(BareCalls, OtherTextIsHeldNoLongerThanNeeded) {
-  for (std::string text : {"^Y", "{^x", R"({"n^")", R"({"name": ^1})", R"({"name": "ge^")", R"({"name": "f" ^"x")",
-                           R"({"name": "f", "arguments": ^[{}]})", R"({"name": "f", "arguments": ^7})",
-                           R"({"type": {"name": 1}, "name": "h^"})", " <|python_tag|> ^p", "^; {"}) {
-    const size_t at = text.find('^');
-    text.erase(at, 1);
-    OutputParser parser(kBare);
-    EXPECT_EQ(only(Kind::kContent, parser.push(text.substr(0, at))), "") << text;
-    EXPECT_EQ(only(Kind::kContent, parser.push(text.substr(at, 1))), text.substr(0, at + 1));
-    EXPECT_EQ(parse({text}, kBare), (Split{"", text, {}}));
-  }
-}
-
-TEST(BareCalls, AreObjectsOfAToolsNameAndArguments) {
-  const std::vector<std::string> values = {R"("f")", R"("g")", "1", "{}", R"({"a": ["}", {"name": 2}]})"};
-  std::mt19937 random(9);
-  int calls = 0;
-  for (int round = 0; round < 9000; ++round) {
-    std::vector<std::string> keys = {"name", random() % 2 == 0 ? "parameters" : "arguments", "type", "x"};
-    std::shuffle(keys.begin(), keys.end(), random);
-    std::string text;
-    for (const auto& key : keys) text += ", \"" + key + "\": " + values[random() % values.size()];
-    text = "{" + text.substr(2) + "}";
-    const Json object = parse_json(text, "");
-    const Json arguments = object.value("parameters", object.value("arguments", Json()));
-    const bool call = object["name"] == "f" && arguments.is_object() && keys[0] != "x";
-    const Split split = parse({text}, kBare);
-    ASSERT_EQ(split.content, call ? "" : text);
-    if (!call) continue;
-    ASSERT_EQ(parse_json(split.calls.at(0).second, ""), arguments) << text;
-    ++calls;
-  }
-  EXPECT_GT(calls, 300);
 }
 
 }  // namespace
