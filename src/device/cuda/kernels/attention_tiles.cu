@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "attention.cuh"
+#include "copies.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -25,25 +26,6 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kCut = 32;
 constexpr int kTileRows = 16;  // queries
 static_assert(kSegment == kWarps * kCut);
-
-__device__ __forceinline__ void multiply(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                                         uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-__device__ __forceinline__ float quad_max(float value) {
-  value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
-  return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
-}
-
-__device__ __forceinline__ float quad_sum(float value) {
-  value += __shfl_xor_sync(~0u, value, 1);
-  return value + __shfl_xor_sync(~0u, value, 2);
-}
 
 __device__ __forceinline__ uint32_t pack_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -166,8 +148,8 @@ struct Cut {
       const uint4 high = *reinterpret_cast<const uint4*>(at + 8 * Shared<kDim>::kPitch);
 #pragma unroll
       for (int j = 0; j < kCut / 8; ++j) {
-        multiply(s[j], low.x, high.x, low.y, high.y, k[j][i].x, k[j][i].y);
-        multiply(s[j], low.z, high.z, low.w, high.w, k[j][i].z, k[j][i].w);
+        multiply(s[j], {low.x, high.x, low.y, high.y}, k[j][i].x, k[j][i].y);
+        multiply(s[j], {low.z, high.z, low.w, high.w}, k[j][i].z, k[j][i].w);
       }
     }
 
@@ -213,7 +195,7 @@ struct Cut {
       for (int n = 0; n < 8; ++n) {
 #pragma unroll
         for (int t = 0; t < kCut / 16; ++t) {
-          multiply(o[n], weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1],
+          multiply(o[n], {weights[2 * t][0], weights[2 * t][1], weights[2 * t + 1][0], weights[2 * t + 1][1]},
                    pair_of(v[t][0][b], v[t][1][b], n), pair_of(v[t][2][b], v[t][3][b], n));
         }
       }

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "dependent.cuh"
 #include "../kernels.h"
+#include "dependent.cuh"
 
 namespace ashlar::cuda {
 
@@ -26,8 +26,7 @@ __device__ __forceinline__ float warp_max(float value) {
 __device__ __forceinline__ float gated(float gate, float up) { return gate / (1.0F + expf(-gate)) * up; }
 
 __device__ __forceinline__ float load(const void* data, int64_t at, bool is_f32) {
-  return is_f32 ? static_cast<const float*>(data)[at]
-                : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
+  return is_f32 ? static_cast<const float*>(data)[at] : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
 }
 
 __device__ __forceinline__ void store(void* data, int64_t at, bool is_f32, float value) {
@@ -67,5 +66,16 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
 }
 
 inline unsigned rows_of(const Matrix& matrix) { return static_cast<unsigned>(matrix.rows); }
+
+/// Over the four lanes that share a row of a product of the tensor cores.
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(~0u, value, 1));
+  return fmaxf(value, __shfl_xor_sync(~0u, value, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(~0u, value, 1);
+  return value + __shfl_xor_sync(~0u, value, 2);
+}
 
 }  // namespace ashlar::cuda
