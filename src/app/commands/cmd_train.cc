@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
+#include "io/weights/weights_mark.h"
 #include "measure/report/report_file.h"
 #include "measure/report/table.h"
 #include "session/interrupt.h"
@@ -262,6 +263,7 @@ void train(TrainCommand& command) {
   if (!command.session.quiet) {
     for (const std::string& note : session.notes()) print_note(note);
   }
+  options.target = weights_mark(session.choice().model);
   const DflashConfig drafter = drafter_of(command, options, session);
   std::vector<int64_t> borders;
   if (command.regeneration.wanted) {

@@ -1,16 +1,12 @@
 #include "app/train/regeneration.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/keyed_hash.h"
 #include "decode/check_sampling.h"
-#include "io/mapped_file.h"
 #include "measure/report/table.h"
 #include "session/answers.h"
 #include "session/interrupt.h"
@@ -47,30 +43,6 @@ class Writer final : public AnswerListener {
   Progress progress_;
 };
 
-// What differs between weights: a hash of their files' sizes and of what is at some places of them.
-std::string mark_of(const std::filesystem::path& model) {
-  constexpr size_t kPlaces = 8, kBytes = 4096;
-  std::vector<std::filesystem::path> files = {model};
-  if (std::filesystem::is_directory(model)) {
-    files.clear();
-    for (const auto& entry : std::filesystem::directory_iterator(model)) {
-      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  }
-  std::string sample;
-  for (const std::filesystem::path& path : files) {
-    const MappedFile file(path);
-    const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    sample += std::to_string(bytes.size()) + " ";
-    for (size_t i = 0; i < kPlaces; ++i) sample += bytes.substr(bytes.size() / kPlaces * i, kBytes);
-    file.check_whole();
-  }
-  char mark[17];
-  std::snprintf(mark, sizeof mark, "%016" PRIx64, sip_hash({}, sample));
-  return mark;
-}
-
 struct Wishes {
   std::vector<AnswerWish> all;
   std::vector<int64_t> borders;  // of files
@@ -81,7 +53,6 @@ Wishes wishes_of(const Session& session, const TrainOptions& train, const Regene
                  int32_t longest) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
                                 session.config().vocab);
-  const std::string mark = mark_of(session.choice().model);
   Wishes out;
   std::vector<AnswerWish>& wishes = out.all;
   int64_t left_out = 0;
@@ -98,7 +69,7 @@ Wishes wishes_of(const Session& session, const TrainOptions& train, const Regene
           }
           const auto index = static_cast<int32_t>(wishes.size());
           const double temperature = options.temperatures[wishes.size() % options.temperatures.size()];
-          wishes.push_back({mark, std::move(prompt), temperature, choice_seed(train.seed, index),
+          wishes.push_back({train.target, std::move(prompt), temperature, choice_seed(train.seed, index),
                             std::min(options.max_tokens, room)});
         },
         Responses::kOptional);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "train/drafter_trainer.h"
@@ -11,6 +12,7 @@
 namespace ashlar {
 
 struct TrainOptions {
+  std::string target;  ///< a mark of the target's weights (io/weights/weights_mark.h): a drafter belongs to one target
   std::vector<std::filesystem::path> data;
   std::filesystem::path output;
   DrafterWishes drafter;

@@ -17,7 +17,8 @@ constexpr int64_t kMostSkippedInARow = 10;
 
 // What decides the result. Not here: where it is written, how often, and how far this call goes.
 Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
-  return {{"steps", options.steps},
+  return {{"target", options.target},
+          {"steps", options.steps},
           {"batch_tokens", options.batch_tokens},
           {"max_length", options.max_length},
           {"max_anchors", options.max_anchors},

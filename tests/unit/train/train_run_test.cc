@@ -306,6 +306,9 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   changed = options(folder / "d", 3);
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with steps 2, and now it is 3"));
   changed = options(folder / "d", 2);
+  changed.target = "another";
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with target \"\", and now it is \"another\""));
+  changed = options(folder / "d", 2);
   documents_.add({{7, 8, 9}, {0, 1, 1}, 0});
   documents_.end_file();
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with documents 30, and now it is 31"));
