@@ -22,53 +22,29 @@ void HostOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t*
 }
 
 void HostOps::scale(Tensor x, float factor) {
-  struct Scale {
-    Tensor x;
-    float factor;
-  } scale = {x, factor};
-  for_each(
-      x.rows,
-      [](void* context, int32_t r) {
-        const auto& s = *static_cast<const Scale*>(context);
-        float* const row = s.x.row(r);
-        for (int32_t i = 0; i < s.x.cols; ++i) row[i] *= s.factor;
-      },
-      &scale);
+  for_each_item(*this, x.rows, [&](int32_t r) {
+    float* const row = x.row(r);
+    for (int32_t i = 0; i < x.cols; ++i) row[i] *= factor;
+  });
 }
 
 void HostOps::softcap(Tensor x, float limit) {
-  struct Cap {
-    Tensor x;
-    float limit;
-  } cap = {x, limit};
-  for_each(
-      x.rows,
-      [](void* context, int32_t r) {
-        const auto& c = *static_cast<const Cap*>(context);
-        float* const row = c.x.row(r);
-        for (int32_t i = 0; i < c.x.cols; ++i) row[i] = c.limit * std::tanh(row[i] / c.limit);
-      },
-      &cap);
+  for_each_item(*this, x.rows, [&](int32_t r) {
+    float* const row = x.row(r);
+    for (int32_t i = 0; i < x.cols; ++i) row[i] = limit * std::tanh(row[i] / limit);
+  });
 }
 
 void HostOps::find_candidates(Tensor logits, Candidates out) {
-  struct Find {
-    Tensor logits;
-    Candidates out;
-  } find = {logits, out};
-  for_each(
-      logits.rows,
-      [](void* context, int32_t r) {
-        const auto& [logits, out] = *static_cast<const Find*>(context);
-        int32_t* const ids = out.ids + int64_t{r} * out.n;
-        float* const values = out.logits + int64_t{r} * out.n;
-        const int32_t found = top_k(logits.row(r), logits.cols, out.n, ids);
-        for (int32_t i = 0; i < out.n; ++i) {
-          if (i >= found) ids[i] = 0;
-          values[i] = i < found ? logits.row(r)[ids[i]] : -std::numeric_limits<float>::infinity();
-        }
-      },
-      &find);
+  for_each_item(*this, logits.rows, [&](int32_t r) {
+    int32_t* const ids = out.ids + int64_t{r} * out.n;
+    float* const values = out.logits + int64_t{r} * out.n;
+    const int32_t found = top_k(logits.row(r), logits.cols, out.n, ids);
+    for (int32_t i = 0; i < out.n; ++i) {
+      if (i >= found) ids[i] = 0;
+      values[i] = i < found ? logits.row(r)[ids[i]] : -std::numeric_limits<float>::infinity();
+    }
+  });
 }
 
 void HostOps::choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {

@@ -8,6 +8,14 @@
 
 namespace ashlar {
 
+/// Ops::for_each for anything that can be called: fn(i) for every i in [0, n).
+template <class Fn>
+void for_each_item(Ops& ops, int32_t n, const Fn& fn) {
+  ops.for_each(
+      n, [](void* context, int32_t i) { (*static_cast<const Fn*>(context))(i); },
+      const_cast<void*>(static_cast<const void*>(&fn)));
+}
+
 class HostOps : public Ops {
  public:
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;

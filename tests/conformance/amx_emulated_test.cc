@@ -325,12 +325,7 @@ TEST(AmxEmulated, AttentionMatchesReference) {
     const IdentityRope rope(shape.head_dim, 320);
     Cache on_tiles(ops, shape, lengths, 5);
     Cache on_ref(*ref, shape, lengths, 6);
-    const RowList filling(all_positions(lengths));
-    Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
-    kv_rows.fill_normal(random);
-    kv_rows.round_to_bf16();
-    on_tiles.store(kv_rows, filling, nullptr, nullptr, rope.table);
-    on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+    fill_alike(on_tiles, on_ref, shape, lengths, rope.table, random);
     std::vector<Row> rows;
     for (int32_t p = 0; p < 13; ++p) rows.push_back({0, p, 0, p + 1});
     for (int32_t p = 32; p < 48; ++p) rows.push_back({1, p, 0, 48});

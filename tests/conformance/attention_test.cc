@@ -46,12 +46,7 @@ TEST_P(Attention, MatchesReference) {
         const IdentityRope rope(shape.head_dim, 1024);
         Cache on_cpu(*cpu, shape, kLengths, 5);
         Cache on_ref(*ref, shape, kLengths, 6);
-        const RowList filling(all_positions(kLengths));
-        Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
-        kv_rows.fill_normal(random_);
-        kv_rows.round_to_bf16();
-        on_cpu.store(kv_rows, filling, nullptr, nullptr, rope.table);
-        on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+        fill_alike(on_cpu, on_ref, shape, kLengths, rope.table, random_);
 
         const RowList list(mixed_rows());
         const auto n = static_cast<int32_t>(list.tables.size());
@@ -92,12 +87,7 @@ TEST_P(Attention, SinksTakePartAndAddNothing) {
       const IdentityRope rope(shape.head_dim, 1024);
       Cache on_cpu(*cpu, shape, kLengths, 5);
       Cache on_ref(*ref, shape, kLengths, 6);
-      const RowList filling(all_positions(kLengths));
-      Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
-      kv_rows.fill_normal(random_);
-      kv_rows.round_to_bf16();
-      on_cpu.store(kv_rows, filling, nullptr, nullptr, rope.table);
-      on_ref.store(kv_rows, filling, nullptr, nullptr, rope.table);
+      fill_alike(on_cpu, on_ref, shape, kLengths, rope.table, random_);
       const std::vector<Row> rows = mixed_rows();
       const RowList list(rows);
       const auto n = static_cast<int32_t>(rows.size());

@@ -120,4 +120,15 @@ inline std::vector<Row> all_positions(const std::vector<int32_t>& lengths) {
   return rows;
 }
 
+/// Fills two caches of one shape with the same rows, random and exact in bf16, at every position of `lengths`.
+inline void fill_alike(Cache& one, Cache& other, const AttentionShape& shape, const std::vector<int32_t>& lengths,
+                       const RopeTable& rope, std::mt19937& random) {
+  const RowList filling(all_positions(lengths));
+  Matrix rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
+  rows.fill_normal(random);
+  rows.round_to_bf16();
+  one.store(rows, filling, nullptr, nullptr, rope);
+  other.store(rows, filling, nullptr, nullptr, rope);
+}
+
 }  // namespace ashlar::conformance

@@ -14,6 +14,13 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Ids of a vocabulary's entries, which are not their places.
+std::vector<int32_t> spread_ids(int32_t vocab) {
+  std::vector<int32_t> ids(static_cast<size_t>(vocab));
+  for (int32_t i = 0; i < vocab; ++i) ids[static_cast<size_t>(i)] = 3 * i + 1;
+  return ids;
+}
+
 class ChooseOnGpu : public OnGpu {
  protected:
   /// Rows of every kind: normal ones, ones of few values, which are full of ties, and ones with little that is a
@@ -40,8 +47,7 @@ TEST_F(ChooseOnGpu, IsWhatTheHostChooses) {
   for (const int32_t vocab : {7, 300, 5000, 151936}) {
     const int64_t stride = vocab + 3;
     const std::vector<float> logits = rows_of(kRows, vocab, stride);
-    std::vector<int32_t> id_map(static_cast<size_t>(vocab));
-    for (int32_t i = 0; i < vocab; ++i) id_map[static_cast<size_t>(i)] = 3 * i + 1;
+    const std::vector<int32_t> id_map = spread_ids(vocab);
     SamplingParams greedy, sampled, biased;
     sampled.temperature = 0.7;
     biased.logit_bias = {{vocab / 2, 100.0F}};
@@ -88,8 +94,7 @@ TEST_F(ChooseOnGpu, SampledRowsAreWhatTheHostChooses) {
   for (const int32_t vocab : {7, 300, 5000, 151936}) {
     const int64_t stride = vocab + 1;
     const std::vector<float> logits = rows_of(kRows, vocab, stride);
-    std::vector<int32_t> id_map(static_cast<size_t>(vocab));
-    for (int32_t i = 0; i < vocab; ++i) id_map[static_cast<size_t>(i)] = 3 * i + 1;
+    const std::vector<int32_t> id_map = spread_ids(vocab);
     std::vector<uint32_t> mask(static_cast<size_t>(vocab + 31) / 32);
     for (uint32_t& word : mask) word = random_() | 2;
     TokenCounts counts;

@@ -96,4 +96,25 @@ inline std::unique_ptr<Engine> open_engine(Ops& ops, Model& model, const Configu
   return std::make_unique<Engine>(ops, std::move(decoder), options);
 }
 
+/// What noise says sampled cold repeats itself, so that n-gram drafts are partly right.
+inline SamplingParams cool_sampling() {
+  SamplingParams params;
+  params.temperature = 0.25;
+  params.seed = 3;
+  return params;
+}
+
+/// With n-gram drafts wherever there are any.
+inline Configuration configuration(const std::string& method, int32_t width, int32_t depth, int32_t chunk, bool tight) {
+  Configuration made;
+  made.decoder.method = method;
+  made.decoder.ngram = NgramUse::kAlways;
+  made.decoder.ngram_width = width;
+  made.depth = depth;
+  made.prefill_chunk = chunk;
+  made.tight_memory = tight;
+  made.late_plans = depth == 2 && chunk == 13;
+  return made;
+}
+
 }  // namespace ashlar::testing

@@ -16,13 +16,6 @@ namespace {
 constexpr int32_t kLongest = 160;
 constexpr int32_t kAnswer = 24;
 
-SamplingParams cool_sampling() {  // what noise says repeats itself, so that n-gram drafts are partly right
-  SamplingParams params;
-  params.temperature = 0.2;
-  params.seed = 3;
-  return params;
-}
-
 // Prompts of all lengths around pages, chunks and windows.
 std::vector<Request> requests(int32_t vocab, int32_t limit) {
   const std::vector<SamplingParams> samplings = {{}, cool_sampling(), hot_sampling()};
@@ -72,14 +65,7 @@ TEST_P(FamilyEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) 
         for (const bool tight : {false, true}) {
           SCOPED_TRACE("width " + std::to_string(width) + ", depth " + std::to_string(depth) + ", chunks of " +
                        std::to_string(chunk) + (tight ? ", tight" : ""));
-          Configuration asked;
-          asked.decoder.method = width > 1 ? "ngram" : "";
-          asked.decoder.ngram = NgramUse::kAlways;
-          asked.decoder.ngram_width = width;
-          asked.depth = depth;
-          asked.prefill_chunk = chunk;
-          asked.tight_memory = tight;
-          asked.late_plans = depth == 2 && chunk == 13;
+          const Configuration asked = configuration(width > 1 ? "ngram" : "", width, depth, chunk, tight);
           const auto engine = open_engine(*ops, *model, asked, longest);
           rounds.run(*engine, all(), expected, tight);
         }

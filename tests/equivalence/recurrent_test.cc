@@ -33,14 +33,6 @@ Request request(std::vector<int32_t> prompt, const SamplingParams& sampling, int
   return made;
 }
 
-// What noise says sampled cold repeats itself, so that n-gram drafts are partly right.
-SamplingParams cool_sampling() {
-  SamplingParams params;
-  params.temperature = 0.25;
-  params.seed = 3;
-  return params;
-}
-
 // Prompts of all lengths around pages and chunks, sampled in turns in different ways.
 std::vector<Request> requests() {
   const std::vector<SamplingParams> samplings = {{}, cool_sampling(), hot_sampling()};
@@ -49,18 +41,6 @@ std::vector<Request> requests() {
     all.push_back(request(random_ids(static_cast<uint32_t>(length), length), samplings[all.size() % 3]));
   }
   return all;
-}
-
-Configuration configuration(const std::string& method, int32_t width, int32_t depth, int32_t chunk, bool tight) {
-  Configuration made;
-  made.decoder.method = method;
-  made.decoder.ngram = NgramUse::kAlways;
-  made.decoder.ngram_width = width;
-  made.depth = depth;
-  made.prefill_chunk = chunk;
-  made.tight_memory = tight;
-  made.late_plans = depth == 2 && chunk == 13;
-  return made;
 }
 
 /// What the tests run over: the recurrence above, or a tiny Qwen3.5, whose states are matrices.

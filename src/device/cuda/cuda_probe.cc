@@ -35,7 +35,7 @@ class CudaProbe final : public MemoryProbe {
  public:
   CudaProbe(Memory& memory, int64_t bytes)
       : memory_(memory),
-        bytes_(std::clamp(bytes / (2 * kUnit), int64_t{1}, kMostBytes / (2 * kUnit)) * 2 * kUnit),
+        bytes_(bytes / (2 * kUnit) * (2 * kUnit)),
         buffer_(memory.allocate(static_cast<size_t>(bytes_) + sizeof(uint32_t))) {
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "device/host_ops.h"
 #include "device/sampling/likeliest_tokens.h"
 #include "device/sampling/noise.h"
 
@@ -134,26 +135,13 @@ void choose_rows(Ops& ops, float* logits, int64_t stride, int32_t vocab, std::sp
   if (requests.empty()) return;
   scratch.resize(static_cast<size_t>(ops.threads()));
   for (SamplerScratch& of_thread : scratch) of_thread.reserve(vocab);
-  struct Work {
-    float* logits;
-    int64_t stride;
-    int32_t vocab;
-    std::span<const RowRequest> requests;
-    std::span<RowChoice> choices;
-    std::span<SamplerScratch> scratch;
-    std::atomic<size_t> next = 0;
-  } work = {logits, stride, vocab, requests, choices, scratch};
-  ops.for_each(
-      static_cast<int32_t>(std::min(requests.size(), scratch.size())),
-      [](void* context, int32_t worker) {
-        auto& w = *static_cast<Work*>(context);
-        for (size_t i = w.next++; i < w.requests.size(); i = w.next++) {
-          const RowRequest& request = w.requests[i];
-          float* const row = w.logits + request.row * w.stride;
-          w.choices[i] = choose_row(row, w.vocab, request, w.scratch[static_cast<size_t>(worker)]);
-        }
-      },
-      &work);
+  std::atomic<size_t> next = 0;
+  for_each_item(ops, static_cast<int32_t>(std::min(requests.size(), scratch.size())), [&](int32_t worker) {
+    for (size_t i = next++; i < requests.size(); i = next++) {
+      float* const row = logits + requests[i].row * stride;
+      choices[i] = choose_row(row, vocab, requests[i], scratch[static_cast<size_t>(worker)]);
+    }
+  });
 }
 
 }  // namespace ashlar

@@ -37,15 +37,16 @@ uint64_t read_piece(const std::byte* begin, int64_t bytes) {
   return sum[0] ^ sum[1];
 }
 
-// After a first pass that does not count.
-Bandwidth measure(MemoryProbe& probe, double (MemoryProbe::*pass)(), double seconds) {
+// Passes over `bytes` that say how many seconds they took, after a first one that does not count.
+template <class Pass>
+Bandwidth measure(int64_t bytes, int32_t threads, double seconds, const Pass& pass) {
   std::vector<double> rates;
   const int64_t start = now_ns();
   for (int i = 0; i < 4 || static_cast<double>(now_ns() - start) < seconds * 1e9; ++i) {
-    const double took = (probe.*pass)();
-    if (i > 0) rates.push_back(static_cast<double>(probe.bytes()) / took);
+    const double took = pass();
+    if (i > 0) rates.push_back(static_cast<double>(bytes) / took);
   }
-  return {quantile(rates, 1.0), median(rates), probe.bytes(), 0};
+  return {quantile(rates, 1.0), median(rates), bytes, threads};
 }
 
 struct Free {
@@ -77,28 +78,28 @@ Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds)
   pool.run(pieces, [&](int32_t piece, int32_t) {
     std::fill_n(memory.get() + piece * kPiece, kPiece, static_cast<std::byte>(piece + 1));
   });
-  std::vector<double> rates;
-  const int64_t start = now_ns();
-  for (int pass = 0; pass < 4 || static_cast<double>(now_ns() - start) < seconds * 1e9; ++pass) {
+  const Bandwidth result = measure(size, pool.size(), seconds, [&] {
     const int64_t begin = now_ns();
     pool.run(pieces, [&](int32_t piece, int32_t worker) {
       sums[worker * 8] += read_piece(memory.get() + piece * kPiece, kPiece);
     });
-    if (pass > 0) rates.push_back(static_cast<double>(size) * 1e9 / static_cast<double>(now_ns() - begin));
-  }
+    return static_cast<double>(now_ns() - begin) * 1e-9;
+  });
   static volatile uint64_t sink;
   for (const uint64_t sum : sums) sink = sink ^ sum;
-  return {quantile(rates, 1.0), median(rates), size, pool.size()};
+  return result;
 }
 
 Bandwidth measure_read_bandwidth(Ops& ops, int64_t bytes, double seconds) {
   const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
-  return probe ? measure(*probe, &MemoryProbe::read, seconds) : measure_read_bandwidth(ops.threads(), bytes, seconds);
+  if (!probe) return measure_read_bandwidth(ops.threads(), bytes, seconds);
+  return measure(probe->bytes(), 0, seconds, [&] { return probe->read(); });
 }
 
 Bandwidth measure_copy_bandwidth(Ops& ops, int64_t bytes, double seconds) {
   const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
-  return probe ? measure(*probe, &MemoryProbe::copy, seconds) : Bandwidth{};
+  if (!probe) return {};
+  return measure(probe->bytes(), 0, seconds, [&] { return probe->copy(); });
 }
 
 }  // namespace ashlar

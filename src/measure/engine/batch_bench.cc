@@ -73,12 +73,11 @@ BatchBench::Turn BatchBench::run(int32_t first, int32_t n, int32_t tokens, int32
     const int64_t begin = now_ns();
     if (width == 0) {
       decoder_->plan(plan_);
-      plan_.keeps_context = true;  // widths that are given take turns on the same sequences
     } else {
       for (Span& span : plan_.spans) span.drafts = {width, width, width, width > 1, {}};
       plan_.budget.times.clear();
-      plan_.keeps_context = true;
     }
+    plan_.keeps_context = true;  // turns of other widths go on with the same sequences
     decoder_->enqueue(plan_, slots_, result_);
     decoder_->collect(plan_, result_);
     turn.ns += now_ns() - begin;
