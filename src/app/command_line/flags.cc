@@ -89,29 +89,7 @@ void add_denoising_flags(CLI::App& command, DllmOptions& options) {
       ->group(kDenoisingGroup);
 }
 
-void add_device_flags(CLI::App& command, SessionOptions& options) {
-  std::string devices;
-  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
-  command.add_option("--device", options.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
-      ->type_name(devices)
-      ->check(one_of(device_names()))
-      ->capture_default_str()
-      ->envname("ASHLAR_DEVICE")
-      ->group(kDeviceGroup);
-  command
-      .add_option("--threads", options.device_options.threads,
-                  "Worker threads (0: one per core, within a container's limit)")
-      ->type_name("N")
-      ->transform(whole(0, 1024))
-      ->capture_default_str()
-      ->envname("ASHLAR_THREADS")
-      ->group(kDeviceGroup);
-  std::string isas;
-  for (const std::string& isa : isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
-  command.add_option("--isa", options.device_options.isa, "Instruction set (default: the first of " + isas + ")")
-      ->type_name("NAME")
-      ->envname("ASHLAR_FORCE_ISA")
-      ->group(kDeviceGroup);
+void add_memory_flags(CLI::App& command, SessionOptions& options) {
   command
       .add_option("--max-context", options.max_context, "Longest sequence in tokens, prompt included (0: the model's)")
       ->type_name("N")
@@ -162,6 +140,31 @@ void add_device_flags(CLI::App& command, SessionOptions& options) {
 
 }  // namespace
 
+void add_computing_flags(CLI::App& command, SessionOptions& options) {
+  std::string devices;
+  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
+  command.add_option("--device", options.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
+      ->type_name(devices)
+      ->check(one_of(device_names()))
+      ->capture_default_str()
+      ->envname("ASHLAR_DEVICE")
+      ->group(kDeviceGroup);
+  command
+      .add_option("--threads", options.device_options.threads,
+                  "Worker threads (0: one per core, within a container's limit)")
+      ->type_name("N")
+      ->transform(whole(0, 1024))
+      ->capture_default_str()
+      ->envname("ASHLAR_THREADS")
+      ->group(kDeviceGroup);
+  std::string isas;
+  for (const std::string& isa : isa_choices()) isas += (isas.empty() ? "" : ", ") + isa;
+  command.add_option("--isa", options.device_options.isa, "Instruction set (default: the first of " + isas + ")")
+      ->type_name("NAME")
+      ->envname("ASHLAR_FORCE_ISA")
+      ->group(kDeviceGroup);
+}
+
 void add_session_flags(CLI::App& command, SessionOptions& options) {
   command.add_option("MODEL", options.model, "Hugging Face model folder or .gguf file (default: the bundled model)")
       ->check(CLI::Validator(
@@ -172,7 +175,8 @@ void add_session_flags(CLI::App& command, SessionOptions& options) {
       ->envname("ASHLAR_MODEL");
   add_drafter_flags(command, options);
   add_denoising_flags(command, options.dllm);
-  add_device_flags(command, options);
+  add_computing_flags(command, options);
+  add_memory_flags(command, options);
 }
 
 void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {

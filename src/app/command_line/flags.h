@@ -13,6 +13,8 @@ namespace ashlar {
 
 /// MODEL, --drafter, the drafter's own settings, --dllm-..., device and memory.
 void add_session_flags(CLI::App& command, SessionOptions& options);
+/// --device, --threads, --isa.
+void add_computing_flags(CLI::App& command, SessionOptions& options);
 /// --temperature and so on, --seed, --scheme, --logit-bias.
 void add_sampling_flags(CLI::App& command, SamplingParams& sampling);
 /// --color auto|always|never.

@@ -1,5 +1,6 @@
 #include "app/train/train_flags.h"
 
+#include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 
 namespace ashlar {
@@ -126,22 +127,7 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
   app.add_option("--json", command.json, "Write the evaluation's figures to this file")->type_name("FILE");
   app.add_option("--config", command.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE");
-  std::string devices;
-  for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
-  app.add_option("--device", command.session.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
-      ->type_name(devices)
-      ->check(one_of(device_names()))
-      ->capture_default_str()
-      ->envname("ASHLAR_DEVICE");
-  app.add_option("--threads", command.session.device_options.threads,
-                 "Worker threads (0: one per core, within a container's limit)")
-      ->type_name("N")
-      ->transform(whole(0, 1024))
-      ->capture_default_str()
-      ->envname("ASHLAR_THREADS");
-  app.add_option("--isa", command.session.device_options.isa, "Instruction set (default: the best there is)")
-      ->type_name("NAME")
-      ->envname("ASHLAR_FORCE_ISA");
+  add_computing_flags(app, command.session);
 }
 
 }  // namespace
