@@ -66,6 +66,7 @@ struct Generation {
   bool parallel_tool_calls = true;
   bool split_reasoning = true;  ///< <think> text goes to the reasoning part
   bool show_reasoning = true;   ///< the client gets that part
+  bool store = true;            ///< false: its tokens are never kept
   int32_t width = 0;            ///< Request::width: 1 turns speculation off for this request
   MethodChoice choice;          ///< how to decode, for models that leave a choice
   std::string cache_salt;       ///< prompts of different salts never share cached pages

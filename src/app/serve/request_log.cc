@@ -4,23 +4,18 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include <condition_variable>
-#include <deque>
 #include <filesystem>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 
-#include "base/clock.h"
+#include "app/serve/record_writer.h"
 #include "base/error.h"
 #include "io/json.h"
 
 namespace ashlar {
 namespace {
 
-constexpr size_t kMaxQueued = 10'000;
-constexpr int64_t kBetweenReports_ns = 60'000'000'000;
 constexpr int kApplicationId = 0x41736872;  // "Ashr": SQLite's mark of the program that a file belongs to
 
 constexpr const char* kSchema =
@@ -117,8 +112,7 @@ void check_request_log_file(const std::string& file) {
 }
 
 struct RequestLog::Impl {
-  Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> report)
-      : texts(with_texts), on_loss(std::move(report)) {
+  Impl(const std::string& file, bool with_texts, std::function<void(const std::string&)> report) : texts(with_texts) {
     // SQLite would make it readable for everybody; the files next to it take over these permissions.
     if (const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fd >= 0) ::close(fd);
     const auto check = [&](int code) {
@@ -145,16 +139,13 @@ struct RequestLog::Impl {
     const std::string claim = "PRAGMA application_id=" + std::to_string(kApplicationId);
     check(sqlite3_exec(database, claim.c_str(), nullptr, nullptr, nullptr));
     check(prepare_insert(database, true, &insert));
-    thread = std::thread([this] { run(); });
+    writer.emplace(
+        "the request log lacks", [this](const RecordWriter::Records& rows) { return write_all(rows); },
+        std::move(report));
   }
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex);
-      stop = true;
-    }
-    ready.notify_all();
-    if (thread.joinable()) thread.join();
+    writer.reset();
     close();
   }
 
@@ -165,41 +156,15 @@ struct RequestLog::Impl {
     database = nullptr;
   }
 
-  void run() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      ready.wait(lock, [this] { return stop || !queue.empty(); });
-      if (queue.empty()) return;
-      std::deque<server::RequestRecord> rows;
-      rows.swap(queue);
-      int64_t missed = std::exchange(dropped, 0);
-      lock.unlock();
-      missed += write_all(rows);
-      if (missed > 0) report_loss(missed);
-      lock.lock();
-    }
-  }
-
-  // All or nothing; returns how many rows were lost.
-  int64_t write_all(const std::deque<server::RequestRecord>& rows) {
+  // All or nothing; returns why nothing was written.
+  std::string write_all(const RecordWriter::Records& rows) {
     bool good = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
     for (const server::RequestRecord& row : rows) good = good && write(row);
     good = good && sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK;
-    if (good) return 0;
-    why = sqlite3_errmsg(database);
+    if (good) return "";
+    std::string why = sqlite3_errmsg(database);
     sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);  // an error may have done so already
-    return static_cast<int64_t>(rows.size());
-  }
-
-  void report_loss(int64_t missed) {
-    lost += missed;
-    const int64_t now = now_ns();
-    if (!on_loss || (reported_ns != 0 && now - reported_ns < kBetweenReports_ns)) return;
-    reported_ns = now;
-    on_loss("the request log lacks " + std::to_string(lost) +
-            " rows: " + (why.empty() ? "requests end faster than the disk writes" : why));
-    lost = 0;
-    why.clear();
+    return why;
   }
 
   bool write(const server::RequestRecord& r) {
@@ -233,33 +198,15 @@ struct RequestLog::Impl {
   }
 
   const bool texts;
-  const std::function<void(const std::string&)> on_loss;
-  int64_t lost = 0, reported_ns = 0;  // the writing thread's, as is `why`
-  std::string why;
-  sqlite3* database = nullptr;
+  sqlite3* database = nullptr;  // the writer's, once there is one
   sqlite3_stmt* insert = nullptr;
-  std::mutex mutex;
-  std::condition_variable ready;
-  std::deque<server::RequestRecord> queue;
-  int64_t dropped = 0;  // never queued
-  bool stop = false;
-  std::thread thread;
+  std::optional<RecordWriter> writer;
 };
 
 RequestLog::RequestLog(const std::string& file, bool texts, std::function<void(const std::string&)> on_loss)
     : impl_(std::make_unique<Impl>(file, texts, std::move(on_loss))) {}
 RequestLog::~RequestLog() = default;
 
-void RequestLog::add(const server::RequestRecord& record) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (impl_->queue.size() >= kMaxQueued) {
-      ++impl_->dropped;
-      return;
-    }
-    impl_->queue.push_back(record);
-  }
-  impl_->ready.notify_one();
-}
+void RequestLog::add(const server::RequestRecord& record) { impl_->writer->add(record); }
 
 }  // namespace ashlar

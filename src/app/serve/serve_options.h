@@ -26,7 +26,9 @@ struct ServeOptions {
   LogOptions log;
   std::string request_log;  ///< SQLite file; empty: none
   bool log_texts = false;   ///< prompts and answers too
-  std::string config;       ///< TOML file; read before the flags are (app/command_line/config_file.h)
+  std::string learn;        ///< folder for the token ids of answered requests; empty: none are kept
+  int64_t learn_bytes = int64_t{256} << 20;
+  std::string config;  ///< TOML file; read before the flags are (app/command_line/config_file.h)
   bool print_config = false;
 };
 

@@ -10,7 +10,9 @@
 #include "app/sampling_defaults.h"
 #include "app/serve/api_keys.h"
 #include "app/serve/request_log.h"
+#include "app/serve/traffic_files.h"
 #include "base/error.h"
+#include "io/weights/weights_mark.h"
 #include "server/page/page.h"
 #include "server/service/routes/routes.h"
 
@@ -87,8 +89,17 @@ struct ServerProgram::Impl {
     options.session.engine.max_queue = 1 << 20;  // the service decides who may wait
     session = open_session(options.session);
     if (!session->memory().empty()) log.write(LogLevel::kInfo, "memory: " + session->memory());
+    start_learning();
     start_service();
     start_http();
+  }
+
+  void start_learning() {
+    if (options.learn.empty()) return;
+    const TrafficFiles::Options kept{options.learn, options.learn_bytes, weights_mark(session->choice().model)};
+    traffic.emplace(kept, [this](const std::string& message) { log.write(LogLevel::kWarn, message); });
+    log.write(LogLevel::kInfo, "token ids of answered requests are kept to train drafters on",
+              {{"folder", options.learn}, {"bytes", options.learn_bytes}});
   }
 
   void start_service() {
@@ -102,8 +113,10 @@ struct ServerProgram::Impl {
     service_options.memory = options.http.memory;
     service_options.isolate_keys = options.guard.api_keys.size() > 1;
     service_options.keep_texts = options.log_texts;
+    service_options.keep_tokens = traffic.has_value();
     service_options.on_record = [this](const server::RequestRecord& record) {
       if (requests) requests->add(record);
+      if (traffic) traffic->add(record);
       log.write(record.status == 200 ? LogLevel::kInfo : LogLevel::kWarn, "request", fields_of(record));
     };
     service_options.on_ignored_field = [this](const std::string& field) {
@@ -171,6 +184,7 @@ struct ServerProgram::Impl {
   ServeOptions options;
   Log log;
   std::optional<RequestLog> requests;
+  std::optional<TrafficFiles> traffic;
   std::unique_ptr<Session> session;
   std::optional<server::Service> service;
   server::RouteContext context;

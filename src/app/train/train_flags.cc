@@ -2,6 +2,7 @@
 
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
+#include "train/data/example.h"
 
 namespace ashlar {
 namespace {
@@ -135,7 +136,8 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
 void add_train_flags(CLI::App& app, TrainCommand& command) {
   app.add_option("MODEL", command.session.model, "Hugging Face model folder (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
-  app.add_option("--data", command.data, "JSONL: messages, conversations, prompt and response, text or ids a line")
+  app.add_option("--data", command.data,
+                 "JSONL: messages, conversations, prompt and response, text or ids a line; or a folder of such")
       ->type_name("FILE")
       ->required()
       ->allow_extra_args(false);
@@ -150,7 +152,7 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
 
 TrainOptions train_options(const TrainCommand& command) {
   TrainOptions options = command.train;
-  options.data.assign(command.data.begin(), command.data.end());
+  options.data = data_files(command.data);
   options.output = command.output;
   options.from = command.from;
   return options;

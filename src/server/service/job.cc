@@ -65,7 +65,10 @@ Job::Job(const Context& context, std::shared_ptr<Exchange> exchange, Api api, Fo
   for (size_t i = 0; i < plans_.size(); ++i) {
     const AnswerPlan& plan = plans_[i];
     states_.push_back(
-        {AnswerText(*context_.model, generation_, static_cast<int32_t>(i), plan.starts_in_reasoning, calls), {}, {}});
+        {AnswerText(*context_.model, generation_, static_cast<int32_t>(i), plan.starts_in_reasoning, calls),
+         {},
+         {},
+         {}});
     if (generation_.wants_prompt_logprobs()) {
       states_.back().prompt =
           PromptTokens(*context_.model->tokenizer, plan.request.prompt,
@@ -118,6 +121,7 @@ void Job::submit(size_t index, const std::shared_ptr<EventSink>& sink) noexcept 
   try {
     Request request = std::move(plans_[index].request);
     request.sink = sink;
+    if (keeps_tokens()) states_[index].kept.prompt = request.prompt;
     const std::lock_guard lock(mutex_);
     if (cancelled_) {
       end.reason = FinishReason::kCancelled;
@@ -204,6 +208,7 @@ void Job::on_tokens(int32_t answer, const TokenChunk& chunk) {
     context_.metrics->between_tokens.observe(seconds(now - state.last_ns) / static_cast<double>(n), n);
   }
   state.last_ns = now;
+  if (keeps_tokens()) state.kept.answer.insert(state.kept.answer.end(), chunk.tokens.begin(), chunk.tokens.end());
   if (!generation_.stream_blocks) return take(state, chunk);
   for (size_t from = 0; from < chunk.tokens.size();) {
     const size_t length = run_length(chunk, from);

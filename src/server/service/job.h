@@ -21,6 +21,11 @@
 
 namespace ashlar::server {
 
+/// The tokens of an answer and of what it answers.
+struct AnsweredTokens {
+  std::vector<int32_t> prompt, answer;  ///< the answer's stop token is part of it
+};
+
 /// What remains of a request that has ended: for logs.
 struct RequestRecord {
   std::string id, api, model, peer, finish, error;
@@ -32,6 +37,7 @@ struct RequestRecord {
   int32_t drafted = 0, accepted = 0, verify_steps = 0;
   double queue_s = 0, first_token_s = 0, total_s = 0;  ///< of the first answer; of the request
   std::vector<std::string> prompts, texts;             ///< filled only if they are wanted
+  std::vector<AnsweredTokens> tokens;                  ///< the same, of answers that were not cut off from outside
 };
 
 /// When a stream that has nothing to send sends something all the same.
@@ -54,7 +60,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     const ServedModel* model;
     Delivery* delivery;
     ServiceMetrics* metrics;
-    bool keep_texts;
+    bool keep_texts, keep_tokens;
     std::function<void(const RequestRecord&)> on_end;  ///< last of all; on the delivery's thread, or within start()
     StreamPatience patience = {};
   };
@@ -85,6 +91,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
     AnswerText text;
     FinishedAnswer finished;
     PromptTokens prompt;
+    AnsweredTokens kept;  // if they are wanted
     bool prompt_reported = false;
     RequestId id = 0;
     bool stopping = false;
@@ -104,6 +111,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   void respond(const std::optional<ApiError>& error);
   void flush();
   AnswerEnd::Reason end_of_all(bool failed) const;
+  bool keeps_tokens() const { return context_.keep_tokens && generation_.store; }
   RequestRecord record(const std::optional<ApiError>& error) const;
 
   const Context context_;

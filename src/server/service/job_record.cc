@@ -79,6 +79,11 @@ RequestRecord Job::record(const std::optional<ApiError>& error) const {
     out.prompts = described_.prompt_texts;
     for (const State& state : states_) out.texts.push_back(whole_text(state.finished));
   }
+  for (const State& state : states_) {
+    const bool whole = state.finished.end.reason != AnswerEnd::Reason::kError &&
+                       state.finished.end.reason != AnswerEnd::Reason::kCancelled;
+    if (whole && !state.kept.answer.empty()) out.tokens.push_back(state.kept);
+  }
   return out;
 }
 

@@ -296,6 +296,7 @@ void Service::prepare(const std::shared_ptr<Exchange>& exchange, Api api, int64_
       delivery_.get(),
       &metrics_,
       options_.keep_texts,
+      options_.keep_tokens,
       [this, handle, answers, tokens](const RequestRecord& record) { ended(handle->lock(), answers, tokens, record); },
       options_.patience};
   const auto job =

@@ -36,6 +36,7 @@ struct ServiceOptions {
   StreamPatience patience = {};                         ///< of streams that wait
   bool isolate_keys = false;                            ///< clients with different API keys share no cached prompts
   bool keep_texts = false;                              ///< records carry prompts and answers
+  bool keep_tokens = false;                             ///< records carry their tokens, unless a request says no
   std::shared_ptr<MemoryBudget> memory;                 ///< the transport's; null: what requests take is not counted
   std::function<void(const RequestRecord&)> on_record;  ///< of every request that was begun; any thread
   std::function<void(const Refusal&)> on_refusal;       ///< of every other; any thread

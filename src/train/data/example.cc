@@ -145,6 +145,23 @@ TrainingExample parse_example(std::string_view line, const std::string& where, R
   });
 }
 
+std::vector<std::filesystem::path> data_files(const std::vector<std::string>& named) {
+  std::vector<std::filesystem::path> out;
+  for (const std::filesystem::path path : named) {
+    if (!std::filesystem::is_directory(path)) {
+      out.push_back(path);
+      continue;
+    }
+    const size_t before = out.size();
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".jsonl") out.push_back(entry.path());
+    }
+    if (out.size() == before) fail_example(path.string(), "has no file that ends in .jsonl");
+    std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
+  }
+  return out;
+}
+
 void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take,
                    Responses responses) {
   const std::string kind = path.extension().string();

@@ -43,6 +43,10 @@ enum class Responses : uint8_t { kNeeded, kOptional };
 TrainingExample parse_example(std::string_view line, const std::string& where,
                               Responses responses = Responses::kNeeded);
 
+/// The files that are meant: a folder stands for those of it that end in .jsonl, in the order of their names. Throws
+/// Error("train", ...) where it has none.
+std::vector<std::filesystem::path> data_files(const std::vector<std::string>& named);
+
 /// All lines of a file that are not blank. Throws Error("train", ...) naming the file and the line, also where there is
 /// no line at all.
 void read_examples(const std::filesystem::path& path, const std::function<void(TrainingExample)>& take,

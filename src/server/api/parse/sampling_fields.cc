@@ -260,6 +260,7 @@ void read_common(Fields& fields, Reading& reading, Generation& out) {
   read_choice(fields, reading, out);
   out.cache_salt = fields.string("cache_salt", reading.limits.name_bytes).value_or("");
   out.user = fields.string("user").value_or("");
+  out.store = fields.boolean("store").value_or(true);
   if (const Json* options = fields.object("stream_options")) {
     Fields nested(*options, fields.path("stream_options"), reading);
     out.include_usage = nested.boolean("include_usage").value_or(false);

@@ -1,0 +1,54 @@
+#pragma once
+// Token ids of answered requests as training data, in a folder of bounded size that the operator named.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/serve/record_writer.h"
+
+namespace ashlar {
+
+/// Files traffic-000001.jsonl and on, which their owner alone may read. A line is an answer: {"ids": ..., "mask": ...},
+/// its prompt not to be learnt, and the mark of the weights that wrote it. They hold no text, and no name of anybody.
+/// When they grow beyond the bound, the oldest goes.
+class TrafficFiles {
+ public:
+  struct Options {
+    std::filesystem::path folder;
+    int64_t bytes = int64_t{256} << 20;  ///< of all files together
+    std::string model;                   ///< the mark of its weights (io/weights/weights_mark.h)
+  };
+  static constexpr int64_t kFiles = 8;  ///< the bound is kept by files of this share of it
+
+  /// Makes the folder, or goes on in it. Throws Error("learn", ...) if it cannot be written, or has traffic of another
+  /// model. `on_loss`: as RecordWriter's.
+  TrafficFiles(Options options, std::function<void(const std::string&)> on_loss);
+  /// Writes what is queued.
+  ~TrafficFiles();
+
+  /// Queues the tokens that the record has. Thread-safe.
+  void add(const server::RequestRecord& record);
+
+ private:
+  struct Kept {
+    int64_t number, bytes;
+  };
+  std::filesystem::path path_of(int64_t number) const;
+  void find_files();
+  void check_model() const;
+  bool begin_file();
+  bool append(const std::string& lines);
+  std::string write_all(const RecordWriter::Records& records);
+  void remove_oldest();
+
+  const Options options_;
+  std::vector<Kept> files_;             // ascending
+  int fd_ = -1;                         // of the newest, if this process made it
+  std::optional<RecordWriter> writer_;  // last: its thread uses all of the above
+};
+
+}  // namespace ashlar
