@@ -24,7 +24,7 @@ def test_answers_are_kept_as_training_data(start, tmp_path):
     question = chat("Count to ten.", max_tokens=8, temperature=1, seed=5)
     ask("/v1/chat/completions", {**question, "n": 2})
     ask("/v1/chat/completions", {**question, "store": False})
-    raw = ask("/generate", {"input_ids": [5, 6, 7], "sampling_params": {"max_new_tokens": 4, "temperature": 0, "ignore_eos": True}})
+    raw = ask("/generate", {"input_ids": [5, 6, 7], "return_logprob": True, "sampling_params": {"max_new_tokens": 4, "temperature": 0, "ignore_eos": True}})
     with server.client.stream("POST", "/v1/chat/completions", json={**question, "stream": True}, timeout=60) as response:
         assert list(events(response))
     with server.client.stream("POST", "/v1/chat/completions", json=chat("Go on.", max_tokens=3000, ignore_eos=True, stream=True), timeout=60) as response:
@@ -38,7 +38,7 @@ def test_answers_are_kept_as_training_data(start, tmp_path):
     assert len(lines) == 4
     answers = [[i for i, learnt in zip(line["ids"], line["mask"]) if learnt] for line in lines]
     prompts = [line["ids"][:len(line["ids"]) - len(answer)] for line, answer in zip(lines, answers)]
-    assert prompts[2] == [5, 6, 7] and answers[2] == raw["output_ids"]
+    assert prompts[2] == [5, 6, 7] and answers[2] == [token for _, token, *_ in raw["meta_info"]["output_token_logprobs"]]
     assert prompts[0] == prompts[1] == prompts[3] and answers[0] != answers[1]
     assert answers[3] == answers[0]  # the same seed, as a stream
     assert "Count" not in json.dumps(lines)
