@@ -50,9 +50,11 @@ std::vector<BFloat16> random_values(int64_t n, float deviation, std::mt19937& ra
 class ProductsOnGpu : public OnGpu, public ::testing::WithParamInterface<KeptWeights> {
  protected:
   void SetUp() override { make(GetParam()); }
-  std::unique_ptr<Weight> pack(int32_t n, int32_t k, bool gated = false) {
+  std::unique_ptr<Weight> pack(int32_t n, int32_t k, bool gated = false, bool biased = false) {
     weights_.push_back(random_values(int64_t{n} * k, 1 / std::sqrt(static_cast<float>(k)), random_));
-    return ops_->pack({{{"w", Scheme::kBF16, weights_.back().data(), n, k}}, {}}, {.gated = gated});
+    std::vector<float> bias;
+    for (int32_t i = 0; biased && i < n; ++i) bias.push_back(0.1F * static_cast<float>(i % 17));
+    return ops_->pack({{{"w", Scheme::kBF16, weights_.back().data(), n, k}}, bias}, {.gated = gated});
   }
   std::mt19937 random_{11};
   std::vector<std::vector<BFloat16>> weights_;
@@ -64,8 +66,8 @@ constexpr int32_t kRowCounts[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100, 12
 TEST_P(ProductsOnGpu, BitsDoNotDependOnWhereRowsLie) {
   constexpr int32_t kRows = 1100;
   for (const auto& [n, k] :
-       {std::pair{64, 64}, {128, 256}, {200, 136}, {192, 200}, {3072, 1024}, {64, 2200}, {8192, 512}}) {
-    const auto weight = pack(n, k);
+       {std::pair{64, 64}, {128, 256}, {200, 136}, {192, 200}, {3072, 1024}, {64, 2200}, {8192, 512}, {8512, 2100}}) {
+    const auto weight = pack(n, k, false, n == 200 || k == 2200);
     const std::vector<BFloat16> x = random_values(int64_t{kRows} * k, 1, random_);
     const std::vector<BFloat16> before = random_values(int64_t{kRows} * n, 1, random_);
     for (const bool add : {false, true}) {

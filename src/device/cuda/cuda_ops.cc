@@ -17,7 +17,8 @@ int32_t multiprocessors() {
   return count;
 }
 
-/// Rows above which weights of few bits are expanded: fewer read them several times in less time than that takes.
+/// Rows above which weights of few bits are expanded where Hopper's instructions do not serve: fewer read them several
+/// times in less time than that takes.
 constexpr int32_t kExpandedRows = 128;
 constexpr int64_t kExpandedBytes = int64_t{64} << 20;  // at a time
 
@@ -112,6 +113,9 @@ void CudaOps::product(const ProductCall& call, int32_t tile) {
       }
       break;
     default:
+      if (hopper_multiprocessors_ != 0 && product_quantised_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
+        break;
+      }
       if (call.rows > (most_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr) {
         return product_expanded(call, tile);
       }

@@ -68,6 +68,8 @@ int32_t most_quantised_rows();
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);
 /// On compute capability 9.0 the same as product_bf16, faster, with the same bits. False where the call does not fit.
 bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);
+/// The same for product_quantised, of any number of rows.
+bool product_quantised_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);
 
 /// A matrix of activations.
 struct Matrix {

@@ -39,20 +39,21 @@ __device__ __forceinline__ void wgmma<{n}>(float (&d)[{count}], uint64_t a, uint
 """
 
 
-def rows_body(n: int) -> str:
+def registers_body(n: int, name: str, transposed: int) -> str:
     count = n // 2
     names = ", ".join(f"%{i}" for i in range(count))
     lines = [names[i : i + 96] for i in range(0, len(names), 96)]
     text = "\n".join(f'      "{line}"' for line in lines)
     operands = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    a = "const uint32_t* a" if transposed else "const uint32_t (&a)[4]"
     return f"""
 template <>
-__device__ __forceinline__ void wgmma_rows<{n}>(float (&d)[{count}], const uint32_t* a, uint64_t b, int accumulate) {{
+__device__ __forceinline__ void {name}<{n}>(float (&d)[{count}], {a}, uint64_t b, int accumulate) {{
   asm volatile(
       "{{\\n\\t.reg .pred more;\\n\\tsetp.ne.b32 more, %{count + 5}, 0;\\n"
       "\\twgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{"
 {text}
-      "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, more, 1, 1, 1;\\n\\t}}"
+      "}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, more, 1, 1, {transposed};\\n\\t}}"
       // clang-format off
       : {operands}
       // clang-format on
@@ -60,6 +61,12 @@ __device__ __forceinline__ void wgmma_rows<{n}>(float (&d)[{count}], const uint3
 }}
 """
 
+
+VALUES_HEAD = """
+/// D[64, kN] (=|+=) A[64, 16] B[kN, 16]^T with A in registers: a[0..3] as mma.sync has its first operand.
+template <int kN>
+__device__ __forceinline__ void wgmma_values(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, int accumulate);
+"""
 
 ROWS_HEAD = """
 /// The same with A in registers (a[0..3]: the fragment of 16 columns as mma.sync has it) and B [16, kN] N-major, as values
@@ -74,5 +81,8 @@ with open(Path(__file__).with_name("wgmma.cuh"), "w") as out:
         out.write(body(n))
     out.write(ROWS_HEAD)
     for n in (64, 128):
-        out.write(rows_body(n))
+        out.write(registers_body(n, "wgmma_rows", 1))
+    out.write(VALUES_HEAD)
+    for n in (8, 16, 32, 128):
+        out.write(registers_body(n, "wgmma_values", 0))
     out.write("\n}  // namespace ashlar::cuda\n")

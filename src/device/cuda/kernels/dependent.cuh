@@ -44,21 +44,24 @@ struct Blocks {
   dim3 grid;
   unsigned threads;
   size_t shared_bytes = 0;
+  unsigned cluster = 1;  ///< blocks that run together, on compute capability 9.0
 };
 
 /// Queues a kernel that waits for its predecessors itself.
 template <class... Parameters, class... Arguments>
 void start(cudaStream_t stream, const Blocks& blocks, void (*kernel)(Parameters...), Arguments&&... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {blocks.cluster, 1, 1};
   cudaLaunchConfig_t config = {};
   config.gridDim = blocks.grid;
   config.blockDim = dim3(blocks.threads);
   config.dynamicSmemBytes = blocks.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = kernels_wait() ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = !kernels_wait() ? 0 : blocks.cluster > 1 ? 2 : 1;
   cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
 }
 

@@ -3,8 +3,8 @@
 
 #include <cuda_fp16.h>
 
-#include "device_math.cuh"
 #include "../quantised_layout.h"
+#include "device_math.cuh"
 
 namespace ashlar::cuda {
 
@@ -27,8 +27,10 @@ struct GroupScales<4> {
   }
   /// The integers of pair `pair`, still in their word, which has that pair in its lowest bits.
   __device__ __forceinline__ uint32_t value(uint32_t word, int high) const {
-    // Below 128 the steps of bf16 from 128 on are whole numbers.
-    const __nv_bfloat162 wholes = __hsub2(pair_of((word & 0x000F000F) | 0x43004300), pair_of(0x43084308));
+    // From 128 on the steps of bf16 are whole numbers. One instruction, which needs one of the constants in a register.
+    uint32_t above_128;
+    asm("lop3.b32 %0, %1, 0x000F000F, %2, 0xEA;" : "=r"(above_128) : "r"(word), "r"(0x43004300));
+    const __nv_bfloat162 wholes = __hsub2(pair_of(above_128), pair_of(0x43084308));
     return bits_of(__hfma2(wholes, scale[high], centre[high]));
   }
 };

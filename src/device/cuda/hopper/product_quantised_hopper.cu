@@ -1,0 +1,86 @@
+// Which instance of the product with a weight of few bits serves a call. Any may: it decides about time, not about
+// bits.
+
+#include <algorithm>
+
+#include "product_quantised_hopper.cuh"
+#include "row_map.cuh"
+
+namespace ashlar::cuda {
+namespace {
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kMostThreads, 1)
+    product_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ ProductCall call, int stages,
+                   bool squares) {
+  extern __shared__ char raw[];
+  Shape::run(call, &map, raw, stages, squares);
+}
+
+template <class Shape, int kTokens>
+bool launch(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
+  CUtensorMap map;
+  if (!map_rows(call, kTokens, map)) return false;
+  constexpr int kMost = 226 * 1024;
+  constexpr int kHalf = 116 * 1024;
+  constexpr int kStages =
+      std::min(16, (kMost - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
+  static_assert(kStages >= 2);
+  // Never two blocks of a kernel on a multiprocessor, as in product_hopper.cu.
+  const bool alone = int64_t{call.n} * call.k >= int64_t{1} << 23;
+  const int shared = alone ? std::max(Shape::shared_bytes(kStages), kHalf) : Shape::shared_bytes(kStages);
+  [[maybe_unused]] static const cudaError_t allowed =
+      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
+  const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kTokens - 1) / kTokens);
+  const bool squares = call.finish != Finish::kFloat && call.width % 8 == 0 &&
+                       reinterpret_cast<uintptr_t>(call.out) % 16 == 0 && call.out_stride % 8 == 0;
+  constexpr int32_t kTogether = Shape::kClusterBlocks;
+  const dim3 grid(static_cast<unsigned>(std::min(items, multiprocessors / kTogether) * kTogether));
+  start(stream, {grid, Shape::kThreads, static_cast<size_t>(shared), kTogether}, product_kernel<Shape>, map, call,
+        kStages, squares);
+  return true;
+}
+
+/// Few rows: as many pipes as segments, eight of them in two blocks.
+template <int kBits, int kTokens>
+bool launch_few(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
+  switch (call.splits) {
+    case 1:
+      return launch<HopperQuantised<kBits, kTokens, 1, 1, 1, false>, kTokens>(stream, call, multiprocessors);
+    case 2:
+      return launch<HopperQuantised<kBits, kTokens, 1, 2, 1, false>, kTokens>(stream, call, multiprocessors);
+    case 4:
+      return launch<HopperQuantised<kBits, kTokens, 1, 4, 1, false>, kTokens>(stream, call, multiprocessors);
+    default:
+      return launch<HopperQuantised<kBits, kTokens, 2, 4, 1, false>, kTokens>(stream, call, multiprocessors);
+  }
+}
+
+template <int kBits>
+bool launch_any(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
+  if (call.rows <= 8) return launch_few<kBits, 8>(stream, call, multiprocessors);
+  if (call.rows <= 16) return launch_few<kBits, 16>(stream, call, multiprocessors);
+  // Tiles of 32 rows keep more blocks busy, tiles of 128 make values for more rows: whole waves of blocks times work.
+  const auto waves = [&](int32_t rows, int32_t outputs) {
+    const int32_t blocks = (call.rows + rows - 1) / rows * ((call.n + outputs - 1) / outputs);
+    return static_cast<float>((blocks + multiprocessors - 1) / multiprocessors) * static_cast<float>(rows * outputs);
+  };
+  constexpr float kGain = 2.8F;  // of products a second, by the larger tile; measured
+  if (call.rows <= 32 || waves(32, 64) * kGain < waves(128, 128)) {
+    return launch_few<kBits, 32>(stream, call, multiprocessors);
+  }
+  if (call.splits == 1) return launch<HopperQuantised<kBits, 128, 1, 1, 2, false>, 128>(stream, call, multiprocessors);
+  return launch<HopperQuantised<kBits, 128, 1, 1, 2, true>, 128>(stream, call, multiprocessors);
+}
+
+}  // namespace
+
+bool product_quantised_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
+  const bool fits =
+      call.group.rows == nullptr && reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.x_stride % 8 == 0;
+  if (!fits) return false;
+  return call.format == Packed::kInt4 ? launch_any<4>(stream, call, multiprocessors)
+                                      : launch_any<8>(stream, call, multiprocessors);
+}
+
+}  // namespace ashlar::cuda

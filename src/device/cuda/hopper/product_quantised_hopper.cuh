@@ -1,0 +1,327 @@
+#pragma once
+// Products with weights of 4 and 8 bits by Hopper's warpgroup instructions, whose first operand may lie in registers:
+// there a lane makes the bf16 values of quantised_layout.h out of its integers. Bits are those of product_quantised.cu.
+//
+// A block has kPipes pipes, a cluster kBlocks blocks that work on one tile. A pipe is a warp that keeps a ring of
+// stages full and kGroups warpgroups of 64 outputs that consume them. Of few rows the segments of a sum are shared among
+// pipes, since making values takes a multiprocessor as long as memory takes to bring them; of many rows a pipe has them
+// one after the other.
+
+#include "../kernels/quantised.cuh"
+#include "finish.cuh"
+#include "hopper.cuh"
+#include "wgmma.cuh"
+
+namespace ashlar::cuda {
+
+/// kTokens: rows of x in a tile. kBlocks * kPipes: 1, or the segments of a sum. kTotals: a pipe may have several
+/// segments.
+template <int kBits, int kTokens, int kBlocks, int kPipes, int kGroups, bool kTotals>
+struct HopperQuantised {
+  static constexpr int kFeatures = kTile * kGroups;
+  static constexpr int kAllPipes = kBlocks * kPipes;
+  static constexpr int kClusterBlocks = kBlocks;
+  /// Tiles of 64 inputs in a stage: one where sums would leave room for two stages.
+  static constexpr int kDepth = kBlocks > 1 && kTokens >= 32 && kBits == 8 ? 1 : 2;
+  static constexpr int kTileBytes = kUnitsOfTile * unit_bytes(kBits);
+  static constexpr int kPartBytes = kDepth * kTileBytes;  // 64 outputs of a stage
+  static constexpr int kWeightBytes = kGroups * kPartBytes;
+  static constexpr int kRowTileBytes = kTokens * 128;
+  static constexpr int kRowBytes = kDepth * kRowTileBytes;
+  static constexpr int kStageBytes = kWeightBytes + kRowBytes;
+  static constexpr int kConsumers = 128 * kGroups * kPipes;
+  static constexpr int kThreads = kConsumers + 32 * kPipes;
+  /// What registers must be enough for: warps are dealt out to four register files.
+  static constexpr int kMostThreads = (kThreads + 127) / 128 * 128;
+  static constexpr bool kSquares = kTokens >= 64;
+  static constexpr int kSumBytesOfPipe = kTokens * kTile * 4;
+  static constexpr int kSumBytes = (kAllPipes - 1) * kSumBytesOfPipe;
+  static constexpr int kEndBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : kSumBytes;
+  static constexpr int shared_bytes(int stages) { return 1024 + kPipes * stages * (kStageBytes + 16) + kEndBytes + 16; }
+  static_assert((kAllPipes == 1 || kGroups == 1) && (kBlocks == 1 || kPipes > 1));
+
+  /// A pipe's part.
+  struct Ring {
+    char* rows;
+    char* weights;
+    uint64_t* full;   ///< weights and rows of a stage are there
+    uint64_t* empty;  ///< every consuming warp is done with it
+  };
+  struct Shared {
+    Ring ring;
+    char* end;
+    uint64_t* sums_are_there;  ///< in the first block of a cluster: those of the other blocks
+    uint64_t* sums_were_read;  ///< in the other blocks: theirs
+  };
+
+  static __device__ Shared carve(char* raw, int stages, int pipe) {
+    char* const rows = raw + (1024 - shared_address(raw) % 1024) % 1024;
+    char* const weights = rows + kPipes * stages * kRowBytes;
+    char* const end = weights + kPipes * stages * kWeightBytes;
+    auto* const barriers = reinterpret_cast<uint64_t*>(end + kEndBytes);
+    auto* const own = barriers + 2 + pipe * 2 * stages;
+    return {{rows + pipe * stages * kRowBytes, weights + pipe * stages * kWeightBytes, own, own + stages},
+            end,
+            barriers,
+            barriers + 1};
+  }
+
+  static __device__ int32_t feature_tiles(const ProductCall& call) { return (call.n + kFeatures - 1) / kFeatures; }
+  static __device__ int32_t token_tiles(const ProductCall& call) { return (call.rows + kTokens - 1) / kTokens; }
+  struct Item {
+    int32_t feature;
+    int32_t token;
+  };
+  /// Clusters take tiles in turn.
+  static __device__ int32_t first_index() { return static_cast<int32_t>(blockIdx.x) / kBlocks; }
+  static __device__ int32_t index_step() { return static_cast<int32_t>(gridDim.x) / kBlocks; }
+  /// Neighbours in time share rows of x or outputs of the weight, so that L2 serves them.
+  static __device__ Item item_at(const ProductCall& call, int32_t index) {
+    constexpr int32_t kBand = 16;  // feature tiles that are walked together
+    const int32_t tokens = token_tiles(call);
+    const int32_t band = index / (kBand * tokens);
+    const int32_t width = min(kBand, feature_tiles(call) - band * kBand);
+    const int32_t rest = index - band * kBand * tokens;
+    return {(band * kBand + rest % width) * kFeatures, rest / width * kTokens};
+  }
+
+  static __device__ int32_t in_128(const ProductCall& call) { return (call.k + kInputPad - 1) / kInputPad; }
+  static __device__ int32_t stages_of_k(const ProductCall& call) { return in_128(call) * (2 / kDepth); }
+  static __device__ int32_t segment_begin(const ProductCall& call, int32_t segment) {
+    return in_128(call) * segment / call.splits * (2 / kDepth);
+  }
+
+  static __device__ void produce(const ProductCall& call, const CUtensorMap* map, const Ring& ring, int stages,
+                                 int pipe) {
+    const uint64_t once = evict_first_policy(), again = evict_last_policy();
+    const int32_t items = feature_tiles(call) * token_tiles(call);
+    const int32_t begin = kAllPipes > 1 ? segment_begin(call, pipe) : 0;
+    const int32_t end = kAllPipes > 1 ? segment_begin(call, pipe + 1) : stages_of_k(call);
+    const int64_t part_row = int64_t{stages_of_k(call)} * kPartBytes;
+    const int32_t last_part = (call.n - 1) / kTile;
+    const bool streamed = token_tiles(call) == 1;  // else other blocks read these weights, too
+    const auto load_weights = [&](const Item& item, int32_t stage, int32_t slot) {
+      barrier_expect(&ring.full[slot], kStageBytes);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        // A warpgroup beyond the last output repeats its neighbour's tile; it stores nothing.
+        const int32_t part = min(item.feature / kTile + g, last_part);
+        copy_bulk(ring.weights + slot * kWeightBytes + g * kPartBytes,
+                  static_cast<const char*>(call.weight) + part * part_row + int64_t{stage} * kPartBytes, kPartBytes,
+                  &ring.full[slot], streamed ? once : again);
+      }
+    };
+    const auto load_rows = [&](const Item& item, int32_t stage, int32_t slot) {
+#pragma unroll
+      for (int t = 0; t < kDepth; ++t) {
+        copy_box(ring.rows + slot * kRowBytes + t * kRowTileBytes, map, (kDepth * stage + t) * kTile, item.token,
+                 &ring.full[slot], again);
+      }
+    };
+    // Weights do not depend on the kernels before this one: their first stages are on their way before it ends.
+    const int32_t first = first_index(), step = index_step();
+    const Item head = item_at(call, first);
+    const int32_t early = min(stages, end - begin);
+    for (int32_t i = 0; i < early; ++i) load_weights(head, begin + i, i);
+    wait_for_predecessors();
+    for (int32_t i = 0; i < early; ++i) load_rows(head, begin + i, i);
+    int32_t slot = early % stages, parity = early == stages ? 0 : 1, at = begin + early;
+    for (int32_t index = first; index < items; index += step) {
+      const Item item = item_at(call, index);
+      for (; at < end; ++at) {
+        barrier_wait(&ring.empty[slot], parity);
+        load_weights(item, at, slot);
+        load_rows(item, at, slot);
+        if (++slot == stages) slot = 0, parity ^= 1;
+      }
+      at = begin;
+    }
+  }
+
+  static __device__ __forceinline__ void release(uint64_t* empty) {
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty);
+  }
+
+  /// sum becomes a segment of n stages. The values of 32 inputs are made while those before them are multiplied.
+  static __device__ __forceinline__ void consume(const Ring& ring, int32_t n, int32_t group, int stages, int32_t& slot,
+                                                 int32_t& parity, float (&sum)[kTokens / 2]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, unit = static_cast<int>(threadIdx.x) / 32 % 4;
+    int32_t last = -1;
+    for (int32_t i = 0; i < n; ++i) {
+      barrier_wait(&ring.full[slot], parity);
+      const char* const units = ring.weights + slot * kWeightBytes + group * kPartBytes + unit * unit_bytes(kBits);
+      const char* const rows = ring.rows + slot * kRowBytes;
+#pragma unroll
+      for (int t = 0; t < kDepth; ++t) {
+        const char* const from = units + t * kTileBytes;
+        const uint64_t b = tile_descriptor(rows + t * kRowTileBytes);
+#pragma unroll
+        for (int g = 0; g < 2; ++g) {
+          GroupScales<kBits> scales;
+          scales.read(from + unit_wholes_bytes(kBits), lane, g);
+          const uint4 wholes = read_wholes<kBits>(from, lane, g);
+          uint32_t a[2][4];
+          decode_step(scales, wholes, g, 0, a[0]);
+          decode_step(scales, wholes, g, 1, a[1]);
+          wgmma_fence();
+          wgmma_values<kTokens>(sum, a[0], b + 4 * g, i > 0 || t > 0 || g > 0);
+          wgmma_values<kTokens>(sum, a[1], b + 4 * g + 2, 1);
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (t == 0 && g == 0 && last >= 0) release(&ring.empty[last]);
+        }
+      }
+      last = slot;
+      if (++slot == stages) slot = 0, parity ^= 1;
+    }
+    wgmma_wait<0>();
+    release(&ring.empty[last]);
+  }
+
+  static __device__ __forceinline__ void consume_segments(const ProductCall& call, const Ring& ring, int32_t group,
+                                                          int stages, int32_t& slot, int32_t& parity,
+                                                          float (&total)[kTokens / 2]) {
+#pragma unroll
+    for (float& value : total) value = 0;
+    for (int32_t s = 0; s < call.splits; ++s) {
+      float sum[kTokens / 2];
+      consume(ring, segment_begin(call, s + 1) - segment_begin(call, s), group, stages, slot, parity, sum);
+#pragma unroll
+      for (int i = 0; i < kTokens / 2; ++i) total[i] += sum[i];
+    }
+  }
+
+  enum Meeting : int { kSumsAreThere = 1, kSumsWereRead = 2 };  // named barriers
+  static __device__ __forceinline__ void meet(Meeting barrier) {
+    asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(barrier)), "n"(kConsumers) : "memory");
+  }
+  static __device__ __forceinline__ void announce(Meeting barrier) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "n"(kConsumers) : "memory");
+  }
+
+  /// The segments of all pipes meet in the first pipe, in ascending order. turn: of the cluster's tiles. False: this is
+  /// another pipe.
+  static __device__ __forceinline__ bool gather(const Shared& shared, int pipe, int32_t turn, bool is_last,
+                                                float (&sum)[kTokens / 2]) {
+    constexpr int kFours = kTokens / 8;
+    auto* const mine = reinterpret_cast<float4*>(shared.end) + threadIdx.x % 128;
+    if (pipe >= kPipes) {
+      const uint32_t to = address_in(mine + (pipe - 1) * kFours * 128, 0),
+                     barrier = address_in(shared.sums_are_there, 0);
+      if (turn > 0) barrier_wait_cluster(shared.sums_were_read, (turn - 1) % 2);
+#pragma unroll
+      for (int i = 0; i < kFours; ++i) {
+        store_async(to + i * 128 * 16, sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3], barrier);
+      }
+      return false;
+    }
+    if (pipe > 0) {
+      if (turn > 0) meet(kSumsWereRead);
+#pragma unroll
+      for (int i = 0; i < kFours; ++i) {
+        mine[((pipe - 1) * kFours + i) * 128] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]};
+      }
+      announce(kSumsAreThere);
+      return false;
+    }
+    if constexpr (kBlocks > 1) barrier_wait_cluster(shared.sums_are_there, turn % 2);
+    meet(kSumsAreThere);
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[4 * i + e] += 0.0F;
+#pragma unroll
+      for (int p = 0; p < kAllPipes - 1; ++p) {
+        const float4 more = mine[(p * kFours + i) * 128];
+        sum[4 * i] += more.x, sum[4 * i + 1] += more.y, sum[4 * i + 2] += more.z, sum[4 * i + 3] += more.w;
+      }
+    }
+    if (is_last) return true;
+    if constexpr (kBlocks > 1) {
+      if (threadIdx.x == 0) expect_sums(shared);
+    }
+    announce(kSumsWereRead);
+    if constexpr (kBlocks > 1) {
+      // Each warp of this pipe has read its part; the barrier counts the four.
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) {
+        for (int block = 1; block < kBlocks; ++block) barrier_arrive_at(address_in(shared.sums_were_read, block));
+      }
+    }
+    return true;
+  }
+
+  /// For the sums of a tile that other blocks send.
+  static __device__ void expect_sums(const Shared& shared) {
+    barrier_expect(shared.sums_are_there, (kBlocks - 1) * kPipes * kSumBytesOfPipe);
+  }
+
+  static __device__ __forceinline__ void add_bias(const ProductCall& call, int32_t features,
+                                                  float (&sum)[kTokens / 2]) {
+    const int32_t output = features + static_cast<int32_t>(threadIdx.x) % 32 / 4;
+    const float low = output < call.n ? call.bias[output] : 0, high = output + 8 < call.n ? call.bias[output + 8] : 0;
+#pragma unroll
+    for (int i = 0; i < kTokens / 2; ++i) sum[i] += i % 4 < 2 ? low : high;
+  }
+
+  /// squares: rows of `out` may be written 16 bytes at a time.
+  static __device__ void run(const ProductCall& call, const CUtensorMap* map, char* raw, int stages, bool squares) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int local = thread < kConsumers ? thread / (128 * kGroups) : (thread - kConsumers) / 32;
+    const int pipe = kBlocks > 1 ? static_cast<int>(cluster_rank()) * kPipes + local : local;
+    const Shared shared = carve(raw, stages, local);
+    if (thread >= kConsumers && thread % 32 == 0) {
+      if (local == 0) prefetch_map(map);
+      for (int i = 0; i < stages; ++i) {
+        barrier_init(&shared.ring.full[i], 1);
+        barrier_init(&shared.ring.empty[i], 4 * kGroups);
+      }
+      if (kBlocks > 1 && local == 0) {
+        barrier_init(shared.sums_are_there, 1);
+        barrier_init(shared.sums_were_read, 4);
+      }
+      barrier_init_fence();
+    }
+    __syncthreads();
+    if constexpr (kBlocks > 1) {
+      if (thread == 0 && pipe == 0) expect_sums(shared);
+      __syncwarp();
+      cluster_arrive();
+    }
+    let_successor_start();
+    if (thread >= kConsumers) {
+      if (thread % 32 == 0) produce(call, map, shared.ring, stages, pipe);
+      return;
+    }
+    if constexpr (kBlocks > 1) cluster_wait();  // barriers of the other block are there
+    wait_for_predecessors();                    // they may still read what this kernel overwrites
+    const int group = thread / 128 % kGroups, warp = thread / 32;
+    const int32_t items = feature_tiles(call) * token_tiles(call), step = index_step();
+    const int32_t own = kAllPipes > 1 ? segment_begin(call, pipe + 1) - segment_begin(call, pipe) : stages_of_k(call);
+    int32_t slot = 0, parity = 0, turn = 0;
+    for (int32_t index = first_index(); index < items; index += step, ++turn) {
+      const Item item = item_at(call, index);
+      float sum[kTokens / 2];
+      if constexpr (kTotals) {
+        consume_segments(call, shared.ring, group, stages, slot, parity, sum);
+      } else {
+        consume(shared.ring, own, group, stages, slot, parity, sum);
+      }
+      if constexpr (kAllPipes > 1) {
+        if (!gather(shared, pipe, turn, index + step >= items, sum)) continue;
+      }
+      const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
+      if (call.bias != nullptr) add_bias(call, features, sum);
+      if (!kSquares || !squares) {
+        finish_quads<kTokens>(call, item.token, features, sum);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kTokens / 32; ++j) {
+          finish_square(call, &sum[16 * j], features, item.token + 32 * j, shared.end + warp * kSquareBytesOfWarp);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace ashlar::cuda
