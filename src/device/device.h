@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/kv/kv_codec.h"
 #include "device/ops.h"
 
 namespace ashlar {
@@ -12,12 +13,12 @@ namespace ashlar {
 struct DeviceOptions {
   int32_t threads = 0;                       ///< workers; 0: one per core this process may use
   std::string isa;                           ///< "" picks the best that the machine has; otherwise one of isa_choices()
-  DType kv_dtype = DType::kBF16;             ///< element of the KV cache on the cpu device: kBF16 or kF32
+  KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of the cpu device; codes: of the cpu and ref devices
   KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu and cuda devices
 };
 
 /// Makes a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for an unknown name or an
-/// instruction set the machine lacks.
+/// instruction set the machine lacks, Error("kv-dtype", ...) where the device has no such numbers.
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options);
 
 /// Names make_device accepts, the default first.

@@ -17,15 +17,16 @@ using MakeOps = std::unique_ptr<Ops> (*)(const DeviceOptions& options);
 struct Device {
   const char* name;
   MakeOps make;
+  bool codes_kv;  ///< has keys and values as codes (kv_codec.h)
 };
 
 // The default first.
 constexpr Device kDevices[] = {
-    {"cpu", make_cpu_ops},
+    {"cpu", make_cpu_ops, true},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops},
+    {"cuda", make_cuda_ops, false},
 #endif
-    {"ref", [](const DeviceOptions& /*options*/) { return make_ref_ops(); }},
+    {"ref", [](const DeviceOptions& options) { return make_ref_ops(options.kv_dtype); }, true},
 };
 
 }  // namespace
@@ -33,7 +34,14 @@ constexpr Device kDevices[] = {
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
   std::string names;
   for (const Device& device : kDevices) {
-    if (name == device.name) return device.make(options);
+    if (name == device.name) {
+      const KvCodec* codec = kv_codec(options.kv_dtype);
+      if (codec != nullptr && !device.codes_kv) {
+        throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " + std::string(codec->name()) +
+                                    "; expected bf16, or another --device");
+      }
+      return device.make(options);
+    }
     names += (names.empty() ? "" : ", ") + std::string(device.name);
   }
   throw Error("device", "unknown device '" + name + "'; expected one of: " + names);

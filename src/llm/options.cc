@@ -14,10 +14,11 @@ NgramUse ngram_use_of(const std::string& name) {
   refuse("ngram_drafts", name, "auto, always or never");
 }
 
-DType kv_dtype_of(const std::string& name) {
-  if (name == "bf16") return DType::kBF16;
-  if (name == "f32") return DType::kF32;
-  refuse("kv_dtype", name, "bf16 or f32");
+KvDType kv_dtype_of(const std::string& name) {
+  for (const NamedKvDType& named : kKvDTypes) {
+    if (named.name == name) return named.dtype;
+  }
+  refuse("kv_dtype", name, "bf16, f32, int8 or tq4");
 }
 
 KeptWeights weights_of(const std::string& name) {

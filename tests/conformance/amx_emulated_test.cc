@@ -208,7 +208,7 @@ TEST(AmxEmulated, LinearMatchesReferenceOnRoundedRows) {
        {std::pair{1, 1}, {64, 64}, {63, 31}, {65, 33}, {130, 50}, {200, 100}, {16, 129}, {70, 257}, {330, 600}}) {
     const Checkpoint checkpoint(Scheme::kBF16, n, k, random);
     std::vector<float> bias(static_cast<size_t>(n), 0.5F);
-    const auto packed = cpu::CpuOps(cpu::portable_kernels(), 1, DType::kBF16).pack(checkpoint.source(bias));
+    const auto packed = cpu::CpuOps(cpu::portable_kernels(), 1, KvDType::kBF16).pack(checkpoint.source(bias));
     const auto& weight = own_weight<cpu::PackedWeight>(*packed);
     const auto plain = ref->pack(checkpoint.source(bias));
     for (int32_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 49, 84}) {
@@ -242,7 +242,7 @@ TEST(AmxEmulated, QuantisedProductsAreThoseOfRoundedWeightsAndRows) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
                        emulated::quantised_pack};
-  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  cpu::CpuOps ops(kernels, 1, KvDType::kBF16);
   std::mt19937 random(13);
   expect_quantised_products(ops, random);
 }
@@ -254,7 +254,7 @@ TEST(AmxEmulated, QuantisedGatedMlpIsNearExactOne) {
   kernels.bf16.gated_pack = emulated::gated_pack;
   kernels.quantised = {emulated::quantised_linear, emulated::kTileRows, 1, emulated::quantised_packed_bytes,
                        emulated::quantised_pack};
-  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  cpu::CpuOps ops(kernels, 1, KvDType::kBF16);
   std::mt19937 random(19);
   expect_quantised_gated_mlp(ops, random);
 }
@@ -268,7 +268,7 @@ TEST(AmxEmulated, GroupedProductsAreThoseOfRoundedRows) {
                      emulated::pack_groups<4>};
   std::mt19937 random(23);
   for (const auto& [kept, bits] : {std::pair{KeptWeights::kInt8, 8}, {KeptWeights::kInt4, 4}}) {
-    cpu::CpuOps ops(kernels, 1, DType::kBF16, kept);
+    cpu::CpuOps ops(kernels, 1, KvDType::kBF16, kept);
     expect_grouped_products(ops, bits, random, true);
   }
 }
@@ -281,7 +281,7 @@ TEST(AmxEmulated, GatedMlpMatchesReference) {
   kernels.bf16.gated_pack = emulated::gated_pack;
   const auto ref = make_ref_ops();
   std::mt19937 random(17);
-  cpu::CpuOps ops(kernels, 1, DType::kBF16);
+  cpu::CpuOps ops(kernels, 1, KvDType::kBF16);
   for (const auto& [width, k] : {std::pair{1, 1}, {32, 32}, {70, 45}, {200, 33}}) {
     const Checkpoint weight(Scheme::kBF16, 2 * width, k, random);
     const Checkpoint back(Scheme::kBF16, k, width, random);
@@ -317,11 +317,16 @@ TEST(AmxEmulated, AttentionMatchesReference) {
   cpu::Kernels kernels = cpu::portable_kernels();
   kernels.pack_queries = emulated::pack_query_tiles;
   kernels.attend = emulated::attend_tiles;
-  cpu::CpuOps ops(kernels, 1, DType::kBF16);
-  const auto ref = make_ref_ops();
   std::mt19937 random(11);
   const std::vector<int32_t> lengths{13, 48, 300};
-  for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {3, 3, 96, 0.1F}}) {
+  const AttentionShape four{4, 2, 64, 0.125F}, eight{8, 1, 32, 0.2F}, three{3, 3, 96, 0.1F};
+  const std::vector<std::pair<AttentionShape, KvDType>> cases = {
+      {four, KvDType::kBF16}, {eight, KvDType::kBF16}, {three, KvDType::kBF16}, {four, KvDType::kInt8},
+      {four, KvDType::kTq4},  {eight, KvDType::kTq4},  {three, KvDType::kInt8}};
+  for (const auto& [shape, kv] : cases) {
+    cpu::CpuOps ops(kernels, 1, kv);
+    const auto ref = make_ref_ops(kv);
+    const double bound = kv_codec(kv) != nullptr ? 1.0 / 64 : 5e-5;  // codes become bf16
     const IdentityRope rope(shape.head_dim, 320);
     Cache on_tiles(ops, shape, lengths, 5);
     Cache on_ref(*ref, shape, lengths, 6);
@@ -341,7 +346,7 @@ TEST(AmxEmulated, AttentionMatchesReference) {
     on_tiles.attend(q, list, got);
     on_ref.attend(q, list, want);
     for (int32_t r = 0; r < n; ++r) {
-      for (int32_t c = 0; c < shape.q_width(); ++c) ASSERT_NEAR(got.row(r)[c], want.row(r)[c], 5e-5) << r << " " << c;
+      for (int32_t c = 0; c < shape.q_width(); ++c) ASSERT_NEAR(got.row(r)[c], want.row(r)[c], bound) << r << " " << c;
     }
     for (int32_t r = 0; r < n; ++r) {  // each row alone: the same bits
       Matrix alone(1, shape.q_width());
@@ -361,9 +366,13 @@ TEST(AmxEmulated, RowsOfTreesSeeTheirOwnPathBitForBit) {
   kernels.joins_branches = emulated::fits_tiles;
   std::mt19937 random(19);
   for (int32_t threads : {1, 3}) {
-    cpu::CpuOps ops(kernels, threads, DType::kBF16);
+    cpu::CpuOps ops(kernels, threads, KvDType::kBF16);
     for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, {8, 1, 32, 0.2F}, {3, 3, 96, 0.1F}}) {
       for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(ops, shape, tree, random);
+    }
+    cpu::CpuOps codes(kernels, threads, KvDType::kTq4);
+    for (const TreeCase& tree : tree_cases()) {
+      expect_tree_is_its_paths(codes, {4, 2, 64, 0.125F}, tree, random);
     }
   }
 }

@@ -39,7 +39,7 @@ class LinearKv : public OnIsa {
     BranchTable branch_tables[3];
   };
 
-  void compare(const AttentionShape& shape, Scheme weights, DType kv, bool with_queries, bool quantised) {
+  void compare(const AttentionShape& shape, Scheme weights, KvDType kv, bool with_queries, bool quantised) {
     Layout layout;
     const RealRope rope(shape.head_dim, 64);
     const int32_t columns = (with_queries ? shape.q_width() : 0) + 2 * shape.kv_width();
@@ -92,14 +92,19 @@ class LinearKv : public OnIsa {
 
 TEST_P(LinearKv, IsTheProductAndThenTheStore) {
   for (const AttentionShape& shape : kShapes) {
-    compare(shape, Scheme::kBF16, DType::kBF16, true, false);
-    compare(shape, Scheme::kF32, DType::kF32, true, false);
+    compare(shape, Scheme::kBF16, KvDType::kBF16, true, false);
+    compare(shape, Scheme::kF32, KvDType::kF32, true, false);
   }
 }
 
-TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, false, false); }
+TEST_P(LinearKv, StoresCodes) {
+  if (on_gpu()) GTEST_SKIP() << "no codes on this device";
+  for (const KvDType kv : {KvDType::kInt8, KvDType::kTq4}) compare(kShapes[0], Scheme::kBF16, kv, true, false);
+}
 
-TEST_P(LinearKv, Takes8Bits) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, true, true); }
+TEST_P(LinearKv, TakesKeysAndValuesAlone) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, false, false); }
+
+TEST_P(LinearKv, Takes8Bits) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, true, true); }
 
 ASHLAR_FOR_EACH_ISA(LinearKv);
 

@@ -176,22 +176,25 @@ TEST_P(RowInvariance, StoreKv) {
   norm_weight.fill_normal(random_);
   Matrix qkv(kRows, shape.q_width() + 2 * shape.kv_width());
   qkv.fill_normal(random_);
-  const auto one = make(1);
-  Cache want(*one, shape, lengths, 4);
-  Matrix want_rows = qkv;
-  want.store(want_rows, list, norm_weight.row(0), norm_weight.row(0), rope.table);
-  for (int32_t threads : {1, 2, 3}) {
-    const auto cpu = make(threads);
-    for (int32_t n : {1, 3, 16, 64}) {
-      Cache got(*cpu, shape, lengths, 4);
-      Matrix got_rows = qkv;
-      for (int32_t first = 0; first < kRows; first += n) {
-        const int32_t count = std::min(n, kRows - first);
-        cpu->store_kv(window(got_rows, first, count), {shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
-                                                       list.rows(got.tables(), first, count), got.plane()});
+  for (const KvDType kv : kv_dtypes(shape.head_dim)) {
+    const auto one = make(1, kv);
+    Cache want(*one, shape, lengths, 4);
+    Matrix want_rows = qkv;
+    want.store(want_rows, list, norm_weight.row(0), norm_weight.row(0), rope.table);
+    for (int32_t threads : {1, 2, 3}) {
+      const auto cpu = make(threads, kv);
+      for (int32_t n : {1, 3, 16, 64}) {
+        Cache got(*cpu, shape, lengths, 4);
+        Matrix got_rows = qkv;
+        for (int32_t first = 0; first < kRows; first += n) {
+          const int32_t count = std::min(n, kRows - first);
+          cpu->store_kv(window(got_rows, first, count),
+                        {shape, norm_weight.row(0), norm_weight.row(0), 1e-6F, rope.table,
+                         list.rows(got.tables(), first, count), got.plane()});
+        }
+        ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0) << name_of(kv);
+        for (int32_t r = 0; r < kRows; ++r) ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));
       }
-      ASSERT_EQ(std::memcmp(got.memory().data(), want.memory().data(), want.memory().size()), 0);
-      for (int32_t r = 0; r < kRows; ++r) ASSERT_TRUE(same_bits(got_rows.row(r), want_rows.row(r), shape.q_width()));
     }
   }
 }
@@ -211,7 +214,13 @@ std::vector<Row> invariance_rows() {
 
 TEST_P(RowInvariance, Attention) {
   const std::vector<int32_t> lengths{801, 36, 526};
-  for (const AttentionShape& shape : {AttentionShape{4, 2, 64, 0.125F}, AttentionShape{5, 1, 24, 0.2F}}) {
+  const std::vector<std::pair<AttentionShape, KvDType>> cases = {{{4, 2, 64, 0.125F}, KvDType::kBF16},
+                                                                 {{5, 1, 24, 0.2F}, KvDType::kBF16},
+                                                                 {{4, 2, 64, 0.125F}, KvDType::kInt8},
+                                                                 {{4, 2, 64, 0.125F}, KvDType::kTq4},
+                                                                 {{5, 1, 24, 0.2F}, KvDType::kInt8}};
+  for (const auto& [shape, kv] : cases) {
+    if (on_gpu() && kv != KvDType::kBF16) continue;
     const IdentityRope rope(shape.head_dim, 1024);
     const RowList filling(all_positions(lengths));
     Matrix kv_rows(static_cast<int32_t>(filling.tables.size()), 2 * shape.kv_width());
@@ -221,7 +230,7 @@ TEST_P(RowInvariance, Attention) {
     q.fill_normal(random_, 2);
     Matrix want(kRows, shape.q_width());
     for (int32_t threads : {1, 2, 3}) {
-      const auto cpu = make(threads);
+      const auto cpu = make(threads, kv);
       Cache cache(*cpu, shape, lengths, 8);
       cache.store(kv_rows, filling, nullptr, nullptr, rope.table);
       if (threads == 1) cache.attend(q, list, want);

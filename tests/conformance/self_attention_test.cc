@@ -83,7 +83,7 @@ class SelfAttentionOp : public OnIsa {
     return {std::move(x), {memory.data(), memory.data() + memory.size()}};
   }
 
-  void compare(const AttentionShape& shape, Scheme weights, DType kv, bool quantised) {
+  void compare(const AttentionShape& shape, Scheme weights, KvDType kv, bool quantised) {
     const auto one = make(1, kv);
     for (const int32_t far : {20, 300}) {  // with a segment and with more
       for (const int32_t first : {0, 8, 12}) {
@@ -112,12 +112,19 @@ class SelfAttentionOp : public OnIsa {
 };
 
 TEST_P(SelfAttentionOp, IsItsThreeOps) {
-  for (const AttentionShape& shape : kShapes) compare(shape, Scheme::kBF16, DType::kBF16, false);
+  for (const AttentionShape& shape : kShapes) compare(shape, Scheme::kBF16, KvDType::kBF16, false);
 }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, DType::kF32, false); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsInFp32) { compare(kShapes[0], Scheme::kF32, KvDType::kF32, false); }
 
-TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) { compare(kShapes[0], Scheme::kBF16, DType::kBF16, true); }
+TEST_P(SelfAttentionOp, IsItsThreeOpsOverCodes) {
+  if (on_gpu()) GTEST_SKIP() << "no codes on this device";
+  for (const AttentionShape& shape : kShapes) {
+    for (const KvDType kv : {KvDType::kInt8, KvDType::kTq4}) compare(shape, Scheme::kBF16, kv, false);
+  }
+}
+
+TEST_P(SelfAttentionOp, IsItsThreeOpsWith8Bits) { compare(kShapes[0], Scheme::kBF16, KvDType::kBF16, true); }
 
 ASHLAR_FOR_EACH_ISA(SelfAttentionOp);
 

@@ -137,6 +137,19 @@ inline std::string missing(const std::string& device) {
   }
 }
 
+inline std::vector<KvDType> kv_dtypes_of(int32_t head_dim) {
+  std::vector<KvDType> all = {KvDType::kF32, KvDType::kBF16, KvDType::kInt8};
+  if (head_dim >= 16 && (head_dim & (head_dim - 1)) == 0) all.push_back(KvDType::kTq4);
+  return all;
+}
+
+inline std::string_view name_of(KvDType dtype) {
+  for (const NamedKvDType& named : kKvDTypes) {
+    if (named.dtype == dtype) return named.name;
+  }
+  return "?";
+}
+
 /// One instruction set of the cpu device, or "cuda"; skipped where the machine lacks it.
 class OnIsa : public testing::TestWithParam<std::string> {
  protected:
@@ -151,7 +164,7 @@ class OnIsa : public testing::TestWithParam<std::string> {
     if (std::find(have.begin(), have.end(), GetParam()) == have.end()) GTEST_SKIP() << "no " << GetParam() << " here";
   }
   void TearDown() override { Matrix::fills_with_bf16 = false; }
-  std::unique_ptr<Ops> make(int32_t threads = 2, DType kv_dtype = DType::kBF16) const {
+  std::unique_ptr<Ops> make(int32_t threads = 2, KvDType kv_dtype = KvDType::kBF16) const {
     DeviceOptions options;
     options.threads = threads;
     if (on_gpu()) return std::make_unique<StagedOps>(make_device("cuda", options));
@@ -164,9 +177,9 @@ class OnIsa : public testing::TestWithParam<std::string> {
   bool rounds_activations() const { return on_gpu() || GetParam() == "amx" || GetParam() == "avx512bf16"; }
   /// The bound of an error: a GPU's activations are bf16, rounded to 2^-9 of themselves wherever an op ends.
   double bound(double of_fp32, double of_bf16) const { return on_gpu() ? of_bf16 : of_fp32; }
-  /// Elements that a cache may have.
-  std::vector<DType> kv_dtypes() const {
-    return on_gpu() ? std::vector{DType::kBF16} : std::vector{DType::kF32, DType::kBF16};
+  /// Numbers that a cache of heads of this size may have.
+  std::vector<KvDType> kv_dtypes(int32_t head_dim) const {
+    return on_gpu() ? std::vector{KvDType::kBF16} : kv_dtypes_of(head_dim);
   }
   std::mt19937 random_{20260};
 };

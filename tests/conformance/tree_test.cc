@@ -12,10 +12,10 @@ constexpr AttentionShape kShapes[] = {
 class Tree : public OnIsa {};
 
 TEST_P(Tree, RowsSeeTheirOwnPathBitForBit) {
-  for (DType kv : kv_dtypes()) {
-    for (int32_t threads : {1, 3}) {
-      const auto ops = make(threads, kv);
-      for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kShapes) {
+    for (KvDType kv : kv_dtypes(shape.head_dim)) {
+      for (int32_t threads : {1, 3}) {
+        const auto ops = make(threads, kv);
         for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(*ops, shape, tree, random_);
       }
     }
@@ -25,10 +25,12 @@ TEST_P(Tree, RowsSeeTheirOwnPathBitForBit) {
 ASHLAR_FOR_EACH_ISA(Tree);
 
 TEST(TreeOnRef, RowsSeeTheirOwnPath) {
-  const auto ops = make_ref_ops();
   std::mt19937 random(3);
   for (const AttentionShape& shape : kShapes) {
-    for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(*ops, shape, tree, random);
+    for (KvDType kv : kv_dtypes_of(shape.head_dim)) {
+      const auto ops = make_ref_ops(kv);
+      for (const TreeCase& tree : tree_cases()) expect_tree_is_its_paths(*ops, shape, tree, random);
+    }
   }
 }
 

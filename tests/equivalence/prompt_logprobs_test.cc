@@ -191,7 +191,7 @@ TEST_F(PromptLogprobsTest, PromptsOfOneTokenEnd) {
 // rounding, 2^-9 of each key and value.
 TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
   const Json golden = read_json_file(data_folder() / "pebble-11m" / "prompt_logprobs.json");
-  for (const auto& [kv_dtype, tolerance] : {std::pair(DType::kF32, 1e-4), std::pair(DType::kBF16, 1e-2)}) {
+  for (const auto& [kv_dtype, tolerance] : {std::pair(KvDType::kF32, 1e-4), std::pair(KvDType::kBF16, 1e-2)}) {
     SCOPED_TRACE(tolerance);
     const auto ops = make_device("cpu", {.threads = 2, .isa = {}, .kv_dtype = kv_dtype});
     const auto model = Model::load(*ops, models_folder() / "pebble-11m", 512);
@@ -211,7 +211,7 @@ TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
         EXPECT_NEAR(found.token, each["logprobs"][i].get<double>(), tolerance);
         ASSERT_EQ(found.n_top, 3);
         EXPECT_NEAR(found.top_values[0], each["highest"][i].get<double>(), tolerance);
-        EXPECT_NEAR(sink->tokens[i].rank, each["ranks"][i].get<int32_t>(), kv_dtype == DType::kF32 ? 0 : 1) << i;
+        EXPECT_NEAR(sink->tokens[i].rank, each["ranks"][i].get<int32_t>(), kv_dtype == KvDType::kF32 ? 0 : 1) << i;
       }
     }
   }
@@ -219,7 +219,7 @@ TEST(PromptLogprobsAgreeWithPyTorch, InBothKindsOfCache) {
 
 TEST(PerplexityOfAText, IsThatOfPyTorch) {
   const Json cases = read_json_file(data_folder() / "pebble-11m" / "prompt_logprobs.json")["cases"];
-  const auto ops = make_device("cpu", {.threads = 1, .isa = {}, .kv_dtype = DType::kF32});
+  const auto ops = make_device("cpu", {.threads = 1, .isa = {}, .kv_dtype = KvDType::kF32});
   const auto model = Model::load(*ops, models_folder() / "pebble-11m", 256);
   Configuration configuration;
   auto engine = open_engine(*ops, *model, configuration, 256);

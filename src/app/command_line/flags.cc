@@ -104,9 +104,11 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
       ->check(size(int64_t{1} << 20, int64_t{1} << 50))
       ->envname("ASHLAR_KV_MEMORY")
       ->group(kDeviceGroup);
-  add_choice<DType>(command, "--kv-dtype", options.device_options.kv_dtype,
-                    "Numbers in the KV cache of the cpu device (default: bf16)",
-                    {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
+  std::vector<std::pair<std::string, KvDType>> kv_dtypes;
+  for (const NamedKvDType& named : kKvDTypes) kv_dtypes.emplace_back(named.name, named.dtype);
+  add_choice<KvDType>(command, "--kv-dtype", options.device_options.kv_dtype,
+                      "Numbers in the KV cache (default: bf16); int8 takes half the memory, tq4 (4 bits) a quarter",
+                      kv_dtypes)
       ->group(kDeviceGroup);
   add_choice<KeptWeights>(command, "--weights", options.device_options.weights,
                           "Weights on cpu and cuda (default: auto, as few bits as the file)",

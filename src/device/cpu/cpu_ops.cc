@@ -36,9 +36,10 @@ int64_t CpuOps::highest_stride(int64_t rows) {
   return round_up(rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
 }
 
-CpuOps::CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype, KeptWeights kept)
+CpuOps::CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept)
     : kernels_(kernels),
-      kv_dtype_(kv_dtype),
+      kv_dtype_(kv_dtype == KvDType::kF32 ? DType::kF32 : DType::kBF16),
+      codec_(kv_codec(kv_dtype)),
       kept_(kept),
       pool_(threads),
       packed_rows_(static_cast<size_t>(pool_.size())) {}
@@ -219,7 +220,7 @@ void CpuOps::linear_kv(const Weight& weight, Input in, Tensor qkv, const KvStore
   ASHLAR_CHECK_EQ(qkv.cols, w.n());
   ASHLAR_CHECK_EQ(qkv.rows, in.x.rows);
   ASHLAR_CHECK_EQ(qkv.rows, to.rows.n);
-  const HeadFinisher heads(kernels_, kv_dtype_, ProjectedHeads::of(to.shape, qkv), to);
+  const HeadFinisher heads(kernels_, kv_dtype_, codec_, ProjectedHeads::of(to.shape, qkv), to);
   const int32_t together = head_dim / kPanelColumns;
   for_pieces(
       w, in,

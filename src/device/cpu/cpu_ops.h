@@ -32,7 +32,7 @@ struct WeightFormat;
 
 class CpuOps final : public HostOps {
  public:
-  CpuOps(const Kernels& kernels, int32_t threads, DType kv_dtype, KeptWeights kept = KeptWeights::kAuto);
+  CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept = KeptWeights::kAuto);
 
   std::string name() const override { return "cpu"; }
   std::string isa() const override { return kernels_.isa; }
@@ -158,7 +158,8 @@ class CpuOps final : public HostOps {
   void gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const;
 
   const Kernels& kernels_;
-  const DType kv_dtype_;
+  const DType kv_dtype_;        ///< of pages as attention reads them
+  const KvCodec* const codec_;  ///< null: they are kept so
   const KeptWeights kept_;
   ThreadPool pool_;
   Arena arena_;

@@ -5,25 +5,10 @@
 #include <vector>
 
 #include "device/ref/ref_kernels.h"
+#include "device/ref/ref_kv_pages.h"
 
 namespace ashlar::ref {
 namespace {
-
-// Page layout of the reference device: K then V, each [n_kv_heads, kPageTokens, head_dim] floats.
-float* place(const int32_t* pages, const AttentionShape& shape, KvPlane plane, int32_t position, int32_t head,
-             bool value) {
-  const int32_t page = pages[position / kPageTokens];
-  auto* base = reinterpret_cast<float*>(plane.base + page * plane.page_stride);
-  const int64_t half = value ? int64_t{kPageTokens} * shape.kv_width() : 0;
-  return base + half + (int64_t{head} * kPageTokens + position % kPageTokens) * shape.head_dim;
-}
-
-// Of one head in a scratch slot.
-float* scratch_slot(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t head, bool value) {
-  auto* page = reinterpret_cast<float*>(plane.base + slot / kScratchSlotsPerPage * plane.page_stride);
-  return page + int64_t{slot % kScratchSlotsPerPage} * 2 * shape.kv_width() + (value ? shape.kv_width() : 0) +
-         int64_t{head} * shape.head_dim;
-}
 
 void rotate(float* head, const RopeTable& rope, int32_t position) {
   ASHLAR_CHECK_LT(position, rope.max_position);
@@ -55,8 +40,44 @@ void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* 
   for (int32_t i = 0; i < n; ++i) out[i] = x[i] * scale * weight[i];
 }
 
-void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-              const RopeTable& rope, const Rows& rows, KvPlane plane) {
+int64_t KvPages::vector_bytes(const AttentionShape& shape) const {
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  return codec_ != nullptr ? shape.head_dim + kFloat : shape.head_dim * kFloat;
+}
+
+int64_t KvPages::page_bytes(const AttentionShape& shape) const {
+  if (codec_ != nullptr) codec_->check(shape.head_dim);
+  return int64_t{2} * shape.n_kv_heads * kPageTokens * vector_bytes(shape);
+}
+
+std::byte* KvPages::in_page(const int32_t* pages, const AttentionShape& shape, KvPlane plane, int32_t position,
+                            int32_t head, bool value) const {
+  const int64_t index = int64_t{(value ? shape.n_kv_heads : 0) + head} * kPageTokens + position % kPageTokens;
+  return plane.base + pages[position / kPageTokens] * plane.page_stride + index * vector_bytes(shape);
+}
+
+std::byte* KvPages::in_scratch(const AttentionShape& shape, KvPlane plane, int32_t slot, int32_t head,
+                               bool value) const {
+  const int64_t index =
+      int64_t{slot % kScratchSlotsPerPage} * 2 * shape.n_kv_heads + (value ? shape.n_kv_heads : 0) + head;
+  return plane.base + slot / kScratchSlotsPerPage * plane.page_stride + index * vector_bytes(shape);
+}
+
+void KvPages::write(const float* x, const AttentionShape& shape, std::byte* to) const {
+  const int32_t d = shape.head_dim;
+  if (codec_ == nullptr) {
+    std::memcpy(to, x, sizeof(float) * d);
+    return;
+  }
+  CodedVector coded;
+  codec_->encode(x, d, coded);
+  std::memcpy(to, coded.codes, static_cast<size_t>(d));
+  std::memcpy(to + d, &coded.scale, sizeof(float));
+}
+
+void KvPages::store(Tensor qkv, const KvStore& to) const {
+  const AttentionShape& shape = to.shape;
+  const Rows& rows = to.rows;
   const int32_t d = shape.head_dim;
   const int32_t q_heads = qkv.cols / d - 2 * shape.n_kv_heads;
   for (int32_t r = 0; r < rows.n; ++r) {
@@ -65,59 +86,84 @@ void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, cons
     const float* v = k + shape.kv_width();
     for (int32_t h = 0; h < q_heads + shape.n_kv_heads; ++h) {
       float* head = q + int64_t{h} * d;
-      const float* norm = h < q_heads ? q_norm : k_norm;
-      if (norm != nullptr) rms_norm(head, norm, d, eps, head);
-      rotate(head, rope, rows.positions[r]);
+      const float* norm = h < q_heads ? to.q_norm : to.k_norm;
+      if (norm != nullptr) rms_norm(head, norm, d, to.eps, head);
+      rotate(head, to.rope, rows.positions[r]);
     }
     for (int32_t h = 0; h < shape.n_kv_heads && !rows.is_without_kv(r); ++h) {
       const int32_t* pages = rows.page_tables[rows.tables[r]];
       for (const bool value : {false, true}) {
-        float* to = rows.scratch_slot(r) >= 0 ? scratch_slot(shape, plane, rows.scratch_slot(r), h, value)
-                                              : place(pages, shape, plane, rows.positions[r], h, value);
-        std::memcpy(to, (value ? v : k) + int64_t{h} * d, sizeof(float) * d);
+        const int32_t slot = rows.scratch_slot(r);
+        write((value ? v : k) + int64_t{h} * d, shape,
+              slot >= 0 ? in_scratch(shape, to.plane, slot, h, value)
+                        : in_page(pages, shape, to.plane, rows.positions[r], h, value));
       }
     }
   }
 }
 
-void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* pages, KvPlane plane) {
+void KvPages::commit(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
+                     KvPlane plane) const {
   for (int32_t i = 0; i < branch.n; ++i) {
     for (int32_t h = 0; h < shape.n_kv_heads; ++h) {
       for (const bool value : {false, true}) {
-        std::memcpy(place(pages, shape, plane, branch.first + i, h, value),
-                    scratch_slot(shape, plane, branch.slots[i], h, value), sizeof(float) * shape.head_dim);
+        std::memcpy(in_page(page_table, shape, plane, branch.first + i, h, value),
+                    in_scratch(shape, plane, branch.slots[i], h, value), static_cast<size_t>(vector_bytes(shape)));
       }
     }
   }
 }
 
-void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane, Tensor out) {
+void KvPages::see(Tensor q, int32_t row, int32_t kv_head, const AttentionShape& shape, const Rows& rows,
+                  Visibility visible, KvPlane plane, bool value, Seen& seen) const {
+  const int32_t d = shape.head_dim;
+  const int32_t* pages = rows.page_tables[rows.tables[row]];
+  const BranchTable branch = rows.branch_table(row);
+  const int32_t begin = visible.begin[row];
+  const int32_t end = visible.end[row];
+  seen.vectors.clear();
+  seen.read.resize(static_cast<size_t>(end - begin + 1) * d);
+  float* room = seen.read.data();
+  for (int32_t p = begin; p < end; ++p, room += d) {
+    const bool branched = p >= branch.first && p < branch.end();
+    const std::byte* from = branched ? in_scratch(shape, plane, branch.slots[p - branch.first], kv_head, value)
+                                     : in_page(pages, shape, plane, p, kv_head, value);
+    if (codec_ == nullptr) {
+      seen.vectors.push_back(reinterpret_cast<const float*>(from));
+      continue;
+    }
+    float scale;
+    std::memcpy(&scale, from + d, sizeof(float));
+    codec_->decode(reinterpret_cast<const uint8_t*>(from), scale, d, room);
+    codec_->rotate_back(room, d);
+    seen.vectors.push_back(room);
+  }
+  if (!rows.is_without_kv(row)) return;
+  const float* own = q.row(row) + int64_t{shape.n_heads + kv_head} * d + (value ? shape.kv_width() : 0);
+  if (codec_ != nullptr) {
+    std::copy_n(own, d, room);
+    codec_->round(room, d);
+    own = room;
+  }
+  seen.vectors.push_back(own);
+}
+
+void KvPages::attend(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
+                     Tensor out) const {
   const int32_t d = shape.head_dim;
   const int32_t group = shape.n_heads / shape.n_kv_heads;
   std::vector<double> weights;
   std::vector<double> sum(d);
-  std::vector<const float*> keys, values;
+  Seen seen_keys, seen_values;
   for (int32_t r = 0; r < rows.n; ++r) {
-    const int32_t begin = visible.begin[r];
-    const int32_t end = visible.end[r];
-    const int32_t* pages = rows.page_tables[rows.tables[r]];
-    const BranchTable branch = rows.branch_table(r);
     for (int32_t h = 0; h < shape.n_heads; ++h) {
       const float* query = q.row(r) + int64_t{h} * d;
-      keys.clear();
-      values.clear();
-      for (int32_t p = begin; p < end; ++p) {
-        const bool branched = p >= branch.first && p < branch.end();
-        for (const bool value : {false, true}) {
-          const float* at = branched ? scratch_slot(shape, plane, branch.slots[p - branch.first], h / group, value)
-                                     : place(pages, shape, plane, p, h / group, value);
-          (value ? values : keys).push_back(at);
-        }
+      if (h % group == 0) {
+        see(q, r, h / group, shape, rows, visible, plane, false, seen_keys);
+        see(q, r, h / group, shape, rows, visible, plane, true, seen_values);
       }
-      if (rows.is_without_kv(r)) {
-        keys.push_back(q.row(r) + int64_t{shape.n_heads + h / group} * d);
-        values.push_back(keys.back() + shape.kv_width());
-      }
+      const std::vector<const float*>& keys = seen_keys.vectors;
+      const std::vector<const float*>& values = seen_values.vectors;
       weights.assign(keys.size(), 0);
       double highest = -std::numeric_limits<double>::infinity();
       for (size_t i = 0; i < keys.size(); ++i) {

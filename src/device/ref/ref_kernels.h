@@ -16,13 +16,6 @@ void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* 
 /// Experts and weights of one row with logits [n], as routing.h says. bias: [n] or null.
 void route(const float* logits, const float* bias, int32_t n, const Routing& routing, int32_t* experts, float* weights);
 
-void store_kv(Tensor qkv, const AttentionShape& shape, const float* q_norm, const float* k_norm, float eps,
-              const RopeTable& rope, const Rows& rows, KvPlane plane);
-
-void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table, KvPlane plane);
-
-void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane, Tensor out);
-
 /// Ops::gated_delta_net.
 void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out);
 

@@ -9,6 +9,7 @@
 
 #include "device/host_ops.h"
 #include "device/ref/ref_kernels.h"
+#include "device/ref/ref_kv_pages.h"
 
 namespace ashlar {
 namespace {
@@ -94,6 +95,8 @@ const RefWeight& as_ref(const Weight& weight) { return own_weight<RefWeight>(wei
 
 class RefOps final : public HostOps {
  public:
+  explicit RefOps(const KvCodec* codec) : kv_(codec) {}
+
   std::string name() const override { return "ref"; }
   std::string isa() const override { return "fp32"; }
   int32_t threads() const override { return 1; }
@@ -212,22 +215,18 @@ class RefOps final : public HostOps {
     }
   }
 
-  int64_t kv_page_bytes(const AttentionShape& shape) const override {
-    return int64_t{2} * kPageTokens * shape.kv_width() * static_cast<int64_t>(sizeof(float));
-  }
+  int64_t kv_page_bytes(const AttentionShape& shape) const override { return kv_.page_bytes(shape); }
 
-  void store_kv(Tensor qkv, const KvStore& to) override {
-    ref::store_kv(qkv, to.shape, to.q_norm, to.k_norm, to.eps, to.rope, to.rows, to.plane);
-  }
+  void store_kv(Tensor qkv, const KvStore& to) override { kv_.store(qkv, to); }
 
   void commit_kv(const AttentionShape& shape, const BranchTable& branch, const int32_t* page_table,
                  KvPlane plane) override {
-    ref::commit_kv(shape, branch, page_table, plane);
+    kv_.commit(shape, branch, page_table, plane);
   }
 
   void attention(Tensor q, const AttentionShape& shape, const Rows& rows, Visibility visible, KvPlane plane,
                  Tensor out) override {
-    ref::attention(q, shape, rows, visible, plane, out);
+    kv_.attend(q, shape, rows, visible, plane, out);
   }
 
   void sigmoid_gate(Tensor gate, Tensor x) override {
@@ -270,10 +269,13 @@ class RefOps final : public HostOps {
   void for_each(int32_t n, void (*fn)(void*, int32_t), void* context) override {
     for (int32_t i = 0; i < n; ++i) fn(context, i);
   }
+
+ private:
+  const ref::KvPages kv_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_ref_ops() { return std::make_unique<RefOps>(); }
+std::unique_ptr<Ops> make_ref_ops(KvDType kv_dtype) { return std::make_unique<RefOps>(kv_codec(kv_dtype)); }
 
 }  // namespace ashlar

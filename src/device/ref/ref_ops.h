@@ -3,10 +3,12 @@
 
 #include <memory>
 
+#include "device/kv/kv_codec.h"
 #include "device/ops.h"
 
 namespace ashlar {
 
-std::unique_ptr<Ops> make_ref_ops();
+/// Keys and values are kept exactly, in f32, or as codes.
+std::unique_ptr<Ops> make_ref_ops(KvDType kv_dtype = KvDType::kF32);
 
 }  // namespace ashlar

@@ -13,7 +13,7 @@
 namespace ashlar::testing {
 namespace {
 
-DeviceOptions cpu_options(const std::string& isa = "", DType kv_dtype = DType::kBF16) { return {2, isa, kv_dtype}; }
+DeviceOptions cpu_options(const std::string& isa = "", KvDType kv_dtype = KvDType::kBF16) { return {2, isa, kv_dtype}; }
 
 /// A model of the folder on one device, and the shortest program that runs it.
 class BlockModel {
@@ -94,7 +94,7 @@ TEST_P(BlockFamilies, LogitsAgreeOnRef) {
 
 TEST_P(BlockFamilies, LogitsAgreeOnCpu) {
   for (const std::string& isa : isa_choices()) {
-    BlockModel model(checkpoint_.folder(), "cpu", cpu_options(isa, DType::kF32));
+    BlockModel model(checkpoint_.folder(), "cpu", cpu_options(isa, KvDType::kF32));
     RecordProperty(isa, std::to_string(worst_error(model)));
     // Products of pairs round what meets bf16 weights to bf16.
     const bool bf16 = GetParam() == "sdar" || GetParam() == "dream";

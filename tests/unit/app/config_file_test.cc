@@ -109,7 +109,7 @@ TEST_F(ConfigFile, TakesListsSwitchesAndNumbers) {
   EXPECT_EQ(options.timeout_s, 0.1);
   EXPECT_EQ(options.session.engine.kv_bytes, 64 << 20);
   EXPECT_EQ(options.service.max_waiting_tokens, 4096);
-  EXPECT_EQ(options.session.device_options.kv_dtype, DType::kF32);
+  EXPECT_EQ(options.session.device_options.kv_dtype, KvDType::kF32);
   EXPECT_THAT(settings_, HasSubstr("no-prefix-cache = true    # file"));
   EXPECT_THAT(settings_, HasSubstr("no-self-test = false    # file"));
   EXPECT_THAT(settings_, HasSubstr("timeout = 0.1    # file"));
@@ -152,7 +152,7 @@ TEST_F(ConfigFile, ATypeThatIsWrongIsNamed) {
   EXPECT_THAT(error_of("host = 127\n"), HasSubstr("\"host\" is 127; expected text in quotes"));
   EXPECT_THAT(error_of("width = 16.5\n"), HasSubstr("\"width\" is 16.5; expected a whole number from 2 to 64"));
   EXPECT_THAT(error_of("drain = nan\n"), HasSubstr("\"drain\" is nan; expected a number from 0 to 100000"));
-  EXPECT_THAT(error_of("kv-dtype = \"f8\"\n"), HasSubstr("\"kv-dtype\" is f8; expected bf16 or f32"));
+  EXPECT_THAT(error_of("kv-dtype = \"f8\"\n"), HasSubstr("\"kv-dtype\" is f8; expected bf16, f32, int8 or tq4"));
   EXPECT_THAT(error_of("prot = 1\n"), HasSubstr("did you mean port?"));
   write("max-body-bytes = 1048576\nkv-memory = 67108864\n");  // sizes may be numbers
   EXPECT_EQ(parse({}).http.max_body_bytes, size_t{1} << 20);
@@ -189,7 +189,7 @@ TEST_F(ConfigFile, WhatIsPrintedIsAFileOfSettingsAgain) {
   EXPECT_EQ(second.drain_s, 1.5);
   EXPECT_FALSE(second.session.self_test);
   EXPECT_EQ(second.session.device_options.threads, 3);
-  EXPECT_EQ(second.session.device_options.kv_dtype, DType::kF32);
+  EXPECT_EQ(second.session.device_options.kv_dtype, KvDType::kF32);
   EXPECT_EQ(second.session.engine.kv_bytes, 64 << 20);
 }
 

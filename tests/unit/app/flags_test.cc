@@ -61,7 +61,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.device, "ref");
   EXPECT_EQ(parsed.session.device_options.threads, 3);
   EXPECT_EQ(parsed.session.device_options.isa, "avx2");
-  EXPECT_EQ(parsed.session.device_options.kv_dtype, DType::kF32);
+  EXPECT_EQ(parsed.session.device_options.kv_dtype, KvDType::kF32);
   EXPECT_EQ(parsed.session.dllm.algorithm, "JointThreshold");
   EXPECT_EQ(parsed.session.dllm.config_file, "file.yaml");
   EXPECT_EQ(parsed.session.dllm.block_size, 4);

@@ -10,12 +10,16 @@
 namespace ashlar::cpu {
 
 int64_t CpuOps::kv_page_bytes(const AttentionShape& shape) const {
+  if (codec_ != nullptr) {
+    codec_->check(shape.head_dim);
+    return CodedPages::page_bytes(*codec_, shape);
+  }
   return shape.n_kv_heads * head_elements(shape) * static_cast<int64_t>(bytes_of(kv_dtype_));
 }
 
 void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
   ASHLAR_CHECK_EQ(qkv.rows, to.rows.n);
-  const HeadFinisher heads(kernels_, kv_dtype_, ProjectedHeads::of(to.shape, qkv), to);
+  const HeadFinisher heads(kernels_, kv_dtype_, codec_, ProjectedHeads::of(to.shape, qkv), to);
   const Rows& rows = to.rows;
   // Few rows are cut by heads first: rows of a page share its cache lines, heads do not. Many are cut by rows, as in
   // all other ops.
@@ -42,6 +46,13 @@ void CpuOps::commit_kv(const AttentionShape& shape, const BranchTable& branch, c
                        KvPlane plane) {
   for (int32_t i = 0; i < branch.n; ++i) {
     for (int32_t head = 0; head < shape.n_kv_heads; ++head) {
+      if (codec_ != nullptr) {
+        const CodedPages pages(*codec_, shape, plane);
+        for (const bool value : {false, true}) {
+          pages.write(pages.read_slot(branch.slots[i], head, value), page_table, branch.first + i, head, value);
+        }
+        continue;
+      }
       const float* k = scratch_slot_of(shape, plane, branch.slots[i], head);
       const PageHead page(kernels_, shape, kv_dtype_, plane, page_table, branch.first + i, head);
       page.write_key(k);
@@ -59,12 +70,15 @@ void CpuOps::make_attention_room(int64_t floats) {
 
 AttentionRun CpuOps::begin_attention(const ProjectedHeads& heads, const AttentionShape& shape, const Rows& rows,
                                      Visibility visible, KvPlane plane, Tensor out) {
-  const bool join = kernels_.joins_branches != nullptr && kernels_.joins_branches(shape.head_dim, kv_dtype_);
-  make_attention_room(AttentionRun::scratch_floats(shape.head_dim));
+  // Rows whose pages are decoded for a block have one branch table.
+  const bool join =
+      codec_ == nullptr && kernels_.joins_branches != nullptr && kernels_.joins_branches(shape.head_dim, kv_dtype_);
+  const int64_t room = AttentionRun::scratch_floats(shape.head_dim, codec_);
+  make_attention_room(room);
   plan_.build(shape, rows, visible, pool_.size(), join);
-  float* scratch = attention_scratch_.floats(AttentionRun::scratch_floats(shape.head_dim) * pool_.size());
+  float* scratch = attention_scratch_.floats(room * pool_.size());
   float* states = states_.floats(int64_t{plan_.states} * state_floats(shape.head_dim));
-  return {kernels_, plan_, shape, heads, rows, visible, plane, kv_dtype_, out, scratch, states};
+  return {kernels_, plan_, shape, heads, rows, visible, plane, kv_dtype_, codec_, out, scratch, states};
 }
 
 void CpuOps::attend(const AttentionRun& run) {

@@ -33,7 +33,7 @@ void CpuOps::self_attention(const SelfAttention& call, Tensor out) {
 
   const ProjectedHeads heads(shape, rows.n,
                              heads_.floats(groups * ProjectedHeads::group_floats(shape, kernels.block_rows)));
-  const HeadFinisher finisher(kernels_, kv_dtype_, heads, call.store);
+  const HeadFinisher finisher(kernels_, kv_dtype_, codec_, heads, call.store);
   AttentionRun run = begin_attention(heads, shape, rows, call.visible, call.store.plane, call.mixed);
   const LinearCall product = begin_linear(projection, call.in);
   LinearCall next = begin_linear(output, call.mixed);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/cpu/attention/coded_pages.h"
 #include "device/cpu/attention/projected_heads.h"
 #include "device/ops.h"
 
@@ -61,8 +62,9 @@ class PageHead {
 /// What store_kv does, head by head. Any worker may finish any of them, in any order.
 class HeadFinisher {
  public:
-  HeadFinisher(const Kernels& kernels, DType kv_dtype, const ProjectedHeads& heads, const KvStore& to)
-      : kernels_(kernels), kv_dtype_(kv_dtype), heads_(heads), to_(to) {
+  HeadFinisher(const Kernels& kernels, DType kv_dtype, const KvCodec* codec, const ProjectedHeads& heads,
+               const KvStore& to)
+      : kernels_(kernels), kv_dtype_(kv_dtype), codec_(codec), heads_(heads), to_(to) {
     ASHLAR_CHECK(heads.q_heads() == to.shape.n_heads || heads.q_heads() == 0);
   }
 
@@ -78,6 +80,7 @@ class HeadFinisher {
     if (k_head < 0 || rows.is_without_kv(r)) return;
     const bool value = v_head >= 0;
     const int32_t kv_head = value ? v_head : k_head;
+    if (codec_ != nullptr) return store_codes(r, kv_head, value, values);
     if (rows.scratch_slot(r) >= 0) {
       float* slot = scratch_slot_of(shape, to_.plane, rows.scratch_slot(r), kv_head);
       std::copy_n(values, shape.head_dim, value ? slot + shape.kv_width() : slot);
@@ -89,6 +92,15 @@ class HeadFinisher {
   }
 
  private:
+  void store_codes(int32_t r, int32_t kv_head, bool value, const float* values) const {
+    const Rows& rows = to_.rows;
+    const CodedPages pages(*codec_, to_.shape, to_.plane);
+    CodedVector coded;
+    codec_->encode(values, to_.shape.head_dim, coded);
+    if (rows.scratch_slot(r) >= 0) return pages.write_slot(coded, rows.scratch_slot(r), kv_head, value);
+    pages.write(coded, rows.page_tables[rows.tables[r]], rows.positions[r], kv_head, value);
+  }
+
   void rotate(int32_t r, float* values, const float* norm) const {
     const RopeTable& rope = to_.rope;
     const int32_t position = to_.rows.positions[r];
@@ -100,6 +112,7 @@ class HeadFinisher {
 
   const Kernels& kernels_;
   DType kv_dtype_;
+  const KvCodec* codec_;
   const ProjectedHeads heads_;
   const KvStore& to_;
 };
