@@ -125,7 +125,7 @@ export class AnswerView {
       } catch {
         // what the model wrote is no JSON: shown as it is
       }
-      return el('div', { class: 'code' }, el('span', { class: 'language' }, 'Call of ' + (call.name || 'a tool')),
+      return el('div', { class: 'code' }, el('div', { class: 'code-head' }, el('span', { class: 'language' }, 'Call of ' + (call.name || 'a tool'))),
         el('pre', { tabindex: '0', 'aria-label': 'Arguments' }, el('code', {}, shown)));
     }));
   }

@@ -60,6 +60,24 @@ constexpr char kSettingsJs[] = {
 constexpr char kWelcomeJs[] = {
 #include "server/page/generated/welcome.js.inc"
 };
+constexpr char kMarkdownBlocksJs[] = {
+#include "server/page/generated/markdown/blocks.js.inc"
+};
+constexpr char kMarkdownHighlightJs[] = {
+#include "server/page/generated/markdown/highlight.js.inc"
+};
+constexpr char kMarkdownInlineJs[] = {
+#include "server/page/generated/markdown/inline.js.inc"
+};
+constexpr char kMarkdownLinesJs[] = {
+#include "server/page/generated/markdown/lines.js.inc"
+};
+constexpr char kMarkdownCss[] = {
+#include "server/page/generated/markdown/markdown.css.inc"
+};
+constexpr char kMarkdownTreeJs[] = {
+#include "server/page/generated/markdown/tree.js.inc"
+};
 
 template <size_t n>
 constexpr std::string_view view(const char (&bytes)[n]) {
@@ -88,6 +106,12 @@ constexpr PageFile kFiles[] = {
     {"/flow.js", kScript, view(kFlowJs)},
     {"/forming.js", kScript, view(kFormingJs)},
     {"/key.js", kScript, view(kKeyJs)},
+    {"/markdown/blocks.js", kScript, view(kMarkdownBlocksJs)},
+    {"/markdown/highlight.js", kScript, view(kMarkdownHighlightJs)},
+    {"/markdown/inline.js", kScript, view(kMarkdownInlineJs)},
+    {"/markdown/lines.js", kScript, view(kMarkdownLinesJs)},
+    {"/markdown/markdown.css", kCss, view(kMarkdownCss)},
+    {"/markdown/tree.js", kScript, view(kMarkdownTreeJs)},
     {"/settings.js", kScript, view(kSettingsJs)},
     {"/welcome.js", kScript, view(kWelcomeJs)},
 };
