@@ -34,7 +34,8 @@ SLOW_MS = 60_000
 class Page:
     """A fresh context: empty storage, everything it asks for and reports on record."""
 
-    def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False, motion="no-preference"):
+    def __init__(self, browser, url, width=1280, height=800, scheme="light", errors_expected=False, motion="no-preference",
+                 panel=True):
         self.url = url
         self.errors_expected = errors_expected
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
@@ -44,6 +45,8 @@ class Page:
         self.page.on("console", lambda m: m.type in ("error", "warning") and self.console.append(m.text))
         self.page.on("pageerror", lambda error: self.console.append(str(error)))
         self.page.on("request", self._request)
+        if panel:
+            self.context.add_init_script("if (innerWidth > 992) localStorage.setItem('ashlar.panel-open', 'true')")
         self.page.goto(url)
         self.page.wait_for_selector("#status[data-state]")
 
@@ -59,8 +62,9 @@ class Page:
     def wait_idle(self):
         self.page.wait_for_selector("#send:visible", timeout=SLOW_MS)
 
-    def compare(self):
+    def compare(self, turns=1):
         self.page.fill("#compare-prompt", PROMPT)
+        self.page.fill("#compare-turns", str(turns))
         self.page.click("#compare-run")  # is hidden before the click is over, and may be there again right after it
         self.page.wait_for_selector("#compare-run:visible", timeout=SLOW_MS)
 
@@ -207,6 +211,103 @@ def test_compare_is_identical(browser, url):
         assert p.page.locator("#lane-drafted .drafted").count() > 0, "nothing was drafted"
         texts = [p.page.inner_text(f"#lane-{name} > .flow") for name in ("plain", "drafted")]
         assert texts[0] == texts[1] and texts[0], texts
+    p.close()
+
+
+def spoken(tokens, ms, drafted):
+    """A script that answers a chat request with so many tokens in so many milliseconds, each drafted or not."""
+    return (
+        "() => { const before = window.fetch; window.fetch = (path, options) => { if (!path.includes('/chat/')) return before(path, options);"
+        f" const plain = JSON.parse(options.body).speculative === false; const pause = plain ? {ms[0]} : {ms[1]};"
+        " return Promise.resolve(new Response(new ReadableStream({async start(c) { const put = (x) => c.enqueue(new TextEncoder()"
+        f".encode('data: ' + JSON.stringify(x) + '\\n\\n')); for (let i = 0; i < {tokens}; ++i) {{"
+        " await new Promise((done) => setTimeout(done, pause)); put({choices: [{index: 0, delta: {content: i + ' '}}],"
+        " block: {tokens: 1, drafted: 0}}); }"
+        f" put({{choices: [], metrics: {{speculative_decoding: {{drafted: {drafted}, accepted: 0, verify_steps: {tokens},"
+        " mean_length: 1.001, drafted_per_position: [], accepted_per_position: []}}});"
+        " c.enqueue(new TextEncoder().encode('data: [DONE]\\n\\n')); c.close(); }}))); }; }"
+    )
+
+
+def test_compare_takes_several_turns(browser, url, shots=None):
+    p = Page(browser, url, panel=False)
+    p.set(max_tokens="48", temperature="0")
+    p.page.click("#tab-compare")
+    p.compare(turns=3)
+    outcome = p.page.inner_text("#outcome")
+    assert "Identical" in outcome, outcome
+    assert [body.get("speculative") for body in p.bodies] == [False, None, None, False, False, None], "the order does not alternate"
+    if shots:
+        p.page.screenshot(path=f"{shots}/compare-turns.png")
+    p.page.reload()
+    assert p.page.input_value("#compare-turns") == "3"
+    p.page.evaluate(spoken(12, (10, 10), 0))
+    p.compare(turns=3)
+    outcome = p.page.inner_text("#outcome")
+    assert re.search(r"median of 3 turns, [\d.]+ to [\d.]+", outcome), outcome
+    assert "No drafts were worth checking" in p.page.inner_text("#outcome"), p.page.inner_text("#outcome")
+    p.close()
+
+
+def test_says_that_drafting_paused(browser, url):
+    p = Page(browser, url)
+    p.page.wait_for_selector("#status[data-state=up]")
+    paused = "Drafting paused: rows cost too much on this machine"
+    for drafted, shown, speculative in ((0, True, True), (5, False, True), (0, False, False)):
+        p.page.evaluate(spoken(12, (1, 1), drafted))
+        if not speculative:
+            p.page.click("#tab-request")
+            p.page.uncheck("#set-speculative")
+        p.send("Go")
+        p.wait_idle()
+        assert (paused in p.page.locator(".answer").last.inner_text()) == shown, (drafted, speculative)
+        p.page.reload()
+        p.page.wait_for_selector(".answer")
+        assert (paused in p.page.locator(".answer").last.inner_text()) == shown, "a reload changed what is said"
+    p.close()
+
+
+def test_new_chat_and_the_list(browser, url, shots=None):
+    p = Page(browser, url, panel=False)
+    p.set(max_tokens="8", temperature="0")
+    assert p.page.title() == "Ashlar" and p.page.is_disabled("#new-chat")
+    for words in ("First of all", "Second thought"):
+        p.send(words)
+        p.wait_idle()
+        assert p.page.title() == f"{words} · Ashlar" and p.page.inner_text("#chat-title") == words
+        p.page.click("#new-chat")
+        assert p.page.locator(".message").count() == 0 and p.page.title() == "Ashlar"
+    p.page.click("#chats")
+    rows = p.page.locator("#chats-list li")
+    assert rows.locator(".title").all_inner_texts() == ["Second thought", "First of all"]
+    if shots:
+        p.page.screenshot(path=f"{shots}/chats.png")
+    rows.locator(".example").last.click()
+    assert not p.page.is_visible("#chats-dialog") and p.page.inner_text(".user .prose") == "First of all"
+    p.page.click("#chats")
+    p.page.get_by_role("button", name="Forget the conversation: Second thought").click()
+    assert "No others" in p.page.inner_text("#chats-list")
+    p.page.keyboard.press("Escape")
+    # As many as are kept, the oldest go.
+    p.page.evaluate("() => { for (let i = 0; i < 60; ++i) localStorage.setItem('ashlar.chat.old' + i, JSON.stringify({at: i + 1,"
+                    " messages: [{role: 'user', content: 'old ' + i}]})); }")
+    p.send("Newest")
+    p.wait_idle()
+    names = p.page.evaluate("Object.keys(localStorage).filter((k) => k.startsWith('ashlar.chat'))")
+    assert len(names) == 50 and "ashlar.chat.old59" in names and "ashlar.chat.old5" not in names, names
+    p.close()
+
+
+def test_panel_is_folded_until_it_is_wanted(browser, url):
+    p = Page(browser, url, panel=False)
+    assert not p.page.is_visible("#panel") and p.page.is_visible("#panel-toggle")
+    p.page.click("#panel-toggle")
+    assert p.page.is_visible("#panel") and p.page.is_visible("#log")
+    p.page.reload()
+    assert p.page.is_visible("#panel"), "a reload folds what was opened"
+    p.page.click("#panel-toggle")
+    p.page.reload()
+    assert not p.page.is_visible("#panel")
     p.close()
 
 
@@ -572,7 +673,7 @@ def test_keyboard_alone(browser, url):
         assert state[1] != "none", f"focus on {state[0]} cannot be seen"
         if state[0] == "tab-figures":
             break
-    for name in ("tab-chat", "theme", "log", "Edit your last message", "Copy the answer", "prompt", "clear", "send"):
+    for name in ("tab-chat", "theme", "log", "chats", "new-chat", "Edit your last message", "Copy the answer", "prompt", "clear", "send"):
         assert name in reached, f"Tab does not reach {name}: {reached}"
     p.page.focus("#tab-chat")
     p.page.keyboard.press("ArrowRight")
@@ -588,7 +689,7 @@ def test_narrow_and_themes(browser, url, shots=None, prefix=""):
             p.send(PROMPT)
             p.wait_idle()
             for step in ("#tab-chat", "#tab-compare", "#panel-toggle", "#tab-request"):
-                if p.page.is_visible(step):
+                if p.page.is_visible(step) and (step != "#panel-toggle" or p.page.get_attribute(step, "aria-expanded") == "false"):
                     p.page.click(step)
                 assert p.overflow() <= 0, f"scrolls sideways at {width} after {step}"
                 wide = p.page.evaluate(

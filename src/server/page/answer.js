@@ -2,6 +2,7 @@
 
 // Tokens that came in fewer arrivals than this say nothing about speed: a busy browser reads late, and all at once.
 const kArrivals = 4;
+const kPasses = 8; // fewer without a draft may be chance
 
 export class Answer {
   constructor(now) {
@@ -109,8 +110,13 @@ export class Answer {
     return low === 0 ? 0 : this.timeline[low - 1][1];
   }
 
-  /** What a reload needs. */
-  toRecord(state) {
+  /** Whether the server could have drafted, and in passes enough to say so never did: drafts would not have paid. */
+  draftedNothing() {
+    return !this.passes && this.speculation !== null && this.speculation.drafted === 0 && this.speculation.verify_steps >= kPasses;
+  }
+
+  /** What a reload needs. `drafts`: whether the request let the server draft. */
+  toRecord(state, drafts = true) {
     return {
       role: 'assistant',
       content: this.content,
@@ -122,6 +128,7 @@ export class Answer {
       figures: {
         rate: this.rate(),
         mean: this.meanLength(),
+        paused: drafts && this.draftedNothing(),
         first: this.firstTokenMs(),
         tokens: this.usage?.completion_tokens ?? this.tokens,
         prompt: this.usage?.prompt_tokens,

@@ -27,6 +27,7 @@ export class AnswerView {
     this.reasoning = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), reasoningBody);
     this.calls = el('div', { class: 'calls' });
     this.note = el('p', { class: 'note', hidden: true });
+    this.paused = el('p', { class: 'note for-drafts not-plain', hidden: true }, 'Drafting paused: rows cost too much on this machine.');
     this.failure = el('div', { class: 'failure', hidden: true });
     this.numbers = {};
     const list = el('dl', { class: 'numbers' });
@@ -38,7 +39,7 @@ export class AnswerView {
     this.actions = el('div', { class: 'actions' });
     this.foot = el('footer', {}, list, this.actions);
     this.root = el('article', { class: 'message answer', 'aria-label': 'Answer' },
-      this.reasoning, contentBody, this.calls, this.note, this.failure, this.foot);
+      this.reasoning, contentBody, this.calls, this.note, this.paused, this.failure, this.foot);
   }
 
   /** Shows a run with the next drawing. */
@@ -115,6 +116,7 @@ export class AnswerView {
     const why = record.state === 'stopped' ? 'stopped' : record.finish === 'length' ? 'length' : nothing ? 'empty' : '';
     this.note.hidden = why === '' || record.state === 'failed';
     setText(this.note, notes[why] ?? '');
+    this.paused.hidden = record.figures?.paused !== true;
   }
 
   showCalls(calls) {

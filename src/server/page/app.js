@@ -60,16 +60,20 @@ function startTabs(list, shown) {
   return (id) => choose(tabs.find((tab) => tab.id === id) ?? tabs[0], false);
 }
 
+const wide = matchMedia('(min-width: 62.01rem)');
+
+/** On a narrow window the panel lies over the view; on a wide one it stands next to it, if it was opened there. */
 function setPanel(open) {
+  if (wide.matches) kept.save('panel-open', open);
   document.body.classList.toggle('panel-open', open);
   byId('panel-toggle').setAttribute('aria-expanded', String(open));
 }
 
 function startKeyboard() {
   document.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape' || event.defaultPrevented || byId('key-dialog').open) return;
+    if (event.key !== 'Escape' || event.defaultPrevented || document.querySelector('dialog[open]')) return;
     const stopped = byId('view-chat').hidden ? escapeCompare() : escapeChat();
-    if (!stopped && document.body.classList.contains('panel-open')) {
+    if (!stopped && !wide.matches && document.body.classList.contains('panel-open')) {
       setPanel(false);
       byId('panel-toggle').focus();
     }
@@ -84,7 +88,7 @@ startSettings({ messagesForCurl, hasKey });
 startFigures();
 const chooseView = startTabs(byId('views'), (id) => {
   kept.save('view', id);
-  setPanel(false);
+  if (!wide.matches) setPanel(false);
 });
 const choosePanel = startTabs(byId('panel-tabs'), (id) => {
   kept.save('panel', id);
@@ -93,5 +97,8 @@ const choosePanel = startTabs(byId('panel-tabs'), (id) => {
 chooseView(kept.load('view', 'tab-chat'));
 choosePanel(kept.load('panel', 'tab-figures'));
 byId('panel-toggle').addEventListener('click', () => setPanel(!document.body.classList.contains('panel-open')));
+const showPanel = () => setPanel(wide.matches && kept.load('panel-open', false));
+wide.addEventListener('change', showPanel);
+showPanel();
 startKeyboard();
 if (!byId('view-chat').hidden && matchMedia('(hover: hover)').matches) byId('prompt').focus();

@@ -3,11 +3,11 @@
 import { Answer } from './answer.js';
 import { AnswerView } from './answer_view.js';
 import { streamChat } from './api.js';
-import { goOnWith, keepConversation, ownConversation } from './conversations.js';
+import { goOnWith, keepConversation, kMostKept, leaveConversation, ownConversation, titleOf } from './conversations.js';
 import { announce, button, byId, copyButton, el, setText } from './dom.js';
 import { addFigures } from './figures.js';
 import { refreshCurl, requestBody, showWrong } from './settings.js';
-import { welcomeView } from './welcome.js';
+import { allKept, welcomeView } from './welcome.js';
 
 let messages = []; // {role: 'user', content} and the records of answers
 let running = null; // AbortController
@@ -26,6 +26,14 @@ function save() {
   byId('not-kept').hidden = loss === '';
   setText(byId('not-kept-until'), loss === 'close' ? 'when this tab is closed' : 'after a reload');
   refreshCurl();
+  showTitle();
+}
+
+/** The browser's tab says which conversation it holds, and whether an answer is still coming. */
+function showTitle() {
+  const title = messages.length > 0 ? titleOf(messages) : '';
+  setText(byId('chat-title'), title);
+  document.title = `${running ? '… ' : ''}${title === '' ? '' : title.slice(0, 60) + ' · '}Ashlar`;
 }
 
 /** What the API gets: answers without text or calls say nothing and are left out. */
@@ -73,6 +81,8 @@ function redraw() {
   });
   log.replaceChildren(...(nodes.length > 0 ? nodes : [welcome()]));
   byId('clear').disabled = messages.length === 0;
+  byId('new-chat').disabled = messages.length === 0;
+  showTitle();
   if (nodes.length > 0) toEnd();
   else log.scrollTop = 0;
 }
@@ -105,7 +115,9 @@ function setRunning(controller) {
   running = controller;
   byId('send').hidden = controller !== null;
   byId('stop').hidden = controller === null;
-  byId('clear').disabled = controller !== null || messages.length === 0;
+  for (const name of ['clear', 'new-chat']) byId(name).disabled = controller !== null || messages.length === 0;
+  byId('chats').disabled = controller !== null;
+  showTitle();
   log.setAttribute('aria-busy', String(controller !== null));
 }
 
@@ -139,7 +151,7 @@ async function answer() {
     problem = error;
   }
   setRunning(null);
-  const record = state.toRecord(how);
+  const record = state.toRecord(how, body.speculative !== false);
   if (how === 'failed') record.error = problem.message;
   messages.push(record);
   view.root.classList.remove('pending');
@@ -147,7 +159,7 @@ async function answer() {
   addFigures(state);
   if (how === 'failed') view.showError(problem.message, retry);
   offerActions(view, record, true);
-  byId('clear').disabled = false;
+  for (const name of ['clear', 'new-chat']) byId(name).disabled = false;
   save();
   if (follow) toEnd();
   if (document.activeElement === document.body) input.focus();
@@ -241,6 +253,23 @@ export function startChat() {
     redraw();
     announce('Conversation cleared');
     input.focus();
+  });
+  byId('new-chat').addEventListener('click', () => {
+    if (editing) setEditing(false);
+    save();
+    leaveConversation();
+    show([]);
+    announce('New chat');
+  });
+  const dialog = byId('chats-dialog');
+  setText(byId('chats-limit'), String(kMostKept));
+  byId('chats').addEventListener('click', () => {
+    byId('chats-list').replaceChildren(allKept((name) => {
+      dialog.close();
+      if (editing) setEditing(false);
+      show(goOnWith(name));
+    }));
+    dialog.showModal();
   });
   addEventListener('storage', () => {
     if (messages.length === 0 && !log.contains(document.activeElement)) redraw(); // another tab's conversation came or went

@@ -1,6 +1,6 @@
 // Side by side: one prompt and seed with and without drafting, as a race whose texts must be the same; or with one
 // token a pass and with as many as a model that fills blocks is sure of, where they need not be. Without a drafter both
-// run the same way, and there is no speed to speak of.
+// run the same way, and there is no speed to speak of. Several turns say how far speeds spread; who begins alternates.
 
 import { Answer } from './answer.js';
 import { streamChat } from './api.js';
@@ -8,12 +8,13 @@ import { announce, blockSize, byId, count, duration, either, el, fixed, isPlain,
 import { addFigures } from './figures.js';
 import { Flow } from './flow.js';
 import { form } from './forming.js';
+import { compared, speedWords, textWords } from './outcome.js';
 import { requestBody, showWrong } from './settings.js';
 
 // Painting takes the cores that the race is run on.
 const kDrawMs = 80;
 const kNumbers = [['rate', 'tokens/s'], ['first', 'first token'], ['mean', either('mean length', 'tokens a pass')], ['time', 'decode time']];
-const kText = (answer) => [answer.reasoning, answer.content, ...answer.calls.map((call) => call?.name + '\n' + call?.arguments)];
+const kMostTurns = 20;
 
 class Lane {
   constructor(name, title, speculative) {
@@ -120,39 +121,15 @@ function draw() {
   if (running) setTimeout(draw, kDrawMs);
 }
 
-/** Where two texts part, or -1. */
-function firstDifference(a, b) {
-  const end = Math.max(a.length, b.length);
-  for (let i = 0; i < end; ++i) {
-    if (a[i] !== b[i]) return i;
-  }
-  return -1;
-}
-
-/** Tokens that are unmasked together do not see each other: a lower threshold pays for speed with other words. */
-function wordsOfBlocks(same, at) {
-  if (same) return 'The same text, character for character';
-  return at >= 0 ? `Another text from character ${count(at + 1)} on: tokens unmasked together are chosen without each other`
-    : 'The same text, ended differently';
-}
-
-function outcome() {
+function outcome(turns) {
   const box = byId('outcome');
-  const [a, b] = [plain.answer, drafted.answer];
-  const parts = kText(a).map((text, i) => firstDifference(text, kText(b)[i] ?? ''));
-  const at = parts.find((place) => place >= 0) ?? -1;
-  const same = at < 0 && kText(a).length === kText(b).length && a.finish === b.finish;
-  const times = b.rate() / a.rate();
-  const blocks = blockSize() > 0;
-  const how = blocks ? 'in parallel' : 'with drafting';
-  const faster = isPlain() ? 'Both ran token by token' : !Number.isFinite(times) ? 'Too short to compare speeds'
-    : times >= 1 ? `${times.toFixed(2)}× as fast ${how}` : `${times.toFixed(2)}× the speed ${how}: slower here`;
-  const words = blocks ? wordsOfBlocks(same, at) : same ? 'Identical: the same text, character for character'
-    : at >= 0 ? `Different from character ${count(at + 1)} on. This must not happen: please report it with the seed`
-      : 'They ended differently. This must not happen: please report it with the seed';
+  const kind = blockSize() > 0 ? 'blocks' : isPlain() ? 'plain' : 'drafts';
+  const { same, at } = turns.find((turn) => !turn.same) ?? turns[0];
+  const speeds = speedWords(turns.map((turn) => turn.ratio), turns.at(-1).mean, kind);
+  const words = textWords({ same, at }, kind);
   box.dataset.same = String(same);
-  box.replaceChildren(el('strong', {}, faster), el('span', { class: same ? 'same' : blocks ? 'apart' : 'differs' }, words));
-  announce(`${faster}. ${words}.`);
+  box.replaceChildren(el('strong', {}, speeds), el('span', { class: same ? 'same' : kind === 'blocks' ? 'apart' : 'differs' }, words));
+  announce(`${speeds}. ${words}.`);
 }
 
 function fail(error) {
@@ -172,36 +149,48 @@ function setRunning(controller) {
   byId('compare-stop').hidden = controller === null;
 }
 
+/** One turn: both runs. What it says of them. */
+async function runTurn(body, signal, turn) {
+  plain.reset();
+  drafted.reset();
+  if (byId('order-together').checked) {
+    await Promise.all([plain.run(body, signal), drafted.run(body, signal)]);
+  } else {
+    const [first, second] = turn % 2 === 0 ? [plain, drafted] : [drafted, plain];
+    second.say('Starts when the first has finished.');
+    await first.run(body, signal);
+    second.note.hidden = true;
+    await second.run(body, signal);
+  }
+  return { ratio: drafted.answer.rate() / plain.answer.rate(), mean: drafted.answer.meanLength(), ...compared(plain.answer, drafted.answer) };
+}
+
 async function start() {
   const prompt = byId('compare-prompt').value.trim();
   if (running || prompt === '') return;
   const body = requestBody([{ role: 'user', content: prompt }]);
   if (body === null) return showWrong();
   limit = body.max_tokens ?? 512;
-  kept.save('compare', { prompt, together: byId('order-together').checked });
-  plain.reset();
-  drafted.reset();
+  const n = Math.min(kMostTurns, Math.max(1, Math.trunc(Number(byId('compare-turns').value)) || 1));
+  byId('compare-turns').value = n;
+  kept.save('compare', { prompt, turns: n, together: byId('order-together').checked });
   delete byId('outcome').dataset.same;
-  byId('outcome').replaceChildren(el('span', {}, `Seed ${body.seed}`));
   const controller = new AbortController();
   setRunning(controller);
   setTimeout(draw, kDrawMs);
+  const turns = [];
   try {
-    if (byId('order-together').checked) {
-      await Promise.all([plain.run(body, controller.signal), drafted.run(body, controller.signal)]);
-    } else {
-      drafted.say('Starts when the first has finished.');
-      await plain.run(body, controller.signal);
-      drafted.note.hidden = true;
-      await drafted.run(body, controller.signal);
+    while (turns.length < n) {
+      byId('outcome').replaceChildren(el('span', {}, `Seed ${body.seed}` + (n > 1 ? `, turn ${turns.length + 1} of ${n}` : '')));
+      turns.push(await runTurn(body, controller.signal, turns.length));
     }
     setRunning(null);
     draw();
-    outcome();
+    outcome(turns);
   } catch (error) {
     controller.abort();
     setRunning(null);
-    drafted.note.hidden = true;
+    for (const lane of [plain, drafted]) lane.note.hidden = true;
     draw();
     fail(error);
   }
@@ -219,6 +208,7 @@ export function startCompare() {
   drafted = new Lane('drafted', either('Drafted', 'In parallel', 'Plain again'), true);
   const saved = kept.load('compare', {});
   if (saved.prompt) byId('compare-prompt').value = saved.prompt;
+  if (saved.turns) byId('compare-turns').value = saved.turns;
   byId(saved.together ? 'order-together' : 'order-after').checked = true;
   byId('compare-form').addEventListener('submit', (event) => {
     event.preventDefault();

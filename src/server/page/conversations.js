@@ -3,6 +3,7 @@
 
 import { kept, keptForTab } from './dom.js';
 
+export const kMostKept = 50;
 const kPrefix = 'chat'; // just that: the one conversation that older pages kept, as a list
 let own = { name: '', at: 0 }; // the copy, and when this tab last wrote it
 
@@ -41,6 +42,7 @@ export function keepConversation(messages) {
   const at = Date.now();
   const copied = kept.save(name, { at, messages });
   if (copied) own = { name, at };
+  for (const old of otherConversations().slice(kMostKept - 1)) forget(old.name);
   const held = keepForTab(messages);
   return copied ? '' : held ? 'close' : 'reload';
 }
@@ -50,6 +52,15 @@ export function otherConversations() {
   const names = kept.names().filter((name) => (name === kPrefix || name.startsWith(kPrefix + '.')) && name !== own.name);
   return names.map((name) => ({ name, ...copy(name) })).filter(({ messages }) => messages.length > 0).sort((a, b) => b.at - a.at);
 }
+
+/** Leaves this tab's conversation where it is kept, and begins another. */
+export function leaveConversation() {
+  own = { name: '', at: 0 };
+  keptForTab.drop(kPrefix);
+}
+
+/** What people know a conversation by: how it began. */
+export const titleOf = (messages) => (messages.find((one) => one.role === 'user')?.content ?? 'A conversation').trim().split('\n')[0].slice(0, 200);
 
 /** Makes it this tab's. Its messages; none if another tab has forgotten it. */
 export function goOnWith(name) {

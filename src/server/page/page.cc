@@ -54,6 +54,9 @@ constexpr char kFormingJs[] = {
 constexpr char kKeyJs[] = {
 #include "server/page/generated/key.js.inc"
 };
+constexpr char kOutcomeJs[] = {
+#include "server/page/generated/outcome.js.inc"
+};
 constexpr char kSettingsJs[] = {
 #include "server/page/generated/settings.js.inc"
 };
@@ -112,6 +115,7 @@ constexpr PageFile kFiles[] = {
     {"/markdown/lines.js", kScript, view(kMarkdownLinesJs)},
     {"/markdown/markdown.css", kCss, view(kMarkdownCss)},
     {"/markdown/tree.js", kScript, view(kMarkdownTreeJs)},
+    {"/outcome.js", kScript, view(kOutcomeJs)},
     {"/settings.js", kScript, view(kSettingsJs)},
     {"/welcome.js", kScript, view(kWelcomeJs)},
 };

@@ -1,6 +1,6 @@
 // What an empty conversation shows: what the tints mean, prompts to try, and the conversations of other tabs.
 
-import { forget, otherConversations } from './conversations.js';
+import { forget, otherConversations, titleOf } from './conversations.js';
 import { button, el } from './dom.js';
 
 const kExamples = [
@@ -13,7 +13,7 @@ const kShown = 3; // kept conversations, before the user asks for more
 const when = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short', hourCycle: 'h23' });
 
 function keptRow({ name, at, messages }, goOn, changed) {
-  const title = (messages.find((one) => one.role === 'user')?.content ?? 'A conversation').slice(0, 200);
+  const title = titleOf(messages);
   const open = el('button', { type: 'button', class: 'example', click: () => goOn(name) }, el('span', { class: 'title' }, title),
     at > 0 ? el('small', {}, when.format(at)) : null);
   const drop = () => {
@@ -29,6 +29,17 @@ function keptList(goOn, changed) {
   const rest = rows.splice(kShown);
   return el('section', { class: 'earlier', 'aria-labelledby': 'earlier-title' }, el('h3', { id: 'earlier-title' }, 'Go on with another conversation'),
     el('ul', {}, ...rows), rest.length > 0 ? el('details', {}, el('summary', {}, `${rest.length} more`), el('ul', {}, ...rest)) : null);
+}
+
+/** All that this tab does not show, for a dialog: `goOn` takes the name of the one that is chosen. */
+export function allKept(goOn) {
+  const list = el('ul');
+  const fill = () => {
+    const rows = otherConversations().map((one) => keptRow(one, goOn, fill));
+    list.replaceChildren(...(rows.length > 0 ? rows : [el('li', { class: 'hint' }, 'No others yet.')]));
+  };
+  fill();
+  return list;
 }
 
 /** `send` takes a prompt, `goOn` the name of a kept conversation; `restore` brings the cleared one back, or is null. */

@@ -1,0 +1,57 @@
+// What side by side says of its turns: how fast, by the median of all of them, and whether the texts were the same.
+
+import { count } from './dom.js';
+
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/**
+ * The speed in words. `ratios`: of each turn, drafted by plain speed, NaN where it was too short; `mean`: tokens a pass of the
+ * drafted run; `kind`: 'drafts', 'blocks' or 'plain' (no drafter).
+ */
+export function speedWords(ratios, mean, kind) {
+  if (kind === 'plain') return 'Both ran token by token';
+  const known = ratios.filter(Number.isFinite);
+  if (known.length === 0) return 'Too short to compare speeds';
+  const middle = median(known);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const of = known.length === 1 ? '' : ` (median of ${known.length} turns, ${low.toFixed(2)} to ${high.toFixed(2)})`;
+  const how = kind === 'blocks' ? 'in parallel' : 'with drafting';
+  // As it is shown: a mean of 1.004 is one token a pass to a reader.
+  if (kind === 'drafts' && mean.toFixed(2) === '1.00') return `No drafts were worth checking: ${middle.toFixed(2)}× the speed${of}`;
+  if (known.length > 1 && low < 1 && high > 1) return `No clear difference ${how}: ${middle.toFixed(2)}×${of}`;
+  return middle >= 1 ? `${middle.toFixed(2)}× as fast ${how}${of}` : `${middle.toFixed(2)}× the speed ${how}${of}: slower here`;
+}
+
+/** Where two texts part, or -1. */
+function firstDifference(a, b) {
+  const end = Math.max(a.length, b.length);
+  for (let i = 0; i < end; ++i) {
+    if (a[i] !== b[i]) return i;
+  }
+  return -1;
+}
+
+const textsOf = (answer) => [answer.reasoning, answer.content, ...answer.calls.map((call) => call?.name + '\n' + call?.arguments)];
+
+/** Whether two answers are the same, and else the character of the first difference, or -1 where they only ended differently. */
+export function compared(a, b) {
+  const [texts, others] = [textsOf(a), textsOf(b)];
+  const at = texts.map((text, i) => firstDifference(text, others[i] ?? '')).find((place) => place >= 0) ?? -1;
+  return { same: at < 0 && texts.length === others.length && a.finish === b.finish, at };
+}
+
+/** Tokens that are unmasked together do not see each other: a lower threshold pays for speed with other words. */
+export function textWords({ same, at }, kind) {
+  if (kind === 'blocks') {
+    if (same) return 'The same text, character for character';
+    return at >= 0 ? `Another text from character ${count(at + 1)} on: tokens unmasked together are chosen without each other`
+      : 'The same text, ended differently';
+  }
+  if (same) return 'Identical: the same text, character for character';
+  return at >= 0 ? `Different from character ${count(at + 1)} on. This must not happen: please report it with the seed`
+    : 'They ended differently. This must not happen: please report it with the seed';
+}

@@ -1,0 +1,36 @@
+// What side by side says, outside a browser (run_markdown).
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { compared, median, speedWords, textWords } from './page/outcome.js';
+
+test('the median is the middle, or between the two in the middle', () => {
+  for (const [values, middle] of [[[3], 3], [[3, 1, 2], 2], [[4, 1, 10, 2], 3], [[10, 9, 1], 9]]) assert.equal(median(values), middle);
+});
+
+test('speeds are said by their median and spread', () => {
+  for (const [ratios, mean, kind, words] of [
+    [[1.5], 2.2, 'drafts', '1.50× as fast with drafting'],
+    [[1.5, 1.25, 4], 2.2, 'drafts', '1.50× as fast with drafting (median of 3 turns, 1.25 to 4.00)'],
+    [[0.5, 0.7, 0.6], 2.2, 'drafts', '0.60× the speed with drafting (median of 3 turns, 0.50 to 0.70): slower here'],
+    [[0.9, 1.1, 1.05], 1.3, 'drafts', 'No clear difference with drafting: 1.05× (median of 3 turns, 0.90 to 1.10)'],
+    [[1.02], 1.004, 'drafts', 'No drafts were worth checking: 1.02× the speed'],
+    [[2, NaN, 3], 4, 'blocks', '2.50× as fast in parallel (median of 2 turns, 2.00 to 3.00)'],
+    [[NaN, NaN], 1, 'drafts', 'Too short to compare speeds'],
+    [[1.5, 2], 1, 'plain', 'Both ran token by token'],
+  ]) assert.equal(speedWords(ratios, mean, kind), words);
+});
+
+test('a difference is found wherever it is', () => {
+  const answer = (content, more = {}) => ({ reasoning: '', content, calls: [], finish: 'stop', ...more });
+  const at = (a, b) => compared(answer(...a), answer(...b));
+  assert.deepEqual(at(['abc'], ['abc']), { same: true, at: -1 });
+  assert.deepEqual(at(['abc'], ['abd']), { same: false, at: 2 });
+  assert.deepEqual(at(['abc'], ['ab']), { same: false, at: 2 });
+  assert.deepEqual(at(['abc'], ['abc', { finish: 'length' }]), { same: false, at: -1 });
+  assert.deepEqual(at(['abc', { reasoning: 'x' }], ['abc', { reasoning: 'y' }]), { same: false, at: 0 });
+  assert.equal(at(['a', { calls: [{ name: 'f', arguments: '1' }] }], ['a']).same, false);
+  assert.match(textWords({ same: false, at: 2 }, 'drafts'), /from character 3 on.*must not happen/);
+  assert.doesNotMatch(textWords({ same: false, at: 2 }, 'blocks'), /must not happen/);
+});
