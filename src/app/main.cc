@@ -30,6 +30,7 @@ constexpr const char* kIntroduction =
     "  ashlar serve                                           OpenAI's API and a page on port 8080\n"
     "  ashlar run MODEL --prompt TEXT                         use a Hugging Face folder or .gguf file of yours\n"
     "  ashlar pull ORG/MODEL                                  fetch a model from the Hugging Face hub\n"
+    "  ashlar list                                            models on this machine\n"
     "  ashlar inspect MODEL                                   what a model holds and what it needs\n"
     "  ashlar demo                                            plain decoding against drafting, side by side\n"
     "  ashlar eval acceptance, ashlar bench                   measure drafting and speed\n"

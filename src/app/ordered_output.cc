@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "app/figures.h"
+#include "decode/check_sampling.h"
 #include "session/output.h"
 
 namespace ashlar {
@@ -107,6 +108,7 @@ void OrderedOutput::print_json(size_t index, const Answer& answer) const {
   const size_t prompt = index / style_.answers_per_prompt;
   Json line{{"prompt_index", prompt}, {"prompt", prompts_[prompt].text}};
   if (style_.answers_per_prompt > 1) line["answer_index"] = index % style_.answers_per_prompt;
+  if (style_.seed) line["seed"] = choice_seed(*style_.seed, static_cast<int32_t>(index % style_.answers_per_prompt));
   line["text"] = answer.text;
   line["tokens"] = answer.tokens;
   line["finish"] = answer.finish;

@@ -3,6 +3,7 @@
 // unfinished answer streams, later ones wait.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct OutputStyle {
   bool json = false;   ///< one object a line, when the answer is complete
   bool color = false;  ///< tint drafted tokens
   int32_t answers_per_prompt = 1;
+  std::optional<uint64_t> seed;                 ///< of the first answer to each prompt; in the objects
   std::function<void(int64_t ended)> on_count;  ///< called with how many answers have ended, each time one does
 };
 

@@ -92,6 +92,8 @@ void build_program(CLI::App& app) {
   add_run_command(app);
   add_chat_command(app);
   add_pull_command(app);
+  add_list_command(app);
+  add_rm_command(app);
   add_inspect_command(app);
   add_eval_command(app);
   add_bench_command(app);

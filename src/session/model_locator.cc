@@ -4,9 +4,11 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/similar_word.h"
 #include "decode/drafters.h"
 #include "io/weights/gguf.h"
 #include "model/drafters/mtp.h"
+#include "session/local_models.h"
 
 namespace ashlar {
 namespace {
@@ -58,7 +60,7 @@ std::string list_of(const std::vector<fs::path>& roots) {
 }
 
 // What to do about a name that was not found and may be one of the hub's.
-void offer_pull(const char* tag, const std::string& name, hub::Role role) {
+void offer_pull(const char* tag, const std::string& name, hub::Role role, const std::string& more = "") {
   const auto ref = hub_name(name);
   if (!ref) return;
   const hub::Settings settings = hub::settings_from_environment();
@@ -67,7 +69,19 @@ void offer_pull(const char* tag, const std::string& name, hub::Role role) {
     throw Error(tag, found.warning(*ref, settings) + "; to fetch what is missing: ashlar pull " + name);
   }
   throw Error(tag, name + " is not a folder, and not among the models pulled to " + settings.cache.string() +
-                       "; to fetch it: ashlar pull " + name);
+                       "; to fetch it: ashlar pull " + name + more);
+}
+
+// The model that is here and that a mistyped name may have meant; also MODEL for ORG/MODEL.
+std::string similar_model(const std::string& name, const std::vector<fs::path>& roots) {
+  std::vector<std::string> names;
+  for (const LocalModel& model : local_models(roots, hub::settings_from_environment().cache)) {
+    if (model.drafter) continue;
+    const size_t slash = model.name.find('/');
+    if (slash != std::string::npos && model.name.substr(slash + 1) == name) return model.name;
+    names.push_back(model.name);
+  }
+  return nearest(name, names);
 }
 
 // A GGUF file that lies in a folder which is no model itself.
@@ -92,13 +106,17 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model",
                 "\"" + wanted + "\" is not a folder; to ask the model something use --prompt \"" + wanted + "\"");
   }
+  if (const std::string instead = what_it_is_instead(folder.value_or(wanted)); !instead.empty())
+    throw Error("model", instead);
   if (!folder && is_gguf(wanted)) {
     throw Error("model",
                 wanted + " is not a file, nor one in " + list_of(roots) + "; expected the path of a GGUF file");
   }
   if (!folder) {
-    offer_pull("model", wanted, hub::Role::kModel);
-    throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) +
+    const std::string near = similar_model(wanted, roots);
+    const std::string maybe = near.empty() ? "" : "; did you mean " + near + "?";
+    if (near.empty() || wanted.find('/') != std::string::npos) offer_pull("model", wanted, hub::Role::kModel, maybe);
+    throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) + maybe +
                              "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
   }
   if (fs::exists(*folder / "config.json") && is_drafter_folder(*folder)) {

@@ -456,7 +456,7 @@ case_broken_models() {
 }
 
 case_identical_with_and_without_drafter() {
-  for sampling in "" "--temperature 0.8 --top-p 0.9 --seed 5" "--temperature 1 --repetition-penalty 1.2 --top-k 40"; do
+  for sampling in "" "--temperature 0.8 --top-p 0.9 --seed 5" "--temperature 1 --repetition-penalty 1.2 --top-k 40 --seed 0"; do
     # shellcheck disable=SC2086 -- several arguments
     for prompt in "Write this sentence in capital letters: The mason cut the stone." "What is a harbour?"; do
       expect 0 "$ashlar" run -n 40 $sampling --prompt "$prompt" --drafter none
@@ -589,6 +589,54 @@ case_limits_and_stops() {
   for n in 1 2 3 4 5 6 7; do
     expect 0 "$ashlar" run --raw --prompt "größer – ‘naïve’ café 日本語 🙂 größer – ‘naïve’ café 日本語 🙂 " -n "$n" --temperature 1 --quiet
     is_utf8 "$work/out"
+  done
+}
+
+case_seeds() {
+  local ask=("$ashlar" run --prompt "Name a stone." --drafter none --no-self-test -n 24)
+  # Greedy: no seed to speak of. With a temperature: a fresh one, which is said and gives the same answer again.
+  expect 0 "${ask[@]}"
+  grep -q "seed" "$work/err" && fail "a seed where nothing is left to chance"
+  expect 0 "${ask[@]}" --temperature 1.5 --json
+  local seed
+  seed=$(sed -n 's/.*"seed":\([0-9]*\),.*/\1/p' "$work/out")
+  [ -n "$seed" ] || fail "no seed in the object"
+  err_has "--seed $seed"
+  sed 's/"stats".*//' "$work/out" > "$work/first"
+  expect 0 "${ask[@]}" --temperature 1.5 --json --seed "$seed"
+  sed 's/"stats".*//' "$work/out" > "$work/second"
+  same "$work/first" "$work/second" "the same seed"
+  grep -q "seed" "$work/err" && fail "a seed that was given is said again"
+  expect 0 "${ask[@]}" --temperature 1.5 --json
+  grep -q "\"seed\":$seed," "$work/out" && fail "the same seed twice"
+  expect 0 "${ask[@]}" --temperature 1.5 -q
+  err_lines 0
+}
+
+case_local_models() {
+  export HF_HUB_CACHE=$work/hub
+  mkdir -p "$work/hub/models--org--stone/snapshots/$(printf 'a%.0s' $(seq 40))" "$work/hub/models--org--stone/blobs"
+  printf 'x%.0s' $(seq 2000) > "$work/hub/models--org--stone/blobs/bb"
+  expect 0 "$ashlar" list
+  out_has "pebble-11m-dflash"
+  grep -qE "^org/stone +2.00 kB  model, pulled" "$work/out" || fail "the pulled model is not listed"
+  expect 0 "$ashlar" list --json
+  out_has '"name":"org/stone"'
+  expect 1 "$ashlar" run stone --prompt hello
+  err_has "did you mean org/stone?"
+  expect 1 "$ashlar" rm pebble-11m
+  err_has "expected ORG/MODEL"
+  expect 0 "$ashlar" rm org/stone
+  err_has "frees 2.00 kB"
+  expect 1 "$ashlar" rm org/stone
+  err_has "is not among the models pulled"
+  expect 1 "$ashlar" run pebble-11n --prompt hello
+  err_has "did you mean pebble-11m?"
+  for words in "run -hf org/model" "-m x.gguf -p hi" "run -c 4096" "serve -t 8" "ps" "serve --model x"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 2 "$ashlar" $words
+    err_has "here "
+    [ -s "$work/out" ] && fail "help instead of a hint: $words"
   done
 }
 

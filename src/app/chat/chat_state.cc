@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kHelp =
     "/help              this list\n"
     "/reset             forget the conversation, keep the system message\n"
-    "/system [TEXT]     set the system message and start afresh; without TEXT remove it\n"
-    "/retry             answer the newest question again (with a temperature: /set seed first)\n"
+    "/system [TEXT]     set the system message and start afresh; without TEXT show it, - removes it\n"
+    "/retry             answer the newest question again (with a temperature: by the next seed)\n"
     "/set               show the settings\n"
     "/set NAME VALUE    temperature, top_p, top_k, min_p, repetition_penalty, seed, max_tokens, width (1: no "
     "drafting)\n"
@@ -45,7 +45,10 @@ constexpr Setting kSettings[] = {
     {"repetition_penalty", 0.01, 100, false, [](const ChatState& s) { return s.sampling.repetition_penalty; },
      [](ChatState& s, double v) { s.sampling.repetition_penalty = v; }},
     {"seed", 0, 9007199254740992.0, true, [](const ChatState& s) { return static_cast<double>(s.sampling.seed); },
-     [](ChatState& s, double v) { s.sampling.seed = static_cast<uint64_t>(v); }},
+     [](ChatState& s, double v) {
+       s.sampling.seed = static_cast<uint64_t>(v);
+       s.seed_is_given = true;
+     }},
     {"max_tokens", 0, kMany, true, [](const ChatState& s) { return static_cast<double>(s.max_tokens); },
      [](ChatState& s, double v) { s.max_tokens = static_cast<int32_t>(v); }},
     {"width", 0, kMaxWidth, true, [](const ChatState& s) { return static_cast<double>(s.width); },
@@ -118,6 +121,16 @@ std::string load(ChatState& state, const std::string& file) {
   return wrong.empty() ? "loaded " + std::to_string(state.messages.size()) + " messages from " + file : wrong;
 }
 
+// Alone it shows: a message that took long to write is not lost by asking for it.
+std::string change_system(ChatState& state, const std::string& text) {
+  const bool has = !state.messages.empty() && state.messages[0]["role"] == "system";
+  if (text.empty()) {
+    return has ? state.messages[0]["content"].get<std::string>() : "no system message; /system TEXT sets one";
+  }
+  state.set_system(text == "-" ? "" : text);
+  return text == "-" ? "no system message; a new conversation" : "system message set; a new conversation";
+}
+
 // Drops the newest answer, so that the question before it can be answered again.
 bool drop_answer(ChatState& state) {
   if (!state.messages.empty() && state.messages.back()["role"] == "assistant")
@@ -156,10 +169,7 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
     state.reset();
     result.reply = "a new conversation";
   } else if (name == "/system") {
-    const bool had = !state.messages.empty() && state.messages[0]["role"] == "system";
-    if (rest.empty() && had) result.reply = "it was: " + state.messages[0]["content"].get<std::string>() + "\n";
-    state.set_system(rest);
-    result.reply += rest.empty() ? "no system message; a new conversation" : "system message set; a new conversation";
+    result.reply = change_system(state, rest);
   } else if (name == "/set") {
     result.reply = change_setting(state, rest);
   } else if (name == "/save") {
@@ -171,6 +181,9 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
   } else if (name == "/retry") {
     result.retry = drop_answer(state);
     if (!result.retry) result.reply = "there is no question yet";
+    if (result.retry && state.sampling.temperature > 0.0) {  // the same seed would give the same answer
+      result.reply = "seed " + std::to_string(++state.sampling.seed);
+    }
   } else {
     result.reply = "there is no command " + name + "; /help lists them";
   }

@@ -15,8 +15,9 @@ namespace ashlar {
 struct ChatState {
   Json messages = Json::array();  ///< [{"role", "content"}, ...], the system message first if there is one
   SamplingParams sampling;
-  int32_t max_tokens = 0;  ///< of an answer; 0: no limit but the context
-  int32_t width = 0;       ///< rows checked at once; 0: the method's own, 1: plain decoding
+  bool seed_is_given = false;  ///< else the first answer that a temperature leaves to chance takes a fresh one
+  int32_t max_tokens = 0;      ///< of an answer; 0: no limit but the context
+  int32_t width = 0;           ///< rows checked at once; 0: the method's own, 1: plain decoding
 
   /// Forgets the conversation, keeps the system message.
   void reset();

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
+#include "app/command_line/foreign_words.h"
 #include "app/command_line/validators.h"
 #include "io/json.h"
 #include "session/terminal.h"
@@ -41,24 +41,12 @@ std::string no_command(CLI::App& app, const std::string& path, const std::string
   collect_names(app, "", names);
   std::string known;
   for (const CLI::App* below : commands_below(app)) known += (known.empty() ? "" : ", ") + below->get_name();
+  const std::string hint = app.get_parent() == nullptr ? foreign_command(word) : "";
+  if (!hint.empty()) {
+    return path + " has no command " + for_message(word) + "; " + hint;
+  }
   const std::string near = nearest(word, names);
   return path + " has no command " + for_message(word) + (near.empty() ? "; expected one of " + known : maybe(near));
-}
-
-// How many characters have to be changed, added or left out to make one word of the other.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, changed});
-    }
-  }
-  return row.back();
 }
 
 // Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT in every pod next to a Service called NAME.
@@ -71,6 +59,19 @@ void forget_variables(CLI::App& app, const CLI::App* chosen) {
     for (CLI::Option* option : app.get_options()) option->envname("");
   }
   for (CLI::App* below : app.get_subcommands(std::function<bool(CLI::App*)>())) forget_variables(*below, chosen);
+}
+
+// A flag of another program that this command lacks, in words; empty if there is none. -h swallows what follows it, so
+// that -hf would print the help.
+std::string foreign_flags(const CLI::App& app, const std::string& path, const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    if (!args[i].starts_with('-')) continue;
+    const std::string flag = args[i].substr(0, args[i].find('='));
+    const std::string hint = app.get_option_no_throw(flag) == nullptr ? foreign_flag(flag) : "";
+    if (!hint.empty()) return for_message(flag) + " is no flag of " + path + "; " + hint;
+    if (takes_value(app, args[i])) ++i;
+  }
+  return {};
 }
 
 std::string unknown_words(const ChosenCommand& chosen) {
@@ -102,7 +103,7 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
   ChosenCommand out{&program, program.get_name(), args, ""};
   for (size_t i = 0; i < args.size(); ++i) {
     const auto below = commands_below(*out.app);
-    if (below.empty() || args[i] == "--") return out;
+    if (below.empty() || args[i] == "--") break;
     if (args[i].starts_with('-')) {
       if (takes_value(*out.app, args[i])) ++i;
       continue;
@@ -111,12 +112,14 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
         std::find_if(below.begin(), below.end(), [&](const CLI::App* app) { return app->get_name() == args[i]; });
     if (found == below.end()) {
       if (!has_positionals(*out.app)) out.problem = no_command(*out.app, out.path, args[i]);
-      return out;
+      break;
     }
     out.app = *found;
     out.path += " " + args[i];
     out.args.assign(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, args.end());
   }
+  if (const std::string foreign = foreign_flags(*out.app, out.path, out.args); !foreign.empty()) out.problem = foreign;
+  if (!out.problem.empty()) return out;
   const bool asks =
       std::any_of(out.args.begin(), out.args.end(), [](const std::string& a) { return a.starts_with('-'); });
   if (!asks && out.app->get_require_subcommand_min() > 0) {
@@ -183,19 +186,6 @@ std::string given_value(const CLI::App& command, const std::string& flag, const 
   }
   const CLI::Option* option = command.get_option_no_throw(flag);
   return option != nullptr && in_environment(*option) ? std::getenv(option->get_envname().c_str()) : "";
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  std::string best;
-  size_t least = std::max<size_t>(1, (word.size() + 1) / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const bool begins = word.size() > 2 && candidate.starts_with(word);
-    const size_t away = begins ? 1 : distance(word, candidate);
-    if (away >= least) continue;
-    least = away;
-    best = candidate;
-  }
-  return best;
 }
 
 std::vector<std::string> flag_names(const CLI::App& command) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/similar_word.h"
+
 namespace ashlar {
 
 /// `help X` as `X --help`, `version` as --version.
@@ -33,8 +35,6 @@ bool in_environment(const CLI::Option& option);
 /// Text of a flag that is given, else of its variable; empty if neither is there.
 std::string given_value(const CLI::App& command, const std::string& flag, const std::vector<std::string>& args);
 
-/// The candidate that a mistyped word is most like; empty if it is like none.
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 /// The names of a command's flags, with dashes.
 std::vector<std::string> flag_names(const CLI::App& command);
 

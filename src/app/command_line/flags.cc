@@ -1,6 +1,7 @@
 #include "app/command_line/flags.h"
 
 #include <cmath>
+#include <random>
 
 #include "app/command_line/validators.h"
 #include "base/error.h"
@@ -181,7 +182,7 @@ void add_session_flags(CLI::App& command, SessionOptions& options) {
   add_memory_flags(command, options);
 }
 
-void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
+CLI::Option* add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
   const auto add_number = [&command](const char* name, double& value, const char* what, double low, double high) {
     command.add_option(name, value, what)
         ->type_name("X")
@@ -216,16 +217,24 @@ void add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
       ->type_name("ID:VALUE")
       ->allow_extra_args(false)
       ->group(kSamplingGroup);
-  command.add_option("--seed", sampling.seed, "Seed of the sampling noise: the same seed gives the same answer")
-      ->type_name("S")
-      ->transform(whole(0, UINT64_MAX))
-      ->capture_default_str()
-      ->envname("ASHLAR_SEED")
-      ->group(kSamplingGroup);
+  CLI::Option* seed =
+      command.add_option("--seed", sampling.seed, "Seed of the sampling noise: the same seed gives the same answer")
+          ->type_name("S")
+          ->transform(whole(0, UINT64_MAX))
+          ->capture_default_str()
+          ->envname("ASHLAR_SEED")
+          ->group(kSamplingGroup);
   add_choice<SamplingScheme>(command, "--scheme", sampling.scheme,
                              "coupled (default): the tokens of plain decoding; rejection: its distribution only",
                              {{"coupled", SamplingScheme::kCoupled}, {"rejection", SamplingScheme::kRejection}})
       ->group(kSamplingGroup);
+  return seed;
+}
+
+bool choose_seed(SamplingParams& sampling) {
+  if (sampling.temperature <= 0.0) return false;
+  sampling.seed = std::random_device()();  // 32 bits: short enough to be typed again
+  return true;
 }
 
 void add_color_flag(CLI::App& command, ColorMode& mode) {

@@ -15,8 +15,10 @@ namespace ashlar {
 void add_session_flags(CLI::App& command, SessionOptions& options);
 /// --device, --threads, --isa.
 void add_computing_flags(CLI::App& command, SessionOptions& options);
-/// --temperature and so on, --seed, --scheme, --logit-bias.
-void add_sampling_flags(CLI::App& command, SamplingParams& sampling);
+/// --temperature and so on, --scheme, --logit-bias, and --seed, which it returns.
+CLI::Option* add_sampling_flags(CLI::App& command, SamplingParams& sampling);
+/// Takes a fresh seed where a temperature leaves anything to chance. Whether it did: then the seed is to be said.
+bool choose_seed(SamplingParams& sampling);
 /// --color auto|always|never.
 void add_color_flag(CLI::App& command, ColorMode& mode);
 

@@ -83,9 +83,16 @@ class Chat {
     return job;
   }
 
+  void choose_seed_once() {
+    if (state_.seed_is_given || !choose_seed(state_.sampling)) return;
+    state_.seed_is_given = true;
+    if (!options_.session.quiet) print_note("seed " + std::to_string(state_.sampling.seed));
+  }
+
   // Answers the conversation as it stands. A question that cannot be answered is taken back.
   void answer() {
     try {
+      choose_seed_once();
       std::vector<AnswerJob> jobs{make_job()};
       LivePrinter printer(color_);
       const InterruptScope scope;
@@ -155,9 +162,14 @@ CLI::App* add_chat_command(CLI::App& app) {
   command->add_flag("-q,--quiet", options->session.quiet, "No notes, answers only");
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);
-  add_sampling_flags(*command, options->state.sampling);
+  CLI::Option* seed = add_sampling_flags(*command, options->state.sampling);
+  seed->description("Seed of the noise: same seed, same answers (default: a fresh one, which is said)")
+      ->default_str("");
   command->footer("In the chat, /help lists the commands: /reset /system /retry /set /save /load /stats /quit.");
-  command->callback([options] { chat(*options); });
+  command->callback([options, seed] {
+    options->state.seed_is_given = seed->count() > 0;
+    chat(*options);
+  });
   return command;
 }
 

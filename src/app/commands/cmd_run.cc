@@ -26,6 +26,7 @@ struct RunOptions {
   SamplingParams sampling;
   std::string prompt, prompt_file, prompts_file, system;
   bool has_prompt = false;
+  bool seed_is_fresh = false;
   int32_t max_tokens = 0;
   int32_t n = 1;
   int32_t logprobs = -1;
@@ -112,6 +113,7 @@ void run(RunOptions& options) {
   style.json = options.json;
   style.color = !options.json && use_color(options.color, STDOUT_FILENO);
   style.answers_per_prompt = options.n;
+  if (options.sampling.temperature > 0.0) style.seed = options.sampling.seed;
   // Where the answers themselves do not show how far things are.
   Progress progress("answering", static_cast<int64_t>(jobs.size()));
   if (jobs.size() > 1 && !is_terminal(STDOUT_FILENO))
@@ -126,6 +128,10 @@ void run(RunOptions& options) {
     interrupted = InterruptScope::requested();
   }
   const bool any = std::any_of(answers.begin(), answers.end(), [](const Answer& answer) { return !answer.refused; });
+  if (any && !options.session.quiet && options.seed_is_fresh) {
+    print_note("seed " + std::to_string(options.sampling.seed) + " (the same answer again: --seed " +
+               std::to_string(options.sampling.seed) + ")");
+  }
   if (any && !options.session.quiet) {
     const StepKind kind = session->is_block_diffusion() ? StepKind::kForward : StepKind::kVerify;
     print_note(stats_line(answers, static_cast<double>(now_ns() - begin) * 1e-9, kind));
@@ -177,14 +183,16 @@ CLI::App* add_run_command(CLI::App& app) {
   command->add_flag("-q,--quiet", options->session.quiet, "Print the answer only");
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);
-  add_sampling_flags(*command, options->sampling);
+  CLI::Option* seed = add_sampling_flags(*command, options->sampling);
+  seed->description("Seed of the noise: same seed, same answer (default: a fresh one, which is said)")->default_str("");
   command->footer(
       "Examples:\n"
       "  ashlar run --prompt \"Solve for x: 8x + 5 = 3x + 45\"\n"
       "  ashlar run ~/models/Qwen3-0.6B --drafter ~/models/Qwen3-0.6B-DFlash -p \"Why is the sky blue?\" -n 200\n"
       "  ashlar run --prompts questions.jsonl --json > answers.jsonl\n"
       "  echo \"def fibonacci(n):\" | ashlar run --raw -n 60 --temperature 0.7 --seed 1");
-  command->callback([options, prompt] {
+  command->callback([options, prompt, seed] {
+    options->seed_is_fresh = seed->count() == 0 && choose_seed(options->sampling);
     options->has_prompt = prompt->count() > 0;
     run(*options);
   });

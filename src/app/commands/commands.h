@@ -10,6 +10,8 @@ namespace ashlar {
 CLI::App* add_run_command(CLI::App& app);
 CLI::App* add_chat_command(CLI::App& app);
 CLI::App* add_pull_command(CLI::App& app);
+CLI::App* add_list_command(CLI::App& app);
+CLI::App* add_rm_command(CLI::App& app);
 CLI::App* add_inspect_command(CLI::App& app);
 CLI::App* add_eval_command(CLI::App& app);
 /// A subcommand of eval.

@@ -40,8 +40,11 @@ TEST(ChatState, ResetKeepsTheSystemMessage) {
   state.add("assistant", "b");
   reply(state, "/reset");
   EXPECT_EQ(state.messages.dump(), R"([{"role":"system","content":"Be brief."}])");
-  EXPECT_EQ(reply(state, "/system"), "it was: Be brief.\nno system message; a new conversation");
+  EXPECT_EQ(reply(state, "/system"), "Be brief.");  // asking for it does not delete it
+  EXPECT_EQ(state.messages.size(), 1U);
+  EXPECT_EQ(reply(state, "/system -"), "no system message; a new conversation");
   EXPECT_TRUE(state.messages.empty());
+  EXPECT_THAT(reply(state, "/system"), HasSubstr("no system message"));
 }
 
 TEST(ChatState, RetryDropsTheAnswerOnly) {
@@ -52,6 +55,21 @@ TEST(ChatState, RetryDropsTheAnswerOnly) {
   EXPECT_TRUE(run_chat_command(state, "/retry").retry);
   ASSERT_EQ(state.messages.size(), 1U);
   EXPECT_EQ(state.messages[0]["content"], "a");
+}
+
+TEST(ChatState, RetryTakesTheNextSeedWhereThereIsChance) {
+  ChatState state;
+  state.sampling.seed = 41;
+  state.add("user", "a");
+  state.add("assistant", "b");
+  EXPECT_EQ(reply(state, "/retry"), "");
+  EXPECT_EQ(state.sampling.seed, 41U);
+  state.sampling.temperature = 0.5;
+  EXPECT_EQ(reply(state, "/retry"), "seed 42");
+  EXPECT_EQ(state.sampling.seed, 42U);
+  EXPECT_FALSE(state.seed_is_given);
+  reply(state, "/set seed 0");
+  EXPECT_TRUE(state.seed_is_given);
 }
 
 TEST(ChatState, SavesAndLoads) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "app/command_line/foreign_words.h"
 #include "app/command_line/validators.h"
 #include "app/program.h"
 
@@ -49,6 +50,59 @@ TEST_F(CommandLine, ProposesTheNearestName) {
   EXPECT_EQ(problem_of({"eval", "--help"}), "");
   EXPECT_EQ(nearest("--promt", {"--prompt", "--port", "--prompts"}), "--prompt");
   EXPECT_EQ(nearest("--xyzzy", {"--prompt", "--port"}), "");
+}
+
+TEST_F(CommandLine, SaysWhatStandsForWordsOfOtherPrograms) {
+  EXPECT_EQ(
+      problem_of({"run", "-hf", "org/model"}),
+      "-hf is no flag of ashlar run; here it is ashlar pull ORG/MODEL, after which every command takes ORG/MODEL");
+  EXPECT_THAT(problem_of({"-m", "x.gguf", "-p", "hi"}),
+              HasSubstr("-m is no flag of ashlar; here the model stands without a flag"));
+  for (const auto& [args, here] :
+       std::vector<std::pair<Args, const char*>>{{{"run", "-c", "4096"}, "--max-context N"},
+                                                 {{"chat", "-t", "8"}, "--threads N"},
+                                                 {{"serve", "--model", "x"}, "without a flag"},
+                                                 {{"serve", "x", "--max-model-len=4096"}, "--max-context N"},
+                                                 {{"run", "x", "-ngl", "99"}, "--device cuda"},
+                                                 {{"run", "x", "-p", "hi", "--temp", "0.7"}, "--temperature X"},
+                                                 {{"serve", "--spec-type", "draft-dflash"}, "--drafter FOLDER"},
+                                                 {{"ps"}, "/stats"},
+                                                 {{"ls"}, "ashlar list"},
+                                                 {{"show", "x"}, "ashlar inspect"}}) {
+    EXPECT_THAT(problem_of(args), HasSubstr(here)) << args.back();
+    EXPECT_THAT(problem_of(args), HasSubstr("here")) << args.back();
+  }
+  // Values are no flags, and a command's own flags are its own.
+  for (const Args& args :
+       {Args{"run", "--prompt", "-m"}, Args{"run", "--prompt=-hf"}, Args{"run", "--", "-hf"},
+        Args{"run", "--stop", "-c"}, Args{"run", "-n", "5", "-q"}, Args{"list"}, Args{"rm", "org/model"}}) {
+    EXPECT_EQ(problem_of(args), "") << args.back();
+  }
+}
+
+// What the table sends people to is there: each flag of it is one of run, chat or serve, each command a command.
+TEST_F(CommandLine, WhatStandsForForeignWordsExists) {
+  Args flags;
+  for (const char* name : {"run", "chat", "serve"}) {
+    const Args own = flag_names(*app_.get_subcommand(name));
+    flags.insert(flags.end(), own.begin(), own.end());
+  }
+  size_t n = 0;
+  for (const std::string& hint : foreign_hints()) {
+    for (size_t at = hint.find("--"); at != std::string::npos; at = hint.find("--", at + 2)) {
+      const std::string flag = hint.substr(at, hint.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at) - at);
+      EXPECT_NE(std::find(flags.begin(), flags.end(), flag), flags.end()) << hint;
+      ++n;
+    }
+    for (size_t at = hint.find("ashlar "); at != std::string::npos; at = hint.find("ashlar ", at + 1)) {
+      const std::string command =
+          hint.substr(at + 7, hint.find_first_not_of("abcdefghijklmnopqrstuvwxyz", at + 7) - at - 7);
+      if (command.empty()) continue;  // COMMAND
+      EXPECT_EQ(choose_command(app_, {command}).path, "ashlar " + command) << hint;
+      ++n;
+    }
+  }
+  EXPECT_GT(n, 60U);
 }
 
 TEST_F(CommandLine, HelpAndVersionAreWordsToo) {

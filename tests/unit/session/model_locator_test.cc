@@ -83,6 +83,13 @@ TEST_F(ModelLocator, SaysWhereItLooked) {
   EXPECT_THAT(error_of("", ""), HasSubstr("ASHLAR_MODELS"));
 }
 
+TEST_F(ModelLocator, ProposesAModelThatIsHere) {
+  EXPECT_THAT(error_of("pebble-11n", ""), HasSubstr("did you mean pebble-11m?"));
+  EXPECT_THAT(error_of("quite-another", ""), testing::Not(HasSubstr("did you mean")));
+  const fs::path file = root_ / "pebble-11m" / "config.json";
+  EXPECT_THAT(error_of(file.string(), ""), HasSubstr("is a file of the model in " + (root_ / "pebble-11m").string()));
+}
+
 TEST_F(ModelLocator, TakesFilesOfOneModel) {
   std::ofstream(root_ / "some.model.gguf") << "GGUF";
   for (const fs::path& name : {root_ / "some.model.gguf", fs::path("some.model.gguf")}) {

@@ -1,0 +1,176 @@
+#include "session/local_models.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "base/error.h"
+#include "decode/drafters.h"
+#include "hub/names.h"
+#include "io/json.h"
+#include "io/mapped_file.h"
+#include "io/weights/gguf.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRepoPrefix = "models--";
+constexpr int64_t kMaxPointer = 1024;  // bytes; a pointer of git-lfs has about 130
+
+// Of the files themselves: a snapshot's links lead to files that are counted where they are.
+int64_t bytes_of(const fs::path& path) {
+  std::error_code failed;
+  if (fs::is_regular_file(path, failed)) return static_cast<int64_t>(fs::file_size(path, failed));
+  int64_t bytes = 0;
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code ignored;
+    if (at->is_symlink(ignored) || !at->is_regular_file(ignored)) continue;
+    const auto size = at->file_size(ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+bool drafts(const fs::path& folder) {
+  try {
+    return is_drafter_folder(folder);
+  } catch (const Error&) {  // no JSON, or none at all: its loader says so
+    return false;
+  }
+}
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    out.push_back(at->path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool is_pulled_drafter(const fs::path& repo) {
+  const std::vector<fs::path> versions = sorted_entries(repo / "snapshots");
+  return std::any_of(versions.begin(), versions.end(), [](const fs::path& one) { return drafts(one); });
+}
+
+// ORG/MODEL of models--ORG--MODEL; empty for any other folder.
+std::string repo_name(const fs::path& folder) {
+  std::string name = folder.filename().string();
+  const size_t middle = name.find("--", kRepoPrefix.size());
+  if (!name.starts_with(kRepoPrefix) || middle == std::string::npos) return {};
+  return name.replace(middle, 2, "/").substr(kRepoPrefix.size());
+}
+
+bool is_lfs_pointer(const fs::path& file) {
+  std::error_code failed;
+  const auto size = fs::file_size(file, failed);
+  if (failed || static_cast<int64_t>(size) > kMaxPointer) return false;
+  std::ifstream in(file, std::ios::binary);
+  constexpr std::string_view kBegin = "version https://git-lfs";
+  std::string begin(kBegin.size(), '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return in && begin == kBegin;
+}
+
+std::string pointer_text(const fs::path& file) {
+  return file.string() +
+         " is a pointer of git-lfs, not the weights; to fetch them: git lfs pull in that folder, or ashlar pull "
+         "ORG/MODEL";
+}
+
+std::string adapter_text(const fs::path& folder) {
+  std::string base;
+  try {
+    const Json config = read_json_file(folder / "adapter_config.json");
+    if (config.is_object() && config.contains("base_model_name_or_path") &&
+        config["base_model_name_or_path"].is_string())
+      base = config["base_model_name_or_path"].get<std::string>();
+  } catch (const Error&) {  // what it adapts stays unsaid
+  }
+  return folder.string() + " is an adapter (LoRA)" + (base.empty() ? "" : " for " + base) +
+         ", not a model; expected a model that is whole: merge it into its base (peft's merge_and_unload, then "
+         "save_pretrained) and "
+         "name that folder";
+}
+
+}  // namespace
+
+std::vector<LocalModel> local_models(const std::vector<fs::path>& roots, const fs::path& cache) {
+  std::vector<LocalModel> out;
+  std::set<std::string> names;
+  for (const fs::path& root : roots) {
+    for (const fs::path& path : sorted_entries(root)) {
+      const bool file = is_gguf(path) && file_exists(path);
+      if (!file && !file_exists(path / "config.json")) continue;
+      const std::string name = path.filename().string();
+      if (names.insert(name).second) out.push_back({name, path, bytes_of(path), false, !file && drafts(path)});
+    }
+  }
+  for (const fs::path& folder : sorted_entries(cache)) {
+    const std::string name = repo_name(folder);
+    if (name.empty() || !hub::parse_repo_ref(name)) continue;
+    out.push_back({name, folder, bytes_of(folder), true, is_pulled_drafter(folder)});
+  }
+  return out;
+}
+
+int64_t remove_pulled(const std::string& name, const fs::path& cache) {
+  const auto ref = hub::parse_repo_ref(name);
+  if (!ref || name.find('@') != std::string::npos) {
+    throw Error("model",
+                name +
+                    " is not a model that was pulled; expected ORG/MODEL, as ashlar list has it. Folders and files of "
+                    "your own, and bundled models, are removed by rm");
+  }
+  std::string last = "models--" + ref->repo;
+  last.replace(last.find('/'), 1, "--");
+  const fs::path folder = cache / last;
+  std::error_code failed;
+  if (!fs::is_directory(fs::symlink_status(folder, failed))) {
+    throw Error("model",
+                name + " is not among the models pulled to " + cache.string() + "; ashlar list shows those that are");
+  }
+  const int64_t bytes = bytes_of(folder);
+  fs::remove_all(folder, failed);
+  if (failed) throw Error("model", folder.string() + " cannot be removed: " + failed.message());
+  fs::remove_all(cache / ".locks" / last, failed);
+  return bytes;
+}
+
+std::string what_it_is_instead(const fs::path& path) {
+  std::error_code failed;
+  if (fs::is_regular_file(path, failed)) {
+    if (is_lfs_pointer(path)) return pointer_text(path);
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if (!is_gguf(path) && file_exists(folder / "config.json")) {
+      return path.string() + " is a file of the model in " + folder.string() + "; name that folder";
+    }
+    if (path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth" ||
+        path.extension() == ".ckpt") {
+      return path.string() +
+             " holds pickled weights, which can run code when they are read; expected a folder with config.json and "
+             "*.safetensors, or a .gguf file";
+    }
+    return {};
+  }
+  if (!fs::is_directory(path, failed)) return {};
+  if (file_exists(path / "adapter_config.json") && !file_exists(path / "config.json")) return adapter_text(path);
+  bool has_safetensors = false, has_pickled = false;
+  for (const fs::path& entry : sorted_entries(path)) {
+    const std::string file = entry.filename().string();
+    if (file.ends_with(".safetensors")) {
+      has_safetensors = true;
+      if (is_lfs_pointer(entry)) return pointer_text(entry);
+    }
+    if (file.starts_with("pytorch_model") && file.ends_with(".bin")) has_pickled = true;
+  }
+  if (has_safetensors || !has_pickled || !file_exists(path / "config.json")) return {};
+  return path.string() +
+         " has its weights in pytorch_model.bin only, a pickle, which can run code when it is read; expected "
+         "*.safetensors: most repositories have a version with them, else load it by transformers once and write it "
+         "by save_pretrained(FOLDER)";
+}
+
+}  // namespace ashlar

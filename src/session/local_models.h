@@ -1,0 +1,33 @@
+#pragma once
+// Models that are on this machine already: the bundled ones, and those that were pulled to the hub's cache.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ashlar {
+
+struct LocalModel {
+  std::string name;              ///< what commands take: a name under a root, or ORG/MODEL
+  std::filesystem::path folder;  ///< of a pulled one: that of all its files and versions
+  int64_t bytes = 0;             ///< on disk, each content once
+  bool pulled = false;
+  bool drafter = false;
+};
+
+/// Folders with a config.json and .gguf files right under `roots`, then the repositories of models in `cache`, each in
+/// the order of names. A name under two roots is listed once, as the first root has it. What cannot be read is left
+/// out.
+std::vector<LocalModel> local_models(const std::vector<std::filesystem::path>& roots,
+                                     const std::filesystem::path& cache);
+
+/// Removes a pulled model, all its versions, from `cache`; what it freed in bytes. Throws Error("model", ...) if `name`
+/// is not ORG/MODEL or is not there, or if its files cannot be removed.
+int64_t remove_pulled(const std::string& name, const std::filesystem::path& cache);
+
+/// Why a folder or file that a model was expected in is none, and what to do: a pointer of git-lfs, an adapter, weights
+/// that are pickled, a file within a model's folder. Empty if it is nothing of that kind.
+std::string what_it_is_instead(const std::filesystem::path& path);
+
+}  // namespace ashlar
