@@ -156,7 +156,11 @@ Json drafter_json(const DrafterFacts& drafter) {
   facts["own_vocabulary"] = drafter.own_vocabulary;
   if (!drafter.head.empty()) facts["head"] = drafter.head;
   if (drafter.selector) facts["selector"] = {{"candidates", drafter.selector->top_k}, {"rank", drafter.selector->rank}};
-  if (drafter.markov) facts["markov"] = {{"rank", drafter.markov->rank}, {"gated", drafter.markov->gated}};
+  if (drafter.markov) {
+    facts["markov"] = {{"rank", drafter.markov->rank},
+                       {"gated", drafter.markov->gated},
+                       {"rates_drafts", drafter.markov->confidence_width > 0}};
+  }
   if (const auto& conv = drafter.stack.block_conv)
     facts["convolution"] = {{"rows", conv->taps}, {"group", conv->group}};
   facts["weights"] = weight_facts(Checkpoint(drafter.folder), drafter.tensors, [](const std::string&) { return true; });

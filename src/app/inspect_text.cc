@@ -159,6 +159,7 @@ std::string head_row(const Json& drafter) {
     text += ", adds to each position what the token before it says, by " +
             std::string(drafter["markov"]["gated"].get<bool>() ? "gated " : "") + "codes of " +
             whole(drafter["markov"]["rank"]);
+    if (drafter["markov"]["rates_drafts"].get<bool>()) text += ", says how likely each draft is accepted";
   } else {
     text += ", the likeliest token of each position";
   }

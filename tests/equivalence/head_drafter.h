@@ -1,7 +1,8 @@
 #pragma once
 // Drafters with other heads for the bundled model: its DFlash drafter, and what a head adds to it. For DFlash2 its rows
 // know a little of those before them and its candidates a little of each other, for DSpark its logits a little of the
-// token before. What is new is noise, too little to spoil its drafts and enough to choose others.
+// token before, and a confidence head rates its drafts. What is new is noise, too little to spoil its drafts and enough
+// to choose others.
 
 #include <cstring>
 #include <random>
@@ -16,14 +17,15 @@ namespace ashlar::testing {
 
 class HeadDrafter {
  public:
-  /// "dflash2" or "dspark".
-  explicit HeadDrafter(const std::string& head) {
+  /// "dflash2" or "dspark". confidence: the logit around which a confidence head rates its drafts.
+  explicit HeadDrafter(const std::string& head, float confidence = 1) {
     const auto plain = models_folder() / "pebble-11m-dflash";
     Json config = read_json_file(plain / "config.json");
     Json& keys = config["dflash_config"];
     keys["projector_type"] = head;
     if (head == "dspark") {
       keys.update({{"markov_rank", kRank}, {"markov_head_type", "gated"}, {"sample_from_anchor", false}});
+      keys.update({{"enable_confidence_head", true}, {"confidence_head_with_markov", true}});
     } else {
       keys.update({{"conv_kernel_size", 2}, {"conv_group_size", 16}, {"selector_rank", kRank}, {"selector_top_k", 16}});
     }
@@ -42,6 +44,8 @@ class HeadDrafter {
     const int64_t hidden = config["hidden_size"].get<int64_t>(), vocab = config["vocab_size"].get<int64_t>();
     if (head == "dspark") {
       add_markov(hidden, vocab);
+      add("confidence_head.proj.weight", {1, hidden + kRank}, noise(hidden + kRank, 0.05F));
+      add("confidence_head.proj.bias", {1}, {confidence});
     } else {
       add_selector(config["num_hidden_layers"].get<int64_t>(), hidden, vocab);
     }

@@ -59,9 +59,24 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     expect_tensor(decoder_.draft_logits(hidden), call + ".draft_logits");
     if (drafter_->selector() != nullptr) check_edges(call, last_token, hidden);
     EXPECT_EQ(decoder_.draft(last_token, start, drafter_->config().max_width()), ints(tensors_, call + ".drafted_ids"));
+    if (drafter_->confidence() != nullptr) check_confidence(call, last_token, hidden);
     if (drafter_->markov() == nullptr) return;
     const int32_t first = drafter_->config().sample_from_anchor ? 0 : 1;  // draft() left what it chose from
     expect_tensor(decoder_.last_logits(hidden.rows).skip(first), call + ".logits_in_turn");
+  }
+
+  // What it thinks of the drafts that draft() gives.
+  void check_confidence(const std::string& call, int32_t last_token, Tensor all_hidden) {
+    const Tensor hidden = all_hidden.skip(drafter_->config().sample_from_anchor ? 0 : 1);
+    std::vector<int32_t> before = ints(tensors_, call + ".drafted_ids");
+    before.insert(before.begin(), last_token);
+    before.pop_back();
+    drafter_->confidence()->reserve(*ops_, hidden.rows);
+    const std::vector<float> golden = floats(tensors_, call + ".confidences");
+    const std::span<const float> chances =
+        drafter_->confidence()->chances(*ops_, hidden, before, drafter_->markov()->codes());
+    ASSERT_EQ(chances.size(), golden.size());
+    for (size_t i = 0; i < golden.size(); ++i) EXPECT_NEAR(chances[i], golden[i], kTolerance) << i;
   }
 
   // Candidates in their order, and what each scores after each of the slot before.

@@ -237,6 +237,14 @@ class Drafter:
             path.append(before)
         return torch.stack(path), torch.stack(rows)
 
+    def confidences(self, hidden, path, last_token):
+        """How likely each draft of a path is accepted if those before it are, by the head that some have."""
+        rows = hidden
+        if self.w["confidence_head.proj.weight"].shape[1] > hidden.shape[1]:
+            before = torch.cat((torch.tensor([last_token]), path[:-1]))
+            rows = torch.cat((hidden, self.w["markov_head.markov_w1.weight"][before]), dim=-1)
+        return torch.sigmoid(self.linear("confidence_head.proj", rows))[:, 0]
+
     @staticmethod
     def walk(candidates, edges):
         path, before = [], 0

@@ -254,6 +254,7 @@ def draft_call(prefix, drafter, new_ids, features, last_token, margins, out):
     speaking = (hidden[-drafter.c.drafts:], logits[-drafter.c.drafts:])
     if drafter.c.markov:
         out[f"{prefix}.logits_in_turn"] = drafter.in_turn(*speaking, last_token)[1]
+        out[f"{prefix}.confidences"] = drafter.confidences(speaking[0], drafted, last_token)
     if drafter.c.top_k:
         out.update({f"{prefix}.candidates": drafter.candidates(speaking[1]), f"{prefix}.edges": drafter.edges(*speaking, last_token)})
     out.update({f"{prefix}.new_ids": torch.tensor(new_ids), f"{prefix}.features": features, f"{prefix}.context": context,

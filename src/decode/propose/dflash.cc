@@ -91,7 +91,9 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   if (MarkovHead* const markov = drafter_->markov()) {
     markov->reserve(ops_);
     steps_.reserve(limits.max_slots);
+    before_.reserve(kLogitRows);
   }
+  if (drafter_->confidence() != nullptr) drafter_->confidence()->reserve(ops_, kLogitRows);
   requests_.reserve(kLogitRows);
   asked_.reserve(kLogitRows);
   choices_.resize(kLogitRows);
@@ -126,7 +128,11 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     const Slot& slot = slots[span.slot];
     block.tree = span.branches > 0 && drafter_->markov() == nullptr && distributions_[span.slot] == nullptr &&
                  slot.constraint == nullptr;
+    // Whether a draft is verified may depend on the one after it, which rejection forbids.
+    block.rated =
+        drafter_->confidence() != nullptr && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
     if (block.tree) span.width = span.most;
+    if (block.rated) span.width = span.draft_rows;
     passes = std::max(passes, std::min(options_.passes, span.width - 1));
   }
   for (int32_t pass = 0; pass < passes && !blocks_.empty(); ++pass) {
@@ -204,24 +210,6 @@ void DflashProposer::walk_candidates(std::span<Block> blocks, SlotTable& slots, 
     } else {
       Buffer* const distributions = distributions_[span.slot].get();
       walk_->fill_chain(span, distributions == nullptr ? nullptr : reinterpret_cast<float*>(distributions->data()));
-    }
-  }
-}
-
-void DflashProposer::choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits) {
-  const auto row_of = [&](const Block& block) { return block.first_output - blocks.front().first_output; };
-  for (int32_t k = 1; k < options_.width; ++k) {
-    steps_.clear();
-    for (Block& block : blocks) {
-      if (k >= block.span->width) continue;
-      steps_.push_back({row_of(block) + k - 1, block.span->ids[k - 1]});
-      ask(block, row_of(block), k, slots[block.span->slot]);
-    }
-    if (steps_.empty()) break;
-    drafter_->markov()->add(ops_, hidden, logits, steps_);
-    answer(logits);
-    for (Block& block : blocks) {
-      if (k < block.span->width) block.span->ids[k] = block.candidate[k];
     }
   }
 }

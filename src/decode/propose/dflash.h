@@ -57,6 +57,7 @@ class DflashProposer final : public Proposer {
   struct Block {
     ChainSpan* span = nullptr;
     bool tree = false;
+    bool rated = false;  // its drafts, which are as many as the proposer's block has, by the confidence head
     int32_t first_output = 0;
     int32_t n_outputs = 0;
     int32_t revealed = 0;               // drafts fixed so far
@@ -72,6 +73,8 @@ class DflashProposer final : public Proposer {
   void fill_batch();
   /// Drafts whose logits depend on the one before, of all blocks together, position by position.
   void choose_in_turn(std::span<Block> blocks, SlotTable& slots, Tensor hidden, Tensor logits);
+  /// What the confidence head says of the drafts that choose_in_turn() has made.
+  void rate_drafts(std::span<Block> blocks, Tensor hidden);
   bool needs_logits(const Block& block, const Slot& slot) const;
   void choose_highest(std::span<Block> blocks, std::span<const int32_t> entries);
   void choose_drafts(std::span<Block> blocks, SlotTable& slots, Tensor logits);
@@ -92,6 +95,7 @@ class DflashProposer final : public Proposer {
   std::unique_ptr<SelectorWalk> walk_;  // where the drafter has a selector
   std::vector<CandidateSelector::Begin> begins_;
   std::vector<MarkovHead::Step> steps_;
+  std::vector<int32_t> before_;  // the token before each row of the logits
   std::vector<Block> blocks_;
   std::vector<RowRequest> requests_;
   struct Asked {

@@ -102,8 +102,9 @@ void DflashDrafter::bind_markov(WeightBinder& binder) {
   markov_ = std::make_unique<MarkovHead>(binder, prefix + "markov_head", *config_.markov, config_.stack.hidden,
                                          config_.vocab, config_.draft_vocab);
   if (config_.markov->confidence_width == 0) return;
-  binder.matrix(prefix + "confidence_head.proj.weight", 1, config_.markov->confidence_width);
-  if (binder.has(prefix + "confidence_head.proj.bias")) binder.vector(prefix + "confidence_head.proj.bias", 1);
+  const int32_t hidden = config_.stack.hidden;
+  confidence_ = std::make_unique<ConfidenceHead>(binder, prefix + "confidence_head.proj", hidden,
+                                                 config_.markov->confidence_width - hidden);
 }
 
 void DflashDrafter::reserve(int32_t max_context_rows, int32_t max_block_rows) {

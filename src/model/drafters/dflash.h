@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "model/drafters/candidate_selector.h"
+#include "model/drafters/confidence_head.h"
 #include "model/drafters/dflash_config.h"
 #include "model/drafters/markov_head.h"
 #include "model/mixers/attention.h"
@@ -48,6 +49,9 @@ class DflashDrafter {
 
   /// Adds to logits what the token before each position says; null: the drafter has none. The same rows.
   MarkovHead* markov() { return markov_.get(); }
+  /// How likely each draft is to be accepted if those before it are, by markov()'s codes; null: the drafter does not
+  /// say. The same rows.
+  ConfidenceHead* confidence() { return confidence_.get(); }
 
   /// Target id of each draft-vocabulary entry, or null if they are the same.
   const int32_t* id_map() const { return id_map_.empty() ? nullptr : id_map_.data(); }
@@ -75,6 +79,7 @@ class DflashDrafter {
   std::unique_ptr<Weight> quantised_head_;
   std::unique_ptr<CandidateSelector> selector_;
   std::unique_ptr<MarkovHead> markov_;
+  std::unique_ptr<ConfidenceHead> confidence_;
   std::vector<int32_t> id_map_;
   std::vector<AuxLayer> aux_layers_;
   std::unique_ptr<StackWorkspace> workspace_;

@@ -20,8 +20,7 @@ struct SelectorConfig {
 struct MarkovConfig {
   int32_t rank = 0;    ///< of a token's code
   bool gated = false;  ///< by the position's hidden state
-  /// Columns of a product that says how likely a draft is accepted; 0: there is none. It is checked and not used: how
-  /// many drafts are verified follows what was accepted (policy/width_policy.h).
+  /// Columns of the confidence head's product, which says how likely a draft is accepted; 0: there is none.
   int32_t confidence_width = 0;
 };
 

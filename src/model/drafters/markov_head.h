@@ -23,6 +23,7 @@ class MarkovHead {
   MarkovHead(WeightBinder& binder, const std::string& prefix, const MarkovConfig& config, int32_t hidden, int32_t vocab,
              int32_t draft_vocab);
 
+  const Weight& codes() const { return *codes_; }          ///< of tokens: [vocab, rank]
   size_t bytes_read() const { return outputs_->bytes(); }  ///< for each position
   void reserve(Ops& ops);
 
