@@ -65,6 +65,8 @@ const char* name_of(RopeConfig::Scaling scaling) {
       return "yarn";
     case RopeConfig::Scaling::kFactors:
       return "stored factors";
+    case RopeConfig::Scaling::kProportional:
+      return "proportional";
   }
   return "?";
 }

@@ -207,7 +207,8 @@ class Ops {
   virtual int64_t kv_page_bytes(const AttentionShape& shape) const = 0;
 
   /// Finishes projections and writes the cache. qkv: [rows, (q_heads + 2 n_kv_heads) * head_dim], where q_heads is
-  /// n_heads or 0 (context rows of a drafter carry K and V only). Per head: q and k are RMS-normed (if q_norm / k_norm
+  /// n_heads or 0 (context rows of a drafter carry K and V only); n_kv_heads may be 0 (queries alone, and the plane is
+  /// not touched). Per head: q and k are RMS-normed (if q_norm / k_norm
   /// is not null) and rotated; q and k stay in place in qkv; k and v go to the row's position in the plane, those of
   /// rows without KV nowhere, those of rows with a scratch slot there.
   virtual void store_kv(Tensor qkv, const KvStore& to) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // What a model is, read from config.json: only what the forward needs, in one spelling.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,7 +18,7 @@
 namespace ashlar {
 
 struct RopeConfig {
-  enum class Scaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kFactors };
+  enum class Scaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kFactors, kProportional };
   Scaling scaling = Scaling::kNone;
   double theta = 10000.0;
   double factor = 1.0;
@@ -28,10 +29,14 @@ struct RopeConfig {
   double attention_factor = 0.0;        ///< yarn and kFactors; 0: derived from the factor, or 1
   bool truncate = true;                 ///< yarn: whole dimensions as ramp borders
   double original_max_positions = 0.0;  ///< llama3 and yarn
-  double partial_rotary_factor = 1.0;   ///< 0: nothing is rotated
-  std::vector<float> factors;           ///< kFactors: what each frequency is divided by
+  /// What is rotated of each head; 0: nothing. kProportional: of the frequencies of a whole head, those that turn; the
+  /// other pairs stand still, but pairs are those of the whole head.
+  double partial_rotary_factor = 1.0;
+  std::vector<float> factors;  ///< kFactors: what each frequency is divided by
 
-  int32_t rotary_dim(int32_t head_dim) const { return static_cast<int32_t>(head_dim * partial_rotary_factor); }
+  int32_t rotary_dim(int32_t head_dim) const {
+    return scaling == Scaling::kProportional ? head_dim : static_cast<int32_t>(head_dim * partial_rotary_factor);
+  }
   bool operator==(const RopeConfig&) const = default;
 };
 
@@ -39,8 +44,10 @@ struct RopeConfig {
 struct LayerAttention {
   AttentionShape shape;
   RopeConfig rope;
-  int32_t window = 0;  ///< 0: everything; otherwise keys with |query - key| < window
-  bool causal = true;  ///< false: rows see the whole block they are part of
+  int32_t window = 0;            ///< 0: everything; otherwise keys with |query - key| < window
+  bool causal = true;            ///< false: rows see the whole block they are part of
+  bool values_are_keys = false;  ///< values are what keys are before their norm and rope
+  int32_t kv_of = -1;            ///< the earlier layer whose keys and values it reads; -1: it has its own
 
   bool sees_as(const LayerAttention& other) const { return window == other.window && causal == other.causal; }
   bool operator==(const LayerAttention&) const = default;
@@ -67,6 +74,12 @@ struct MoeConfig {
 struct DeltaNetConfig {
   std::vector<bool> layers;  ///< one per layer: a gated delta net, or attention
   DeltaShape shape;
+};
+
+/// An embedding of its own for each layer, which a row's token and its embedding make together.
+struct LayerEmbeddingConfig {
+  int32_t width = 0;
+  int32_t vocab = 0;  ///< ids of its table; at least the model's
 };
 
 /// What the gates of a dense MLP go through; kGelu: as Ops::gelu_gate has it.
@@ -96,11 +109,22 @@ struct StackConfig {
   float residual_scale = 1.0F;  ///< multiplies what mixer and MLP answer, as it is added to the residual
   Activation activation = Activation::kSilu;
   bool norms_from_one = false;         ///< norms are stored as what they have more than one
+  bool value_norm = false;             ///< values are normed head by head, without a weight
+  bool layer_scale = false;            ///< what leaves a layer is multiplied by a number of the layer
+  std::vector<int32_t> mlp_widths;     ///< one per layer; empty: `intermediate` in all
   std::vector<LayerAttention> layers;  ///< one per layer
   std::optional<DeltaNetConfig> delta_net;
   std::optional<MoeConfig> moe;
   std::optional<BlockConvConfig> block_conv;
+  std::optional<LayerEmbeddingConfig> layer_embedding;
 
+  /// Width of the dense MLP of layer i, and of the widest.
+  int32_t mlp_width(int32_t layer) const {
+    return mlp_widths.empty() ? intermediate : mlp_widths[static_cast<size_t>(layer)];
+  }
+  int32_t widest_mlp() const {
+    return mlp_widths.empty() ? intermediate : *std::max_element(mlp_widths.begin(), mlp_widths.end());
+  }
   /// Whether more becomes of what mixer and MLP answer than that it is added to the residual.
   bool answers_apart() const { return output_norms || residual_scale != 1.0F; }
   /// Whether layer i is a gated delta net.
@@ -132,6 +156,7 @@ struct ModelConfig {
   bool tied_head = false;
   float embedding_scale = 1.0F;             ///< what embeddings are multiplied by
   float logit_scale = 1.0F;                 ///< what logits are multiplied by
+  float logit_softcap = 0.0F;               ///< logits become softcap * tanh(logits / softcap); 0: they do not
   std::optional<BlockDiffusion> diffusion;  ///< none: an autoregressive model
   MtpConfig mtp;
   std::vector<int32_t> stop_ids;  ///< end-of-sequence ids, from generation_config.json if it has any

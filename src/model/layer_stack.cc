@@ -62,8 +62,14 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
     carver.add(mlp.shared, config.hidden, type);
     carver.add(mlp.gates, 1, type);
   }
-  if (config.activation == Activation::kGelu) carver.add(mlp.gate_up, 2 * config.intermediate, type);
+  if (config.activation == Activation::kGelu) carver.add(mlp.gate_up, 2 * config.widest_mlp(), type);
   if (config.answers_apart()) carver.add(answer, config.hidden, type);
+  if (config.layer_embedding) {
+    const int32_t width = config.layer_embedding->width;
+    for (Tensor* tensor : {&embeddings.rows, &embeddings.scratch}) carver.add(*tensor, config.n_layers * width, type);
+    carver.add(embeddings.gathered, width, type);
+    carver.add(embeddings.answer, config.hidden, type);
+  }
   if (config.block_conv) {
     carver.add(conv.convolved, config.hidden, type);
     carver.add(conv.added, config.hidden, type);
@@ -113,6 +119,8 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     }
     layer.mixer = bind_mixer(binder, base, i);
     layer.mlp = bind_mlp(binder, base, config, i);
+    if (config.layer_embedding) layer.embedding = std::make_unique<LayerEmbedding>(binder, config, base, i);
+    if (config.layer_scale) layer.scale = binder.vector(base + config.names.layer_scale, 1).front();
     if (config.block_conv) {
       const auto conv = [&](const char* name) {
         return std::make_unique<BlockConv>(binder, base + name, *config.block_conv, config.hidden);
@@ -205,6 +213,7 @@ void LayerStack::run_layer(Ops& ops, int32_t index, const Pass& pass) const {
                              });
   });
   feed_forward(ops, index, pass, x);
+  finish_layer(ops, index, pass, nullptr, x);
   if (index + 1 == config_.n_layers) copy_aux_hidden(ops, index, pass);
 }
 
@@ -215,7 +224,15 @@ void LayerStack::run_for_outputs(Ops& ops, int32_t index, const Pass& pass) cons
   const Layer& layer = layers_[static_cast<size_t>(index)];
   add_answer(ops, layer.mixer_output_norm, pass.workspace, x,
              [&](Tensor to) { layer.mixer->forward_outputs(ops, call, to); });
-  if (x.rows > 0) feed_forward(ops, index, pass, x);
+  if (x.rows == 0) return;
+  feed_forward(ops, index, pass, x);
+  finish_layer(ops, index, pass, pass.batch.outputs(), x);
+}
+
+void LayerStack::finish_layer(Ops& ops, int32_t index, const Pass& pass, const int32_t* outputs, Tensor x) const {
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  if (layer.embedding) layer.embedding->add(ops, pass.workspace.embeddings, outputs, x);
+  if (layer.scale != 1.0F) ops.scale(x, layer.scale);
 }
 
 void LayerStack::feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const {
@@ -245,6 +262,7 @@ size_t LayerStack::weight_bytes() const {
   size_t total = 0;
   for (const Layer& layer : layers_) {
     total += layer.mixer->bytes() + layer.mlp->bytes();
+    if (layer.embedding) total += layer.embedding->bytes();
     if (layer.mixer_conv) total += layer.mixer_conv->bytes() + layer.mlp_conv->bytes();
   }
   return total;

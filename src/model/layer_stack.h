@@ -13,6 +13,7 @@
 #include "model/binding/weight_binder.h"
 #include "model/config.h"
 #include "model/mixers/block_conv.h"
+#include "model/mixers/layer_embedding.h"
 #include "model/mixers/mixer.h"
 #include "model/mixers/mlp.h"
 #include "model/row_batch.h"
@@ -34,6 +35,7 @@ class StackWorkspace {
   MixerWorkspace mixer;
   MlpWorkspace mlp;
   ConvWorkspace conv;                            // where the stack has convolutions
+  LayerEmbeddingWorkspace embeddings;            // where its layers have embeddings; `rows` is made before the forward
   int32_t *begin, *end;                          ///< [kinds, max_rows], in device memory
   mutable std::atomic<int64_t> progress_ns = 0;  ///< when a layer was last done; read by any thread
 
@@ -94,6 +96,8 @@ class LayerStack {
     std::unique_ptr<Mixer> mixer;
     std::unique_ptr<Mlp> mlp;
     std::unique_ptr<BlockConv> mixer_conv, mlp_conv;  // null: none
+    std::unique_ptr<LayerEmbedding> embedding;        // null: none
+    float scale = 1.0F;                               // of what leaves the layer
   };
 
   /// One forward: what its layers read and write.
@@ -110,6 +114,8 @@ class LayerStack {
   /// computed for outputs alone, whose residual stream goes to workspace.kept.
   void run_for_outputs(Ops& ops, int32_t index, const Pass& pass) const;
   void feed_forward(Ops& ops, int32_t index, const Pass& pass, Tensor x) const;
+  /// What follows the MLP. outputs: null where x has all rows.
+  void finish_layer(Ops& ops, int32_t index, const Pass& pass, const int32_t* outputs, Tensor x) const;
   /// x += what `add` adds to its argument, through the norm if there is one, and scaled.
   template <class Add>
   void add_answer(Ops& ops, const DeviceVector& norm, const StackWorkspace& workspace, Tensor x, Add add) const;

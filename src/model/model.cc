@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/mixers/attention.h"
 #include "model/mixers/gated_delta_net.h"
+#include "model/mixers/shared_attention.h"
 
 namespace ashlar {
 
@@ -70,11 +71,19 @@ std::string Model::unused(bool drafts_itself) const {
 }
 
 BindMixer Model::mixer_or(const BindMixer& bind_mixer) const {
-  return [this, bind_mixer](WeightBinder& binder, const std::string& base, int32_t layer) -> std::unique_ptr<Mixer> {
+  // Layers are bound in their order: what one shares is there.
+  return [this, bind_mixer, bound = std::vector<const Attention*>(static_cast<size_t>(config_.stack.n_layers))](
+             WeightBinder& binder, const std::string& base, int32_t layer) mutable -> std::unique_ptr<Mixer> {
     std::unique_ptr<Mixer> mixer = bind_mixer ? bind_mixer(binder, base, layer) : nullptr;
     if (mixer) return mixer;
-    if (config_.stack.is_delta_net(layer)) return std::make_unique<GatedDeltaNet>(binder, config_.stack, base);
-    return std::make_unique<Attention>(binder, config_.stack, base, layer, ropes_);
+    const StackConfig& stack = config_.stack;
+    if (stack.is_delta_net(layer)) return std::make_unique<GatedDeltaNet>(binder, stack, base);
+    if (const int32_t source = stack.layers[static_cast<size_t>(layer)].kv_of; source >= 0) {
+      return std::make_unique<SharedAttention>(binder, stack, base, layer, ropes_, *bound[static_cast<size_t>(source)]);
+    }
+    auto attention = std::make_unique<Attention>(binder, stack, base, layer, ropes_);
+    bound[static_cast<size_t>(layer)] = attention.get();
+    return attention;
   };
 }
 
@@ -82,6 +91,9 @@ Model::Model(Ops& ops, ModelConfig config, WeightBinder& binder, int32_t max_pos
     : ops_(ops),
       config_(std::move(config)),
       embedding_(binder.vocabulary({config_.names.embedding, config_.vocab}, config_.stack.hidden)),
+      layer_embeddings_(config_.stack.layer_embedding
+                            ? std::make_unique<LayerEmbeddings>(binder, config_.stack, config_.names)
+                            : nullptr),
       norm_(binder.norm(config_.names.norm, config_.stack.hidden, config_.stack.norms_from_one)),
       max_positions_(max_positions),
       ropes_(ops, config_.stack, max_positions),
@@ -104,6 +116,9 @@ void Model::reserve(int32_t max_rows) { workspace_ = std::make_unique<StackWorks
 Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHiddenRequest& aux) {
   StackWorkspace& workspace = *workspace_;
   ops_.embed(*embedding_, batch.rows().ids, config_.embedding_scale, workspace.x.narrow(batch.n()));
+  if (layer_embeddings_ && batch.n() > 0) {
+    layer_embeddings_->make(ops_, batch.rows().ids, workspace.x.narrow(batch.n()), workspace.embeddings);
+  }
   const Tensor x = stack_.forward(ops_, batch, kv, workspace, aux);
   const Tensor out = workspace.normed.narrow(x.rows);
   ops_.rms_norm(x, norm_.data(), config_.stack.norm_eps, out);
@@ -113,22 +128,24 @@ Tensor Model::forward(const RowBatch& batch, const KvMemory& kv, const AuxHidden
 void Model::head(Tensor hidden, Tensor out) const {
   ops_.linear(head_weight(), hidden, Store::kOverwrite, out);
   if (config_.logit_scale != 1.0F) ops_.scale(out, config_.logit_scale);
+  if (config_.logit_softcap != 0.0F) ops_.softcap(out, config_.logit_softcap);
 }
 
 bool Model::scales_exactly() const {
   int exponent = 0;
-  return std::frexp(config_.logit_scale, &exponent) == 0.5F;
+  return std::frexp(config_.logit_scale, &exponent) == 0.5F && config_.logit_softcap == 0.0F;
 }
 
 void Model::head_argmax(Tensor hidden, int32_t* ids) const { ops_.linear_argmax(head_weight(), hidden, ids); }
 
 void Model::head_statistics(Tensor hidden, int32_t without, RowStatistics* out) const {
-  ASHLAR_CHECK_EQ(config_.logit_scale, 1.0F);
+  ASHLAR_CHECK(config_.logit_scale == 1.0F && config_.logit_softcap == 0.0F);
   ops_.linear_statistics(head_weight(), hidden, without, out);
 }
 
 size_t Model::weight_bytes() const {
-  return stack_.weight_bytes() + embedding_->bytes() + (head_ ? head_->bytes() : 0);
+  return stack_.weight_bytes() + embedding_->bytes() + (head_ ? head_->bytes() : 0) +
+         (layer_embeddings_ ? layer_embeddings_->bytes() : 0);
 }
 
 }  // namespace ashlar

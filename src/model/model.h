@@ -52,9 +52,11 @@ class Model {
   /// Monotonic time at which a forward was last done with a layer; 0: never. Any thread, after reserve().
   int64_t last_progress_ns() const { return workspace_->progress_ns.load(std::memory_order_relaxed); }
 
-  /// Logits of final hidden states: out[r] = head(hidden[r]). hidden: [rows, hidden], out: [rows, vocab].
+  /// Logits of final hidden states: out[r] = head(hidden[r]), scaled and capped. hidden: [rows, hidden], out: [rows,
+  /// vocab].
   void head(Tensor hidden, Tensor out) const;
-  /// Whether scaling makes no two logits equal that were not: then head() and head_argmax() agree on the highest.
+  /// Whether scaling and capping make no two logits equal that were not: then head() and head_argmax() agree on the
+  /// highest.
   bool scales_exactly() const;
   /// The index of the highest product of each row with the head, the lowest of equals, without logits reaching memory.
   void head_argmax(Tensor hidden, int32_t* ids) const;
@@ -78,6 +80,7 @@ class Model {
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> head_;  // null: tied to the embedding
   std::string unused_, unused_mtp_;
+  std::unique_ptr<LayerEmbeddings> layer_embeddings_;  // null: none
   DeviceVector norm_;
   int32_t max_positions_;
   Ropes ropes_;

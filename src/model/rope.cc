@@ -88,6 +88,11 @@ Rope::Rope(Ops& ops, const RopeConfig& config, int32_t head_dim, int32_t max_pos
     case RopeConfig::Scaling::kLinear:
       for (double& frequency : inverse) frequency /= config.factor;
       break;
+    case RopeConfig::Scaling::kProportional: {
+      const auto turning = static_cast<int32_t>(std::floor(config.partial_rotary_factor * head_dim / 2));
+      for (int32_t i = 0; i < half; ++i) inverse[i] = i < turning ? inverse[i] / config.factor : 0.0;
+      break;
+    }
     case RopeConfig::Scaling::kLlama3:
       scale_llama3(config, inverse);
       break;

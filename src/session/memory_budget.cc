@@ -42,10 +42,13 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
   }
   if (stack.delta_net) widest = std::max<int64_t>(widest, stack.delta_net->shape.projected_width());
   int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
-  if (stack.activation == Activation::kGelu) row += int64_t{2} * stack.intermediate;
+  if (stack.activation == Activation::kGelu) row += int64_t{2} * stack.widest_mlp();
   if (stack.answers_apart()) row += stack.hidden;
   if (stack.moe) {
     row += stack.moe->n_experts + int64_t{stack.moe->routing.top_k} * (stack.hidden + 3 * stack.moe->intermediate);
+  }
+  if (stack.layer_embedding) {
+    row += stack.hidden + (int64_t{2} * stack.n_layers + 1) * stack.layer_embedding->width;
   }
   if (stack.block_conv) row += 2 * stack.hidden + BlockConv::dynamic_width(*stack.block_conv, stack.hidden);
   return kFloat * (rows * row + kLogitRows * vocab);
@@ -75,7 +78,8 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
                          const DrafterFacts* facts, const EngineOptions& engine) {
   const int64_t rows = engine.max_step_rows;
   const std::set<std::string> vocabulary = {std::string(config.names.embedding) + ".weight",
-                                            std::string(config.names.head) + ".weight"};
+                                            std::string(config.names.head) + ".weight",
+                                            std::string(config.names.layer_embedding) + ".weight"};
   MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary,
                                   [&](const std::string& name) { return !config.names.is_unused(name); }),
                        kProcess + activation_bytes(config.stack, rows, config.vocab),

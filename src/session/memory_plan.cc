@@ -11,7 +11,8 @@ namespace {
 int64_t page_bytes(const Ops& ops, const StackConfig& stack) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < stack.n_layers; ++i) {
-    if (!stack.is_delta_net(i)) bytes += ops.kv_page_bytes(stack.layers[static_cast<size_t>(i)].shape);
+    const LayerAttention& layer = stack.layers[static_cast<size_t>(i)];
+    if (!stack.is_delta_net(i) && layer.kv_of < 0) bytes += ops.kv_page_bytes(layer.shape);
   }
   return bytes;
 }

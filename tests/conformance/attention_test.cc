@@ -221,6 +221,32 @@ TEST_P(Attention, RowsWithoutKvAreNotKept) {
 }
 
 // Context rows of a drafter carry K and V only.
+TEST_P(Attention, StoreOfQueriesAloneFinishesThemAlikeAndKeepsNothing) {
+  const auto cpu = make(2);
+  const AttentionShape shape{6, 2, 64, 0.125F};
+  const RealRope rope(64, 64);
+  const std::vector<int32_t> lengths{40};
+  Cache whole(*cpu, shape, lengths, 9);
+  Cache untouched(*cpu, shape, lengths, 9);
+  const RowList list(all_positions(lengths));
+  Matrix q_norm(1, 64);
+  q_norm.fill_normal(random_);
+  Matrix qkv(40, shape.q_width() + 2 * shape.kv_width());
+  qkv.fill_normal(random_);
+  Matrix queries(40, shape.q_width());
+  for (int32_t r = 0; r < 40; ++r) std::copy_n(qkv.row(r), queries.cols(), queries.row(r));
+  whole.store(qkv, list, q_norm.row(0), nullptr, rope.table);
+  AttentionShape alone = shape;
+  alone.n_kv_heads = 0;
+  cpu->store_kv(queries.view(),
+                {alone, q_norm.row(0), nullptr, 1e-6F, rope.table, list.rows(untouched.tables()), untouched.plane()});
+  for (int32_t r = 0; r < 40; ++r) {
+    ASSERT_EQ(std::memcmp(queries.row(r), qkv.row(r), sizeof(float) * static_cast<size_t>(queries.cols())), 0) << r;
+  }
+  const std::vector<std::byte> nothing(untouched.memory().size(), std::byte{0xFF});
+  EXPECT_EQ(std::memcmp(untouched.memory().data(), nothing.data(), nothing.size()), 0);
+}
+
 TEST_P(Attention, StoreWithoutQueriesKeepsTheSameKeys) {
   const auto cpu = make();
   const AttentionShape shape{4, 2, 64, 0.125F};

@@ -34,7 +34,7 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
+                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
                            "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
@@ -52,12 +52,16 @@ def base_config(family, **overrides):
         "tie_word_embeddings": False,
         "torch_dtype": "float32",
     }
-    if family.startswith("qwen3_5"):  # a delta net of unequal heads whose sizes are no powers of two
+    if family.startswith(("qwen3_5", "qwen3_next")):  # a delta net of unequal heads whose sizes are no powers of two
         config |= {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 12,
                    "linear_value_head_dim": 20, "linear_conv_kernel_dim": 4}
     if family == "gemma3_text":  # a GELU by another key, and a scale of queries that no size of the model gives
         del config["hidden_act"], config["tie_word_embeddings"]
         config |= {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "sliding_window": 8, "query_pre_attn_scalar": 24}
+    if family == "gemma4_text":
+        del config["hidden_act"], config["tie_word_embeddings"]
+        config |= {"hidden_activation": "gelu_pytorch_tanh", "hidden_size": 24, "intermediate_size": 32, "head_dim": 8, "global_head_dim": 16,
+                   "sliding_window": 5, "pad_token_id": 0}
     if family not in ("qwen2", "mistral", "phi3", "gpt_oss"):
         config["attention_bias"] = False
     config.update(overrides)
@@ -181,18 +185,45 @@ def variants():
     add("gpt_oss", {**oss, "num_hidden_layers": 3}, merged=True, without={"swiglu_limit": 7.0})
     add("gpt_oss_mxfp4", {**oss, "num_hidden_layers": 2, "quantization_config": {"quant_method": "mxfp4"}}, merged=True, mxfp4=True,
         without={"sliding_window": 200})
+    # As the dense models are published: wide heads where a layer sees everything, whose values are their keys, and capped logits.
+    add("gemma4_text", base_config("gemma4_text", num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0,
+                                   layer_types=["sliding_attention", "full_attention", "sliding_attention"], final_logit_softcapping=6.0,
+                                   rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 500.0},
+                                                    "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+        tokens=16, without={"final_logit_softcapping": None})
+    # As the small ones are: embeddings for each layer, of which the last two read keys and values of others and have wider MLPs, within a
+    # model that sees and hears; ropes as the class has them, sizes of layers as transformers 5 writes them.
+    text = base_config("gemma4_text", architectures=..., torch_dtype=..., dtype="bfloat16", num_hidden_layers=5, global_head_dim=...,
+                       per_layer_config={"1": {"head_dim": 16}, "4": {"head_dim": 16}}, hidden_size_per_layer_input=8,
+                       vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                       layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"])
+    add("gemma4", {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4", "text_config": text, "vision_config": None,
+                   "audio_config": None, "eos_token_id": [2, 5], "dtype": "bfloat16"},
+        extra={"model.vision_tower.patch_embedder.input_proj.weight": (4, 16), "model.embed_vision.embedding_projection.weight": (24, 4),
+               "model.language_model.layers.3.self_attn.k_proj.weight": (16, 24)},
+        tokens=16, without={"text_config": {**text, "rope_parameters": {
+            "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 1.0, "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}})
+    # Projections of a delta net by key heads, experts in a tensor each, a dense layer, and the layer that drafts, which the class leaves out.
+    add("qwen3_next", base_config("qwen3_next", rope_theta=10000.0, hidden_size=24, intermediate_size=32, torch_dtype=..., dtype="bfloat16",
+                                  num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=20,
+                                  norm_topk_prob=..., decoder_sparse_step=1, mlp_only_layers=[2],
+                                  layer_types=["linear_attention", "full_attention", "linear_attention"]),
+        extra={"mtp.fc.weight": (24, 48), "mtp.norm.weight": (24,)}, tokens=16, without={"num_experts_per_tok": 3})
     return out
 
 
-def noise(name, shape, tied, from_one=False, scaled=False):
+def noise(name, shape, tied, from_one=False, scaled=False, qk_norm=1.4):
     """(standard deviation, mean) that keep a random model away from the degenerate: logits spread over several units, attention is far from
     uniform."""
     if name.endswith((".bias", "_bias")):
         return 0.3, 0.0
     if name.endswith("sinks"):
         return 1.0, 1.0
-    if name.startswith(("model.visual.", "mtp.", "model.vision_tower.", "model.multi_modal_projector.")):
+    if name.startswith(("model.visual.", "mtp.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.")):
         return 1.0, 0.0
+    if "layer_scalar" in name:
+        return 0.2, 0.9
     if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had
         return 0.7, -1.0
     if "conv1d" in name:
@@ -200,7 +231,7 @@ def noise(name, shape, tied, from_one=False, scaled=False):
     if from_one and "norm" in name and "linear_attn" not in name:  # stored as what they have more than one
         return (0.3, 0.4) if "q_norm" in name or "k_norm" in name else (0.2, 0.0)
     if "q_norm" in name or "k_norm" in name:
-        return 0.3, 1.4
+        return 0.3, qk_norm
     if "norm" in name:
         return 0.2, 1.0
     if "embed_tokens" in name:
@@ -230,7 +261,7 @@ def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     text = config.get("text_config", config)
-    tied = config.get("tie_word_embeddings", text["model_type"] in ("gemma3_text", "smollm3"))
+    tied = config.get("tie_word_embeddings", text["model_type"] in ("gemma3_text", "gemma4_text", "smollm3"))
     dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):
@@ -244,8 +275,10 @@ def describe_weights(folder, config, options, seed):
         if "inside" in options and name.startswith("model."):
             name = name_of_values = options["inside"] + name.removeprefix("model.")
         for part, part_shape in stored_parts(name, shape, options.get("merged")):
-            scaled = text["model_type"].startswith("gemma3")
-            deviation, mean = noise(name_of_values, part_shape, tied, scaled or "qwen3_5" in text["model_type"], scaled)
+            scaled = text["model_type"].startswith("gemma")
+            from_one = text["model_type"].startswith(("gemma3", "qwen3_5", "qwen3_next"))
+            deviation, mean = noise(name_of_values, part_shape, tied, from_one, scaled,
+                                    0.7 if text["model_type"] == "gemma4_text" else 1.4)  # no other scale there
             if text["model_type"] == "gpt_oss" and len(part_shape) == 3:
                 if options.get("mxfp4"):
                     tensors += in_mxfp4(part, part_shape, seed)
@@ -271,7 +304,10 @@ def forward(model, ids):
     logits = out.logits[0]
     # Documented convention: the last entry is after the final norm.
     scale = 1 / getattr(model.config, "logits_scaling", 1.0)
-    torch.testing.assert_close(hidden[-1] @ model.lm_head.weight.T * scale, logits, rtol=1e-4, atol=1e-4)
+    expected = hidden[-1] @ model.lm_head.weight.T * scale
+    if cap := getattr(model.config.get_text_config(), "final_logit_softcapping", None):
+        expected = torch.tanh(expected / cap) * cap
+    torch.testing.assert_close(expected, logits, rtol=1e-4, atol=1e-4)
     return hidden, logits
 
 

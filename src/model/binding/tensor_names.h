@@ -19,13 +19,22 @@ struct LayerNames {
   const char* q_norm = "self_attn.q_norm";
   const char* k_norm = "self_attn.k_norm";
   const char* attention_output = "self_attn.o_proj";
-  const char* sinks = "self_attn.sinks";  ///< in full
+  const char* sinks = "self_attn.sinks";     ///< in full
+  const char* layer_scale = "layer_scalar";  ///< in full
+
+  // Of the layer's own embedding.
+  const char* embedding_gate = "per_layer_input_gate";
+  const char* embedding_output = "per_layer_projection";
+  const char* embedding_norm = "post_per_layer_input_norm";
 
   // Of a gated delta net.
   const char* delta_qkv = "linear_attn.in_proj_qkv";
   const char* delta_z = "linear_attn.in_proj_z";
   const char* delta_b = "linear_attn.in_proj_b";
   const char* delta_a = "linear_attn.in_proj_a";
+  /// In place of the four before: of each key head its query, key, values and z, and its values' b and a; null: none.
+  const char* fused_delta_qkvz = nullptr;
+  const char* fused_delta_ba = nullptr;
   const char* delta_taps = "linear_attn.conv1d";
   const char* delta_decay = "linear_attn.A_log";   ///< in full
   const char* delta_bias = "linear_attn.dt_bias";  ///< in full
@@ -57,15 +66,19 @@ struct ModelNames {
   const char* layers = "model.layers.";  ///< then "i." and a name of LayerNames
   const char* norm = "model.norm";
   const char* head = "lm_head";
+  // Of the embeddings of layers.
+  const char* layer_embedding = "model.embed_tokens_per_layer";
+  const char* layer_embedding_projection = "model.per_layer_model_projection";
+  const char* layer_embedding_norm = "model.per_layer_projection_norm";
   const char* rope_factors = nullptr;  ///< in full; read with the configuration (RopeConfig::factors)
   /// What names of parts begin with that are no part of the text model, and not used; null: there is none.
-  const char* unused[2] = {};
+  const char* unused[4] = {};
   /// What names of the layer begin with that drafts further tokens (MTP), which only drafting needs; null: there is
   /// none.
   const char* mtp = nullptr;
 
   bool is_unused(std::string_view tensor) const {
-    for (const char* prefix : {unused[0], unused[1], mtp}) {
+    for (const char* prefix : {unused[0], unused[1], unused[2], unused[3], mtp}) {
       if (prefix != nullptr && tensor.starts_with(prefix)) return true;
     }
     return false;

@@ -10,7 +10,8 @@ const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Fam
                               &kSdarFamily,       &kSdarMoeFamily,    &kLlada2Family,    &kLlada2VeomniFamily,
                               &kFastDllmFamily,   &kLladaFamily,      &kDreamFamily,     &kGemma3Family,
                               &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
-                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily};
+                              &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily,
+                              &kGemma4Family,     &kGemma4TextFamily, &kQwen3NextFamily};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Qwen3.5 and its successors of the same architecture: three gated delta nets, then attention with an output gate; an
-// MLP or a mixture of experts with a gated shared one.
-// Checkpoints may hold a vision tower, which the text model does not need, and a layer that drafts (MTP).
+// Qwen3.5, its successors of the same architecture and Qwen3-Next, its older sibling: three gated delta nets, then
+// attention with an output gate; an MLP or a mixture of experts with a gated shared one. Checkpoints may hold a vision
+// tower, which the text model does not need, and a layer that drafts (MTP).
 
 #include <utility>
 
@@ -56,13 +56,26 @@ void read(const JsonFields& fields, ModelConfig& config) {
   config.mtp.own_vocabulary = fields.boolean("mtp_use_dedicated_embeddings", false);
 }
 
+void read_shared_expert(const JsonFields& fields, MoeConfig& moe) {
+  moe.shared_intermediate = static_cast<int32_t>(fields.integer("shared_expert_intermediate_size", 1, 1 << 20));
+  moe.shared_gate = true;
+}
+
 void read_moe(const JsonFields& fields, ModelConfig& config) {
   read(fields, config);
   MoeConfig moe = read_expert_sizes(fields, config.stack.n_layers);
   require_switch(fields, "norm_topk_prob", true, true);
   moe.routing.normalise = true;
-  moe.shared_intermediate = static_cast<int32_t>(fields.integer("shared_expert_intermediate_size", 1, 1 << 20));
-  moe.shared_gate = true;
+  read_shared_expert(fields, moe);
+  config.stack.moe = std::move(moe);
+}
+
+// Mixtures of any layers, whose weights need not add up to one.
+void read_next(const JsonFields& fields, ModelConfig& config) {
+  read(fields, config);
+  MoeConfig moe = read_qwen3_moe(fields, config.stack);
+  moe.routing.normalise = fields.boolean("norm_topk_prob", true);
+  read_shared_expert(fields, moe);
   config.stack.moe = std::move(moe);
 }
 
@@ -98,8 +111,22 @@ constexpr Family with_experts() {
   return family;
 }
 
+constexpr Family before_qwen3_5() {
+  Family family = kText;
+  family.model_type = "qwen3_next";
+  family.read = read_next;
+  family.names = {.mtp = "mtp."};
+  family.other_names = nullptr;
+  family.keys.missing_kv_heads = 2;
+  family.layer_names.shared_experts = "mlp.shared_expert.";
+  family.layer_names.fused_delta_qkvz = "linear_attn.in_proj_qkvz";
+  family.layer_names.fused_delta_ba = "linear_attn.in_proj_ba";
+  return family;
+}
+
 }  // namespace
 
+const Family kQwen3NextFamily = before_qwen3_5();
 const Family kQwen35TextFamily = kText;
 const Family kQwen35Family = with_vision(kText, "qwen3_5");
 const Family kQwen35MoeTextFamily = with_experts();

@@ -20,8 +20,11 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     sinks_ = binder.device_vector(base + names.sinks, shape_.n_heads);
     shape_.sinks = sinks_.data();
   }
+  if (config.value_norm) value_norm_ = {binder.ops(), std::vector<float>(static_cast<size_t>(shape_.head_dim), 1.0F)};
   if (config.output_gate) {
     bind_gated(binder, config, base);
+  } else if (config.layers[layer].values_are_keys) {
+    bind_keys_as_values(binder, config, base);
   } else {
     InterleavedHeads interleaved;
     // Converters reorder heads that nothing rotates, too.
@@ -36,6 +39,14 @@ Attention::Attention(WeightBinder& binder, const StackConfig& config, const std:
     qkv_ = binder.linear(qkv, inputs > 0 ? inputs : config.hidden, config.qkv_bias);
   }
   output_ = binder.linear({{base + names.attention_output, config.hidden}}, shape_.q_width(), config.output_bias);
+}
+
+// The rows of keys stand in the product twice: what becomes of keys is not what becomes of values.
+void Attention::bind_keys_as_values(WeightBinder& binder, const StackConfig& config, const std::string& base) {
+  ASHLAR_CHECK(!config.qkv_bias);
+  const WeightPart q = binder.matrix(base + config.names.q + ".weight", shape_.q_width(), config.hidden);
+  const WeightPart k = binder.matrix(base + config.names.k + ".weight", shape_.kv_width(), config.hidden);
+  qkv_ = binder.linear({q, k, k});
 }
 
 // Rows of q's projection are, head by head, those of the query and those of the gate. Each kind becomes a product of
@@ -69,12 +80,18 @@ Tensor Attention::qkv_of(const MixerCall& call, int32_t rows) const {
 }
 
 void Attention::project(Ops& ops, const MixerCall& call, Tensor qkv, const KvStore& to) const {
-  if (wide_q_norm_.data() == nullptr) return ops.linear_kv(*qkv_, call.in, qkv, to);
+  if (!finishes_apart()) return ops.linear_kv(*qkv_, call.in, qkv, to);
   ops.linear(*qkv_, call.in, Store::kOverwrite, qkv);
-  const Tensor q = qkv.columns(0, shape_.q_width());
-  const Tensor k = qkv.columns(shape_.q_width(), shape_.kv_width());
-  ops.rms_norm(q, wide_q_norm_.data(), norm_eps_, q);
-  ops.rms_norm(k, wide_k_norm_.data(), norm_eps_, k);
+  if (wide_q_norm_.data() != nullptr) {
+    const Tensor q = qkv.columns(0, shape_.q_width());
+    const Tensor k = qkv.columns(shape_.q_width(), shape_.kv_width());
+    ops.rms_norm(q, wide_q_norm_.data(), norm_eps_, q);
+    ops.rms_norm(k, wide_k_norm_.data(), norm_eps_, k);
+  }
+  for (int32_t h = 0; h < shape_.n_kv_heads && value_norm_.data() != nullptr; ++h) {
+    const Tensor v = qkv.columns(shape_.q_width() + shape_.kv_width() + h * shape_.head_dim, shape_.head_dim);
+    ops.rms_norm(v, value_norm_.data(), norm_eps_, v);
+  }
   ops.store_kv(qkv, to);
 }
 
@@ -89,7 +106,7 @@ void Attention::forward(Ops& ops, const MixerCall& call, Tensor x) const {
   const KvStore to = store(rows, call.memory);
   const Tensor qkv = qkv_of(call, rows.n);
   const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
-  if (!gate_ && wide_q_norm_.data() == nullptr) {
+  if (!gate_ && !finishes_apart()) {
     return ops.self_attention({*qkv_, *output_, call.in, to, call.visible, qkv, mixed, call.copy}, x);
   }
   if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);

@@ -27,8 +27,15 @@ class Attention final : public Mixer {
   /// rows need, whose keys and values come from another product.
   KvStore store(const Rows& rows, const KvMemory& memory) const;
 
+  const AttentionShape& shape() const { return shape_; }
+  /// Where its keys and values lie.
+  KvPlane plane(const KvMemory& memory) const { return memory.plane(plane_); }
+
  private:
+  /// Whether something stands between the product and what store_kv does with it.
+  bool finishes_apart() const { return wide_q_norm_.data() != nullptr || value_norm_.data() != nullptr; }
   int32_t qkv_width() const { return shape_.q_width() + 2 * shape_.kv_width(); }
+  void bind_keys_as_values(WeightBinder& binder, const StackConfig& config, const std::string& base);
   void bind_gated(WeightBinder& binder, const StackConfig& config, const std::string& base);
   Tensor qkv_of(const MixerCall& call, int32_t rows) const;
   /// Finished queries, keys and values of all rows, the latter two in the memory as well.
@@ -42,6 +49,7 @@ class Attention final : public Mixer {
   DeviceVector q_norm_, k_norm_;            // of a head
   DeviceVector sinks_;                      // of shape_; none: there are none
   DeviceVector wide_q_norm_, wide_k_norm_;  // of all heads
+  DeviceVector value_norm_;                 // of a head: ones; none: values stay as they are
   std::unique_ptr<Weight> qkv_, output_;
   std::unique_ptr<Weight> gate_;  // null: none
   int32_t plane_ = -1;

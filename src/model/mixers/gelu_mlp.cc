@@ -8,7 +8,7 @@ GeluMlp::GeluMlp(WeightBinder& binder, const DenseMlp::Names& names, int32_t hid
       down_(binder.linear({{names.down, hidden}}, width, bias)) {}
 
 void GeluMlp::forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const {
-  const Tensor both = workspace.gate_up.narrow(x.rows);
+  const Tensor both = workspace.gate_up.narrow(x.rows).columns(0, 2 * width_);
   const Tensor up = both.columns(width_, width_);
   ops.linear(*gate_up_, in, Store::kOverwrite, both);
   ops.gelu_gate(both.columns(0, width_), up);

@@ -20,10 +20,11 @@ std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, con
   const LayerNames& names = config.names;
   DenseMlp::Names tensors = {base + names.gate, base + names.up, base + names.down};
   if (names.fused_gate_up != nullptr) tensors.fused_gate_up = base + names.fused_gate_up;
+  const int32_t width = config.mlp_width(layer);
   if (config.activation == Activation::kGelu) {
-    return std::make_unique<GeluMlp>(binder, tensors, config.hidden, config.intermediate, config.mlp_bias);
+    return std::make_unique<GeluMlp>(binder, tensors, config.hidden, width, config.mlp_bias);
   }
-  return std::make_unique<DenseMlp>(binder, tensors, config.hidden, config.intermediate, config.mlp_bias);
+  return std::make_unique<DenseMlp>(binder, tensors, config.hidden, width, config.mlp_bias);
 }
 
 }  // namespace ashlar

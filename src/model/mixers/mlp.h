@@ -14,7 +14,7 @@ namespace ashlar {
 /// Activations that the layers' MLPs share.
 struct MlpWorkspace {
   Tensor normed;   ///< [max_rows, hidden]
-  Tensor gate_up;  ///< [max_rows, 2 * intermediate]; none but for GELU
+  Tensor gate_up;  ///< [max_rows, 2 * width of the widest]; none but for GELU
   Tensor scores;   ///< [max_rows, n_experts]; none without a mixture
   Routes routes;   ///< [max_rows, top_k]
   // Where a shared expert has a gate.

@@ -84,6 +84,71 @@ TEST(GptOss, LeavesMuchToTheClass) {
   expect_error([] { read("gpt_oss", R"({"num_local_experts":2})"); }, {"num_experts_per_tok", "num_local_experts"});
 }
 
+// The words of a small model that matter, within one that sees; the rest is the class's.
+Json gemma4_config(const std::string& change) {
+  Json config = Json::parse(R"({"model_type": "gemma4", "text_config": {"hidden_size": 1536, "intermediate_size": 6144,
+    "num_hidden_layers": 35, "num_key_value_heads": 1, "num_kv_shared_layers": 20, "use_double_wide_mlp": true,
+    "final_logit_softcapping": 30.0, "use_bidirectional_attention": "vision"}})");
+  Json& types = config["text_config"]["layer_types"] = Json::array();
+  for (int32_t i = 1; i <= 35; ++i) types.push_back(i % 5 == 0 ? "full_attention" : "sliding_attention");
+  config["text_config"].update(Json::parse(change));
+  return config;
+}
+
+TEST(Gemma4, LeavesMuchToTheClass) {
+  const ModelConfig config = read(gemma4_config("{}"));
+  const StackConfig& stack = config.stack;
+  EXPECT_EQ(config.logit_softcap, 30.0F);
+  EXPECT_EQ(config.stop_ids, std::vector<int32_t>{1});
+  EXPECT_TRUE(config.tied_head && stack.value_norm && stack.layer_scale && stack.qk_norm && !stack.norms_from_one);
+  ASSERT_TRUE(stack.layer_embedding);
+  EXPECT_TRUE(stack.layer_embedding->width == 256 && stack.layer_embedding->vocab == 262144);
+  for (int32_t i = 0; i < 35; ++i) {
+    const LayerAttention& layer = stack.layers[i];
+    const bool full = i % 5 == 4;
+    EXPECT_EQ(layer.window, full ? 0 : 512) << i;
+    EXPECT_EQ(layer.shape.head_dim, full ? 512 : 256) << i;
+    EXPECT_TRUE(layer.shape.scale == 1 && layer.shape.n_kv_heads == 1 && !layer.values_are_keys) << i;
+    EXPECT_EQ(layer.rope.theta, full ? 1e6 : 1e4) << i;
+    EXPECT_EQ(layer.rope.scaling, full ? RopeConfig::Scaling::kProportional : RopeConfig::Scaling::kNone) << i;
+    EXPECT_EQ(layer.rope.rotary_dim(layer.shape.head_dim), layer.shape.head_dim) << i;
+    EXPECT_EQ(layer.kv_of, i < 15 ? -1 : full ? 14 : 13) << i;
+    EXPECT_EQ(stack.mlp_width(i), i < 15 ? 6144 : 12288) << i;
+  }
+  // As the dense models have it, whose heads differ in number as well; and the last layer sees everything.
+  const ModelConfig dense = read(gemma4_config(R"({"attention_k_eq_v": true, "num_global_key_value_heads": 2,
+    "num_key_value_heads": 4, "hidden_size_per_layer_input": null, "num_kv_shared_layers": 0, "global_head_dim": 128,
+    "num_hidden_layers": 2, "layer_types": ["sliding_attention", "sliding_attention"]})"));
+  EXPECT_FALSE(dense.stack.layer_embedding);
+  EXPECT_EQ(dense.stack.layers[0].shape.n_kv_heads, 4);
+  EXPECT_TRUE(dense.stack.layers[1].window == 0 && dense.stack.layers[1].values_are_keys);
+  EXPECT_TRUE(dense.stack.layers[1].shape.n_kv_heads == 2 && dense.stack.layers[1].shape.head_dim == 128);
+}
+
+TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
+  const std::pair<const char*, std::vector<std::string>> broken[] = {
+      {R"({"enable_moe_block": true})", {"enable_moe_block", "false"}},
+      {R"({"attention_bias": true})", {"attention_bias", "false"}},
+      {R"({"use_bidirectional_attention": "all"})", {"use_bidirectional_attention", "vision"}},
+      {R"({"hidden_activation": "silu"})", {"hidden_activation", "gelu_pytorch_tanh"}},
+      {R"({"final_logit_softcapping": -1})", {"final_logit_softcapping", "found -1"}},
+      {R"({"num_kv_shared_layers": 35})", {"num_kv_shared_layers", "34"}},
+      {R"({"num_kv_shared_layers": 31})", {"num_kv_shared_layers", "one of each kind"}},
+      {R"({"global_head_dim": 1024})", {"global_head_dim", "512"}},
+      {R"({"global_head_dim": 33})", {"global_head_dim", "even"}},
+      {R"({"attention_k_eq_v": true, "num_global_key_value_heads": 3})", {"num_global_key_value_heads", "divisor"}},
+      {R"({"vocab_size_per_layer_input": 1000})", {"vocab_size_per_layer_input", "262144"}},
+      {R"({"per_layer_config": {"0": {"intermediate_size": 8}}})", {"intermediate_size", "heads alone"}},
+      {R"({"per_layer_config": {"35": {"head_dim": 8}}})", {"35", "from 0 to 34"}},
+      {R"({"per_layer_config": {"4": {"head_dim": 7}}})", {"head_dim", "even"}},
+      {R"({"rope_parameters": {"full_attention": {"rope_theta": 10000}}})", {"sliding_attention"}},
+      {R"({"rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "yarn"},
+          "sliding_attention": {"rope_theta": 1e4}}})",
+       {"rope_type", "proportional"}},
+      {R"({"layer_types": ["full_attention"]})", {"layer_types", "35 entries"}}};
+  for (const auto& [change, parts] : broken) expect_error([&] { read(gemma4_config(change)); }, parts);
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,

@@ -25,7 +25,8 @@ void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
   // all other ops.
   constexpr int32_t kRowChunk = 8;
   const int32_t chunks = (rows.n + kRowChunk - 1) / kRowChunk;
-  const int32_t groups = to.shape.n_kv_heads;
+  const bool has_kv = to.shape.n_kv_heads > 0;
+  const int32_t groups = has_kv ? to.shape.n_kv_heads : 1;
   const int32_t queries = heads.heads().q_heads() / groups;
   const bool by_rows = chunks >= 2 * pool_.size();
   const auto piece = [&, by_rows](int32_t item, int32_t) {
@@ -33,6 +34,7 @@ void CpuOps::store_kv(Tensor qkv, const KvStore& to) {
     const int32_t group = by_rows ? item % groups : item / chunks;
     for (int32_t r = first; r < std::min(first + kRowChunk, rows.n); ++r) {
       for (int32_t h = group * queries; h < (group + 1) * queries; ++h) heads.finish(r, h);
+      if (!has_kv) continue;
       heads.finish(r, heads.heads().q_heads() + group);
       heads.finish(r, heads.heads().q_heads() + groups + group);
     }
