@@ -61,7 +61,8 @@ Bpe::Bpe(const JsonNode& model, bool byte_level)
 
 void Bpe::read_vocabulary(const JsonNode& node) {
   if (!node.raw().is_object()) node.fail(std::string("an object was expected, found ") + node.raw().type_name());
-  std::vector<const std::string*> owner;  // by id
+  constexpr size_t kFree = SIZE_MAX;
+  std::vector<size_t> owner;  // by id: the token's place in the table
   vocabulary_.reserve(node.raw().size());
   for (const auto& [spelling, value] : node.raw().items()) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(kMaxVocabulary)) {
@@ -69,13 +70,13 @@ void Bpe::read_vocabulary(const JsonNode& node) {
                 std::to_string(kMaxVocabulary) + ", found " + for_message(value.dump()));
     }
     const auto id = value.get<int32_t>();
-    if (owner.size() <= static_cast<size_t>(id)) owner.resize(static_cast<size_t>(id) + 1, nullptr);
-    const auto [entry, added] = vocabulary_.emplace(spelling, id);
-    if (owner[id] != nullptr) {
-      node.fail("the id " + std::to_string(id) + " belongs to both '" + for_message(*owner[id]) + "' and '" +
-                for_message(spelling) + "'");
+    if (owner.size() <= static_cast<size_t>(id)) owner.resize(static_cast<size_t>(id) + 1, kFree);
+    if (!vocabulary_.add(spelling, id)) continue;
+    if (owner[id] != kFree) {
+      node.fail("the id " + std::to_string(id) + " belongs to both '" + for_message(vocabulary_[owner[id]].spelling) +
+                "' and '" + for_message(spelling) + "'");
     }
-    owner[id] = &entry->first;
+    owner[id] = vocabulary_.size() - 1;
   }
 }
 
@@ -114,15 +115,10 @@ void Bpe::index_units() {
     byte_tokens_[byte] = find(name).value_or(-1);
   }
   if (!byte_level_ || !ignore_merges_) return;
-  for (const auto& [spelling, id] : vocabulary_) {
-    if (auto bytes = bytes_of_spelling(spelling)) words_.emplace(std::move(*bytes), id);
+  for (size_t i = 0; i < vocabulary_.size(); ++i) {
+    const auto [spelling, id] = vocabulary_[i];
+    if (const auto bytes = bytes_of_spelling(spelling)) words_.add(*bytes, id);
   }
-}
-
-std::optional<int32_t> Bpe::find(std::string_view spelling) const {
-  const auto found = vocabulary_.find(spelling);
-  if (found == vocabulary_.end()) return std::nullopt;
-  return found->second;
 }
 
 std::string Bpe::unit_spelling(std::string_view unit) const {
@@ -176,9 +172,9 @@ void Bpe::split_units(std::string_view piece, std::vector<int32_t>& symbols) con
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   if (piece.empty()) return;
   if (ignore_merges_) {
-    const StringToId& words = byte_level_ ? words_ : vocabulary_;
-    if (const auto found = words.find(piece); found != words.end()) {
-      ids.push_back(found->second);
+    const TokenTable& words = byte_level_ ? words_ : vocabulary_;
+    if (const auto found = words.find(piece)) {
+      ids.push_back(*found);
       return;
     }
   }

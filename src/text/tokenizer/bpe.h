@@ -10,17 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/keyed_hash.h"
 #include "text/template/json_node.h"
 #include "text/tokenizer/merge_table.h"
+#include "text/tokenizer/token_table.h"
 #include "text/tokenizer/word_cache.h"
 
 namespace ashlar::text {
 
 /// Ids must be below this; the largest vocabularies in use have about 2^18.
 inline constexpr int64_t kMaxVocabulary = 1 << 20;
-
-using StringToId = TextMap<int32_t>;
 
 class Bpe {
  public:
@@ -35,13 +33,13 @@ class Bpe {
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
   /// Spelling to id and back, as in the file.
-  const StringToId& vocabulary() const { return vocabulary_; }
+  const TokenTable& vocabulary() const { return vocabulary_; }
 
  private:
   void read_vocabulary(const JsonNode& node);
   void read_merges(const JsonNode& node);
   void index_units();
-  std::optional<int32_t> find(std::string_view spelling) const;
+  std::optional<int32_t> find(std::string_view spelling) const { return vocabulary_.find(spelling); }
   // A unit is a character or, when byte_level, a byte; `first` and `last` say where in the piece it stands.
   std::string unit_spelling(std::string_view unit) const;
   int32_t unit_id(std::string_view unit, bool first, bool last) const;
@@ -57,8 +55,8 @@ class Bpe {
   bool has_unknown_;
   int32_t unknown_ = -1;  // -1: named, but not in the vocabulary; an error once a text needs it
 
-  StringToId vocabulary_;
-  StringToId words_;                      // ignore_merges on a byte-level vocabulary: bytes to id
+  TokenTable vocabulary_;
+  TokenTable words_;                      // ignore_merges on a byte-level vocabulary: bytes to id
   std::array<int32_t, 256> byte_units_;   // id of a one-byte unit without prefix and suffix, -1: none
   std::array<int32_t, 256> byte_tokens_;  // ids of <0x00>...<0xFF>, -1: none
   MergeTable merges_;

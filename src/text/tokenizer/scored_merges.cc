@@ -21,12 +21,13 @@ struct Scored {
 };
 
 // Tokens that take part, of the highest score first.
-std::vector<Scored> scored_tokens(const JsonNode& node, const TextMap<int32_t>& vocabulary) {
+std::vector<Scored> scored_tokens(const JsonNode& node, const TokenTable& vocabulary) {
   const Json& scores = node.raw();
   if (!scores.is_array()) node.fail(std::string("an array was expected, found ") + scores.type_name());
   std::vector<Scored> tokens;
   size_t bytes = 0;
-  for (const auto& [spelling, id] : vocabulary) {
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto [spelling, id] = vocabulary[i];
     if (static_cast<size_t>(id) >= scores.size()) {
       node.fail("a score for the token " + std::to_string(id) + " was expected, found " +
                 std::to_string(scores.size()) + " in all");
@@ -52,12 +53,12 @@ std::vector<Scored> scored_tokens(const JsonNode& node, const TextMap<int32_t>& 
 
 }  // namespace
 
-MergeTable merges_of_scores(const JsonNode& scores, const TextMap<int32_t>& vocabulary) {
+MergeTable merges_of_scores(const JsonNode& scores, const TokenTable& vocabulary) {
   const std::vector<Scored> tokens = scored_tokens(scores, vocabulary);
   const auto find = [&](std::string_view spelling) {
     const auto found = vocabulary.find(spelling);
-    const bool takes_part = found != vocabulary.end() && !scores.raw()[static_cast<size_t>(found->second)].is_null();
-    return takes_part ? found->second : -1;
+    const bool takes_part = found && !scores.raw()[static_cast<size_t>(*found)].is_null();
+    return takes_part ? *found : -1;
   };
   struct Pair {
     int32_t left, right;

@@ -4,15 +4,15 @@
 
 #include <vector>
 
-#include "base/keyed_hash.h"
 #include "text/template/json_node.h"
 #include "text/tokenizer/merge_table.h"
+#include "text/tokenizer/token_table.h"
 
 namespace ashlar::text {
 
 /// The merges that scores stand for. `scores`: of every token of `vocabulary`, by id; null for one that no merge makes
 /// or takes. A token is made of any two others that give its spelling; those of equal scores have equal ranks. Throws
 /// Error on another number of scores, on values that are no numbers and on texts too long to be looked through.
-MergeTable merges_of_scores(const JsonNode& scores, const TextMap<int32_t>& vocabulary);
+MergeTable merges_of_scores(const JsonNode& scores, const TokenTable& vocabulary);
 
 }  // namespace ashlar::text

@@ -56,7 +56,10 @@ Tokenizer::Parts::Parts(const JsonNode& root)
       bpe(root.at("model"), pre_tokenizer.byte_level()),
       post_processor(root.find("post_processor")),
       decoder(root.find("decoder")) {
-  for (const auto& [content, id] : bpe.vocabulary()) {
+  const text::TokenTable& vocabulary = bpe.vocabulary();
+  tokens.reserve(vocabulary.size());
+  for (size_t i = 0; i < vocabulary.size(); ++i) {
+    const auto [content, id] = vocabulary[i];
     if (tokens.size() <= static_cast<size_t>(id)) tokens.resize(static_cast<size_t>(id) + 1);
     tokens[static_cast<size_t>(id)].content = content;
   }
@@ -79,9 +82,9 @@ void Tokenizer::Parts::add_tokens(const JsonNode& node) {
   const std::vector<text::AddedToken> added = text::read_added_tokens(node);
   for (const text::AddedToken& token : added) {
     const auto in_vocabulary = bpe.vocabulary().find(token.content);
-    if (in_vocabulary != bpe.vocabulary().end() && in_vocabulary->second != token.id) {
+    if (in_vocabulary && *in_vocabulary != token.id) {
       node.fail("'" + for_message(token.content) + "' has the id " + std::to_string(token.id) + " here and " +
-                std::to_string(in_vocabulary->second) + " in model.vocab");
+                std::to_string(*in_vocabulary) + " in model.vocab");
     }
     if (known(token.id) && tokens[static_cast<size_t>(token.id)].content != token.content) {
       node.fail("the id " + std::to_string(token.id) + " of '" + for_message(token.content) + "' belongs to '" +
@@ -89,7 +92,7 @@ void Tokenizer::Parts::add_tokens(const JsonNode& node) {
     }
     if (tokens.size() <= static_cast<size_t>(token.id)) tokens.resize(static_cast<size_t>(token.id) + 1);
     tokens[static_cast<size_t>(token.id)] = {token.content, {}, token.special};
-    added_ids.emplace(token.content, token.id);
+    added_ids.add(token.content, token.id);
   }
   // Special tokens come first: of two tokens whose normalised forms are equal the reference finds the special one.
   std::vector<text::AddedTokenMatcher::Pattern> raw, normalized;
@@ -246,10 +249,8 @@ std::string_view Tokenizer::token_content(int32_t id) const {
 }
 
 std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
-  if (const auto found = parts_->added_ids.find(content); found != parts_->added_ids.end()) return found->second;
-  const text::StringToId& vocabulary = parts_->bpe.vocabulary();
-  if (const auto found = vocabulary.find(content); found != vocabulary.end()) return found->second;
-  return std::nullopt;
+  if (const auto found = parts_->added_ids.find(content)) return found;
+  return parts_->bpe.vocabulary().find(content);
 }
 
 bool Tokenizer::is_added(int32_t id) const {

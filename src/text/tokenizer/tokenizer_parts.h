@@ -34,7 +34,7 @@ struct Tokenizer::Parts {
   text::TokenDecoder decoder;
   text::AddedTokenMatcher raw_matcher;         // added tokens found in the text as it is
   text::AddedTokenMatcher normalized_matcher;  // and those found after normalisation
-  text::StringToId added_ids;
+  text::TokenTable added_ids;
   std::vector<Token> tokens;  // by id
 
  private:

@@ -4,10 +4,10 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/keyed_hash.h"
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/gguf/gguf_pre_tokenizers.h"
 #include "text/tokenizer/gguf/gguf_tokens.h"
+#include "text/tokenizer/token_table.h"
 #include "text/tokenizer/utf8.h"
 
 namespace ashlar::text {
@@ -22,7 +22,9 @@ void add_vocabulary(const GgufTokens& tokens, const std::vector<int64_t>& types,
   Json all = Json::object();
   auto& vocabulary = all.get_ref<Json::object_t&>();
   Json added = Json::array();
-  TextSet seen;
+  TokenTable seen;
+  seen.reserve(types.size());
+  vocabulary.reserve(types.size());
   for (size_t id = 0; id < types.size(); ++id) {
     std::string content(tokens.all()[id]);
     if (types[id] == kUnused) continue;
@@ -30,7 +32,7 @@ void add_vocabulary(const GgufTokens& tokens, const std::vector<int64_t>& types,
       tokens.fail("\"tokenizer.ggml.token_type\": expected a number from 1 to 6, found " + std::to_string(types[id]) +
                   " for the token " + std::to_string(id));
     }
-    if (!seen.insert(content).second) {
+    if (!seen.add(content, static_cast<int32_t>(id))) {
       tokens.fail("\"tokenizer.ggml.tokens\": '" + for_message(content) + "' is there twice");
     }
     if (types[id] == kControl || types[id] == kUserDefined) {
