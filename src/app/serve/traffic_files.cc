@@ -111,7 +111,7 @@ bool TrafficFiles::begin_file() {
   return true;
 }
 
-// Whole lines in one call, or nothing: whoever reads the file meanwhile, or after a kill, finds whole lines.
+// Whole lines in one call, or nothing: a reader finds whole lines, meanwhile and after a kill.
 bool TrafficFiles::append(const std::string& lines) {
   Kept& newest = files_.back();
   const ssize_t n = ::write(fd_, lines.data(), lines.size());
