@@ -101,6 +101,11 @@ Json stack_facts(const StackConfig& stack) {
     facts["delta_net_key_dim"] = delta.k_dim;
     facts["delta_net_value_dim"] = delta.v_dim;
   }
+  if (stack.short_conv) {
+    const auto& layers = stack.short_conv->layers;
+    facts["short_conv_layers"] = std::count(layers.begin(), layers.end(), true);
+    facts["short_conv_rows"] = stack.short_conv->shape.taps;
+  }
   if (stack.moe) {
     const MoeConfig& moe = *stack.moe;
     facts["experts"] = moe.n_experts;

@@ -54,14 +54,20 @@ std::string shape_rows(const Json& facts) {
   if (facts["sliding_layers"] != 0) {
     attention += ", window " + whole(facts["sliding_window"]) + " in " + whole(facts["sliding_layers"]) + " layers";
   }
-  const bool delta_nets = facts.contains("delta_net_layers");
-  if (delta_nets) {
-    const int64_t others = facts["layers"].get<int64_t>() - facts["delta_net_layers"].get<int64_t>();
+  const auto in_other_layers = [&](const char* key) {
+    return ", in " + std::to_string(facts["layers"].get<int64_t>() - facts[key].get<int64_t>()) + " layers";
+  };
+  if (facts.contains("delta_net_layers")) {
     text += row("delta nets", whole(facts["delta_net_key_heads"]) + " key heads of " +
                                   whole(facts["delta_net_key_dim"]) + " and " + whole(facts["delta_net_value_heads"]) +
                                   " value heads of " + whole(facts["delta_net_value_dim"]) + ", in " +
                                   whole(facts["delta_net_layers"]) + " layers");
-    attention += ", in " + std::to_string(others) + " layers";
+    attention += in_other_layers("delta_net_layers");
+  }
+  if (facts.contains("short_conv_layers")) {
+    text += row("short convs",
+                "of " + whole(facts["short_conv_rows"]) + " rows, in " + whole(facts["short_conv_layers"]) + " layers");
+    attention += in_other_layers("short_conv_layers");
   }
   text += row("attention", attention);
   const std::string scaling = facts["rope_scaling"].get<std::string>();

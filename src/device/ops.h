@@ -22,6 +22,7 @@
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
+#include "device/short_conv.h"
 #include "device/tensor.h"
 #include "device/weight_source.h"
 
@@ -255,6 +256,12 @@ class Ops {
   /// (StateSpan::replays); afterwards the log has the span's last rows. All rows are computed in this order, in fp32,
   /// so that the bits depend neither on how a sequence is cut into spans nor on which of its rows went through the log.
   virtual void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) = 0;
+
+  /// A gated short convolution between its projections. in: [rows, 3 * channels], b, c and x side by side; out: [rows,
+  /// channels]. With z = b * x, out[r] = c * (bias + sum over t of taps[t] * z of the row taps - 1 - t before), rows
+  /// before a sequence's first being zeros. Rows come from the state, the log and the call as for a gated delta net,
+  /// and with the same promise: the bits do not depend on how a sequence is cut into spans.
+  virtual void short_conv(Tensor in, const ShortConv& conv, Tensor out) = 0;
 
   /// Channel c of out[r] (=|+=) the sum over t, ascending, of (base[t][c] + dynamic[r][t * groups + c / group]) times
   /// that of x[r - t], where tables[r - t] is tables[r]: rows before a sequence's first are zeros. x, out: [rows,

@@ -12,6 +12,7 @@
 #include "device/ops.h"
 #include "device/routing.h"
 #include "device/rows.h"
+#include "device/short_conv.h"
 #include "io/json.h"
 #include "model/binding/tensor_names.h"
 
@@ -76,6 +77,13 @@ struct DeltaNetConfig {
   DeltaShape shape;
 };
 
+/// Layers that are gated short convolutions.
+struct ShortConvConfig {
+  std::vector<bool> layers;  ///< one per layer: a convolution, or attention
+  ShortConvShape shape;
+  bool bias = false;  ///< of the convolution and both projections
+};
+
 /// An embedding of its own for each layer, which a row's token and its embedding make together.
 struct LayerEmbeddingConfig {
   int32_t width = 0;
@@ -91,7 +99,8 @@ struct BlockConvConfig {
   int32_t group = 0;  ///< channels that share weights of the row's own; divides the hidden size
 };
 
-/// A stack of decoder layers with rotary grouped-query attention or a gated delta net, and a gated MLP.
+/// A stack of decoder layers with rotary grouped-query attention, a gated delta net or a gated short
+/// convolution, and a gated MLP.
 struct StackConfig {
   int32_t hidden = 0;
   int32_t intermediate = 0;
@@ -114,6 +123,7 @@ struct StackConfig {
   std::vector<int32_t> mlp_widths;     ///< one per layer; empty: `intermediate` in all
   std::vector<LayerAttention> layers;  ///< one per layer
   std::optional<DeltaNetConfig> delta_net;
+  std::optional<ShortConvConfig> short_conv;
   std::optional<MoeConfig> moe;
   std::optional<BlockConvConfig> block_conv;
   std::optional<LayerEmbeddingConfig> layer_embedding;
@@ -129,6 +139,8 @@ struct StackConfig {
   bool answers_apart() const { return output_norms || residual_scale != 1.0F; }
   /// Whether layer i is a gated delta net.
   bool is_delta_net(int32_t layer) const { return delta_net && delta_net->layers[static_cast<size_t>(layer)]; }
+  bool is_short_conv(int32_t layer) const { return short_conv && short_conv->layers[static_cast<size_t>(layer)]; }
+  bool is_attention(int32_t layer) const { return !is_delta_net(layer) && !is_short_conv(layer); }
   LayerNames names;
 };
 

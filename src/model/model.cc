@@ -9,6 +9,7 @@
 #include "model/mixers/attention.h"
 #include "model/mixers/gated_delta_net.h"
 #include "model/mixers/shared_attention.h"
+#include "model/mixers/short_conv.h"
 
 namespace ashlar {
 
@@ -78,6 +79,7 @@ BindMixer Model::mixer_or(const BindMixer& bind_mixer) const {
     if (mixer) return mixer;
     const StackConfig& stack = config_.stack;
     if (stack.is_delta_net(layer)) return std::make_unique<GatedDeltaNet>(binder, stack, base);
+    if (stack.is_short_conv(layer)) return std::make_unique<GatedShortConv>(binder, stack, base);
     if (const int32_t source = stack.layers[static_cast<size_t>(layer)].kv_of; source >= 0) {
       return std::make_unique<SharedAttention>(binder, stack, base, layer, ropes_, *bound[static_cast<size_t>(source)]);
     }

@@ -41,6 +41,7 @@ int64_t activation_bytes(const StackConfig& stack, int64_t rows, int64_t vocab) 
     widest = std::max<int64_t>(widest, layer.shape.q_width() * (stack.output_gate ? 2 : 1) + layer.shape.kv_width());
   }
   if (stack.delta_net) widest = std::max<int64_t>(widest, stack.delta_net->shape.projected_width());
+  if (stack.short_conv) widest = std::max<int64_t>(widest, stack.short_conv->shape.projected_width());
   int64_t row = int64_t{3} * stack.hidden + 2 * widest + int64_t{2} * stack.n_layers;
   if (stack.activation == Activation::kGelu) row += int64_t{2} * stack.widest_mlp();
   if (stack.answers_apart()) row += stack.hidden;

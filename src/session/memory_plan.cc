@@ -12,7 +12,7 @@ int64_t page_bytes(const Ops& ops, const StackConfig& stack) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < stack.n_layers; ++i) {
     const LayerAttention& layer = stack.layers[static_cast<size_t>(i)];
-    if (!stack.is_delta_net(i) && layer.kv_of < 0) bytes += ops.kv_page_bytes(layer.shape);
+    if (stack.is_attention(i) && layer.kv_of < 0) bytes += ops.kv_page_bytes(layer.shape);
   }
   return bytes;
 }
@@ -20,9 +20,11 @@ int64_t page_bytes(const Ops& ops, const StackConfig& stack) {
 void add_states(KvLayout& layout, const StackConfig& stack) {
   constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
   for (int32_t i = 0; i < stack.n_layers; ++i) {
-    if (!stack.is_delta_net(i)) continue;
-    const DeltaShape& shape = stack.delta_net->shape;
-    layout.add_state("target", kFloat * shape.state_floats(), kFloat * shape.log_floats());
+    const auto add = [&](const auto& shape) {
+      layout.add_state("target", kFloat * shape.state_floats(), kFloat * shape.log_floats());
+    };
+    if (stack.is_delta_net(i)) add(stack.delta_net->shape);
+    if (stack.is_short_conv(i)) add(stack.short_conv->shape);
   }
 }
 

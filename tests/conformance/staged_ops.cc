@@ -316,6 +316,19 @@ void StagedOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   states.fetch();
 }
 
+void StagedOps::short_conv(Tensor in, const ShortConv& conv, Tensor out) {
+  const ShortConvShape& shape = conv.shape;
+  StagedTensor to(*inner_, out, activation_type());
+  StagedPlane states(*this, conv.states);
+  const StagedRows list(*inner_, conv.rows, nullptr);
+  const auto taps = staged(*inner_, conv.taps, int64_t{shape.taps} * shape.channels);
+  const auto bias = staged(*inner_, conv.bias, shape.channels);
+  inner_->short_conv(StagedTensor(*inner_, in, activation_type()).device(),
+                     {shape, taps.device(), bias.device(), list.rows, states.device()}, to.device());
+  to.fetch();
+  states.fetch();
+}
+
 void StagedOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                              Tensor out) {
   StagedTensor to(*inner_, out, activation_type());

@@ -43,7 +43,8 @@ std::vector<Request> requests() {
   return all;
 }
 
-/// What the tests run over: the recurrence above, or a tiny Qwen3.5, whose states are matrices.
+/// What the tests run over: the recurrence above, a tiny Qwen3.5, whose states are matrices, or a tiny LFM2,
+/// whose states are the last few rows.
 class AnyModel {
  public:
   virtual ~AnyModel() = default;
@@ -79,6 +80,17 @@ class DeltaNets final : public AnyModel {
   std::unique_ptr<Model> model_;
 };
 
+class ShortConvs final : public AnyModel {
+ public:
+  explicit ShortConvs(Ops& ops)
+      : target_(data_folder() / "families" / "lfm2_bias"), model_(Model::load(ops, target_.folder(), kLongest)) {}
+  Model& model() override { return *model_; }
+
+ private:
+  SeededCheckpoint target_;
+  std::unique_ptr<Model> model_;
+};
+
 struct Where {
   const char* device;
   const char* layers;
@@ -88,13 +100,15 @@ class Recurrent : public ::testing::TestWithParam<Where> {
  protected:
   std::unique_ptr<AnyModel> make() {
     if (std::string(GetParam().layers) == "delta_nets") return std::make_unique<DeltaNets>(*ops_);
+    if (std::string(GetParam().layers) == "short_convs") return std::make_unique<ShortConvs>(*ops_);
     return std::make_unique<Recurrence>(*ops_);
   }
   std::unique_ptr<Ops> ops_ = make_device(GetParam().device, {.threads = 2, .isa = {}});
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Recurrent,
                          ::testing::Values(Where{"ref", "recurrence"}, Where{"cpu", "recurrence"},
-                                           Where{"ref", "delta_nets"}, Where{"cpu", "delta_nets"}),
+                                           Where{"ref", "delta_nets"}, Where{"cpu", "delta_nets"},
+                                           Where{"ref", "short_convs"}, Where{"cpu", "short_convs"}),
                          [](const auto& info) { return std::string(info.param.device) + "_" + info.param.layers; });
 
 TEST_P(Recurrent, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {

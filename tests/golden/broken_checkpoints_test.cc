@@ -96,7 +96,7 @@ TEST_P(Checkpoints, WithATensorTooManyAreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Families, Checkpoints,
                          ::testing::Values("smollm3", "olmo2", "granite", "glm4", "phi3", "gpt_oss", "gemma4",
-                                           "gemma4_text", "qwen3_next"),
+                                           "gemma4_text", "qwen3_next", "lfm2_bias"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

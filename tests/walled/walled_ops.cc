@@ -202,6 +202,14 @@ void WalledOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   });
 }
 
+void WalledOps::short_conv(Tensor in, const ShortConv& conv, Tensor out) {
+  later(
+      [this, in, shape = conv.shape, taps = conv.taps, bias = conv.bias, rows = conv.rows, states = conv.states, out] {
+        const OpenRows open(rows);
+        inner_->short_conv(opened(in), {shape, opened(taps), opened(bias), open.rows, opened(states)}, opened(out));
+      });
+}
+
 void WalledOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                              Tensor out) {
   later([=, this] {

@@ -57,6 +57,7 @@ class WalledOps final : public Ops {
   void sigmoid_gate(Tensor gate, Tensor x) override;
   void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
+  void short_conv(Tensor in, const ShortConv& conv, Tensor out) override;
   void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                     Tensor out) override;
   void find_candidates(Tensor logits, Candidates out) override;

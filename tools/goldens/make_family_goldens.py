@@ -34,7 +34,7 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
+                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
                            "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
@@ -210,6 +210,17 @@ def variants():
                                   norm_topk_prob=..., decoder_sparse_step=1, mlp_only_layers=[2],
                                   layer_types=["linear_attention", "full_attention", "linear_attention"]),
         extra={"mtp.fc.weight": (24, 48), "mtp.norm.weight": (24,)}, tokens=16, without={"num_experts_per_tok": 3})
+    small = {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1}
+    # As published: convolutions of three rows, words of its own, an MLP of a width that is worked out, tied as the class has it.
+    add("lfm2", base_config("lfm2", **small, hidden_act=..., rms_norm_eps=..., norm_eps=1e-5, intermediate_size=..., block_ff_dim=60, block_auto_adjust_ff_dim=True,
+                            block_ffn_dim_multiplier=1.1, block_multiple_of=16, attention_bias=..., tie_word_embeddings=..., torch_dtype=...,
+                            dtype="bfloat16", num_hidden_layers=4, conv_L_cache=3, conv_bias=False, rope_theta=1000.0, full_attn_idxs=[1, 3]),
+        tokens=8, without={"full_attn_idxs": ..., "layer_types": ["conv", "full_attention", "conv", "full_attention"], "rope_theta": 1000000.0})
+    # Four rows and biases, layers by name, and a head of its own.
+    add("lfm2_bias", base_config("lfm2", **small, hidden_act=..., rms_norm_eps=..., norm_eps=1e-5, intermediate_size=40, block_auto_adjust_ff_dim=False,
+                                 attention_bias=..., tie_word_embeddings=..., tie_embedding=False, conv_L_cache=4, conv_bias=True,
+                                 layer_types=["full_attention", "conv", "conv"],
+                                 rope_parameters={"rope_type": "default", "rope_theta": 500.0}), tokens=8)
     return out
 
 
@@ -226,11 +237,11 @@ def noise(name, shape, tied, from_one=False, scaled=False, qk_norm=1.4):
         return 0.2, 0.9
     if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had
         return 0.7, -1.0
-    if "conv1d" in name:
+    if "conv1d" in name or "conv.conv.weight" in name:
         return 0.6, 0.2
     if from_one and "norm" in name and "linear_attn" not in name:  # stored as what they have more than one
         return (0.3, 0.4) if "q_norm" in name or "k_norm" in name else (0.2, 0.0)
-    if "q_norm" in name or "k_norm" in name:
+    if any(part in name for part in ("q_norm", "k_norm", "q_layernorm", "k_layernorm")):
         return 0.3, qk_norm
     if "norm" in name:
         return 0.2, 1.0
@@ -261,7 +272,7 @@ def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     text = config.get("text_config", config)
-    tied = config.get("tie_word_embeddings", text["model_type"] in ("gemma3_text", "gemma4_text", "smollm3"))
+    tied = config.get("tie_word_embeddings", config.get("tie_embedding", text["model_type"] in ("gemma3_text", "gemma4_text", "smollm3", "lfm2")))
     dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):

@@ -40,7 +40,7 @@ KeysSeen ChainDecoder::target_keys() const {
   const StackConfig& stack = model_.config().stack;
   std::vector<int32_t> windows;
   for (int32_t i = 0; i < stack.n_layers; ++i) {
-    if (!stack.is_delta_net(i)) windows.push_back(stack.layers[static_cast<size_t>(i)].window);
+    if (stack.is_attention(i)) windows.push_back(stack.layers[static_cast<size_t>(i)].window);
   }
   return KeysSeen(std::move(windows));
 }

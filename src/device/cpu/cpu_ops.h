@@ -68,6 +68,7 @@ class CpuOps final : public HostOps {
   void sigmoid_gate(Tensor gate, Tensor x) override;
   void gelu_gate(Tensor gate, Tensor x) override;
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override;
+  void short_conv(Tensor in, const ShortConv& conv, Tensor out) override;
   void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                     Tensor out) override;
   void score_edges(const CandidateEdges& edges, Tensor out) override;

@@ -5,6 +5,7 @@
 #include "device/draft_heads.h"
 #include "device/routing.h"
 #include "device/rows.h"
+#include "device/short_conv.h"
 
 namespace ashlar::ref {
 
@@ -18,6 +19,8 @@ void route(const float* logits, const float* bias, int32_t n, const Routing& rou
 
 /// Ops::gated_delta_net.
 void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out);
+/// Ops::short_conv.
+void short_conv(Tensor in, const ShortConv& conv, Tensor out);
 
 /// The ops of the same names.
 void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, bool add, Tensor out);

@@ -249,6 +249,8 @@ class RefOps final : public HostOps {
 
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override { ref::gated_delta_net(in, net, out); }
 
+  void short_conv(Tensor in, const ShortConv& conv, Tensor out) override { ref::short_conv(in, conv, out); }
+
   void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                     Tensor out) override {
     ref::grouped_conv(x, dynamic, conv, tables, store == Store::kAdd, out);

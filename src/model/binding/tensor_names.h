@@ -41,6 +41,11 @@ struct LayerNames {
   const char* delta_norm = "linear_attn.norm";
   const char* delta_output = "linear_attn.out_proj";
 
+  // Of a gated short convolution.
+  const char* conv_input = "conv.in_proj";
+  const char* conv_taps = "conv.conv";
+  const char* conv_output = "conv.out_proj";
+
   const char* gate = "mlp.gate_proj";
   const char* up = "mlp.up_proj";
   const char* down = "mlp.down_proj";

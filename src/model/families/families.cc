@@ -11,7 +11,7 @@ const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Fam
                               &kFastDllmFamily,   &kLladaFamily,      &kDreamFamily,     &kGemma3Family,
                               &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
                               &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily,
-                              &kGemma4Family,     &kGemma4TextFamily, &kQwen3NextFamily};
+                              &kGemma4Family,     &kGemma4TextFamily, &kQwen3NextFamily, &kLfm2Family};
 
 }  // namespace
 

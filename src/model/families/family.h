@@ -36,6 +36,7 @@ extern const Family kGemma4TextFamily;
 extern const Family kGlm4Family;
 extern const Family kGptOssFamily;
 extern const Family kGraniteFamily;
+extern const Family kLfm2Family;
 extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;

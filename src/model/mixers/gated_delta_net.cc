@@ -5,20 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "model/mixers/conv_taps.h"
+
 namespace ashlar {
 namespace {
-
-// Stored as [channels, 1, taps], wanted as [taps, channels]: rows of neighbouring channels are what devices read.
-std::vector<float> read_taps(WeightBinder& binder, const std::string& name, const DeltaShape& shape) {
-  const std::vector<WeightPart> stored = binder.matrices(name, shape.channels(), 1, shape.taps);
-  std::vector<float> taps(static_cast<size_t>(shape.taps) * shape.channels());
-  std::vector<float> channel(static_cast<size_t>(shape.taps));
-  for (int32_t c = 0; c < shape.channels(); ++c) {
-    decode_rows(stored[static_cast<size_t>(c)], 0, 1, channel.data());
-    for (int32_t t = 0; t < shape.taps; ++t) taps[static_cast<size_t>(t) * shape.channels() + c] = channel[t];
-  }
-  return taps;
-}
 
 // Rows of a product that lie key head by key head, each with `sizes` rows of each kind: those of a kind together.
 void add_by_kind(const WeightPart& stored, int32_t n_k_heads, const std::vector<int64_t>& sizes,
@@ -57,7 +47,7 @@ GatedDeltaNet::GatedDeltaNet(WeightBinder& binder, const StackConfig& config, co
     : shape_(config.delta_net->shape), norm_eps_(config.norm_eps) {
   const LayerNames& names = config.names;
   Ops& ops = binder.ops();
-  taps_ = {ops, read_taps(binder, base + names.delta_taps + ".weight", shape_)};
+  taps_ = {ops, read_taps(binder, base + names.delta_taps + ".weight", shape_.channels(), shape_.taps)};
   std::vector<float> decay = binder.vector(base + names.delta_decay, shape_.n_v_heads);
   for (float& value : decay) value = -std::exp(value);
   decay_ = {ops, decay};

@@ -149,6 +149,42 @@ TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
   for (const auto& [change, parts] : broken) expect_error([&] { read(gemma4_config(change)); }, parts);
 }
 
+ModelConfig read_lfm2(const std::string& change) {
+  Json config = Json::parse(R"({"model_type": "lfm2", "hidden_size": 2048, "num_hidden_layers": 4,
+    "block_ff_dim": 12288, "full_attn_idxs": [2], "conv_L_cache": 3, "norm_eps": 1e-05})");
+  config.update(Json::parse(change));
+  return read(config);
+}
+
+TEST(Lfm2, LeavesMuchToTheClass) {
+  const ModelConfig config = read_lfm2("{}");
+  const StackConfig& stack = config.stack;
+  EXPECT_TRUE(config.tied_head && stack.qk_norm);
+  EXPECT_EQ(config.vocab, 65536);
+  EXPECT_EQ(config.stop_ids, std::vector<int32_t>{2});
+  EXPECT_EQ(stack.intermediate, 8192);  // two thirds
+  EXPECT_FLOAT_EQ(stack.norm_eps, 1e-5F);
+  ASSERT_TRUE(stack.short_conv);
+  EXPECT_EQ(stack.short_conv->shape, (ShortConvShape{2048, 3}));
+  EXPECT_FALSE(stack.short_conv->bias);
+  for (int32_t i = 0; i < 4; ++i) EXPECT_EQ(stack.is_attention(i), i == 2) << i;
+  EXPECT_EQ(stack.layers[2].rope.theta, 1e6);
+  EXPECT_TRUE(stack.layers[2].shape.n_kv_heads == 8 && stack.layers[2].shape.head_dim == 64);
+  EXPECT_EQ(read_lfm2(R"({"block_ffn_dim_multiplier": 1.01})").stack.intermediate, 8448);
+  EXPECT_EQ(read_lfm2(R"({"block_auto_adjust_ff_dim": false})").stack.intermediate, 12288);
+  EXPECT_FALSE(read_lfm2(R"({"tie_embedding": false})").tied_head);
+  EXPECT_FALSE(read_lfm2(R"({"tie_word_embeddings": false})").tied_head);
+  EXPECT_FALSE(read_lfm2(R"({"full_attn_idxs": null})").stack.short_conv);  // attention everywhere, as the class has it
+}
+
+TEST(Lfm2, IsRefusedWhereItMakesNoSense) {
+  expect_error([] { read_lfm2(R"({"conv_L_cache": 17})"); }, {"conv_L_cache", "16"});
+  expect_error([] { read_lfm2(R"({"full_attn_idxs": [4]})"); }, {"full_attn_idxs"});
+  expect_error([] { read_lfm2(R"({"layer_types": ["conv"]})"); }, {"layer_types", "4 entries"});
+  expect_error([] { read_lfm2(R"({"layer_types": ["conv", "conv", "mamba", "conv"]})"); }, {"layer_types", "or conv"});
+  expect_error([] { read_lfm2(R"({"block_multiple_of": 0})"); }, {"block_multiple_of"});
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,

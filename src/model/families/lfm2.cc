@@ -1,0 +1,93 @@
+// LFM2 and LFM2.5 (Liquid AI): gated short convolutions, with attention in some layers, whose queries and keys are
+// normed; names of its own for nearly everything.
+
+#include <algorithm>
+
+#include "model/families/family.h"
+
+namespace ashlar {
+namespace {
+
+// What published files leave to the class of transformers.
+constexpr const char* kDefaults = R"({"vocab_size": 65536, "hidden_size": 2560, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 128000,
+  "rope_theta": 1e6})";
+constexpr double kUsualEps = 1e-5;
+
+// The width that a file means: two thirds of the one it says, times a factor, rounded up to whole pieces.
+int64_t mlp_width(const JsonFields& fields, const Json& settings) {
+  const char* const key = fields.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size";
+  int64_t width = fields.integer(key, 1, 1 << 20, 12288);
+  if (!fields.boolean("block_auto_adjust_ff_dim", true)) return width;
+  width = 2 * width / 3;
+  if (settings.contains("block_ffn_dim_multiplier") && !fields.has("block_ffn_dim_multiplier")) return width;
+  const double factor = fields.number("block_ffn_dim_multiplier", 1e-3, 1e3, 1.0);
+  const int64_t piece = fields.integer("block_multiple_of", 1, 1 << 20, 256);
+  return (static_cast<int64_t>(factor * static_cast<double>(width)) + piece - 1) / piece * piece;
+}
+
+Json complete(const JsonFields& fields, const Json& settings) {
+  Json own = settings;
+  const Json defaults = parse_json(kDefaults, "built in");
+  for (const auto& [key, value] : defaults.items()) {
+    if (!fields.has(key)) own[key] = value;
+  }
+  own["intermediate_size"] = mlp_width(fields, settings);
+  own["rms_norm_eps"] = fields.number("norm_eps", 0.0, 1.0, kUsualEps);
+  if (!fields.has("tie_embedding")) own["tie_embedding"] = fields.boolean("tie_word_embeddings", true);
+  return own;
+}
+
+std::vector<bool> read_conv_layers(const JsonFields& fields, int32_t n_layers) {
+  std::vector<bool> layers(static_cast<size_t>(n_layers), false);
+  if (!fields.has("layer_types")) {
+    if (!fields.has("full_attn_idxs")) return layers;
+    layers.assign(layers.size(), true);
+    for (const int32_t attention : fields.integers("full_attn_idxs", 0, n_layers - 1)) {
+      layers[static_cast<size_t>(attention)] = false;
+    }
+    return layers;
+  }
+  const std::vector<std::string> types = fields.strings("layer_types");
+  if (types.size() != layers.size()) {
+    fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    layers[i] = types[i] == "conv";
+    if (!layers[i] && types[i] != "full_attention") {
+      fields.fail("layer_types", "full_attention or conv for each layer");
+    }
+  }
+  return layers;
+}
+
+void read(const JsonFields& fields, ModelConfig& config) {
+  StackConfig& stack = config.stack;
+  stack.qk_norm = true;
+  ShortConvConfig conv;
+  conv.layers = read_conv_layers(fields, stack.n_layers);
+  conv.shape = {stack.hidden, static_cast<int32_t>(fields.integer("conv_L_cache", 1, kMaxShortConvTaps, 3))};
+  conv.bias = fields.boolean("conv_bias", false);
+  if (std::ranges::count(conv.layers, true) > 0) stack.short_conv = std::move(conv);
+}
+
+}  // namespace
+
+const Family kLfm2Family = {.model_type = "lfm2",
+                            .tied_by_default = true,
+                            .read = read,
+                            .keys = {.tied_head = "tie_embedding"},
+                            .names = {.norm = "model.embedding_norm"},
+                            .layer_names = {.input_norm = "operator_norm",
+                                            .post_norm = "ffn_norm",
+                                            .q_norm = "self_attn.q_layernorm",
+                                            .k_norm = "self_attn.k_layernorm",
+                                            .attention_output = "self_attn.out_proj",
+                                            .gate = "feed_forward.w1",
+                                            .up = "feed_forward.w3",
+                                            .down = "feed_forward.w2"},
+                            .sliding = SlidingLayers::kNone,
+                            .missing_stop_id = 2,
+                            .complete = complete};
+
+}  // namespace ashlar

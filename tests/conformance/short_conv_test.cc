@@ -1,0 +1,183 @@
+// Gated short convolutions against the reference and against their sum written out, and their bits: a row's do not
+// depend on how its sequence is cut into spans, which rows went through the log, or who else is in the batch.
+
+#include "support.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr int32_t kLogRows = 8, kSlots = 3, kSnapshots = 1, kRows = 37;
+
+const ShortConvShape kShapes[] = {{24, 3}, {200, 4}, {65, 1}, {7, 16}, {129, 2}};
+
+struct Weights {
+  Weights(const ShortConvShape& conv, std::mt19937& random) : shape(conv) {
+    std::normal_distribution<float> normal(0.2F, 0.6F);
+    taps.resize(static_cast<size_t>(conv.taps) * static_cast<size_t>(conv.channels));
+    bias.resize(static_cast<size_t>(conv.channels));
+    for (float& value : taps) value = normal(random);
+    for (float& value : bias) value = normal(random);
+  }
+  ShortConvShape shape;
+  std::vector<float> taps, bias;
+};
+
+/// The next `rows` rows of one slot, of which `committed` stay; after row `saved` the state goes to the snapshot.
+struct Cut {
+  int32_t slot, rows, choices, committed, saved = -1;
+};
+
+class Memory {
+ public:
+  Memory(Ops& ops, const Weights& weights) : ops_(ops), weights_(weights) {
+    plane_.stride = (4 * weights.shape.state_floats() + 63) / 64 * 64;
+    plane_.log_stride = (4 * weights.shape.log_floats() + 63) / 64 * 64;
+    plane_.slots = kSlots;
+    plane_.log_rows = kLogRows;
+    memory_ = ops.allocate(
+        static_cast<size_t>(kSlots * (plane_.stride + kLogRows * plane_.log_stride) + kSnapshots * plane_.stride + 64));
+    std::memset(memory_->data(), 0xFF, memory_->size());  // no numbers: what was never stored must not matter
+    plane_.base = memory_->data();
+  }
+
+  /// Rows [done, done + rows) of inputs[slot]; the answers of those that stay go to the same rows of outputs[slot].
+  void run(std::vector<Matrix>& inputs, std::vector<Matrix>& outputs, const std::vector<Cut>& cuts) {
+    std::vector<int32_t> positions, tables;
+    std::vector<StateSpan> spans;
+    for (const Cut& cut : cuts) {
+      for (int32_t r = 0; r < cut.rows; ++r) {
+        positions.push_back(done[cut.slot] + r);
+        tables.push_back(static_cast<int32_t>(spans.size()));
+      }
+      spans.push_back({cut.slot, replays_[cut.slot], cut.choices, {{cut.saved, cut.saved < 0 ? -1 : 0}, {}}});
+    }
+    const auto n = static_cast<int32_t>(positions.size());
+    Matrix in(n, weights_.shape.projected_width()), out(n, weights_.shape.channels);
+    int32_t row = 0;
+    for (const Cut& cut : cuts) {
+      for (int32_t r = 0; r < cut.rows; ++r) {
+        std::copy_n(inputs[cut.slot].row(done[cut.slot] + r), in.cols(), in.row(row++));
+      }
+    }
+    Rows rows;
+    rows.n = n;
+    rows.positions = positions.data();
+    rows.tables = tables.data();
+    rows.states = spans.data();
+    const float* const bias = with_bias ? weights_.bias.data() : nullptr;
+    ops_.short_conv(in.view(), {weights_.shape, weights_.taps.data(), bias, rows, plane_}, out.view());
+    EXPECT_TRUE(in.guards_intact() && out.guards_intact());
+    row = 0;
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      const Cut& cut = cuts[i];
+      for (int32_t r = 0; r < cut.committed; ++r) {
+        std::copy_n(out.row(row + r), out.cols(), outputs[cut.slot].row(done[cut.slot] + r));
+      }
+      row += cut.rows;
+      done[cut.slot] += cut.committed;
+      replays_[cut.slot] = spans[i].replays_after(cut.rows, cut.committed);
+    }
+  }
+  void restore(int32_t slot, int32_t tokens) {
+    std::memcpy(plane_.state(slot), plane_.snapshot(0), static_cast<size_t>(plane_.stride));
+    done[slot] = tokens;
+    replays_[slot] = 0;
+  }
+
+  int32_t done[kSlots] = {};
+  bool with_bias = true;
+
+ private:
+  Ops& ops_;
+  const Weights& weights_;
+  std::unique_ptr<Buffer> memory_;
+  StatePlane plane_;
+  int32_t replays_[kSlots] = {};
+};
+
+class ShortConvs : public OnIsa {
+ protected:
+  std::vector<Matrix> inputs(const ShortConvShape& shape) {
+    std::vector<Matrix> all;
+    for (int32_t slot = 0; slot < kSlots; ++slot) all.emplace_back(kRows, shape.projected_width()).fill_normal(random_);
+    return all;
+  }
+  static std::vector<Matrix> outputs(const ShortConvShape& shape) { return {kSlots, Matrix(kRows, shape.channels)}; }
+  static void expect_same(const Matrix& got, const Matrix& want) {
+    for (int32_t r = 0; r < want.rows(); ++r) ASSERT_TRUE(same_bits(got.row(r), want.row(r), want.cols())) << r;
+  }
+};
+
+TEST_P(ShortConvs, AreTheirSums) {
+  const auto ref = make_ref_ops();
+  for (const ShortConvShape& shape : kShapes) {
+    const Weights weights(shape, random_);
+    std::vector<Matrix> in = inputs(shape), want = outputs(shape);
+    for (const bool bias : {true, false}) {
+      for (int32_t r = 0; r < kRows; ++r) {
+        for (int32_t c = 0; c < shape.channels; ++c) {
+          double sum = bias ? weights.bias[static_cast<size_t>(c)] : 0.0;
+          for (int32_t t = 0; t < shape.taps && t <= r; ++t) {
+            const float* const row = in[1].row(r - t);
+            const float tap = weights.taps[static_cast<size_t>((shape.taps - 1 - t) * shape.channels + c)];
+            sum += double{tap} * row[c] * row[2 * shape.channels + c];
+          }
+          want[1].row(r)[c] = static_cast<float>(in[1].row(r)[shape.channels + c] * sum);
+        }
+      }
+      const auto device = make(2);
+      for (Ops* const ops : {device.get(), ref.get()}) {
+        Memory memory(*ops, weights);
+        memory.with_bias = bias;
+        std::vector<Matrix> got = outputs(shape);
+        memory.run(in, got, {{1, 20, 2, 19}});
+        memory.run(in, got, {{1, kRows - 19, 1, kRows - 19}});
+        const double bound = ops != ref.get() && on_gpu() ? 0.01 : 1e-5;
+        EXPECT_LT(worst_row_error(got[1], want[1]), bound) << shape.channels << " x " << shape.taps;
+      }
+    }
+  }
+}
+
+TEST_P(ShortConvs, CutsAndOthersChangeNoBit) {
+  for (const ShortConvShape& shape : kShapes) {
+    const Weights weights(shape, random_);
+    std::vector<Matrix> in = inputs(shape), want = outputs(shape);
+    const auto one = make(1);
+    Memory whole(*one, weights);
+    for (int32_t slot = 0; slot < kSlots; ++slot) whole.run(in, want, {{slot, kRows, 1, kRows}});
+    for (const int32_t threads : {1, 3}) {
+      const auto ops = make(threads);
+      Memory memory(*ops, weights);
+      std::vector<Matrix> got = outputs(shape);
+      memory.run(in, got, {{2, 7, 2, 7}, {0, 1, 1, 1}, {1, 20, 4, 18}});
+      memory.run(in, got, {{0, 8, 8, 2}, {1, 5, 8, 0}, {2, 3, 3, 1}});
+      memory.run(in, got, {{1, 1, 1, 1}, {0, 8, 8, 8}, {2, 8, 8, 5}});
+      memory.run(in, got, {{2, 24, 2, 24}, {0, 26, 2, 26, 25}, {1, 18, 2, 18}});
+      for (int32_t slot = 0; slot < kSlots; ++slot) expect_same(got[slot], want[slot]);
+    }
+  }
+}
+
+TEST_P(ShortConvs, SnapshotsContinueWithTheSameBits) {
+  for (const ShortConvShape& shape : kShapes) {
+    const Weights weights(shape, random_);
+    std::vector<Matrix> in = inputs(shape), want = outputs(shape);
+    in[2] = in[0];
+    const auto ops = make(2);
+    for (const int32_t saved : {0, 1, 15, 34, 35}) {
+      Memory memory(*ops, weights);
+      memory.run(in, want, {{0, kRows, 3, kRows, saved}});
+      std::vector<Matrix> got = outputs(shape);
+      for (int32_t r = 0; r <= saved; ++r) std::copy_n(want[0].row(r), shape.channels, got[2].row(r));
+      memory.restore(2, saved + 1);
+      memory.run(in, got, {{2, kRows - saved - 1, 2, kRows - saved - 1}});
+      expect_same(got[2], want[0]);
+    }
+  }
+}
+
+ASHLAR_FOR_EACH_ISA(ShortConvs);
+
+}  // namespace
+}  // namespace ashlar::conformance
