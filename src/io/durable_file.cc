@@ -24,9 +24,10 @@ void sync_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
-DurableFile::DurableFile(std::filesystem::path path)
-    : path_(std::move(path)), fresh_(path_.string() + ".new-" + std::to_string(getpid())) {
-  fd_ = open(fresh_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+DurableFile::DurableFile(std::filesystem::path path, Options options)
+    : path_(std::move(path)), fresh_(path_.string() + ".new-" + std::to_string(getpid())), sync_(options.sync) {
+  const int existing = options.alone ? O_EXCL : O_TRUNC;
+  fd_ = open(fresh_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | existing, options.mode);
   if (fd_ < 0) fail("cannot be opened for writing");
 }
 
@@ -50,10 +51,10 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 }
 
 void DurableFile::commit() {
-  if (fsync(fd_) != 0) fail("cannot be written");
+  if (sync_ && fsync(fd_) != 0) fail("cannot be written");
   if (rename(fresh_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   close(std::exchange(fd_, -1));
-  sync_folder(path_);
+  if (sync_) sync_folder(path_);
 }
 
 void write_durably(const std::filesystem::path& path, std::string_view content) {

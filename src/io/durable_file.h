@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ashlar {
 
@@ -13,8 +14,14 @@ namespace ashlar {
 /// away, and what was at `path` stays.
 class DurableFile {
  public:
+  struct Options {
+    unsigned mode = 0666;  ///< permissions, less what the process's mask forbids
+    bool alone = false;    ///< refuses where somebody writes such a file, or was ended while writing it
+    bool sync = true;      ///< false: the file may be lost or torn if the machine stops soon after, not the program
+  };
   /// Throws Error("file", ...) if the file cannot be made.
-  explicit DurableFile(std::filesystem::path path);
+  explicit DurableFile(std::filesystem::path path) : DurableFile(std::move(path), Options{}) {}
+  DurableFile(std::filesystem::path path, Options options);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -22,7 +29,7 @@ class DurableFile {
   /// Appends. Throws Error("file", ...) if the disk is full or the like.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Brings the content to the disk, then the name. Throws Error("file", ...).
+  /// Brings the content to the disk, then the name (with `sync`, otherwise the name alone). Throws Error("file", ...).
   void commit();
 
  private:
@@ -30,6 +37,7 @@ class DurableFile {
 
   std::filesystem::path path_;
   std::string fresh_;
+  bool sync_;
   int fd_ = -1;
 };
 

@@ -1,0 +1,14 @@
+#pragma once
+// A fast hash of large contents, by which they are known again and damage is found. Two contents of one hash are easily
+// made on purpose: for tables with keys from outside there is keyed_hash.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ashlar {
+
+/// XXH64 (Collet, xxHash fast digest algorithm, version 0.1.1): about as fast as memory is read.
+uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed = 0);
+
+}  // namespace ashlar
