@@ -7,6 +7,7 @@
 
 #include "device/kv/kv_codec.h"
 #include "device/ops.h"
+#include "device/packed_store.h"
 
 namespace ashlar {
 
@@ -15,6 +16,7 @@ struct DeviceOptions {
   std::string isa;                           ///< "" picks the best that the machine has; otherwise one of isa_choices()
   KvDType kv_dtype = KvDType::kBF16;         ///< kF32: of the cpu device; codes: of the cpu and ref devices
   KeptWeights weights = KeptWeights::kAuto;  ///< of the cpu and cuda devices
+  PackedStore* packed = nullptr;  ///< null, or where the cpu device keeps what it rounds; outlives the device
 };
 
 /// Makes a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for an unknown name or an

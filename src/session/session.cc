@@ -7,6 +7,7 @@
 #include "session/memory_budget.h"
 #include "session/progress.h"
 #include "session/terminal.h"
+#include "session/weights_cache.h"
 #include "text/tokenizer/model_tokens.h"
 
 namespace ashlar {
@@ -21,7 +22,10 @@ Session::Session(const SessionOptions& options)
                              "), which has no denoising algorithm; --dllm-algorithm, --dllm-algorithm-config and "
                              "--dllm-block-size are for block-diffusion models");
   }
-  ops_ = make_device(options_.device, options_.device_options);
+  DeviceOptions device = options_.device_options;
+  weights_cache_ = open_weights_cache(options_.weights_cache, choice_.model, options_.device, device.weights);
+  if (weights_cache_) device.packed = weights_cache_.get();
+  ops_ = make_device(options_.device, device);
   choose_method(config);
   tokenizer_ = Tokenizer::from_model(choice_.model);
   template_ = ChatTemplate::from_model(choice_.model);
@@ -30,6 +34,7 @@ Session::Session(const SessionOptions& options)
   limit_memory(config);
   note_ignored_options(config);
   model_ = Model::load(*ops_, choice_.model, options_.max_context);
+  if (const std::string note = weights_cache_ ? weights_cache_->finish() : ""; !note.empty()) notes_.push_back(note);
   if (config.tied_head && !model_->config().tied_head) {
     notes_.push_back("config.json ties the head to the embedding, and the stored " + std::string(config.names.head) +
                      ".weight differs from it: the stored head is used");

@@ -18,6 +18,8 @@
 
 namespace ashlar {
 
+class WeightsCache;
+
 /// What the flags of all commands that load a model say (app/command_line/flags.h).
 struct SessionOptions {
   std::string model;  ///< folder, .gguf file, or a bundled model's name; empty: the bundled default
@@ -25,7 +27,8 @@ struct SessionOptions {
       drafter;  ///< folder; empty: the one next to the model, or its own layer, or n-grams; "mtp", "ngram", "none"
   std::string device = "cpu";
   DeviceOptions device_options;
-  int32_t max_context = 0;  ///< longest sequence; 0: the model's own limit, or less if memory is short
+  std::string weights_cache;  ///< folder that keeps what the device rounds for the next start; empty or "none": nothing
+  int32_t max_context = 0;    ///< longest sequence; 0: the model's own limit, or less if memory is short
   EngineOptions engine;
   DflashOptions dflash;
   NgramUse ngram = NgramUse::kWherePaying;
@@ -106,6 +109,7 @@ class Session {
   bool ngrams_alone_ = false;  // n-grams without a drafter
   std::vector<std::string> notes_;
   std::string memory_;
+  std::unique_ptr<WeightsCache> weights_cache_;  // ops_ know it
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;

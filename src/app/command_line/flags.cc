@@ -6,6 +6,7 @@
 #include "app/command_line/validators.h"
 #include "base/error.h"
 #include "session/memory_plan.h"
+#include "session/weights_cache.h"
 
 namespace ashlar {
 namespace {
@@ -118,6 +119,13 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
                            {"int8", KeptWeights::kInt8},
                            {"exact", KeptWeights::kExact}})
       ->envname("ASHLAR_WEIGHTS")
+      ->group(kDeviceGroup);
+  options.weights_cache = default_weights_cache();
+  command
+      .add_option("--weights-cache", options.weights_cache,
+                  "Where weights that were rounded are kept for the next start, or none (default: ~/.cache/ashlar)")
+      ->type_name("FOLDER")
+      ->envname("ASHLAR_WEIGHTS_CACHE")
       ->group(kDeviceGroup);
   command.add_option("--max-sequences", options.engine.max_sequences, "Answers that run at once; more wait")
       ->type_name("N")

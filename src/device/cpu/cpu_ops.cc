@@ -17,7 +17,7 @@ namespace ashlar {
 std::unique_ptr<Ops> make_cpu_ops(const DeviceOptions& options) {
   const std::string isa = options.isa.empty() ? cpu::runnable_isas().front() : options.isa;
   const cpu::Kernels& kernels = cpu::kernels_for(isa);
-  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype, options.weights);
+  return std::make_unique<cpu::CpuOps>(kernels, options.threads, options.kv_dtype, options.weights, options.packed);
 }
 
 std::vector<std::string> isa_choices() { return cpu::runnable_isas(); }
@@ -36,11 +36,12 @@ int64_t CpuOps::highest_stride(int64_t rows) {
   return round_up(rows, kCacheLine / static_cast<int64_t>(sizeof(Highest))) + kApart / 2;
 }
 
-CpuOps::CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept)
+CpuOps::CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept, PackedStore* store)
     : kernels_(kernels),
       kv_dtype_(kv_dtype == KvDType::kF32 ? DType::kF32 : DType::kBF16),
       codec_(kv_codec(kv_dtype)),
       kept_(kept),
+      store_(store),
       pool_(threads),
       packed_rows_(static_cast<size_t>(pool_.size())) {}
 

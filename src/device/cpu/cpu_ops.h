@@ -32,7 +32,8 @@ struct WeightFormat;
 
 class CpuOps final : public HostOps {
  public:
-  CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept = KeptWeights::kAuto);
+  CpuOps(const Kernels& kernels, int32_t threads, KvDType kv_dtype, KeptWeights kept = KeptWeights::kAuto,
+         PackedStore* store = nullptr);
 
   std::string name() const override { return "cpu"; }
   std::string isa() const override { return kernels_.isa; }
@@ -98,6 +99,8 @@ class CpuOps final : public HostOps {
   /// To how many bits weights for these products may be rounded that are stored in `stored`; 16: not at all.
   int32_t bits_of(int32_t stored, Products products) const;
   PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
+  /// All that the panels depend on: the content of the parts, the format, and whether it is gated.
+  uint64_t key_of(const WeightFormat& format, const WeightSource& source, bool gated);
   /// fn(row) or fn(row, worker) for all rows; on the pool if rows * cost_per_row (about nanoseconds) is worth sharing.
   template <class Fn>
   void for_rows(int32_t rows, int64_t cost_per_row, Fn&& fn);
@@ -162,6 +165,7 @@ class CpuOps final : public HostOps {
   const DType kv_dtype_;        ///< of pages as attention reads them
   const KvCodec* const codec_;  ///< null: they are kept so
   const KeptWeights kept_;
+  PackedStore* const store_;
   ThreadPool pool_;
   Arena arena_;
   // Grow on demand and are kept: after the first call of a shape nothing allocates.

@@ -43,7 +43,8 @@ TEST(Flags, ReachWhereTheyBelong) {
       "--device ref "
       "--threads 3 --isa avx2 "
       "--dllm-algorithm JointThreshold --dllm-algorithm-config file.yaml --dllm-block-size 4 "
-      "--max-context 100 --kv-memory 64M --kv-dtype f32 --max-sequences 5 --prefill-chunk 7 --no-prefix-cache --depth "
+      "--max-context 100 --kv-memory 64M --weights-cache cache --kv-dtype f32 --max-sequences 5 --prefill-chunk 7 "
+      "--no-prefix-cache --depth "
       "1 "
       "--temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --repetition-penalty 1.1 --presence-penalty 0.2 "
       "--frequency-penalty 0.3 "
@@ -62,6 +63,7 @@ TEST(Flags, ReachWhereTheyBelong) {
   EXPECT_EQ(parsed.session.device_options.threads, 3);
   EXPECT_EQ(parsed.session.device_options.isa, "avx2");
   EXPECT_EQ(parsed.session.device_options.kv_dtype, KvDType::kF32);
+  EXPECT_EQ(parsed.session.weights_cache, "cache");
   EXPECT_EQ(parsed.session.dllm.algorithm, "JointThreshold");
   EXPECT_EQ(parsed.session.dllm.config_file, "file.yaml");
   EXPECT_EQ(parsed.session.dllm.block_size, 4);

@@ -1,8 +1,10 @@
 // Packing of weights: in panels, on the pool.
 
+#include "base/content_hash.h"
 #include "device/cpu/cpu_ops.h"
 #include "device/cpu/linear/linear_call.h"
 #include "device/group_rounding.h"
+#include "device/source_hash.h"
 
 namespace ashlar::cpu {
 namespace {
@@ -23,7 +25,39 @@ PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
 }
 
 PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& source, bool gated) {
-  return packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
+  const bool keeps = format.bits < 16 && store_ != nullptr && store_->is_open();  // others take no longer than reading
+  const uint64_t key = keeps ? key_of(format, source, gated) : 0;
+  if (keeps) {
+    PackedWeight found(format, source, gated, [&](size_t bytes) { return store_->take(key, bytes); });
+    if (found.has_values()) {
+      make_room(found);
+      return found;
+    }
+  }
+  PackedWeight weight =
+      packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
+  if (keeps) store_->keep(key, weight.values());
+  return weight;
+}
+
+uint64_t CpuOps::key_of(const WeightFormat& format, const WeightSource& source, bool gated) {
+  constexpr int64_t kRows = 256;  // what a thread hashes at a time
+  struct Piece {
+    const WeightPart* part;
+    int64_t begin;
+  };
+  std::vector<Piece> pieces;
+  for (const WeightPart& part : source.parts) {
+    for (int64_t row = 0; row < part.rows; row += kRows) pieces.push_back({&part, row});
+  }
+  std::vector<uint64_t> words(pieces.size());
+  pool_.run_throwing(static_cast<int32_t>(pieces.size()), [&](int32_t i) {
+    const auto [part, begin] = pieces[static_cast<size_t>(i)];
+    words[static_cast<size_t>(i)] = hash_rows(*part, begin, std::min(begin + kRows, part->rows));
+  });
+  words.insert(words.end(), {mark_of(format), static_cast<uint64_t>(source.rows()),
+                             static_cast<uint64_t>(source.cols()), gated ? uint64_t{1} : uint64_t{0}});
+  return content_hash(std::as_bytes(std::span(words)));
 }
 
 int32_t CpuOps::bits_of(int32_t stored, Products products) const { return kept_bits(kept_, stored, products); }

@@ -1,6 +1,8 @@
 #pragma once
 // A weight in panels (layout: kernels.h), in one of the device's formats.
 
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "device/cpu/cpu_memory.h"
@@ -16,12 +18,22 @@ class PackedWeight final : public Weight {
   /// kGateColumns gates and after them the same columns of up, the last one padded with zeros: they are read in one
   /// stream, and a thread that computes one computes the other.
   PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena);
+  /// With panels that were packed before: those that `packed(bytes)` gives, on a border of cache lines. If it gives
+  /// none, has_values() says so, and this is good for nothing.
+  template <class Find>
+  PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, const Find& packed)
+      : PackedWeight(format, source, gated) {
+    memory_ = packed(static_cast<size_t>(panels() * panel_bytes_));
+  }
   PackedWeight(const WeightFormat& format, const PackedWeight& from, Arena& arena);
 
   /// Packs panel `index`; read_row(row, to) puts the k values of a row of the weight at `to`. Panels may be packed by
   /// several threads, with scratch_floats() of scratch each.
   template <class ReadRow>
   void pack_panel(int32_t index, float* scratch, const ReadRow& read_row);
+  bool has_values() const { return memory_ != nullptr; }
+  /// All panels, one after the other.
+  std::span<const std::byte> values() const { return {memory_.get(), static_cast<size_t>(panels() * panel_bytes_)}; }
   int64_t scratch_floats() const { return kBlockColumns * scratch_stride(); }
 
   int32_t n() const override { return n_; }
@@ -46,6 +58,8 @@ class PackedWeight final : public Weight {
   void read_row(int32_t index, float scale, float* to) const;
 
  private:
+  PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated);  // without panels
+  void take_room(Arena& arena);
   /// The row that a column of a panel holds, or -1 for padding.
   int32_t row_of(int32_t panel, int32_t column) const {
     if (!gated_) return panel * kPanelColumns + column < n_ ? panel * kPanelColumns + column : -1;
@@ -61,7 +75,8 @@ class PackedWeight final : public Weight {
   int32_t k_;
   bool gated_;
   int64_t panel_bytes_;
-  std::shared_ptr<std::byte> memory_;
+  std::shared_ptr<const std::byte> memory_;
+  std::byte* room_ = nullptr;  // the same, while it is to be packed
   std::vector<float> bias_;
 };
 
@@ -72,7 +87,7 @@ void PackedWeight::pack_panel(int32_t index, float* scratch, const ReadRow& read
     const int32_t row = row_of(index, column);
     row < 0 ? static_cast<void>(std::fill_n(to, k_, 0.0F)) : read_row(row, to);
     if (column % kBlockColumns < kBlockColumns - 1) continue;
-    format_->pack_block(scratch, scratch_stride(), k_, column / kBlockColumns, memory_.get() + index * panel_bytes_);
+    format_->pack_block(scratch, scratch_stride(), k_, column / kBlockColumns, room_ + index * panel_bytes_);
   }
 }
 

@@ -1,14 +1,18 @@
 #include "device/cpu/linear/weight_format.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "base/content_hash.h"
 #include "device/group_rounding.h"
 
 namespace ashlar::cpu {
@@ -175,7 +179,33 @@ constexpr WeightFormat kFormats[] = {
     {"f32", {}, 32, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
 };
 
+// Random numbers, grids of 4 and of 8 bits, and equal numbers: the cases of rounding.
+uint64_t find_mark(const WeightFormat& format) {
+  constexpr int32_t kDepth = 4 * kGroup;
+  std::vector<float> rows(size_t{kBlockColumns} * kDepth);
+  uint32_t state = 1;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    state = state * 1664525 + 1013904223;
+    const auto number = static_cast<float>(static_cast<int32_t>(state >> 8) - (1 << 23));
+    const float grids[] = {number * 0x1p-24F, 0.25F + 0.0625F * static_cast<float>(state >> 28),
+                           0.03125F * static_cast<float>(static_cast<int32_t>(state >> 24) - 127), 0.5F};
+    rows[i] = grids[i / kDepth % 4];
+  }
+  std::vector<std::byte> panel(static_cast<size_t>(format.panel_bytes(kDepth)));
+  for (int32_t block = 0; block < kBlocks; ++block) format.pack_block(rows.data(), kDepth, kDepth, block, panel.data());
+  return content_hash(panel, content_hash(std::as_bytes(std::span(format.name))));
+}
+
 }  // namespace
+
+uint64_t mark_of(const WeightFormat& format) {
+  static const auto kMarks = [] {
+    std::array<uint64_t, std::size(kFormats)> marks{};
+    for (size_t i = 0; i < marks.size(); ++i) marks[i] = find_mark(kFormats[i]);
+    return marks;
+  }();
+  return kMarks.at(static_cast<size_t>(&format - kFormats));
+}
 
 const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits) {
   const auto suits = [&](const WeightFormat& format) {

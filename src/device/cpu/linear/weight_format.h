@@ -26,6 +26,9 @@ struct WeightFormat {
   void (*read_column)(const std::byte* panel, int32_t column, int32_t k, float scale, float* to);
 };
 
+/// A hash of what a format makes of certain values: another layout or rounding shows in it.
+uint64_t mark_of(const WeightFormat& format);
+
 /// The format for values of a source of this precision, products of depth k, and their use on this path. `bits`: to how
 /// many the values may be rounded; 16: they must be exact.
 const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits);

@@ -1,0 +1,151 @@
+#include "session/weights_cache.h"
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "io/weights/gguf.h"
+#include "session/memory_plan.h"
+
+namespace ashlar {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNone = "none";
+constexpr const char* kSuffix = ".packed";
+constexpr uint64_t kSmallModel = uint64_t{64} << 20;  // is packed in less than half a second
+constexpr uint64_t kLeftFree = uint64_t{1} << 30;     // of the disk
+constexpr auto kUnused = std::chrono::hours(24 * 60), kAbandoned = std::chrono::hours(24);
+
+// Files that no start has used for long, and what is left of those whose program was ended while writing them.
+void remove_old_files(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool whole = name.ends_with(kSuffix), begun = name.find(std::string(kSuffix) + ".new-") != std::string::npos;
+    const auto age = fs::file_time_type::clock::now() - entry.last_write_time(error);
+    if (!error && ((whole && age > kUnused) || (begun && age > kAbandoned))) fs::remove(entry.path(), error);
+  }
+}
+
+uint64_t stored_bytes(const fs::path& model) {
+  std::error_code error;
+  if (is_gguf(model)) return fs::file_size(model, error);
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(model, error)) {
+    if (entry.path().extension() == ".safetensors") bytes += entry.file_size(error);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+WeightsCache::WeightsCache(fs::path file) : path_(std::move(file)) {
+  if (!file_exists(path_)) return;
+  try {
+    old_ = std::make_shared<PackedFile>(path_);
+  } catch (const Error& error) {
+    damage_ = error.message();
+  }
+}
+
+std::shared_ptr<const std::byte> WeightsCache::take(uint64_t key, size_t bytes) {
+  if (!old_) return nullptr;
+  try {
+    const auto piece = old_->find(key);
+    if (!piece || piece->size() != bytes) return nullptr;
+    if (taken_.insert(key).second && fresh_) add(key, *piece);
+    return {old_, piece->data()};
+  } catch (const Error& error) {
+    damage_ = error.message();
+    return nullptr;
+  }
+}
+
+void WeightsCache::keep(uint64_t key, std::span<const std::byte> bytes) {
+  if (!failure_.empty()) return;
+  if (!fresh_) start_file();
+  add(key, bytes);
+}
+
+template <class Fn>
+void WeightsCache::unless_failed(const Fn& fn) {
+  if (!failure_.empty()) return;
+  try {
+    fn();
+  } catch (const std::exception& error) {  // the file system's, or memory for a list of keys
+    failure_ = error.what();
+    fresh_.reset();
+  }
+}
+
+void WeightsCache::start_file() {
+  unless_failed([&] {
+    const fs::path folder = path_.parent_path();
+    if (fs::create_directories(folder)) fs::permissions(folder, fs::perms::owner_all);
+    remove_old_files(folder);
+    fresh_.emplace(path_);
+  });
+  for (const uint64_t key : taken_) {
+    unless_failed([&] { add(key, old_->find(key).value()); });
+  }
+}
+
+void WeightsCache::add(uint64_t key, std::span<const std::byte> bytes) {
+  unless_failed([&] {
+    if (!added_.insert(key).second) return;
+    const uint64_t free = fs::space(path_.parent_path()).available;
+    if (free < bytes.size() + kLeftFree) {
+      throw Error("packed", path_.parent_path().string() + ": has " + format_bytes(static_cast<int64_t>(free)) +
+                                " free, of which " + format_bytes(kLeftFree) + " are left alone");
+    }
+    fresh_->add(key, bytes);
+  });
+}
+
+std::string WeightsCache::finish() {
+  open_ = false;
+  const std::string found = damage_.empty() ? "" : " (" + damage_ + ": packed again)";
+  if (!fresh_ && failure_.empty()) {
+    std::error_code ignored;
+    if (old_ && !taken_.empty()) fs::last_write_time(path_, fs::file_time_type::clock::now(), ignored);
+    return "";
+  }
+  unless_failed([&] { fresh_->commit(); });
+  if (!failure_.empty()) return "packed weights are not kept for the next start: " + failure_ + found;
+  const std::string size = format_bytes(static_cast<int64_t>(fresh_->bytes()));
+  fresh_.reset();
+  return "packed weights are kept for the next start: " + path_.string() + ", " + size +
+         " (--weights-cache none: not)" + found;
+}
+
+std::string default_weights_cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return fs::path(value == nullptr ? "" : value);
+  };
+  const fs::path cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  if (cache.is_absolute()) return (cache / "ashlar" / "weights").string();  // others are to be ignored, by its standard
+  return home.empty() ? "" : (home / ".cache" / "ashlar" / "weights").string();
+}
+
+std::unique_ptr<WeightsCache> open_weights_cache(const std::string& folder, const fs::path& model,
+                                                 const std::string& device, KeptWeights kept) {
+  if (folder.empty() || folder == kNone || stored_bytes(model) < kSmallModel) return nullptr;
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(model, error);
+  const std::string what =
+      (error ? model : real).string() + '\n' + device + '\n' + std::to_string(static_cast<int>(kept));
+  char mark[20];
+  std::snprintf(mark, sizeof mark, "-%016" PRIx64, content_hash(std::as_bytes(std::span(what))));
+  const std::string name = model.filename().string().substr(0, 100);
+  return std::make_unique<WeightsCache>(fs::path(folder) / (name + mark + kSuffix));
+}
+
+}  // namespace ashlar
