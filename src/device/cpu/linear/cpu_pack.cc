@@ -25,18 +25,20 @@ PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
 }
 
 PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& source, bool gated) {
-  const bool keeps = format.bits < 16 && store_ != nullptr && store_->is_open();  // others take no longer than reading
-  const uint64_t key = keeps ? key_of(format, source, gated) : 0;
-  if (keeps) {
-    PackedWeight found(format, source, gated, [&](size_t bytes) { return store_->take(key, bytes); });
-    if (found.has_values()) {
-      make_room(found);
-      return found;
-    }
+  PackedWeight weight(format, source, gated, arena_);
+  const auto read_row = [&](int32_t row, float* to) { decode_row(source, row, to); };
+  // Of 16 bits, packing takes no longer than reading.
+  if (format.bits >= 16 || store_ == nullptr || !store_->is_open()) return packed(std::move(weight), read_row);
+  const uint64_t key = key_of(format, source, gated);
+  if (const auto kept = store_->take(key, weight.values().size())) {
+    // Copied to huge pages: products that stream over the small pages of a mapped file are slower.
+    make_room(weight);
+    pool_.run(weight.panels(),
+              [&](int32_t panel, int32_t) { weight.fill_panel(panel, kept.get() + panel * weight.panel_bytes()); });
+    return weight;
   }
-  PackedWeight weight =
-      packed({format, source, gated, arena_}, [&](int32_t row, float* to) { decode_row(source, row, to); });
-  if (keeps) store_->keep(key, weight.values());
+  weight = packed(std::move(weight), read_row);
+  store_->keep(key, weight.values());
   return weight;
 }
 

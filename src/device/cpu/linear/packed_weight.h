@@ -1,6 +1,7 @@
 #pragma once
 // A weight in panels (layout: kernels.h), in one of the device's formats.
 
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,20 +19,16 @@ class PackedWeight final : public Weight {
   /// kGateColumns gates and after them the same columns of up, the last one padded with zeros: they are read in one
   /// stream, and a thread that computes one computes the other.
   PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena);
-  /// With panels that were packed before: those that `packed(bytes)` gives, on a border of cache lines. If it gives
-  /// none, has_values() says so, and this is good for nothing.
-  template <class Find>
-  PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, const Find& packed)
-      : PackedWeight(format, source, gated) {
-    memory_ = packed(static_cast<size_t>(panels() * panel_bytes_));
-  }
   PackedWeight(const WeightFormat& format, const PackedWeight& from, Arena& arena);
 
   /// Packs panel `index`; read_row(row, to) puts the k values of a row of the weight at `to`. Panels may be packed by
   /// several threads, with scratch_floats() of scratch each.
   template <class ReadRow>
   void pack_panel(int32_t index, float* scratch, const ReadRow& read_row);
-  bool has_values() const { return memory_ != nullptr; }
+  /// A panel that was packed before: panel_bytes() bytes.
+  void fill_panel(int32_t index, const std::byte* from) {
+    std::memcpy(room_ + index * panel_bytes_, from, static_cast<size_t>(panel_bytes_));
+  }
   /// All panels, one after the other.
   std::span<const std::byte> values() const { return {memory_.get(), static_cast<size_t>(panels() * panel_bytes_)}; }
   int64_t scratch_floats() const { return kBlockColumns * scratch_stride(); }
