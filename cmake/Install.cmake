@@ -1,11 +1,25 @@
 # cmake --install build/release [--prefix DIR]: the program and the bundled models, its manual page and completions, the
-# systemd unit. The prefix is /usr/local if none is given, as the unit expects.
+# systemd unit, which starts the program from that prefix (/usr/local if none is given), licence and documentation.
 include(GNUInstallDirs)
 
 install(TARGETS ashlar RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ashlar/models)
-install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.toml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.service DESTINATION lib/systemd/system)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/ashlar.toml ${PROJECT_SOURCE_DIR}/packaging/prometheus.yml
+              ${PROJECT_SOURCE_DIR}/packaging/grafana-dashboard.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(CODE "set(unit ${PROJECT_SOURCE_DIR}/packaging/ashlar.service)
+set(unit_folder ${PROJECT_BINARY_DIR}/installed)")
+# Only when it is installed is it known to where. A tarball of CPack is unpacked anywhere: its unit stays that of /usr/local.
+install(CODE [[
+  file(READ ${unit} text)
+  if(NOT CMAKE_INSTALL_PREFIX MATCHES "_CPack_Packages")
+    string(REPLACE "/usr/local/" "${CMAKE_INSTALL_PREFIX}/" text "${text}")
+  endif()
+  file(WRITE ${unit_folder}/ashlar.service "${text}")
+]])
+install(FILES ${PROJECT_BINARY_DIR}/installed/ashlar.service DESTINATION lib/systemd/system)
 
 # What the program prints about itself: ashlar_install_output(FILE FOLDER ARGUMENT...).
 function(ashlar_install_output FILE FOLDER)

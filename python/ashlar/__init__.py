@@ -1,5 +1,12 @@
 """Language models that produce blocks of tokens, offline: see Engine."""
 
+import os as _os
+from pathlib import Path as _Path
+
+# The bundled models of a wheel; elsewhere the library finds them by itself.
+if (_Path(__file__).parent / "models").is_dir():
+    _os.environ.setdefault("ASHLAR_MODELS", str(_Path(__file__).parent / "models"))
+
 from ._ashlar import Error, __version__
 from .engine import Engine
 from .stream import Stream

@@ -14,4 +14,8 @@ grep -q "^.TH ASHLAR 1" "$prefix/share/man/man1/ashlar.1" || fail "no manual pag
 bash -n "$prefix/share/bash-completion/completions/ashlar" || fail "no completion for bash"
 [ -s "$prefix/share/zsh/site-functions/_ashlar" ] || fail "no completion for zsh"
 [ -s "$prefix/share/fish/vendor_completions.d/ashlar.fish" ] || fail "no completion for fish"
-grep -q "^ExecStart=/usr/local/bin/ashlar " "$prefix/lib/systemd/system/ashlar.service" || fail "no unit"
+grep -q "^ExecStart=$prefix/bin/ashlar " "$prefix/lib/systemd/system/ashlar.service" || fail "the unit does not start what was installed"
+documents=$prefix/share/doc/ashlar
+for file in LICENSE README.md docs/serving.md examples/ashlar.toml examples/grafana-dashboard.json; do
+  [ -s "$documents/$file" ] || fail "no $file"
+done

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# wheel_test.sh BUILD_FOLDER SOURCE_ROOT: a wheel of tools/make-wheel in a fresh environment: command, package and bundled models.
+# Exits with 77 (skipped) where Python has no venv.
+set -eu
+build=$1
+root=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/ashlar-wheel-test.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv" 2> "$work/log" || { cat "$work/log" >&2; exit 77; }
+
+"$root/tools/make-wheel" "$build" "$work/dist"
+"$work/venv/bin/pip" install -q --disable-pip-version-check --no-index "$work"/dist/*.whl
+"$work/venv/bin/pip" check --disable-pip-version-check
+cd /
+unset ASHLAR_MODELS PYTHONPATH
+"$work/venv/bin/ashlar" list --json > "$work/list"
+grep -qF "$work/venv/" "$work/list" || { cat "$work/list"; echo "FAILED: the command's models are not those of the wheel"; exit 1; }
+"$work/venv/bin/ashlar" run --prompt "What is a harbour?" -n 8 --no-self-test > "$work/answer"
+"$work/venv/bin/python" - "$work/answer" "$work/venv" <<'PYTHON'
+import os
+import sys
+
+import ashlar
+
+assert os.environ["ASHLAR_MODELS"].startswith(sys.argv[2]), os.environ["ASHLAR_MODELS"]
+with ashlar.Engine(max_context=256) as engine:
+    answer = engine.generate([{"role": "user", "content": "What is a harbour?"}], ashlar.SamplingParams(max_tokens=8))
+assert answer.text.strip() == open(sys.argv[1], encoding="utf-8").read().strip(), answer.text
+PYTHON

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# package_test.sh BUILD_FOLDER: what cpack packs works from where it is unpacked. Exits with 77 (skipped) without dpkg's tools.
+set -eu
+command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $1"; exit 1; }
+
+(cd "$1" && cpack -B "$work") > "$work/log" 2>&1 || { cat "$work/log"; fail "cpack"; }
+deb=$(echo "$work"/ashlar_*.deb)
+tarball=$(echo "$work"/ashlar-*.tar.gz)
+[ -f "$deb" ] && [ -f "$tarball" ] || fail "a package is missing: $(ls "$work")"
+
+dpkg-deb --contents "$deb" | awk '{print $6}' > "$work/contents"
+for file in bin/ashlar lib/systemd/system/ashlar.service share/man/man1/ashlar.1 share/doc/ashlar/LICENSE \
+  share/doc/ashlar/docs/serving.md share/doc/ashlar/examples/grafana-dashboard.json share/ashlar/models/pebble-11m/config.json; do
+  grep -qx "\./usr/$file" "$work/contents" || fail "$file is not in the .deb"
+done
+grep -vE '^\./(usr/.*)?$' "$work/contents" | grep . && fail "files outside of /usr"
+dpkg-deb --field "$deb" Depends | grep -q libc6 || fail "the .deb depends on nothing"
+mkdir "$work/deb" && dpkg-deb --extract "$deb" "$work/deb"
+grep -q "^ExecStart=/usr/bin/ashlar " "$work/deb/usr/lib/systemd/system/ashlar.service" || fail "the unit starts another program"
+
+tar -xzf "$tarball" -C "$work"
+unset ASHLAR_MODELS
+cd /
+program=$(echo "$work"/ashlar-*/bin/ashlar)
+"$program" inspect --no-self-test --json > "$work/inspect" || fail "the program does not run from the tarball"
+grep -qF "/share/ashlar/models/" "$work/inspect" || fail "the models are not those of the tarball"
