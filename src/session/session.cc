@@ -147,6 +147,7 @@ std::vector<int32_t> Session::checked(std::vector<int32_t> ids) const {
 }
 
 std::string Session::describe() const {
+  const KvCodec* codec = kv_codec(options_.device_options.kv_dtype);
   std::string text = folder_name(choice_.model);
   if (has_drafter()) {
     text += " with " + (choice_.drafts_itself ? std::string("its own layer to draft") : folder_name(*choice_.drafter));
@@ -159,7 +160,8 @@ std::string Session::describe() const {
     text += ", plain decoding";
   }
   return text + ", " + ops_->name() + " (" + ops_->isa() + "), " + std::to_string(ops_->threads()) +
-         (ops_->threads() == 1 ? " thread" : " threads");
+         (ops_->threads() == 1 ? " thread" : " threads") +
+         (codec != nullptr ? ", K and V in " + std::string(codec->name()) : "");
 }
 
 std::unique_ptr<Session> open_session(const SessionOptions& options) {

@@ -105,7 +105,7 @@ inline void expect_same(const Answer& expected, const Answer& found, const std::
 }
 
 /// On two devices whose bits are the same.
-inline void expect_same_by_every_configuration(Ops& first, Ops& second) {
+inline void expect_same_by_every_configuration(Ops& first, Ops& second, const std::vector<Way>& some = ways()) {
   struct Machine {
     explicit Machine(Ops& device)
         : ops(&device), model(Model::load(device, models_folder() / "pebble-11m-sdar", kLongest)) {}
@@ -116,7 +116,8 @@ inline void expect_same_by_every_configuration(Ops& first, Ops& second) {
   const std::vector<int32_t> stop_ids = one.model->config().stop_ids;
   uint64_t preemptions = 0, cached = 0;
   size_t turn = 0;
-  for (const Way& way : ways()) {
+  comparisons = 0;
+  for (const Way& way : some) {
     for (const SamplingParams& sampling : samplings()) {
       std::vector<Answer> expected;
       {
@@ -150,9 +151,9 @@ inline void expect_same_by_every_configuration(Ops& first, Ops& second) {
   }
   std::printf("%lld comparisons; %llu preemptions, %llu cached prompt tokens\n", static_cast<long long>(comparisons),
               static_cast<unsigned long long>(preemptions), static_cast<unsigned long long>(cached));
-  EXPECT_GT(comparisons, 250);
-  EXPECT_GT(preemptions, 10U);
-  EXPECT_GT(cached, 1000U);
+  EXPECT_GT(comparisons, 31 * static_cast<int64_t>(some.size()));
+  EXPECT_GT(preemptions, some.size());
+  EXPECT_GT(cached, 125 * some.size());
 }
 
 }  // namespace ashlar::testing::blocks

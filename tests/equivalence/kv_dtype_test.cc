@@ -1,0 +1,121 @@
+// Caches of codes: what they cost in memory and in quality, and that a request's tokens depend on them alone.
+// Invariants: same-tokens-by-every-configuration, published-means-final.
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "equivalence/block_suite.h"
+#include "equivalence/suite.h"
+#include "measure/evaluation/perplexity.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace ashlar::testing {
+namespace {
+
+std::unique_ptr<Ops> device(int32_t threads, KvDType kv_dtype, const std::string& name = "cpu") {
+  return make_device(name, {.threads = threads, .isa = {}, .kv_dtype = kv_dtype});
+}
+
+class CodedCache : public ::testing::TestWithParam<KvDType> {};
+
+// Every method once, each in another of the ways in which all are run elsewhere, and by another sampling.
+TEST_P(CodedCache, EveryMethodGivesTheSameTokens) {
+  const auto one = device(1, GetParam());
+  suite::EquivalenceSuite suite(*one);
+  const size_t turn = GetParam() == KvDType::kTq4 ? 1 : 0;
+  const auto ops = device(2, GetParam());
+  suite.run(*ops, std::string(kv_codec(GetParam())->name()), [turn](size_t configuration, size_t sampling) {
+    const size_t method = configuration / 8;
+    return configuration % 8 == (3 * method + turn) % 8 && sampling == (method + turn) % 4;
+  });
+  suite.print();
+  EXPECT_GE(suite.comparisons, 280);
+  EXPECT_GT(suite.preemptions, 0U);
+  EXPECT_GT(suite.accepted, suite.ngram_accepted);
+}
+
+TEST_P(CodedCache, BlocksGetTheSameTokens) {
+  const auto one = device(1, GetParam());
+  const auto two = device(2, GetParam());
+  const std::vector<blocks::Way> all = blocks::ways();
+  blocks::expect_same_by_every_configuration(*one, *two, {all[1], all[4], all[5]});
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, CodedCache, ::testing::Values(KvDType::kInt8, KvDType::kTq4),
+                         [](const auto& info) { return std::string(kv_codec(info.param)->name()); });
+
+TEST(CodedCacheOnRef, DraftsChangeNothing) {
+  Configuration drafted;
+  drafted.name = "dflash on ref";
+  drafted.decoder = {"dflash", models_folder() / "pebble-11m-dflash", {8, 0, 1, DenoiseSchedule::kCosine}};
+  const auto ops = device(1, KvDType::kTq4, "ref");
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m", suite::kLongest);
+  Request request = suite::requests({}, model->config().stop_ids)[0];
+  request.max_tokens = 6;
+  std::vector<Answer> answers;
+  for (const Configuration& configuration : {Configuration{}, drafted}) {
+    answers.push_back(run_together(*open_engine(*ops, *model, configuration, suite::kLongest), {request})[0]);
+  }
+  EXPECT_EQ(answers[0].tokens, answers[1].tokens);
+}
+
+double perplexity(const std::vector<std::vector<int32_t>>& windows, const PerplexityOptions& options,
+                  KvDType kv_dtype) {
+  const auto ops = device(2, kv_dtype);
+  const auto model = Model::load(*ops, models_folder() / "pebble-11m", options.window);
+  const auto engine = open_engine(*ops, *model, {}, options.window);
+  return measure_perplexity(*engine, windows, options, {}).value();
+}
+
+// A legal text, far from what the model was trained on. What tq4 costs is printed and has no bound here: on this text
+// it is 2.5 %.
+TEST(CodedCacheQuality, Int8KeepsThePerplexity) {
+  std::ifstream file(std::filesystem::path(ASHLAR_SOURCE_DIR) / "LICENSE");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_GT(text.size(), 10000U);
+  PerplexityOptions options;
+  options.window = 256;
+  const Tokenizer tokenizer = Tokenizer::from_model(models_folder() / "pebble-11m");
+  const auto windows = text_windows(tokenizer.encode(text), std::nullopt, options);
+  ASSERT_GT(windows.size(), 8U);
+  const double exact = perplexity(windows, options, KvDType::kF32);
+  const double int8 = perplexity(windows, options, KvDType::kInt8);
+  const double tq4 = perplexity(windows, options, KvDType::kTq4);
+  std::printf("perplexity over %zu windows: f32 %.4f, int8 %.4f (%+.2f %%), tq4 %.4f (%+.2f %%)\n", windows.size(),
+              exact, int8, 100 * (int8 / exact - 1), tq4, 100 * (tq4 / exact - 1));
+  EXPECT_NEAR(int8 / exact, 1, 0.005);
+  EXPECT_NE(int8, exact);
+  EXPECT_NE(tq4, int8);
+}
+
+// Of a layer of Qwen3-8B, 16 tokens: docs/serving.md has them a token, of 36 layers.
+TEST(CodedCacheMemory, IsAHalfAndAQuarter) {
+  const AttentionShape shape{32, 8, 128, 0.09F};
+  const std::vector<std::pair<KvDType, int64_t>> all = {
+      {KvDType::kF32, 4096}, {KvDType::kBF16, 2048}, {KvDType::kInt8, 1056}, {KvDType::kTq4, 544}};
+  for (const auto& [dtype, bytes] : all) EXPECT_EQ(device(1, dtype)->kv_page_bytes(shape), bytes * 32);
+}
+
+TEST(CodedCacheErrors, NameHeadsThatCannotBeCoded) {
+  for (const char* name : {"cpu", "ref"}) {
+    EXPECT_THROW(device(1, KvDType::kTq4, name)->kv_page_bytes({4, 2, 80, 0.1F}), Error) << name;
+    EXPECT_GT(device(1, KvDType::kInt8, name)->kv_page_bytes({4, 2, 80, 0.1F}), 0) << name;
+  }
+}
+
+TEST(CodedCacheErrors, NameTheDeviceThatHasNone) {
+  for (const std::string& name : device_names()) {
+    if (name != "cuda") continue;
+    try {
+      device(1, KvDType::kTq4, name);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cuda device keeps no keys and values as tq4"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
