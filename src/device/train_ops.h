@@ -1,7 +1,8 @@
 #pragma once
 // What training a drafter asks of a device, next to Ops: forward and backward of each layer's parts, the loss and the
-// optimiser, all in fp32 (products of `cuda` round their factors). `ref` is the specification. Rows need not be
-// invariant here, but a result depends neither on the number of threads nor on chance: every sum has a fixed order.
+// optimiser. Tensors are fp32 (products of `cuda` round their factors), on some devices also bf16. `ref` is the
+// specification. Rows need not be invariant here, but a result depends neither on the number of threads nor on chance:
+// every sum has a fixed order.
 
 #include <memory>
 #include <span>
@@ -60,11 +61,22 @@ struct AdamW {
   int64_t step = 1;         ///< counted from 1, for the bias correction
 };
 
-/// One thread at a time. Tensors are fp32 unless stated, in the device's memory, also in what Ops of the same device
-/// allocated and computed before a download of it, and never overlap unless stated.
+/// How much of a batch is computed together: what fills a device.
+struct TrainPieces {
+  int32_t blocks = 512;  ///< of some documents, through the whole drafter: activations of every layer exist for these
+  int32_t rows = 1024;   ///< of their rows, between two passes of attention
+};
+
+/// One thread at a time. Tensors are in the device's memory, also in what Ops of the same device allocated and computed
+/// before a download of it, and never overlap unless stated. They are fp32; where takes() says so, every Tensor may
+/// also be bf16 but d_weight and log_sums: each value is rounded when it is stored, sums and what is computed in
+/// between are fp32, and of a product with one factor in bf16 the other is rounded to it.
 class TrainOps {
  public:
   virtual ~TrainOps() = default;
+
+  virtual bool takes(DType dtype) const { return dtype == DType::kF32; }
+  virtual TrainPieces pieces() const { return {}; }
 
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
   /// Zeroed memory that the host too may read and write, after wait() and until the next op.
@@ -114,7 +126,7 @@ class TrainOps {
   /// out[ids[r]] = rows[r] * scales[r]; the other rows of out become zero. Ids differ.
   virtual void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) = 0;
 
-  /// out = x, of the same shape. x may be bf16, as the target's hidden states are on some devices; out is fp32.
+  /// out = x, of the same shape. x may be bf16 on every device, as the target's hidden states are on some.
   virtual void copy(Tensor x, Tensor out) = 0;
   /// values = 0.
   virtual void clear(float* values, int64_t n) = 0;

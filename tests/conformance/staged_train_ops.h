@@ -13,6 +13,8 @@ class StagedTrainOps final : public TrainOps {
  public:
   explicit StagedTrainOps(std::unique_ptr<TrainOps> inner) : inner_(std::move(inner)) {}
 
+  bool takes(DType dtype) const override { return inner_->takes(dtype); }
+  TrainPieces pieces() const override { return inner_->pieces(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return inner_->allocate(bytes); }
   std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return inner_->allocate_shared(bytes); }
   void wait() override { inner_->wait(); }

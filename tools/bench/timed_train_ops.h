@@ -23,6 +23,8 @@ class TimedTrainOps final : public TrainOps {
   std::map<std::string, Use> uses;
   bool waits = false;  ///< for the device after each op: else an op of a GPU takes the time to queue it
 
+  bool takes(DType dtype) const override { return ops_->takes(dtype); }
+  TrainPieces pieces() const override { return ops_->pieces(); }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return ops_->allocate(bytes); }
   std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return ops_->allocate_shared(bytes); }
   void wait() override { ops_->wait(); }

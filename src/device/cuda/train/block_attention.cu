@@ -1,6 +1,7 @@
 // Attention of the blocks of a batch, forward: softmax in one pass over the keys.
 
 #include "block_attention.cuh"
+#include "tile_attention.cuh"
 
 namespace ashlar::cuda {
 namespace block_attention {
@@ -61,11 +62,12 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(TrainAttention call, 
     const int32_t row = first + warp * kRowsOfWarp + r;
     if (row >= call.block) continue;
     const int64_t at = int64_t{b} * call.block + row;
-    if (lane == 0) call.log_sums.data[at * call.log_sums.stride + h] = highest[r] + logf(sum);
+    if (lane == 0) static_cast<float*>(call.log_sums.data)[at * call.log_sums.stride + h] = highest[r] + logf(sum);
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       const int c = lane + 32 * i;
-      if (c < call.head_dim) call.out.data[at * call.out.stride + h * call.head_dim + c] = out[r][i] / sum;
+      if (c >= call.head_dim) continue;
+      store(call.out.data, at * call.out.stride + h * call.head_dim + c, call.out.is_f32, out[r][i] / sum);
     }
   }
 }
@@ -86,6 +88,7 @@ void forward(cudaStream_t stream, const TrainAttention& call) {
 
 void train_attention(cudaStream_t stream, const TrainAttention& call) {
   using namespace block_attention;
+  if (tile_attention::takes(call)) return tile_attention::forward(stream, call);
   if (call.head_dim <= 32) return forward<1>(stream, call);
   if (call.head_dim <= 64) return forward<2>(stream, call);
   if (call.head_dim <= 128) return forward<4>(stream, call);

@@ -17,12 +17,13 @@ inline constexpr int kPad = 4;
 
 /// Rows [first, first + n) of a head at `column` into [kCount, kColumns + kGap], times `factor`; the rest are zeros.
 template <int kCount, int kColumns, int kGap>
-__device__ __forceinline__ void load_rows(const FloatRows& from, int64_t first, int32_t n, int32_t column, int32_t head_dim,
-                                          float factor, float* to) {
+__device__ __forceinline__ void load_rows(const Matrix& from, int64_t first, int32_t n, int32_t column,
+                                          int32_t head_dim, float factor, float* to) {
   for (int i = static_cast<int>(threadIdx.x); i < kCount * kColumns; i += kThreads) {
     const int r = i / kColumns, c = i % kColumns;
     const bool is_there = r < n && c < head_dim;
-    to[r * (kColumns + kGap) + c] = is_there ? from.data[(first + r) * from.stride + column + c] * factor : 0.0F;
+    to[r * (kColumns + kGap) + c] =
+        is_there ? load(from.data, (first + r) * from.stride + column + c, from.is_f32) * factor : 0.0F;
   }
 }
 
@@ -45,6 +46,10 @@ __device__ __forceinline__ void products(const float* rows, const float* keys, i
   }
 }
 
+__device__ __forceinline__ float log_sum(const TrainAttention& call, int64_t row, int32_t h) {
+  return static_cast<const float*>(call.log_sums.data)[row * call.log_sums.stride + h];
+}
+
 /// Whether row `r` of a block sees the context row at place `t` of its document.
 __device__ __forceinline__ bool sees(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t t) {
   return call.window == 0 || block.n + r - t < call.window;
@@ -61,6 +66,5 @@ __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, 
     fn(int64_t{call.context_rows} + int64_t{b} * call.block + o, min(kKeys, call.block - o), -1);
   }
 }
-
 
 }  // namespace ashlar::cuda::block_attention

@@ -1,8 +1,9 @@
-// Backward of the blocks' attention: with P = softmax(S), dV = P^T dO, dP = dO V^T, dS = P (dP - mean), where mean is the
-// product of a row's dO and output; dQ = dS K and dK = dS^T Q. Probabilities are computed anew from the log sums. Queries
-// and keys have a kernel each, so that every sum has one owner and a fixed order.
+// Backward of the blocks' attention: with P = softmax(S), dV = P^T dO, dP = dO V^T, dS = P (dP - mean), where mean is
+// the product of a row's dO and output; dQ = dS K and dK = dS^T Q. Probabilities are computed anew from the log sums.
+// Queries and keys have a kernel each, so that every sum has one owner and a fixed order.
 
 #include "block_attention.cuh"
+#include "tile_attention.cuh"
 
 namespace ashlar::cuda {
 namespace block_attention {
@@ -33,10 +34,11 @@ __global__ void __launch_bounds__(kThreads) query_kernel(TrainAttention call, fl
     const bool is_there = first + row < call.block;
     float mean = 0;
     for (int c = lane; is_there && c < call.head_dim; c += 32) {
-      mean = fmaf(d_out[row * kColumns + c], call.out.data[(first_row + row) * call.out.stride + column + c], mean);
+      const int64_t at = (first_row + row) * call.out.stride + column + c;
+      mean = fmaf(d_out[row * kColumns + c], load(call.out.data, at, call.out.is_f32), mean);
     }
     means[r] = warp_sum(mean);
-    log_sums[r] = is_there ? call.log_sums.data[(first_row + row) * call.log_sums.stride + h] : 0.0F;
+    log_sums[r] = is_there ? log_sum(call, first_row + row, h) : 0.0F;
     if (is_there && lane == 0) call.means[(first_row + row) * call.heads + h] = means[r];
   }
 
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(kThreads) query_kernel(TrainAttention call, fl
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       const int c = lane + 32 * i;
-      if (c < call.head_dim) call.d_q.data[(first_row + row) * call.d_q.stride + column + c] = d_q[r][i];
+      if (c >= call.head_dim) continue;
+      store(call.d_q.data, (first_row + row) * call.d_q.stride + column + c, call.d_q.is_f32, d_q[r][i]);
     }
   }
 }
@@ -135,7 +138,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
       const bool visible = row < call.block && lane < keys.n && (keys.own >= 0 || of_context);
       float weight = 0, d_score = 0;
       if (visible) {
-        weight = expf(p[r] * scale - call.log_sums.data[(first_row + at) * call.log_sums.stride + h]);
+        weight = expf(p[r] * scale - log_sum(call, first_row + at, h));
         d_score = weight * (d[r] - call.means[(first_row + at) * call.heads + h]) * scale;
       }
       weights[at * kKeys + lane] = weight;
@@ -175,8 +178,8 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
     for (int i = 0; i < kPieces; ++i) {
       const int c = lane + 32 * i;
       if (c >= call.head_dim) continue;
-      call.d_k.data[(keys.first + at) * call.d_k.stride + kv_column + c] = d_k[j][i];
-      call.d_v.data[(keys.first + at) * call.d_v.stride + kv_column + c] = d_v[j][i];
+      store(call.d_k.data, (keys.first + at) * call.d_k.stride + kv_column + c, call.d_k.is_f32, d_k[j][i]);
+      store(call.d_v.data, (keys.first + at) * call.d_v.stride + kv_column + c, call.d_v.is_f32, d_v[j][i]);
     }
   }
 }
@@ -196,8 +199,7 @@ void backward(cudaStream_t stream, const TrainAttention& call) {
   }
   [[maybe_unused]] static const cudaError_t key_kernel_allowed =
       cudaFuncSetAttribute(key_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kKeyBytes);
-  const int32_t tiles =
-      (call.context_rows + kKeys - 1) / kKeys + call.n_blocks * ((call.block + kKeys - 1) / kKeys);
+  const int32_t tiles = (call.context_rows + kKeys - 1) / kKeys + call.n_blocks * ((call.block + kKeys - 1) / kKeys);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(call.kv_heads));
   key_kernel<kPieces><<<grid, kThreads, kKeyBytes, stream>>>(call, scale);
 }
@@ -207,6 +209,7 @@ void backward(cudaStream_t stream, const TrainAttention& call) {
 
 void train_attention_gradient(cudaStream_t stream, const TrainAttention& call) {
   using namespace block_attention;
+  if (tile_attention::takes_gradients(call)) return tile_attention::backward(stream, call);
   if (call.head_dim <= 32) return backward<1>(stream, call);
   if (call.head_dim <= 64) return backward<2>(stream, call);
   if (call.head_dim <= 128) return backward<4>(stream, call);

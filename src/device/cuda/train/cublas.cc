@@ -69,15 +69,19 @@ Cublas::~Cublas() {
 }
 
 // cuBLAS has columns one after the other: to it every matrix is its transpose, and out^T = b^T a^T.
-void Cublas::product(const Side& a, const Side& b, int32_t m, int32_t n, int32_t k, bool add, float* out,
-                     int64_t stride) {
+void Cublas::product(const Side& a, const Side& b, int32_t k, bool add, Tensor out) {
+  ASHLAR_CHECK(a.tensor.dtype == b.tensor.dtype);
   const float one = 1;
   const float kept = add ? 1.0F : 0.0F;
   const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  check_cublas(calls_->gemm(handle_, operation(b), operation(a), n, m, k, &one, b.data, CUDA_R_32F,
-                            static_cast<int>(b.stride), a.data, CUDA_R_32F, static_cast<int>(a.stride), &kept, out,
-                            CUDA_R_32F, static_cast<int>(stride), CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_GEMM_DEFAULT),
-               "cublasGemmEx");
+  const auto type = [](const Tensor& x) { return x.dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; };
+  const auto stride = [](const Tensor& x) { return static_cast<int>(x.stride); };
+  const bool is_f32 = a.tensor.dtype == DType::kF32;
+  check_cublas(
+      calls_->gemm(handle_, operation(b), operation(a), out.cols, out.rows, k, &one, b.tensor.data, type(b.tensor),
+                   stride(b.tensor), a.tensor.data, type(a.tensor), stride(a.tensor), &kept, out.data, type(out),
+                   stride(out), is_f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx");
 }
 
 }  // namespace ashlar::cuda

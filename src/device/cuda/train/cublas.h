@@ -20,13 +20,12 @@ class Cublas {
 
   /// A matrix as it lies in memory, rows one after the other, or its transpose.
   struct Side {
-    const float* data = nullptr;
-    int64_t stride = 0;
+    Tensor tensor;
     bool transposed = false;
   };
-  /// out [m, n] = a [m, k] b [k, n], or that is added. Factors are rounded to TF32 (10 bits of mantissa), sums are
-  /// fp32.
-  void product(const Side& a, const Side& b, int32_t m, int32_t n, int32_t k, bool add, float* out, int64_t stride);
+  /// out = a b over k values, or that is added. Both factors are bf16, or both fp32, which are rounded to TF32 (10 bits
+  /// of mantissa). Sums are fp32 and rounded once to out's type.
+  void product(const Side& a, const Side& b, int32_t k, bool add, Tensor out);
 
  private:
   struct Calls;

@@ -17,15 +17,17 @@ namespace {
 /// Floats of logits that exist at once: 1 GiB.
 constexpr int64_t kLogits = int64_t{1} << 28;
 
-FloatRows rows_of(Tensor x) {
-  ASHLAR_CHECK(x.dtype == DType::kF32);
-  return {static_cast<float*>(x.data), x.rows, x.cols, x.stride};
-}
-Cublas::Side as_it_is(Tensor x) { return {x.row(0), x.stride, false}; }
-Cublas::Side transposed(Tensor x) { return {x.row(0), x.stride, true}; }
+/// Logits in pieces of a multiple of this many rows, which the tiles of products fill.
+constexpr int64_t kLogitRows = 128;
+
+Matrix rows_of(Tensor x) { return {x.data, x.rows, x.cols, x.stride, x.dtype == DType::kF32}; }
+Cublas::Side as_it_is(Tensor x) { return {x, false}; }
+Cublas::Side transposed(Tensor x) { return {x, true}; }
 
 class CudaTrainOps final : public TrainOps {
  public:
+  bool takes(DType /*dtype*/) const override { return true; }
+  TrainPieces pieces() const override { return {1024, 16384}; }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
   std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return std::make_unique<SharedBuffer>(bytes); }
   void wait() override { check(cudaStreamSynchronize(stream_), "training on the GPU"); }
@@ -51,7 +53,7 @@ class CudaTrainOps final : public TrainOps {
                          float* d_weight) override {
     if (x.rows == 0) return;
     NormGradient call = {rows_of(d_out), rows_of(x), rows_of(d_x), weight, eps, store == Store::kAdd, d_weight};
-    call.factors = floats(factors_, 2 * int64_t{x.rows});
+    ASHLAR_CHECK_LE(x.cols, kMostNormColumns);
     call.partials = floats(partials_, int64_t{kNormPartials} * x.cols);
     train_rms_norm_gradient(stream_, call);
     check_launch("rms_norm_gradient");
@@ -83,24 +85,28 @@ class CudaTrainOps final : public TrainOps {
     if (k.rows == 0) return;
     TrainAttention call = attention_call(q, k, v, layout, out, log_sums);
     call.d_out = rows_of(d_out), call.d_q = rows_of(d_q), call.d_k = rows_of(d_k), call.d_v = rows_of(d_v);
-    call.means = floats(factors_, int64_t{q.rows} * layout.heads);
+    call.means = floats(means_, int64_t{q.rows} * layout.heads);
     train_attention_gradient(stream_, call);
     check_launch("attention_gradient");
   }
 
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
     if (hidden.rows == 0) return;
-    const auto rows = static_cast<int32_t>(std::min<int64_t>(std::max<int64_t>(kLogits / head.rows, 64), hidden.rows));
+    const int64_t together = std::max<int64_t>(kLogits / head.rows / kLogitRows, 1) * kLogitRows;
+    const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
     const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
     float* const memory = floats(logits_, rows * stride);
     auto* const found = static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(hidden.rows)));
     for (int32_t first = 0; first < hidden.rows; first += rows) {
       const int32_t n = std::min(rows, hidden.rows - first);
       const Tensor logits = {memory, n, head.rows, stride};
+      Tensor gradient = logits;
+      if (head.dtype == DType::kBF16) gradient.dtype = DType::kBF16, gradient.stride = 2 * stride;
+      if (d_hidden.rows == 0) gradient.rows = 0;
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      train_cross_entropy(stream_, rows_of(logits), labels + first, d_hidden.rows != 0, found + first);
+      train_cross_entropy(stream_, rows_of(logits), labels + first, rows_of(gradient), found + first);
       check_launch("cross_entropy");
-      if (d_hidden.rows != 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
+      if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
     }
     std::vector<RowLoss> read(static_cast<size_t>(hidden.rows));
     memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
@@ -114,19 +120,16 @@ class CudaTrainOps final : public TrainOps {
   }
   void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
     if (out.rows == 0) return;
-    check(cudaMemset2DAsync(out.data, sizeof(float) * static_cast<size_t>(out.stride), 0,
-                            sizeof(float) * static_cast<size_t>(out.cols), static_cast<size_t>(out.rows), stream_),
+    const size_t each = bytes_of(out.dtype);
+    check(cudaMemset2DAsync(out.data, each * static_cast<size_t>(out.stride), 0, each * static_cast<size_t>(out.cols),
+                            static_cast<size_t>(out.rows), stream_),
           "cudaMemset2DAsync");
     if (rows.rows > 0) train_scatter(stream_, rows_of(rows), ids, scales, rows_of(out));
     check_launch("scatter");
   }
   void copy(Tensor x, Tensor out) override {
     if (out.rows == 0) return;
-    if (x.dtype == DType::kBF16) {
-      train_widen(stream_, x.data, x.stride, rows_of(out));
-    } else {
-      train_gather(stream_, rows_of(x), nullptr, 1, rows_of(out));
-    }
+    train_copy(stream_, rows_of(x), rows_of(out));
     check_launch("copy");
   }
 
@@ -169,9 +172,21 @@ class CudaTrainOps final : public TrainOps {
     return static_cast<float*>(scratch.reserve(sizeof(float) * static_cast<size_t>(n)));
   }
 
-  void product(const Cublas::Side& a, const Cublas::Side& b, int32_t k, Store store, Tensor out) {
+  void product(Cublas::Side a, Cublas::Side b, int32_t k, Store store, Tensor out) {
     if (out.rows == 0 || (k == 0 && store == Store::kAdd)) return;
-    cublas_.product(a, b, out.rows, out.cols, k, store == Store::kAdd, out.row(0), out.stride);
+    if (a.tensor.dtype != b.tensor.dtype) {
+      Tensor& wide = (a.tensor.dtype == DType::kF32 ? a : b).tensor;
+      wide = narrowed(wide);
+    }
+    cublas_.product(a, b, k, store == Store::kAdd, out);
+  }
+  /// In bf16, until the next product.
+  Tensor narrowed(Tensor x) {
+    const int64_t stride = (int64_t{x.cols} + 7) / 8 * 8;
+    const size_t bytes = bytes_of(DType::kBF16) * static_cast<size_t>(stride) * static_cast<size_t>(x.rows);
+    const Tensor out = {narrowed_.reserve(bytes), x.rows, x.cols, stride, DType::kBF16};
+    copy(x, out);
+    return out;
   }
 
   void rotate(Tensor x, int32_t head_dim, const RowRotation& rotation, float sign) {
@@ -200,8 +215,8 @@ class CudaTrainOps final : public TrainOps {
   Memory memory_;
   cudaStream_t stream_ = memory_.stream();
   Cublas cublas_{memory_};
-  Scratch factors_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_}, squares_{memory_},
-      blocks_{memory_};
+  Scratch narrowed_{memory_}, means_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_},
+      squares_{memory_}, blocks_{memory_};
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The ops of training on an NVIDIA GPU: fp32 throughout but for products, whose factors are rounded to TF32. Ops queue
-// their kernels on one stream and return; what gives the host numbers waits.
+// The ops of training on an NVIDIA GPU, on tensors of fp32, whose products round their factors to TF32, or bf16. Ops
+// queue their kernels on one stream and return; what gives the host numbers waits.
 
 #include <memory>
 

@@ -1,51 +1,46 @@
 #pragma once
 // What the kernels of training offer the host. Every function queues its work on the stream and returns; what it points
-// to is device memory. All is fp32; sums have a fixed order, so the same call gives the same bits.
+// to is device memory. A Matrix is of fp32 or bf16, and what is computed in between is fp32; sums have a fixed order,
+// so the same call gives the same bits.
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "device/cuda/kernels.h"
+
 namespace ashlar::cuda {
 
-/// Activations [rows, cols], `stride` floats from one row to the next.
-struct FloatRows {
-  float* data = nullptr;
-  int32_t rows = 0;
-  int32_t cols = 0;
-  int64_t stride = 0;
-};
-
-void train_rms_norm(cudaStream_t stream, const FloatRows& x, const float* weight, float eps, const FloatRows& out);
+void train_rms_norm(cudaStream_t stream, const Matrix& x, const float* weight, float eps, const Matrix& out);
 
 /// Partial sums of d_weight: at most this many for each column.
-inline constexpr int32_t kNormPartials = 128;
+inline constexpr int32_t kNormPartials = 528;
+/// Widest row whose values the threads of a block have registers for.
+inline constexpr int32_t kMostNormColumns = 16384;
 struct NormGradient {
-  FloatRows d_out, x, d_x;
+  Matrix d_out, x, d_x;
   const float* weight = nullptr;
   float eps = 0;
   bool add = false;           ///< to d_x
   float* d_weight = nullptr;  ///< [cols], added to
-  float* factors = nullptr;   ///< scratch [rows, 2]
   float* partials = nullptr;  ///< scratch [kNormPartials, cols]
 };
 void train_rms_norm_gradient(cudaStream_t stream, const NormGradient& call);
 
 /// Angles [positions, head_dim / 2]; sign -1 rotates back.
-void train_rope(cudaStream_t stream, const FloatRows& x, int32_t head_dim, const float* cos, const float* sin,
+void train_rope(cudaStream_t stream, const Matrix& x, int32_t head_dim, const float* cos, const float* sin,
                 const int32_t* positions, float sign);
 
-void train_silu_mul(cudaStream_t stream, const FloatRows& gate, const FloatRows& up, const FloatRows& out);
-void train_silu_mul_gradient(cudaStream_t stream, const FloatRows& d_out, const FloatRows& gate, const FloatRows& up,
-                             const FloatRows& d_gate, const FloatRows& d_up);
+void train_silu_mul(cudaStream_t stream, const Matrix& gate, const Matrix& up, const Matrix& out);
+void train_silu_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Matrix& gate, const Matrix& up,
+                             const Matrix& d_gate, const Matrix& d_up);
 
-/// out[r] = scale * table[ids[r]]; ids null: row r.
-void train_gather(cudaStream_t stream, const FloatRows& table, const int32_t* ids, float scale, const FloatRows& out);
-/// out[r] = x[r], of bf16, `stride` values from one row to the next.
-void train_widen(cudaStream_t stream, const void* x, int64_t stride, const FloatRows& out);
+/// out[r] = scale * table[ids[r]].
+void train_gather(cudaStream_t stream, const Matrix& table, const int32_t* ids, float scale, const Matrix& out);
+/// out = x, each rounded to its own type.
+void train_copy(cudaStream_t stream, const Matrix& x, const Matrix& out);
 /// out[ids[r]] = rows[r] * scales[r]; other rows stay.
-void train_scatter(cudaStream_t stream, const FloatRows& rows, const int32_t* ids, const float* scales,
-                   const FloatRows& out);
+void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales, const Matrix& out);
 
 /// One for each block: its context rows and where they begin.
 struct TrainBlock {
@@ -56,8 +51,8 @@ struct TrainAttention {
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
   int32_t block = 0, n_blocks = 0, context_rows = 0, window = 0;
   const TrainBlock* blocks = nullptr;
-  FloatRows q, k, v, out, log_sums;
-  FloatRows d_out, d_q, d_k, d_v;
+  Matrix q, k, v, out, log_sums;
+  Matrix d_out, d_q, d_k, d_v;
   float* means = nullptr;  ///< scratch [block rows, heads]: the products d_out out
 };
 /// Widest head that the kernels have registers for.
@@ -71,8 +66,10 @@ struct RowLoss {
   float probability = 0;
   int32_t best = 0;
 };
-/// Logits [rows, vocab] become the gradient of each row's loss if `differentiates`.
-void train_cross_entropy(cudaStream_t stream, const FloatRows& logits, const int32_t* labels, bool differentiates,
+/// Logits [rows, vocab] of fp32, whose stride is a multiple of 4 and whose rows begin at multiples of 16 bytes.
+/// `gradient` of each row's loss takes their place, in fp32 or in bf16 at the same beginnings of rows; without rows:
+/// not wanted.
+void train_cross_entropy(cudaStream_t stream, const Matrix& logits, const int32_t* labels, const Matrix& gradient,
                          RowLoss* losses);
 
 inline constexpr int32_t kSquaredPartials = 1024;
