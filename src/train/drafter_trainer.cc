@@ -11,9 +11,6 @@
 namespace ashlar {
 namespace {
 
-/// Blocks of documents that are computed together: as many as fill the products, so that memory does not grow with the
-/// batch. A document is never split.
-constexpr size_t kBlocksAtOnce = 512;
 /// The step of an evaluation's anchors.
 constexpr uint64_t kEvaluation = ~uint64_t{0};
 
@@ -61,10 +58,15 @@ class DrafterTrainer::State {
  public:
   State(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings, std::span<const float> embedding,
         std::span<const float> head)
-      : ops_(ops), shape_(shape), settings_(settings), parameters_(ops, shape), optimiser_(ops, parameters_, settings) {
+      : ops_(ops),
+        shape_(shape),
+        settings_(settings),
+        parameters_(ops, shape, settings.compute),
+        optimiser_(ops, parameters_, settings) {
     const size_t size = static_cast<size_t>(shape.vocab) * static_cast<size_t>(shape.hidden);
     ASHLAR_CHECK_EQ(embedding.size(), size);
     ASHLAR_CHECK_EQ(head.size(), size);
+    ASHLAR_CHECK(ops.takes(settings.compute));
     ASHLAR_CHECK(shape.window == 0 || shape.window >= shape.block);
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
     const Tensor copied = copy_table(embedding, embedding_);
@@ -88,7 +90,14 @@ class DrafterTrainer::State {
   Tensor copy_table(std::span<const float> from, std::unique_ptr<Buffer>& to) {
     to = ops_.allocate(from.size_bytes());
     ops_.upload(from.data(), to->data(), from.size_bytes());
-    return {to->data(), shape_.vocab, shape_.hidden, shape_.hidden};
+    const Tensor table = {to->data(), shape_.vocab, shape_.hidden, shape_.hidden};
+    if (settings_.compute == table.dtype) return table;
+    std::unique_ptr<Buffer> copy = ops_.allocate(from.size() * bytes_of(settings_.compute));
+    const Tensor rounded = {copy->data(), table.rows, table.cols, table.stride, settings_.compute};
+    ops_.copy(table, rounded);
+    ops_.wait();
+    to = std::move(copy);
+    return rounded;
   }
 
   std::unique_ptr<Buffer> embedding_, head_;
@@ -100,13 +109,16 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
   TrainReport report;
   DraftCounts counts(shape_.block);
   const double divisor = normaliser(batch, anchors, shape_, settings_);
+  // In pieces, so that memory does not grow with the batch. A document is never split.
+  const auto blocks_at_once = static_cast<size_t>(ops_.pieces().blocks);
+  parameters_.refresh_factors();
   if (differentiates) ops_.clear(parameters_.gradients(), parameters_.size());
   for (size_t i = 0; i < batch.size();) {
     BlockBatch rows;
     do {
       rows.add(batch[i], anchors[i], shape_);
       ++i;
-    } while (i < batch.size() && rows.blocks.size() + anchors[i].size() <= kBlocksAtOnce);
+    } while (i < batch.size() && rows.blocks.size() + anchors[i].size() <= blocks_at_once);
     report.blocks += static_cast<int32_t>(rows.blocks.size());
     if (rows.labels.empty()) continue;
     const std::span<const TokenLoss> losses = pass_->forward(rows, differentiates);

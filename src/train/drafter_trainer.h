@@ -59,6 +59,9 @@ struct TrainSettings {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0;
+  /// What products multiply: fp32, or bf16 where the device takes it, with the activations between them. Weights and
+  /// moments, the residual stream, gradients of weights and all sums are fp32 either way.
+  DType compute = DType::kF32;
   MatrixOptimiser matrices = MatrixOptimiser::kAdamW;
   double muon_rate = 10;  ///< times the learning rate, for matrices
   double muon_momentum = 0.95;

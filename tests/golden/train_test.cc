@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdio>
 #include <tuple>
 
 #include "base/error.h"
@@ -11,11 +13,13 @@
 namespace ashlar::testing {
 namespace {
 
+constexpr const char* kBf16OnGpu = "cuda_bf16";
+
 std::vector<std::string> places() {
   std::vector<std::string> all = isa_choices();
   all.insert(all.begin(), "ref");
   for (const std::string& device : device_names()) {
-    if (device == "cuda") all.push_back(device);
+    if (device == "cuda") all.insert(all.end(), {"cuda", kBf16OnGpu});
   }
   return all;
 }
@@ -23,6 +27,7 @@ std::vector<std::string> places() {
 std::unique_ptr<TrainOps> make_ops(const std::string& place, int32_t threads = 2) {
   DeviceOptions options;
   options.threads = threads;
+  if (place == kBf16OnGpu) return make_train_ops("cuda", options);
   if (place == "ref" || place == "cuda") return make_train_ops(place, options);
   options.isa = place;
   return make_train_ops("cpu", options);
@@ -38,11 +43,17 @@ class Training : public ::testing::TestWithParam<std::tuple<std::string, std::st
       GTEST_SKIP() << error.what();
     }
     golden_.move_to(*ops_);
+    if (in_bf16()) golden_.settings.compute = DType::kBF16;
     trainer_ = golden_.make_trainer(*ops_);
   }
-  bool on_gpu() const { return std::get<1>(GetParam()) == "cuda"; }
-  /// Bounds of relative errors: products of the GPU round their factors to 10 bits of mantissa, 2^-11 of each.
-  double bound(double of_fp32, double of_tf32) const { return on_gpu() ? of_tf32 : of_fp32; }
+  bool in_bf16() const { return std::get<1>(GetParam()) == kBf16OnGpu; }
+  bool on_gpu() const { return std::get<1>(GetParam()) == "cuda" || in_bf16(); }
+  /// Bounds of relative errors: products of the GPU round their factors to 10 bits of mantissa, 2^-11 of each; in bf16
+  /// activations and their gradients are rounded to 7 bits, 2^-8, each time they are stored.
+  double bound(double of_fp32, double of_tf32, double of_bf16) const {
+    if (in_bf16()) return of_bf16;
+    return on_gpu() ? of_tf32 : of_fp32;
+  }
 
   std::unique_ptr<TrainOps> ops_;
   TrainGolden golden_{std::get<0>(GetParam())};
@@ -52,18 +63,27 @@ class Training : public ::testing::TestWithParam<std::tuple<std::string, std::st
 TEST_P(Training, LossAndEveryGradientAgree) {
   const TrainReport report = trainer_->differentiate(golden_.documents, golden_.anchors(0));
   const Json& expected = golden_.variant["steps"][0];
-  EXPECT_NEAR(report.loss, expected["loss"].get<double>(), bound(1e-5, 1e-3) * report.loss);
-  EXPECT_NEAR(report.gradient_norm, expected["gradient_norm"].get<double>(), bound(1e-4, 3e-3) * report.gradient_norm);
+  const double loss_error = std::abs(report.loss / expected["loss"].get<double>() - 1);
+  EXPECT_LT(loss_error, bound(1e-5, 1e-3, 5e-3));
+  EXPECT_NEAR(report.gradient_norm, expected["gradient_norm"].get<double>(),
+              bound(1e-4, 3e-3, 2e-2) * report.gradient_norm);
   EXPECT_EQ(report.blocks, expected["blocks"].get<int32_t>());
   EXPECT_EQ(report.labels, expected["labels"].get<int64_t>());
-  EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
+  // Of logits that rounding brings near each other another may be the highest.
+  if (!in_bf16()) {
+    EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
+  }
   const std::string gradients = golden_.name == "muon" ? "dpace" : golden_.name;  // which differ in the optimiser alone
   ASSERT_EQ(trainer_->parameters().size(), 25U);
+  double worst = 0;
   for (const TrainParameter& p : trainer_->parameters()) {
     const std::vector<float> gradient = floats(golden_.tensors, gradients + ".gradient." + p.name);
     ASSERT_EQ(gradient.size(), p.gradient.size()) << p.name;
-    EXPECT_LT(relative_error(p.gradient.data(), gradient.data(), gradient.size()), bound(1e-4, 1e-2)) << p.name;
+    const double error = relative_error(p.gradient.data(), gradient.data(), gradient.size());
+    EXPECT_LT(error, bound(1e-4, 1e-2, 4e-2)) << p.name;
+    worst = std::max(worst, error);
   }
+  if (on_gpu()) std::printf("worst relative error of a gradient %.1e, of the loss %.1e\n", worst, loss_error);
 }
 
 TEST_P(Training, TenStepsAgree) {
@@ -74,15 +94,15 @@ TEST_P(Training, TenStepsAgree) {
                 steps[step]["learning_rate"].get<double>(), 1e-12);
     const TrainReport report = trainer_->step(golden_.documents, golden_.anchors(step));
     EXPECT_FALSE(report.skipped);
-    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), bound(1e-4, 3e-3) * report.loss);
+    EXPECT_NEAR(report.loss, steps[step]["loss"].get<double>(), bound(1e-4, 3e-3, 1e-2) * report.loss);
     EXPECT_NEAR(report.gradient_norm, steps[step]["gradient_norm"].get<double>(),
-                bound(1e-3, 1e-2) * report.gradient_norm);
+                bound(1e-3, 1e-2, 3e-2) * report.gradient_norm);
   }
   EXPECT_EQ(trainer_->steps_done(), static_cast<int64_t>(steps.size()));
   if (golden_.name != "dpace" && golden_.name != "muon") return;  // whose weights are not stored
   for (const TrainParameter& p : trainer_->parameters()) {
     const std::vector<float> trained = floats(golden_.tensors, golden_.name + ".trained." + p.name);
-    EXPECT_LT(relative_error(p.values.data(), trained.data(), trained.size()), bound(1e-3, 2e-2)) << p.name;
+    EXPECT_LT(relative_error(p.values.data(), trained.data(), trained.size()), bound(1e-3, 2e-2, 6e-2)) << p.name;
   }
 }
 

@@ -1,6 +1,6 @@
-// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]]: seconds a training step of the drafter
-// that config.json describes, with random weights, head and hidden states; where they go; and what share of this
-// machine's fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
+// train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE]]]]]]]: seconds a training step of the
+// drafter that config.json describes, with random weights, head and hidden states; where they go; and what share of
+// this machine's fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.
 
 #include <algorithm>
 #include <cstdio>
@@ -92,7 +92,8 @@ TrainShape shape_of(const DflashConfig& config) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE]]]]]\n");
+    std::fprintf(stderr,
+                 "usage: train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE]]]]]]\n");
     return 2;
   }
   const auto number = [&](int index, int32_t missing) { return argc > index ? std::atoi(argv[index]) : missing; };
@@ -104,6 +105,8 @@ int main(int argc, char** argv) {
   TrainSettings settings;
   settings.total_steps = steps + 1;
   settings.max_anchors = number(5, settings.max_anchors);
+  const bool narrow = argc > 7 ? argv[7] == std::string("bf16") : ops.takes(DType::kBF16);
+  settings.compute = narrow ? DType::kBF16 : DType::kF32;
   const std::vector<float> head = noise(static_cast<size_t>(shape.vocab) * shape.hidden, 0.1F);
   DrafterTrainer trainer(ops, shape, settings, head, head);
   trainer.initialise(1);

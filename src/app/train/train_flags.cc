@@ -106,6 +106,10 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
                               "costs more (default: adamw)",
                               {{"adamw", MatrixOptimiser::kAdamW}, {"muon", MatrixOptimiser::kMuon}})
       ->group(kGroup);
+  add_choice<std::optional<DType>>(app, "--compute", options.compute,
+                                   "What products multiply; weights, moments and sums are f32 (default: bf16 on a GPU)",
+                                   {{"bf16", DType::kBF16}, {"f32", DType::kF32}})
+      ->group(kGroup);
   app.add_option("--seed", options.seed, "Of the order, the blocks and the first weights")
       ->type_name("S")
       ->transform(whole(0, UINT64_MAX))

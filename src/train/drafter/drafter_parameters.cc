@@ -65,18 +65,24 @@ void DrafterParameters::for_each(const TrainShape& shape, const Fn& fn) {
   fn("norm.weight", 0, shape.hidden, norm);
 }
 
-DrafterParameters::DrafterParameters(TrainOps& ops, const TrainShape& shape)
-    : layers(static_cast<size_t>(shape.layers)) {
+DrafterParameters::DrafterParameters(TrainOps& ops, const TrainShape& shape, DType factors)
+    : layers(static_cast<size_t>(shape.layers)), ops_(ops) {
   for_each(shape, [&](const std::string& /*name*/, int32_t rows, int32_t cols, DrafterParameter& /*parameter*/) {
     size_ += padded_size(std::max(rows, 1), cols);
   });
   memory_ = ops.allocate_shared(sizeof(float) * static_cast<size_t>(size_) * kKinds);
+  if (factors != DType::kF32) factors_ = ops.allocate(bytes_of(factors) * static_cast<size_t>(size_));
   int64_t at = 0;
   for_each(shape, [&](const std::string& name, int32_t rows, int32_t cols, DrafterParameter& parameter) {
     const int32_t height = std::max(rows, 1);
     const auto count = static_cast<size_t>(height) * static_cast<size_t>(cols);
     parameter.value = {values() + at, height, cols, cols};
     parameter.gradient = {gradients() + at, height, cols, cols};
+    parameter.factor = parameter.value;
+    if (factors_ != nullptr) {
+      std::byte* const copy = factors_->data() + bytes_of(factors) * static_cast<size_t>(at);
+      parameter.factor = {copy, height, cols, cols, factors};
+    }
     std::vector<int64_t> dimensions = {cols};
     if (rows > 0) dimensions.insert(dimensions.begin(), rows);
     list_.push_back(
@@ -86,6 +92,13 @@ DrafterParameters::DrafterParameters(TrainOps& ops, const TrainShape& shape)
   for (const TrainParameter& parameter : list_) {
     if (parameter.shape.size() == 1) std::fill(parameter.values.begin(), parameter.values.end(), 1.0F);
   }
+}
+
+void DrafterParameters::refresh_factors() {
+  if (factors_ == nullptr) return;
+  const auto rows = static_cast<int32_t>(size_ / kAlignment);
+  constexpr auto kCols = static_cast<int32_t>(kAlignment);
+  ops_.copy({values(), rows, kCols, kCols}, {factors_->data(), rows, kCols, kCols, fc.factor.dtype});
 }
 
 void DrafterParameters::initialise(uint64_t seed) {

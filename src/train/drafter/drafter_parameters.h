@@ -1,6 +1,6 @@
 #pragma once
 // The trained tensors of a drafter: values, gradients and moments, each kind in one piece of memory, so that clipping
-// and optimiser are one loop each.
+// and optimiser are one loop each; and the values as products take them.
 
 #include <memory>
 #include <string>
@@ -13,6 +13,7 @@ namespace ashlar {
 struct DrafterParameter {
   Tensor value;     ///< [outputs, inputs], or one row
   Tensor gradient;  ///< the same shape
+  Tensor factor;    ///< the value as products take it: itself, or a copy in another type
 };
 
 struct DrafterLayerParameters {
@@ -21,8 +22,11 @@ struct DrafterLayerParameters {
 
 class DrafterParameters {
  public:
-  DrafterParameters(TrainOps& ops, const TrainShape& shape);
+  /// `factors`: what products take.
+  DrafterParameters(TrainOps& ops, const TrainShape& shape, DType factors);
 
+  /// To be called where values have changed since the last product.
+  void refresh_factors();
   void initialise(uint64_t seed);
   std::span<const TrainParameter> list() const { return list_; }
 
@@ -41,8 +45,10 @@ class DrafterParameters {
   template <class Fn>
   void for_each(const TrainShape& shape, const Fn& fn);
 
+  TrainOps& ops_;
   int64_t size_ = 0;
-  std::unique_ptr<Buffer> memory_;  // [kinds][size_]
+  std::unique_ptr<Buffer> memory_;   // [kinds][size_]
+  std::unique_ptr<Buffer> factors_;  // [size_] in bf16, if products take that
   std::vector<TrainParameter> list_;
 };
 

@@ -4,22 +4,15 @@
 #include <cmath>
 
 namespace ashlar {
-namespace {
-
-/// Rows that go through the products between two passes of attention together: what only these need exists for as many
-/// rows at a time.
-constexpr int32_t kRowsTogether = 1024;
-
-}  // namespace
 
 class DrafterPass::Room {
  public:
   explicit Room(std::byte* memory) : memory_(memory) {}
 
-  Tensor take(int32_t rows, int32_t cols) {
+  Tensor take(int32_t rows, int32_t cols, DType dtype = DType::kF32) {
     constexpr size_t kAlignment = 64;
-    const Tensor tensor = {memory_ == nullptr ? nullptr : memory_ + size_, rows, cols, cols};
-    const size_t bytes = sizeof(float) * static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    const Tensor tensor = {memory_ == nullptr ? nullptr : memory_ + size_, rows, cols, cols, dtype};
+    const size_t bytes = bytes_of(dtype) * static_cast<size_t>(rows) * static_cast<size_t>(cols);
     size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return tensor;
   }
@@ -34,26 +27,30 @@ void DrafterPass::lay_out(Room& room, int32_t context_rows, int32_t block_rows, 
   const int32_t width = shape_.heads * shape_.head_dim;
   const int32_t kv_width = shape_.kv_heads * shape_.head_dim;
   const int32_t keys = context_rows + block_rows;
-  aux_hidden_ = room.take(context_rows, shape_.aux_width);
+  const DType factor = parameters_.fc.factor.dtype;
+  aux_hidden_ = room.take(context_rows, shape_.aux_width, factor);
   projected_ = room.take(context_rows, shape_.hidden);
-  features_ = room.take(context_rows, shape_.hidden);
+  features_ = room.take(context_rows, shape_.hidden, factor);
   d_features_ = room.take(context_rows, shape_.hidden);
   layers_.resize(static_cast<size_t>(shape_.layers));
   for (Layer& layer : layers_) {
     layer.input = room.take(block_rows, shape_.hidden);
     layer.middle = room.take(block_rows, shape_.hidden);
-    for (Tensor* t : {&layer.q_raw, &layer.q, &layer.attended}) *t = room.take(block_rows, width);
-    for (Tensor* t : {&layer.k_raw, &layer.k, &layer.v}) *t = room.take(keys, kv_width);
-    for (Tensor* t : {&layer.gate, &layer.up}) *t = room.take(block_rows, shape_.intermediate);
+    for (Tensor* t : {&layer.q_raw, &layer.q, &layer.attended}) *t = room.take(block_rows, width, factor);
+    for (Tensor* t : {&layer.k_raw, &layer.k, &layer.v}) *t = room.take(keys, kv_width, factor);
+    for (Tensor* t : {&layer.gate, &layer.up}) *t = room.take(block_rows, shape_.intermediate, factor);
     layer.log_sums = room.take(block_rows, shape_.heads);
   }
-  for (Tensor* t : {&output_, &normed_, &d_stream_, &d_normed_}) *t = room.take(block_rows, shape_.hidden);
+  for (Tensor* t : {&output_, &d_stream_, &d_normed_}) *t = room.take(block_rows, shape_.hidden);
+  normed_ = room.take(block_rows, shape_.hidden, factor);
+  stream_factor_ = factor == DType::kF32 ? Tensor{} : room.take(block_rows, shape_.hidden, factor);
   for (Tensor* t : {&activation_, &d_gate_}) {
-    *t = room.take(std::min(block_rows, kRowsTogether), shape_.intermediate);
+    *t = room.take(std::min(block_rows, pieces_.rows), shape_.intermediate, factor);
   }
-  for (Tensor* t : {&d_attended_, &d_q_}) *t = room.take(block_rows, width);
-  for (Tensor* t : {&d_k_, &d_v_}) *t = room.take(keys, kv_width);
-  for (Tensor* t : {&labelled_, &d_labelled_}) *t = room.take(label_rows, shape_.hidden);
+  for (Tensor* t : {&d_attended_, &d_q_}) *t = room.take(block_rows, width, factor);
+  for (Tensor* t : {&d_k_, &d_v_}) *t = room.take(keys, kv_width, factor);
+  labelled_ = room.take(label_rows, shape_.hidden, factor);
+  d_labelled_ = room.take(label_rows, shape_.hidden);
   weights_ = room.take(1, label_rows);
 }
 
@@ -121,6 +118,12 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   labels_ = placed_indices[3];
 }
 
+Tensor DrafterPass::as_factor(Tensor x, Tensor room) {
+  if (room.data == nullptr) return x;
+  ops_.copy(x, room.narrow(x.rows));
+  return room.narrow(x.rows);
+}
+
 void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
   RowRotation of_queries = rotation_;
   of_queries.positions += attention_.context_rows;
@@ -135,7 +138,7 @@ void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
 
 std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool differentiates) {
   prepare(batch);
-  ops_.linear(aux_hidden_, parameters_.fc.value, Store::kOverwrite, projected_);
+  ops_.linear(aux_hidden_, parameters_.fc.factor, Store::kOverwrite, projected_);
   norm(projected_, parameters_.hidden_norm, features_);
   ops_.gather(frozen_.embedding, ids_, shape_.embedding_scale, layers_.front().input);
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -153,27 +156,27 @@ std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool di
 /// fn(first, n) for parts of the block rows.
 template <class Fn>
 void DrafterPass::for_parts(const Fn& fn) {
-  for (int32_t first = 0; first < output_.rows; first += kRowsTogether) {
-    fn(first, std::min(kRowsTogether, output_.rows - first));
+  for (int32_t first = 0; first < output_.rows; first += pieces_.rows) {
+    fn(first, std::min(pieces_.rows, output_.rows - first));
   }
 }
 
 void DrafterPass::attention_forward(const DrafterLayerParameters& p, const Layer& layer) {
-  ops_.linear(features_, p.k.value, Store::kOverwrite, context(layer.k_raw));
-  ops_.linear(features_, p.v.value, Store::kOverwrite, context(layer.v));
+  ops_.linear(features_, p.k.factor, Store::kOverwrite, context(layer.k_raw));
+  ops_.linear(features_, p.v.factor, Store::kOverwrite, context(layer.v));
   for_parts([&](int32_t first, int32_t n) {
     const Tensor normed = normed_.narrow(n);
     norm(layer.input.part(first, n), p.input_norm, normed);
-    ops_.linear(normed, p.q.value, Store::kOverwrite, layer.q_raw.part(first, n));
-    ops_.linear(normed, p.k.value, Store::kOverwrite, own(layer.k_raw).part(first, n));
-    ops_.linear(normed, p.v.value, Store::kOverwrite, own(layer.v).part(first, n));
+    ops_.linear(normed, p.q.factor, Store::kOverwrite, layer.q_raw.part(first, n));
+    ops_.linear(normed, p.k.factor, Store::kOverwrite, own(layer.k_raw).part(first, n));
+    ops_.linear(normed, p.v.factor, Store::kOverwrite, own(layer.v).part(first, n));
   });
   norm(heads_of(layer.q_raw), p.q_norm, heads_of(layer.q));
   norm(heads_of(layer.k_raw), p.k_norm, heads_of(layer.k));
   rotate_rows(layer.q, layer.k, false);
   ops_.attention(layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums);
   ops_.copy(layer.input, layer.middle);
-  ops_.linear(layer.attended, p.o.value, Store::kAdd, layer.middle);
+  ops_.linear(layer.attended, p.o.factor, Store::kAdd, layer.middle);
 }
 
 void DrafterPass::mlp_forward(const DrafterLayerParameters& p, const Layer& layer, Tensor next) {
@@ -184,11 +187,11 @@ void DrafterPass::mlp_forward(const DrafterLayerParameters& p, const Layer& laye
     const Tensor normed = normed_.narrow(n);
     const Tensor activation = activation_.narrow(n);
     norm(middle, p.mlp_norm, normed);
-    ops_.linear(normed, p.gate.value, Store::kOverwrite, gate);
-    ops_.linear(normed, p.up.value, Store::kOverwrite, up);
+    ops_.linear(normed, p.gate.factor, Store::kOverwrite, gate);
+    ops_.linear(normed, p.up.factor, Store::kOverwrite, up);
     ops_.silu_mul(gate, up, activation);
     ops_.copy(middle, next.part(first, n));
-    ops_.linear(activation, p.down.value, Store::kAdd, next.part(first, n));
+    ops_.linear(activation, p.down.factor, Store::kAdd, next.part(first, n));
   });
 }
 
@@ -214,7 +217,7 @@ void DrafterPass::mlp_backward(const DrafterLayerParameters& p, const Layer& lay
     const Tensor middle = layer.middle.part(first, n);
     const Tensor gate = layer.gate.part(first, n);
     const Tensor up = layer.up.part(first, n);
-    const Tensor d_stream = d_stream_.part(first, n);
+    const Tensor d_stream = as_factor(d_stream_.part(first, n), stream_factor_);
     const Tensor normed = normed_.narrow(n);
     const Tensor activation = activation_.narrow(n);
     const Tensor d_gate = d_gate_.narrow(n);
@@ -222,21 +225,22 @@ void DrafterPass::mlp_backward(const DrafterLayerParameters& p, const Layer& lay
     norm(middle, p.mlp_norm, normed);
     ops_.silu_mul(gate, up, activation);
     ops_.linear_weight_gradient(d_stream, activation, p.down.gradient);
-    ops_.linear_input_gradient(d_stream, p.down.value, Store::kOverwrite, activation);
+    ops_.linear_input_gradient(d_stream, p.down.factor, Store::kOverwrite, activation);
     const Tensor d_up = activation;
     ops_.silu_mul_gradient(activation, gate, up, d_gate, d_up);
     ops_.linear_weight_gradient(d_gate, normed, p.gate.gradient);
     ops_.linear_weight_gradient(d_up, normed, p.up.gradient);
-    ops_.linear_input_gradient(d_gate, p.gate.value, Store::kOverwrite, d_normed);
-    ops_.linear_input_gradient(d_up, p.up.value, Store::kAdd, d_normed);
-    norm_backward(d_normed, middle, p.mlp_norm, Store::kAdd, d_stream);
+    ops_.linear_input_gradient(d_gate, p.gate.factor, Store::kOverwrite, d_normed);
+    ops_.linear_input_gradient(d_up, p.up.factor, Store::kAdd, d_normed);
+    norm_backward(d_normed, middle, p.mlp_norm, Store::kAdd, d_stream_.part(first, n));
   });
 }
 
 // In the middle of the layer, then before it. `is_first`: nothing has been added to d_features_ yet.
 void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first) {
-  ops_.linear_weight_gradient(d_stream_, layer.attended, p.o.gradient);
-  ops_.linear_input_gradient(d_stream_, p.o.value, Store::kOverwrite, d_attended_);
+  const Tensor d_stream = as_factor(d_stream_, stream_factor_);
+  ops_.linear_weight_gradient(d_stream, layer.attended, p.o.gradient);
+  ops_.linear_input_gradient(d_stream, p.o.factor, Store::kOverwrite, d_attended_);
   ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums, d_q_,
                           d_k_, d_v_);
   rotate_rows(d_q_, d_k_, true);
@@ -245,8 +249,8 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
 
   ops_.linear_weight_gradient(context(d_k_), features_, p.k.gradient);
   ops_.linear_weight_gradient(context(d_v_), features_, p.v.gradient);
-  ops_.linear_input_gradient(context(d_k_), p.k.value, is_first ? Store::kOverwrite : Store::kAdd, d_features_);
-  ops_.linear_input_gradient(context(d_v_), p.v.value, Store::kAdd, d_features_);
+  ops_.linear_input_gradient(context(d_k_), p.k.factor, is_first ? Store::kOverwrite : Store::kAdd, d_features_);
+  ops_.linear_input_gradient(context(d_v_), p.v.factor, Store::kAdd, d_features_);
   for_parts([&](int32_t first, int32_t n) {
     const Tensor d_q = d_q_.part(first, n);
     const Tensor d_k = own(d_k_).part(first, n);
@@ -257,9 +261,9 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
     ops_.linear_weight_gradient(d_q, normed, p.q.gradient);
     ops_.linear_weight_gradient(d_k, normed, p.k.gradient);
     ops_.linear_weight_gradient(d_v, normed, p.v.gradient);
-    ops_.linear_input_gradient(d_q, p.q.value, Store::kOverwrite, d_normed);
-    ops_.linear_input_gradient(d_k, p.k.value, Store::kAdd, d_normed);
-    ops_.linear_input_gradient(d_v, p.v.value, Store::kAdd, d_normed);
+    ops_.linear_input_gradient(d_q, p.q.factor, Store::kOverwrite, d_normed);
+    ops_.linear_input_gradient(d_k, p.k.factor, Store::kAdd, d_normed);
+    ops_.linear_input_gradient(d_v, p.v.factor, Store::kAdd, d_normed);
     norm_backward(d_normed, layer.input.part(first, n), p.input_norm, Store::kAdd, d_stream_.part(first, n));
   });
 }

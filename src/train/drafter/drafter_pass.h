@@ -9,7 +9,7 @@
 
 namespace ashlar {
 
-/// The target's tables, frozen: [vocab, hidden].
+/// The target's tables, frozen: [vocab, hidden], in the type that products take.
 struct FrozenTables {
   Tensor embedding;
   Tensor head;
@@ -17,8 +17,10 @@ struct FrozenTables {
 
 class DrafterPass {
  public:
+  /// Activations that products or attention take, and their gradients, are of the type of the parameters' factors; the
+  /// residual stream, what is added to it and its gradient are fp32.
   DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen)
-      : ops_(ops), shape_(shape), parameters_(parameters), frozen_(frozen) {}
+      : ops_(ops), shape_(shape), parameters_(parameters), frozen_(frozen), pieces_(ops.pieces()) {}
 
   /// Losses of the labelled rows, in order; valid until the next call. `differentiates`: backward() will follow.
   std::span<const TokenLoss> forward(const BlockBatch& batch, bool differentiates);
@@ -51,7 +53,7 @@ class DrafterPass {
   void attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first);
   void mlp_backward(const DrafterLayerParameters& p, const Layer& layer);
   Tensor heads_of(Tensor x) const {
-    return {x.data, x.rows * (x.cols / shape_.head_dim), shape_.head_dim, shape_.head_dim};
+    return {x.data, x.rows * (x.cols / shape_.head_dim), shape_.head_dim, shape_.head_dim, x.dtype};
   }
   Tensor context(Tensor x) const { return x.narrow(attention_.context_rows); }
   Tensor own(Tensor x) const { return x.skip(attention_.context_rows); }
@@ -60,11 +62,14 @@ class DrafterPass {
     ops_.rms_norm_gradient(d_out, x, p.value.row(0), shape_.eps, store, d_x, p.gradient.row(0));
   }
   void rotate_rows(Tensor queries, Tensor keys, bool back);
+  /// x as products take it: itself, or a copy in `room`.
+  Tensor as_factor(Tensor x, Tensor room);
 
   TrainOps& ops_;
   const TrainShape shape_;
   const DrafterParameters& parameters_;
   const FrozenTables frozen_;
+  const TrainPieces pieces_;
 
   BlockAttention attention_;
   std::unique_ptr<Buffer> memory_, indices_, rotation_memory_;
@@ -80,6 +85,7 @@ class DrafterPass {
   Tensor activation_;             // [block rows, intermediate]
   Tensor labelled_, d_labelled_;  // [label rows, hidden]
   Tensor weights_;                // [1, label rows]
+  Tensor stream_factor_;          // [block rows, hidden]: room for d_stream_ as a factor
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
   int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr;
   std::vector<TokenLoss> losses_;

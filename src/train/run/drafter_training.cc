@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+
 namespace ashlar {
 namespace {
 
@@ -14,8 +16,16 @@ std::vector<float> decoded(WeightBinder& binder, const std::string& name, const 
   return values;
 }
 
-TrainSettings train_settings(const TrainOptions& options) {
+DType compute_of(const TrainOps& ops, const TrainOptions& options) {
+  const DType compute = options.compute.value_or(ops.takes(DType::kBF16) ? DType::kBF16 : DType::kF32);
+  if (ops.takes(compute)) return compute;
+  throw Error("train", "this device trains in f32 alone: leave --compute " + std::string(name_of(compute)) +
+                           " out, or train with --device cuda");
+}
+
+TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
   TrainSettings settings;
+  settings.compute = compute_of(ops, options);
   settings.learning_rate = options.learning_rate;
   settings.total_steps = options.steps;
   settings.max_anchors = options.max_anchors;
@@ -37,7 +47,7 @@ class DflashTrainer final : public Trainer {
     std::vector<float> own_head;
     if (!config.tied_head) own_head = decoded(binder, config.names.head, config);
     checkpoint.check_whole();
-    trainer_ = std::make_unique<DrafterTrainer>(*ops_, train_shape(drafter), train_settings(options), embedding,
+    trainer_ = std::make_unique<DrafterTrainer>(*ops_, train_shape(drafter), train_settings(*ops_, options), embedding,
                                                 config.tied_head ? embedding : own_head);
     trainer_->initialise(options.seed);
   }
@@ -50,6 +60,7 @@ class DflashTrainer final : public Trainer {
     return static_cast<int32_t>(std::lround(trainer_->evaluate({&document, 1}, {&anchors, 1}).expected_acceptance)) - 1;
   }
   std::span<const TrainParameter> parameters() override { return trainer_->parameters(); }
+  DType compute() const override { return trainer_->settings().compute; }
   void set_steps_done(int64_t steps) override { trainer_->set_steps_done(steps); }
   int64_t step_bytes(int64_t tokens) const override { return static_cast<int64_t>(trainer_->step_bytes(tokens)); }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct TrainOptions {
   double learning_rate = 6e-4;
   PositionWeights weights = PositionWeights::kDpace;
   MatrixOptimiser optimiser = MatrixOptimiser::kAdamW;
+  std::optional<DType> compute;  ///< of products; none: bf16 on devices that train in it, else fp32
   uint64_t seed = 0;
   bool resume = false;
   int64_t checkpoint_every = 0;     ///< steps; 0: whenever five minutes have passed

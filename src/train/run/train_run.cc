@@ -16,7 +16,8 @@ constexpr int64_t kSaveNs = 300'000'000'000;
 constexpr int64_t kMostSkippedInARow = 10;
 
 // What decides the result. Not here: where it is written, how often, and how far this call goes.
-Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
+Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
+                 DType compute) {
   return {{"target", options.target},
           {"steps", options.steps},
           {"batch_tokens", options.batch_tokens},
@@ -25,15 +26,21 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"learning_rate", options.learning_rate},
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
           {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
+          {"compute", name_of(compute)},
           {"seed", options.seed},
           {"documents", documents.size()},
           {"data_fingerprint", documents.fingerprint()},
           {"drafter", zlab_config(drafter)}};
 }
 
+// Runs of before there was a choice do not say it.
+Json saved_setting(const Json& saved, const std::string& key) {
+  return saved.value(key, key == "compute" ? Json(name_of(DType::kF32)) : Json());
+}
+
 void check_agreement(const std::filesystem::path& path, const Json& saved, const Json& asked) {
   for (const auto& [key, value] : asked.items()) {
-    const Json before = saved.value(key, Json());
+    const Json before = saved_setting(saved, key);
     if (before == value) continue;
     throw Error("train", path.string() + ": was trained with " + key + " " + for_message(before.dump(), 60) +
                              ", and now it is " + for_message(value.dump(), 60) +
@@ -88,7 +95,7 @@ TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfi
       order_(std::make_unique<BatchOrder>(lengths_of(documents, training_), options.batch_tokens, options.seed)),
       capture_(std::make_unique<HiddenCapture>(model, drafter.aux_layers, longest_of(model, options))),
       trainer_(make_trainer(drafter, options)) {
-  progress_.settings = settings_of(documents, drafter, options);
+  progress_.settings = settings_of(documents, drafter, options, trainer_->compute());
 }
 
 int64_t TrainRun::planned_steps(const std::filesystem::path& output) {
@@ -214,11 +221,13 @@ SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> d
 }
 
 TrainMemory TrainRun::memory() const {
-  constexpr int64_t kBytesEach = 4 * sizeof(float);  // the weight, its gradient, two moments
+  // The weight, its gradient, two moments; and a copy as products take it.
+  const DType compute = trainer_->compute();
+  const size_t each = 4 * sizeof(float) + (compute == DType::kF32 ? 0 : bytes_of(compute));
   TrainMemory memory;
   for (const TrainParameter& tensor : trainer_->parameters())
     memory.parameters += static_cast<int64_t>(tensor.values.size());
-  memory.training = memory.parameters * kBytesEach;
+  memory.training = memory.parameters * static_cast<int64_t>(each);
   int64_t longest = 0;
   for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
   // The largest batch as documents of the greatest length.

@@ -119,6 +119,18 @@ TEST_F(DrafterTraining, ResumesWithTheSameOptimiserOnly) {
   EXPECT_THROW(make(folder / "d", 3, "cpu", MatrixOptimiser::kMuon).resume(), Error);
 }
 
+TEST_F(DrafterTraining, TheCpuTrainsInF32Alone) {
+  const TempFolder folder;
+  TrainOptions options;
+  options.output = folder / "d";
+  options.steps = 3;
+  options.compute = DType::kBF16;
+  const auto make_trainer = [&] { drafter_training(*model_, "cpu", {})(drafter_, options); };
+  EXPECT_THROW(make_trainer(), Error);
+  options.compute = DType::kF32;
+  EXPECT_NO_THROW(make_trainer());
+}
+
 TEST_F(DrafterTraining, PlansItsMemory) {
   const TempFolder folder;
   const TrainMemory memory = make(folder / "d", 1).memory();

@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> tensors_of(const Dflas
 class NoisyTrainer : public Trainer {
  public:
   NoisyTrainer(const DflashConfig& config, const TrainOptions& options, std::function<bool(int64_t)> is_skipped)
-      : is_skipped_(std::move(is_skipped)) {
+      : is_skipped_(std::move(is_skipped)), compute_(options.compute.value_or(DType::kF32)) {
     std::mt19937 random(static_cast<uint32_t>(options.seed));
     std::normal_distribution<float> normal(0, 0.1F);
     for (const auto& [name, shape] : tensors_of(config)) {
@@ -118,6 +118,7 @@ class NoisyTrainer : public Trainer {
     return std::min(anchor % 3, static_cast<int32_t>(document.ids.size()) - 1 - anchor);
   }
   std::span<const TrainParameter> parameters() override { return parameters_; }
+  DType compute() const override { return compute_; }
   int64_t step_bytes(int64_t tokens) const override { return tokens; }
   void set_steps_done(int64_t steps) override { steps_ = steps; }
 
@@ -130,6 +131,7 @@ class NoisyTrainer : public Trainer {
   std::vector<Array> arrays_;
   std::vector<TrainParameter> parameters_;
   std::function<bool(int64_t)> is_skipped_;
+  DType compute_;
   int64_t steps_ = 0;
 };
 
@@ -308,6 +310,16 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   changed = options(folder / "d", 2);
   changed.target = "another";
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with target \"\", and now it is \"another\""));
+  changed = options(folder / "d", 2);
+  changed.compute = DType::kBF16;
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with compute \"f32\", and now it is \"bf16\""));
+  // A state of before there was a choice lacks the setting.
+  std::string state = bytes(folder / "d" / TrainRun::kState);
+  state.replace(state.find("compute"), 7, "another");
+  std::ofstream(folder / "d" / TrainRun::kState, std::ios::binary) << state;
+  EXPECT_THAT(refusal(changed), HasSubstr("was trained with compute \"f32\", and now it is \"bf16\""));
+  changed.compute = DType::kF32;
+  EXPECT_EQ(refusal(changed), "taken");
   changed = options(folder / "d", 2);
   documents_.add({{7, 8, 9}, {0, 1, 1}, 0});
   documents_.end_file();
