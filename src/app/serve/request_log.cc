@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -140,7 +141,7 @@ struct RequestLog::Impl {
     check(sqlite3_exec(database, claim.c_str(), nullptr, nullptr, nullptr));
     check(prepare_insert(database, true, &insert));
     writer.emplace(
-        "the request log lacks", [this](const RecordWriter::Records& rows) { return write_all(rows); },
+        "the request log lacks", [this](const std::deque<server::RequestRecord>& rows) { return write_all(rows); },
         std::move(report));
   }
 
@@ -156,15 +157,15 @@ struct RequestLog::Impl {
     database = nullptr;
   }
 
-  // All or nothing; returns why nothing was written.
-  std::string write_all(const RecordWriter::Records& rows) {
+  // All or nothing.
+  LostRecords write_all(const std::deque<server::RequestRecord>& rows) {
     bool good = sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
     for (const server::RequestRecord& row : rows) good = good && write(row);
     good = good && sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK;
-    if (good) return "";
-    std::string why = sqlite3_errmsg(database);
+    if (good) return {};
+    const std::string why = sqlite3_errmsg(database);
     sqlite3_exec(database, "ROLLBACK", nullptr, nullptr, nullptr);  // an error may have done so already
-    return why;
+    return {static_cast<int64_t>(rows.size()), why};
   }
 
   bool write(const server::RequestRecord& r) {
@@ -200,13 +201,19 @@ struct RequestLog::Impl {
   const bool texts;
   sqlite3* database = nullptr;  // the writer's, once there is one
   sqlite3_stmt* insert = nullptr;
-  std::optional<RecordWriter> writer;
+  std::optional<RecordWriter<server::RequestRecord>> writer;
 };
 
 RequestLog::RequestLog(const std::string& file, bool texts, std::function<void(const std::string&)> on_loss)
     : impl_(std::make_unique<Impl>(file, texts, std::move(on_loss))) {}
 RequestLog::~RequestLog() = default;
 
-void RequestLog::add(const server::RequestRecord& record) { impl_->writer->add(record); }
+void RequestLog::add(const server::RequestRecord& record) {
+  size_t bytes = sizeof(record);
+  for (const auto* texts : {&record.prompts, &record.texts}) {
+    for (const std::string& text : *texts) bytes += text.size();
+  }
+  impl_->writer->add(record, bytes);
+}
 
 }  // namespace ashlar

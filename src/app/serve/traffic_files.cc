@@ -53,12 +53,13 @@ TrafficFiles::TrafficFiles(Options options, std::function<void(const std::string
   if (fs::create_directories(options_.folder, failed)) {
     fs::permissions(options_.folder, fs::perms::owner_all, failed);
   }
-  if (!fs::is_directory(options_.folder)) fail(options_.folder, failed ? failed.message() : "is no folder");
+  if (!fs::is_directory(options_.folder, failed)) fail(options_.folder, failed ? failed.message() : "is no folder");
   if (::access(options_.folder.c_str(), R_OK | W_OK | X_OK) != 0) fail(options_.folder, std::strerror(errno));
   find_files();
   check_model();
+  remove_oldest();
   writer_.emplace(
-      "the traffic to learn from lacks", [this](const RecordWriter::Records& records) { return write_all(records); },
+      "the traffic to learn from lacks", [this](const std::deque<Tokens>& all) { return write_all(all); },
       std::move(on_loss));
 }
 
@@ -68,7 +69,12 @@ TrafficFiles::~TrafficFiles() {
 }
 
 void TrafficFiles::add(const server::RequestRecord& record) {
-  if (!record.tokens.empty()) writer_->add(record);
+  if (record.tokens == nullptr) return;
+  size_t bytes = 0;
+  for (const server::AnsweredTokens& tokens : *record.tokens) {
+    bytes += sizeof(int32_t) * (tokens.prompt.size() + tokens.answer.size());
+  }
+  writer_->add(record.tokens, bytes);
 }
 
 fs::path TrafficFiles::path_of(int64_t number) const {
@@ -78,13 +84,41 @@ fs::path TrafficFiles::path_of(int64_t number) const {
 }
 
 void TrafficFiles::find_files() {
-  for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder)) {
-    const int64_t number = number_in(entry.path().filename().string());
-    if (number > 0 && entry.is_regular_file()) {
-      files_.push_back({number, static_cast<int64_t>(entry.file_size())});
-    }
+  std::error_code failed;
+  for (fs::directory_iterator entry(options_.folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const int64_t number = number_in(entry->path().filename().string());
+    std::error_code unknown;
+    if (number == 0 || entry->path() != path_of(number) || !entry->is_regular_file(unknown)) continue;
+    mend({number, static_cast<int64_t>(entry->file_size(unknown))});
+    const uintmax_t bytes = fs::file_size(entry->path(), unknown);
+    if (!unknown) files_.push_back({number, static_cast<int64_t>(bytes)});
   }
+  if (failed) fail(options_.folder, failed.message());
   std::sort(files_.begin(), files_.end(), [](const Kept& a, const Kept& b) { return a.number < b.number; });
+}
+
+// What a kill or a power cut left of a last line goes, and with it a file that has no other.
+void TrafficFiles::mend(const Kept& kept) const {
+  const fs::path path = path_of(kept.number);
+  std::ifstream file(path, std::ios::binary);
+  std::string tail;
+  int64_t whole = kept.bytes;  // bytes up to a line's end
+  constexpr int64_t kStep = 1 << 16;
+  for (int64_t begin = kept.bytes; begin > 0;) {
+    const int64_t end = std::exchange(begin, std::max<int64_t>(0, begin - kStep));
+    tail.resize(static_cast<size_t>(end - begin));
+    file.seekg(begin);
+    if (!file.read(tail.data(), end - begin)) return;
+    const size_t at = tail.rfind('\n');
+    whole = at == std::string::npos ? begin : begin + static_cast<int64_t>(at) + 1;
+    if (at != std::string::npos) break;
+  }
+  std::error_code failed;
+  if (whole == 0) {
+    fs::remove(path, failed);
+  } else if (whole < kept.bytes) {
+    fs::resize_file(path, static_cast<uintmax_t>(whole), failed);
+  }
 }
 
 // By the first line of each file: ids of another tokenizer would be learnt as if they were this model's.
@@ -100,10 +134,13 @@ void TrafficFiles::check_model() const {
   }
 }
 
-// Not before there is a line for it: a file without one is no training data.
+// Where another server writes to the folder as well, each has files of its own.
 bool TrafficFiles::begin_file() {
-  const int64_t number = files_.empty() ? 1 : files_.back().number + 1;
-  const int fd = ::open(path_of(number).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  int fd = -1;
+  int64_t number = files_.empty() ? 0 : files_.back().number;
+  do {
+    fd = ::open(path_of(++number).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  } while (fd < 0 && errno == EEXIST);
   if (fd < 0) return false;
   if (fd_ >= 0) ::close(fd_);
   fd_ = fd;
@@ -111,31 +148,50 @@ bool TrafficFiles::begin_file() {
   return true;
 }
 
-// Whole lines in one call, or nothing: a reader finds whole lines, meanwhile and after a kill.
-bool TrafficFiles::append(const std::string& lines) {
+// Of a line that the disk does not take nothing stays, nor a file without a line, which would be no training data.
+bool TrafficFiles::append(const std::string& line) {
   Kept& newest = files_.back();
-  const ssize_t n = ::write(fd_, lines.data(), lines.size());
-  if (n == static_cast<ssize_t>(lines.size())) {
+  const ssize_t n = ::write(fd_, line.data(), line.size());
+  if (n == static_cast<ssize_t>(line.size())) {
     newest.bytes += n;
     return true;
   }
   const int why = n < 0 ? errno : ENOSPC;
-  if (n > 0 && ::ftruncate(fd_, newest.bytes) != 0) newest.bytes += n;
+  const bool mended = n <= 0 || ::ftruncate(fd_, newest.bytes) == 0;
+  if (newest.bytes == 0 || !mended) {
+    ::close(std::exchange(fd_, -1));
+    if (newest.bytes == 0) {
+      std::error_code ignored;
+      fs::remove(path_of(newest.number), ignored);
+      files_.pop_back();
+    }
+  }
   errno = why;
   return false;
 }
 
-std::string TrafficFiles::write_all(const RecordWriter::Records& records) {
-  std::string why;
-  for (const server::RequestRecord& record : records) {
-    for (const server::AnsweredTokens& tokens : record.tokens) {
-      const std::string line = line_of(tokens, options_.model);
-      const bool full = fd_ < 0 || files_.back().bytes + static_cast<int64_t>(line.size()) > options_.bytes / kFiles;
-      if ((full && !begin_file()) || !append(line)) why = std::strerror(errno);
+bool TrafficFiles::write(const std::string& line) {
+  const bool full = fd_ < 0 || files_.back().bytes + static_cast<int64_t>(line.size()) > options_.bytes / kFiles;
+  if (full && !begin_file()) return false;
+  if (!append(line)) return false;
+  if (full) remove_oldest();
+  return true;
+}
+
+LostRecords TrafficFiles::write_all(const std::deque<Tokens>& all) {
+  LostRecords lost;
+  for (const Tokens& tokens : all) {
+    bool whole = true;
+    for (const server::AnsweredTokens& answer : *tokens) {
+      errno = 0;
+      if (write(line_of(answer, options_.model))) continue;
+      lost.why = std::strerror(errno);
+      whole = false;
     }
+    if (!whole) ++lost.n;
   }
   remove_oldest();
-  return why;
+  return lost;
 }
 
 void TrafficFiles::remove_oldest() {
@@ -146,6 +202,7 @@ void TrafficFiles::remove_oldest() {
   while (files_.size() > 1 && all() > options_.bytes) {
     std::error_code failed;
     fs::remove(path_of(files_.front().number), failed);
+    if (failed) return;
     files_.erase(files_.begin());
   }
 }

@@ -2,13 +2,16 @@
 // Token ids of answered requests as training data, in a folder of bounded size that the operator named.
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/serve/record_writer.h"
+#include "server/service/job.h"
 
 namespace ashlar {
 
@@ -39,16 +42,19 @@ class TrafficFiles {
   };
   std::filesystem::path path_of(int64_t number) const;
   void find_files();
+  void mend(const Kept& kept) const;
   void check_model() const;
   bool begin_file();
   bool append(const std::string& lines);
-  std::string write_all(const RecordWriter::Records& records);
+  using Tokens = std::shared_ptr<const std::vector<server::AnsweredTokens>>;
+  LostRecords write_all(const std::deque<Tokens>& all);
+  bool write(const std::string& line);
   void remove_oldest();
 
   const Options options_;
-  std::vector<Kept> files_;             // ascending
-  int fd_ = -1;                         // of the newest, if this process made it
-  std::optional<RecordWriter> writer_;  // last: its thread uses all of the above
+  std::vector<Kept> files_;                     // ascending
+  int fd_ = -1;                                 // of the newest, if this process made it
+  std::optional<RecordWriter<Tokens>> writer_;  // last: its thread uses all of the above
 };
 
 }  // namespace ashlar

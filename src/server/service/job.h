@@ -37,7 +37,9 @@ struct RequestRecord {
   int32_t drafted = 0, accepted = 0, verify_steps = 0;
   double queue_s = 0, first_token_s = 0, total_s = 0;  ///< of the first answer; of the request
   std::vector<std::string> prompts, texts;             ///< filled only if they are wanted
-  std::vector<AnsweredTokens> tokens;                  ///< the same, of answers that were not cut off from outside
+  /// The same, of answers that were not cut off from outside; null: there are none. Shared by copies, as it may be
+  /// large.
+  std::shared_ptr<const std::vector<AnsweredTokens>> tokens;
 };
 
 /// When a stream that has nothing to send sends something all the same.
@@ -113,6 +115,7 @@ class Job final : public EventReceiver, public std::enable_shared_from_this<Job>
   AnswerEnd::Reason end_of_all(bool failed) const;
   bool keeps_tokens() const { return context_.keep_tokens && generation_.store; }
   RequestRecord record(const std::optional<ApiError>& error) const;
+  std::vector<AnsweredTokens> kept_tokens() const;
 
   const Context context_;
   const std::shared_ptr<Exchange> exchange_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -79,10 +80,21 @@ RequestRecord Job::record(const std::optional<ApiError>& error) const {
     out.prompts = described_.prompt_texts;
     for (const State& state : states_) out.texts.push_back(whole_text(state.finished));
   }
+  std::vector<AnsweredTokens> tokens = kept_tokens();
+  if (!tokens.empty()) out.tokens = std::make_shared<const std::vector<AnsweredTokens>>(std::move(tokens));
+  return out;
+}
+
+// What the client got, if it got it whole: what follows a stop string depends on when the engine heard of it.
+std::vector<AnsweredTokens> Job::kept_tokens() const {
+  std::vector<AnsweredTokens> out;
+  if (!keeps_tokens() || broken_) return out;
   for (const State& state : states_) {
     const bool whole = state.finished.end.reason != AnswerEnd::Reason::kError &&
                        state.finished.end.reason != AnswerEnd::Reason::kCancelled;
-    if (whole && !state.kept.answer.empty()) out.tokens.push_back(state.kept);
+    AnsweredTokens kept = state.kept;
+    kept.answer.resize(std::min(kept.answer.size(), static_cast<size_t>(state.text.tokens())));
+    if (whole && !kept.answer.empty()) out.push_back(std::move(kept));
   }
   return out;
 }

@@ -22,7 +22,7 @@ class TrafficFilesTest : public testing::Test {
  protected:
   static server::RequestRecord record(std::vector<server::AnsweredTokens> tokens) {
     server::RequestRecord out;
-    out.tokens = std::move(tokens);
+    if (!tokens.empty()) out.tokens = std::make_shared<const std::vector<server::AnsweredTokens>>(std::move(tokens));
     return out;
   }
   TrafficFiles::Options options(int64_t bytes = 1 << 20) const { return {path_, bytes, "mark"}; }
@@ -105,6 +105,36 @@ TEST_F(TrafficFilesTest, SaysWhyItCannotBegin) {
   std::ofstream(file) << "x";
   EXPECT_THAT(error({file, 1 << 20, "mark"}), HasSubstr("expected a folder that can be written"));
   EXPECT_THAT(error({file / "below", 1 << 20, "mark"}), HasSubstr("expected a folder that can be written"));
+}
+
+// Whatever a kill left of the last line, the next start finds whole lines before it.
+TEST_F(TrafficFilesTest, MendsWhatAKillLeft) {
+  {
+    TrafficFiles files(options(), {});
+    for (int32_t i = 0; i < 2; ++i) files.add(record({{{i}, {7, 8}}}));
+  }
+  const fs::path file = path_ / "traffic-000001.jsonl";
+  std::ifstream in(file);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const size_t first = whole.find('\n') + 1;
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::ofstream(file, std::ios::binary) << whole.substr(0, bytes);
+    { const TrafficFiles files(options(), {}); }
+    if (bytes < first) {
+      EXPECT_FALSE(fs::exists(file)) << bytes;
+    } else {
+      EXPECT_EQ(fs::file_size(file), first) << bytes;
+    }
+  }
+}
+
+// As at a change of servers, when the old one still answers.
+TEST_F(TrafficFilesTest, TwoServersWriteFilesOfTheirOwn) {
+  {
+    TrafficFiles one(options(), {}), other(options(), {});
+    for (int32_t i = 0; i < 10; ++i) (i % 2 == 0 ? one : other).add(record({{{i}, {7, 8}}}));
+  }
+  EXPECT_EQ(examples().size(), 10u);
 }
 
 // What the disk does not take is reported, and what was there stays readable.

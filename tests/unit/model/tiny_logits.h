@@ -42,7 +42,7 @@ inline void expect_types_mix(const Json& config, Tensors tensors, const std::vec
   isas.push_back("ref");
   for (const std::string& isa : isas) {
     SCOPED_TRACE(isa);
-    const auto ops = isa == "ref" ? make_device("ref", {}) : make_device("cpu", {2, isa, DType::kF32});
+    const auto ops = isa == "ref" ? make_device("ref", {}) : make_device("cpu", {2, isa, KvDType::kF32});
     const std::vector<float> got = tiny_logits(*ops, mixed);
     EXPECT_EQ(got, tiny_logits(*ops, wide));
     ASSERT_EQ(got.size(), want.size());

@@ -26,7 +26,7 @@ class JobTest : public ::testing::Test {
   std::shared_ptr<Job> begin(Api api, Engine* engine = nullptr, Delivery* delivery = nullptr) {
     core_ = std::make_shared<ExchangeCore>(HttpRequest{}, size_t{1} << 20, [] {});
     auto exchange = std::make_shared<Exchange>(core_);
-    const Job::Context context{engine, &model_, delivery, &metrics_, true, [this](const RequestRecord& record) {
+    const Job::Context context{engine, &model_, delivery, &metrics_, true, false, [this](const RequestRecord& record) {
                                  record_ = record;
                                  recorded_.set_value();
                                }};

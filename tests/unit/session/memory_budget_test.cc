@@ -121,7 +121,7 @@ TEST(MemoryBudget, UnknownMemoryLimitsNothing) {
 
 // The weights as they are kept, the tables of the whole context, and little in addition to them.
 TEST(MemoryBudget, CountsTheBundledModel) {
-  const auto ops = make_device("cpu", {1, "", DType::kBF16});
+  const auto ops = make_device("cpu", {1, "", KvDType::kBF16});
   const std::filesystem::path models = std::string(ASHLAR_SOURCE_DIR) + "/models";
   const ModelConfig config = read_model_config(models / "pebble-11m");
   const DrafterFacts drafter = drafter_facts(models / "pebble-11m-dflash", config, {}, 1);
