@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <sstream>
@@ -133,6 +134,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   ashlar::handle_uncaught_exceptions();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that is too large for a limit of the system is an error as a full disk is
   ashlar::hold_standard_streams();
   return ashlar::with_stack_room([&] { return run_program(argc, argv); });
 }

@@ -15,9 +15,11 @@ class PackedStore {
   virtual ~PackedStore() = default;
   /// Whether it is worth finding a key.
   virtual bool is_open() const = 0;
-  /// The `bytes` bytes that keep() got for this key, on a border of cache lines, or null. They live as long as the
-  /// pointer.
+  /// The `bytes` bytes that keep() got for this key, or null. They live as long as the pointer, and may be damaged: a
+  /// copy of them is to be shown to is_whole() before it is used.
   virtual std::shared_ptr<const std::byte> take(uint64_t key, size_t bytes) = 0;
+  /// Whether a copy of what take() gave is what keep() got.
+  virtual bool is_whole(uint64_t key, std::span<const std::byte> copy) = 0;
   /// Keeps a copy for the next start, if that can be.
   virtual void keep(uint64_t key, std::span<const std::byte> bytes) = 0;
 };

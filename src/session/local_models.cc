@@ -162,7 +162,8 @@ std::string what_it_is_instead(const fs::path& path) {
     const std::string file = entry.filename().string();
     if (file.ends_with(".safetensors")) {
       has_safetensors = true;
-      if (is_lfs_pointer(entry)) return pointer_text(entry);
+      // What Mistral's repositories have next to the model is not read.
+      if (!file.starts_with("consolidated") && is_lfs_pointer(entry)) return pointer_text(entry);
     }
     if (file.starts_with("pytorch_model") && file.ends_with(".bin")) has_pickled = true;
   }

@@ -1,6 +1,7 @@
 #include "session/weights_cache.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cinttypes>
@@ -19,18 +20,31 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNone = "none";
 constexpr const char* kSuffix = ".packed";
+constexpr const char* kBegun = ".new-";               // and a number: what DurableFile appends
 constexpr uint64_t kSmallModel = uint64_t{64} << 20;  // is packed in less than half a second
 constexpr uint64_t kLeftFree = uint64_t{1} << 30;     // of the disk
-constexpr auto kUnused = std::chrono::hours(24 * 60), kAbandoned = std::chrono::hours(24);
+constexpr auto kUnused = std::chrono::hours(24 * 60), kAbandoned = std::chrono::hours(1);
+
+// Whether a name is NAME-0123456789abcdef.packed, with or without what a file has while it is written.
+bool is_ours(std::string name) {
+  name = name.substr(0, name.rfind(kBegun));
+  constexpr size_t kDigits = 16;
+  if (!name.ends_with(kSuffix)) return false;
+  name.resize(name.size() - std::string_view(kSuffix).size());
+  return name.size() > kDigits && name[name.size() - kDigits - 1] == '-' &&
+         name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == std::string::npos;
+}
 
 // Files that no start has used for long, and what is left of those whose program was ended while writing them.
 void remove_old_files(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool whole = name.ends_with(kSuffix), begun = name.find(std::string(kSuffix) + ".new-") != std::string::npos;
-    const auto age = fs::file_time_type::clock::now() - entry.last_write_time(error);
-    if (!error && ((whole && age > kUnused) || (begun && age > kAbandoned))) fs::remove(entry.path(), error);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code unknown;
+    const std::string name = entry->path().filename().string();
+    if (!is_ours(name) || entry->symlink_status(unknown).type() != fs::file_type::regular) continue;
+    const auto age = fs::file_time_type::clock::now() - entry->last_write_time(unknown);
+    const bool begun = name.find(kBegun) != std::string::npos;
+    if (!unknown && age > (begun ? kAbandoned : kUnused)) fs::remove(entry->path(), unknown);
   }
 }
 
@@ -38,8 +52,9 @@ uint64_t stored_bytes(const fs::path& model) {
   std::error_code error;
   if (is_gguf(model)) return fs::file_size(model, error);
   uint64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator(model, error)) {
-    if (entry.path().extension() == ".safetensors") bytes += entry.file_size(error);
+  for (fs::directory_iterator entry(model, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code unknown;
+    if (entry->path().extension() == ".safetensors") bytes += entry->file_size(unknown);
   }
   return bytes;
 }
@@ -48,30 +63,41 @@ uint64_t stored_bytes(const fs::path& model) {
 
 WeightsCache::WeightsCache(fs::path file) : path_(std::move(file)) {
   if (!file_exists(path_)) return;
+  struct stat about {};
+  if (::stat(path_.c_str(), &about) != 0) return;
+  if (about.st_uid != ::geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    damage_ = path_.string() + ": others may have written it";
+    return;
+  }
   try {
     old_ = std::make_shared<PackedFile>(path_);
   } catch (const Error& error) {
     damage_ = error.message();
+  } catch (const std::exception& error) {
+    damage_ = message_of(error);
   }
 }
 
 std::shared_ptr<const std::byte> WeightsCache::take(uint64_t key, size_t bytes) {
-  if (!old_) return nullptr;
-  try {
-    const auto piece = old_->find(key);
-    if (!piece || piece->size() != bytes) return nullptr;
-    if (taken_.insert(key).second && fresh_) add(key, *piece);
-    return {old_, piece->data()};
-  } catch (const Error& error) {
-    damage_ = error.message();
-    return nullptr;
+  const PackedFile::Piece* piece = old_ ? old_->find(key) : nullptr;
+  if (piece == nullptr || piece->bytes.size() != bytes) return nullptr;
+  return {old_, piece->bytes.data()};
+}
+
+bool WeightsCache::is_whole(uint64_t key, std::span<const std::byte> copy) {
+  const PackedFile::Piece* piece = old_->find(key);
+  if (!piece->is(copy)) {
+    damage_ = path_.string() + ": is damaged: a piece has another checksum than when it was written";
+    return false;
   }
+  if (taken_.insert(key).second && fresh_) add(key, copy.size(), [&] { fresh_->add(key, *piece); });
+  return true;
 }
 
 void WeightsCache::keep(uint64_t key, std::span<const std::byte> bytes) {
   if (!failure_.empty()) return;
   if (!fresh_) start_file();
-  add(key, bytes);
+  add(key, bytes.size(), [&] { fresh_->add(key, bytes); });
 }
 
 template <class Fn>
@@ -93,19 +119,20 @@ void WeightsCache::start_file() {
     fresh_.emplace(path_);
   });
   for (const uint64_t key : taken_) {
-    unless_failed([&] { add(key, old_->find(key).value()); });
+    const PackedFile::Piece& piece = *old_->find(key);
+    add(key, piece.bytes.size(), [&] { fresh_->add(key, piece); });
   }
 }
 
-void WeightsCache::add(uint64_t key, std::span<const std::byte> bytes) {
+void WeightsCache::add(uint64_t key, size_t bytes, const std::function<void()>& write) {
   unless_failed([&] {
     if (!added_.insert(key).second) return;
     const uint64_t free = fs::space(path_.parent_path()).available;
-    if (free < bytes.size() + kLeftFree) {
+    if (free < bytes + kLeftFree) {
       throw Error("packed", path_.parent_path().string() + ": has " + format_bytes(static_cast<int64_t>(free)) +
                                 " free, of which " + format_bytes(kLeftFree) + " are left alone");
     }
-    fresh_->add(key, bytes);
+    write();
   });
 }
 
@@ -115,8 +142,10 @@ std::string WeightsCache::finish() {
   if (!fresh_ && failure_.empty()) {
     std::error_code ignored;
     if (old_ && !taken_.empty()) fs::last_write_time(path_, fs::file_time_type::clock::now(), ignored);
+    old_.reset();
     return "";
   }
+  old_.reset();  // all of it that is of use was copied
   unless_failed([&] { fresh_->commit(); });
   if (!failure_.empty()) return "packed weights are not kept for the next start: " + failure_ + found;
   const std::string size = format_bytes(static_cast<int64_t>(fresh_->bytes()));

@@ -2,6 +2,7 @@
 // What a device rounded and packed at an earlier start of the same model, so that this one is quick.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@ class WeightsCache final : public PackedStore {
 
   bool is_open() const override { return open_; }
   std::shared_ptr<const std::byte> take(uint64_t key, size_t bytes) override;
+  bool is_whole(uint64_t key, std::span<const std::byte> copy) override;
   void keep(uint64_t key, std::span<const std::byte> bytes) override;
 
   /// All weights are there: puts a new file in its place. What a person may want to know of it; empty: nothing.
@@ -27,7 +29,7 @@ class WeightsCache final : public PackedStore {
 
  private:
   void start_file();
-  void add(uint64_t key, std::span<const std::byte> bytes);
+  void add(uint64_t key, size_t bytes, const std::function<void()>& write);
   template <class Fn>
   void unless_failed(const Fn& fn);
 

@@ -52,7 +52,7 @@ void PackedFile::read_directory() {
   const std::span<const std::byte> numbers = std::as_bytes(std::span(end)).first(kEndBytes - sizeof(uint64_t));
   if (content_hash(numbers) != end_hash) fail("has no end; it is cut short or damaged");
   const uint64_t room = all.size() - kEndBytes;
-  if (count > kMaxPieces || offset > room || room - offset != count * kEntryBytes) {
+  if (count > kMaxPieces || offset < kPieceAlignment || offset > room || room - offset != count * kEntryBytes) {
     fail("ends with a directory of " + std::to_string(count) + " pieces, which is not what lies there");
   }
   const std::span<const std::byte> directory = all.subspan(offset, count * kEntryBytes);
@@ -72,13 +72,11 @@ void PackedFile::read_directory() {
   if (at != offset) fail("has " + std::to_string(offset - at) + " bytes of no piece");
 }
 
-std::optional<std::span<const std::byte>> PackedFile::find(uint64_t key) const {
+bool PackedFile::Piece::is(std::span<const std::byte> copy) const { return content_hash(copy) == checksum; }
+
+const PackedFile::Piece* PackedFile::find(uint64_t key) const {
   const auto found = by_key_.find(key);
-  if (found == by_key_.end()) return std::nullopt;
-  const auto& [bytes, checksum] = found->second;
-  if (content_hash(bytes) != checksum) fail("is damaged: a piece has another checksum than when it was written");
-  file_.check_whole();
-  return bytes;
+  return found == by_key_.end() ? nullptr : &found->second;
 }
 
 PackedFileWriter::PackedFileWriter(const std::filesystem::path& path)
@@ -93,9 +91,11 @@ void PackedFileWriter::write(std::span<const std::byte> bytes) {
   at_ += bytes.size();
 }
 
-void PackedFileWriter::add(uint64_t key, std::span<const std::byte> bytes) {
-  directory_.insert(directory_.end(), {key, at_, bytes.size(), content_hash(bytes)});
-  write(bytes);
+void PackedFileWriter::add(uint64_t key, std::span<const std::byte> bytes) { add(key, {bytes, content_hash(bytes)}); }
+
+void PackedFileWriter::add(uint64_t key, const PackedFile::Piece& piece) {
+  directory_.insert(directory_.end(), {key, at_, piece.bytes.size(), piece.checksum});
+  write(piece.bytes);
   const std::byte zeros[kPieceAlignment] = {};
   write(std::span(zeros).first(aligned(at_) - at_));
 }

@@ -29,16 +29,18 @@ class PackedFile {
   /// not of this version, Error("file", ...) if it cannot be read.
   explicit PackedFile(const std::filesystem::path& path);
 
-  /// The piece of that key, once its checksum is found right; nothing if there is none. It lives as long as this does.
-  /// Throws Error("packed", ...) if it is damaged.
-  std::optional<std::span<const std::byte>> find(uint64_t key) const;
-  size_t pieces() const { return by_key_.size(); }
-
- private:
+  /// Bytes that lie in the file, which may be damaged, and the checksum that they had.
   struct Piece {
     std::span<const std::byte> bytes;
     uint64_t checksum;
+    /// Whether a copy of the bytes is what was written. The copy is what is to be asked: the disk may fail at any time.
+    bool is(std::span<const std::byte> copy) const;
   };
+  /// The piece of that key, which lives as long as this does; null: there is none.
+  const Piece* find(uint64_t key) const;
+  size_t pieces() const { return by_key_.size(); }
+
+ private:
   [[noreturn]] void fail(const std::string& what) const;
   void read_directory();
 
@@ -52,6 +54,8 @@ class PackedFileWriter {
   /// Throws Error("file", ...), as the others do, if that cannot be.
   explicit PackedFileWriter(const std::filesystem::path& path);
   void add(uint64_t key, std::span<const std::byte> bytes);
+  /// Takes a piece over from another file, with the checksum that it has there.
+  void add(uint64_t key, const PackedFile::Piece& piece);
   void commit();
   /// Of the file so far.
   uint64_t bytes() const { return at_; }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "temp_folder.h"
 #include "unit/io/outside_files.h"
@@ -28,9 +29,10 @@ Pieces read(const std::filesystem::path& path, const Pieces& of) {
   Pieces found;
   for (const auto& [key, text] : of) {
     const auto piece = file.find(key);
-    if (!piece) continue;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(piece->data()) % kPieceAlignment, 0U);
-    found[key] = std::string(reinterpret_cast<const char*>(piece->data()), piece->size());
+    if (piece == nullptr) continue;
+    if (!piece->is(piece->bytes)) throw Error("packed", path.string() + ": a piece is damaged");
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(piece->bytes.data()) % kPieceAlignment, 0U);
+    found[key] = std::string(reinterpret_cast<const char*>(piece->bytes.data()), piece->bytes.size());
   }
   return found;
 }
@@ -69,7 +71,7 @@ TEST(PackedFile, StaysForThoseWhoHaveIt) {
   write(folder / "x", kSome);
   const PackedFile old(folder / "x");
   write(folder / "x", {{1, "new"}});
-  EXPECT_EQ(old.find(1)->size(), 200U);
+  EXPECT_EQ(old.find(1)->bytes.size(), 200U);
   EXPECT_EQ(read(folder / "x", kSome), (Pieces{{1, "new"}}));
 }
 
@@ -90,6 +92,12 @@ TEST(PackedFile, FindsEachDamage) {
       expect_found(bad, "byte " + std::to_string(i));
     }
   }
+  // A directory within the head, under right checksums: sizes that are right only where numbers wrap around.
+  const auto word = [](uint64_t value) { return std::string(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto hash = [](const std::string& text) { return content_hash(std::as_bytes(std::span(text))); };
+  const std::string within = good.substr(0, 64) + word(64) + word(0x4000000000000001) + word(0);
+  const std::string end = word(56) + word(1) + word(hash(within.substr(56)));
+  expect_found(within + end + word(hash(end)), "directory within the head");
   expect_found(good + '\0', "longer");
   expect_found('\0' + good, "moved");
   expect_found(good + good, "twice");

@@ -35,7 +35,8 @@ PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& sou
     make_room(weight);
     pool_.run(weight.panels(),
               [&](int32_t panel, int32_t) { weight.fill_panel(panel, kept.get() + panel * weight.panel_bytes()); });
-    return weight;
+    if (store_->is_whole(key, weight.values())) return weight;
+    weight.clear();
   }
   weight = packed(std::move(weight), read_row);
   store_->keep(key, weight.values());

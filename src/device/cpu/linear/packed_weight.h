@@ -29,6 +29,8 @@ class PackedWeight final : public Weight {
   void fill_panel(int32_t index, const std::byte* from) {
     std::memcpy(room_ + index * panel_bytes_, from, static_cast<size_t>(panel_bytes_));
   }
+  /// Panels as they are before they are packed.
+  void clear() { std::memset(room_, 0, values().size()); }
   /// All panels, one after the other.
   std::span<const std::byte> values() const { return {memory_.get(), static_cast<size_t>(panels() * panel_bytes_)}; }
   int64_t scratch_floats() const { return kBlockColumns * scratch_stride(); }
