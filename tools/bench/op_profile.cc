@@ -111,6 +111,9 @@ class TimedOps final : public Ops {
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override {
     timed("gated_delta_net", [&] { ops_.gated_delta_net(in, net, out); });
   }
+  void short_conv(Tensor in, const ShortConv& conv, Tensor out) override {
+    timed("short_conv", [&] { ops_.short_conv(in, conv, out); });
+  }
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     timed("gather_rows", [&] { ops_.gather_rows(x, indices, out); });
   }
