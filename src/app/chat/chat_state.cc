@@ -181,7 +181,8 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
   } else if (name == "/retry") {
     result.retry = drop_answer(state);
     if (!result.retry) result.reply = "there is no question yet";
-    if (result.retry && state.sampling.temperature > 0.0) {  // the same seed would give the same answer
+    // The same seed would give the same answer; one that was not chosen yet will be another anyway.
+    if (result.retry && state.seed_is_given && state.sampling.temperature > 0.0) {
       result.reply = "seed " + std::to_string(++state.sampling.seed);
     }
   } else {

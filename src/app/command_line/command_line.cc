@@ -101,6 +101,7 @@ std::vector<std::string> spelled_out(std::vector<std::string> args) {
 
 ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& args) {
   ChosenCommand out{&program, program.get_name(), args, ""};
+  bool is_foreign = false;
   for (size_t i = 0; i < args.size(); ++i) {
     const auto below = commands_below(*out.app);
     if (below.empty() || args[i] == "--") break;
@@ -112,13 +113,16 @@ ChosenCommand choose_command(CLI::App& program, const std::vector<std::string>& 
         std::find_if(below.begin(), below.end(), [&](const CLI::App* app) { return app->get_name() == args[i]; });
     if (found == below.end()) {
       if (!has_positionals(*out.app)) out.problem = no_command(*out.app, out.path, args[i]);
+      is_foreign = !foreign_command(args[i]).empty();
       break;
     }
     out.app = *found;
     out.path += " " + args[i];
     out.args.assign(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, args.end());
   }
-  if (const std::string foreign = foreign_flags(*out.app, out.path, out.args); !foreign.empty()) out.problem = foreign;
+  // Whose command is another program's has that program's flags.
+  const std::string foreign = is_foreign ? std::string() : foreign_flags(*out.app, out.path, out.args);
+  if (!foreign.empty()) out.problem = foreign;
   if (!out.problem.empty()) return out;
   const bool asks =
       std::any_of(out.args.begin(), out.args.end(), [](const std::string& a) { return a.starts_with('-'); });

@@ -38,7 +38,7 @@ constexpr const char* kModel =
     "here the model stands without a flag: ashlar COMMAND MODEL, a folder, a .gguf file or ORG/MODEL";
 constexpr const char* kSlots = "here it is --max-sequences N";
 constexpr const char* kMaxTokens = "here it is --max-tokens N";
-constexpr const char* kKvDtype = "here it is --kv-dtype bf16|f32";
+constexpr const char* kKvDtype = "here it is --kv-dtype bf16|f32|int8|tq4";
 
 // Where a command has the flag itself, it counts and not this table.
 constexpr Foreign kFlags[] = {

@@ -44,6 +44,7 @@ void check_agreement(const std::filesystem::path& path, const Json& saved, const
     if (before == value) continue;
     throw Error("train", path.string() + ": was trained with " + key + " " + for_message(before.dump(), 60) +
                              ", and now it is " + for_message(value.dump(), 60) +
+                             (key == "compute" ? "; give --compute " + before.get<std::string>() : std::string()) +
                              "; --resume needs the same, --from starts another run from a drafter");
   }
 }
