@@ -67,8 +67,7 @@ void make_folders(const fs::path& folder) {
 }
 
 RepoCache::RepoCache(fs::path cache, const std::string& repo) {
-  std::string name = "models--" + repo;
-  name.replace(name.find('/'), 1, "--");
+  const std::string name = folder_name_of(repo);
   folder_ = cache / name;
   locks_ = cache / ".locks" / name;
 }

@@ -5,6 +5,8 @@
 namespace ashlar::hub {
 namespace {
 
+constexpr std::string_view kFolderPrefix = "models--";
+
 constexpr size_t kMaxPart = 96;
 constexpr size_t kMaxRevision = 200;
 constexpr size_t kMaxFilePart = 255;  // of most file systems
@@ -57,6 +59,17 @@ std::optional<RepoRef> parse_repo_ref(std::string_view text) {
 }
 
 std::string name_of(const RepoRef& ref) { return ref.revision == "main" ? ref.repo : ref.repo + "@" + ref.revision; }
+
+std::string folder_name_of(const std::string& repo) {
+  std::string name = std::string(kFolderPrefix) + repo;
+  return name.replace(name.find('/'), 1, "--");
+}
+
+std::string repo_of_folder_name(const std::string& name) {
+  const size_t middle = name.find("--", kFolderPrefix.size());
+  if (!name.starts_with(kFolderPrefix) || middle == std::string::npos) return {};
+  return std::string(name).replace(middle, 2, "/").substr(kFolderPrefix.size());
+}
 
 bool is_safe_revision(std::string_view revision) {
   return revision.size() <= kMaxRevision && is_safe_path(revision) &&

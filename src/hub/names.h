@@ -21,6 +21,11 @@ std::optional<RepoRef> parse_repo_ref(std::string_view text);
 /// The text that is read as `ref`: "ORG/MODEL" of the main branch.
 std::string name_of(const RepoRef& ref);
 
+/// The folder of a repository "ORG/MODEL" in a cache: "models--ORG--MODEL".
+std::string folder_name_of(const std::string& repo);
+/// The repository of such a folder; empty for other names.
+std::string repo_of_folder_name(const std::string& name);
+
 /// Whether a branch, tag or commit may be asked for and stand in a path.
 bool is_safe_revision(std::string_view revision);
 

@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRepoPrefix = "models--";
 constexpr int64_t kMaxPointer = 1024;  // bytes; a pointer of git-lfs has about 130
 
 // Of the files themselves: a snapshot's links lead to files that are counted where they are.
@@ -53,14 +52,6 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
 bool is_pulled_drafter(const fs::path& repo) {
   const std::vector<fs::path> versions = sorted_entries(repo / "snapshots");
   return std::any_of(versions.begin(), versions.end(), [](const fs::path& one) { return drafts(one); });
-}
-
-// ORG/MODEL of models--ORG--MODEL; empty for any other folder.
-std::string repo_name(const fs::path& folder) {
-  std::string name = folder.filename().string();
-  const size_t middle = name.find("--", kRepoPrefix.size());
-  if (!name.starts_with(kRepoPrefix) || middle == std::string::npos) return {};
-  return name.replace(middle, 2, "/").substr(kRepoPrefix.size());
 }
 
 bool is_lfs_pointer(const fs::path& file) {
@@ -109,7 +100,7 @@ std::vector<LocalModel> local_models(const std::vector<fs::path>& roots, const f
     }
   }
   for (const fs::path& folder : sorted_entries(cache)) {
-    const std::string name = repo_name(folder);
+    const std::string name = hub::repo_of_folder_name(folder.filename().string());
     if (name.empty() || !hub::parse_repo_ref(name)) continue;
     out.push_back({name, folder, bytes_of(folder), true, is_pulled_drafter(folder)});
   }
@@ -124,8 +115,7 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache) {
                     " is not a model that was pulled; expected ORG/MODEL, as ashlar list has it. Folders and files of "
                     "your own, and bundled models, are removed by rm");
   }
-  std::string last = "models--" + ref->repo;
-  last.replace(last.find('/'), 1, "--");
+  const std::string last = hub::folder_name_of(ref->repo);
   const fs::path folder = cache / last;
   std::error_code failed;
   if (!fs::is_directory(fs::symlink_status(folder, failed))) {

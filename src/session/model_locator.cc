@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/similar_word.h"
 #include "decode/drafters.h"
+#include "hub/names.h"
 #include "io/weights/gguf.h"
 #include "model/drafters/mtp.h"
 #include "session/local_models.h"
@@ -45,12 +46,8 @@ std::optional<fs::path> find_by_name(const std::string& name, const std::vector<
 
 // "ORG/MODEL" of ".../models--ORG--MODEL/snapshots/COMMIT"; empty for any other folder.
 std::string name_of_snapshot(const fs::path& folder) {
-  constexpr std::string_view kPrefix = "models--";
   if (folder.parent_path().filename() != "snapshots") return {};
-  std::string name = folder.parent_path().parent_path().filename().string();
-  const size_t middle = name.find("--", kPrefix.size());
-  if (!name.starts_with(kPrefix) || middle == std::string::npos) return {};
-  return name.replace(middle, 2, "/").substr(kPrefix.size());
+  return hub::repo_of_folder_name(folder.parent_path().parent_path().filename().string());
 }
 
 std::string list_of(const std::vector<fs::path>& roots) {

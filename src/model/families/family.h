@@ -65,6 +65,12 @@ MoeConfig read_qwen3_moe(const JsonFields& fields, const StackConfig& stack);
 /// Number of experts, how many a row takes, their width. The rest is up to the family.
 MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers);
 
+/// `settings` and, for keys that the file lacks, what `defaults` says, an object in JSON.
+Json with_defaults(const JsonFields& fields, const Json& settings, const char* defaults);
+
+/// Of each layer whether layer_types names it `special`; the others must be full_attention.
+std::vector<bool> read_layers_of_type(const JsonFields& fields, int32_t n_layers, const std::string& special);
+
 /// Throws unless the switch `key`, or `fallback` where it is missing, is `expected`: the only value that is supported.
 void require_switch(const JsonFields& fields, const char* key, bool fallback, bool expected);
 

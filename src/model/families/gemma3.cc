@@ -47,11 +47,7 @@ void spell_ropes(const JsonFields& fields, Json& own) {
 }
 
 Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = settings;
-  const Json defaults = parse_json(kDefaults, "built in");
-  for (const auto& [key, value] : defaults.items()) {
-    if (!fields.has(key)) own[key] = value;
-  }
+  Json own = with_defaults(fields, settings, kDefaults);
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it
   if (!fields.has("layer_types")) {
     const int64_t layers = JsonFields(own, fields.file(), "config").integer("num_hidden_layers", 1, 1000);

@@ -20,11 +20,7 @@ constexpr const char* kRopes = "ropes_by_kind";     // rope_parameters, which th
 constexpr const char* kLayerSizes = "layer_sizes";  // per_layer_config, which other families refuse
 
 Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = settings;
-  const Json defaults = parse_json(kDefaults, "built in");
-  for (const auto& [key, value] : defaults.items()) {
-    if (!fields.has(key)) own[key] = value;
-  }
+  Json own = with_defaults(fields, settings, kDefaults);
   // Null and 0 mean that there are none.
   if (!settings.contains("hidden_size_per_layer_input")) own["hidden_size_per_layer_input"] = 256;
   own["use_sliding_window"] = true;  // whatever a file says: the family does not read it

@@ -27,11 +27,7 @@ int64_t mlp_width(const JsonFields& fields, const Json& settings) {
 }
 
 Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = settings;
-  const Json defaults = parse_json(kDefaults, "built in");
-  for (const auto& [key, value] : defaults.items()) {
-    if (!fields.has(key)) own[key] = value;
-  }
+  Json own = with_defaults(fields, settings, kDefaults);
   own["intermediate_size"] = mlp_width(fields, settings);
   own["rms_norm_eps"] = fields.number("norm_eps", 0.0, 1.0, kUsualEps);
   if (!fields.has("tie_embedding")) own["tie_embedding"] = fields.boolean("tie_word_embeddings", true);
@@ -39,24 +35,11 @@ Json complete(const JsonFields& fields, const Json& settings) {
 }
 
 std::vector<bool> read_conv_layers(const JsonFields& fields, int32_t n_layers) {
-  std::vector<bool> layers(static_cast<size_t>(n_layers), false);
-  if (!fields.has("layer_types")) {
-    if (!fields.has("full_attn_idxs")) return layers;
-    layers.assign(layers.size(), true);
-    for (const int32_t attention : fields.integers("full_attn_idxs", 0, n_layers - 1)) {
-      layers[static_cast<size_t>(attention)] = false;
-    }
-    return layers;
-  }
-  const std::vector<std::string> types = fields.strings("layer_types");
-  if (types.size() != layers.size()) {
-    fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
-  }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    layers[i] = types[i] == "conv";
-    if (!layers[i] && types[i] != "full_attention") {
-      fields.fail("layer_types", "full_attention or conv for each layer");
-    }
+  if (fields.has("layer_types")) return read_layers_of_type(fields, n_layers, "conv");
+  std::vector<bool> layers(static_cast<size_t>(n_layers), fields.has("full_attn_idxs"));
+  if (!fields.has("full_attn_idxs")) return layers;
+  for (const int32_t attention : fields.integers("full_attn_idxs", 0, n_layers - 1)) {
+    layers[static_cast<size_t>(attention)] = false;
   }
   return layers;
 }

@@ -10,22 +10,10 @@ namespace ashlar {
 namespace {
 
 std::vector<bool> read_delta_layers(const JsonFields& fields, int32_t n_layers) {
+  if (fields.has("layer_types")) return read_layers_of_type(fields, n_layers, "linear_attention");
   std::vector<bool> layers(static_cast<size_t>(n_layers));
-  if (!fields.has("layer_types")) {
-    const int64_t interval = fields.integer("full_attention_interval", 1, 1000, 4);
-    for (int32_t i = 0; i < n_layers; ++i) layers[i] = (i + 1) % interval != 0;
-    return layers;
-  }
-  const std::vector<std::string> types = fields.strings("layer_types");
-  if (static_cast<int32_t>(types.size()) != n_layers) {
-    fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
-  }
-  for (int32_t i = 0; i < n_layers; ++i) {
-    layers[i] = types[i] == "linear_attention";
-    if (!layers[i] && types[i] != "full_attention") {
-      fields.fail("layer_types", "full_attention or linear_attention for each layer");
-    }
-  }
+  const int64_t interval = fields.integer("full_attention_interval", 1, 1000, 4);
+  for (int32_t i = 0; i < n_layers; ++i) layers[i] = (i + 1) % interval != 0;
   return layers;
 }
 
