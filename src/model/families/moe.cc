@@ -14,30 +14,6 @@ MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers) {
   return moe;
 }
 
-Json with_defaults(const JsonFields& fields, const Json& settings, const char* defaults) {
-  Json own = settings;
-  const Json usual = parse_json(defaults, "built in");
-  for (const auto& [key, value] : usual.items()) {
-    if (!fields.has(key)) own[key] = value;
-  }
-  return own;
-}
-
-std::vector<bool> read_layers_of_type(const JsonFields& fields, int32_t n_layers, const std::string& special) {
-  const std::vector<std::string> types = fields.strings("layer_types");
-  if (static_cast<int32_t>(types.size()) != n_layers) {
-    fields.fail("layer_types", std::to_string(n_layers) + " entries, one per layer");
-  }
-  std::vector<bool> layers(types.size());
-  for (size_t i = 0; i < types.size(); ++i) {
-    layers[i] = types[i] == special;
-    if (!layers[i] && types[i] != "full_attention") {
-      fields.fail("layer_types", "full_attention or " + special + " for each layer");
-    }
-  }
-  return layers;
-}
-
 void require_switch(const JsonFields& fields, const char* key, bool fallback, bool expected) {
   if (fields.boolean(key, fallback) != expected) {
     fields.fail(key, std::string(expected ? "true" : "false") + " (the only form that is supported)");
