@@ -1,0 +1,105 @@
+"""Widths, themes, the keyboard, settings."""
+
+import json
+
+from page_support import Page, PROMPT
+
+
+def test_panel_is_folded_until_it_is_wanted(browser, url):
+    p = Page(browser, url, panel=False)
+    assert not p.page.is_visible("#panel") and p.page.is_visible("#panel-toggle")
+    p.page.click("#panel-toggle")
+    assert p.page.is_visible("#panel") and p.page.is_visible("#log")
+    p.page.reload()
+    assert p.page.is_visible("#panel"), "a reload folds what was opened"
+    p.page.click("#panel-toggle")
+    p.page.reload()
+    assert not p.page.is_visible("#panel")
+    p.close()
+
+
+def test_settings(browser, url):
+    p = Page(browser, url)
+    p.page.click("#tab-request")
+    p.page.fill("#set-temperature", "hot")
+    assert p.page.get_attribute("#set-temperature", "aria-invalid") == "true"
+    p.send(PROMPT)
+    assert p.page.evaluate("document.activeElement.id") == "set-temperature" and not p.bodies
+    p.page.fill("#set-temperature", "0.5")
+    p.page.fill("#set-system", "Be brief; don't ramble.")
+    p.page.fill("#set-stop", "END\nSTOP")
+    p.page.fill("#set-seed", "7")
+    p.page.fill("#set-max_tokens", "8")
+    curl = p.page.inner_text("#curl")
+    for part in ("curl ", '"temperature": 0.5', '"seed": 7', "don'\\''t", '"END"'):
+        assert part in curl, f"{part} is not in {curl}"
+    p.send(PROMPT)
+    p.wait_idle()
+    body = p.bodies[-1]
+    assert body["messages"][0] == {"role": "system", "content": "Be brief; don't ramble."}
+    assert body["stop"] == ["END", "STOP"] and body["seed"] == 7
+    p.page.select_option("#set-format", "json_schema")
+    p.page.fill("#set-schema", '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}')
+    p.page.fill("#set-max_tokens", "64")
+    p.send("Give a number as JSON.")
+    p.wait_idle()
+    text = p.page.locator(".answer > .flow").last.inner_text()
+    assert isinstance(json.loads(text)["a"], int), text
+    p.close()
+
+
+def test_keyboard_alone(browser, url):
+    p = Page(browser, url)
+    p.set(max_tokens="8")
+    assert p.page.evaluate("document.activeElement.id") == "prompt"
+    p.page.keyboard.type("Hello")
+    p.page.keyboard.press("Shift+Enter")
+    p.page.keyboard.type("there")
+    p.page.keyboard.press("Enter")
+    p.wait_idle()
+    assert p.bodies[-1]["messages"][-1]["content"] == "Hello\nthere"
+    p.wait_until("document.getElementById('announcer').textContent.startsWith('Answer')")
+    p.page.evaluate("document.querySelector('.skip').focus()")
+    reached = []
+    for _ in range(40):
+        p.page.keyboard.press("Tab")
+        state = p.page.evaluate(
+            "(() => { const e = document.activeElement; const s = getComputedStyle(e);"
+            " return [e.id || e.getAttribute('aria-label') || e.textContent.trim().slice(0, 20), s.outlineStyle]; })()"
+        )
+        reached.append(state[0])
+        assert state[1] != "none", f"focus on {state[0]} cannot be seen"
+        if state[0] == "tab-figures":
+            break
+    for name in ("tab-chat", "theme", "log", "chats", "new-chat", "Edit your last message", "Copy the answer", "prompt", "clear", "send"):
+        assert name in reached, f"Tab does not reach {name}: {reached}"
+    p.page.focus("#tab-chat")
+    p.page.keyboard.press("ArrowRight")
+    assert p.page.is_visible("#view-compare") and p.page.is_hidden("#view-chat")
+    p.close()
+
+
+def test_narrow_and_themes(browser, url, shots=None, prefix=""):
+    for scheme in ("light", "dark"):
+        for width, height in ((320, 640), (360, 740), (768, 1024), (1280, 800)):
+            p = Page(browser, url, width, height, scheme)
+            p.set(max_tokens="48", temperature="0")
+            p.send(PROMPT)
+            p.wait_idle()
+            for step in ("#tab-chat", "#tab-compare", "#panel-toggle", "#tab-request"):
+                if p.page.is_visible(step) and (step != "#panel-toggle" or p.page.get_attribute(step, "aria-expanded") == "false"):
+                    p.page.click(step)
+                assert p.overflow() <= 0, f"scrolls sideways at {width} after {step}"
+                wide = p.page.evaluate(
+                    "[...document.querySelectorAll('main *, aside *, header *')].filter((e) => e.checkVisibility()"
+                    " && !e.closest('.code, #curl, .offscreen, svg') && e.getBoundingClientRect().right > innerWidth + 0.5)"
+                    ".map((e) => e.id || e.className)"
+                )
+                assert not wide, f"outside of the window at {width} after {step}: {wide}"
+                if shots:
+                    p.page.screenshot(path=f"{shots}/{prefix}{scheme}-{width}-{step[1:]}.png")
+            p.close()
+
+
+def test_plain_narrow_and_themes(browser, url, shots=None):
+    test_narrow_and_themes(browser, url, shots, "plain-")
