@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "decode/check_sampling.h"
 #include "temp_folder.h"
 
 namespace ashlar {
@@ -65,9 +66,14 @@ TEST(ChatState, RetryTakesTheNextSeedWhereThereIsChance) {
   EXPECT_EQ(reply(state, "/retry"), "");
   EXPECT_EQ(state.sampling.seed, 41U);
   state.sampling.temperature = 0.5;
+  state.add("assistant", "b");
+  EXPECT_EQ(reply(state, "/retry"), "");  // the answer will take a fresh one
+  EXPECT_EQ(state.sampling.seed, 41U);
+  state.seed_is_given = true;
+  state.add("assistant", "b");
   EXPECT_EQ(reply(state, "/retry"), "seed 42");
   EXPECT_EQ(state.sampling.seed, 42U);
-  EXPECT_FALSE(state.seed_is_given);
+  state.seed_is_given = false;
   reply(state, "/set seed 0");
   EXPECT_TRUE(state.seed_is_given);
 }

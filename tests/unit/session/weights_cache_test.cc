@@ -161,6 +161,7 @@ TEST(WeightsCache, IsWrittenByOne) {
   const auto found = next.take(1, 1000);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(std::memcmp(found.get(), text.data(), text.size()), 0);
+  EXPECT_TRUE(next.is_whole(1, bytes));
   // What was taken stays when something is missing and the file is written anew.
   next.keep(2, bytes.first(10));
   EXPECT_THAT(next.finish(), HasSubstr("are kept"));
@@ -169,6 +170,11 @@ TEST(WeightsCache, IsWrittenByOne) {
   EXPECT_NE(last.take(1, 1000), nullptr);
   EXPECT_NE(last.take(2, 10), nullptr);
   EXPECT_EQ(last.finish(), "");
+  // A copy that the disk failed in the midst of is none, whatever the map said before.
+  WeightsCache failing(folder / "x");
+  ASSERT_NE(failing.take(1, 1000), nullptr);
+  const std::string zeros(1000, '\0');
+  EXPECT_FALSE(failing.is_whole(1, std::as_bytes(std::span(zeros))));
 }
 
 TEST(WeightsCache, IsForModelsThatTakeTimeToPack) {

@@ -1,0 +1,214 @@
+# shellcheck shell=bash
+# Models and drafters: looked at, measured, trained. Sourced by cli_test.sh.
+
+case_train() {
+  local data=$work/chats.jsonl i
+  for i in $(seq 12); do
+    printf '{"prompt": "What is %d plus 1?", "response": "%d plus 1 is %d, and that is all there is to say."}\n' "$i" "$i" $((i + 1))
+  done > "$data"
+  train() { expect "$1" "$ashlar" train pebble-11m --threads 1 "${@:2}"; }
+  # Mistakes, each before a model is loaded.
+  train 2 -o "$work/d"
+  err_has "--data is required"
+  train 2 --data "$data"
+  err_has "--output is required"
+  train 2 --data "$data" -o "$work/d" --block-size 65
+  err_has "--block-size is 65; expected a whole number from 2 to 64"
+  train 2 --data "$data" -o "$work/d" --steps 5 --minutes 5
+  err_has "--minutes"
+  train 1 --data "$work/nowhere.jsonl" -o "$work/d"
+  err_has "nowhere.jsonl: there is no such file"
+  : > "$work/empty.jsonl"
+  train 1 --data "$work/empty.jsonl" -o "$work/d"
+  err_has "empty.jsonl: is empty; expected a JSON object a line"
+  printf '{"text": "fine"}\n{"txt": "x"}\n' > "$work/bad.jsonl"
+  train 1 --data "$work/bad.jsonl" -o "$work/d"
+  err_has "bad.jsonl:2: holds nothing to learn; expected one of the fields"
+  train 1 --data "$data" -o "$root/models/pebble-11m"
+  err_has "holds other files"
+  train 1 --data "$data" -o "$data"
+  err_has "is no folder"
+  train 1 --data "$data" -o "$root/models/pebble-11m-dflash"
+  err_has "holds a drafter already"
+  train 1 --data "$data" -o "$work/d" --resume
+  err_has "has no state of a training run"
+  train 1 --data "$data" -o "$work/d" --json "$work/no/such/folder/report.json"
+  err_has "report.json"
+  [ ! -e "$work/d" ] || fail "training began although its report cannot be written"
+  train 1 --data "$data" -o "$work/d" --evaluate
+  err_has "is no drafter to evaluate"
+  printf 'stpes = 3\n' > "$work/train.toml"
+  train 2 --data "$data" -o "$work/d" --config "$work/train.toml"
+  err_has "did you mean steps?"
+  [ ! -e "$work/d" ] || fail "a refused run left a folder"
+
+  printf 'data = ["%s"]\nsteps = 2\nbatch-tokens = 100\n' "$data" > "$work/train.toml"
+  train 0 -o "$work/d" --config "$work/train.toml" --dry-run
+  out_has "12 documents"
+  out_has "mask token 3 <|mask|>"
+  out_has "time     about"
+  [ ! -e "$work/d" ] || fail "a dry run left a folder"
+
+  train 0 -o "$work/d" --config "$work/train.toml"
+  out_has "as served, temperature 0"
+  err_has "step 2 of 2  loss "
+  [ "$(wc -l < "$work/d/train-log.jsonl")" = 2 ] || fail "the log has not a line a step"
+  train 1 -o "$work/d" --config "$work/train.toml"
+  err_has "--resume goes on with its training"
+  train 1 -o "$work/d" --config "$work/train.toml" --resume --batch-tokens 99
+  err_has "was trained with batch_tokens 100, and now it is 99"
+  train 0 -o "$work/d" --config "$work/train.toml" --resume
+  expect 0 "$ashlar" run pebble-11m --drafter none --prompt "What is 2 plus 1?" -n 40 --quiet
+  cp "$work/out" "$work/plain"
+  expect 0 "$ashlar" run pebble-11m --drafter "$work/d" --no-self-test --prompt "What is 2 plus 1?" -n 40 --quiet
+  same "$work/out" "$work/plain" "a trained drafter changed an answer"
+
+  # Ctrl-C: the step ends, all is saved, and the run goes on from there.
+  "$ashlar" train pebble-11m --threads 1 --data "$data" -o "$work/i" --steps 1000000 --batch-tokens 100 > "$work/out" 2> "$work/err" &
+  local pid=$! code=0
+  for _ in $(seq 300); do
+    [ -s "$work/i/train-log.jsonl" ] && break
+    sleep 0.1
+  done
+  kill -INT "$pid"
+  wait "$pid" || code=$?
+  [ "$code" = 130 ] || fail "exit code $code after Ctrl-C"
+  err_has "of 1000000; all is saved in $work/i, the same command with --resume goes on"
+  [ -s "$work/i/train-state.safetensors" ] || fail "nothing was saved after Ctrl-C"
+}
+
+# However slow a model is, a part of a benchmark takes about as long as it was given.
+case_bench() {
+  expect 0 "$ashlar" bench --repeat 100 --seconds 0.001 --json "$work/bench.json"
+  out_has "a cycle costs"
+  out_has "identical: 12 of 12"
+  out_has "5 of 100 rounds, 6 answers of at most 16 tokens one at a time; 1 at once 1 of 8; 4 at once 4 of 8"
+  grep -q '"shortened": true' "$work/bench.json" || fail "the report does not say that it was shortened"
+  expect 0 "$ashlar" bench "$root/models/pebble-11m-sdar" --repeat 1 -n 8 --seconds 0.001
+  out_has "1 of 1 rounds, 6 answers of at most 8 tokens"
+  expect 0 "$ashlar" bench --drafter ngram --repeat 1 -n 8 --seconds 0.001 --json "$work/bench.json"
+  out_has "n-gram drafts"
+  out_has "identical: 6 of 6"
+  grep -q '"cycle"' "$work/bench.json" && fail "a cycle without a drafter"
+  expect 2 "$ashlar" bench --seconds -1
+}
+
+case_bench_serve() {
+  expect 2 "$ashlar" bench serve
+  err_has "--url"
+  err_has "See: ashlar bench serve --help"
+  expect 2 "$ashlar" bench serve --url http://127.0.0.1:1 --rate 1 --concurrency 2
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1
+  err_has "is the server running"
+  err_lines 1
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/nowhere/a.json"
+  err_has "$work/nowhere/a.json"
+  err_has "No such file or directory"
+  echo old > "$work/report.json"
+  expect 1 "$ashlar" bench serve --url http://127.0.0.1:1 --json "$work/report.json"
+  [ "$(cat "$work/report.json")" = old ] || fail "an earlier report is gone"
+  expect 0 "$ashlar" bench serve --help
+  out_has "--slo-ttft"
+}
+
+case_local_models() {
+  export HF_HUB_CACHE=$work/hub
+  mkdir -p "$work/hub/models--org--stone/snapshots/$(printf 'a%.0s' $(seq 40))" "$work/hub/models--org--stone/blobs"
+  printf 'x%.0s' $(seq 2000) > "$work/hub/models--org--stone/blobs/bb"
+  expect 0 "$ashlar" list
+  out_has "pebble-11m-dflash"
+  grep -qE "^org/stone +2.00 kB  model, pulled" "$work/out" || fail "the pulled model is not listed"
+  expect 0 "$ashlar" list --json
+  out_has '"name":"org/stone"'
+  expect 1 "$ashlar" run stone --prompt hello
+  err_has "did you mean org/stone?"
+  expect 1 "$ashlar" rm pebble-11m
+  err_has "expected ORG/MODEL"
+  expect 0 "$ashlar" rm org/stone
+  err_has "frees 2.00 kB"
+  expect 1 "$ashlar" rm org/stone
+  err_has "is not among the models pulled"
+  expect 1 "$ashlar" run pebble-11n --prompt hello
+  err_has "did you mean pebble-11m?"
+  for words in "run -hf org/model" "-m x.gguf -p hi" "run -c 4096" "serve -t 8" "ps" "serve --model x"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 2 "$ashlar" $words
+    err_has "here "
+    [ ! -s "$work/out" ] || fail "help instead of a hint: $words"
+  done
+}
+
+case_inspect() {
+  expect 0 "$ashlar" inspect pebble-11m
+  out_has "qwen3"
+  out_has "<|im_end|>"
+  grep -qE "fits +yes" "$work/out" || fail "does not fit"
+  grep -qE "self-test +good" "$work/out" || fail "self-test is not good"
+  err_lines 0
+  expect 0 "$ashlar" inspect pebble-11m --json --no-self-test
+  out_has '"fits": true'
+  out_has '"kv_bytes_per_token": 6144'
+  out_has '"drafter_kv_bytes_per_token": 1024'
+  out_has '"full_context_bytes": 29360128'
+  out_has '"branch_bytes": 3145728'  # 16 trees of 16 rows, 8 in a page of 96 KiB
+  # 12 frames of 16 KiB for the drafter instead of 256 pages.
+  expect 0 "$ashlar" inspect pebble-11m --json --no-self-test --draft-window 64 --max-sequences 1
+  out_has '"drafter_kv_bytes_per_token": 0'
+  out_has '"drafter_window_bytes": 196608'
+  out_has '"full_context_bytes": 25362432'
+  expect 0 "$ashlar" inspect pebble-11m --no-self-test --draft-window 64
+  out_has "at most 3.00 MiB for the drafter"
+  expect 0 "$ashlar" inspect "$root/models/pebble-11m-dflash/"
+  out_has "drafter pebble-11m-dflash"
+  expect 1 "$ashlar" inspect pebble-11m --drafter "$root/tests/data/drafters/dflash_fitted"
+  out_has "NO: "
+  # What no model can be made of, in the words of run.
+  cp -r "$root/models/pebble-11m" "$work/flipped"
+  local shard more
+  shard=$(ls "$work"/flipped/*.safetensors | head -1)
+  printf '\200\177' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 2)) conv=notrunc status=none  # infinity
+  for more in --device=cpu --json; do
+    expect 1 "$ashlar" inspect "$work/flipped" --drafter none "$more"
+    out_has "expected finite numbers, found infinity or NaN at element"
+  done
+  expect 0 "$ashlar" inspect "$work/flipped" --drafter none --no-self-test
+  expect 1 "$ashlar" run "$work/flipped" --drafter none -p hi
+  err_has "expected finite numbers, found infinity or NaN at element"
+  cp -r "$root/models/pebble-11m" "$work/garbled"
+  echo '{% for x in %}' > "$work/garbled/chat_template.jinja"
+  for more in --drafter=none --json "--drafter=$root/models/pebble-11m-dflash"; do
+    expect 1 "$ashlar" inspect "$work/garbled" "$more"
+    out_has "unexpected '%}', expected an expression"
+  done
+  out_has "UNUSABLE"
+  expect 1 "$ashlar" run "$work/garbled" --drafter none -p hi
+  # Shards need no index.
+  cp -r "$root/models/pebble-11m" "$work/unlisted"
+  rm "$work/unlisted/model.safetensors.index.json"
+  expect 0 "$ashlar" run "$work/unlisted" --drafter none -p "What is a harbour?" -n 4
+
+  broken_model
+  sed -i 's/"rope_type": *"default"/"rope_type": "yarn", "factor": 2.0/' "$work/broken/config.json"
+  expect 0 "$ashlar" inspect "$work/broken" --drafter none --json
+  out_has '"rope_scaling": "yarn"'
+  out_has '"context": 8192'
+  out_has '"full_context_bytes": 50331648'  # 8192 times 6144
+  printf 'word %.0s' $(seq 6000) > "$work/long"
+  expect 0 "$ashlar" run "$work/broken" --drafter none --prompt-file "$work/long" -n 2 --json -q
+  grep -qE '"prompt_tokens":[6-7][0-9]{3}' "$work/out" || fail "not a prompt of more than 4096 tokens"
+  expect 1 "$ashlar" run "$work/broken" --drafter none --prompt-file "$work/long" -n 2 --max-context 5000
+  err_has "the context holds 5000"
+}
+
+case_drafter_self_test() {
+  cp -r "$root/models/pebble-11m-dflash" "$work/wrong" && chmod -R u+w "$work/wrong"
+  sed -i 's/"mask_token_id": 3/"mask_token_id": 300/' "$work/wrong/config.json"
+  expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8
+  err_has "hardly predicts"
+  err_has "mask_token_id"
+  expect 0 "$ashlar" run --drafter "$work/wrong" --prompt "What is a harbour?" -n 8 --no-self-test
+  grep -q predicts "$work/err" && fail "--no-self-test tests"
+  expect 0 "$ashlar" run --prompt "What is a harbour?" -n 8
+  grep -q predicts "$work/err" && fail "warns of the bundled drafter"
+  return 0
+}
