@@ -61,9 +61,11 @@ TEST_P(Attention, MatchesReference) {
             // Weights sum to 1 and values are about 1: an absolute bound is the natural one. Tiles take queries and
             // weights as two bf16 parts each, exact to 2^-17 = 8e-6.
             const bool tiles = GetParam() == "amx" && kv == KvDType::kBF16 && shape.head_dim % 32 == 0;
-            // Codes are the same here and there, and become bf16, which rounds to 2^-9, before they are used.
+            // Codes are the same here and there, and become bf16 before they are used: keys are off by up to 2^-9 of
+            // their length, so scores by 2^-9 |q| |k| / sqrt(d), here 0.03, and answers by twice that at the very
+            // worst.
             const double exact = tiles ? 3e-5 : 1e-5;
-            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], bound(kv_codec(kv) != nullptr ? 1.0 / 64 : exact, 1.0 / 64))
+            ASSERT_NEAR(got.row(r)[c], want.row(r)[c], bound(kv_codec(kv) != nullptr ? 1.0 / 32 : exact, 1.0 / 64))
                 << name_of(kv) << " heads " << shape.n_heads << " dim " << shape.head_dim << " row " << r << " col "
                 << c;
           }
