@@ -123,7 +123,7 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
   options.weights_cache = default_weights_cache();
   command
       .add_option("--weights-cache", options.weights_cache,
-                  "Where rounded weights are kept for the next start, or none (default: ~/.cache/ashlar)")
+                  "Keeps rounded weights for the next start, or none (default: ~/.cache/ashlar)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_WEIGHTS_CACHE")
       ->group(kDeviceGroup);
