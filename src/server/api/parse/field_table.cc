@@ -198,7 +198,7 @@ constexpr FieldSpec kFields[] = {
     {"user", kOpenAi, kActs, kString, R"("a")", "Kept in the request log."},
     {"safety_identifier", C | R, kTolerated, kString, R"("a")", "Not used."},
     {"metadata", C | P | R | M, kTolerated, kObject, R"({"a":"b"})", "Not used; responses repeat it."},
-    {"store", kText, kActs, kBool, "false",
+    {"store", C | P | R | M, kActs, kBool, "false",
      "false: its tokens are not kept, even where the operator keeps some (--learn)."},
     {"service_tier", C | P | R | M, kTolerated, kString, R"("auto")", "There is one."},
     {"priority", C | P | G, kTolerated, kAny, "0", "Requests are served in their order."},
