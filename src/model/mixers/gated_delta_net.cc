@@ -10,6 +10,8 @@
 namespace ashlar {
 namespace {
 
+const DeltaShape& delta_shape(const StackConfig& config) { return config.delta_net->shape; }
+
 // Rows of a product that lie key head by key head, each with `sizes` rows of each kind: those of a kind together.
 void add_by_kind(const WeightPart& stored, int32_t n_k_heads, const std::vector<int64_t>& sizes,
                  std::vector<WeightPart>& parts) {
@@ -44,7 +46,10 @@ std::unique_ptr<Weight> bind_inputs(WeightBinder& binder, const StackConfig& con
 }  // namespace
 
 GatedDeltaNet::GatedDeltaNet(WeightBinder& binder, const StackConfig& config, const std::string& base)
-    : shape_(config.delta_net->shape), norm_eps_(config.norm_eps) {
+    : RecurrentMixer({delta_shape(config).projected_width(), delta_shape(config).v_width(),
+                      delta_shape(config).state_floats(), delta_shape(config).log_floats()}),
+      shape_(delta_shape(config)),
+      norm_eps_(config.norm_eps) {
   const LayerNames& names = config.names;
   Ops& ops = binder.ops();
   taps_ = {ops, read_taps(binder, base + names.delta_taps + ".weight", shape_.channels(), shape_.taps)};
@@ -53,36 +58,13 @@ GatedDeltaNet::GatedDeltaNet(WeightBinder& binder, const StackConfig& config, co
   decay_ = {ops, decay};
   bias_ = binder.device_vector(base + names.delta_bias, shape_.n_v_heads);
   norm_ = binder.norm(base + names.delta_norm, shape_.v_dim, false);
-  in_ = bind_inputs(binder, config, base);
-  output_ = binder.linear({{base + names.delta_output, config.hidden}}, shape_.v_width(), false);
+  bind(bind_inputs(binder, config, base),
+       binder.linear({{base + names.delta_output, config.hidden}}, shape_.v_width(), false));
 }
 
-void GatedDeltaNet::register_state(KvLayout& layout, const std::string& name, Ops&) {
-  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  state_ = layout.add_state(name, kFloat * shape_.state_floats(), kFloat * shape_.log_floats());
-}
-
-Tensor GatedDeltaNet::mix(Ops& ops, const MixerCall& call) const {
-  if (call.copy.rows > 0) ops.copy(call.in.x, call.copy);
-  const Rows rows = call.batch.rows();
-  const Tensor projected = call.workspace.projected.narrow(rows.n).columns(0, projected_width());
-  const Tensor mixed = call.workspace.mixed.narrow(rows.n).columns(0, mixed_width());
-  ops.linear(*in_, call.in, Store::kOverwrite, projected);
+void GatedDeltaNet::step(Ops& ops, Tensor projected, const Rows& rows, const StatePlane& states, Tensor mixed) const {
   const DeltaWeights weights = {taps_.data(), decay_.data(), bias_.data(), norm_.data(), norm_eps_};
-  ops.gated_delta_net(projected, {shape_, weights, rows, call.memory.state(state_)}, mixed);
-  return mixed;
-}
-
-void GatedDeltaNet::forward(Ops& ops, const MixerCall& call, Tensor x) const {
-  ops.linear(*output_, mix(ops, call), Store::kAdd, x);
-}
-
-void GatedDeltaNet::forward_outputs(Ops& ops, const MixerCall& call, Tensor x) const {
-  const Tensor mixed = mix(ops, call);
-  if (x.rows == 0) return;
-  const Tensor outputs = call.workspace.projected.narrow(x.rows).columns(0, mixed_width());
-  ops.gather_rows(mixed, call.batch.outputs(), outputs);
-  ops.linear(*output_, outputs, Store::kAdd, x);
+  ops.gated_delta_net(projected, {shape_, weights, rows, states}, mixed);
 }
 
 }  // namespace ashlar
