@@ -4,22 +4,13 @@
 #include "device/cuda/cuda_status.h"
 
 namespace ashlar::cuda {
-namespace {
-
-static_assert(sizeof(Span) == sizeof(StateSpan) && offsetof(Span, replays) == offsetof(StateSpan, replays) &&
-              offsetof(Span, choices) == offsetof(StateSpan, choices) &&
-              offsetof(Span, saves) == offsetof(StateSpan, saves));
-
-}  // namespace
 
 void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   const DeltaShape& shape = net.shape;
   ASHLAR_CHECK(in.cols == shape.projected_width() && out.cols == shape.v_width());
   ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n);
   if (net.rows.n == 0) return;
-  DeltaNetCall call;
-  call.in = matrix_of(in);
-  call.out = matrix_of(out);
+  DeltaNetCall call = {state_rows(net.rows, net.states), matrix_of(in), matrix_of(out)};
   call.n_k_heads = shape.n_k_heads;
   call.n_v_heads = shape.n_v_heads;
   call.k_dim = shape.k_dim;
@@ -31,15 +22,6 @@ void CudaOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   call.bias = net.weights.bias;
   call.norm = net.weights.norm;
   call.eps = net.weights.eps;
-  call.rows = net.rows.n;
-  call.positions = net.rows.positions;
-  call.tables = net.rows.tables;
-  call.spans = reinterpret_cast<const Span*>(net.rows.states);
-  call.states = reinterpret_cast<char*>(net.states.base);
-  call.state_stride = net.states.stride;
-  call.log_stride = net.states.log_stride;
-  call.slots = net.states.slots;
-  call.log_rows = net.states.log_rows;
   const size_t floats = static_cast<size_t>(net.states.slots) * static_cast<size_t>(shape.matrices());
   call.scratch = static_cast<float*>(passing_states_.reserve(sizeof(float) * floats));
   delta_net(memory_.stream(), call);

@@ -1,6 +1,7 @@
 #pragma once
 // The class that make_cuda_ops() makes.
 
+#include <cstddef>
 #include <vector>
 
 #include "device/cuda/cuda_adjust.h"
@@ -15,6 +16,22 @@ namespace ashlar::cuda {
 
 inline Matrix matrix_of(Tensor tensor) {
   return {tensor.data, tensor.rows, tensor.cols, tensor.stride, tensor.dtype == DType::kF32};
+}
+
+static_assert(sizeof(Span) == sizeof(StateSpan) && offsetof(Span, replays) == offsetof(StateSpan, replays) &&
+              offsetof(Span, choices) == offsetof(StateSpan, choices) &&
+              offsetof(Span, saves) == offsetof(StateSpan, saves));
+
+inline StateRows state_rows(const Rows& rows, const StatePlane& states) {
+  return {rows.n,
+          rows.positions,
+          rows.tables,
+          reinterpret_cast<const Span*>(rows.states),
+          reinterpret_cast<char*>(states.base),
+          states.stride,
+          states.log_stride,
+          states.slots,
+          states.log_rows};
 }
 
 class CudaOps final : public Ops {

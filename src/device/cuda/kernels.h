@@ -257,18 +257,22 @@ struct Span {
   Save saves[2];
 };
 
-/// A gated delta net and its states (device/delta_net.h says how they are laid out).
-struct DeltaNetCall {
-  Matrix in, out;
-  int32_t n_k_heads = 0, n_v_heads = 0, k_dim = 0, v_dim = 0, taps = 0, channels = 0;
-  const float *tap_weights = nullptr, *decay = nullptr, *bias = nullptr, *norm = nullptr;
-  float eps = 0;
+/// Rows and the states that they go through, as Rows and StatePlane of device/rows.h.
+struct StateRows {
   int32_t rows = 0;
   const int32_t *positions = nullptr, *tables = nullptr;
   const Span* spans = nullptr;
   char* states = nullptr;
   int64_t state_stride = 0, log_stride = 0;
   int32_t slots = 0, log_rows = 0;
+};
+
+/// A gated delta net (device/delta_net.h says how its states are laid out).
+struct DeltaNetCall : StateRows {
+  Matrix in, out;
+  int32_t n_k_heads = 0, n_v_heads = 0, k_dim = 0, v_dim = 0, taps = 0, channels = 0;
+  const float *tap_weights = nullptr, *decay = nullptr, *bias = nullptr, *norm = nullptr;
+  float eps = 0;
   float* scratch = nullptr;  ///< [slots, n_v_heads, k_dim, v_dim]: for rows that may not stay
 };
 void delta_net(cudaStream_t stream, const DeltaNetCall& call);

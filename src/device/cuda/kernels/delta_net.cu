@@ -2,6 +2,7 @@
 // a thread has columns of their matrices, which do not depend on each other. Sums run in fixed orders.
 
 #include "device_math.cuh"
+#include "state_rows.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -53,17 +54,6 @@ struct Shared {
     g = o + part.values, beta = g + part.heads, kq = beta + part.heads, window = kq + 1;
   }
 };
-
-__device__ float* state_of(const DeltaNetCall& call, int32_t slot) {
-  return reinterpret_cast<float*>(call.states + slot * (call.state_stride + call.log_rows * call.log_stride));
-}
-__device__ float* log_of(const DeltaNetCall& call, int32_t slot, int32_t row) {
-  return reinterpret_cast<float*>(reinterpret_cast<char*>(state_of(call, slot)) + call.state_stride +
-                                  row * call.log_stride);
-}
-__device__ float* snapshot_of(const DeltaNetCall& call, int32_t index) {
-  return reinterpret_cast<float*>(reinterpret_cast<char*>(state_of(call, call.slots)) + index * call.state_stride);
-}
 
 /// to = g from + k u^T, for the block's matrices. k may lie in global memory, u as well.
 __device__ void update(const Part& part, const float* from, float* to, const float* k, const float* u, const float* g) {
@@ -201,14 +191,12 @@ __global__ void __launch_bounds__(kThreads) delta_net_kernel(DeltaNetCall call) 
   begin_kernel();
   extern __shared__ float memory[];
   const auto first = static_cast<int32_t>(blockIdx.x);
-  const int32_t table = call.tables[first];
-  if (first > 0 && call.tables[first - 1] == table) return;
-  int32_t n = 1;
-  while (first + n < call.rows && call.tables[first + n] == table) ++n;
+  const int32_t n = rows_of_span(call, first);
+  if (n == 0) return;
 
   const Part part(call, static_cast<int32_t>(blockIdx.y));
   const Shared s(memory, part);
-  const Span& span = call.spans[table];
+  const Span& span = call.spans[call.tables[first]];
   const bool is_new = call.positions[first] == 0;
   const int32_t kept = n - min(span.choices, n);
   float* const state = state_of(call, span.slot);

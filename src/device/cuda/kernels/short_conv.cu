@@ -2,6 +2,7 @@
 
 #include "../short_conv.h"
 #include "device_math.cuh"
+#include "state_rows.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -26,26 +27,19 @@ struct Window {
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(ShortConvCall call) {
   begin_kernel();
   const auto first = static_cast<int32_t>(blockIdx.x);
-  const int32_t table = call.tables[first];
-  if (first > 0 && call.tables[first - 1] == table) return;
   const auto c = static_cast<int32_t>(blockIdx.y) * kThreads + static_cast<int32_t>(threadIdx.x);
   if (c >= call.channels) return;
-  int32_t n = 1;
-  while (first + n < call.rows && call.tables[first + n] == table) ++n;
+  const int32_t n = rows_of_span(call, first);
+  if (n == 0) return;
 
-  const Span& span = call.spans[table];
+  const Span& span = call.spans[call.tables[first]];
   const bool is_new = call.positions[first] == 0;
   const int32_t kept = n - min(span.choices, n);
-  char* const slot = call.states + span.slot * (call.state_stride + call.log_rows * call.log_stride);
-  char* const snapshots = call.states + call.slots * (call.state_stride + call.log_rows * call.log_stride);
-  float* const state = reinterpret_cast<float*>(slot) + c;
-  const auto log = [&](int32_t row) {
-    return reinterpret_cast<float*>(slot + call.state_stride + row * call.log_stride) + c;
-  };
+  float* const state = state_of(call, span.slot) + c;
   Window window;
   window.before = call.taps - 1;
   for (int32_t t = 0; t < window.before; ++t) window.rows[t] = is_new ? 0.0F : state[int64_t{t} * call.channels];
-  for (int32_t r = 0; r < span.replays && !is_new; ++r) window.push(*log(r));
+  for (int32_t r = 0; r < span.replays && !is_new; ++r) window.push(log_of(call, span.slot, r)[c]);
   const float bias = call.bias != nullptr ? call.bias[c] : 0.0F;
   for (int32_t r = 0; r < n; ++r) {
     if (r == kept) window.copy_to(state, call.channels);
@@ -60,10 +54,10 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(ShortConvCall call
     sum = fmaf(call.tap_weights[int64_t{window.before} * call.channels + c], newest, sum);
     store(call.out.data, (int64_t{first} + r) * call.out.stride + c, call.out.is_f32, gate * sum);
     window.push(newest);
-    if (r >= kept) *log(r - kept) = newest;
+    if (r >= kept) log_of(call, span.slot, r - kept)[c] = newest;
     for (const Save& save : span.saves) {
       if (save.row != r) continue;
-      window.copy_to(reinterpret_cast<float*>(snapshots + save.snapshot * call.state_stride) + c, call.channels);
+      window.copy_to(snapshot_of(call, save.snapshot) + c, call.channels);
     }
   }
 }
