@@ -85,4 +85,20 @@ __device__ __forceinline__ void finish_square(const ProductCall& call, const flo
   }
 }
 
+/// Stores the sums of 64 outputs x kTokens rows of a warpgroup by squares, or else by quads. `squares`: shared memory of
+/// the warps, kSquareBytesOfWarp each.
+template <int kTokens, bool kSquares>
+__device__ __forceinline__ void finish_tile(const ProductCall& call, bool by_squares, int32_t token, int32_t features,
+                                            const float (&sum)[kTokens / 2], char* squares) {
+  if (!kSquares || !by_squares) {
+    finish_quads<kTokens>(call, token, features, sum);
+  } else {
+    const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
+#pragma unroll
+    for (int j = 0; j < kTokens / 32; ++j) {
+      finish_square(call, &sum[16 * j], features, token + 32 * j, squares + warp * kSquareBytesOfWarp);
+    }
+  }
+}
+
 }  // namespace ashlar::cuda

@@ -188,14 +188,7 @@ struct HopperProduct {
         consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
       }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
-      if (!kSquares || call.finish == Finish::kFloat) {
-        finish_quads<kTokens>(call, item.token, features, sum);
-      } else {
-#pragma unroll
-        for (int j = 0; j < kTokens / 32; ++j) {
-          finish_square(call, &sum[16 * j], features, item.token + 32 * j, shared.squares + warp * kSquareBytesOfWarp);
-        }
-      }
+      finish_tile<kTokens, kSquares>(call, call.finish != Finish::kFloat, item.token, features, sum, shared.squares);
     }
   }
 };

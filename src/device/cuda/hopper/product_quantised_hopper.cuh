@@ -312,14 +312,7 @@ struct HopperQuantised {
       }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
       if (call.bias != nullptr) add_bias(call, features, sum);
-      if (!kSquares || !squares) {
-        finish_quads<kTokens>(call, item.token, features, sum);
-      } else {
-#pragma unroll
-        for (int j = 0; j < kTokens / 32; ++j) {
-          finish_square(call, &sum[16 * j], features, item.token + 32 * j, shared.end + warp * kSquareBytesOfWarp);
-        }
-      }
+      finish_tile<kTokens, kSquares>(call, squares, item.token, features, sum, shared.end);
     }
   }
 };

@@ -4,6 +4,8 @@
 // head i / block of them, row i % block of the block. The instruction multiplies 16 rows, 8 columns and 16 values at a
 // time; of its sums a lane has those at rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next.
 
+#include <type_traits>
+
 #include "../kernels/copies.cuh"
 #include "../kernels/device_math.cuh"
 #include "train_kernels.h"
@@ -177,6 +179,14 @@ __device__ __forceinline__ void for_keys(const TrainAttention& call, int32_t b, 
 __device__ __forceinline__ bool visible(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t key,
                                         int32_t n, int32_t t) {
   return key < n && (t < 0 || sees(call, block, r, t + key));
+}
+
+/// fn(std::integral_constant of the heads' columns), which are 32, 64 or 128.
+template <class Fn>
+void with_head_dim(const TrainAttention& call, const Fn& fn) {
+  if (call.head_dim == 32) return fn(std::integral_constant<int, 32>());
+  if (call.head_dim == 64) return fn(std::integral_constant<int, 64>());
+  fn(std::integral_constant<int, 128>());
 }
 
 /// Blocks of threads with a warp for each 16 rows of a block.

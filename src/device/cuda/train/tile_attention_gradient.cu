@@ -246,9 +246,7 @@ void launch(cudaStream_t stream, const TrainAttention& call) {
 }  // namespace
 
 void backward(cudaStream_t stream, const TrainAttention& call) {
-  if (call.head_dim == 32) return launch<32>(stream, call);
-  if (call.head_dim == 64) return launch<64>(stream, call);
-  launch<128>(stream, call);
+  with_head_dim(call, [&](auto head_dim) { launch<head_dim()>(stream, call); });
 }
 
 }  // namespace ashlar::cuda::tile_attention
