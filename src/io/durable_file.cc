@@ -24,11 +24,14 @@ void sync_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
-DurableFile::DurableFile(std::filesystem::path path, Options options)
-    : path_(std::move(path)), fresh_(path_.string() + ".new-" + std::to_string(getpid())), sync_(options.sync) {
-  const int existing = options.alone ? O_EXCL : O_TRUNC;
-  fd_ = open(fresh_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | existing, options.mode);
-  if (fd_ < 0) fail("cannot be opened for writing");
+DurableFile::DurableFile(std::filesystem::path path, Options options) : path_(std::move(path)), sync_(options.sync) {
+  const std::string begin = path_.string() + std::string(kUnfinished) + std::to_string(getpid()) + "-";
+  // Whatever a program of the same number left: numbers are given again, in a container from 1 on.
+  for (int number = 0; fd_ < 0; ++number) {
+    fresh_ = begin + std::to_string(number);
+    fd_ = open(fresh_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options.mode);
+    if (fd_ < 0 && errno != EEXIST) fail("cannot be opened for writing");
+  }
 }
 
 DurableFile::~DurableFile() {

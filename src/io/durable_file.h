@@ -10,13 +10,15 @@
 
 namespace ashlar {
 
+/// What the name of a file has at its end, and a number each of a process and of its files, until commit().
+inline constexpr std::string_view kUnfinished = ".new-";
+
 /// A new file under a temporary name next to `path`, which takes the place of `path` at commit(). Without that it goes
-/// away, and what was at `path` stays.
+/// away, and what was at `path` stays. Of several who write at once the last to commit stays, whole.
 class DurableFile {
  public:
   struct Options {
     unsigned mode = 0666;  ///< permissions, less what the process's mask forbids
-    bool alone = false;    ///< refuses where somebody writes such a file, or was ended while writing it
     bool sync = true;      ///< false: the file may be lost or torn if the machine stops soon after, not the program
   };
   /// Throws Error("file", ...) if the file cannot be made.

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +18,15 @@ namespace {
 
 [[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& what) {
   throw Error("file", path.string() + ": " + what);
+}
+
+// What a clone without git-lfs has in the place of a large file.
+bool is_pointer(int fd, size_t size) {
+  constexpr std::string_view kBegin = "version https://git-lfs";
+  constexpr size_t kLargest = 1024;  // about 130 bytes are usual
+  char begin[kBegin.size()];
+  return size <= kLargest && ::pread(fd, begin, sizeof begin, 0) == static_cast<ssize_t>(sizeof begin) &&
+         std::string_view(begin, sizeof begin) == kBegin;
 }
 
 }  // namespace
@@ -34,6 +44,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     fail(S_ISDIR(info.st_mode) ? "is a folder, not a regular file" : "is not a regular file");
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
+  if (is_pointer(fd_, size_)) {
+    fail(
+        "is a pointer of git-lfs, not the content; to fetch that: git lfs pull in its folder, or ashlar pull "
+        "ORG/MODEL");
+  }
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);
   if (mapped == MAP_FAILED) fail(std::string("cannot map: ") + std::strerror(errno));
   data_ = static_cast<const std::byte*>(mapped);

@@ -9,28 +9,12 @@
 #include "hub/names.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
-#include "io/weights/gguf.h"
+#include "io/weights/checkpoint.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kMaxPointer = 1024;  // bytes; a pointer of git-lfs has about 130
-
-// Of the files themselves: a snapshot's links lead to files that are counted where they are.
-int64_t bytes_of(const fs::path& path) {
-  std::error_code failed;
-  if (fs::is_regular_file(path, failed)) return static_cast<int64_t>(fs::file_size(path, failed));
-  int64_t bytes = 0;
-  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-    std::error_code ignored;
-    if (at->is_symlink(ignored) || !at->is_regular_file(ignored)) continue;
-    const auto size = at->file_size(ignored);
-    if (!ignored) bytes += static_cast<int64_t>(size);
-  }
-  return bytes;
-}
 
 bool drafts(const fs::path& folder) {
   try {
@@ -52,23 +36,6 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
 bool is_pulled_drafter(const fs::path& repo) {
   const std::vector<fs::path> versions = sorted_entries(repo / "snapshots");
   return std::any_of(versions.begin(), versions.end(), [](const fs::path& one) { return drafts(one); });
-}
-
-bool is_lfs_pointer(const fs::path& file) {
-  std::error_code failed;
-  const auto size = fs::file_size(file, failed);
-  if (failed || static_cast<int64_t>(size) > kMaxPointer) return false;
-  std::ifstream in(file, std::ios::binary);
-  constexpr std::string_view kBegin = "version https://git-lfs";
-  std::string begin(kBegin.size(), '\0');
-  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  return in && begin == kBegin;
-}
-
-std::string pointer_text(const fs::path& file) {
-  return file.string() +
-         " is a pointer of git-lfs, not the weights; to fetch them: git lfs pull in that folder, or ashlar pull "
-         "ORG/MODEL";
 }
 
 std::string adapter_text(const fs::path& folder) {
@@ -94,17 +61,35 @@ std::vector<LocalModel> local_models(const std::vector<fs::path>& roots, const f
   for (const fs::path& root : roots) {
     for (const fs::path& path : sorted_entries(root)) {
       const bool file = is_gguf(path) && file_exists(path);
+      if (file && path != weight_files(path).front()) continue;  // a further shard of the model
       if (!file && !file_exists(path / "config.json")) continue;
       const std::string name = path.filename().string();
-      if (names.insert(name).second) out.push_back({name, path, bytes_of(path), false, !file && drafts(path)});
+      if (names.insert(name).second) out.push_back({name, path, false, !file && drafts(path)});
     }
   }
   for (const fs::path& folder : sorted_entries(cache)) {
     const std::string name = hub::repo_of_folder_name(folder.filename().string());
     if (name.empty() || !hub::parse_repo_ref(name)) continue;
-    out.push_back({name, folder, bytes_of(folder), true, is_pulled_drafter(folder)});
+    out.push_back({name, folder, true, is_pulled_drafter(folder)});
   }
   return out;
+}
+
+// Of the files themselves: a snapshot's links lead to files that are counted where they are.
+int64_t bytes_on_disk(const fs::path& path) {
+  std::error_code failed;
+  int64_t bytes = 0;
+  if (is_gguf(path)) {
+    for (const fs::path& file : weight_files(path)) bytes += static_cast<int64_t>(fs::file_size(file, failed));
+    return bytes;
+  }
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code ignored;
+    if (at->is_symlink(ignored) || !at->is_regular_file(ignored)) continue;
+    const auto size = at->file_size(ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
 }
 
 int64_t remove_pulled(const std::string& name, const fs::path& cache) {
@@ -122,7 +107,7 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache) {
     throw Error("model",
                 name + " is not among the models pulled to " + cache.string() + "; ashlar list shows those that are");
   }
-  const int64_t bytes = bytes_of(folder);
+  const int64_t bytes = bytes_on_disk(folder);
   fs::remove_all(folder, failed);
   if (failed) throw Error("model", folder.string() + " cannot be removed: " + failed.message());
   fs::remove_all(cache / ".locks" / last, failed);
@@ -132,7 +117,6 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache) {
 std::string what_it_is_instead(const fs::path& path) {
   std::error_code failed;
   if (fs::is_regular_file(path, failed)) {
-    if (is_lfs_pointer(path)) return pointer_text(path);
     const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
     if (!is_gguf(path) && file_exists(folder / "config.json")) {
       return path.string() + " is a file of the model in " + folder.string() + "; name that folder";
@@ -150,11 +134,7 @@ std::string what_it_is_instead(const fs::path& path) {
   bool has_safetensors = false, has_pickled = false;
   for (const fs::path& entry : sorted_entries(path)) {
     const std::string file = entry.filename().string();
-    if (file.ends_with(".safetensors")) {
-      has_safetensors = true;
-      // What Mistral's repositories have next to the model is not read.
-      if (!file.starts_with("consolidated") && is_lfs_pointer(entry)) return pointer_text(entry);
-    }
+    if (file.ends_with(".safetensors")) has_safetensors = true;
     if (file.starts_with("pytorch_model") && file.ends_with(".bin")) has_pickled = true;
   }
   if (has_safetensors || !has_pickled || !file_exists(path / "config.json")) return {};

@@ -11,7 +11,6 @@ namespace ashlar {
 struct LocalModel {
   std::string name;              ///< what commands take: a name under a root, or ORG/MODEL
   std::filesystem::path folder;  ///< of a pulled one: that of all its files and versions
-  int64_t bytes = 0;             ///< on disk, each content once
   bool pulled = false;
   bool drafter = false;
 };
@@ -22,12 +21,15 @@ struct LocalModel {
 std::vector<LocalModel> local_models(const std::vector<std::filesystem::path>& roots,
                                      const std::filesystem::path& cache);
 
+/// Of a model's folder, or of a GGUF file and its further shards: bytes on disk, each content once. Walks all its files.
+int64_t bytes_on_disk(const std::filesystem::path& model);
+
 /// Removes a pulled model, all its versions, from `cache`; what it freed in bytes. Throws Error("model", ...) if `name`
 /// is not ORG/MODEL or is not there, or if its files cannot be removed.
 int64_t remove_pulled(const std::string& name, const std::filesystem::path& cache);
 
-/// Why a folder or file that a model was expected in is none, and what to do: a pointer of git-lfs, an adapter, weights
-/// that are pickled, a file within a model's folder. Empty if it is nothing of that kind.
+/// Why a folder or file that a model was expected in is none, and what to do: an adapter, weights that are
+/// pickled, a file within a model's folder. Empty if it is nothing of that kind.
 std::string what_it_is_instead(const std::filesystem::path& path);
 
 }  // namespace ashlar

@@ -10,7 +10,7 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "io/weights/gguf.h"
+#include "io/weights/checkpoint.h"
 #include "session/memory_plan.h"
 
 namespace ashlar {
@@ -20,14 +20,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNone = "none";
 constexpr const char* kSuffix = ".packed";
-constexpr const char* kBegun = ".new-";               // and a number: what DurableFile appends
 constexpr uint64_t kSmallModel = uint64_t{64} << 20;  // is packed in less than half a second
 constexpr uint64_t kLeftFree = uint64_t{1} << 30;     // of the disk
 constexpr auto kUnused = std::chrono::hours(24 * 60), kAbandoned = std::chrono::hours(1);
 
 // Whether a name is NAME-0123456789abcdef.packed, with or without what a file has while it is written.
 bool is_ours(std::string name) {
-  name = name.substr(0, name.rfind(kBegun));
+  name = name.substr(0, name.rfind(kUnfinished));
   constexpr size_t kDigits = 16;
   if (!name.ends_with(kSuffix)) return false;
   name.resize(name.size() - std::string_view(kSuffix).size());
@@ -43,18 +42,18 @@ void remove_old_files(const fs::path& folder) {
     const std::string name = entry->path().filename().string();
     if (!is_ours(name) || entry->symlink_status(unknown).type() != fs::file_type::regular) continue;
     const auto age = fs::file_time_type::clock::now() - entry->last_write_time(unknown);
-    const bool begun = name.find(kBegun) != std::string::npos;
+    const bool begun = name.find(kUnfinished) != std::string::npos;
     if (!unknown && age > (begun ? kAbandoned : kUnused)) fs::remove(entry->path(), unknown);
   }
 }
 
+// 0 where it cannot be known.
 uint64_t stored_bytes(const fs::path& model) {
-  std::error_code error;
-  if (is_gguf(model)) return fs::file_size(model, error);
   uint64_t bytes = 0;
-  for (fs::directory_iterator entry(model, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code unknown;
-    if (entry->path().extension() == ".safetensors") bytes += entry->file_size(unknown);
+  try {
+    for (const fs::path& file : weight_files(model)) bytes += fs::file_size(file);
+  } catch (const std::exception&) {  // its loader says what is wrong
+    return 0;
   }
   return bytes;
 }
@@ -90,13 +89,13 @@ bool WeightsCache::is_whole(uint64_t key, std::span<const std::byte> copy) {
     damage_ = path_.string() + ": is damaged: a piece has another checksum than when it was written";
     return false;
   }
-  if (taken_.insert(key).second && fresh_) add(key, copy.size(), [&] { fresh_->add(key, *piece); });
+  taken_.insert(key);
+  if (fresh_) add(key, copy.size(), [&] { fresh_->add(key, *piece); });
   return true;
 }
 
 void WeightsCache::keep(uint64_t key, std::span<const std::byte> bytes) {
-  if (!failure_.empty()) return;
-  if (!fresh_) start_file();
+  if (!fresh_ && failure_.empty()) start_file();
   add(key, bytes.size(), [&] { fresh_->add(key, bytes); });
 }
 

@@ -20,30 +20,29 @@ void list_models(bool json) {
   const std::filesystem::path cache = hub::settings_from_environment().cache;
   const std::vector<LocalModel> models = local_models(model_roots(), cache);
   size_t width = 4;
-  int64_t bytes = 0;
-  for (const LocalModel& model : models) {
-    width = std::max(width, model.name.size());
-    if (model.pulled) bytes += model.bytes;
-  }
+  int64_t pulled = 0;
+  for (const LocalModel& model : models) width = std::max(width, for_message(model.name).size());
   if (!json) write_output("NAME" + std::string(width - 4, ' ') + "       SIZE  KIND\n");
   for (const LocalModel& model : models) {
-    const std::string kind = model.drafter ? "drafter" : "model";
+    const std::string kind = model.drafter ? "drafter" : "model", name = for_message(model.name);
+    const int64_t bytes = bytes_on_disk(model.folder);
+    if (model.pulled) pulled += bytes;
     if (json) {
       write_output(dump_line(Json{{"name", model.name},
-                                  {"bytes", model.bytes},
+                                  {"bytes", bytes},
                                   {"kind", kind},
                                   {"pulled", model.pulled},
                                   {"path", model.folder.string()}}) +
                    "\n");
       continue;
     }
-    const std::string size = bytes_text(model.bytes);
+    const std::string size = bytes_text(bytes);
     const std::string pad(size.size() < 9 ? 9 - size.size() : 0, ' ');
-    write_output(for_message(model.name) + std::string(width - model.name.size() + 2, ' ') + pad + size + "  " + kind +
+    write_output(name + std::string(width - name.size() + 2, ' ') + pad + size + "  " + kind +
                  (model.pulled ? ", pulled" : "") + "\n");
   }
-  if (!json && bytes > 0)
-    print_note(bytes_text(bytes) + " pulled to " + cache.string() + "; ashlar rm ORG/MODEL frees them");
+  if (!json && pulled > 0)
+    print_note(bytes_text(pulled) + " pulled to " + cache.string() + "; ashlar rm ORG/MODEL frees them");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 // What a run that was killed before its first checkpoint leaves there.
 bool is_left_over(const std::string& name, bool answers) {
   return name == TrainRun::kSettings || name == TrainRun::kLog || (answers && name == RegenerationOptions::kFile) ||
-         name.find(".new-") != std::string::npos;
+         name.find(kUnfinished) != std::string::npos;
 }
 
 // What is wrong with the paths is said before a model is loaded.

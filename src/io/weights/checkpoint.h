@@ -13,6 +13,9 @@
 
 namespace ashlar {
 
+/// The files that Checkpoint(model) reads, which are not opened. Throws as it does where they cannot be known.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& model);
+
 /// All tensors of a model by name. Holds the files mapped; tensors live as long as this does.
 class Checkpoint {
  public:
@@ -36,8 +39,9 @@ class Checkpoint {
 
  private:
   void open_gguf();
-  void open_sharded(const std::filesystem::path& index);
-  void open_unlisted();
+  /// `places`: what an index says of each tensor's file; null: there is no index.
+  void open_files(const std::vector<std::filesystem::path>& paths,
+                  const std::map<std::string, std::string>* places = nullptr);
 
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;

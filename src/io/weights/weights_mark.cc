@@ -1,28 +1,19 @@
 #include "io/weights/weights_mark.h"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
-#include <vector>
 
 #include "base/keyed_hash.h"
 #include "io/mapped_file.h"
+#include "io/weights/checkpoint.h"
 
 namespace ashlar {
 
 std::string weights_mark(const std::filesystem::path& model) {
   constexpr size_t kPlaces = 8, kBytes = 4096;
-  std::vector<std::filesystem::path> files = {model};
-  if (std::filesystem::is_directory(model)) {
-    files.clear();
-    for (const auto& entry : std::filesystem::directory_iterator(model)) {
-      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  }
   std::string sample;
-  for (const std::filesystem::path& path : files) {
+  for (const std::filesystem::path& path : weight_files(model)) {
     const MappedFile file(path);
     const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     sample += std::to_string(bytes.size()) + " ";

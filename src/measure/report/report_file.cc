@@ -51,7 +51,7 @@ void ReportFile::write(const std::string& content) {
     if (const int why = write_all(target_, content); why != 0) fail(path_, "cannot be written", why);
     return;
   }
-  const fs::path fresh = target_.string() + ".new-" + std::to_string(getpid());
+  const fs::path fresh = target_.string() + std::string(kUnfinished) + std::to_string(getpid());
   int why = write_all(fresh, content);
   std::error_code failed;
   if (why == 0) {

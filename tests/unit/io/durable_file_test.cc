@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "base/error.h"
 #include "io/mapped_file.h"
@@ -48,14 +52,40 @@ TEST(DurableFile, NamesTheFileThatCannotBe) {
   }
 }
 
+// A limit of the process is met as a full disk is: after a part of what was to be written.
 TEST(DurableFile, SaysThatTheDiskIsFull) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   const TempFolder folder;
-  // The name it writes to first, so that each write meets a full disk.
-  fs::create_symlink("/dev/full", folder / ("x.new-" + std::to_string(getpid())));
-  DurableFile file(folder / "x");
-  EXPECT_THROW(file.write(std::string_view("text")), Error);
-  EXPECT_FALSE(fs::exists(folder / "x"));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit little = before;
+  little.rlim_cur = 2;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  std::string why;
+  try {
+    DurableFile(folder / "x").write(std::string_view("text"));
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(why, ::testing::HasSubstr("x: cannot be written: File too large"));
+  EXPECT_THAT(names_in(folder.path()), ::testing::IsEmpty());
+}
+
+// What another program of the same number left in the midst of writing is no obstacle, and stays.
+TEST(DurableFile, WritersDoNotMeet) {
+  const TempFolder folder;
+  const std::string left = "x" + std::string(kUnfinished) + std::to_string(getpid()) + "-0";
+  folder.write(left, "left");
+  DurableFile one(folder / "x"), other(folder / "x");
+  one.write(std::string_view("one"));
+  other.write(std::string_view("other"));
+  other.commit();
+  EXPECT_EQ(read_text_file(folder / "x", 100), "other");
+  one.commit();
+  EXPECT_EQ(read_text_file(folder / "x", 100), "one");
+  EXPECT_EQ(read_text_file(folder / left, 100), "left");
 }
 
 }  // namespace

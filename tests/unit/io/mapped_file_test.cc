@@ -22,6 +22,17 @@ int64_t sum(const MappedFile& file) {
                          [](int64_t all, std::byte one) { return all + static_cast<int64_t>(one); });
 }
 
+// Whatever file of a model it stands for: weights, a vocabulary, a template.
+TEST(MappedFileTest, APointerOfGitLfsIsNamedForWhatItIs) {
+  const TempFolder folder;
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n";
+  const auto path = folder.write("weights", pointer);
+  expect_error([&] { MappedFile file(path); },
+               {"[file]", path.string(), "is a pointer of git-lfs", "git lfs pull", "ashlar pull"});
+  EXPECT_NO_THROW(MappedFile(folder.write("long", pointer + std::string(1024, ' '))));
+  EXPECT_NO_THROW(MappedFile(folder.write("short", pointer.substr(0, 10))));
+}
+
 TEST(MappedFileTest, WhatIsCutWhileItIsMappedIsAnErrorThatNamesIt) {
   const TempFolder folder;
   const auto path = folder.write("weights", std::string(5 * kPage, '\1'));
