@@ -69,7 +69,7 @@ class RecordWriter {
     std::unique_lock lock(mutex_);
     for (;;) {
       ready_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-      if (queue_.empty()) return;
+      if (queue_.empty()) break;
       Records records;
       records.swap(queue_);
       bytes_ = 0;
@@ -78,12 +78,16 @@ class RecordWriter {
       write(records);
       lock.lock();
     }
+    lost_ += std::exchange(dropped_, 0);
+    lock.unlock();
+    reported_ns_ = 0;  // the last chance to say it
+    write({});
   }
 
   // Memory may be short, too; the next records are tried again.
   void write(const Records& records) noexcept {
     try {
-      const LostRecords lost = write_(records);
+      const LostRecords lost = records.empty() ? LostRecords() : write_(records);
       lost_ += lost.n;
       if (!lost.why.empty()) why_ = lost.why;
       report_loss();

@@ -213,7 +213,9 @@ void RequestLog::add(const server::RequestRecord& record) {
   for (const auto* texts : {&record.prompts, &record.texts}) {
     for (const std::string& text : *texts) bytes += text.size();
   }
-  impl_->writer->add(record, bytes);
+  server::RequestRecord row = record;
+  row.tokens.reset();  // which no column takes, and which would not be counted
+  impl_->writer->add(std::move(row), bytes);
 }
 
 }  // namespace ashlar

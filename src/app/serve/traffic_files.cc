@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
+#include "train/data/example.h"
 
 namespace ashlar {
 namespace {
@@ -34,11 +35,9 @@ int64_t number_in(std::string_view name) {
 }
 
 std::string line_of(const server::AnsweredTokens& tokens, const std::string& model) {
-  std::vector<int32_t> ids = tokens.prompt;
-  ids.insert(ids.end(), tokens.answer.begin(), tokens.answer.end());
-  std::vector<int> mask(ids.size(), 1);
-  std::fill_n(mask.begin(), tokens.prompt.size(), 0);
-  return Json{{"ids", std::move(ids)}, {"mask", std::move(mask)}, {"model", model}}.dump() + "\n";
+  Json line = example_of(tokens.prompt, tokens.answer);
+  line["model"] = model;
+  return line.dump() + "\n";
 }
 
 [[noreturn]] void fail(const fs::path& path, const std::string& why) {

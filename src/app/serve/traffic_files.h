@@ -22,8 +22,8 @@ class TrafficFiles {
  public:
   struct Options {
     std::filesystem::path folder;
-    int64_t bytes = int64_t{256} << 20;  ///< of all files together
-    std::string model;                   ///< the mark of its weights (io/weights/weights_mark.h)
+    int64_t bytes = 0;  ///< of all files together
+    std::string model;  ///< the mark of its weights (io/weights/weights_mark.h)
   };
   static constexpr int64_t kFiles = 8;  ///< the bound is kept by files of this share of it
 

@@ -68,21 +68,15 @@ size_t AnswerFile::kept_lines(uintmax_t& bytes) const {
 
 void AnswerFile::add(size_t wish, std::span<const int32_t> tokens, std::string_view finish, std::string_view text) {
   const AnswerWish& asked = wishes_[wish];
-  std::vector<int32_t> ids = asked.prompt;
-  ids.insert(ids.end(), tokens.begin(), tokens.end());
-  std::vector<int> mask(ids.size(), 1);
-  std::fill_n(mask.begin(), asked.prompt.size(), 0);
+  Json line = example_of(asked.prompt, tokens);
+  line.update({{"temperature", asked.temperature},
+               {"seed", asked.seed},
+               {"max_tokens", asked.max_tokens},
+               {"finish", finish},
+               {"text", text},
+               {"model", asked.model}});
   // What is cut in the midst of a character is no UTF-8.
-  waiting_[wish] = Json{
-      {"ids", std::move(ids)},
-      {"mask", std::move(mask)},
-      {"temperature", asked.temperature},
-      {"seed", asked.seed},
-      {"max_tokens", asked.max_tokens},
-      {"finish", finish},
-      {"text", text},
-      {"model",
-       asked.model}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  waiting_[wish] = line.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (waiting_.begin()->first != done_) return;
   errno = 0;
   for (auto next = waiting_.begin(); next != waiting_.end() && next->first == done_; next = waiting_.erase(next)) {

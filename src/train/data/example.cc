@@ -145,6 +145,14 @@ TrainingExample parse_example(std::string_view line, const std::string& where, R
   });
 }
 
+Json example_of(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+  std::vector<int32_t> ids(prompt.begin(), prompt.end());
+  ids.insert(ids.end(), answer.begin(), answer.end());
+  std::vector<int> mask(ids.size(), 1);
+  std::fill_n(mask.begin(), prompt.size(), 0);
+  return {{"ids", std::move(ids)}, {"mask", std::move(mask)}};
+}
+
 std::vector<std::filesystem::path> data_files(const std::vector<std::string>& named) {
   std::vector<std::filesystem::path> out;
   for (const std::filesystem::path path : named) {

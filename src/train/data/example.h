@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,9 @@ enum class Responses : uint8_t { kNeeded, kOptional };
 /// allowed, has one message.
 TrainingExample parse_example(std::string_view line, const std::string& where,
                               Responses responses = Responses::kNeeded);
+
+/// The line of an answer whose prompt is not to be learnt, as an object to which more may be added: {"ids", "mask"}.
+Json example_of(std::span<const int32_t> prompt, std::span<const int32_t> answer);
 
 /// The files that are meant: a folder stands for those of it that end in .jsonl, in the order of their names. Throws
 /// Error("train", ...) where it has none.
