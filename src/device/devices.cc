@@ -35,10 +35,9 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
   std::string names;
   for (const Device& device : kDevices) {
     if (name == device.name) {
-      const KvCodec* codec = kv_codec(options.kv_dtype);
-      if (codec != nullptr && !device.codes_kv) {
-        throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " + std::string(codec->name()) +
-                                    "; expected bf16, or another --device");
+      if (kv_codec(options.kv_dtype) != nullptr && !device.codes_kv) {
+        throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " +
+                                    std::string(name_of(options.kv_dtype)) + "; expected bf16, or another --device");
       }
       return device.make(options);
     }

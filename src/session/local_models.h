@@ -21,7 +21,8 @@ struct LocalModel {
 std::vector<LocalModel> local_models(const std::vector<std::filesystem::path>& roots,
                                      const std::filesystem::path& cache);
 
-/// Of a model's folder, or of a GGUF file and its further shards: bytes on disk, each content once. Walks all its files.
+/// Of a model's folder, or of a GGUF file and its further shards: bytes on disk, each content once. Walks all its
+/// files.
 int64_t bytes_on_disk(const std::filesystem::path& model);
 
 /// Removes a pulled model, all its versions, from `cache`; what it freed in bytes. Throws Error("model", ...) if `name`

@@ -24,7 +24,7 @@ Session::Session(const SessionOptions& options)
   }
   DeviceOptions device = options_.device_options;
   weights_cache_ = open_weights_cache(options_.weights_cache, choice_.model, options_.device, device.weights);
-  if (weights_cache_) device.packed = weights_cache_.get();
+  device.packed = weights_cache_.get();
   ops_ = make_device(options_.device, device);
   choose_method(config);
   tokenizer_ = Tokenizer::from_model(choice_.model);
@@ -147,7 +147,7 @@ std::vector<int32_t> Session::checked(std::vector<int32_t> ids) const {
 }
 
 std::string Session::describe() const {
-  const KvCodec* codec = kv_codec(options_.device_options.kv_dtype);
+  const KvDType kv = options_.device_options.kv_dtype;
   std::string text = folder_name(choice_.model);
   if (has_drafter()) {
     text += " with " + (choice_.drafts_itself ? std::string("its own layer to draft") : folder_name(*choice_.drafter));
@@ -161,7 +161,7 @@ std::string Session::describe() const {
   }
   return text + ", " + ops_->name() + " (" + ops_->isa() + "), " + std::to_string(ops_->threads()) +
          (ops_->threads() == 1 ? " thread" : " threads") +
-         (codec != nullptr ? ", K and V in " + std::string(codec->name()) : "");
+         (kv_codec(kv) != nullptr ? ", K and V in " + std::string(name_of(kv)) : "");
 }
 
 std::unique_ptr<Session> open_session(const SessionOptions& options) {

@@ -143,13 +143,6 @@ inline std::vector<KvDType> kv_dtypes_of(int32_t head_dim) {
   return all;
 }
 
-inline std::string_view name_of(KvDType dtype) {
-  for (const NamedKvDType& named : kKvDTypes) {
-    if (named.dtype == dtype) return named.name;
-  }
-  return "?";
-}
-
 /// One instruction set of the cpu device, or "cuda"; skipped where the machine lacks it.
 class OnIsa : public testing::TestWithParam<std::string> {
  protected:

@@ -277,6 +277,7 @@ void train(TrainCommand& command) {
   }
   const DocumentSet documents = documents_of(options, session, borders);
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
+  if (options.resume && !options.compute) options.compute = TrainRun::compute_of(options.output);
   choose_steps(options, session, documents, drafter);
   if (command.dry_run) return dry_run(session, documents, drafter, options);
   if (!train_drafter(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);

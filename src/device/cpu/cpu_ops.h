@@ -159,6 +159,8 @@ class CpuOps final : public HostOps {
   /// out[copies of expert e] = x[copies of e] times weights[e], for all groups of expert_plan_.
   void grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, Tensor out);
   /// out[columns] = what becomes of the gates and ups of a panel of one row, whose place is free afterwards.
+  /// Puts the spans of recurrent rows into sequences_.
+  void find_sequences(const Rows& rows, const StatePlane& states);
   void gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const;
 
   const Kernels& kernels_;
@@ -175,14 +177,14 @@ class CpuOps final : public HostOps {
   Scratch attention_scratch_;
   int64_t attention_room_ = 0;  ///< floats of scratch that each worker has
   Scratch states_;
-  Scratch heads_;                         ///< projected heads of a block of rows
-  Scratch products_;                      ///< of each worker: products that are used up where they arise
-  Scratch activations_;                   ///< of a gated MLP, all rows
-  Scratch normed_;                        ///< rows of a product that takes them unpacked
-  Scratch highest_;                       ///< of each worker: the Highest of each row
-  std::vector<RowFold> folds_;            ///< of each row: those of its tiles
-  Scratch delta_scratch_;                 ///< of each worker
-  std::vector<int32_t> delta_sequences_;  ///< first row of each, and the number of rows
+  Scratch heads_;                   ///< projected heads of a block of rows
+  Scratch products_;                ///< of each worker: products that are used up where they arise
+  Scratch activations_;             ///< of a gated MLP, all rows
+  Scratch normed_;                  ///< rows of a product that takes them unpacked
+  Scratch highest_;                 ///< of each worker: the Highest of each row
+  std::vector<RowFold> folds_;      ///< of each row: those of its tiles
+  Scratch delta_scratch_;           ///< of each worker
+  std::vector<int32_t> sequences_;  ///< first row of each, and the number of rows
   ExpertPlan expert_plan_;
   Scratch expert_floats_;
 };

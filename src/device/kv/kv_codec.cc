@@ -27,7 +27,6 @@ inline void store(float* to, Floats v) { std::memcpy(to, &v, sizeof(v)); }
 /// code = round(x / scale) with scale = max |x| / 127: no number is off by more than half a scale.
 class Int8Codec final : public KvCodec {
  public:
-  std::string_view name() const override { return "int8"; }
   int32_t bits() const override { return 8; }
 
  private:
@@ -66,7 +65,6 @@ class TurboQuantCodec final : public KvCodec {
     for (int32_t i = 0; i + 1 < kLevels; ++i) borders_[i] = (kValues[i] + kValues[i + 1]) / 2;
   }
 
-  std::string_view name() const override { return "tq4"; }
   int32_t bits() const override { return 4; }
   const float* levels() const override { return kValues; }
   bool rotates() const override { return true; }
@@ -138,6 +136,8 @@ class TurboQuantCodec final : public KvCodec {
 };
 
 }  // namespace
+
+std::string_view name_of(KvDType dtype) { return std::ranges::find(kKvDTypes, dtype, &NamedKvDType::dtype)->name; }
 
 void KvCodec::encode(const float* x, int32_t n, CodedVector& to) const {
   if (!rotates()) return choose_codes(x, n, to);

@@ -24,6 +24,8 @@ struct NamedKvDType {
 inline constexpr NamedKvDType kKvDTypes[] = {
     {"bf16", KvDType::kBF16}, {"f32", KvDType::kF32}, {"int8", KvDType::kInt8}, {"tq4", KvDType::kTq4}};
 
+std::string_view name_of(KvDType dtype);
+
 /// The codes of a vector, one a byte, and its scale.
 struct CodedVector {
   uint8_t codes[kMaxHeadDim];
@@ -37,7 +39,6 @@ class KvCodec {
  public:
   virtual ~KvCodec() = default;
 
-  virtual std::string_view name() const = 0;
   virtual int32_t bits() const = 0;  ///< of a code: 8 or 4
   /// [2^bits] values of the codes; null: a code is an integer in two's complement, and its own value.
   virtual const float* levels() const { return nullptr; }

@@ -80,8 +80,7 @@ const PackedFile::Piece* PackedFile::find(uint64_t key) const {
 }
 
 PackedFileWriter::PackedFileWriter(const std::filesystem::path& path)
-    : file_(path, {.mode = 0600,
-                   .sync = false}) {  // what is lost with the machine's power is found by checksums
+    : file_(path, {.mode = 0600, .sync = false}) {  // what is lost with the machine's power is found by checksums
   write(head());
 }
 

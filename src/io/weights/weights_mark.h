@@ -7,8 +7,8 @@
 namespace ashlar {
 
 /// 16 hexadecimal digits of a model's weights: a hash of the sizes of their files and of what lies at some places of
-/// them, so that it takes milliseconds. `model`: a GGUF file, or a folder with safetensors. Throws Error("file", ...), and as
-/// weight_files().
+/// them, so that it takes milliseconds. `model`: a GGUF file, or a folder with safetensors. Throws Error("file", ...),
+/// and as weight_files().
 std::string weights_mark(const std::filesystem::path& model);
 
 }  // namespace ashlar

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "io/durable_file.h"
 
 namespace ashlar {
 namespace {

@@ -33,18 +33,12 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"drafter", zlab_config(drafter)}};
 }
 
-// Runs of before there was a choice do not say it.
-Json saved_setting(const Json& saved, const std::string& key) {
-  return saved.value(key, key == "compute" ? Json(name_of(DType::kF32)) : Json());
-}
-
 void check_agreement(const std::filesystem::path& path, const Json& saved, const Json& asked) {
   for (const auto& [key, value] : asked.items()) {
-    const Json before = saved_setting(saved, key);
+    const Json before = saved.value(key, Json());
     if (before == value) continue;
     throw Error("train", path.string() + ": was trained with " + key + " " + for_message(before.dump(), 60) +
                              ", and now it is " + for_message(value.dump(), 60) +
-                             (key == "compute" ? "; give --compute " + before.get<std::string>() : std::string()) +
                              "; --resume needs the same, --from starts another run from a drafter");
   }
 }
@@ -103,6 +97,13 @@ int64_t TrainRun::planned_steps(const std::filesystem::path& output) {
   const std::filesystem::path path = output / kState;
   const TrainProgress progress = read_train_progress(path);
   return JsonFields(progress.settings, path.string(), "train").integer("steps", 1, INT64_MAX);
+}
+
+DType TrainRun::compute_of(const std::filesystem::path& output) {
+  const std::filesystem::path path = output / kState;
+  const TrainProgress progress = read_train_progress(path);
+  return JsonFields(progress.settings, path.string(), "train").string("compute") == name_of(DType::kF32) ? DType::kF32
+                                                                                                         : DType::kBF16;
 }
 
 void TrainRun::start_from(const std::filesystem::path& folder) { load_drafter_weights(folder, trainer_->parameters()); }

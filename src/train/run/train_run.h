@@ -67,6 +67,8 @@ class TrainRun {
 
   /// How many steps the run whose state is in the folder was to have.
   static int64_t planned_steps(const std::filesystem::path& output);
+  /// What that run's products multiply, whatever device goes on with it.
+  static DType compute_of(const std::filesystem::path& output);
 
   /// `model` and `documents` outlive this. No engine of the model may run while this computes. Throws
   /// Error("train", ...) if these do not go together.

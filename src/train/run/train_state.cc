@@ -45,6 +45,8 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
   progress.step = fields.integer("step", 0, INT64_MAX);
   progress.skipped = fields.integer("skipped", 0, INT64_MAX);
   progress.settings = fields.raw("settings");
+  // Runs of before there was a choice do not say it.
+  if (progress.settings.is_object()) progress.settings.emplace("compute", name_of(DType::kF32));
   return progress;
 }
 

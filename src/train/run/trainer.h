@@ -27,7 +27,7 @@ class Trainer {
   /// Steps so far, on which schedule and noise depend.
   virtual void set_steps_done(int64_t steps) = 0;
   /// What its products multiply.
-  virtual DType compute() const { return DType::kF32; }
+  virtual DType compute() const = 0;
   /// About the bytes that a step of documents of `tokens` tokens each needs besides parameters.
   virtual int64_t step_bytes(int64_t tokens) const = 0;
 };

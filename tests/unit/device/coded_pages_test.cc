@@ -113,8 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Heads, CodedPagesTest,
                                            Case{KvDType::kInt8, 80}, Case{KvDType::kInt8, 512}, Case{KvDType::kTq4, 16},
                                            Case{KvDType::kTq4, 64}, Case{KvDType::kTq4, 512}),
                          [](const auto& info) {
-                           return std::string(kv_codec(info.param.dtype)->name()) + "_" +
-                                  std::to_string(info.param.head_dim);
+                           return std::string(name_of(info.param.dtype)) + "_" + std::to_string(info.param.head_dim);
                          });
 
 }  // namespace

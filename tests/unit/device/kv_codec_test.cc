@@ -69,7 +69,7 @@ TEST(KvCodec, WhatIsNoNumberIsNotHidden) {
       std::vector<float> x(64, 1.0F);
       x[5] = bad;
       kv_codec(dtype)->round(x.data(), 64);
-      EXPECT_FALSE(std::isfinite(x[0])) << kv_codec(dtype)->name();
+      EXPECT_FALSE(std::isfinite(x[0])) << name_of(dtype);
     }
   }
 }

@@ -222,25 +222,29 @@ void DeltaRun::copy_inputs(const Work& work, int32_t from, float* to) const {
   }
 }
 
+void CpuOps::find_sequences(const Rows& rows, const StatePlane& states) {
+  sequences_.clear();
+  for_each_sequence(rows, [&](int32_t first, int32_t n) {
+    ASHLAR_CHECK_LE(rows.states[rows.tables[first]].logged(n), states.log_rows);
+    sequences_.push_back(first);
+    sequences_.push_back(n);
+  });
+}
+
 void CpuOps::gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) {
   const DeltaShape& shape = net.shape;
   ASHLAR_CHECK(in.cols == shape.projected_width() && out.cols == shape.v_width());
   ASHLAR_CHECK(in.rows == net.rows.n && out.rows == net.rows.n);
   const DeltaRun run(kernels_, in, net, out);
-  delta_sequences_.clear();
-  for_each_sequence(net.rows, [&](int32_t first, int32_t n) {
-    ASHLAR_CHECK_LE(net.rows.states[net.rows.tables[first]].logged(n), net.states.log_rows);
-    delta_sequences_.push_back(first);
-    delta_sequences_.push_back(n);
-  });
+  find_sequences(net.rows, net.states);
   const auto room = static_cast<size_t>(round_up(static_cast<int64_t>(run.scratch_bytes()), 4 * kFloatsOfPage));
   std::byte* const scratch = delta_scratch_.bytes(room * static_cast<size_t>(pool_.size()));
   const auto piece = [&](int32_t item, int32_t worker) {
     const size_t sequence = 2 * static_cast<size_t>(item / shape.n_k_heads);
-    run.run(delta_sequences_[sequence], delta_sequences_[sequence + 1], item % shape.n_k_heads,
+    run.run(sequences_[sequence], sequences_[sequence + 1], item % shape.n_k_heads,
             scratch + room * static_cast<size_t>(worker));
   };
-  const int32_t pieces = static_cast<int32_t>(delta_sequences_.size() / 2) * shape.n_k_heads;
+  const int32_t pieces = static_cast<int32_t>(sequences_.size() / 2) * shape.n_k_heads;
   if (net.rows.n * shape.matrices() / 16 >= kWorthSharing) return pool_.run(pieces, piece);
   for (int32_t item = 0; item < pieces; ++item) piece(item, 0);
 }

@@ -72,15 +72,12 @@ void run_piece(Tensor in, const ShortConv& conv, Tensor out, int32_t first_row, 
 void CpuOps::short_conv(Tensor in, const ShortConv& conv, Tensor out) {
   const ShortConvShape& shape = conv.shape;
   ASHLAR_CHECK(in.cols == shape.projected_width() && out.cols == shape.channels && shape.taps <= kMaxShortConvTaps);
-  delta_sequences_.clear();
-  for_each_sequence(conv.rows, [&](int32_t first, int32_t n) {
-    delta_sequences_.push_back(first);
-    delta_sequences_.push_back(n);
-  });
+  ASHLAR_CHECK(in.rows == conv.rows.n && out.rows == conv.rows.n);
+  find_sequences(conv.rows, conv.states);
   const int32_t chunks = (shape.channels + kChannels - 1) / kChannels;
-  const auto pieces = static_cast<int32_t>(delta_sequences_.size()) / 2 * chunks;
+  const auto pieces = static_cast<int32_t>(sequences_.size()) / 2 * chunks;
   const auto piece = [&](int32_t item, int32_t) {
-    const int32_t* const sequence = delta_sequences_.data() + item / chunks * 2;
+    const int32_t* const sequence = sequences_.data() + item / chunks * 2;
     run_piece(in, conv, out, sequence[0], sequence[1], item % chunks * kChannels);
   };
   if (int64_t{in.rows} * shape.channels * shape.taps / 4 >= kWorthSharing) return pool_.run(pieces, piece);

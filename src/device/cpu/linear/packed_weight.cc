@@ -4,12 +4,13 @@
 
 namespace ashlar::cpu {
 
-PackedWeight::PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated)
+PackedWeight::PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena)
     : format_(&format),
       n_(static_cast<int32_t>(source.rows())),
       k_(static_cast<int32_t>(source.cols())),
       gated_(gated),
       panel_bytes_(format.panel_bytes(k_)),
+      memory_(arena.take(static_cast<size_t>(panels() * panel_bytes_))),
       bias_(source.bias) {
   if (!gated) return;
   ASHLAR_CHECK_EQ(n_ % 2, 0);
@@ -21,26 +22,14 @@ PackedWeight::PackedWeight(const WeightFormat& format, const WeightSource& sourc
   }
 }
 
-PackedWeight::PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated, Arena& arena)
-    : PackedWeight(format, source, gated) {
-  take_room(arena);
-}
-
-void PackedWeight::take_room(Arena& arena) {
-  const std::shared_ptr<std::byte> memory = arena.take(static_cast<size_t>(panels() * panel_bytes_));
-  room_ = memory.get();
-  memory_ = memory;
-}
-
 PackedWeight::PackedWeight(const WeightFormat& format, const PackedWeight& from, Arena& arena)
     : format_(&format),
       n_(from.n_),
       k_(from.k_),
       gated_(from.gated_),
       panel_bytes_(format.panel_bytes(k_)),
-      bias_(from.bias_) {
-  take_room(arena);
-}
+      memory_(arena.take(static_cast<size_t>(panels() * panel_bytes_))),
+      bias_(from.bias_) {}
 
 void PackedWeight::read_row(int32_t index, float scale, float* to) const {
   int32_t panel = index / kPanelColumns;

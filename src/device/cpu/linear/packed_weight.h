@@ -27,10 +27,10 @@ class PackedWeight final : public Weight {
   void pack_panel(int32_t index, float* scratch, const ReadRow& read_row);
   /// A panel that was packed before: panel_bytes() bytes.
   void fill_panel(int32_t index, const std::byte* from) {
-    std::memcpy(room_ + index * panel_bytes_, from, static_cast<size_t>(panel_bytes_));
+    std::memcpy(memory_.get() + index * panel_bytes_, from, static_cast<size_t>(panel_bytes_));
   }
   /// Panels as they are before they are packed.
-  void clear() { std::memset(room_, 0, values().size()); }
+  void clear() { std::memset(memory_.get(), 0, values().size()); }
   /// All panels, one after the other.
   std::span<const std::byte> values() const { return {memory_.get(), static_cast<size_t>(panels() * panel_bytes_)}; }
   int64_t scratch_floats() const { return kBlockColumns * scratch_stride(); }
@@ -57,8 +57,6 @@ class PackedWeight final : public Weight {
   void read_row(int32_t index, float scale, float* to) const;
 
  private:
-  PackedWeight(const WeightFormat& format, const WeightSource& source, bool gated);  // without panels
-  void take_room(Arena& arena);
   /// The row that a column of a panel holds, or -1 for padding.
   int32_t row_of(int32_t panel, int32_t column) const {
     if (!gated_) return panel * kPanelColumns + column < n_ ? panel * kPanelColumns + column : -1;
@@ -74,8 +72,7 @@ class PackedWeight final : public Weight {
   int32_t k_;
   bool gated_;
   int64_t panel_bytes_;
-  std::shared_ptr<const std::byte> memory_;
-  std::byte* room_ = nullptr;  // the same, while it is to be packed
+  std::shared_ptr<std::byte> memory_;
   std::vector<float> bias_;
 };
 
@@ -86,7 +83,7 @@ void PackedWeight::pack_panel(int32_t index, float* scratch, const ReadRow& read
     const int32_t row = row_of(index, column);
     row < 0 ? static_cast<void>(std::fill_n(to, k_, 0.0F)) : read_row(row, to);
     if (column % kBlockColumns < kBlockColumns - 1) continue;
-    format_->pack_block(scratch, scratch_stride(), k_, column / kBlockColumns, room_ + index * panel_bytes_);
+    format_->pack_block(scratch, scratch_stride(), k_, column / kBlockColumns, memory_.get() + index * panel_bytes_);
   }
 }
 
