@@ -6,6 +6,8 @@
 
 namespace ashlar::cuda {
 
+/// From so many rows on sums may pass through shared memory, so that 16 bytes at a time reach their place.
+inline constexpr int kSquareTokens = 64;
 /// Shared memory of a warp for finish_square().
 inline constexpr int kSquareBytesOfWarp = 32 * 48;
 
@@ -87,10 +89,10 @@ __device__ __forceinline__ void finish_square(const ProductCall& call, const flo
 
 /// Stores the sums of 64 outputs x kTokens rows of a warpgroup by squares, or else by quads. `squares`: shared memory of
 /// the warps, kSquareBytesOfWarp each.
-template <int kTokens, bool kSquares>
+template <int kTokens>
 __device__ __forceinline__ void finish_tile(const ProductCall& call, bool by_squares, int32_t token, int32_t features,
                                             const float (&sum)[kTokens / 2], char* squares) {
-  if (!kSquares || !by_squares) {
+  if (kTokens < kSquareTokens || !by_squares) {
     finish_quads<kTokens>(call, token, features, sum);
   } else {
     const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "../kernels/dependent.cuh"
+#include "../kernels/pairs.cuh"
 
 namespace ashlar::cuda {
 
@@ -151,11 +152,6 @@ __device__ __forceinline__ void store_transposed(void* row, uint32_t a, uint32_t
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
-}
-
-__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
 }
 
 }  // namespace ashlar::cuda

@@ -45,17 +45,12 @@ const Tile& tile_for(int32_t rows, int32_t n, int32_t multiprocessors) {
 template <int kRows, int kWarpgroups, bool kSegments = false>
 void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map, int32_t multiprocessors) {
   using Shape = HopperProduct<kRows, kWarpgroups, kRows <= 64 && kWarpgroups == 1 ? 2 : 1, kSegments>;
-  constexpr int kMost = 226 * 1024;
-  constexpr int kHalf = 116 * 1024;
-  constexpr int kFitting = std::min(16, (kMost - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
+  constexpr int kFitting = std::min(16, (kMostShared - Shape::shared_bytes(0)) / (Shape::kStageBytes + 16));
   // About 64 blocks with more than 6 stages in flight lose a tenth of the bandwidth; more blocks gain from more.
   const int ring = kRows <= 32 && call.n <= 5120 ? std::min(6, kFitting) : kFitting;
-  // Never two blocks on a multiprocessor, where those of a kernel that starts early would share the first ones. Weights
-  // of a few megabytes are not about bandwidth and do better side by side.
-  const bool alone = int64_t{call.n} * call.k >= int64_t{1} << 23;
-  const int shared = alone ? std::max(Shape::shared_bytes(ring), kHalf) : Shape::shared_bytes(ring);
+  const int shared = shared_for(call, Shape::shared_bytes(ring));
   [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
+      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kRows - 1) / kRows);
   const dim3 grid(static_cast<unsigned>(std::min(items, multiprocessors)));
   start(stream, {grid, Shape::kThreads, static_cast<size_t>(shared)}, product_kernel<Shape>, map, call, ring);

@@ -9,6 +9,7 @@
 #include "../kernels/device_math.cuh"
 #include "finish.cuh"
 #include "hopper.cuh"
+#include "tiles.cuh"
 #include "wgmma.cuh"
 
 namespace ashlar::cuda {
@@ -26,8 +27,7 @@ struct HopperProduct {
   static constexpr int kConsumers = 128 * kWarpgroups;
   static constexpr int kThreads = kConsumers + 32;
   static constexpr int kMostThreads = kSegments ? 384 : kThreads;
-  /// Sums of many rows pass through shared memory, so that 16 bytes at a time reach their place.
-  static constexpr bool kSquares = kTokens >= 64;
+  static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSquareBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : 0;
   static constexpr int shared_bytes(int stages) { return 1024 + stages * (kStageBytes + 16) + kSquareBytes; }
 
@@ -47,21 +47,8 @@ struct HopperProduct {
     return shared;
   }
 
-  /// A tile of the output. Neighbours in time share rows of x or outputs of the weight, so that L2 serves them.
-  struct Item {
-    int32_t feature;
-    int32_t token;
-  };
-  static __device__ int32_t feature_tiles(const ProductCall& call) { return (call.n + kFeatures - 1) / kFeatures; }
-  static __device__ int32_t token_tiles(const ProductCall& call) { return (call.rows + kTokens - 1) / kTokens; }
-  static __device__ Item item_at(const ProductCall& call, int32_t index) {
-    constexpr int32_t kBand = 16;  // feature tiles that are walked together
-    const int32_t tokens = token_tiles(call);
-    const int32_t band = index / (kBand * tokens);
-    const int32_t width = min(kBand, feature_tiles(call) - band * kBand);
-    const int32_t rest = index - band * kBand * tokens;
-    return {(band * kBand + rest % width) * kFeatures, rest / width * kTokens};
-  }
+  using Tiles = OutputTiles<kFeatures, kTokens>;
+  using Item = typename Tiles::Item;
 
   static __device__ int32_t stages_of_k(const ProductCall& call) {
     return (call.k + kInputPad - 1) / kInputPad * (2 / kDepth);
@@ -69,9 +56,9 @@ struct HopperProduct {
 
   static __device__ void produce(const ProductCall& call, const CUtensorMap* map, const Shared& shared, int ring) {
     const uint64_t once = evict_first_policy(), again = evict_last_policy();
-    const int32_t items = feature_tiles(call) * token_tiles(call), end = stages_of_k(call);
+    const int32_t items = Tiles::count(call), end = stages_of_k(call);
     const int64_t tile_row = int64_t{end} * kDepth * kTileBytes;
-    const bool streamed = token_tiles(call) == 1;  // else other blocks read these weights, too
+    const bool streamed = Tiles::of_tokens(call) == 1;  // else other blocks read these weights, too
     const auto load_weights = [&](const Item& item, int32_t stage_of_k, int32_t slot) {
       barrier_expect(&shared.full[slot], kStageBytes);
 #pragma unroll
@@ -94,7 +81,7 @@ struct HopperProduct {
     // Most weights do not depend on the kernels before this one: the first stages of them are on their way before it
     // ends.
     const auto first = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
-    const Item head = item_at(call, first);
+    const Item head = Tiles::at(call, first);
     if (call.weight_is_made) wait_for_predecessors();
     const int32_t early = first < items ? min(ring, end) : 0;
     for (int32_t i = 0; i < early; ++i) load_weights(head, i, i);
@@ -102,7 +89,7 @@ struct HopperProduct {
     for (int32_t i = 0; i < early; ++i) load_rows(head, i, i);
     int32_t slot = early % ring, parity = early == ring ? 0 : 1, skip = early;
     for (int32_t index = first; index < items; index += step) {
-      const Item item = item_at(call, index);
+      const Item item = Tiles::at(call, index);
       for (int32_t at = skip; at < end; ++at) {
         barrier_wait(&shared.empty[slot], parity);
         load_weights(item, at, slot);
@@ -111,10 +98,6 @@ struct HopperProduct {
       }
       skip = 0;
     }
-  }
-
-  static __device__ __forceinline__ void release(uint64_t* empty) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty);
   }
 
   /// sum[i] becomes its chain of products.
@@ -177,10 +160,10 @@ struct HopperProduct {
     }
     wait_for_predecessors();  // they may still read what this kernel overwrites
     const auto group = static_cast<int32_t>(threadIdx.x) / 128, warp = static_cast<int32_t>(threadIdx.x) / 32;
-    const int32_t items = feature_tiles(call) * token_tiles(call);
+    const int32_t items = Tiles::count(call);
     int32_t slot = 0, parity = 0;
     for (auto index = static_cast<int32_t>(blockIdx.x); index < items; index += static_cast<int32_t>(gridDim.x)) {
-      const Item item = item_at(call, index);
+      const Item item = Tiles::at(call, index);
       float sum[kTokens / 2];
       if constexpr (kSegments) {
         consume_segments(call, shared, group, ring, slot, parity, sum);
@@ -188,7 +171,7 @@ struct HopperProduct {
         consume(shared, stages_of_k(call), group, ring, slot, parity, sum);
       }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
-      finish_tile<kTokens, kSquares>(call, call.finish != Finish::kFloat, item.token, features, sum, shared.squares);
+      finish_tile<kTokens>(call, call.finish != Finish::kFloat, item.token, features, sum, shared.squares);
     }
   }
 };

@@ -21,16 +21,12 @@ template <class Shape, int kTokens>
 bool launch(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
   CUtensorMap map;
   if (!map_rows(call, kTokens, map)) return false;
-  constexpr int kMost = 226 * 1024;
-  constexpr int kHalf = 116 * 1024;
   constexpr int kStages =
-      std::min(16, (kMost - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
+      std::min(16, (kMostShared - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
   static_assert(kStages >= 2);
-  // Never two blocks of a kernel on a multiprocessor, as in product_hopper.cu.
-  const bool alone = int64_t{call.n} * call.k >= int64_t{1} << 23;
-  const int shared = alone ? std::max(Shape::shared_bytes(kStages), kHalf) : Shape::shared_bytes(kStages);
+  const int shared = shared_for(call, Shape::shared_bytes(kStages));
   [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
+      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kTokens - 1) / kTokens);
   const bool squares = call.finish != Finish::kFloat && call.width % 8 == 0 &&
                        reinterpret_cast<uintptr_t>(call.out) % 16 == 0 && call.out_stride % 8 == 0;

@@ -10,6 +10,7 @@
 #include "../kernels/quantised.cuh"
 #include "finish.cuh"
 #include "hopper.cuh"
+#include "tiles.cuh"
 #include "wgmma.cuh"
 
 namespace ashlar::cuda {
@@ -33,7 +34,7 @@ struct HopperQuantised {
   static constexpr int kThreads = kConsumers + 32 * kPipes;
   /// What registers must be enough for: warps are dealt out to four register files.
   static constexpr int kMostThreads = (kThreads + 127) / 128 * 128;
-  static constexpr bool kSquares = kTokens >= 64;
+  static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSumBytesOfPipe = kTokens * kTile * 4;
   static constexpr int kSumBytes = (kAllPipes - 1) * kSumBytesOfPipe;
   static constexpr int kEndBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : kSumBytes;
@@ -66,24 +67,11 @@ struct HopperQuantised {
             barriers + 1};
   }
 
-  static __device__ int32_t feature_tiles(const ProductCall& call) { return (call.n + kFeatures - 1) / kFeatures; }
-  static __device__ int32_t token_tiles(const ProductCall& call) { return (call.rows + kTokens - 1) / kTokens; }
-  struct Item {
-    int32_t feature;
-    int32_t token;
-  };
+  using Tiles = OutputTiles<kFeatures, kTokens>;
+  using Item = typename Tiles::Item;
   /// Clusters take tiles in turn.
   static __device__ int32_t first_index() { return static_cast<int32_t>(blockIdx.x) / kBlocks; }
   static __device__ int32_t index_step() { return static_cast<int32_t>(gridDim.x) / kBlocks; }
-  /// Neighbours in time share rows of x or outputs of the weight, so that L2 serves them.
-  static __device__ Item item_at(const ProductCall& call, int32_t index) {
-    constexpr int32_t kBand = 16;  // feature tiles that are walked together
-    const int32_t tokens = token_tiles(call);
-    const int32_t band = index / (kBand * tokens);
-    const int32_t width = min(kBand, feature_tiles(call) - band * kBand);
-    const int32_t rest = index - band * kBand * tokens;
-    return {(band * kBand + rest % width) * kFeatures, rest / width * kTokens};
-  }
 
   static __device__ int32_t in_128(const ProductCall& call) { return (call.k + kInputPad - 1) / kInputPad; }
   static __device__ int32_t stages_of_k(const ProductCall& call) { return in_128(call) * (2 / kDepth); }
@@ -94,12 +82,12 @@ struct HopperQuantised {
   static __device__ void produce(const ProductCall& call, const CUtensorMap* map, const Ring& ring, int stages,
                                  int pipe) {
     const uint64_t once = evict_first_policy(), again = evict_last_policy();
-    const int32_t items = feature_tiles(call) * token_tiles(call);
+    const int32_t items = Tiles::count(call);
     const int32_t begin = kAllPipes > 1 ? segment_begin(call, pipe) : 0;
     const int32_t end = kAllPipes > 1 ? segment_begin(call, pipe + 1) : stages_of_k(call);
     const int64_t part_row = int64_t{stages_of_k(call)} * kPartBytes;
     const int32_t last_part = (call.n - 1) / kTile;
-    const bool streamed = token_tiles(call) == 1;  // else other blocks read these weights, too
+    const bool streamed = Tiles::of_tokens(call) == 1;  // else other blocks read these weights, too
     const auto load_weights = [&](const Item& item, int32_t stage, int32_t slot) {
       barrier_expect(&ring.full[slot], kStageBytes);
 #pragma unroll
@@ -120,14 +108,14 @@ struct HopperQuantised {
     };
     // Weights do not depend on the kernels before this one: their first stages are on their way before it ends.
     const int32_t first = first_index(), step = index_step();
-    const Item head = item_at(call, first);
+    const Item head = Tiles::at(call, first);
     const int32_t early = min(stages, end - begin);
     for (int32_t i = 0; i < early; ++i) load_weights(head, begin + i, i);
     wait_for_predecessors();
     for (int32_t i = 0; i < early; ++i) load_rows(head, begin + i, i);
     int32_t slot = early % stages, parity = early == stages ? 0 : 1, at = begin + early;
     for (int32_t index = first; index < items; index += step) {
-      const Item item = item_at(call, index);
+      const Item item = Tiles::at(call, index);
       for (; at < end; ++at) {
         barrier_wait(&ring.empty[slot], parity);
         load_weights(item, at, slot);
@@ -136,10 +124,6 @@ struct HopperQuantised {
       }
       at = begin;
     }
-  }
-
-  static __device__ __forceinline__ void release(uint64_t* empty) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty);
   }
 
   /// sum becomes a segment of n stages. The values of 32 inputs are made while those before them are multiplied.
@@ -296,11 +280,11 @@ struct HopperQuantised {
     if constexpr (kBlocks > 1) cluster_wait();  // barriers of the other block are there
     wait_for_predecessors();                    // they may still read what this kernel overwrites
     const int group = thread / 128 % kGroups, warp = thread / 32;
-    const int32_t items = feature_tiles(call) * token_tiles(call), step = index_step();
+    const int32_t items = Tiles::count(call), step = index_step();
     const int32_t own = kAllPipes > 1 ? segment_begin(call, pipe + 1) - segment_begin(call, pipe) : stages_of_k(call);
     int32_t slot = 0, parity = 0, turn = 0;
     for (int32_t index = first_index(); index < items; index += step, ++turn) {
-      const Item item = item_at(call, index);
+      const Item item = Tiles::at(call, index);
       float sum[kTokens / 2];
       if constexpr (kTotals) {
         consume_segments(call, shared.ring, group, stages, slot, parity, sum);
@@ -312,7 +296,7 @@ struct HopperQuantised {
       }
       const int32_t features = item.feature + kTile * group + 16 * (warp % 4);
       if (call.bias != nullptr) add_bias(call, features, sum);
-      finish_tile<kTokens, kSquares>(call, squares, item.token, features, sum, shared.end);
+      finish_tile<kTokens>(call, squares, item.token, features, sum, shared.end);
     }
   }
 };

@@ -17,6 +17,7 @@
 
 #include "attention.cuh"
 #include "copies.cuh"
+#include "pairs.cuh"
 
 namespace ashlar::cuda {
 namespace {
@@ -26,11 +27,6 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kCut = 32;
 constexpr int kTileRows = 16;  // queries
 static_assert(kSegment == kWarps * kCut);
-
-__device__ __forceinline__ uint32_t pack_pair(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
 
 /// 2^x, to two units in the last place.
 __device__ __forceinline__ float power_of_two(float x) {
@@ -180,7 +176,7 @@ struct Cut {
       for (int j = 0; j < kCut / 8; ++j) {
         const float low = power_of_two((s[j][2 * h] - base) * CUDART_L2E_F);
         const float high = power_of_two((s[j][2 * h + 1] - base) * CUDART_L2E_F);
-        weights[j][h] = pack_pair(low, high);
+        weights[j][h] = pack_bf16(low, high);
         const float2 rounded = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(weights[j][h]));
         sum += rounded.x + rounded.y;
       }

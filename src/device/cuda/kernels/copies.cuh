@@ -24,6 +24,12 @@ __device__ __forceinline__ void load_matrices(uint32_t (&to)[2], uint32_t addres
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(address));
 }
 
+__device__ __forceinline__ void load_matrices_transposed(uint32_t (&to)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address));
+}
+
 /// sum[16 outputs, 8 rows] += a[16, 16] b[8, 16]^T, one rounding.
 __device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(

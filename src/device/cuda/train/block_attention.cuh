@@ -3,7 +3,7 @@
 // and a lane one of 32 keys. Heads are padded with zeros to kPieces * 32 columns in shared memory.
 
 #include "../kernels/device_math.cuh"
-#include "train_kernels.h"
+#include "block_rows.cuh"
 
 namespace ashlar::cuda::block_attention {
 
@@ -44,15 +44,6 @@ __device__ __forceinline__ void products(const float* rows, const float* keys, i
       out[r] = fmaf(q.x, k.x, fmaf(q.y, k.y, fmaf(q.z, k.z, fmaf(q.w, k.w, out[r]))));
     }
   }
-}
-
-__device__ __forceinline__ float log_sum(const TrainAttention& call, int64_t row, int32_t h) {
-  return static_cast<const float*>(call.log_sums.data)[row * call.log_sums.stride + h];
-}
-
-/// Whether row `r` of a block sees the context row at place `t` of its document.
-__device__ __forceinline__ bool sees(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t t) {
-  return call.window == 0 || block.n + r - t < call.window;
 }
 
 /// fn(first key row, keys, place of the first in the document or -1 of the block's own) for all keys that rows from

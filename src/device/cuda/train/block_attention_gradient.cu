@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) query_kernel(TrainAttention call, fl
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t row = first + warp * kRowsOfWarp + r;
-      const bool visible = row < call.block && lane < n && (t < 0 || sees(call, block, row, t + lane));
+      const bool visible = row < call.block && lane < n && (t < 0 || is_in_window(call, block, row, t + lane));
       const float p = visible ? expf(scores[r] - log_sums[r]) : 0.0F;
       d_scores[r] = p * (d_scores[r] - means[r]) * scale;
     }
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
       const int32_t at = warp * kRowsOfWarp + r, row = first + at;
-      const bool of_context = t >= 0 && t < block.n && sees(call, block, row, t);
+      const bool of_context = t >= 0 && t < block.n && is_in_window(call, block, row, t);
       const bool visible = row < call.block && lane < keys.n && (keys.own >= 0 || of_context);
       float weight = 0, d_score = 0;
       if (visible) {
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(TrainAttention call, floa
     if (keys.own < 0) {
       const int64_t last = keys.first + keys.n - 1;
       if (block.first > last || int64_t{block.first} + block.n <= keys.first) continue;
-      if (!sees(call, block, 0, static_cast<int32_t>(last - block.first))) continue;
+      if (!is_in_window(call, block, 0, static_cast<int32_t>(last - block.first))) continue;
     }
     for (int32_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       for (int32_t first = 0; first < call.block; first += kRows) add_rows(b, block, h, first);

@@ -89,14 +89,6 @@ namespace {
 
 int64_t groups_of(const Matrix& x, int width) { return int64_t{x.rows} * (x.cols / width); }
 
-void launch_gather(cudaStream_t stream, const Matrix& x, const int32_t* ids, float scale, const Matrix& out) {
-  if (takes_four(x) && takes_four(out)) {
-    gather_kernel<4><<<blocks_for_groups(groups_of(out, 4)), kThreads, 0, stream>>>(x, ids, scale, out);
-  } else {
-    gather_kernel<1><<<blocks_for_groups(groups_of(out, 1)), kThreads, 0, stream>>>(x, ids, scale, out);
-  }
-}
-
 }  // namespace
 
 void train_rope(cudaStream_t stream, const Matrix& x, int32_t head_dim, const float* cos, const float* sin,
@@ -126,10 +118,14 @@ void train_silu_mul_gradient(cudaStream_t stream, const Matrix& d_out, const Mat
 }
 
 void train_gather(cudaStream_t stream, const Matrix& table, const int32_t* ids, float scale, const Matrix& out) {
-  launch_gather(stream, table, ids, scale, out);
+  if (takes_four(table) && takes_four(out)) {
+    gather_kernel<4><<<blocks_for_groups(groups_of(out, 4)), kThreads, 0, stream>>>(table, ids, scale, out);
+  } else {
+    gather_kernel<1><<<blocks_for_groups(groups_of(out, 1)), kThreads, 0, stream>>>(table, ids, scale, out);
+  }
 }
 
-void train_copy(cudaStream_t stream, const Matrix& x, const Matrix& out) { launch_gather(stream, x, nullptr, 1, out); }
+void train_copy(cudaStream_t stream, const Matrix& x, const Matrix& out) { train_gather(stream, x, nullptr, 1, out); }
 
 void train_scatter(cudaStream_t stream, const Matrix& rows, const int32_t* ids, const float* scales,
                    const Matrix& out) {

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
   const TrainBlock block = call.blocks[b];
   const LaneRows rows = lane_rows(call, b, kv_head);
   uint32_t q[kDim / 16][4];
-  load_queries<kDim>(call.q, rows, q);
+  load_left<kDim>(call.q, rows, q);
   float out[kDim / 8][4] = {}, highest[2] = {-INFINITY, -INFINITY}, sums[2] = {};
 
   for_keys<kDim>(call, b, kv_head, keys, values, [&](int32_t n, int32_t t) {
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
 #pragma unroll
       for (int tile = 0; tile < kPart / 8; tile += 2) {
         if (part + tile * 8 >= n) continue;
-        const uint32_t left[4] = {packed(p[tile][0], p[tile][1]), packed(p[tile][2], p[tile][3]),
-                                  packed(p[tile + 1][0], p[tile + 1][1]), packed(p[tile + 1][2], p[tile + 1][3])};
+        const uint32_t left[4] = {pack_bf16(p[tile][0], p[tile][1]), pack_bf16(p[tile][2], p[tile][3]),
+                                  pack_bf16(p[tile + 1][0], p[tile + 1][1]), pack_bf16(p[tile + 1][2], p[tile + 1][3])};
         add_weighted<kDim>(out, left, values + (part + tile * 8) * (kDim + kPad));
       }
     }
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(32 * kWarps) forward_kernel(TrainAttention cal
     const float sum = quad_sum(sums[side]);
     if (rows.at[side] < 0) continue;
     if (quad == 0) {
-      static_cast<float*>(call.log_sums.data)[rows.at[side] * call.log_sums.stride + rows.head[side]] =
+      log_sum(call, rows.at[side], rows.head[side]) =
           highest[side] + logf(sum);
     }
 #pragma unroll

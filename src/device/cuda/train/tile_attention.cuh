@@ -8,7 +8,8 @@
 
 #include "../kernels/copies.cuh"
 #include "../kernels/device_math.cuh"
-#include "train_kernels.h"
+#include "../kernels/pairs.cuh"
+#include "block_rows.cuh"
 
 namespace ashlar::cuda::tile_attention {
 
@@ -34,30 +35,8 @@ __device__ __forceinline__ const __nv_bfloat16* place(const Matrix& x, int64_t r
 __device__ __forceinline__ uint32_t pair_at(const Matrix& x, int64_t row, int32_t column) {
   return *reinterpret_cast<const uint32_t*>(place(x, row, column));
 }
-__device__ __forceinline__ uint32_t packed(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
 __device__ __forceinline__ void store_pair(const Matrix& x, int64_t row, int32_t column, float low, float high) {
-  *reinterpret_cast<uint32_t*>(static_cast<__nv_bfloat16*>(x.data) + row * x.stride + column) = packed(low, high);
-}
-__device__ __forceinline__ float2 unpacked(uint32_t pair) {
-  return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(pair));
-}
-
-/// Rows `row` and `other` of a matrix as this lane's part of the instruction's left factor; negative: zeros.
-template <int kDim>
-__device__ __forceinline__ void load_left(const Matrix& x, int64_t row, int64_t other, int32_t column,
-                                          uint32_t (&to)[kDim / 16][4]) {
-  const int32_t begin = column + 2 * (threadIdx.x % 4);
-#pragma unroll
-  for (int step = 0; step < kDim / 16; ++step) {
-    const int32_t c = begin + 16 * step;
-    to[step][0] = row < 0 ? 0 : pair_at(x, row, c);
-    to[step][1] = other < 0 ? 0 : pair_at(x, other, c);
-    to[step][2] = row < 0 ? 0 : pair_at(x, row, c + 8);
-    to[step][3] = other < 0 ? 0 : pair_at(x, other, c + 8);
-  }
+  *reinterpret_cast<uint32_t*>(static_cast<__nv_bfloat16*>(x.data) + row * x.stride + column) = pack_bf16(low, high);
 }
 
 /// sum[16, 8] = left [16, kDim] rows^T, of eight rows in shared memory.
@@ -75,12 +54,6 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[4], const uint32_t (&
   }
 }
 
-__device__ __forceinline__ void load_transposed(uint32_t (&to)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address));
-}
-
 /// sums [16, kDim] += left [16, 16] rows, of 16 rows in shared memory.
 template <int kDim>
 __device__ __forceinline__ void add_weighted(float (&sums)[kDim / 8][4], const uint32_t (&left)[4],
@@ -90,15 +63,15 @@ __device__ __forceinline__ void add_weighted(float (&sums)[kDim / 8][4], const u
 #pragma unroll
   for (int column = 0; column < kDim / 8; column += 2) {
     uint32_t right[4];
-    load_transposed(right, address + 16 * column);
+    load_matrices_transposed(right, address + 16 * column);
     multiply(sums[column], left, right[0], right[1]);
     multiply(sums[column + 1], left, right[2], right[3]);
   }
 }
 
-/// Whether row `r` of a block sees the context row at place `t` of its document.
+/// Whether row `r` of a block sees what is at place `t` of its document, if anything is.
 __device__ __forceinline__ bool sees(const TrainAttention& call, const TrainBlock& block, int32_t r, int32_t t) {
-  return t >= 0 && t < block.n && (call.window == 0 || block.n + r - t < call.window);
+  return t >= 0 && t < block.n && is_in_window(call, block, r, t);
 }
 
 /// Keys of a tile of the kernels that belong to queries.
@@ -140,9 +113,9 @@ __device__ __forceinline__ LaneRows lane_rows(const TrainAttention& call, int32_
   return rows;
 }
 
-/// load_left() of rows whose heads differ.
+/// A lane's two rows of a matrix, each of its head, as the instruction's left factor; rows that are not there: zeros.
 template <int kDim>
-__device__ __forceinline__ void load_queries(const Matrix& x, const LaneRows& rows, uint32_t (&to)[kDim / 16][4]) {
+__device__ __forceinline__ void load_left(const Matrix& x, const LaneRows& rows, uint32_t (&to)[kDim / 16][4]) {
   const int32_t begin = 2 * (threadIdx.x % 4);
 #pragma unroll
   for (int step = 0; step < kDim / 16; ++step) {

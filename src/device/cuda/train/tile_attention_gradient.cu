@@ -16,12 +16,12 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
   const TrainBlock block = call.blocks[b];
   const LaneRows rows = lane_rows(call, b, kv_head);
   uint32_t q[kDim / 16][4], d_out[kDim / 16][4];
-  load_queries<kDim>(call.q, rows, q);
-  load_queries<kDim>(call.d_out, rows, d_out);
+  load_left<kDim>(call.q, rows, q);
+  load_left<kDim>(call.d_out, rows, d_out);
   float means[2], log_sums[2];
   {
     uint32_t out[kDim / 16][4];
-    load_queries<kDim>(call.out, rows, out);
+    load_left<kDim>(call.out, rows, out);
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
       float mean = 0;
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
       for (int step = 0; step < kDim / 16; ++step) {
 #pragma unroll
         for (int half = 0; half < 4; half += 2) {
-          const float2 x = unpacked(out[step][side + half]), d = unpacked(d_out[step][side + half]);
+          const float2 x = unpack_bf16(out[step][side + half]), d = unpack_bf16(d_out[step][side + half]);
           mean = fmaf(x.x, d.x, fmaf(x.y, d.y, mean));
         }
       }
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
       log_sums[side] = 0;
       if (rows.at[side] < 0) continue;
       log_sums[side] =
-          static_cast<const float*>(call.log_sums.data)[rows.at[side] * call.log_sums.stride + rows.head[side]];
+          log_sum(call, rows.at[side], rows.head[side]);
       if (quad == 0) call.means[rows.at[side] * call.heads + rows.head[side]] = means[side];
     }
   }
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(32 * kWarps) query_kernel(TrainAttention call,
           d_scores[tile][i] = weight * (d_weights[i] - means[i / 2]) * scale;
         }
       }
-      const uint32_t left[4] = {packed(d_scores[0][0], d_scores[0][1]), packed(d_scores[0][2], d_scores[0][3]),
-                                packed(d_scores[1][0], d_scores[1][1]), packed(d_scores[1][2], d_scores[1][3])};
+      const uint32_t left[4] = {pack_bf16(d_scores[0][0], d_scores[0][1]), pack_bf16(d_scores[0][2], d_scores[0][3]),
+                                pack_bf16(d_scores[1][0], d_scores[1][1]), pack_bf16(d_scores[1][2], d_scores[1][3])};
       add_weighted<kDim>(d_q, left, keys + part * (kDim + kPad));
     }
   });
@@ -140,8 +140,9 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
     if (at < n && !of_context) own_block[side] = static_cast<int32_t>((own[side] - call.context_rows) / call.block);
   }
   uint32_t k[kDim / 16][4], v[kDim / 16][4];
-  load_left<kDim>(call.k, own[0], own[1], kv_head * kDim, k);
-  load_left<kDim>(call.v, own[0], own[1], kv_head * kDim, v);
+  const LaneRows keys = {{own[0], own[1]}, {}, {kv_head, kv_head}};
+  load_left<kDim>(call.k, keys, k);
+  load_left<kDim>(call.v, keys, v);
   float d_k[kDim / 8][4] = {}, d_v[kDim / 8][4] = {};
   const auto sees_own = [&](const Query& query, int side) {
     if (own[side] < 0) return false;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
         query.r = in_block % call.block;
         const int32_t head = kv_head * group + in_block / call.block;
         const int64_t row = int64_t{query.index} * call.block + query.r;
-        query.log_sum = static_cast<const float*>(call.log_sums.data)[row * call.log_sums.stride + head];
+        query.log_sum = log_sum(call, row, head);
         query.mean = call.means[row * call.heads + head];
         to[0] = row * call.q.stride + head * kDim;
         to[1] = row * call.d_out.stride + head * kDim;
@@ -210,9 +211,9 @@ __global__ void __launch_bounds__(32 * kWarps) key_kernel(TrainAttention call, f
           scores[i] = is_seen ? __expf(scores[i] * scale - query.log_sum) : 0.0F;
           d_weights[i] = scores[i] * (d_weights[i] - query.mean) * scale;
         }
-        of_weights[2 * half] = packed(scores[0], scores[1]), of_weights[2 * half + 1] = packed(scores[2], scores[3]);
-        of_scores[2 * half] = packed(d_weights[0], d_weights[1]);
-        of_scores[2 * half + 1] = packed(d_weights[2], d_weights[3]);
+        of_weights[2 * half] = pack_bf16(scores[0], scores[1]), of_weights[2 * half + 1] = pack_bf16(scores[2], scores[3]);
+        of_scores[2 * half] = pack_bf16(d_weights[0], d_weights[1]);
+        of_scores[2 * half + 1] = pack_bf16(d_weights[2], d_weights[3]);
       }
       add_weighted<kDim>(d_v, of_weights, d_out + part * (kDim + kPad));
       add_weighted<kDim>(d_k, of_scores, q + part * (kDim + kPad));

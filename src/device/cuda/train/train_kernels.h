@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "device/cuda/kernels.h"
+#include "../kernels.h"
 
 namespace ashlar::cuda {
 
