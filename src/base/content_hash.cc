@@ -1,6 +1,8 @@
 #include "base/content_hash.h"
 
 #include <bit>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 namespace ashlar {
@@ -50,6 +52,12 @@ uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed) {
   hash = (hash ^ hash >> 33) * kPrimes[1];
   hash = (hash ^ hash >> 29) * kPrimes[2];
   return hash ^ hash >> 32;
+}
+
+std::string hex_of(uint64_t hash) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+  return digits;
 }
 
 }  // namespace ashlar

@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace ashlar {
 
 /// XXH64 (Collet, xxHash fast digest algorithm, version 0.1.1): about as fast as memory is read.
 uint64_t content_hash(std::span<const std::byte> bytes, uint64_t seed = 0);
+
+/// A hash in names of files: 16 hexadecimal digits.
+std::string hex_of(uint64_t hash);
 
 }  // namespace ashlar

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/content_hash.h"
@@ -170,10 +168,9 @@ std::unique_ptr<WeightsCache> open_weights_cache(const std::string& folder, cons
   const fs::path real = fs::weakly_canonical(model, error);
   const std::string what =
       (error ? model : real).string() + '\n' + device + '\n' + std::to_string(static_cast<int>(kept));
-  char mark[20];
-  std::snprintf(mark, sizeof mark, "-%016" PRIx64, content_hash(std::as_bytes(std::span(what))));
   const std::string name = model.filename().string().substr(0, 100);
-  return std::make_unique<WeightsCache>(fs::path(folder) / (name + mark + kSuffix));
+  return std::make_unique<WeightsCache>(fs::path(folder) /
+                                        (name + "-" + hex_of(content_hash(std::as_bytes(std::span(what)))) + kSuffix));
 }
 
 }  // namespace ashlar

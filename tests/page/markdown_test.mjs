@@ -105,7 +105,7 @@ test('reports each unmasked run once, when it is first drawn', () => {
 
 test('leaves text that is no markdown as it stands', () => {
   const text = '# no *heading*\n\n```\n- [x](https://a.example)';
-  const root = drawn([[text.slice(0, 9), 1, 1], [text.slice(9), 0, 0]], { fences: false });
+  const root = drawn([[text.slice(0, 9), 1, 1], [text.slice(9), 0, 0]], { markdown: false });
   assert.equal(root.textContent, text);
   assert.doesNotMatch(serialise(root), /<(h|em|a|li|pre)/);
 });

@@ -239,6 +239,12 @@ CLI::Option* add_sampling_flags(CLI::App& command, SamplingParams& sampling) {
   return seed;
 }
 
+CLI::Option* add_sampling_flags_with_fresh_seed(CLI::App& command, SamplingParams& sampling) {
+  return add_sampling_flags(command, sampling)
+      ->description("Seed of the noise: same seed, same answers (default: a fresh one, which is said)")
+      ->default_str("");
+}
+
 bool choose_seed(SamplingParams& sampling) {
   if (sampling.temperature <= 0.0) return false;
   sampling.seed = std::random_device()();  // 32 bits: short enough to be typed again

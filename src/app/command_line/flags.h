@@ -17,6 +17,8 @@ void add_session_flags(CLI::App& command, SessionOptions& options);
 void add_computing_flags(CLI::App& command, SessionOptions& options);
 /// --temperature and so on, --scheme, --logit-bias, and --seed, which it returns.
 CLI::Option* add_sampling_flags(CLI::App& command, SamplingParams& sampling);
+/// The same for commands that take a fresh seed where none is given, by choose_seed().
+CLI::Option* add_sampling_flags_with_fresh_seed(CLI::App& command, SamplingParams& sampling);
 /// Takes a fresh seed where a temperature leaves anything to chance. Whether it did: then the seed is to be said.
 bool choose_seed(SamplingParams& sampling);
 /// --color auto|always|never.

@@ -162,9 +162,7 @@ CLI::App* add_chat_command(CLI::App& app) {
   command->add_flag("-q,--quiet", options->session.quiet, "No notes, answers only");
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);
-  CLI::Option* seed = add_sampling_flags(*command, options->state.sampling);
-  seed->description("Seed of the noise: same seed, same answers (default: a fresh one, which is said)")
-      ->default_str("");
+  CLI::Option* seed = add_sampling_flags_with_fresh_seed(*command, options->state.sampling);
   command->footer("In the chat, /help lists the commands: /reset /system /retry /set /save /load /stats /quit.");
   command->callback([options, seed] {
     options->state.seed_is_given = seed->count() > 0;

@@ -183,8 +183,7 @@ CLI::App* add_run_command(CLI::App& app) {
   command->add_flag("-q,--quiet", options->session.quiet, "Print the answer only");
   add_color_flag(*command, options->color);
   add_session_flags(*command, options->session);
-  CLI::Option* seed = add_sampling_flags(*command, options->sampling);
-  seed->description("Seed of the noise: same seed, same answer (default: a fresh one, which is said)")->default_str("");
+  CLI::Option* seed = add_sampling_flags_with_fresh_seed(*command, options->sampling);
   command->footer(
       "Examples:\n"
       "  ashlar run --prompt \"Solve for x: 8x + 5 = 3x + 45\"\n"

@@ -160,7 +160,7 @@ void add_log_flags(CLI::App& command, ServeOptions& options) {
   command.add_option_function<std::string>("--learn-size", set_learn_bytes, "Most of it; the oldest goes, e.g. 1G")
       ->type_name("SIZE")
       ->check(size(1 << 20, int64_t{1} << 40))
-      ->default_str("256M")
+      ->default_str(std::to_string(options.learn_bytes))
       ->group(kLogGroup);
   command.add_option("--config", options.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE")

@@ -1,9 +1,8 @@
 #include "io/weights/weights_mark.h"
 
-#include <cinttypes>
-#include <cstdio>
 #include <string_view>
 
+#include "base/content_hash.h"
 #include "base/keyed_hash.h"
 #include "io/mapped_file.h"
 #include "io/weights/checkpoint.h"
@@ -20,9 +19,7 @@ std::string weights_mark(const std::filesystem::path& model) {
     for (size_t i = 0; i < kPlaces; ++i) sample += bytes.substr(bytes.size() / kPlaces * i, kBytes);
     file.check_whole();
   }
-  char mark[17];
-  std::snprintf(mark, sizeof mark, "%016" PRIx64, sip_hash({}, sample));
-  return mark;
+  return hex_of(sip_hash({}, sample));
 }
 
 }  // namespace ashlar

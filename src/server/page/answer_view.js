@@ -23,7 +23,7 @@ export class AnswerView {
     this.drawnAt = 0;
     const reasoningBody = el('div', { class: 'flow' });
     const contentBody = el('div', { class: 'flow' });
-    this.flows = { r: new Flow(reasoningBody, { fences: false }), c: new Flow(contentBody) };
+    this.flows = { r: new Flow(reasoningBody, { markdown: false }), c: new Flow(contentBody) };
     this.reasoning = el('details', { class: 'reasoning', hidden: true }, el('summary', {}, 'Reasoning'), reasoningBody);
     this.calls = el('div', { class: 'calls' });
     this.note = el('p', { class: 'note', hidden: true });

@@ -33,7 +33,7 @@ class Lane {
     this.calls = el('pre', { class: 'lane-calls', hidden: true });
     this.note = el('p', { class: 'note', hidden: true });
     byId('lane-' + name).replaceChildren(el('h3', { id: `lane-${name}-title` }, title()), list, this.reasoning, this.body, this.calls, this.note);
-    this.flows = { r: new Flow(this.reasoningBody, { fences: false }), c: new Flow(this.body) };
+    this.flows = { r: new Flow(this.reasoningBody, { markdown: false }), c: new Flow(this.body) };
     this.reset();
   }
 

@@ -23,10 +23,10 @@ class Tail {
 }
 
 export class Flow {
-  /** `fences`: whether the text is markdown; if not, it is shown as it stands. */
-  constructor(root, { fences = true } = {}) {
+  /** `markdown`: whether the text is markdown; if not, it is shown as it stands. */
+  constructor(root, { markdown = true } = {}) {
     this.root = root;
-    this.markdown = fences;
+    this.markdown = markdown;
     this.clear();
   }
 

@@ -6,7 +6,7 @@
 
 namespace ashlar::cuda {
 
-/// From so many rows on sums may pass through shared memory, so that 16 bytes at a time reach their place.
+/// From this number of rows on sums may pass through shared memory, so that 16 bytes at a time reach their place.
 inline constexpr int kSquareTokens = 64;
 /// Shared memory of a warp for finish_square().
 inline constexpr int kSquareBytesOfWarp = 32 * 48;

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "../kernels.h"
+#include "device/cuda/kernels.h"
 
 namespace ashlar::cuda {
 

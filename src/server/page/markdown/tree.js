@@ -8,7 +8,7 @@ const kTags = new Set(['a', 'blockquote', 'br', 'code', 'del', 'div', 'em', 'h3'
 const kAttributes = new Set(['class', 'href', 'rel', 'target', 'start', 'title', 'tabindex', 'aria-label', 'role', 'data-block',
   'data-pass', 'scope']);
 
-/** An element to be: `kids` are such objects too. `fresh`: it is reported when it is made. */
+/** An element to be: `kids` are such objects too. */
 export const node = (tag, attributes = {}, kids = []) => ({ tag, attributes, kids, dom: null });
 export const textNode = (text) => ({ tag: '', text, dom: null });
 /** A button that copies the code it stands with. */
