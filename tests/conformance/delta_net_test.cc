@@ -46,16 +46,10 @@ struct Cut {
 /// States of a layer on a device, and how far each slot is.
 class Memory {
  public:
-  Memory(Ops& ops, const Layer& layer) : ops_(ops), layer_(layer) {
-    plane_.stride = (4 * layer.shape.state_floats() + 63) / 64 * 64;
-    plane_.log_stride = (4 * layer.shape.log_floats() + 63) / 64 * 64;
-    plane_.slots = kSlots;
-    plane_.log_rows = kLogRows;
-    const int64_t bytes = kSlots * (plane_.stride + kLogRows * plane_.log_stride) + kSnapshots * plane_.stride;
-    memory_ = ops.allocate(static_cast<size_t>(bytes));
-    std::memset(memory_->data(), 0xFF, memory_->size());  // no numbers: what was never stored must not matter
-    plane_.base = memory_->data();
-  }
+  Memory(Ops& ops, const Layer& layer)
+      : ops_(ops),
+        layer_(layer),
+        states_(ops, layer.shape.state_floats(), layer.shape.log_floats(), kSlots, kLogRows, kSnapshots) {}
 
   /// The next rows of some slots in one call: rows [done, done + cut.rows) of inputs[slot]. The answers of those that
   /// stay go to the same rows of outputs[slot].
@@ -81,7 +75,7 @@ class Memory {
     rows.positions = positions.data();
     rows.tables = tables.data();
     rows.states = spans.data();
-    ops_.gated_delta_net(in.view(), {layer_.shape, layer_.weights(), rows, plane_}, out.view());
+    ops_.gated_delta_net(in.view(), {layer_.shape, layer_.weights(), rows, states_.plane}, out.view());
     EXPECT_TRUE(in.guards_intact() && out.guards_intact());
     row = 0;
     for (size_t i = 0; i < cuts.size(); ++i) {
@@ -98,18 +92,17 @@ class Memory {
   void begin_again(int32_t slot) { done_[slot] = replays_[slot] = 0; }
   /// Slot `slot` stands after `tokens` tokens, as a snapshot has them.
   void restore(int32_t snapshot, int32_t slot, int32_t tokens) {
-    std::memcpy(plane_.state(slot), plane_.snapshot(snapshot), static_cast<size_t>(plane_.stride));
+    std::memcpy(states_.plane.state(slot), states_.plane.snapshot(snapshot), static_cast<size_t>(states_.plane.stride));
     done_[slot] = tokens;
     replays_[slot] = 0;
   }
   int32_t done(int32_t slot) const { return done_[slot]; }
-  const float* snapshot(int32_t index) const { return reinterpret_cast<const float*>(plane_.snapshot(index)); }
+  const float* snapshot(int32_t index) const { return reinterpret_cast<const float*>(states_.plane.snapshot(index)); }
 
  private:
   Ops& ops_;
   const Layer& layer_;
-  std::unique_ptr<Buffer> memory_;
-  StatePlane plane_;
+  States states_;
   int32_t done_[kSlots] = {};
   int32_t replays_[kSlots] = {};
 };

@@ -29,16 +29,10 @@ struct Cut {
 
 class Memory {
  public:
-  Memory(Ops& ops, const Weights& weights) : ops_(ops), weights_(weights) {
-    plane_.stride = (4 * weights.shape.state_floats() + 63) / 64 * 64;
-    plane_.log_stride = (4 * weights.shape.log_floats() + 63) / 64 * 64;
-    plane_.slots = kSlots;
-    plane_.log_rows = kLogRows;
-    memory_ = ops.allocate(
-        static_cast<size_t>(kSlots * (plane_.stride + kLogRows * plane_.log_stride) + kSnapshots * plane_.stride + 64));
-    std::memset(memory_->data(), 0xFF, memory_->size());  // no numbers: what was never stored must not matter
-    plane_.base = memory_->data();
-  }
+  Memory(Ops& ops, const Weights& weights)
+      : ops_(ops),
+        weights_(weights),
+        states_(ops, weights.shape.state_floats(), weights.shape.log_floats(), kSlots, kLogRows, kSnapshots) {}
 
   /// Rows [done, done + rows) of inputs[slot]; the answers of those that stay go to the same rows of outputs[slot].
   void run(std::vector<Matrix>& inputs, std::vector<Matrix>& outputs, const std::vector<Cut>& cuts) {
@@ -65,7 +59,7 @@ class Memory {
     rows.tables = tables.data();
     rows.states = spans.data();
     const float* const bias = with_bias ? weights_.bias.data() : nullptr;
-    ops_.short_conv(in.view(), {weights_.shape, weights_.taps.data(), bias, rows, plane_}, out.view());
+    ops_.short_conv(in.view(), {weights_.shape, weights_.taps.data(), bias, rows, states_.plane}, out.view());
     EXPECT_TRUE(in.guards_intact() && out.guards_intact());
     row = 0;
     for (size_t i = 0; i < cuts.size(); ++i) {
@@ -79,7 +73,7 @@ class Memory {
     }
   }
   void restore(int32_t slot, int32_t tokens) {
-    std::memcpy(plane_.state(slot), plane_.snapshot(0), static_cast<size_t>(plane_.stride));
+    std::memcpy(states_.plane.state(slot), states_.plane.snapshot(0), static_cast<size_t>(states_.plane.stride));
     done[slot] = tokens;
     replays_[slot] = 0;
   }
@@ -90,8 +84,7 @@ class Memory {
  private:
   Ops& ops_;
   const Weights& weights_;
-  std::unique_ptr<Buffer> memory_;
-  StatePlane plane_;
+  States states_;
   int32_t replays_[kSlots] = {};
 };
 

@@ -143,6 +143,22 @@ inline std::vector<KvDType> kv_dtypes_of(int32_t head_dim) {
   return all;
 }
 
+/// States of a recurrent layer on a device. What was never stored is no number, so that it shows where it matters.
+struct States {
+  States(Ops& ops, int64_t state_floats, int64_t log_floats, int32_t slots, int32_t log_rows, int32_t snapshots) {
+    plane.stride = (4 * state_floats + 63) / 64 * 64;
+    plane.log_stride = (4 * log_floats + 63) / 64 * 64;
+    plane.slots = slots;
+    plane.log_rows = log_rows;
+    const int64_t bytes = slots * (plane.stride + log_rows * plane.log_stride) + snapshots * plane.stride;
+    memory = ops.allocate(static_cast<size_t>(std::max<int64_t>(bytes, 64)));
+    std::memset(memory->data(), 0xFF, memory->size());
+    plane.base = memory->data();
+  }
+  std::unique_ptr<Buffer> memory;
+  StatePlane plane;
+};
+
 /// One instruction set of the cpu device, or "cuda"; skipped where the machine lacks it.
 class OnIsa : public testing::TestWithParam<std::string> {
  protected:
