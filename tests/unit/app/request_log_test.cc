@@ -192,8 +192,14 @@ TEST_F(RequestLogTest, TellsOfRowsThatAreLost) {
     query("DROP TABLE requests");
     for (int i = 0; i < 3; ++i) log.add(record("x"));
   }
-  ASSERT_EQ(reported.size(), 1U);
-  EXPECT_THAT(reported[0], HasSubstr("requests"));
+  // At once, and what a minute would have been waited for at the end.
+  ASSERT_THAT(reported, testing::SizeIs(testing::AllOf(testing::Ge(1U), testing::Le(2U))));
+  int lost = 0;
+  for (const std::string& message : reported) {
+    EXPECT_THAT(message, HasSubstr("no such table"));
+    lost += std::stoi(message.substr(std::string("the request log lacks ").size()));
+  }
+  EXPECT_EQ(lost, 3);
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ TEST_F(CheckpointFiles, ReadsShards) {
   index(R"({"a":"m-1.safetensors","b":"m-2.safetensors","c":"m-1.safetensors"})");
   const Checkpoint checkpoint(folder_.path());
   EXPECT_EQ(checkpoint.tensors().size(), 3u);
-  EXPECT_EQ(weight_files(folder_.path()), (std::vector{folder_.path() / "model-00001-of-00002.safetensors",
-                                                       folder_.path() / "model-00002-of-00002.safetensors"}));
+  EXPECT_EQ(weight_files(folder_.path()),
+            (std::vector{folder_.path() / "m-1.safetensors", folder_.path() / "m-2.safetensors"}));
   EXPECT_EQ(checkpoint.tensors().at("b")->file, (folder_.path() / "m-2.safetensors").string());
   EXPECT_EQ(checkpoint.tensors().at("b")->bytes, 8u);
   EXPECT_EQ(checkpoint.tensors().at("c")->bytes, 8u);
@@ -67,6 +67,8 @@ TEST_F(CheckpointFiles, ReadsShardsWithoutAnIndex) {
   }
   const Checkpoint checkpoint(folder_.path());
   EXPECT_EQ(checkpoint.tensors().size(), 3u);
+  EXPECT_EQ(weight_files(folder_.path()), (std::vector{folder_.path() / "model-00001-of-00002.safetensors",
+                                                       folder_.path() / "model-00002-of-00002.safetensors"}));
   EXPECT_EQ(checkpoint.tensors().at("b")->file, (folder_.path() / "model-00002-of-00002.safetensors").string());
   shard("model-00002-of-00002.safetensors", {"b", "c"});
   refuse({"model-00002-of-00002.safetensors", "tensor c", "model-00001-of-00002.safetensors holds too"});

@@ -28,14 +28,21 @@ TEST(WeightsMark, IsThatOfTheBytes) {
 
 TEST(WeightsMark, OfAFolderIsThatOfAllItsShards) {
   const TempFolder folder;
-  folder.write("a.safetensors", "one");
-  folder.write("b.safetensors", "two");
+  const std::string second = "model-00002-of-00002.safetensors";
+  folder.write("model-00001-of-00002.safetensors", "one");
+  folder.write(second, "two");
   const std::string mark = weights_mark(folder.path());
   folder.write("config.json", "{}");
+  folder.write("consolidated.safetensors", "the same in one, which is not read");
   EXPECT_EQ(mark, weights_mark(folder.path()));
-  folder.write("b.safetensors", "twp");
+  folder.write(second, "twp");
   EXPECT_NE(mark, weights_mark(folder.path()));
   EXPECT_THROW(weights_mark(folder / "none.gguf"), Error);
+  folder.write("x-00001-of-00002.gguf", "one");
+  folder.write("x-00002-of-00002.gguf", "two");
+  const std::string sharded = weights_mark(folder / "x-00001-of-00002.gguf");
+  folder.write("x-00002-of-00002.gguf", "twp");
+  EXPECT_NE(sharded, weights_mark(folder / "x-00001-of-00002.gguf"));
 }
 
 }  // namespace

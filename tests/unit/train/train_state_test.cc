@@ -41,7 +41,7 @@ TEST(TrainState, ComesBackToTheBit) {
   TrainProgress progress;
   progress.step = 41;
   progress.skipped = 2;
-  progress.settings = {{"seed", 18446744073709551615u}, {"learning_rate", 6e-4}};
+  progress.settings = {{"seed", 18446744073709551615u}, {"learning_rate", 6e-4}, {"compute", "bf16"}};
   save_train_state(folder / "s", saved.tensors(), progress);
   EXPECT_EQ(read_train_progress(folder / "s").step, 41);
   const TrainProgress found = load_train_state(folder / "s", loaded.tensors());
@@ -50,6 +50,10 @@ TEST(TrainState, ComesBackToTheBit) {
   EXPECT_EQ(std::memcmp(saved.values.data(), loaded.values.data(), 24), 0);
   EXPECT_EQ(std::memcmp(saved.first.data(), loaded.first.data(), 24), 0);
   EXPECT_EQ(std::memcmp(saved.second.data(), loaded.second.data(), 24), 0);
+  // States of before there was a choice.
+  progress.settings.erase("compute");
+  save_train_state(folder / "s", saved.tensors(), progress);
+  EXPECT_EQ(read_train_progress(folder / "s").settings["compute"], "f32");
 }
 
 TEST(TrainState, SaysWhatDoesNotFit) {
