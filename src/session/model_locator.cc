@@ -1,5 +1,7 @@
 #include "session/model_locator.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <system_error>
 
@@ -148,6 +150,20 @@ bool drafts_itself(const fs::path& model) {
   }
 }
 
+// Whether this program, or the library that this is in another one, lies where it was built. Elsewhere the tree it was
+// built from is another machine's, and whatever lies there by that name is not ours.
+bool is_in_build_tree(const fs::path& executable) {
+  Dl_info own{};
+  const auto* const here = reinterpret_cast<const void*>(&is_in_build_tree);
+  const fs::path library = ::dladdr(here, &own) != 0 && own.dli_fname != nullptr ? own.dli_fname : "";
+  for (const fs::path& file : {executable, library}) {
+    std::error_code failed;
+    const std::string relative = fs::weakly_canonical(file, failed).lexically_relative(ASHLAR_BUILD_DIR).string();
+    if (!failed && !file.empty() && !relative.empty() && !relative.starts_with("..")) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<hub::RepoRef> hub_name(const std::string& name) {
@@ -179,7 +195,7 @@ std::vector<fs::path> model_roots() {
     roots.push_back(prefix / "models");
     roots.push_back(prefix / "share" / "ashlar" / "models");
   }
-  roots.push_back(fs::path(ASHLAR_MODEL_SOURCE_DIR) / "models");
+  if (is_in_build_tree(executable)) roots.push_back(fs::path(ASHLAR_MODEL_SOURCE_DIR) / "models");
   return roots;
 }
 
