@@ -46,13 +46,18 @@ std::unique_ptr<DraftHead> load_eagle3(const Model& model, const DecoderSpec& sp
   return Eagle3Head::load(model, spec.drafter);
 }
 
+std::unique_ptr<Proposer> rehearsed(std::unique_ptr<Proposer> proposer, const DecoderSpec& spec) {
+  return spec.rehearsal ? rehearse(std::move(proposer), spec.rehearsal) : std::move(proposer);
+}
+
 template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
 std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
   return std::make_unique<ChainDecoder>(
       model,
-      std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(),
-                                               AutoregressiveOptions{spec.dflash.width, spec.dflash.window}),
+      rehearsed(std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(),
+                                                         AutoregressiveOptions{spec.dflash.width, spec.dflash.window}),
+                spec),
       spec.ngram);
 }
 
@@ -73,7 +78,8 @@ std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   auto drafter =
       spec.drafter_config ? DflashDrafter::load(model, *spec.drafter_config) : DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
-      model, std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec.ngram);
+      model, rehearsed(std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec),
+      spec.ngram);
 }
 
 std::vector<DrafterRepair> repair_dflash(const Model& model, const DecoderSpec& spec,

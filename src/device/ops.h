@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "device/choose.h"
 #include "device/delta_net.h"
+#include "device/device_probe.h"
 #include "device/draft_heads.h"
-#include "device/memory_probe.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -150,7 +150,7 @@ class Ops {
 
   /// To measure a buffer of about `bytes` of the device's memory, or of fewer where more would say the same. Null where
   /// that is the host's own memory.
-  virtual std::unique_ptr<MemoryProbe> memory_probe(int64_t /*bytes*/) { return nullptr; }
+  virtual std::unique_ptr<DeviceProbe> device_probe(int64_t /*bytes*/) { return nullptr; }
 
   /// One weight [n, k] of the source's parts, in a format of the device that suits their schemes and the use; its bias
   /// is added to every output row after the product. Every op takes weights of every format. What products for

@@ -55,17 +55,20 @@ TEST_F(MemoryOnGpu, WhatDoesNotFitIsAnErrorInWordsAndNothingElse) {
   EXPECT_EQ(ops_->allocate(64)->size(), 64U);
 }
 
-TEST_F(MemoryOnGpu, IsReadAndCopiedAtAPossibleRate) {
-  const auto probe = ops_->memory_probe(int64_t{1} << 30);
+TEST_F(MemoryOnGpu, IsReadCopiedAndMultipliedAtAPossibleRate) {
+  const auto probe = ops_->device_probe(int64_t{1} << 30);
   EXPECT_EQ(probe->bytes(), int64_t{1} << 30);
-  EXPECT_EQ(ops_->memory_probe(1)->bytes(), int64_t{256} << 20);
-  EXPECT_LE(ops_->memory_probe(int64_t{1} << 50)->bytes(), int64_t{1} << 32);
-  for (double (MemoryProbe::*pass)() : {&MemoryProbe::read, &MemoryProbe::copy}) {
+  EXPECT_EQ(ops_->device_probe(1)->bytes(), int64_t{256} << 20);
+  EXPECT_LE(ops_->device_probe(int64_t{1} << 50)->bytes(), int64_t{1} << 32);
+  for (double (DeviceProbe::*pass)() : {&DeviceProbe::read, &DeviceProbe::copy}) {
     (*probe.*pass)();
     const double rate = static_cast<double>(probe->bytes()) / (*probe.*pass)();
     EXPECT_GT(rate, 5e10);  // slower than any GPU this runs on
     EXPECT_LT(rate, 2e13);  // faster than any memory: nothing was moved
   }
+  const double products = probe->multiply();
+  EXPECT_GT(products, 1e13);  // slower than any GPU this runs on
+  EXPECT_LT(products, 5e15);  // faster than any: nothing was multiplied
 }
 
 }  // namespace

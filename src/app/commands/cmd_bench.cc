@@ -155,6 +155,13 @@ CLI::App* add_bench_command(CLI::App& app) {
       ->delimiter(',')
       ->transform(whole(1, 1024))
       ->type_name("N,...");
+  command
+      ->add_option(
+          "--accept-length", options->bench.accept_length,
+          "Replace drafts by ones that give X tokens a step of the whole block: what a better drafter would gain")
+      ->transform(number(1.0, 64.0))
+      ->type_name("X")
+      ->excludes("--contexts");
   command->add_option("--json", options->json, "Write every figure to this file")->type_name("FILE");
   add_session_flags(*command, options->session);
   command->footer(
@@ -163,6 +170,7 @@ CLI::App* add_bench_command(CLI::App& app) {
       "Examples:\n"
       "  ashlar bench\n"
       "  ashlar bench MODEL --drafter FOLDER --threads 2 --repeat 200 --json bench.json\n"
+      "  ashlar bench MODEL --drafter FOLDER --device cuda --accept-length 6\n"
       "  ashlar bench --contexts 200,4000,16000 --concurrency 1,4,16 --json widths.json\n"
       "  ashlar bench serve --url http://127.0.0.1:8080");
   CLI::App* serve = add_bench_serve_command(*command);

@@ -101,7 +101,7 @@ void ChainDecoder::admit(int32_t slot, Slot& state, std::span<const int32_t> tok
   if (!drafts()) return;
   planner_->admit(slot, state, tokens);
   if (!proposer_) return;
-  proposer_->admit(slot, state);
+  proposer_->admit(slot, state, tokens);
   context_->admit(slot);
 }
 

@@ -43,7 +43,7 @@ void AutoregressiveProposer::start(const StepLimits& limits, const KvMemory& kv)
   distributions_.resize(slots);
 }
 
-void AutoregressiveProposer::admit(int32_t slot, const Slot& state) {
+void AutoregressiveProposer::admit(int32_t slot, const Slot& state, std::span<const int32_t> /*tokens*/) {
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
   std::unique_ptr<Buffer>& distributions = distributions_[slot];
   if (!rejection) {

@@ -103,7 +103,7 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   counts_.reserve(kMaxWidth);
 }
 
-void DflashProposer::admit(int32_t slot, const Slot& state) {
+void DflashProposer::admit(int32_t slot, const Slot& state, std::span<const int32_t> /*tokens*/) {
   // In several passes a draft may be drawn after one that stands later: what it was drawn from is then no distribution
   // that rejection may ask for, and it counts as certain.
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();

@@ -47,7 +47,7 @@ class DflashProposer final : public Proposer {
   KeysSeen keys_seen() const override;
   void register_state(KvLayout& layout) override { drafter_->register_state(layout); }
   void start(const StepLimits& limits, const KvMemory& kv) override;
-  void admit(int32_t slot, const Slot& state) override;
+  void admit(int32_t slot, const Slot& state, std::span<const int32_t> tokens) override;
   void propose(std::span<ChainSpan> spans, SlotTable& slots) override;
   const float* draft_distribution(int32_t slot, int32_t index) const override;
   void write_context(const CommittedRows& committed) override;

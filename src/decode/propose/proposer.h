@@ -84,7 +84,8 @@ class Proposer {
   /// Called once, after start(), where it reads_before(): row s of `newest`, [slots, aux_width], is the auxiliary
   /// hidden state before the last token of the sequence in slot s whenever propose() is asked for its drafts.
   virtual void set_newest(Tensor /*newest*/) {}
-  virtual void admit(int32_t slot, const Slot& state) = 0;
+  /// As Decoder::admit().
+  virtual void admit(int32_t slot, const Slot& state, std::span<const int32_t> tokens) = 0;
 
   /// Fills the drafts of all spans that have `proposes`, in one pass over the drafter where the method allows.
   virtual void propose(std::span<ChainSpan> spans, SlotTable& slots) = 0;

@@ -1,4 +1,4 @@
-// How fast this GPU moves what lies in its memory, by its own clock.
+// How fast this GPU moves what lies in its memory, and multiplies, by its own clock.
 
 #include <algorithm>
 
@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{2} << 30;  // many times what a second-level cache holds
 constexpr int64_t kLeastBytes = int64_t{256} << 20;
 constexpr int64_t kUnit = 4096;
+constexpr double kMultiplySeconds = 0.05;  // long enough for a steady clock
+constexpr int32_t kFewRounds = 500;
 
 class Event {
  public:
@@ -31,10 +33,11 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-class CudaProbe final : public MemoryProbe {
+class CudaProbe final : public DeviceProbe {
  public:
-  CudaProbe(Memory& memory, int64_t bytes)
+  CudaProbe(Memory& memory, int64_t bytes, bool hopper)
       : memory_(memory),
+        hopper_(hopper),
         bytes_(bytes / (2 * kUnit) * (2 * kUnit)),
         buffer_(memory.allocate(static_cast<size_t>(bytes_) + sizeof(uint32_t))) {
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
@@ -52,8 +55,23 @@ class CudaProbe final : public MemoryProbe {
     return timed(
         [this] { memory_.copy(buffer_->data(), buffer_->data() + bytes_ / 2, static_cast<size_t>(bytes_ / 2)); });
   }
+  double multiply() override {
+    const double few = timed([this] { multiply(kFewRounds); });
+    const auto rounds = static_cast<int32_t>(std::clamp(kMultiplySeconds / few, 1.0, 1e5) * kFewRounds);
+    double operations = 0;
+    const double seconds = timed([&] { operations = multiply(rounds); });
+    return operations / seconds;
+  }
 
  private:
+  double multiply(int32_t rounds) {
+    auto* const sink = reinterpret_cast<float*>(buffer_->data() + bytes_);
+    const double operations = hopper_ ? multiply_hopper(memory_.stream(), rounds, multiprocessors_, sink)
+                                      : cuda::multiply(memory_.stream(), rounds, multiprocessors_, sink);
+    check_launch("multiply");
+    return operations;
+  }
+
   template <class Work>
   double timed(const Work& work) {
     begin_.record(memory_.stream());
@@ -63,6 +81,7 @@ class CudaProbe final : public MemoryProbe {
   }
 
   Memory& memory_;
+  bool hopper_;
   int64_t bytes_;
   std::unique_ptr<Buffer> buffer_;
   int32_t multiprocessors_ = 0;
@@ -71,12 +90,12 @@ class CudaProbe final : public MemoryProbe {
 
 }  // namespace
 
-std::unique_ptr<MemoryProbe> CudaOps::memory_probe(int64_t bytes) {
+std::unique_ptr<DeviceProbe> CudaOps::device_probe(int64_t bytes) {
   // The host's caches and memory, which the wish may come from, say little of this device's; and the models that are
   // measured may have left little room.
   for (int64_t size = std::clamp(bytes, kLeastBytes, kMostBytes);; size /= 2) {
     try {
-      return std::make_unique<CudaProbe>(memory_, size);
+      return std::make_unique<CudaProbe>(memory_, size, hopper_multiprocessors_ > 0);
     } catch (const Error&) {
       if (size <= kLeastBytes) throw;
     }

@@ -167,6 +167,11 @@ void find_candidates(cudaStream_t stream, const Matrix& logits, int32_t n, void*
 
 /// Reads `bytes`, a multiple of 16, once. sink: a word that is not written.
 void read_memory(cudaStream_t stream, const void* from, int64_t bytes, int32_t multiprocessors, uint32_t* sink);
+/// Multiplies in registers as long as `rounds` say: how many multiplications and additions that is. sink: a number that
+/// is not written.
+double multiply(cudaStream_t stream, int32_t rounds, int32_t multiprocessors, float* sink);
+/// The same by what only compute capability 9.0 has.
+double multiply_hopper(cudaStream_t stream, int32_t rounds, int32_t multiprocessors, float* sink);
 
 /// A grouped convolution along the rows of each table.
 struct ConvCall {

@@ -91,15 +91,26 @@ Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds)
 }
 
 Bandwidth measure_read_bandwidth(Ops& ops, int64_t bytes, double seconds) {
-  const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
+  const std::unique_ptr<DeviceProbe> probe = ops.device_probe(bytes);
   if (!probe) return measure_read_bandwidth(ops.threads(), bytes, seconds);
   return measure(probe->bytes(), 0, seconds, [&] { return probe->read(); });
 }
 
 Bandwidth measure_copy_bandwidth(Ops& ops, int64_t bytes, double seconds) {
-  const std::unique_ptr<MemoryProbe> probe = ops.memory_probe(bytes);
+  const std::unique_ptr<DeviceProbe> probe = ops.device_probe(bytes);
   if (!probe) return {};
   return measure(probe->bytes(), 0, seconds, [&] { return probe->copy(); });
+}
+
+double measure_products(Ops& ops, double seconds) {
+  const std::unique_ptr<DeviceProbe> probe = ops.device_probe(1);
+  if (!probe) return 0;
+  std::vector<double> rates;
+  const int64_t start = now_ns();
+  do {
+    rates.push_back(probe->multiply());
+  } while (static_cast<double>(now_ns() - start) < seconds * 1e9);
+  return median(rates);
 }
 
 }  // namespace ashlar

@@ -29,5 +29,8 @@ Bandwidth measure_read_bandwidth(int32_t threads, int64_t bytes, double seconds)
 Bandwidth measure_read_bandwidth(Ops& ops, int64_t bytes, double seconds);
 /// Copies within a device's own memory, bytes read and written together; nothing where it has none.
 Bandwidth measure_copy_bandwidth(Ops& ops, int64_t bytes, double seconds);
+/// Multiplications and additions a second of a device's matrix units in bf16, the median of about `seconds`; 0 where
+/// the device is the host.
+double measure_products(Ops& ops, double seconds);
 
 }  // namespace ashlar

@@ -201,9 +201,11 @@ EngineOptions engine_options(const BenchSubject& subject, const BenchOptions& op
 struct Engines {
   std::unique_ptr<Engine> plain, drafted, block;
 
-  Engines(const BenchSubject& subject, const BenchResult& result) {
+  Engines(const BenchSubject& subject, const BenchResult& result, std::shared_ptr<const Rehearsal> rehearsal) {
     const EngineOptions options = engine_options(subject, result.options);
-    const auto make = [&](const DecoderSpec& spec) {
+    const auto make = [&](DecoderSpec spec) {
+      spec.rehearsal = rehearsal;
+      if (rehearsal) spec.ngram = NgramUse::kNever;  // drafts of the drafter alone have the quality asked for
       return std::make_unique<Engine>(*subject.ops, make_decoder(*subject.model, spec), options);
     };
     plain = make(plain_spec(subject));
@@ -276,8 +278,20 @@ void measure_concurrency(const BenchSubject& subject, const Engines& engines, co
   }
 }
 
-void measure_engines(const BenchSubject& subject, const BenchProgress& progress, BenchResult& result) {
-  const Engines engines(subject, result);
+// The answers that drafts are to be made of.
+void rehearse_answers(const BenchSubject& subject, Engine& plain, const BenchOptions& options, Rehearsal& rehearsal) {
+  std::vector<Request> requests;
+  for (size_t i = 0; i < subject.prompts.size(); ++i)
+    requests.push_back(one_at_a_time(make_request(subject, i, std::max(options.max_tokens, kConcurrentTokens))));
+  const std::vector<Completion> answers =
+      complete(plain, std::move(requests), options.concurrency.empty() ? 1 : options.concurrency.back());
+  for (size_t i = 0; i < answers.size(); ++i) rehearsal.add(subject.prompts[i], answers[i].tokens);
+}
+
+void measure_engines(const BenchSubject& subject, const std::shared_ptr<Rehearsal>& rehearsal,
+                     const BenchProgress& progress, BenchResult& result) {
+  const Engines engines(subject, result, rehearsal);
+  if (rehearsal) rehearse_answers(subject, *engines.plain, result.options, *rehearsal);
   measure_answers(subject, engines, progress, result);
   measure_concurrency(subject, engines, progress, result);
 }
@@ -318,6 +332,10 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
     result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;
     if (!has_drafter(subject)) result.block = result.width;
   }
+  std::shared_ptr<Rehearsal> rehearsal;
+  if (options.accept_length > 0) {
+    rehearsal = std::make_shared<Rehearsal>(options.accept_length, has_drafter(subject) ? result.width : 1);
+  }
   Ops& ops = *subject.ops;
   if (progress) progress("memory bandwidth", 0, 3);
   const int64_t beyond_caches = bandwidth_buffer_bytes(options.available_memory);
@@ -326,8 +344,9 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
   result.weights = measure_read_bandwidth(ops, result.bytes.plain_step, options.bandwidth_seconds);
   if (progress) progress("memory bandwidth", 2, 3);
   result.copies = measure_copy_bandwidth(ops, beyond_caches, options.bandwidth_seconds);
+  result.products = measure_products(ops, options.bandwidth_seconds);
   measure_steps(subject, progress, result);
-  measure_engines(subject, progress, result);
+  measure_engines(subject, rehearsal, progress, result);
   return result;
 }
 

@@ -27,6 +27,7 @@ struct BenchOptions {
   std::vector<int32_t> prefills = {128, 512};
   std::vector<int32_t> concurrency = {1, 4, 8, 16};
   int64_t available_memory = 0;  ///< 0: unknown
+  double accept_length = 0;      ///< forced upon the drafter: tokens a step of its whole block; 0: its own
 };
 
 /// Bytes a step has to read.
@@ -72,9 +73,10 @@ struct BenchResult {
   /// A block-diffusion model: "plain" is one token a forward, "cycle" and "drafted" the forwards and answers of its
   /// denoising algorithm, whose tokens may differ. Rows of a forward: the block and, where it commits, the one before.
   int32_t block = 0;
-  Bandwidth memory;   ///< beyond the last-level cache
-  Bandwidth weights;  ///< of a buffer as large as what a plain step reads
-  Bandwidth copies;   ///< within a device's own memory, where it has one
+  Bandwidth memory;     ///< beyond the last-level cache
+  Bandwidth weights;    ///< of a buffer as large as what a plain step reads
+  Bandwidth copies;     ///< within a device's own memory, where it has one
+  double products = 0;  ///< multiplications and additions a second of a device's matrix units in bf16; 0: the host's
   WeightBytes bytes;
   std::vector<TimedCase> verify;   ///< as options.rows
   std::vector<TimedCase> prefill;  ///< as options.prefills; those that fit
@@ -104,7 +106,8 @@ struct BenchSubject {
 
 using BenchProgress = std::function<void(const std::string& what, int64_t done, int64_t total)>;
 
-/// Throws Error("bench", ...) if the model's context is too short for the options.
+/// Throws Error("bench", ...) if the model's context is too short for the options, or an accept length is asked for
+/// that the drafter's blocks do not give.
 BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, const BenchProgress& progress = {});
 
 }  // namespace ashlar

@@ -34,8 +34,12 @@ std::string memory_text(const BenchResult& result) {
   row("reading memory", result.memory);
   row("reading a buffer of the weights' size", result.weights);
   if (result.copies.best > 0) row("copying, read and written", result.copies);
-  return table.render() + "  a plain step reads " + megabytes(result.bytes.plain_step) +
-         " of weights: " + three_digits(gigabytes(step_bandwidth(result))) + " GB/s\n";
+  std::string text = table.render() + "  a plain step reads " + megabytes(result.bytes.plain_step) +
+                     " of weights: " + three_digits(gigabytes(step_bandwidth(result))) + " GB/s\n";
+  if (result.products > 0) {
+    text += "  matrix units, in bf16 and reading nothing: " + three_digits(result.products * 1e-12) + " TFLOP/s\n";
+  }
+  return text;
 }
 
 std::string verify_text(const BenchResult& result) {
@@ -141,8 +145,12 @@ std::string answers_text(const BenchResult& result) {
     row(result.ngrams ? "n-gram drafts" : of_drafter, result.drafted_answers);
   }
   if (result.adapts) row("drafted, width " + std::to_string(result.width), result.block_answers);
-  const std::string text = "\nAnswers to the built-in prompts, greedy, one at a time, in turns:\n" + table.render();
+  std::string text = "\nAnswers to the built-in prompts, greedy, one at a time, in turns:\n" + table.render();
   if (!result.has_drafted_answers()) return text;
+  if (result.options.accept_length > 0) {
+    text += "  drafts are replaced by ones that give " + fixed(result.options.accept_length, 2) +
+            " tokens a step of the whole block: what a drafter that good would gain here, not what this one gains\n";
+  }
   return text + "  speed-up: " + fixed(speed_up(result, result.drafted_answers), 2) +
          "x   identical: " + std::to_string(result.identical) + " of " + std::to_string(result.compared) + "\n";
 }
@@ -264,6 +272,8 @@ Json bench_json(const BenchResult& result) {
       {"plain_answers", answers_json(result.plain_answers)},
       {"concurrency", levels}};
   if (result.copies.best > 0) json["copy_bandwidth"] = bandwidth_json(result.copies);
+  if (result.products > 0) json["products_per_second"] = result.products;
+  if (result.options.accept_length > 0) json["options"]["accept_length"] = result.options.accept_length;
   if (!result.has_drafted_answers()) return json;
   if (result.block > 0) {
     json["block_size"] = result.block;

@@ -91,6 +91,20 @@ case_bench() {
   out_has "identical: 6 of 6"
   grep -q '"cycle"' "$work/bench.json" && fail "a cycle without a drafter"
   expect 2 "$ashlar" bench --seconds -1
+
+  # Drafts of a wished quality: the tokens stay, and their number a step is what was asked for, less what the last step
+  # of a short answer has no room for.
+  expect 0 "$ashlar" bench --width 16 --accept-length 5 --repeat 1 -n 64 --seconds 0 --concurrency 2 --json "$work/bench.json"
+  out_has "identical: 24 of 24"
+  out_has "replaced by ones that give 5.00 tokens a step"
+  python3 -c 'import json, sys
+found = json.load(open(sys.argv[1]))["drafted_answers"]["acceptance_length_per_step"]
+sys.exit(not 4.1 < found < 5.2 and f"{found} tokens a step")' "$work/bench.json" || fail "not about 5 tokens a step"
+  expect 1 "$ashlar" bench --accept-length 17 --repeat 1
+  err_has "blocks give 1 to 16"
+  expect 1 "$ashlar" bench --drafter none --accept-length 2 --repeat 1
+  err_has "--drafter FOLDER"
+  expect 2 "$ashlar" bench --accept-length 2 --contexts 200
 }
 
 case_bench_serve() {

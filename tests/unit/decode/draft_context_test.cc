@@ -35,7 +35,7 @@ class Recorder final : public Proposer {
   bool reads_before() const override { return reads_before_; }
   void register_state(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
-  void admit(int32_t, const Slot&) override {}
+  void admit(int32_t, const Slot&, std::span<const int32_t>) override {}
   void propose(std::span<ChainSpan>, SlotTable&) override {}
   const float* draft_distribution(int32_t, int32_t) const override { return nullptr; }
   void write_context(const CommittedRows& committed) override {
