@@ -91,8 +91,8 @@ const Kind& kind_of(const std::filesystem::path& folder) {
   }
   throw Error("drafter", folder.string() +
                              ": is not a drafter this engine knows; expected a DFlash or EAGLE-3 folder, whose "
-                             "config.json has dflash_config, eagle_config or speculators_model_type, or mtp, for a "
-                             "model that has a layer to draft");
+                             "config.json has dflash_config, eagle_config or speculators_model_type, a GGUF file of "
+                             "architecture dflash or eagle3, or mtp, for a model that has a layer to draft");
 }
 
 DrafterFacts facts_of(const Kind& kind, const std::filesystem::path& folder, const ModelConfig* target,

@@ -36,7 +36,7 @@ struct DrafterFacts {
   int64_t spare_pages = 0;   ///< of the target's planes, for its trees
 };
 
-/// Whether a folder is a drafter's: it is of no use as a model.
+/// Whether a folder or GGUF file is a drafter's: it is of no use as a model.
 bool is_drafter_folder(const std::filesystem::path& folder);
 
 /// The method a drafter folder is for, or that of a model's own layers where the folder is a model that drafts itself.

@@ -122,11 +122,11 @@ LayerStack::LayerStack(WeightBinder& binder, const StackConfig& config, const st
     if (config.layer_embedding) layer.embedding = std::make_unique<LayerEmbedding>(binder, config, base, i);
     if (config.layer_scale) layer.scale = binder.vector(base + config.names.layer_scale, 1).front();
     if (config.block_conv) {
-      const auto conv = [&](const char* name) {
-        return std::make_unique<BlockConv>(binder, base + name, *config.block_conv, config.hidden);
+      const auto conv = [&](const char* of_base, const char* kernel) {
+        return std::make_unique<BlockConv>(binder, base + of_base, base + kernel, *config.block_conv, config.hidden);
       };
-      layer.mixer_conv = conv("attention_conv");
-      layer.mlp_conv = conv("mlp_conv");
+      layer.mixer_conv = conv(config.names.mixer_conv_base, config.names.mixer_conv_kernel);
+      layer.mlp_conv = conv(config.names.mlp_conv_base, config.names.mlp_conv_kernel);
     }
     layers_.push_back(std::move(layer));
 

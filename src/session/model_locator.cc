@@ -27,16 +27,13 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// Drafters are folders, models GGUF files as well.
-bool can_be(const fs::path& path, hub::Role role) {
-  return is_folder(path) || (role == hub::Role::kModel && is_gguf(path) && file_exists(path));
-}
+bool is_folder_or_gguf(const fs::path& path) { return is_folder(path) || (is_gguf(path) && file_exists(path)); }
 
 // A path as it was typed, or else a name under one of the roots, or else a model of the hub that was pulled.
 std::optional<fs::path> find_by_name(const std::string& name, const std::vector<fs::path>& roots, hub::Role role) {
-  if (can_be(name, role)) return fs::path(name);
+  if (is_folder_or_gguf(name)) return fs::path(name);
   for (const fs::path& root : roots) {
-    if (can_be(root / name, role)) return root / name;
+    if (is_folder_or_gguf(root / name)) return root / name;
   }
   if (is_gguf(name)) return std::nullopt;
   const auto ref = hub::parse_repo_ref(name);
@@ -83,6 +80,15 @@ std::string similar_model(const std::string& name, const std::vector<fs::path>& 
   return nearest(name, names);
 }
 
+// What is wrong with a file is for its loader to say.
+bool is_drafter(const fs::path& path) {
+  try {
+    return is_drafter_folder(path);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // A GGUF file that lies in a folder which is no model itself.
 std::string gguf_in(const fs::path& folder) {
   if (!is_folder(folder) || file_exists(folder / "config.json")) return {};
@@ -118,10 +124,9 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) + maybe +
                              "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
   }
-  if (fs::exists(*folder / "config.json") && is_drafter_folder(*folder)) {
-    throw Error("model", folder->string() +
-                             " is a drafter; name the model that it was trained for, and pass this folder "
-                             "with --drafter");
+  if (is_drafter(*folder)) {
+    throw Error("model", folder->string() + " is a drafter; name the model that it was trained for, and pass this " +
+                             (is_gguf(*folder) ? "file" : "folder") + " with --drafter");
   }
   if (const std::string file = gguf_in(*folder); !file.empty()) {
     throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
@@ -129,14 +134,16 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
   return *folder;
 }
 
-// The folder next to the model that is named as it is.
+// The folder or file next to the model that is named as it is.
 std::optional<fs::path> find_sibling(const fs::path& model) {
   fs::path stem = model.lexically_normal();
   if (!stem.has_filename()) stem = stem.parent_path();
   std::string name = stem.string();
   if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
   for (const char* suffix : kDrafterSuffixes) {
-    if (is_folder(name + suffix)) return name + suffix;
+    for (const std::string& drafter : {name + suffix, name + suffix + ".gguf"}) {
+      if (is_folder_or_gguf(drafter)) return drafter;
+    }
   }
   return std::nullopt;
 }
@@ -227,9 +234,9 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
     choice.drafter = find_by_name(drafter, roots, hub::Role::kDrafter);
     if (!choice.drafter) {
       offer_pull("drafter", drafter, hub::Role::kDrafter);
-      throw Error("drafter", drafter + " is not a folder, nor a drafter in " + list_of(roots) +
-                                 "; expected a DFlash drafter folder or an EAGLE-3 one, mtp for a model that drafts "
-                                 "itself, ngram for drafts without a drafter, or none for plain decoding");
+      throw Error("drafter", drafter + " is not a folder or .gguf file, nor a drafter in " + list_of(roots) +
+                                 "; expected a DFlash or EAGLE-3 drafter, mtp for a model that drafts itself, ngram "
+                                 "for drafts without a drafter, or none for plain decoding");
     }
     return choice;
   }

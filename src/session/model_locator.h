@@ -22,7 +22,7 @@ inline constexpr const char* kMtp = "mtp";
 /// Model and drafter to load.
 struct ModelChoice {
   std::filesystem::path model;                   ///< folder or GGUF file
-  std::optional<std::filesystem::path> drafter;  ///< its folder; the model's where that drafts itself
+  std::optional<std::filesystem::path> drafter;  ///< folder or GGUF file; the model's where that drafts itself
   bool drafter_was_found = false;                ///< not named, but lies next to the model
   bool drafts_itself = false;                    ///< with a layer of its own
   bool wants_ngrams = false;  ///< no drafter: what followed the same tokens before is drafted, where that works
@@ -34,9 +34,10 @@ std::vector<std::filesystem::path> model_roots();
 
 /// What `model` and `drafter` mean. An empty model is the bundled one; a name that is no folder or .gguf file is looked
 /// for under `roots`, and ORG/MODEL[@REVISION] then among the models that `ashlar pull` or the hub's own tools brought.
-/// An empty drafter is the folder `<model>-dflash` or `<model>-eagle3` (without .gguf) next to the model if there is
-/// one, else the model's own layer if it has one that drafts ("mtp"), else n-grams; "ngram" is these alone, "none"
-/// plain decoding. Throws Error("model", ...) or Error("drafter", ...) that says where it looked.
+/// An empty drafter is the folder `<model>-dflash` or `<model>-eagle3` (`<model>` without .gguf) next to the model, or
+/// a file of that name and .gguf, if there is one, else the model's own layer if it has one that drafts ("mtp"), else
+/// n-grams; "ngram" is these alone, "none" plain decoding. Throws Error("model", ...) or Error("drafter", ...) that
+/// says where it looked.
 ModelChoice locate_models(const std::string& model, const std::string& drafter,
                           const std::vector<std::filesystem::path>& roots);
 

@@ -7,6 +7,7 @@
 #include "decode/drafters.h"
 #include "device/device.h"
 #include "device/device_array.h"
+#include "golden/gguf_from_drafter.h"
 #include "golden/golden_data.h"
 #include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
@@ -21,14 +22,15 @@ constexpr int32_t kMaxTokens = 96;
 /// Target and head, and the shortest program that drafts with them: one sequence, no engine.
 class HeadOfFolder {
  public:
-  HeadOfFolder(const std::string& device, const std::string& name)
+  /// `as_gguf`: the head is what llama.cpp's converter makes of the folder.
+  HeadOfFolder(const std::string& device, const std::string& name, bool as_gguf = false)
       : folder_(data_folder() / "heads" / name),
         json_(read_json_file(folder_.folder() / "goldens.json")),
         goldens_(folder_.folder() / "goldens.safetensors"),
         ops_(make_device(device, {})),
         batch_(*ops_, kMaxTokens, 1),
         pages_(*ops_, kMaxTokens / kPageTokens + 1) {
-    load();
+    load(as_gguf);
     KvLayout layout;
     layout.keep_log(kMaxTokens);
     model_->register_state(layout);
@@ -59,7 +61,7 @@ class HeadOfFolder {
   }
 
  private:
-  void load() {
+  void load(bool as_gguf) {
     const std::filesystem::path target = data_folder() / json_["target"].get<std::string>();
     if (json_["method"] == "mtp") {
       whole_ = std::make_unique<HeadFolder>(target, folder_.folder());
@@ -69,11 +71,12 @@ class HeadOfFolder {
     } else {
       target_ = std::make_unique<SeededCheckpoint>(target);
       model_ = Model::load(*ops_, target_->folder(), kMaxTokens);
-      EXPECT_TRUE(is_eagle3_folder(folder_.folder()));
       EXPECT_FALSE(has_mtp(target_->folder()));
-      head_ = Eagle3Head::load(*model_, folder_.folder());
+      if (as_gguf) file_ = files_.write("drafter.gguf", gguf_from_drafter(folder_.folder()).bytes());
+      EXPECT_TRUE(is_eagle3_folder(as_gguf ? file_ : folder_.folder()));
+      head_ = Eagle3Head::load(*model_, as_gguf ? file_ : folder_.folder());
     }
-    const std::filesystem::path drafter = whole_ ? whole_->path() : folder_.folder();
+    const std::filesystem::path drafter = whole_ ? whole_->path() : as_gguf ? file_ : folder_.folder();
     EXPECT_EQ(method_of_drafter(drafter), json_["method"]);
     EXPECT_EQ(drafter_facts(drafter, model_->config(), {}, 1).aux_width, head_->aux_width());
   }
@@ -128,6 +131,8 @@ class HeadOfFolder {
     }
   }
 
+  TempFolder files_;
+  std::filesystem::path file_;  // of a head in a GGUF file
   SeededCheckpoint folder_;
   Json json_;
   SafetensorsFile goldens_;
@@ -150,6 +155,14 @@ INSTANTIATE_TEST_SUITE_P(Folders, DraftHeads, ::testing::ValuesIn(subfolders(dat
 TEST_P(DraftHeads, AgreeOnRef) { HeadOfFolder("ref", GetParam()).check(2e-5, true); }
 // In 8 bits where the machine gains by that: drafts are near the reference's, and decide nothing.
 TEST_P(DraftHeads, AreNearOnCpu) { HeadOfFolder("cpu", GetParam()).check(0.1, false); }
+
+class DraftHeadsInGguf : public ::testing::TestWithParam<std::string> {};
+// Without the one whose norms before fc and whose norms of queries the format has no words for.
+INSTANTIATE_TEST_SUITE_P(Folders, DraftHeadsInGguf,
+                         ::testing::Values("eagle3_fitted", "eagle3_specforge", "eagle3_norm_before_fc"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(DraftHeadsInGguf, AreTheFolders) { HeadOfFolder("ref", GetParam(), true).check(2e-5, true); }
 
 TEST(DraftHeadGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "heads").size(), 6u); }
 

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "device/device.h"
 #include "golden/direct_decoding.h"
+#include "golden/gguf_from_drafter.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
+#include "temp_folder.h"
 
 namespace ashlar::testing {
 namespace {
@@ -15,16 +18,21 @@ constexpr int32_t kMaxTokens = 96;
 
 class Drafters : public ::testing::TestWithParam<std::string> {
  protected:
-  explicit Drafters(const std::string& device = "ref")
+  /// `as_gguf`: the drafter is what llama.cpp's converter makes of the folder.
+  explicit Drafters(const std::string& device = "ref", bool as_gguf = false)
       : checkpoint_(data_folder() / "drafters" / GetParam()),
         json_(read_json_file(checkpoint_.folder() / "goldens.json")),
         target_(data_folder() / json_["target"].get<std::string>()),
         tensors_(checkpoint_.folder() / "goldens.safetensors"),
         ops_(make_device(device, {})),
         model_(Model::load(*ops_, target_.folder(), kMaxTokens)),
-        drafter_(DflashDrafter::load(*model_, checkpoint_.folder())),
+        drafter_(DflashDrafter::load(*model_, as_gguf ? gguf() : checkpoint_.folder())),
         decoder_(*model_, drafter_.get(), kMaxTokens),
         prompt_(ints(tensors_, "prompt_ids")) {}
+
+  std::filesystem::path gguf() const {
+    return files_.write("drafter.gguf", gguf_from_drafter(checkpoint_.folder()).bytes());
+  }
 
   void expect_tensor(Tensor found, const std::string& name) {
     const std::vector<float> golden = floats(tensors_, name);
@@ -95,6 +103,7 @@ class Drafters : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  TempFolder files_;
   SeededCheckpoint checkpoint_;
   Json json_;
   SeededCheckpoint target_;
@@ -125,6 +134,90 @@ TEST_P(Drafters, RunIsExact) {
 
 INSTANTIATE_TEST_SUITE_P(OnRef, Drafters, ::testing::ValuesIn(subfolders(data_folder() / "drafters")),
                          [](const auto& test) { return test.param; });
+
+class DraftersInGguf : public Drafters {
+ protected:
+  DraftersInGguf() : Drafters("ref", true) {}
+};
+
+// The same numbers, so the same drafts and lengths as those that the folder's golden values say.
+TEST_P(DraftersInGguf, AreTheFolders) {
+  check_call("call1");
+  check_call("call2");
+  const std::vector<int32_t> expected = ints(tensors_, "run.output_ids");
+  const DirectRun run =
+      decoder_.speculate(prompt_, static_cast<int32_t>(expected.size()), {}, drafter_->config().max_width());
+  EXPECT_EQ(run.tokens, expected);
+  EXPECT_EQ(run.accept_lengths, ints(tensors_, "run.accept_lengths"));
+}
+
+// Without those that the format has no words for: biases, gated codes, heads in the speculators form.
+INSTANTIATE_TEST_SUITE_P(Folders, DraftersInGguf,
+                         ::testing::Values("dflash_full", "dflash_sliding", "dflash_noncausal_sliding", "dflash_scaled",
+                                           "dflash_block_in_config", "dflash_fitted", "dflash2", "dflash2_projector",
+                                           "dspark"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Whatever is wrong with a file is said when it is loaded, with the file's name and that of the tensor or key.
+TEST(DrafterInGguf, IsRefusedInWords) {
+  const SeededCheckpoint target(data_folder() / "families" / "qwen3");
+  const auto ops = make_device("ref", {});
+  const auto model = Model::load(*ops, target.folder(), kMaxTokens);
+  const TempFolder folder;
+  const auto message = [&](const GgufWriter& file) -> std::string {
+    const auto path = folder.write("d.gguf", file.bytes());
+    try {
+      DflashDrafter::load(*model, path);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("d.gguf"), std::string::npos) << error.what();
+      return error.what();
+    }
+    return {};
+  };
+  const auto expect = [&](const GgufWriter& file, const std::string& part) {
+    EXPECT_NE(message(file).find(part), std::string::npos) << part << ": " << message(file);
+  };
+  const SeededCheckpoint source(data_folder() / "drafters" / "dflash2");
+  const GgufWriter whole = gguf_from_drafter(source.folder());
+  EXPECT_EQ(message(whole), "");
+  for (size_t i = 0; i < whole.tensors.size(); ++i) {  // each is needed
+    GgufWriter file = whole;
+    file.tensors.erase(file.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_NE(message(file), "") << i;
+  }
+  const auto edited = [&](const std::string& from, const std::string& to) {
+    GgufWriter file = whole;
+    for (std::vector<std::string>* parts : {&file.tensors, &file.keys}) {
+      for (std::string& part : *parts) {
+        if (const size_t at = part.find(from); at != std::string::npos) part.replace(at, from.size(), to);
+      }
+    }
+    return file;
+  };
+  expect(edited("enc.output_norm", "enc.other__norm"), "tensor enc.output_norm.weight: missing; expected [64]");
+  expect(edited("blk.1.ffn_conv_base", "blk.1.ffn_konv_base"), "tensor blk.1.ffn_conv_base: missing");
+  const auto extents = [](uint64_t cols, uint64_t rows) { return GgufWriter::raw(cols) + GgufWriter::raw(rows); };
+  expect(edited(extents(192, 64), extents(96, 128)), "tensor fc.weight: expected shape [64, 192], found [128, 96]");
+  for (const char* key : {"dflash.target_layers", "dflash.block_size", "tokenizer.ggml.mask_token_id",
+                          "dflash.conv_kernel_size", "dflash.selector_rank", "dflash.embedding_length"}) {
+    std::string other = key;
+    other.back() = '_';
+    expect(edited(key, other), std::string(key).substr(std::string(key).rfind('.') + 1));
+  }
+  const auto with = [&](auto add) {
+    GgufWriter file = whole;
+    add(file);
+    return file;
+  };
+  expect(with([](GgufWriter& file) { file.number("dflash.attention.value_scale", 2.0F); }), "attention.value_scale");
+  expect(with([](GgufWriter& file) { file.text("dflash.hidden_activation", "gelu"); }), "silu");
+  expect(with([](GgufWriter& file) { file.integers("dflash.rope.dimension_sections", {4, 2, 2, 0}); }), "sections");
+  expect(edited("dflash.target_layers" + GgufWriter::raw(uint32_t{9}) + GgufWriter::raw(uint32_t{5}) +
+                    GgufWriter::raw(uint64_t{3}) + GgufWriter::raw(int32_t{1}),
+                "dflash.target_layers" + GgufWriter::raw(uint32_t{9}) + GgufWriter::raw(uint32_t{5}) +
+                    GgufWriter::raw(uint64_t{3}) + GgufWriter::raw(int32_t{0})),
+         "\"dflash.target_layers\": expected layers from 1 to");
+}
 
 class DraftersOnCpu : public Drafters {
  protected:

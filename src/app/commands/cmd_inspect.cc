@@ -7,6 +7,8 @@
 #include "app/figures.h"
 #include "app/inspect.h"
 #include "base/error.h"
+#include "decode/drafters.h"
+#include "io/weights/gguf.h"
 #include "session/output.h"
 
 namespace ashlar {
@@ -19,19 +21,22 @@ struct InspectOptions {
 
 constexpr std::string_view kSuffixes[] = {"-dflash", "-eagle3"};
 
-// A drafter folder stands for its target with it, if the target lies next to it.
+// A drafter's folder or file stands for its target with it, if the target lies next to it.
 bool is_lone_drafter(SessionOptions& options) {
   namespace fs = std::filesystem;
-  if (!options.drafter.empty() || !fs::exists(fs::path(options.model) / "config.json") ||
-      !is_drafter_folder(options.model))
-    return false;
+  if (!options.drafter.empty() || !is_drafter_folder(options.model)) return false;
   std::string path = fs::path(options.model).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   options.drafter = path;
   for (const std::string_view suffix : kSuffixes) {
-    if (!path.ends_with(suffix) || !fs::is_directory(path.substr(0, path.size() - suffix.size()))) continue;
-    options.model = path.substr(0, path.size() - suffix.size());
-    return false;
+    const std::string name = is_gguf(path) ? fs::path(path).replace_extension().string() : path;
+    if (!name.ends_with(suffix)) continue;
+    const std::string target = name.substr(0, name.size() - suffix.size());
+    for (const std::string& model : {target, target + ".gguf"}) {
+      if (!fs::exists(model)) continue;
+      options.model = model;
+      return false;
+    }
   }
   return true;
 }

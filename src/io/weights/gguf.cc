@@ -277,6 +277,17 @@ std::vector<int64_t> GgufFile::integers(const std::string& key) const {
   return out;
 }
 
+std::vector<bool> GgufFile::booleans(const std::string& key) const {
+  const char* expected = "an array of booleans";
+  const Array& from = array(key, expected);
+  const GgufReader in(path(), from.bytes);
+  if (from.type != GgufType::kBool) in.fail("\"" + key + "\": expected " + expected + ", found one of other values");
+  std::vector<bool> out;
+  out.reserve(from.count);
+  for (uint64_t i = 0; i < from.count; ++i) out.push_back(from.bytes[i] != std::byte{0});
+  return out;
+}
+
 std::vector<float> GgufFile::floats(const std::string& key) const {
   const char* expected = "an array of F32 numbers";
   const Array& from = array(key, expected);

@@ -33,6 +33,8 @@ class GgufFile {
   std::vector<std::string_view> strings(const std::string& key) const;
   /// The same of integers of any width; of 64 bits those that int64 holds.
   std::vector<int64_t> integers(const std::string& key) const;
+  /// The same of booleans, of which every byte but 0 is true.
+  std::vector<bool> booleans(const std::string& key) const;
   /// The same of F32 numbers, of any value.
   std::vector<float> floats(const std::string& key) const;
 

@@ -62,6 +62,12 @@ struct LayerNames {
   const char* shared_experts = "mlp.shared_experts.";
   const char* shared_gate = "mlp.shared_expert_gate";
 
+  // Of convolutions around both parts of a layer.
+  const char* mixer_conv_base = "attention_conv.base_kernel";  ///< in full
+  const char* mixer_conv_kernel = "attention_conv.kernel_projection";
+  const char* mlp_conv_base = "mlp_conv.base_kernel";  ///< in full
+  const char* mlp_conv_kernel = "mlp_conv.kernel_projection";
+
   /// Of q and k: the halves of what is rotated of each head are interleaved (InterleavedHeads).
   bool interleaved_heads = false;
 };
@@ -88,6 +94,29 @@ struct ModelNames {
     }
     return false;
   }
+};
+
+/// Names of a drafter's tensors, after what all of them may begin with (find_prefix). The defaults are those of z-lab,
+/// of speculators and of EAGLE-3.
+struct DrafterNames {
+  const char* projection = "fc";
+  const char* feature_norm = "hidden_norm";        ///< of what the projection gives
+  const char* aux_norm = "input_norm";             ///< of what enters it
+  const char* layers = "layers.";                  ///< then "i." and a name of LayerNames
+  const char* embedding_norm = "input_layernorm";  ///< in a layer that reads a token next to a feature
+  const char* norm = "norm";
+  const char* embedding = "embed_tokens";
+  const char* head = "lm_head";
+  const char* selector_projection = "candidate_selector.hidden_projection";
+  const char* selector_predecessors = "candidate_selector.predecessor_codebook";
+  const char* selector_successors = "candidate_selector.successor_codebook";
+  const char* markov_codes = "markov_head.markov_w1";
+  const char* markov_outputs = "markov_head.markov_w2";
+  const char* markov_gate = "markov_head.gate_proj";
+  const char* confidence = "confidence_head.proj";
+  const char* rope_factors = nullptr;  ///< in full; as those of ModelNames
+  /// Of a vocabulary that is a part of the target's, d2t holds the target's ids themselves, not how far they are off.
+  bool target_ids = false;
 };
 
 }  // namespace ashlar

@@ -11,13 +11,13 @@ std::unique_ptr<Weight> bind_codes(WeightBinder& binder, const std::string& name
 
 }  // namespace
 
-CandidateSelector::CandidateSelector(WeightBinder& binder, const std::string& prefix, const SelectorConfig& config,
-                                     int32_t hidden, int32_t vocab, float hidden_scale)
+CandidateSelector::CandidateSelector(WeightBinder& binder, const std::string& prefix, const DrafterNames& names,
+                                     const SelectorConfig& config, int32_t hidden, int32_t vocab, float hidden_scale)
     : config_(config),
       scale_(1.0F / hidden_scale),
-      projection_(binder.linear({{prefix + ".hidden_projection", config.rank}}, hidden, false)),
-      predecessors_(bind_codes(binder, prefix + ".predecessor_codebook", vocab, config.rank)),
-      successors_(bind_codes(binder, prefix + ".successor_codebook", vocab, config.rank)) {}
+      projection_(binder.linear({{prefix + names.selector_projection, config.rank}}, hidden, false)),
+      predecessors_(bind_codes(binder, prefix + names.selector_predecessors, vocab, config.rank)),
+      successors_(bind_codes(binder, prefix + names.selector_successors, vocab, config.rank)) {}
 
 void CandidateSelector::reserve(Ops& ops, int32_t rows) {
   max_rows_ = rows;

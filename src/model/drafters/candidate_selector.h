@@ -30,10 +30,10 @@ struct SelectedEdges {
 /// scores U[b] + sum of A[a] * W y * B[b].
 class CandidateSelector {
  public:
-  /// Binds PREFIX.hidden_projection.weight [rank, hidden], and the codes PREFIX.predecessor_codebook and
-  /// successor_codebook [vocab, rank]. `hidden_scale`: by what the rows that score() gets are y.
-  CandidateSelector(WeightBinder& binder, const std::string& prefix, const SelectorConfig& config, int32_t hidden,
-                    int32_t vocab, float hidden_scale);
+  /// Binds what `names` calls, after PREFIX, the projection [rank, hidden] and the codes of predecessors and successors
+  /// [vocab, rank]. `hidden_scale`: by what the rows that score() gets are y.
+  CandidateSelector(WeightBinder& binder, const std::string& prefix, const DrafterNames& names,
+                    const SelectorConfig& config, int32_t hidden, int32_t vocab, float hidden_scale);
 
   const SelectorConfig& config() const { return config_; }
   size_t bytes_read() const { return projection_->bytes(); }  ///< by a call, which gathers a few codes besides

@@ -12,7 +12,7 @@ namespace {
 
 // The output multiplier applies to what enters the head, so it folds into the norm before it.
 std::vector<float> final_norm(WeightBinder& binder, const DflashConfig& config) {
-  std::vector<float> weight = binder.vector(find_prefix(binder) + "norm.weight", config.stack.hidden);
+  std::vector<float> weight = binder.vector(find_prefix(binder) + config.names.norm + ".weight", config.stack.hidden);
   for (float& value : weight) value *= config.output_multiplier;
   return weight;
 }
@@ -20,9 +20,9 @@ std::vector<float> final_norm(WeightBinder& binder, const DflashConfig& config) 
 std::unique_ptr<Weight> bind_context_kv(WeightBinder& binder, const StackConfig& stack, const std::string& prefix) {
   std::vector<WeightBinder::Part> parts;
   for (int32_t i = 0; i < stack.n_layers; ++i) {
-    const std::string base = prefix + "layers." + std::to_string(i) + ".self_attn.";
-    parts.push_back({base + "k_proj", stack.layers[i].shape.kv_width()});
-    parts.push_back({base + "v_proj", stack.layers[i].shape.kv_width()});
+    const std::string base = prefix + std::to_string(i) + ".";
+    parts.push_back({base + stack.names.k, stack.layers[i].shape.kv_width()});
+    parts.push_back({base + stack.names.v, stack.layers[i].shape.kv_width()});
   }
   return binder.linear(parts, stack.hidden, stack.qkv_bias);
 }
@@ -48,12 +48,14 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
     : ops_(target.ops()),
       target_(target),
       config_(std::move(config)),
-      feature_projection_(binder.linear({{find_prefix(binder) + "fc", config_.stack.hidden}}, aux_width(), false)),
-      feature_norm_(binder.device_vector(find_prefix(binder) + "hidden_norm.weight", config_.stack.hidden)),
-      context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder))),
+      feature_projection_(
+          binder.linear({{find_prefix(binder) + config_.names.projection, config_.stack.hidden}}, aux_width(), false)),
+      feature_norm_(
+          binder.device_vector(find_prefix(binder) + config_.names.feature_norm + ".weight", config_.stack.hidden)),
+      context_kv_(bind_context_kv(binder, config_.stack, find_prefix(binder) + config_.names.layers)),
       norm_(ops_, final_norm(binder, config_)),
       ropes_(ops_, config_.stack, target.max_positions()),
-      stack_(binder, config_.stack, find_prefix(binder) + "layers.",
+      stack_(binder, config_.stack, find_prefix(binder) + config_.names.layers,
              [this](WeightBinder& from, const std::string& base, int32_t index) {
                auto layer = std::make_unique<Attention>(from, config_.stack, base, index, ropes_);
                attention_.push_back(layer.get());
@@ -64,24 +66,29 @@ DflashDrafter::DflashDrafter(const Model& target, DflashConfig config, WeightBin
   }
   std::stable_sort(aux_layers_.begin(), aux_layers_.end(),
                    [](const AuxLayer& a, const AuxLayer& b) { return a.layer < b.layer; });
-  const bool brings_its_own = config_.may_own_vocabulary && binder.has(find_prefix(binder) + "embed_tokens.weight");
-  if (config_.own_vocabulary || brings_its_own) bind_vocabulary(binder);
+  if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
+  if (config_.own_vocabulary || config_.may_own_vocabulary) bind_vocabulary(binder);
   if (config_.markov) bind_markov(binder);
   if (config_.selector) bind_selector(binder);
-  if (!own_head_) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
+  if (!own_head_ && !is_tied()) quantised_head_ = ops_.repack(target_.head_weight(), Products::kPropose);
 }
 
 const Weight& DflashDrafter::head_weight() const {
   if (quantised_head_) return *quantised_head_;
-  return own_head_ ? *own_head_ : target_.head_weight();
+  if (own_head_) return *own_head_;
+  return is_tied() ? *own_embedding_ : target_.head_weight();
 }
 
 void DflashDrafter::bind_vocabulary(WeightBinder& binder) {
   const std::string prefix = find_prefix(binder);
-  own_embedding_ = binder.vocabulary({prefix + "embed_tokens", config_.vocab}, config_.stack.hidden);
-  const std::string head = binder.has(prefix + "lm_head.weight") ? prefix + "lm_head" : "lm_head";
+  const DrafterNames& names = config_.names;
+  const bool embeds = config_.own_vocabulary || binder.has(prefix + names.embedding + ".weight");
+  if (embeds) own_embedding_ = binder.vocabulary({prefix + names.embedding, config_.vocab}, config_.stack.hidden);
+  const std::string head = (binder.has(prefix + names.head + ".weight") ? prefix : "") + names.head;
+  const bool may_lack = (!embeds || config_.tied_head) && config_.draft_vocab == config_.vocab;
+  if (may_lack && !binder.has(head + ".weight")) return;
   own_head_ = binder.linear({{head, config_.draft_vocab}}, config_.stack.hidden, false);
-  id_map_ = bind_draft_vocabulary(binder, config_.draft_vocab, config_.vocab);
+  id_map_ = bind_draft_vocabulary(binder, names, config_.draft_vocab, config_.vocab);
 }
 
 // Codes are by the target's ids, and so are candidates.
@@ -93,17 +100,17 @@ void DflashDrafter::bind_selector(WeightBinder& binder) {
                                "; a drafter with a candidate selector needs the target's ids");
   }
   id_map_.clear();
-  selector_ = std::make_unique<CandidateSelector>(binder, find_prefix(binder) + "candidate_selector", *config_.selector,
+  selector_ = std::make_unique<CandidateSelector>(binder, find_prefix(binder), config_.names, *config_.selector,
                                                   config_.stack.hidden, config_.vocab, config_.output_multiplier);
 }
 
 void DflashDrafter::bind_markov(WeightBinder& binder) {
   const std::string prefix = find_prefix(binder);
-  markov_ = std::make_unique<MarkovHead>(binder, prefix + "markov_head", *config_.markov, config_.stack.hidden,
+  markov_ = std::make_unique<MarkovHead>(binder, prefix, config_.names, *config_.markov, config_.stack.hidden,
                                          config_.vocab, config_.draft_vocab);
   if (config_.markov->confidence_width == 0) return;
   const int32_t hidden = config_.stack.hidden;
-  confidence_ = std::make_unique<ConfidenceHead>(binder, prefix + "confidence_head.proj", hidden,
+  confidence_ = std::make_unique<ConfidenceHead>(binder, prefix + config_.names.confidence, hidden,
                                                  config_.markov->confidence_width - hidden);
 }
 

@@ -63,6 +63,8 @@ class DflashDrafter {
   void bind_selector(WeightBinder& binder);
   void bind_markov(WeightBinder& binder);
   const Weight& head_weight() const;
+  /// Whether the own embedding is the head as well.
+  bool is_tied() const { return own_embedding_ && !own_head_; }
 
   Ops& ops_;
   const Model& target_;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/mapped_file.h"
 #include "model/drafters/drafter_config.h"
+#include "model/drafters/gguf_drafter.h"
 #include "model/drafters/head_config.h"
 
 namespace ashlar {
@@ -32,22 +33,24 @@ void resolve_causality(const JsonFields& fields, const JsonFields* variant, Dfla
   }
 }
 
+/// `config.target_layers`: read before; 0: not stated.
 void read_zlab(const JsonFields& fields, DflashConfig& config) {
   config.stack = read_stack_config(fields);
   config.stack.qk_norm = true;
   config.stack.qkv_bias = config.stack.output_bias = fields.boolean("attention_bias", false);
-  config.vocab = config.draft_vocab = static_cast<int32_t>(fields.integer("vocab_size", 1, 1 << 24));
-  config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
+  config.vocab = static_cast<int32_t>(fields.integer("vocab_size", 1, 1 << 24));
   config.target_hidden = static_cast<int32_t>(fields.integer("target_hidden_size", 1, 1 << 20, config.stack.hidden));
   config.max_positions = static_cast<int32_t>(fields.integer("max_position_embeddings", 1, 1 << 24));
   const JsonFields variant = fields.has("dflash_config") ? fields.object("dflash_config") : fields;
+  config.draft_vocab = static_cast<int32_t>(variant.integer("draft_vocab_size", 1, config.vocab, config.vocab));
   config.head = head_of_zlab(fields, variant);
   refuse_variants(fields);
   refuse_variants(variant);
   const JsonFields& holder = fields.has("block_size") ? fields : variant;
   config.block_size = static_cast<int32_t>(holder.integer("block_size", 2, kMaxBlock));
   config.mask_id = static_cast<int32_t>(variant.integer("mask_token_id", 0, config.vocab - 1));
-  config.aux_layers = variant.integers("target_layer_ids", 0, config.target_layers - 1);
+  config.aux_layers =
+      variant.integers("target_layer_ids", 0, config.target_layers > 0 ? config.target_layers - 1 : 1000);
   config.embedding_scale = static_cast<float>(variant.number("input_embedding_scale", -kMaxScale, kMaxScale, 1.0));
   config.output_multiplier = static_cast<float>(variant.number("output_multiplier", -kMaxScale, kMaxScale, 1.0));
   config.softcap = static_cast<float>(variant.number("final_logit_softcapping", 0.0, kMaxScale, 0.0));
@@ -86,8 +89,8 @@ void read_speculators(const JsonFields& fields, DflashConfig& config) {
 bool is_flat(const Json& root) { return root.contains("target_layer_ids") && root.contains("mask_token_id"); }
 
 // What the fields are each allowed to be, but not together.
-void check_sizes(const DflashConfig& config, const std::filesystem::path& path) {
-  const auto fail = [&](const std::string& what) { throw Error("drafter", path.string() + ": " + what); };
+void check_sizes(const DflashConfig& config, const std::string& where) {
+  const auto fail = [&](const std::string& what) { throw Error("drafter", where + ": " + what); };
   if (config.aux_layers.empty()) fail("names no target layers to read from");
   if (config.aux_layers.size() > kMaxAuxLayers) {
     fail("reads from " + std::to_string(config.aux_layers.size()) + " target layers; expected at most " +
@@ -110,6 +113,7 @@ void check_sizes(const DflashConfig& config, const std::filesystem::path& path) 
 }  // namespace
 
 bool is_dflash_folder(const std::filesystem::path& folder) {
+  if (is_gguf_of(folder, "dflash")) return true;
   const auto path = folder / "config.json";
   if (!file_exists(path)) return false;
   const Json root = read_json_file(path);
@@ -118,19 +122,24 @@ bool is_dflash_folder(const std::filesystem::path& folder) {
 }
 
 DflashConfig read_dflash_config(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
-  const Json root = read_drafter_json(folder, "a DFlash");
-  const JsonFields fields(root, path.string(), "drafter");
+  const auto [root, where, from_gguf] = read_drafter_words(folder, "a DFlash", words_of_gguf_dflash);
+  const JsonFields fields(root, where, "drafter");
   DflashConfig config;
   config.folder = folder;
   if (fields.has("speculators_model_type")) {
     read_speculators(fields, config);
+  } else if (from_gguf) {
+    read_zlab(fields, config);
+    use_gguf_layers(folder, "dflash", config.stack);
+    config.names = names_of_gguf_drafter();
+    config.may_own_vocabulary = config.tied_head = true;
   } else if (fields.has("dflash_config") || is_flat(root)) {
+    config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
     read_zlab(fields, config);
   } else {
     fields.fail("dflash_config", "the settings of a DFlash drafter (or speculators_model_type)");
   }
-  check_sizes(config, path);
+  check_sizes(config, where);
   return config;
 }
 

@@ -26,7 +26,8 @@ struct MarkovConfig {
 
 struct DflashConfig {
   StackConfig stack;
-  std::filesystem::path folder;
+  DrafterNames names;
+  std::filesystem::path folder;     ///< or GGUF file
   int32_t block_size = 0;           ///< last token included
   std::vector<int32_t> aux_layers;  ///< target layers whose output feeds the drafter, in the order of fc's columns
   int32_t target_layers = 0;        ///< 0: not stated
@@ -39,7 +40,8 @@ struct DflashConfig {
   std::string head = "dflash";             ///< what makes tokens of the block's hidden states: one of draft_heads()
   std::optional<SelectorConfig> selector;  ///< of heads that choose among candidates
   std::optional<MarkovConfig> markov;
-  bool may_own_vocabulary = false;  ///< may bring embed_tokens and lm_head of the target's whole vocabulary
+  bool may_own_vocabulary = false;  ///< may bring embed_tokens and lm_head
+  bool tied_head = false;           ///< an embedding of its own without a head is the head as well
   bool own_vocabulary = false;      ///< brings embed_tokens, lm_head, d2t and t2d (speculators)
   float embedding_scale = 1.0F;
   float output_multiplier = 1.0F;
@@ -52,7 +54,7 @@ struct DflashConfig {
 /// Names of the heads that are known: "dflash", by itself the highest logit of each position, and what came after it.
 std::vector<std::string> draft_heads();
 
-/// True if the folder's config.json says it is a drafter of this kind.
+/// True if the folder's config.json, or the GGUF file, says it is a drafter of this kind.
 bool is_dflash_folder(const std::filesystem::path& folder);
 
 /// Throws Error("drafter", ...) if the file is not a DFlash drafter or asks for what is not supported.

@@ -4,20 +4,32 @@
 
 #include "base/error.h"
 #include "io/mapped_file.h"
+#include "model/drafters/gguf_drafter.h"
+#include "model/gguf_keys.h"
 
 namespace ashlar {
 
-Json read_drafter_json(const std::filesystem::path& folder, const std::string& kind) {
+DrafterWords read_drafter_words(const std::filesystem::path& folder, const std::string& kind,
+                                Json (*of_gguf)(const std::filesystem::path& file)) {
+  if (is_gguf(folder)) return {of_gguf(folder), folder.string() + " (metadata in the words of config.json)", true};
   const auto path = folder / "config.json";
   if (!file_exists(path)) {
-    throw Error("drafter", folder.string() + ": has no config.json; expected " + kind + " drafter folder");
+    throw Error("drafter",
+                folder.string() + ": has no config.json; expected " + kind + " drafter folder or a .gguf file");
   }
   Json root = read_json_file(path);
   const JsonFields fields(root, path.string(), "drafter");
   if (fields.has("quantization_config")) {
     fields.fail("quantization_config", "an unquantised drafter (bf16, f16 or f32)");
   }
-  return root;
+  return {root, path.string()};
+}
+
+void use_gguf_layers(const std::filesystem::path& file, const std::string& architecture, StackConfig& stack) {
+  const Checkpoint checkpoint(file);
+  const GgufKeys keys(checkpoint.gguf()->files().front(), architecture);
+  stack.names = kGgufLayerNames;
+  use_rope_factors(keys, checkpoint, names_of_gguf_drafter().rope_factors, stack);
 }
 
 DrafterFit::DrafterFit(const std::filesystem::path& drafter, const ModelConfig& target)

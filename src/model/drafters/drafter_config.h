@@ -9,9 +9,21 @@
 
 namespace ashlar {
 
-/// config.json of a drafter folder. `kind`: what is expected there, with its article ("a DFlash"). Throws
-/// Error("drafter", ...) without such a file or for quantised weights.
-Json read_drafter_json(const std::filesystem::path& folder, const std::string& kind);
+/// The configuration of a drafter, in the words of config.json.
+struct DrafterWords {
+  Json words;
+  std::string where;  ///< for errors
+  bool from_gguf = false;
+};
+
+/// Of a folder its config.json, of a GGUF file what `of_gguf` makes of its metadata. `kind`: what is expected there,
+/// with its article ("a DFlash"). Throws Error("drafter", ...) without such a file or for a folder of quantised
+/// weights.
+DrafterWords read_drafter_words(const std::filesystem::path& folder, const std::string& kind,
+                                Json (*of_gguf)(const std::filesystem::path& file));
+
+/// Gives the layers of a GGUF file their names, and what the file says of their rope beyond `words`.
+void use_gguf_layers(const std::filesystem::path& file, const std::string& architecture, StackConfig& stack);
 
 /// What a drafter must find in its target; throws Error("drafter", ...) naming both folders where it does not.
 class DrafterFit {

@@ -11,8 +11,9 @@ namespace ashlar {
 namespace {
 
 // Checkpoints differ in what the layer is called.
-std::string find_layer(const WeightBinder& binder, const std::string& prefix) {
-  return prefix + (binder.has(prefix + "midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.");
+std::string find_layer(const WeightBinder& binder, const std::string& prefix, const DrafterNames& names) {
+  const bool is_middle = binder.has(prefix + "midlayer.hidden_norm.weight");
+  return prefix + (is_middle ? "midlayer." : std::string(names.layers) + "0.");
 }
 
 }  // namespace
@@ -33,10 +34,11 @@ Eagle3Head::Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& b
       target_(target),
       config_(std::move(config)),
       prefix_(find_prefix(binder)),
-      layer_(find_layer(binder, prefix_)),
-      projection_(binder.linear({{prefix_ + "fc", config_.stack.hidden}}, config_.aux_width(), false)),
-      embedding_norm_(binder.norm(layer_ + "input_layernorm", config_.stack.hidden, false)),
-      norm_(binder.norm(prefix_ + "norm", config_.stack.hidden, false)),
+      layer_(find_layer(binder, prefix_, config_.names)),
+      projection_(
+          binder.linear({{prefix_ + config_.names.projection, config_.stack.hidden}}, config_.aux_width(), false)),
+      embedding_norm_(binder.norm(layer_ + config_.names.embedding_norm, config_.stack.hidden, false)),
+      norm_(binder.norm(prefix_ + config_.names.norm, config_.stack.hidden, false)),
       ropes_(ops_, config_.stack, target.max_positions()),
       stack_(binder, config_.stack, std::vector<std::string>{layer_},
              [this](WeightBinder& from, const std::string& base, int32_t layer) {
@@ -51,21 +53,24 @@ Eagle3Head::Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& b
       aux_norms_.push_back(binder.norm(prefix_ + "fc_norm." + std::to_string(i), config_.target_hidden, false));
     }
   }
-  if (config_.norms_all) aux_norms_.push_back(binder.norm(prefix_ + "input_norm", config_.aux_width(), false));
+  if (config_.norms_all)
+    aux_norms_.push_back(binder.norm(prefix_ + config_.names.aux_norm, config_.aux_width(), false));
   std::ranges::stable_sort(aux_layers_, {}, &AuxLayer::layer);
+  if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
   bind_vocabulary(binder);
 }
 
 void Eagle3Head::bind_vocabulary(WeightBinder& binder) {
   const int32_t hidden = config_.stack.hidden;
-  const std::string embedding = prefix_ + "embed_tokens";
+  const std::string embedding = prefix_ + config_.names.embedding;
   if (binder.has(embedding + ".weight")) {
     own_embedding_ = binder.vocabulary({embedding, config_.vocab}, hidden);
   } else if (hidden != target_.config().stack.hidden) {
     binder.matrix(embedding + ".weight", config_.vocab, hidden);  // says what is missing
   }
-  id_map_ = bind_draft_vocabulary(binder, config_.draft_vocab, config_.vocab);
-  const std::string head = binder.has(prefix_ + "lm_head.weight") ? prefix_ + "lm_head" : "lm_head";
+  id_map_ = bind_draft_vocabulary(binder, config_.names, config_.draft_vocab, config_.vocab);
+  const std::string name = config_.names.head;
+  const std::string head = (binder.has(prefix_ + name + ".weight") ? prefix_ : "") + name;
   const bool may_share = config_.draft_vocab == config_.vocab &&
                          (hidden == target_.config().stack.hidden || (config_.tied_head && own_embedding_));
   if (binder.has(head + ".weight") || !may_share) {

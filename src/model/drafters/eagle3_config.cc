@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/mapped_file.h"
 #include "model/drafters/drafter_config.h"
+#include "model/drafters/gguf_drafter.h"
 
 namespace ashlar {
 namespace {
@@ -56,6 +57,7 @@ void read_switches(const JsonFields& fields, Eagle3Config& config) {
 }  // namespace
 
 bool is_eagle3_folder(const std::filesystem::path& folder) {
+  if (is_gguf_of(folder, "eagle3")) return true;
   const auto path = folder / "config.json";
   if (!file_exists(path)) return false;
   const Json root = read_json_file(path);
@@ -65,8 +67,8 @@ bool is_eagle3_folder(const std::filesystem::path& folder) {
 }
 
 Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
-  const Json root = read_drafter_json(folder, "an EAGLE-3");
-  const JsonFields fields(root, (folder / "config.json").string(), "drafter");
+  const auto [root, where, from_gguf] = read_drafter_words(folder, "an EAGLE-3", words_of_gguf_eagle3);
+  const JsonFields fields(root, where, "drafter");
   Eagle3Config config;
   config.folder = folder;
   read_layer(fields.has(kType) ? fields.object("transformer_layer_config") : fields, config);
@@ -77,6 +79,12 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
     const JsonFields own = fields.object("eagle_config");
     if (!own.boolean("use_aux_hidden_state", true)) own.fail("use_aux_hidden_state", "true");
     if (config.aux_layers.empty()) read_layer_ids(own, 0, config);
+  }
+  if (from_gguf) {
+    use_gguf_layers(folder, "eagle3", config.stack);
+    config.stack.names.input_norm = "attn_norm_2";
+    config.stack.names.interleaved_heads = true;  // as files of the architecture llama
+    config.names = names_of_gguf_drafter();
   }
   return config;
 }

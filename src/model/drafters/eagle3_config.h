@@ -11,7 +11,8 @@ namespace ashlar {
 
 struct Eagle3Config {
   StackConfig stack;  ///< one layer; `names` as checkpoints call its parts
-  std::filesystem::path folder;
+  DrafterNames names;
+  std::filesystem::path folder;  ///< or GGUF file
   /// Target layers after which hidden states are read, in the order of fc's columns; empty: the usual ones, which
   /// follow from how many the target has.
   std::vector<int32_t> aux_layers;
@@ -27,7 +28,7 @@ struct Eagle3Config {
   int32_t aux_width() const { return static_cast<int32_t>(aux_layers.size()) * target_hidden; }
 };
 
-/// True if the folder's config.json says it is a drafter of this kind.
+/// True if the folder's config.json, or the GGUF file, says it is a drafter of this kind.
 bool is_eagle3_folder(const std::filesystem::path& folder);
 
 /// Throws Error("drafter", ...) if the file is not an EAGLE-3 drafter or asks for what is not supported.

@@ -4,18 +4,19 @@
 
 namespace ashlar {
 
-MarkovHead::MarkovHead(WeightBinder& binder, const std::string& prefix, const MarkovConfig& config, int32_t hidden,
-                       int32_t vocab, int32_t draft_vocab)
+MarkovHead::MarkovHead(WeightBinder& binder, const std::string& prefix, const DrafterNames& names,
+                       const MarkovConfig& config, int32_t hidden, int32_t vocab, int32_t draft_vocab)
     : config_(config),
       hidden_(hidden),
       draft_vocab_(draft_vocab),
-      codes_(binder.vocabulary({prefix + ".markov_w1", vocab}, config.rank)),
-      outputs_(binder.linear({{prefix + ".markov_w2", draft_vocab}}, config.rank, false)) {
+      codes_(binder.vocabulary({prefix + names.markov_codes, vocab}, config.rank)),
+      outputs_(binder.linear({{prefix + names.markov_outputs, draft_vocab}}, config.rank, false)) {
   if (!config.gated) return;
-  const WeightPart both = binder.matrix(prefix + ".gate_proj.weight", config.rank, int64_t{hidden} + config.rank);
+  const std::string gate = prefix + names.markov_gate;
+  const WeightPart both = binder.matrix(gate + ".weight", config.rank, int64_t{hidden} + config.rank);
   const WeightUse use = {.products = Products::kPropose};
-  gate_of_hidden_ = binder.ops().pack(
-      {{both.block(0, config.rank, 0, hidden)}, binder.vector(prefix + ".gate_proj.bias", config.rank)}, use);
+  gate_of_hidden_ =
+      binder.ops().pack({{both.block(0, config.rank, 0, hidden)}, binder.vector(gate + ".bias", config.rank)}, use);
   gate_of_code_ = binder.ops().pack({{both.block(0, config.rank, hidden, config.rank)}, {}}, use);
 }
 

@@ -18,10 +18,10 @@ namespace ashlar {
 /// where there is a gate by W2 (sigmoid(G [h; e] + g) * e).
 class MarkovHead {
  public:
-  /// Binds PREFIX.markov_w1.weight [vocab, rank], markov_w2.weight [draft_vocab, rank] and, with a gate,
-  /// gate_proj.weight [rank, hidden + rank] and gate_proj.bias.
-  MarkovHead(WeightBinder& binder, const std::string& prefix, const MarkovConfig& config, int32_t hidden, int32_t vocab,
-             int32_t draft_vocab);
+  /// Binds what `names` calls, after PREFIX, the codes [vocab, rank], the outputs [draft_vocab, rank] and, of heads
+  /// with one, the gate [rank, hidden + rank] with its bias.
+  MarkovHead(WeightBinder& binder, const std::string& prefix, const DrafterNames& names, const MarkovConfig& config,
+             int32_t hidden, int32_t vocab, int32_t draft_vocab);
 
   const Weight& codes() const { return *codes_; }          ///< of tokens: [vocab, rank]
   size_t bytes_read() const { return outputs_->bytes(); }  ///< for each position

@@ -17,11 +17,12 @@ DeviceVector bind_base(WeightBinder& binder, const std::string& name, int64_t ta
 
 }  // namespace
 
-BlockConv::BlockConv(WeightBinder& binder, const std::string& name, const BlockConvConfig& config, int32_t hidden)
+BlockConv::BlockConv(WeightBinder& binder, const std::string& base, const std::string& kernel,
+                     const BlockConvConfig& config, int32_t hidden)
     : config_(config),
       hidden_(hidden),
-      base_(bind_base(binder, name + ".base_kernel", config.taps, hidden)),
-      projection_(binder.linear({{name + ".kernel_projection", dynamic_width(config, hidden)}}, hidden, false)) {}
+      base_(bind_base(binder, base, config.taps, hidden)),
+      projection_(binder.linear({{kernel, dynamic_width(config, hidden)}}, hidden, false)) {}
 
 GroupedConv BlockConv::side(int32_t index) const {
   return {config_.taps, config_.group, base_.data() + int64_t{index} * config_.taps * hidden_};

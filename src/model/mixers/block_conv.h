@@ -24,9 +24,10 @@ struct ConvWorkspace {
 /// convolutions have weights of their own and a part that one product makes of z for both.
 class BlockConv {
  public:
-  /// Binds NAME.base_kernel [2, taps, hidden] and NAME.kernel_projection.weight [2 * taps * groups, hidden]: the
-  /// sublayer's input first, then its output.
-  BlockConv(WeightBinder& binder, const std::string& name, const BlockConvConfig& config, int32_t hidden);
+  /// Binds BASE [2, taps, hidden] and KERNEL.weight [2 * taps * groups, hidden]: the sublayer's input first, then its
+  /// output.
+  BlockConv(WeightBinder& binder, const std::string& base, const std::string& kernel, const BlockConvConfig& config,
+            int32_t hidden);
 
   static int32_t dynamic_width(const BlockConvConfig& config, int32_t hidden) {
     return 2 * config.taps * (hidden / config.group);

@@ -6,7 +6,7 @@
 #include "app/inspect.h"
 #include "ashlar/llm.h"
 #include "gguf_tokenizer.h"
-#include "golden/gguf_from_folder.h"
+#include "golden/gguf_from_drafter.h"
 #include "temp_folder.h"
 
 namespace ashlar::testing {
@@ -54,6 +54,42 @@ TEST_F(GgufSession, AnswersAsTheFolderDoes) {
     }
   }
   EXPECT_TRUE(Llm(options_for(path_, "none")).describe().starts_with("pebble, plain decoding"));
+}
+
+// The drafter in a file of its own beside the model, in bf16 as the folder is and in Q8_0: the same tokens, and of
+// equal numbers the same drafts and acceptance.
+TEST_F(GgufSession, DraftsWithAFileAsWithTheFolder) {
+  const auto drafter = models_folder() / "pebble-11m-dflash";
+  const auto question = chat("Count from 1 to 30.");
+  const auto options = [&](const std::string& named) {
+    LlmOptions chains = options_for(path_, named);  // drafts that depend on nothing but numbers: no times, no trees
+    chains.width = 8;
+    chains.branches = 0;
+    chains.ngram_drafts = "never";
+    return chains;
+  };
+  const std::vector<LlmAnswer> want =
+      Llm(options(drafter.string())).generate({question, "Once upon a time"}, {.max_tokens = 64});
+  for (const bool quantised : {false, true}) {
+    std::filesystem::remove(folder_ / "pebble-dflash");
+    const auto file = folder_.write("pebble-dflash.gguf", gguf_from_drafter(drafter, quantised).bytes());
+    for (const std::string& named : {std::string(), file.string()}) {
+      const Llm llm(options(named));
+      EXPECT_NE(llm.describe().find(" with pebble-dflash"), std::string::npos) << llm.describe();
+      const std::vector<LlmAnswer> got = llm.generate({question, "Once upon a time"}, {.max_tokens = 64});
+      for (size_t i = 0; i < want.size(); ++i) {
+        EXPECT_EQ(got[i].tokens, want[i].tokens);
+        EXPECT_GT(got[i].figures.accepted, 0);
+        if (!quantised) {
+          EXPECT_EQ(got[i].figures.accepted, want[i].figures.accepted);
+        }
+      }
+    }
+  }
+  const auto ops = make_device("cpu", {});
+  const Json report = inspect_model(*ops, path_, folder_ / "pebble-dflash.gguf", {}, 1);
+  EXPECT_EQ(report["drafter"]["fits"], true);
+  EXPECT_EQ(report["drafter"]["target_layer_ids"], (std::vector<int32_t>{1, 3, 5, 7, 9}));
 }
 
 TEST_F(GgufSession, IsInspectedAsTheFolderIs) {

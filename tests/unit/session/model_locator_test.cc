@@ -7,15 +7,17 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "gguf_writer.h"
 #include "temp_folder.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ashlar::testing::GgufWriter;
+using ::testing::HasSubstr;
 
-class ModelLocator : public testing::Test {
+class ModelLocator : public ::testing::Test {
  protected:
   ModelLocator() : root_(folder_.path()) {
     for (const char* name : {"pebble-11m", "pebble-11m-dflash", "lonely"}) fs::create_directories(root_ / name);
@@ -73,6 +75,20 @@ TEST_F(ModelLocator, FollowsAnExplicitDrafter) {
   EXPECT_FALSE(choice.drafter_was_found);
 }
 
+// A file of architecture dflash: found beside a model in a folder or a file, named, and refused as a model.
+TEST_F(ModelLocator, TakesDraftersInGgufFiles) {
+  GgufWriter file;
+  file.text("general.architecture", "dflash");
+  const fs::path drafter = folder_.write("lonely-dflash.gguf", file.bytes());
+  for (const char* named : {"", "lonely-dflash.gguf"}) {
+    const ModelChoice choice = locate_models("lonely", named, {root_});
+    EXPECT_EQ(choice.drafter, drafter) << named;
+    EXPECT_EQ(choice.drafter_was_found, *named == '\0');
+  }
+  EXPECT_THAT(error_of("lonely-dflash.gguf", ""), HasSubstr("is a drafter"));
+  EXPECT_THAT(error_of("lonely-dflash.gguf", ""), HasSubstr("pass this file with --drafter"));
+}
+
 TEST_F(ModelLocator, SaysWhereItLooked) {
   EXPECT_THAT(error_of("missing", ""), HasSubstr(root_.string()));
   EXPECT_THAT(error_of("missing", ""), HasSubstr("missing"));
@@ -85,7 +101,7 @@ TEST_F(ModelLocator, SaysWhereItLooked) {
 
 TEST_F(ModelLocator, ProposesAModelThatIsHere) {
   EXPECT_THAT(error_of("pebble-11n", ""), HasSubstr("did you mean pebble-11m?"));
-  EXPECT_THAT(error_of("quite-another", ""), testing::Not(HasSubstr("did you mean")));
+  EXPECT_THAT(error_of("quite-another", ""), ::testing::Not(HasSubstr("did you mean")));
   const fs::path file = root_ / "pebble-11m" / "config.json";
   EXPECT_THAT(error_of(file.string(), ""), HasSubstr("is a file of the model in " + (root_ / "pebble-11m").string()));
 }
@@ -102,10 +118,11 @@ TEST_F(ModelLocator, TakesFilesOfOneModel) {
   EXPECT_TRUE(choice.drafter_was_found);
   EXPECT_EQ(locate_models("some.model.gguf", "pebble-11m-dflash", {root_}).drafter, root_ / "pebble-11m-dflash");
   EXPECT_EQ(folder_name(choice.model), "some.model");
-  // No names of the hub, no drafters.
+  // No names of the hub. What a file is that stands where a drafter is expected is for its loader to say.
   EXPECT_FALSE(hub_name("org/other.gguf"));
   EXPECT_THAT(error_of("org/other.gguf", ""), HasSubstr("org/other.gguf is not a file"));
-  EXPECT_THAT(error_of("lonely", "some.model.gguf"), HasSubstr("expected a DFlash drafter folder"));
+  EXPECT_EQ(locate_models("lonely", "some.model.gguf", {root_}).drafter, root_ / "some.model.gguf");
+  EXPECT_THAT(error_of("lonely", "other.gguf"), HasSubstr("expected a DFlash or EAGLE-3 drafter"));
   std::ofstream(root_ / "lonely" / "b.gguf") << "GGUF";
   std::ofstream(root_ / "lonely" / "a.gguf") << "GGUF";
   EXPECT_THAT(error_of("lonely", ""), HasSubstr("has no config.json, but a.gguf; name that file"));
@@ -124,7 +141,7 @@ TEST_F(ModelLocator, AFolderThatIsHereIsNoNameOfTheHub) {
   EXPECT_FALSE(hub_name("lonely/mistyped"));
   EXPECT_TRUE(hub_name("elsewhere/model"));
   EXPECT_FALSE(hub_name("lonely"));
-  EXPECT_THAT(error_of("lonely/mistyped", ""), testing::Not(HasSubstr("ashlar pull")));
+  EXPECT_THAT(error_of("lonely/mistyped", ""), ::testing::Not(HasSubstr("ashlar pull")));
   EXPECT_THAT(error_of("lonely/mistyped", ""), HasSubstr("is not a folder"));
   fs::current_path(before);
 }
