@@ -38,6 +38,16 @@ constexpr std::string_view kCharacters = R"({
             "vocab": {"?": 0, "a": 1, "é": 2, "aé": 3, "<0xF0>": 4, "<0x9F>": 5, "<0x99>": 6, "<0x82>": 7},
             "merges": ["a é"]}})";
 
+// A map of characters of four units: whatever the input makes of it stays within its bounds.
+constexpr std::string_view kUnigram = R"({
+  "normalizer": {"type": "Precompiled", "precompiled_charsmap": "EAAAAAAEAAABAAAAYQQAAAAAAIBiAGMA"},
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
+  "decoder": {"type": "Sequence", "decoders": [{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
+              {"type": "ByteFallback"}, {"type": "Fuse"}]},
+  "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": true,
+            "vocab": [["<unk>", 0], ["▁", -2], ["a", -3.5], ["é", -4], ["▁a", -3], ["aé", -5.25], ["<0xF0>", -9],
+                      ["<0x9F>", -9], ["<0x99>", -9], ["<0x82>", -9]]}})";
+
 void require(bool condition) {
   if (!condition) std::abort();
 }
@@ -71,6 +81,7 @@ void decode(const Tokenizer& tokenizer, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Tokenizer byte_level = Tokenizer::from_json(kByteLevel, "byte_level");
   static const Tokenizer characters = Tokenizer::from_json(kCharacters, "characters");
+  static const Tokenizer unigram = Tokenizer::from_json(kUnigram, "unigram");
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 3) {
@@ -83,10 +94,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 1:
       use(byte_level, input);
       use(characters, input);
+      use(unigram, input);
       break;
     default:
       decode(byte_level, input);
       decode(characters, input);
+      decode(unigram, input);
   }
   return 0;
 }

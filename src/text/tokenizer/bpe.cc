@@ -11,9 +11,7 @@
 namespace ashlar::text {
 namespace {
 
-void refuse_other_models(const JsonNode& model) {
-  const std::string type = model.text_or("type", "BPE");
-  if (type != "BPE") model.fail("the model type '" + for_message(type) + "' is not supported (known: BPE)");
+void refuse_dropout(const JsonNode& model) {
   if (const auto dropout = model.find("dropout")) {
     if (!dropout->raw().is_number() || dropout->raw().get<double>() != 0.0) {
       dropout->fail("BPE dropout makes encoding random; it is for training only and must be null here");
@@ -48,7 +46,7 @@ Bpe::Bpe(const JsonNode& model, bool byte_level)
       suffix_(model.text_or("end_of_word_suffix", "")),
       has_unknown_(model.has("unk_token")),
       cache_(std::make_unique<WordCache>()) {
-  refuse_other_models(model);
+  refuse_dropout(model);
   read_vocabulary(model.at("vocab"));
   if (const auto scores = model.find("scores")) {
     merges_ = merges_of_scores(*scores, vocabulary_);

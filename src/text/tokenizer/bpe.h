@@ -10,30 +10,24 @@
 #include <string_view>
 #include <vector>
 
-#include "text/template/json_node.h"
 #include "text/tokenizer/merge_table.h"
-#include "text/tokenizer/token_table.h"
+#include "text/tokenizer/token_model.h"
 #include "text/tokenizer/word_cache.h"
 
 namespace ashlar::text {
 
-/// Ids must be below this; the largest vocabularies in use have about 2^18.
-inline constexpr int64_t kMaxVocabulary = 1 << 20;
-
-class Bpe {
+class Bpe final : public TokenModel {
  public:
   /// Reads the `model` section; `byte_level` says that the vocabulary is spelled in the byte alphabet. Throws Error on
-  /// another type of model, on ids that collide or are out of range and on merges whose parts or result the vocabulary
+  /// ids that collide or are out of range and on merges whose parts or result the vocabulary
   /// lacks.
   Bpe(const JsonNode& model, bool byte_level);
 
   /// Appends the ids of one piece (see PreTokenizer): characters, or bytes when byte_level, merged by rank, lowest
   /// first, leftmost of equals. Costs O(n log n) for n units. A unit that the vocabulary lacks becomes byte tokens or
   /// the unknown token, or, without either, nothing. Thread-safe.
-  void encode(std::string_view piece, std::vector<int32_t>& ids) const;
-
-  /// Spelling to id and back, as in the file.
-  const TokenTable& vocabulary() const { return vocabulary_; }
+  void encode(std::string_view piece, std::vector<int32_t>& ids) const override;
+  const TokenTable& vocabulary() const override { return vocabulary_; }
 
  private:
   void read_vocabulary(const JsonNode& node);

@@ -22,7 +22,7 @@ std::string Detokenizer::push(int32_t id, bool keep) {
   if (!parts.known(id)) return text;
   const Tokenizer::Parts::Token& token = parts.tokens[static_cast<size_t>(id)];
   if (skip_special_tokens_ && token.special && !keep) return text;
-  parts.decoder.push(token.piece, state_->decoder, text);
+  parts.decoder.push(token.piece, token.content, state_->decoder, text);
   return text;
 }
 

@@ -53,10 +53,10 @@ void check_size(std::string_view text) {
 Tokenizer::Parts::Parts(const JsonNode& root)
     : normalizer(root.find("normalizer")),
       pre_tokenizer(root.find("pre_tokenizer")),
-      bpe(root.at("model"), pre_tokenizer.byte_level()),
+      model(text::TokenModel::make(root.at("model"), pre_tokenizer.byte_level())),
       post_processor(root.find("post_processor")),
       decoder(root.find("decoder")) {
-  const text::TokenTable& vocabulary = bpe.vocabulary();
+  const text::TokenTable& vocabulary = model->vocabulary();
   tokens.reserve(vocabulary.size());
   for (size_t i = 0; i < vocabulary.size(); ++i) {
     const auto [content, id] = vocabulary[i];
@@ -81,7 +81,7 @@ Tokenizer::Parts::Parts(const JsonNode& root)
 void Tokenizer::Parts::add_tokens(const JsonNode& node) {
   const std::vector<text::AddedToken> added = text::read_added_tokens(node);
   for (const text::AddedToken& token : added) {
-    const auto in_vocabulary = bpe.vocabulary().find(token.content);
+    const auto in_vocabulary = model->vocabulary().find(token.content);
     if (in_vocabulary && *in_vocabulary != token.id) {
       node.fail("'" + for_message(token.content) + "' has the id " + std::to_string(token.id) + " here and " +
                 std::to_string(*in_vocabulary) + " in model.vocab");
@@ -222,8 +222,10 @@ std::vector<int32_t> Tokenizer::encode(const Source& source) const {
         ids.push_back(part.id);
         continue;
       }
-      parts_->pre_tokenizer.split(part.text, pieces);
-      for (const std::string_view piece : pieces.views) parts_->bpe.encode(piece, ids);
+      const std::string_view whole = parts_->normalizer.empty() ? source.text : std::string_view(normalized.bytes);
+      const bool begins = offset == 0 && part.text.data() == whole.data();
+      parts_->pre_tokenizer.split(part.text, begins, pieces);
+      for (const std::string_view piece : pieces.views) parts_->model->encode(piece, ids);
     }
   }
   return ids;
@@ -250,7 +252,7 @@ std::string_view Tokenizer::token_content(int32_t id) const {
 
 std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
   if (const auto found = parts_->added_ids.find(content)) return found;
-  return parts_->bpe.vocabulary().find(content);
+  return parts_->model->vocabulary().find(content);
 }
 
 bool Tokenizer::is_added(int32_t id) const {

@@ -21,9 +21,9 @@ struct EncodeOptions {
   bool parse_added = true;          // false: that of any added token is
 };
 
-/// Byte-level or character BPE. Ids are those of the Python package `tokenizers` for the same file; `truncation` and
-/// `padding` of the file are ignored, and an added token always has the id that the file states. Immutable: every const
-/// method may be called from several threads at once.
+/// Byte-level or character BPE, or a unigram model. Ids are those of the Python package `tokenizers` for the same file;
+/// `truncation` and `padding` of the file are ignored, and an added token always has the id that the file states.
+/// Immutable: every const method may be called from several threads at once.
 class Tokenizer {
  public:
   /// Reads a tokenizer.json of at most 128 MiB. Throws Error("tokenizer", ...) that names the file and the field when

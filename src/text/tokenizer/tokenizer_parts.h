@@ -1,15 +1,16 @@
 #pragma once
 // What a Tokenizer is made of; private to tokenizer.cc and detokenizer.cc.
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/steps/added_tokens.h"
 #include "text/tokenizer/steps/normalizer.h"
 #include "text/tokenizer/steps/post_processor.h"
 #include "text/tokenizer/steps/pretokenizer.h"
 #include "text/tokenizer/steps/token_decoder.h"
+#include "text/tokenizer/token_model.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace ashlar {
@@ -29,7 +30,7 @@ struct Tokenizer::Parts {
 
   text::Normalizer normalizer;
   text::PreTokenizer pre_tokenizer;
-  text::Bpe bpe;
+  std::unique_ptr<text::TokenModel> model;
   text::PostProcessor post_processor;
   text::TokenDecoder decoder;
   text::AddedTokenMatcher raw_matcher;         // added tokens found in the text as it is

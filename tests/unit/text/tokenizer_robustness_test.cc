@@ -100,7 +100,8 @@ TEST(TokenizerFile, Model) {
   EXPECT_THAT(error_after([](json& f) { f["model"].erase("vocab"); }),
               HasSubstr("model: the field 'vocab' is missing"));
   EXPECT_THAT(error_after([](json& f) { f["model"].erase("merges"); }), HasSubstr("'merges' is missing"));
-  EXPECT_THAT(error_after([](json& f) { f["model"]["type"] = "Unigram"; }), HasSubstr("'Unigram' is not supported"));
+  EXPECT_THAT(error_after([](json& f) { f["model"]["type"] = "WordPiece"; }),
+              HasSubstr("'WordPiece' is not supported"));
   EXPECT_THAT(error_after([](json& f) { f["model"]["dropout"] = 0.1; }), HasSubstr("model.dropout"));
   EXPECT_THAT(error_after([](json& f) { f["model"]["ignore_merges"] = 1; }), HasSubstr("true or false was expected"));
   EXPECT_THAT(error_after([](json& f) { f["model"]["unk_token"] = 1; }), HasSubstr("a string was expected"));

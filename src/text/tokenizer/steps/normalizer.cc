@@ -3,11 +3,13 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "io/json.h"
 #include "text/tokenizer/pattern/pattern.h"
 #include "text/tokenizer/pattern/unicode_unnormalized.h"
+#include "text/tokenizer/steps/character_map.h"
 #include "text/tokenizer/utf8.h"
 
 namespace ashlar::text {
@@ -238,13 +240,18 @@ void Normalizer::add(const JsonNode& node) {
       out.append(text);
       return out;
     });
+  } else if (type == "Precompiled") {
+    step([map = std::make_shared<const CharacterMap>(node.at("precompiled_charsmap"))](SourcedText text, size_t most) {
+      return by_origin(std::move(text), [&](const std::string& part) { return map->apply(part, most); });
+    });
   } else if (type == "Replace") {
     step([replacement = Replacement(node)](const SourcedText& text, size_t most) {
       return replacement.apply(text, most);
     });
   } else {
     node.fail("the normalizer type '" + for_message(type) +
-              "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace)");
+              "' is not supported (known: Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, "
+              "Precompiled, Replace)");
   }
 }
 

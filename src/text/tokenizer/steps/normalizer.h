@@ -16,7 +16,7 @@ class Normalizer {
  public:
   /// Does nothing.
   Normalizer() = default;
-  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace and Sequence; another type throws Error.
+  /// NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Precompiled, Replace and Sequence; another type throws Error.
   explicit Normalizer(const std::optional<JsonNode>& node);
 
   bool empty() const { return steps_.empty(); }

@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "text/tokenizer/pattern/pattern.h"
 #include "text/tokenizer/pattern/regex_dialect.h"
+#include "text/tokenizer/steps/metaspace.h"
 
 namespace ashlar::text {
 namespace {
@@ -122,7 +123,7 @@ PreTokenizer::PreTokenizer(const std::optional<JsonNode>& node) {
   if (node) add(*node);
 }
 
-void PreTokenizer::split(std::string_view text, Pieces& pieces) const {
+void PreTokenizer::split(std::string_view text, bool begins, Pieces& pieces) const {
   pieces.views.clear();
   pieces.owned.clear();
   if (text.empty()) return;
@@ -133,11 +134,26 @@ void PreTokenizer::split(std::string_view text, Pieces& pieces) const {
       before.swap(pieces.views);
       pieces.views.clear();
       for (const std::string_view piece : before) splitter->split(piece, pieces.views);
+    } else if (const auto* metaspace = std::get_if<Metaspace>(&step)) {
+      mark_spaces(*metaspace, begins, text, pieces);
     } else {
       for (std::string_view& piece : pieces.views) {
         if (!piece.starts_with(' ')) piece = pieces.owned.emplace_back(" " + std::string(piece));
       }
     }
+  }
+}
+
+void PreTokenizer::mark_spaces(const Metaspace& step, bool begins, std::string_view text, Pieces& pieces) {
+  std::vector<std::string_view> before;
+  before.swap(pieces.views);
+  for (const std::string_view piece : before) {
+    const bool may_begin = !step.only_first || (begins && piece.data() == text.data());
+    std::string marked;
+    if (step.prefixed && may_begin && !piece.starts_with(' ') && !piece.starts_with(step.space)) marked = step.space;
+    for (const char c : piece) c == ' ' ? void(marked += step.space) : marked.push_back(c);
+    const std::string_view whole = pieces.owned.emplace_back(std::move(marked));
+    step.splitter ? step.splitter->split(whole, pieces.views) : pieces.views.push_back(whole);
   }
 }
 
@@ -166,6 +182,8 @@ void PreTokenizer::add(const JsonNode& node) {
   } else if (type == "Punctuation") {
     const auto behavior = node.find("behavior");
     add_regex(kPunctuation, behavior ? behavior_of(*behavior) : SplitBehavior::kIsolated, false, node);
+  } else if (type == "Metaspace") {
+    add_metaspace(node);
   } else if (type == "CharDelimiterSplit") {
     const std::string& delimiter = node.text("delimiter");
     if (delimiter.empty()) node.fail("the delimiter is empty");
@@ -173,13 +191,22 @@ void PreTokenizer::add(const JsonNode& node) {
   } else {
     node.fail("the pre-tokenizer type '" + for_message(type) +
               "' is not supported (known: Sequence, Split, ByteLevel, Digits, Whitespace, WhitespaceSplit, "
-              "Punctuation, CharDelimiterSplit)");
+              "Punctuation, CharDelimiterSplit, Metaspace)");
   }
 }
 
 void PreTokenizer::add_split(const JsonNode& node) {
   steps_.emplace_back(
       Splitter(compile_pattern(node.at("pattern")), behavior_of(node.at("behavior")), node.flag_or("invert", false)));
+}
+
+void PreTokenizer::add_metaspace(const JsonNode& node) {
+  const MetaspaceOptions options(node);
+  Metaspace step{options.space, options.prefixed, options.only_first, std::nullopt};
+  if (node.flag_or("split", true)) {
+    step.splitter = Splitter(Regex::from_literal(options.space, node.where()), SplitBehavior::kMergedWithNext, false);
+  }
+  steps_.emplace_back(std::move(step));
 }
 
 void PreTokenizer::add_regex(std::string_view pattern, SplitBehavior behavior, bool invert, const JsonNode& node) {

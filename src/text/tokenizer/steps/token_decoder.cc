@@ -1,5 +1,8 @@
 #include "text/tokenizer/steps/token_decoder.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "io/json.h"
 #include "text/tokenizer/pattern/byte_alphabet.h"
@@ -7,7 +10,8 @@
 namespace ashlar::text {
 namespace {
 
-constexpr const char* kKnown = "(known: ByteLevel; Sequence of Replace, ByteFallback, Fuse, Strip in this order)";
+constexpr const char* kKnown =
+    "(known: ByteLevel; Sequence of Metaspace or Replace, ByteFallback, Fuse, Strip in this order)";
 constexpr int64_t kMaxStrip = 1024;
 
 int hex_digit(char c) {
@@ -50,7 +54,9 @@ TokenDecoder::TokenDecoder(const std::optional<JsonNode>& node) {
 void TokenDecoder::add_step(const JsonNode& node) {
   const std::string& type = node.text("type");
   const bool stripped = strip_start_ > 0;
-  if (type == "Replace" && !byte_fallback_ && !fuse_ && !stripped) {
+  if (type == "Metaspace" && !metaspace_ && replacements_.empty() && !byte_fallback_ && !fuse_ && !stripped) {
+    metaspace_.emplace(node);
+  } else if (type == "Replace" && !metaspace_ && !byte_fallback_ && !fuse_ && !stripped) {
     replacements_.push_back({Replacement(node), node.place()});
   } else if (type == "ByteFallback" && !byte_fallback_ && !fuse_ && !stripped) {
     byte_fallback_ = true;
@@ -73,6 +79,15 @@ std::string TokenDecoder::piece_of(std::string_view spelling) const {
     if (auto bytes = bytes_of_spelling(spelling)) return *bytes;
     return std::string(spelling);
   }
+  if (metaspace_) {
+    std::string piece;
+    for (size_t at = 0; at < spelling.size();) {
+      const bool space = spelling.substr(at).starts_with(metaspace_->space);
+      piece += space ? ' ' : spelling[at];
+      at += space ? metaspace_->space.size() : 1;
+    }
+    return piece;
+  }
   const size_t most = max_grown_bytes(spelling.size());
   std::string piece(spelling);
   for (const auto& [replacement, place] : replacements_) {
@@ -93,7 +108,18 @@ TokenDecoder::State TokenDecoder::start() const {
   return state;
 }
 
-void TokenDecoder::push(std::string_view piece, State& state, std::string& out) const {
+// What the first token of a text adds where words were given a space.
+std::string TokenDecoder::without_spaces(std::string_view spelling) const {
+  std::string text;
+  while (!spelling.empty()) {
+    const size_t at = std::min(spelling.find(metaspace_->space), spelling.size());
+    text += spelling.substr(0, at);
+    spelling.remove_prefix(std::min(spelling.size(), at + metaspace_->space.size()));
+  }
+  return text;
+}
+
+void TokenDecoder::push(std::string_view piece, std::string_view spelling, State& state, std::string& out) const {
   switch (kind_) {
     case Kind::kBytes:
       return state.utf8.push(piece, out);
@@ -104,10 +130,14 @@ void TokenDecoder::push(std::string_view piece, State& state, std::string& out) 
       return;
     case Kind::kChain:
       if (const int byte = fallback_byte(piece); byte >= 0) {
+        state.started = true;
         state.byte_run.push_back(static_cast<char>(byte));
         return;
       }
       end_byte_run(state, out);
+      if (metaspace_ && metaspace_->prefixed && !std::exchange(state.started, true)) {
+        return emit(without_spaces(spelling), state, out);
+      }
       return emit(piece, state, out);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "text/template/json_node.h"
 #include "text/tokenizer/pattern/pattern.h"
+#include "text/tokenizer/steps/metaspace.h"
 #include "text/tokenizer/utf8.h"
 
 namespace ashlar::text {
@@ -25,8 +26,8 @@ class TokenDecoder {
 
   /// Tokens joined by spaces, as the reference does without a decoder.
   TokenDecoder() = default;
-  /// ByteLevel, or a Sequence of Replace..., ByteFallback, Fuse, Strip in this order (each may be absent). Else throws
-  /// Error.
+  /// ByteLevel, or a Sequence of Metaspace, Replace..., ByteFallback, Fuse, Strip in this order (each may be absent,
+  /// Metaspace and Replace are not there both). Else throws Error.
   explicit TokenDecoder(const std::optional<JsonNode>& node);
 
   /// What one token stands for, by its spelling in the file. ByteLevel: bytes, not always valid UTF-8. Throws Error
@@ -37,18 +38,21 @@ class TokenDecoder {
 
   State start() const;
   /// Appends to `out` the text that is complete once the token of `piece` (from piece_of) has arrived.
-  void push(std::string_view piece, State& state, std::string& out) const;
+  /// `spelling`: the token's in the file.
+  void push(std::string_view piece, std::string_view spelling, State& state, std::string& out) const;
   /// Appends what was held back; broken characters become U+FFFD.
   void flush(State& state, std::string& out) const;
 
  private:
   enum class Kind { kJoinedBySpaces, kBytes, kChain };
+  std::string without_spaces(std::string_view spelling) const;
   void add_step(const JsonNode& node);
   void emit(std::string_view text, State& state, std::string& out) const;
   void end_byte_run(State& state, std::string& out) const;
 
   Kind kind_ = Kind::kJoinedBySpaces;
   std::vector<std::pair<Replacement, std::string>> replacements_;  // each with its place in the file
+  std::optional<MetaspaceOptions> metaspace_;                      // before everything else
   bool byte_fallback_ = false;
   bool fuse_ = false;
   std::string strip_content_;
