@@ -63,7 +63,7 @@ struct MoeConfig {
   bool shared_gate = false;         ///< what the shared expert adds is multiplied by a sigmoid of the row
   bool expert_bias = false;
   bool router_bias = false;
-  bool biases = false;  ///< of the experts' products: NAME + "_bias" of merged tensors
+  bool biases = false;  ///< of the experts' products: NAME_bias of a merged tensor NAME, NAME.bias of NAME.weight
   /// Rows of merged gates and ups are a gate and an up by turns; merged tensors that are not quantised lie [experts,
   /// in, out].
   bool by_turns = false;

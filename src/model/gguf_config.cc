@@ -11,25 +11,74 @@
 namespace ashlar {
 namespace {
 
+// llama.cpp rotates adjacent dimensions in some models, and their converter reorders rows to suit, or leaves them so.
+constexpr LayerNames interleaved(LayerNames names = kGgufLayerNames) {
+  names.interleaved_heads = true;
+  return names;
+}
+// Gates, then ups, in one tensor, which is called as ups are elsewhere.
+constexpr LayerNames fused_gate_up(LayerNames names = kGgufLayerNames) {
+  names.fused_gate_up = names.up;
+  return names;
+}
+constexpr LayerNames phi3_names() {
+  LayerNames names = fused_gate_up();
+  names.fused_qkv = "attn_qkv";
+  return names;
+}
+constexpr LayerNames gpt_oss_names() {
+  LayerNames names = kGgufLayerNames;
+  names.post_norm = "post_attention_norm";
+  names.sinks = "attn_sinks.weight";
+  return names;
+}
+
+/// Adds to the words of config.json what only this architecture says, or refuses it.
+using Complete = void (*)(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config);
+void complete_gemma3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config);
+void complete_glm4(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config);
+void complete_gpt_oss(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config);
+void complete_phi3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config);
+
 struct Architecture {
   const char* name;    ///< general.architecture
   const char* family;  ///< model_type of config.json
-  bool interleaved_heads = false;
+  LayerNames names = kGgufLayerNames;
+  Complete complete = nullptr;
   bool mixture = false;
-  bool windows = false;      ///< some of its layers have one
-  bool multipliers = false;  ///< it has those of Granite
+  bool windows = false;       ///< some of its layers have one
+  bool multipliers = false;   ///< it has those of Granite
+  bool rotates_part = false;  ///< of each head
+  bool long_rope = false;     ///< it may have two sets of factors (LongRoPE)
 };
 
-// llama.cpp rotates adjacent dimensions in models of the first kind, and their converter reorders the rows to suit.
 constexpr Architecture kArchitectures[] = {
-    {"llama", "llama", true},
-    {"qwen2", "qwen2"},
-    {"qwen3", "qwen3"},
-    {"qwen3moe", "qwen3_moe", false, true},
-    {"gemma3", "gemma3_text", false, false, true},
-    {"smollm3", "smollm3", true},
-    {"olmo2", "olmo2"},
-    {"granite", "granite", true, false, false, true},
+    {.name = "llama", .family = "llama", .names = interleaved()},
+    {.name = "qwen2", .family = "qwen2"},
+    {.name = "qwen3", .family = "qwen3"},
+    {.name = "qwen3moe", .family = "qwen3_moe", .mixture = true},
+    {.name = "gemma3", .family = "gemma3_text", .complete = complete_gemma3, .windows = true},
+    {.name = "smollm3", .family = "smollm3", .names = interleaved()},
+    {.name = "olmo2", .family = "olmo2"},
+    {.name = "granite", .family = "granite", .names = interleaved(), .multipliers = true},
+    {.name = "glm4",
+     .family = "glm4",
+     .names = interleaved(fused_gate_up()),
+     .complete = complete_glm4,
+     .rotates_part = true},
+    {.name = "phi3",
+     .family = "phi3",
+     .names = phi3_names(),
+     .complete = complete_phi3,
+     .windows = true,
+     .rotates_part = true,
+     .long_rope = true},
+    {.name = "gpt-oss",
+     .family = "gpt_oss",
+     .names = gpt_oss_names(),
+     .complete = complete_gpt_oss,
+     .mixture = true,
+     .windows = true},
 };
 
 constexpr ModelNames kNames = {.embedding = "token_embd",
@@ -43,9 +92,9 @@ struct Fixed {
   double value;
 };
 constexpr Fixed kFixed[] = {
-    {"attention.clamp_kqv", 0},           {"attention.max_alibi_bias", 0},         {"final_logit_softcapping", 0},
-    {"expert_shared_count", 0},           {"rope.scaling.yarn_log_multiplier", 0}, {"rope.scaling.attn_factor", 1},
-    {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_ext_factor", 1}};
+    {"attention.clamp_kqv", 0},         {"attention.max_alibi_bias", 0},         {"final_logit_softcapping", 0},
+    {"expert_shared_count", 0},         {"rope.scaling.yarn_log_multiplier", 0}, {"rope.scaling.yarn_attn_factor", 1},
+    {"rope.scaling.yarn_ext_factor", 1}};
 
 constexpr GgufWord kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
                                      {"embedding_scale", "embedding_multiplier", false},
@@ -65,6 +114,7 @@ const Architecture& architecture_of(const GgufFile& file) {
 
 void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
   for (const auto& [key, value] : kFixed) keys.require(key, value);
+  if (!architecture.long_rope) keys.require("rope.scaling.attn_factor", 1);
   for (const GgufWord& multiplier : kMultipliers) {
     if (!architecture.multipliers) keys.require(multiplier.key, 0);
   }
@@ -77,13 +127,13 @@ void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
   }
   // Other mixtures of experts go by the name of dense models there.
   if (!architecture.mixture && keys.number("expert_count", 0) != 0) {
-    keys.fields().fail(keys.full("expert_count"), "nothing (only qwen3moe has experts here)");
+    keys.fields().fail(keys.full("expert_count"), "nothing (only qwen3moe and gpt-oss have experts here)");
   }
 }
 
 // Of Gemma 3, whose files do not say which layers have a window, nor how queries are scaled: by the size of a head, but
 // in the largest model, of 62 layers, by hidden / heads.
-void add_windows(const GgufKeys& keys, Json& config) {
+void complete_gemma3(const GgufKeys& keys, const Checkpoint&, Json& config) {
   constexpr int64_t kLargestLayers = 62;
   constexpr std::pair<const char*, const char*> kOptional[] = {
       {"attention.sliding_window", "sliding_window"},
@@ -98,6 +148,40 @@ void add_windows(const GgufKeys& keys, Json& config) {
   config["query_pre_attn_scalar"] = keys.fields().integer(keys.full("embedding_length"), 1, 1 << 20) / heads;
 }
 
+void complete_glm4(const GgufKeys& keys, const Checkpoint&, Json&) {
+  keys.require("nextn_predict_layers", 0);
+  const std::string sections = keys.full("rope.dimension_sections");
+  if (!keys.file().has_array(sections)) return;
+  throw Error("gguf", keys.file().path().string() + ": \"" + sections +
+                          "\": expected nothing (models that see rotate by sections, and are not supported)");
+}
+
+// Every second layer has a window, beginning with the first. The frequencies of its rope are blended between numbers of
+// dimensions that are not rounded, which no key says.
+void complete_gpt_oss(const GgufKeys& keys, const Checkpoint&, Json& config) {
+  if (keys.has("attention.sliding_window")) config["sliding_window"] = keys.raw("attention.sliding_window");
+  Json& scaling = config["rope_scaling"];
+  if (scaling.is_null()) scaling = {{"rope_type", "default"}};
+  scaling["truncate"] = false;
+}
+
+// The window is 0 where there is none. Both sets of factors of LongRoPE are tensors.
+void complete_phi3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
+  if (keys.number("attention.sliding_window", 0) != 0) config["sliding_window"] = keys.raw("attention.sliding_window");
+  const auto whole = config["head_dim"].is_number_integer() ? config["head_dim"].get<double>() : 0;
+  const auto count = static_cast<int64_t>(keys.number("rope.dimension_count", whole)) / 2;
+  const auto factors = [&](const char* name) {
+    const auto found = checkpoint.tensors().find(name);
+    return found == checkpoint.tensors().end() ? Json() : Json(read_rope_factors(*found->second, count));
+  };
+  const Json own = factors("rope_factors_short.weight"), beyond = factors("rope_factors_long.weight");
+  if (own.is_null() && beyond.is_null()) return keys.require("rope.scaling.attn_factor", 1);
+  config["rope_scaling"] = {{"rope_type", "longrope"}, {"short_factor", own}, {"long_factor", beyond}};
+  constexpr GgufWord kWords[] = {{"rope.scaling.original_context_length", "original_max_position_embeddings", true},
+                                 {"rope.scaling.attn_factor", "attention_factor", false}};
+  keys.translate(kWords, config["rope_scaling"]);
+}
+
 Json config_words(const GgufKeys& keys, const Architecture& architecture, const Checkpoint& checkpoint) {
   Json config{{"model_type", architecture.family}, {"norm_topk_prob", true}, {"eos_token_id", nullptr}};
   keys.translate(kGgufLayerWords, config);
@@ -106,13 +190,18 @@ Json config_words(const GgufKeys& keys, const Architecture& architecture, const 
     if (architecture.multipliers && keys.number(key, 0) != 0) config[word] = keys.raw(key);
   }
   const int64_t head_dim = add_attention_sizes(keys, config);
-  for (const char* key : {"attention.value_length", "rope.dimension_count"}) {
-    if (head_dim > 0 && keys.number(key, static_cast<double>(head_dim)) != static_cast<double>(head_dim)) {
+  constexpr const char* kRotated = "rope.dimension_count";
+  const auto whole = static_cast<double>(head_dim);
+  for (const char* key : {"attention.value_length", kRotated}) {
+    if (head_dim == 0 || keys.number(key, whole) == whole) continue;
+    if (architecture.rotates_part && key == kRotated) {
+      config["partial_rotary_factor"] = rotary_factor(keys.number(key, whole), whole);
+    } else {
       keys.fields().fail(keys.full(key), std::to_string(head_dim) + ", the size of a head");
     }
   }
   if (const Json scaling = gguf_rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = scaling;
-  if (architecture.windows) add_windows(keys, config);
+  if (architecture.complete != nullptr) architecture.complete(keys, checkpoint, config);
 
   const auto embedding = checkpoint.tensors().find(std::string(kNames.embedding) + ".weight");
   if (embedding == checkpoint.tensors().end() || embedding->second->shape.size() != 2) {
@@ -145,9 +234,10 @@ ModelConfig read_gguf_config(const std::filesystem::path& file) {
   config.folder = file;
   config.names = kNames;
   StackConfig& stack = config.stack;
-  stack.names = kGgufLayerNames;
-  stack.names.interleaved_heads = architecture.interleaved_heads;
-  stack.norms_from_one = false;  // the converter has added it
+  stack.names = architecture.names;
+  stack.norms_from_one = false;                // the converter has added it
+  if (stack.moe) stack.moe->by_turns = false;  // and put gates and ups apart
+  if (architecture.long_rope) config.names.unused[0] = "rope_factors_";
   const auto has_bias = [&](const char* name) {
     return checkpoint.tensors().contains(std::string(kNames.layers) + "0." + name + ".bias");
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gguf_writer.h"
+#include "golden/gguf_gpt_oss.h"
 #include "golden/golden_data.h"
 #include "io/weights/checkpoint.h"
 
@@ -28,6 +29,27 @@ inline std::string interleaved(const std::string& rows, int64_t heads, size_t by
 
 inline std::string bytes_of_tensor(const StoredTensor& tensor) {
   return {reinterpret_cast<const char*>(tensor.data), tensor.bytes};
+}
+
+/// What some families call parts that others have under the same names, or not at all.
+inline std::string gguf_name_of(const std::string& family, std::string name) {
+  struct Part {
+    const char *family, *from, *to;
+  };
+  const Part parts[] = {{"glm4", "post_attention_layernorm", "ffn_norm"},
+                        {"glm4", "post_self_attn_layernorm", "post_attention_norm"},
+                        {"glm4", "post_mlp_layernorm", "post_ffw_norm"},
+                        {"glm4", "mlp.gate_up_proj", "ffn_up"},
+                        {"phi3", "self_attn.qkv_proj", "attn_qkv"},
+                        {"phi3", "mlp.gate_up_proj", "ffn_up"},
+                        {"gpt_oss", "post_attention_layernorm", "post_attention_norm"},
+                        {"gpt_oss", "mlp.router", "ffn_gate_inp"},
+                        {"gpt_oss", "self_attn.sinks", "attn_sinks.weight"}};
+  for (const auto& [of, from, to] : parts) {
+    const size_t at = of == family ? name.find(from) : std::string::npos;
+    if (at != std::string::npos) return name.replace(at, std::string(from).size(), to);
+  }
+  return name;
 }
 
 /// "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight".
@@ -64,7 +86,10 @@ inline std::string gguf_name(std::string name, bool output_norms = false) {
 /// Keys and values of the architecture, out of config.json.
 inline void write_gguf_config(const Json& config, GgufWriter& file) {
   const std::string family = config["model_type"];
-  const std::string name = family == "qwen3_moe" ? "qwen3moe" : family == "gemma3_text" ? "gemma3" : family;
+  const std::string name = family == "qwen3_moe"     ? "qwen3moe"
+                           : family == "gemma3_text" ? "gemma3"
+                           : family == "gpt_oss"     ? "gpt-oss"
+                                                     : family;
   file.text("general.architecture", name);
   const auto number = [&](const char* key, const char* word) {
     if (config.contains(word) && config[word].is_number_integer()) {
@@ -79,7 +104,14 @@ inline void write_gguf_config(const Json& config, GgufWriter& file) {
   number("attention.head_count_kv", "num_key_value_heads");
   number("attention.key_length", "head_dim");
   number("attention.value_length", "head_dim");
-  number("rope.dimension_count", "head_dim");
+  const auto head =
+      config.value("head_dim", config["hidden_size"].get<double>() / config["num_attention_heads"].get<double>());
+  const double rotated = head * config.value("partial_rotary_factor", 1.0);
+  if (rotated != head || config.contains("head_dim")) {
+    file.number(name + ".rope.dimension_count", static_cast<uint32_t>(rotated));
+  }
+  if (family == "phi3" || family == "gpt_oss") number("attention.sliding_window", "sliding_window");
+  if (family == "gpt_oss") number("expert_feed_forward_length", "intermediate_size");
   if (family == "gemma3_text") {
     number("attention.sliding_window", "sliding_window");
     number("attention.sliding_window_pattern", "sliding_window_pattern");
@@ -105,6 +137,13 @@ inline void write_gguf_config(const Json& config, GgufWriter& file) {
   if (!scaling.is_object()) return;
   const std::string type = scaling.contains("type") ? scaling["type"] : scaling["rope_type"];
   if (type == "llama3") return;  // a tensor instead
+  if (type == "longrope") {      // tensors, too
+    const double longest = config["max_position_embeddings"], trained = config["original_max_position_embeddings"];
+    file.number(name + ".rope.scaling.original_context_length", static_cast<uint32_t>(trained));
+    file.number(name + ".rope.scaling.attn_factor",
+                static_cast<float>(std::sqrt(1 + std::log(longest / trained) / std::log(trained))));
+    return;
+  }
   file.text(name + ".rope.scaling.type", type);
   file.number(name + ".rope.scaling.factor", scaling["factor"].get<float>());
   if (scaling.contains("original_max_position_embeddings")) {
@@ -146,7 +185,8 @@ inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint,
   const int64_t experts = config.value("num_local_experts", config.value("num_experts", 0));
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     std::string bytes = bytes_of_tensor(*tensor);
-    std::string as = gguf_name(name, gemma || family == "olmo2");
+    if (family == "gpt_oss" && name.find(".mlp.experts.") != std::string::npos) continue;
+    std::string as = gguf_name(gguf_name_of(family, name), gemma || family == "olmo2");
     for (size_t at = 0; gemma && name.ends_with("norm.weight") && at < bytes.size(); at += sizeof(float)) {
       float value;
       std::memcpy(&value, bytes.data() + at, sizeof value);
@@ -171,7 +211,14 @@ inline void write_gguf_tensors(const Json& config, const Checkpoint& checkpoint,
     }
     file.tensor(as, dimensions, gguf_type_of(tensor->dtype), bytes);
   }
+  if (family == "gpt_oss") write_gpt_oss_experts(checkpoint.folder(), file);
   const Json scaling = config.value("rope_scaling", Json());
+  for (const char* kind : {"short", "long"}) {
+    if (!scaling.is_object() || !scaling.contains(std::string(kind) + "_factor")) continue;
+    std::string bytes;
+    for (const Json& factor : scaling[std::string(kind) + "_factor"]) bytes += GgufWriter::raw(factor.get<float>());
+    file.tensor(std::string("rope_factors_") + kind + ".weight", {bytes.size() / sizeof(float)}, 0, bytes);
+  }
   if (!scaling.is_object() || scaling.value("rope_type", "") != "llama3") return;
   std::string bytes;
   for (const float factor : llama3_factors(config)) bytes += GgufWriter::raw(factor);

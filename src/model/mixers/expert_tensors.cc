@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace ashlar {
@@ -20,6 +21,13 @@ std::vector<std::byte> turn(const WeightPart& stored) {
     }
   }
   return out;
+}
+
+// Of a merged tensor's name, "NAME.weight" or "NAME".
+std::string bias_of(std::string name) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!name.ends_with(kWeight)) return name + "_bias";
+  return name.replace(name.size() - kWeight.size(), kWeight.size(), ".bias");
 }
 
 }  // namespace
@@ -55,6 +63,17 @@ void ExpertTensors::take_apart(WeightBinder& binder, const std::string& layer, c
     }
   }
   for (size_t e = 0; e < gate.size(); ++e) experts_.push_back({{{gate[e], up[e]}, {}}, {{down[e]}, {}}});
+  if (!moe.biases) return;
+  const auto append = [&](const char* weight, int64_t n, auto to) {
+    const std::vector<float> values = binder.table(layer + bias_of(weight), moe.n_experts, n);
+    for (size_t e = 0; e < experts_.size(); ++e) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(e) * n;
+      (experts_[e].*to).bias.insert((experts_[e].*to).bias.end(), begin, begin + n);
+    }
+  };
+  append(names.merged_gate, moe.intermediate, &ExpertSource::gate_up);
+  append(names.merged_up, moe.intermediate, &ExpertSource::gate_up);
+  append(names.merged_down, hidden, &ExpertSource::down);
 }
 
 std::vector<WeightPart> ExpertTensors::either_way(WeightBinder& binder, const std::string& name, const MoeConfig& moe,
@@ -81,8 +100,8 @@ void ExpertTensors::take_by_turns(WeightBinder& binder, const std::string& layer
     experts_.push_back(std::move(expert));
   }
   if (!moe.biases) return;
-  const std::vector<float> gate_up_bias = binder.table(gate_up_name + "_bias", moe.n_experts, both);
-  const std::vector<float> down_bias = binder.table(down_name + "_bias", moe.n_experts, config.hidden);
+  const std::vector<float> gate_up_bias = binder.table(bias_of(gate_up_name), moe.n_experts, both);
+  const std::vector<float> down_bias = binder.table(bias_of(down_name), moe.n_experts, config.hidden);
   for (size_t e = 0; e < experts_.size(); ++e) {
     const float* const first = gate_up_bias.data() + e * static_cast<size_t>(both);
     for (int64_t i = 0; i < both; ++i) experts_[e].gate_up.bias.push_back(first[by_turns.place_of(i)]);
