@@ -4,15 +4,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <clocale>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
+#include <cwctype>
 #include <iostream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "app/chat/chat_complete.h"
+#include "app/chat/line_layout.h"
+#include "app/chat/line_signals.h"
 #include "session/terminal.h"
 
 namespace ashlar {
@@ -44,7 +50,18 @@ class PlainReader final : public LineReader {
   }
 };
 
-volatile std::sig_atomic_t line_interrupted = 0;
+// The locale's characters as bytes; what it cannot write is '?'.
+std::string narrow(std::wstring_view text) {
+  std::string out;
+  std::mbstate_t state{};
+  for (const wchar_t c : text) {
+    char bytes[MB_LEN_MAX];
+    const size_t count = std::wcrtomb(bytes, c, &state);
+    if (count == static_cast<size_t>(-1)) state = {};
+    out += count == static_cast<size_t>(-1) ? "?" : std::string(bytes, count);
+  }
+  return out;
+}
 
 class EditReader final : public LineReader {
  public:
@@ -62,6 +79,9 @@ class EditReader final : public LineReader {
     // Terminals that know bracketed paste put these around what is pasted: its lines are one text then.
     el_set(editor_, EL_ADDFN, "ashlar-paste", "Insert pasted lines", paste);
     el_set(editor_, EL_BIND, "\\e[200~", "ashlar-paste", nullptr);
+    el_set(editor_, EL_ADDFN, "ashlar-complete", "Complete a command", complete);
+    el_set(editor_, EL_BIND, "^I", "ashlar-complete", nullptr);
+    el_wset(editor_, EL_GETCFN, read_key);
     el_source(editor_, nullptr);
   }
 
@@ -72,20 +92,16 @@ class EditReader final : public LineReader {
   }
 
   Line read(const std::string& prompt) override {
-    // Without SA_RESTART, so that Ctrl-C ends the wait for a key.
-    struct sigaction action {
-    }, previous;
-    action.sa_handler = [](int) { line_interrupted = 1; };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &previous);
-    line_interrupted = 0;
+    const LineSignals signals;
+    signals_ = &signals;
     prompt_ = prompt;
+    el_resize(editor_);  // the window may have changed since the line before
     Line line;
     bracket_paste(true);
     do {
       int count = 0;
       const char* text = el_gets(editor_, &count);
-      if (line_interrupted != 0) {
+      if (LineSignals::interrupted()) {
         line.end = End::kInterrupted;
         std::fputs("\n", stdout);
         el_reset(editor_);
@@ -100,8 +116,8 @@ class EditReader final : public LineReader {
       while (!line.text.empty() && (line.text.back() == '\n' || line.text.back() == '\r')) line.text.pop_back();
       prompt_ = "... ";
     } while (continues(line.text));
+    signals_ = nullptr;
     bracket_paste(false);
-    sigaction(SIGINT, &previous, nullptr);
     remember(line);
     return line;
   }
@@ -126,11 +142,114 @@ class EditReader final : public LineReader {
     return CC_REFRESH;
   }
 
-  static char* prompt_of(EditLine* editor) {
+  // A key, or -1 after Ctrl-C and where nothing more will come.
+  static int read_key(EditLine* editor, wchar_t* key) {
+    EditReader* self = self_of(editor);
+    std::mbstate_t state{};
+    for (;;) {
+      switch (self->signals_->wait(STDIN_FILENO)) {
+        case LineSignals::Event::kInterrupt:
+          errno = EINTR;
+          return -1;
+        case LineSignals::Event::kResize:
+          self->lay_out_anew();
+          continue;
+        case LineSignals::Event::kInput:
+          break;
+      }
+      char byte = 0;
+      const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+      if (count < 0 && errno == EINTR) continue;
+      if (count != 1) return static_cast<int>(count);
+      const size_t used = std::mbrtowc(key, &byte, 1, &state);
+      if (used == static_cast<size_t>(-1)) state = {};  // no character of this locale
+      if (used <= 1) return 1;
+    }
+  }
+
+  // A terminal whose width changes lays its wrapped rows out anew, and libedit does not know where its line then
+  // begins: the cursor goes there, what follows is cleared, and the line is drawn once more.
+  void lay_out_anew() {
+    const LineInfoW* line = el_wline(editor_);
+    const int columns = terminal_width(STDOUT_FILENO);
+    const std::vector<ScreenRow> rows = rows_of(shown_prompt() + std::wstring(line->buffer, line->cursor), columns);
+    if (is_dumb()) return draw_below("\n");
+    draw_below(moved(static_cast<int>(rows.size()) - 1, 0) + "\033[J");
+    const std::wstring whole = shown_prompt() + std::wstring(line->buffer, line->lastchar);
+    const std::string joined = join_rows(rows_of(whole, columns), static_cast<int>(rows.size()) - 1);
+    std::fputs(
+        (joined + "\r" + (rows.back().cells > 0 ? "\033[" + std::to_string(rows.back().cells) + "C" : "")).c_str(),
+        stdout);
+    std::fflush(stdout);
+  }
+
+  // From the start of row `from` to that of row `to`.
+  static std::string moved(int from, int to) {
+    if (from == to) return "\r";
+    return "\r\033[" + std::to_string(std::abs(from - to)) + (from > to ? "A" : "B");
+  }
+
+  // libedit ends a row whose last cell is blank by a newline. To the terminal the next row is another line then, and no
+  // continuation that it would lay out anew with it. So that it is one, both cells at the border are written in one go.
+  static std::string join_rows(const std::vector<ScreenRow>& rows, int cursor) {
+    std::string out;
+    int at = cursor;
+    for (int row = 0; row + 1 < static_cast<int>(rows.size()); ++row) {
+      const ScreenRow& here = rows[row];
+      const std::wstring& next = rows[row + 1].text;
+      if (!here.is_full || here.text.back() != L' ' || next.empty() || std::iswcntrl(next[0])) continue;
+      if (next.size() > 1 && wcwidth(next[1]) == 0) continue;  // a mark on it would be lost
+      out += moved(at, row) + "\033[" + std::to_string(here.cells - 1) + "C " + narrow(next.substr(0, 1));
+      at = row + 1;
+    }
+    return out + moved(at, cursor);
+  }
+
+  // Writes `text`, which leaves the cursor at a row's start, and the line being typed after it.
+  void draw_below(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+    el_resize(editor_);
+    el_set(editor_, EL_REFRESH, nullptr);
+  }
+
+  // The prompt as a screen has it: without what stands between pairs of \1.
+  std::wstring shown_prompt() const {
+    std::wstring shown;
+    bool hidden = false;
+    for (const char c : prompt_) {
+      if (c == '\1') hidden = !hidden;
+      if (c != '\1' && !hidden) shown += static_cast<wchar_t>(c);  // prompts are ASCII
+    }
+    return shown;
+  }
+
+  static bool is_dumb() {
+    const char* term = std::getenv("TERM");
+    return term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
+  }
+
+  // Puts in what is certain, or shows the choices.
+  static unsigned char complete(EditLine* editor, int) {
+    const LineInfoW* line = el_wline(editor);
+    const std::string before = narrow({line->buffer, static_cast<size_t>(line->cursor - line->buffer)});
+    const ChatCompletion found = complete_chat(before);
+    if (found.choices.empty()) return CC_ERROR;
+    std::string more = common_start(found.choices).substr(before.size() - found.from);
+    if (found.choices.size() == 1 && !found.choices[0].ends_with('/')) more += ' ';
+    if (!more.empty()) return el_insertstr(editor, more.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+    const auto width = static_cast<size_t>(terminal_width(STDOUT_FILENO));
+    self_of(editor)->draw_below("\n" + in_columns(found.choices, width));
+    return CC_NORM;
+  }
+
+  static EditReader* self_of(EditLine* editor) {
     void* self = nullptr;
     el_get(editor, EL_CLIENTDATA, &self);
-    return static_cast<EditReader*>(self)->prompt_.data();
+    return static_cast<EditReader*>(self);
   }
+
+  static char* prompt_of(EditLine* editor) { return self_of(editor)->prompt_.data(); }
 
   void remember(const Line& line) {
     if (line.end != End::kNone || line.text.find_first_not_of(" \t\n") == std::string::npos) return;
@@ -151,6 +270,7 @@ class EditReader final : public LineReader {
   History* history_;
   EditLine* editor_;
   std::string prompt_;
+  const LineSignals* signals_ = nullptr;  // while a line is read
 };
 
 }  // namespace

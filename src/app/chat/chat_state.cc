@@ -22,7 +22,8 @@ constexpr const char* kHelp =
     "/load FILE         go on with it\n"
     "/stats             figures of this conversation\n"
     "/quit              leave (or Ctrl-D)\n"
-    "Ctrl-C stops an answer. A line that ends with \\ goes on in the next one, and what is pasted is one text.";
+    "Tab completes commands, settings and file names. Ctrl-C stops an answer. A line that ends with \\ goes on in the "
+    "next one, and what is pasted is one text.";
 
 struct Setting {
   const char* name;
@@ -189,6 +190,16 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
     result.reply = "there is no command " + name + "; /help lists them";
   }
   return result;
+}
+
+std::vector<std::string> chat_commands() {
+  return {"/help", "/load", "/quit", "/reset", "/retry", "/save", "/set", "/stats", "/system"};
+}
+
+std::vector<std::string> chat_settings() {
+  std::vector<std::string> names;
+  for (const Setting& setting : kSettings) names.emplace_back(setting.name);
+  return names;
 }
 
 void save_chat(const ChatState& state, const std::filesystem::path& file) {

@@ -36,6 +36,10 @@ struct ChatCommandResult {
 /// Runs a line that begins with '/'. What is wrong with it is said in the reply; throws nothing.
 ChatCommandResult run_chat_command(ChatState& state, const std::string& line);
 
+/// The names of the commands, each with its '/', and those of the settings that /set changes.
+std::vector<std::string> chat_commands();
+std::vector<std::string> chat_settings();
+
 /// A conversation as a file: {"messages": [...]}. Throws Error("chat", ...) if it cannot be written or read.
 void save_chat(const ChatState& state, const std::filesystem::path& file);
 void load_chat(ChatState& state, const std::filesystem::path& file);

@@ -178,6 +178,10 @@ TALK
   err_has "too many"
 }
 
+case_terminal() {
+  expect 0 python3 "$root/tests/scenario/terminal_test.py" "$ashlar"
+}
+
 case_block_diffusion() {
   local ask=(--prompt "What is a harbour?" -n 16)
   expect 0 "$ashlar" run pebble-11m-sdar "${ask[@]}"
