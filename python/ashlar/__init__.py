@@ -12,6 +12,8 @@ from .engine import Engine
 from .stream import Stream
 from .types import Chunk, Completion, Logprob, Metrics, SamplingParams
 
+LLM = Engine  #: its name in vLLM
+
 __all__ = [
-    "Chunk", "Completion", "Engine", "Error", "Logprob", "Metrics", "SamplingParams", "Stream", "__version__",
+    "Chunk", "Completion", "Engine", "Error", "LLM", "Logprob", "Metrics", "SamplingParams", "Stream", "__version__",
 ]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence, Union, overload
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Union, overload
 
 from . import _ashlar
-from .prompts import Message, Prompt, Tools, Variables, is_batch, to_raw
-from .stream import PATIENCE, Stream, chunk_from, completion_from
+from .parameters import OPTION_NAMES, Fields, Params, params_from, renamed, unknown
+from .prompts import Message, Prompt, Tools, Variables, as_conversations, is_batch, to_raw
+from .stream import PATIENCE, Stream, arrival, chunk_from, completion_from
 from .types import Chunk, Completion, SamplingParams
+from .words import in_python, reworded
 
-Params = Union[SamplingParams, Sequence[SamplingParams], None]
+Conversations = Union[str, Sequence[Message], Sequence[Sequence[Message]]]
+
+
+def _given_twice(name: str) -> Any:
+    raise TypeError(f"{name!r} is given twice, by two of its names")
 
 
 class Engine:
@@ -42,6 +48,7 @@ class Engine:
         algorithm_options: Optional[Mapping[str, float]] = None,
         block_size: int = 0,
         recall: Optional[str] = None,  # the name of ngram_drafts in the version before
+        **others: Any,  # by the names that other libraries have for these: OPTION_NAMES
     ) -> None:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
@@ -62,36 +69,49 @@ class Engine:
             ngram_drafts=ngram_drafts if recall is None else recall, passes=passes, schedule=schedule,
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,
         )
-        self._core = _ashlar.Core(os.fspath(model or ""), os.fspath(drafter or ""), options)
+        own = renamed(others, OPTION_NAMES, [*options, "model"], "option")
+        for name, value in own.items():
+            if name not in OPTION_NAMES.values():
+                raise unknown("option", name, [*options, "model", "drafter", *OPTION_NAMES])
+            if name == "model":
+                model = value if model is None else _given_twice(name)
+            else:
+                options[name] = value
+        self._options = ["drafter", *options]
+        try:
+            self._core = _ashlar.Core(os.fspath(model or ""), os.fspath(drafter or ""), options)
+        except _ashlar.Error as error:
+            raise reworded(error, self._options) from None
 
     @overload  # a text is also a sequence of texts, but the first that fits counts
     def generate(  # type: ignore[overload-overlap]
-        self, prompts: Union[str, Sequence[int], Sequence[Message]], params: Optional[SamplingParams] = ..., *,
+        self, prompts: Union[str, Sequence[int], Sequence[Message]], params: Union[SamplingParams, Fields, None] = ..., *,
         tools: Tools = ..., template_variables: Variables = ...,
-        on_chunk: Optional[Callable[[Chunk], Any]] = ...,
+        on_chunk: Optional[Callable[[Chunk], Any]] = ..., **fields: Any,
     ) -> Completion: ...
 
     @overload
     def generate(
         self, prompts: Sequence[Union[str, Sequence[int], Sequence[Message]]], params: Params = ..., *,
         tools: Tools = ..., template_variables: Variables = ...,
-        on_chunk: Optional[Callable[[Chunk], Any]] = ...,
+        on_chunk: Optional[Callable[[Chunk], Any]] = ..., **fields: Any,
     ) -> list[Completion]: ...
 
     def generate(
         self, prompts: Any, params: Params = None, *, tools: Tools = None, template_variables: Variables = None,
-        on_chunk: Optional[Callable[[Chunk], Any]] = None,
+        on_chunk: Optional[Callable[[Chunk], Any]] = None, **fields: Any,
     ) -> Union[Completion, list[Completion]]:
         """Answers one prompt, or many at once: a Completion, or a list in the prompts' order.
 
         A prompt is a text to continue as it is, a list of token ids, or a list of messages ({"role", "content"}) for
-        the model's chat template, which may use `tools` and `template_variables`. `params`: one for all, or one a
-        prompt. `on_chunk` is called on this thread with every piece; if it raises, or on Ctrl-C, all is cancelled and
+        the model's chat template, which may use `tools` and `template_variables`. `params`: SamplingParams or a dict of
+        its fields, one for all, or one a prompt; `fields`: such fields by themselves (``max_tokens=100``), which count
+        more. `on_chunk` is called on this thread with every piece; if it raises, or on Ctrl-C, all is cancelled and
         the exception comes out here.
         """
         batch = is_batch(prompts)
         each = list(prompts) if batch else [prompts]
-        run = self._start(each, params, tools, template_variables, False)
+        run = self._start(each, params, fields, tools, template_variables, False)
         try:
             if on_chunk is None:
                 while not run.wait(PATIENCE):
@@ -106,29 +126,66 @@ class Engine:
         completions = [completion_from(run, i) for i in range(len(each))]
         return completions if batch else completions[0]
 
+    async def agenerate(
+        self, prompts: Any, params: Params = None, *, tools: Tools = None, template_variables: Variables = None, **fields: Any,
+    ) -> Union[Completion, list[Completion]]:
+        """The same for an event loop, which it does not hold up; cancelling the task cancels the answers."""
+        batch = is_batch(prompts)
+        each = list(prompts) if batch else [prompts]
+        run = self._start(each, params, fields, tools, template_variables, True)
+        try:
+            while not run.done():
+                run.next(0)  # what has come is in the answers as well
+                if not run.done():
+                    await arrival(run)
+        except BaseException:
+            run.cancel()
+            raise
+        completions = [completion_from(run, i) for i in range(len(each))]
+        return completions if batch else completions[0]
+
+    def chat(
+        self, messages: Conversations, params: Params = None, *, tools: Tools = None, template_variables: Variables = None,
+        on_chunk: Optional[Callable[[Chunk], Any]] = None, **fields: Any,
+    ) -> Union[Completion, List[Completion]]:
+        """generate() of a conversation, or of several; a text is what the user says. Raises TypeError for anything else."""
+        return self.generate(
+            as_conversations(messages), params, tools=tools, template_variables=template_variables, on_chunk=on_chunk, **fields)
+
+    async def achat(
+        self, messages: Conversations, params: Params = None, *, tools: Tools = None, template_variables: Variables = None,
+        **fields: Any,
+    ) -> Union[Completion, List[Completion]]:
+        """chat() for an event loop."""
+        return await self.agenerate(
+            as_conversations(messages), params, tools=tools, template_variables=template_variables, **fields)
+
     def stream(
         self,
         prompt: Prompt,
-        params: Optional[SamplingParams] = None,
+        params: Union[SamplingParams, Fields, None] = None,
         *,
         tools: Tools = None,
         template_variables: Variables = None,
+        **fields: Any,
     ) -> Stream:
         """Begins the answer to one prompt: ``async for chunk in engine.stream(...)``, or ``for``."""
         if is_batch(prompt):
             raise TypeError("a stream is of one prompt; open one for each, they run together")
-        return Stream(self._start([prompt], params, tools, template_variables, True))
+        return Stream(self._start([prompt], params, fields, tools, template_variables, True))
 
     def _start(
-        self, prompts: list[Any], params: Params, tools: Tools, variables: Variables, with_bell: bool
+        self, prompts: list[Any], params: Params, fields: Fields, tools: Tools, variables: Variables, with_bell: bool
     ) -> _ashlar.Run:
-        if params is None:
-            params = SamplingParams()
-        wishes = [params] if isinstance(params, SamplingParams) else list(params)
-        for one in wishes:
-            if not isinstance(one, SamplingParams):
-                raise TypeError(f"the parameters are {one!r}; expected SamplingParams")
-        return _ashlar.Run(self._core, [to_raw(p, tools, variables) for p in prompts], wishes, with_bell)
+        if "sampling_params" in fields:  # vLLM's name of the argument
+            fields = dict(fields)
+            given = fields.pop("sampling_params")
+            params = given if params is None else _given_twice("params")
+        wishes = params_from(params, fields)
+        try:
+            return _ashlar.Run(self._core, [to_raw(p, tools, variables) for p in prompts], wishes, with_bell)
+        except _ashlar.Error as error:
+            raise reworded(error, self._options) from None
 
     def encode(
         self,
@@ -160,7 +217,7 @@ class Engine:
     @property
     def notes(self) -> list[str]:
         """What is worth knowing about how this was set up."""
-        return self._core.notes()
+        return [in_python(note, self._options) for note in self._core.notes()]
 
     def counters(self) -> dict[str, int]:
         """Totals since the start, and how full the engine is."""

@@ -38,6 +38,17 @@ def _json(value: Any) -> str:
     return _utf8(json.dumps(value, ensure_ascii=False)).decode("utf-8", "replace")
 
 
+def as_conversations(messages: Any) -> Any:
+    """Messages, or a list of lists of them; a text is one message of the user's."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if _is_list(messages) and len(messages) > 0:
+        first = messages[0]
+        if isinstance(first, Mapping) or _is_list(first) and len(first) > 0 and isinstance(first[0], Mapping):
+            return messages
+    raise TypeError(f"the conversation is {messages!r}; expected a text, a list of messages, or a list of such lists")
+
+
 def to_raw(prompt: Any, tools: Tools = None, variables: Variables = None) -> Raw:
     if isinstance(prompt, str):
         return _utf8(prompt)

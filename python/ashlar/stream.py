@@ -31,6 +31,18 @@ def completion_from(run: _ashlar.Run, index: int) -> Completion:
     )
 
 
+async def arrival(run: _ashlar.Run) -> None:
+    """Waits until the engine's thread has written to the run's file descriptor."""
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    fd = run.fileno()
+    loop.add_reader(fd, arrived.set)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(fd)
+
+
 class Stream:
     """The chunks of one answer: an iterator, and an asynchronous one. To stop reading and let it go, to leave its
     ``with`` block or to call close() cancels the answer. After the last chunk, ``completion`` is the whole answer."""
@@ -83,23 +95,9 @@ class Stream:
             chunk = self._take(0)
             if chunk is not None:
                 return chunk
-            if self._run is not None:
-                await self._something()
+            if self._run is not None:  # closing the stream meanwhile leaves the descriptor, and its end is news too
+                await arrival(self._run)
         raise StopAsyncIteration
-
-    async def _something(self) -> None:
-        """Waits until the engine's thread has written to the run's file descriptor."""
-        run = self._run  # closing the stream meanwhile leaves the descriptor, and its end is news too
-        if run is None:
-            return
-        loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
-        fd = run.fileno()
-        loop.add_reader(fd, arrived.set)
-        try:
-            await arrived.wait()
-        finally:
-            loop.remove_reader(fd)
 
     def __enter__(self) -> Stream:
         return self

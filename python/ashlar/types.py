@@ -102,6 +102,7 @@ class Completion:
     logprobs: Optional[list[Logprob]] = field(default=None, repr=False)
     unmask_pass: Optional[list[int]] = field(default=None, repr=False)  #: as in Chunk
 
+    outputs = property(lambda self: [self])  # vLLM has a list of answers here
     settled_in = property(lambda self: self.unmask_pass)  # its name in the version before
 
 
