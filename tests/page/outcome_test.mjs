@@ -11,15 +11,29 @@ test('the median is the middle, or between the two in the middle', () => {
 
 test('speeds are said by their median and spread', () => {
   for (const [ratios, mean, kind, words] of [
-    [[1.5], 2.2, 'drafts', '1.50× as fast with drafting'],
+    [[1.5], 2.2, 'drafts', '1.50× the speed with drafting in one turn; 3 or more can say whether that holds'],
     [[1.5, 1.25, 4], 2.2, 'drafts', '1.50× as fast with drafting (median of 3 turns, 1.25 to 4.00)'],
     [[0.5, 0.7, 0.6], 2.2, 'drafts', '0.60× the speed with drafting (median of 3 turns, 0.50 to 0.70): slower here'],
     [[0.9, 1.1, 1.05], 1.3, 'drafts', 'No clear difference with drafting: 1.05× (median of 3 turns, 0.90 to 1.10)'],
+    [[1.02, 1.05, 1.04], 1.3, 'drafts', 'No clear difference with drafting: 1.04× (median of 3 turns, 1.02 to 1.05)'],
     [[1.02], 1.004, 'drafts', 'No drafts were worth checking: 1.02× the speed'],
-    [[2, NaN, 3], 4, 'blocks', '2.50× as fast in parallel (median of 2 turns, 2.00 to 3.00)'],
+    [[2, NaN, 3], 4, 'blocks', '2.50× the speed in parallel (median of 2 turns, 2.00 to 3.00); 3 or more can say whether that holds'],
     [[NaN, NaN], 1, 'drafts', 'Too short to compare speeds'],
     [[1.5, 2], 1, 'plain', 'Both ran token by token'],
   ]) assert.equal(speedWords(ratios, mean, kind), words);
+});
+
+test('ten comparisons of one prompt agree', () => {
+  let state = 7; // a generator of its own: the same turns every time
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const noise = () => Math.exp(0.12 * (random() + random() + random() + random() - 2)); // turns differ by some 7 %
+  const claims = (truth) => Array.from({ length: 10 }, () => {
+    const words = speedWords(Array.from({ length: 5 }, () => truth * noise()), 2, 'drafts');
+    return /as fast/.test(words) ? 'faster' : /slower/.test(words) ? 'slower' : 'none';
+  });
+  assert.deepEqual(new Set(claims(1.8)), new Set(['faster']));
+  assert.deepEqual(new Set(claims(0.6)), new Set(['slower']));
+  for (const truth of [0.97, 1, 1.03]) assert.deepEqual(new Set(claims(truth)), new Set(['none']), truth);
 });
 
 test('a difference is found wherever it is', () => {

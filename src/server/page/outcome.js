@@ -8,6 +8,11 @@ export function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+// Fewer turns than this say how fast they were and no more: the next ones may well say the opposite. Where as many agree, each
+// by this factor at the least, one machine does not take back what another said a minute ago.
+const kTurns = 3;
+const kClear = 1.1;
+
 /**
  * The speed in words. `ratios`: of each turn, drafted by plain speed, NaN where it was too short; `mean`: tokens a pass of the
  * drafted run; `kind`: 'drafts', 'blocks' or 'plain' (no drafter).
@@ -22,8 +27,10 @@ export function speedWords(ratios, mean, kind) {
   const how = kind === 'blocks' ? 'in parallel' : 'with drafting';
   // As it is shown: a mean of 1.004 is one token a pass to a reader.
   if (kind === 'drafts' && mean.toFixed(2) === '1.00') return `No drafts were worth checking: ${middle.toFixed(2)}× the speed${of}`;
-  if (known.length > 1 && low < 1 && high > 1) return `No clear difference ${how}: ${middle.toFixed(2)}×${of}`;
-  return middle >= 1 ? `${middle.toFixed(2)}× as fast ${how}${of}` : `${middle.toFixed(2)}× the speed ${how}${of}: slower here`;
+  if (known.length < kTurns) return `${middle.toFixed(2)}× the speed ${how}${of || ' in one turn'}; ${kTurns} or more can say whether that holds`;
+  if (low >= kClear) return `${middle.toFixed(2)}× as fast ${how}${of}`;
+  if (high <= 1 / kClear) return `${middle.toFixed(2)}× the speed ${how}${of}: slower here`;
+  return `No clear difference ${how}: ${middle.toFixed(2)}×${of}`;
 }
 
 /** Where two texts part, or -1. */
