@@ -1,0 +1,126 @@
+"""Other names and forms for what the package's own tests say at length: tokens have to be the same."""
+
+import asyncio
+import time
+import unittest
+import unittest.mock
+from pathlib import Path
+
+import ashlar
+from ashlar import SamplingParams
+from ashlar.words import in_python
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+QUESTION = [{"role": "user", "content": "What is a harbour?"}]
+EQUATION = [{"role": "user", "content": "Solve for x: 8x + 5 = 3x + 45"}]
+STORY = "Once upon a time, there was"
+SHORT = SamplingParams(max_tokens=40)
+#: So long that only cancelling ends it soon.
+ENDLESS = SamplingParams(max_tokens=1500, ignore_eos=True)
+
+engines = {}
+
+
+def setUpModule():
+    engines["plain"] = ashlar.Engine(MODELS / "pebble-11m", "none", max_context=2048)
+    engines["drafted"] = ashlar.Engine(MODELS / "pebble-11m", width=8, max_context=2048)
+
+
+def tearDownModule():
+    for engine in engines.values():
+        engine.close()
+    engines.clear()
+
+
+class Shorthands(unittest.TestCase):
+    def idle(self, engine):
+        """Waits until nothing runs; how many pages are then held."""
+        for _ in range(1000):
+            counters = engine.counters()
+            if counters["running"] + counters["waiting"] == 0:
+                return counters["pages_held"]
+            time.sleep(0.01)
+        raise AssertionError(f"still busy: {counters}")
+
+    def test_of_parameters_mean_the_same(self):
+        engine = engines["drafted"]
+        params = SamplingParams(max_tokens=12, temperature=0.9, repetition_penalty=1.2, seed=4)
+        whole = engine.generate(QUESTION, params).token_ids
+        given = dict(max_tokens=12, temperature=0.9, repetition_penalty=1.2, seed=4)
+        for name, answer in {
+            "keywords": engine.generate(QUESTION, **given),
+            "dict": engine.generate(QUESTION, given),
+            "other names": engine.generate(QUESTION, dict(max_new_tokens=12, temp=0.9, repeat_penalty=1.2, seed=4, top_k=-1)),
+            "keywords over others": engine.generate(QUESTION, SamplingParams(max_tokens=5, seed=4), **{**given}),
+            "vLLM": engine.generate(QUESTION, sampling_params=params).outputs[0],
+            "one each": engine.generate([QUESTION], [given])[0],
+            "chat": engine.chat(QUESTION[0]["content"], params),
+            "chat, several": engine.chat([QUESTION, EQUATION], params)[0],
+            "stream": [engine.stream(QUESTION, **given)][0],
+        }.items():
+            with self.subTest(name):
+                tokens = [t for chunk in answer for t in chunk.token_ids] if name == "stream" else answer.token_ids
+                self.assertEqual(tokens, whole)
+        self.assertNotEqual(engine.generate(QUESTION, params, seed=5).token_ids, whole)
+        with self.assertRaisesRegex(TypeError, "did you mean 'max_tokens'"):
+            engine.generate(QUESTION, max_token=5)
+        with self.assertRaisesRegex(TypeError, "given twice"):
+            engine.generate(QUESTION, max_tokens=5, max_new_tokens=5)
+        for wrong in (5, [], [5], ["a text"], None):
+            with self.subTest(conversation=wrong), self.assertRaises(TypeError):
+                engine.chat(wrong)
+
+    def test_of_options_mean_the_same(self):
+        with ashlar.LLM(model_path=MODELS / "pebble-11m", drafter="none", n_ctx=64, max_num_seqs=2) as engine:
+            self.assertEqual(engine.max_positions, 64)
+
+    def test_answers_can_be_awaited(self):
+        engine = engines["drafted"]
+
+        async def several():
+            ticks = 0
+
+            async def tick():
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0)
+                    ticks += 1
+
+            ticker = asyncio.create_task(tick())
+            both = await asyncio.gather(engine.agenerate(QUESTION, SHORT), engine.agenerate([EQUATION, STORY], SHORT))
+            one = await engine.achat(QUESTION[0]["content"], SHORT)
+            ticker.cancel()
+            return both, one, ticks
+
+        (first, rest), chat, ticks = asyncio.run(several())
+        self.assertEqual([first.token_ids, chat.token_ids], [engine.generate(QUESTION, SHORT).token_ids] * 2)
+        self.assertEqual([a.token_ids for a in rest], [a.token_ids for a in engine.generate([EQUATION, STORY], SHORT)])
+        self.assertGreater(ticks, 0)  # the loop went on meanwhile
+
+    def test_cancelling_the_task_cancels_the_answer(self):
+        engine = engines["plain"]
+        before = engine.counters()["requests_cancelled"]
+
+        async def impatient():
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(engine.agenerate(STORY, ENDLESS), 0.2)
+
+        asyncio.run(impatient())
+        self.assertEqual(self.idle(engine), 0)
+        self.assertEqual(engine.counters()["requests_cancelled"], before + 1)
+
+    def test_errors_speak_of_what_there_is_in_python(self):
+        with self.assertRaisesRegex(ashlar.Error, r"\(max_context=\).*\(block_size=\)"):
+            ashlar.Engine(MODELS / "pebble-11m-sdar", max_context=7)
+        names = ["drafter", "max_context", "kv_memory"]
+        self.assertEqual(in_python("a smaller --kv-memory SIZE, or --drafter none: plain", names),
+                         "a smaller kv_memory=SIZE, or drafter='none': plain")
+        self.assertEqual(in_python("--port 80 is free", names), "--port 80 is free")
+        with unittest.mock.patch("shutil.which", return_value=None):
+            self.assertIn("hf download org/model", in_python("to fetch it: ashlar pull org/model", names))
+        with unittest.mock.patch("shutil.which", return_value="/usr/bin/ashlar"):
+            self.assertIn("ashlar pull org/model", in_python("to fetch it: ashlar pull org/model", names))
+
+
+if __name__ == "__main__":
+    unittest.main()
