@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "hub/file_lock.h"
 #include "io/mapped_file.h"
 
 namespace ashlar::hub {
@@ -81,6 +82,14 @@ std::optional<std::string> RepoCache::commit_of(const std::string& revision) con
   text.erase(text.find_last_not_of(" \r\n") + 1);
   if (!is_commit(text)) return std::nullopt;
   return text;
+}
+
+bool RepoCache::is_being_pulled() const {
+  std::error_code failed;
+  for (fs::directory_iterator at(locks_, failed), end; !failed && at != end; at.increment(failed)) {
+    if (at->path().extension() == ".lock" && is_locked(at->path())) return true;
+  }
+  return false;
 }
 
 void RepoCache::write_ref(const std::string& revision, const std::string& commit) const {

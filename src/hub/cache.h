@@ -4,6 +4,7 @@
 //   models--ORG--MODEL/snapshots/COMMIT/FILE          -> ../../blobs/ETAG
 //   models--ORG--MODEL/refs/REVISION                  the commit a branch or tag stood at when it was last pulled
 //   .locks/models--ORG--MODEL/ETAG.lock
+//   .locks/models--ORG--MODEL/pull.lock               ours: held, by several at once, from a pull's begin to its end
 
 #include <filesystem>
 #include <optional>
@@ -27,6 +28,9 @@ class RepoCache {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path blob(const Etag& etag) const { return folder_ / "blobs" / etag.hex; }
   std::filesystem::path lock(const Etag& etag) const { return locks_ / (etag.hex + ".lock"); }
+  std::filesystem::path pull_lock() const { return locks_ / "pull.lock"; }
+  /// Whether some process is bringing files of it right now: ours, or the hub's own tools, while they fetch one.
+  bool is_being_pulled() const;
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
 
   /// The commit that a revision is known to mean; a full commit means itself.

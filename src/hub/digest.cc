@@ -13,6 +13,7 @@ struct Digest::Context {
 
 Digest::Digest(EtagKind kind, int64_t size) : context_(std::make_unique<Context>()) {
   ASHLAR_CHECK(context_->md != nullptr);
+  ASHLAR_CHECK(kind != EtagKind::kNone);
   ASHLAR_CHECK_EQ(EVP_DigestInit_ex(context_->md, kind == EtagKind::kSha256 ? EVP_sha256() : EVP_sha1(), nullptr), 1);
   if (kind == EtagKind::kGitBlob) {
     const std::string head = "blob " + std::to_string(size);

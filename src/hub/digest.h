@@ -13,7 +13,7 @@ namespace ashlar::hub {
 /// SHA-256 of the bytes, or the SHA-1 that git gives a blob: that of "blob SIZE\0" and the bytes.
 class Digest {
  public:
-  /// `size` in bytes of the whole file; git's hash begins with it.
+  /// `size` in bytes of the whole file; git's hash begins with it. `kind` is not kNone.
   Digest(EtagKind kind, int64_t size);
   ~Digest();
   Digest(const Digest&) = delete;

@@ -27,12 +27,12 @@ bool is_still_there(int fd, const std::filesystem::path& path) {
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& path, const std::function<bool()>& stopped) {
+FileLock::FileLock(const std::filesystem::path& path, const std::function<bool()>& stopped, Kind kind) {
   make_folders(path.parent_path());
   while (true) {
     fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd_ < 0) throw_system_error(path, "cannot be made", errno);
-    while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    while (flock(fd_, (kind == Kind::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       const int reason = errno;
       if (reason != EWOULDBLOCK && reason != EINTR) {
         close(fd_);
@@ -52,6 +52,14 @@ FileLock::FileLock(const std::filesystem::path& path, const std::function<bool()
 
 FileLock::~FileLock() {
   if (fd_ >= 0) close(fd_);
+}
+
+bool is_locked(const std::filesystem::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return locked;
 }
 
 }  // namespace ashlar::hub

@@ -9,9 +9,10 @@ namespace ashlar::hub {
 /// tools take it. The kernel lets go when the process ends, however it ends.
 class FileLock {
  public:
+  enum class Kind { kExclusive, kShared };
   /// Waits until the lock is free; `stopped` is asked ten times a second meanwhile and ends the waiting. Makes the
   /// folders on the way. Throws Error("hub", ...) if the file cannot be made or locked.
-  FileLock(const std::filesystem::path& path, const std::function<bool()>& stopped);
+  FileLock(const std::filesystem::path& path, const std::function<bool()>& stopped, Kind kind = Kind::kExclusive);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
@@ -22,5 +23,8 @@ class FileLock {
  private:
   int fd_ = -1;
 };
+
+/// Whether a process holds the lock at this moment; false too if there is no such file.
+bool is_locked(const std::filesystem::path& path);
 
 }  // namespace ashlar::hub

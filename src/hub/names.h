@@ -36,12 +36,13 @@ bool is_safe_path(std::string_view path);
 /// A full commit: 40 hexadecimal digits in lower case.
 bool is_commit(std::string_view text);
 
-/// How the content of a file is named.
-enum class EtagKind { kGitBlob, kSha256 };
+/// How the content of a file is named. kNone: by where it is, since the server has no digest: only its length is
+/// checked.
+enum class EtagKind { kGitBlob, kSha256, kNone };
 
 /// A file's content as the hub names it: 40 digits are the SHA-1 of a git blob, 64 the SHA-256 of the bytes.
 struct Etag {
-  std::string hex;  ///< lower case
+  std::string hex;  ///< lower case; kNone: some other file name
   EtagKind kind = EtagKind::kGitBlob;
 };
 

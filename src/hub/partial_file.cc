@@ -35,8 +35,12 @@ PartialFile::~PartialFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+void PartialFile::begin_digest() {
+  if (etag_.kind != EtagKind::kNone) digest_ = std::make_unique<Digest>(etag_.kind, size_);
+}
+
 void PartialFile::hash_what_is_there() {
-  digest_ = std::make_unique<Digest>(etag_.kind, size_);
+  begin_digest();
   have_ = 0;
   std::vector<char> buffer(size_t{1} << 20);
   while (true) {
@@ -44,13 +48,13 @@ void PartialFile::hash_what_is_there() {
     if (n == 0) return;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw_system_error(path_, "cannot be read", errno);
-    digest_->update({buffer.data(), static_cast<size_t>(n)});
+    if (digest_) digest_->update({buffer.data(), static_cast<size_t>(n)});
     have_ += n;
   }
 }
 
 void PartialFile::append(std::string_view bytes) {
-  digest_->update(bytes);
+  if (digest_) digest_->update(bytes);
   have_ += static_cast<int64_t>(bytes.size());
   while (!bytes.empty()) {
     const ssize_t n = write(fd_, bytes.data(), bytes.size());
@@ -63,11 +67,11 @@ void PartialFile::append(std::string_view bytes) {
 void PartialFile::restart() {
   if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) throw_system_error(path_, "cannot be emptied", errno);
   have_ = 0;
-  digest_ = std::make_unique<Digest>(etag_.kind, size_);
+  begin_digest();
 }
 
 bool PartialFile::finish() {
-  if (digest_->finish() != etag_.hex) {
+  if (digest_ && digest_->finish() != etag_.hex) {
     restart();
     return false;
   }

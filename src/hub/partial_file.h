@@ -25,11 +25,12 @@ class PartialFile {
   void append(std::string_view bytes);
   /// Throws away what is there.
   void restart();
-  /// All `size` bytes are there: checks the hash and puts the file in place. False if the hash is another one; the
-  /// bytes are then thrown away.
+  /// All `size` bytes are there: checks the hash, if there is one, and puts the file in place. False if the hash is
+  /// another one; the bytes are then thrown away.
   bool finish();
 
  private:
+  void begin_digest();
   void hash_what_is_there();
 
   std::filesystem::path blob_, path_;
@@ -37,7 +38,7 @@ class PartialFile {
   int64_t size_;
   int64_t have_ = 0;
   int fd_ = -1;
-  std::unique_ptr<Digest> digest_;
+  std::unique_ptr<Digest> digest_;  // null: the server has none
 };
 
 }  // namespace ashlar::hub

@@ -12,6 +12,7 @@
 #include "hub/cache.h"
 #include "hub/download.h"
 #include "hub/file_list.h"
+#include "hub/file_lock.h"
 
 namespace ashlar::hub {
 namespace {
@@ -38,13 +39,19 @@ class Pull {
   PullResult run() {
     const RepoInfo info = Remote(options_.settings, options_.retry, [this] { return stopped(); }).info(ref_);
     choose(info);
+    const FileLock lock(
+        cache_.pull_lock(), [this] { return stopped(); }, FileLock::Kind::kShared);
+    if (!lock.held()) throw Stopped();
     progress_.files_total = static_cast<int>(files_.size());
     in_parallel([&](Remote& remote, size_t i) { files_[i] = remote.file(ref_.repo, info.commit, files_[i].path); });
     plan();
     in_parallel([&](Remote& remote, size_t i) { fetch(remote, files_[i], there_[i]); });
     for (const RemoteFile& file : files_) cache_.link(info.commit, file.path, file.etag);
     cache_.write_ref(ref_.revision, info.commit);
-    return {cache_.snapshot(info.commit), info.commit, progress_.files_total, progress_.bytes_total, progress_.fetched};
+    const auto unchecked = std::count_if(files_.begin(), files_.end(),
+                                         [](const RemoteFile& file) { return file.etag.kind == EtagKind::kNone; });
+    return {cache_.snapshot(info.commit), info.commit,       progress_.files_total,
+            progress_.bytes_total,        progress_.fetched, static_cast<int>(unchecked)};
   }
 
  private:

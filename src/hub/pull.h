@@ -39,12 +39,14 @@ struct PullResult {
   int files = 0;
   int64_t bytes = 0;    ///< of all files
   int64_t fetched = 0;  ///< of them over the network
+  int unchecked = 0;    ///< files of which the server has no digest: only their lengths were checked
 };
 
-/// Brings the files of a revision into the cache, each checked by its hash; what is there already by name and length is
-/// neither fetched nor read again, and what an interrupted pull left is gone on with. Several processes may pull the
-/// same at once. Offline it answers from the cache. The revision's name points at the commit only after all files are
-/// there. Throws Error("hub", ...), offline with the names of the files that are missing.
+/// Brings the files of a revision into the cache, each checked by its hash, or by its length where a mirror has none;
+/// what is there already by name and length is neither fetched nor read again, and what an interrupted pull left is
+/// gone on with. Several processes may pull the same at once. Offline it answers from the cache. The revision's name
+/// points at the commit only after all files are there. Throws Error("hub", ...), offline with the names of the files
+/// that are missing.
 PullResult pull(const RepoRef& ref, const PullOptions& options);
 
 /// A revision in the cache.

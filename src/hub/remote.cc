@@ -5,9 +5,21 @@
 #include <thread>
 
 #include "base/error.h"
+#include "hub/digest.h"
 #include "io/json.h"
 
 namespace ashlar::hub {
+namespace {
+
+// The name of a content that the server gives none: of another commit or length it is another content.
+Etag etag_of_place(const std::string& commit, const std::string& path, int64_t size) {
+  const std::string place = commit + "/" + path + "\n" + std::to_string(size);
+  Digest digest(EtagKind::kSha256, static_cast<int64_t>(place.size()));
+  digest.update(place);
+  return {"unchecked-" + digest.finish(), EtagKind::kNone};
+}
+
+}  // namespace
 
 bool is_passing(long status) {
   return status == 408 || status == 429 || (status >= 500 && status != 501 && status < 600);
@@ -36,6 +48,10 @@ std::string why_again(const Exchange& exchange) {
 
 void throw_refused(const Exchange& exchange, const std::string& what, const Settings& settings,
                    const std::string& advice) {
+  if (exchange.unknown_host) {
+    throw Error("hub", what + ": " + exchange.problem + "; check HF_ENDPOINT, which is " +
+                           without_password(settings.endpoint) + ", and this machine's network");
+  }
   if (!exchange.problem.empty()) throw Error("hub", what + ": " + exchange.problem + "; " + advice);
   const long status = exchange.reply.status;
   const std::string message = exchange.reply.header("x-error-message");
@@ -104,15 +120,10 @@ RemoteFile Remote::file(const std::string& repo, const std::string& commit, cons
   request.head_only = true;
   const Reply reply = ask(request, what, {}).reply;
   const bool linked = !reply.header("x-linked-etag").empty();
-  const std::string tag = reply.header(linked ? "x-linked-etag" : "etag");
-  const auto etag = parse_etag(tag);
-  if (!etag) {
-    throw Error("hub", what + ": has the ETag \"" + for_message(tag) +
-                           "\"; expected 40 (git) or 64 (SHA-256) hexadecimal digits, by which the content is checked");
-  }
-  file.etag = *etag;
+  const auto etag = parse_etag(reply.header(linked ? "x-linked-etag" : "etag"));
   file.size = reply.number("x-linked-size", linked ? -1 : reply.number("content-length", -1));
   if (file.size < 0) throw Error("hub", what + ": the hub does not say how long it is");
+  file.etag = etag ? *etag : etag_of_place(commit, path, file.size);
   return file;
 }
 

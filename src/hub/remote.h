@@ -62,7 +62,8 @@ class Remote {
 
   /// Commit and files of a revision. Throws Error("hub", ...).
   RepoInfo info(const RepoRef& ref);
-  /// Content name and size of a file. Throws Error("hub", ...), also if they cannot be checked later.
+  /// Content name and size of a file. Without a digest from the server the name is made of commit, path and size
+  /// (EtagKind::kNone). Throws Error("hub", ...), also if the size is not known.
   RemoteFile file(const std::string& repo, const std::string& commit, const std::string& path);
   Transfer& transfer() { return transfer_; }
 

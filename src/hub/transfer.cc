@@ -76,6 +76,7 @@ struct Transfer::State {
   std::function<bool()> stopped;
   const TransferRequest* request = nullptr;
   Exchange exchange;
+  bool reached = false;  // some host has answered
   char error[CURL_ERROR_SIZE] = {};
 
   static size_t on_header(char* data, size_t, size_t size, void* self);
@@ -165,9 +166,12 @@ std::string Transfer::State::once(const std::string& url, curl_slist* headers) {
   if (code != CURLE_OK) {
     const bool fatal = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
                        code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
-    if (!exchange.stopped) fail(error[0] != '\0' ? error : curl_easy_strerror(code), fatal);
+    // A name that was known a moment ago is known again soon; one that never was is misspelt, or there is no network.
+    exchange.unknown_host = !reached && (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY);
+    if (!exchange.stopped) fail(error[0] != '\0' ? error : curl_easy_strerror(code), fatal || exchange.unknown_host);
     return {};
   }
+  reached = true;
   const long status = exchange.reply.status;
   if (status / 100 != 3 || status == 304) return {};
   if (request->head_only && exchange.reply.headers.contains("x-linked-etag") &&

@@ -191,11 +191,41 @@ TEST_F(HubPull, AWrongContentIsNeverPutInPlace) {
   }
 }
 
-TEST_F(HubPull, EtagsThatAreNoHashesAreRefused) {
+TEST_F(HubPull, AMirrorWithoutDigestsIsCheckedByLength) {
   for (const char* tag : {"../../../../evil", "d41d8cd98f00b204e9800998ecf8427e-5", ""}) {
+    fs::remove_all(repo());
     hub_.etags["config.json"] = tag;
-    EXPECT_THAT(error_of_pull(), HasSubstr("ETag"));
+    hub_.mischief = nullptr;
+    const PullResult result = pull({"org/model", "main"}, options_);
+    EXPECT_EQ(result.unchecked, 1) << tag;
+    expect_all_there();
+    EXPECT_EQ(fs::read_symlink(snapshot() / "config.json").parent_path(), fs::path("../../blobs")) << tag;
+    EXPECT_EQ(pull({"org/model", "main"}, options_).fetched, 0) << "what is there by its length is not fetched again";
+    // Less or more than was announced is not taken.
+    for (const int more : {-1, 1}) {
+      fs::remove_all(repo());
+      hub_.mischief = [&](const std::string& asked, int, const ServedRequest&, ServedConnection& client) {
+        if (asked != "config.json") return false;
+        const std::string& whole = hub_.files[asked].content;
+        return client.answer("200 OK", "", more < 0 ? whole.substr(1) : whole + "x");
+      };
+      EXPECT_THAT(error_of_pull(), HasSubstr("config.json")) << tag;
+      EXPECT_FALSE(fs::exists(snapshot() / "config.json"));
+    }
   }
+}
+
+TEST_F(HubPull, AnUnknownHostFailsAtOnce) {
+  options_.settings.endpoint = "http://no-such-host.invalid";  // which no name server knows (RFC 6761)
+  int waits = 0;
+  options_.retry.on_wait = [&](double, const std::string&) { ++waits; };
+  EXPECT_THAT(error_of_pull(), AllOf(HasSubstr("no-such-host.invalid"), HasSubstr("check HF_ENDPOINT")));
+  EXPECT_EQ(waits, 0);
+  // A name that was known and is not any more is asked for again: the line is down for a moment.
+  options_.settings.endpoint = hub_.url();
+  hub_.redirect_lfs = "http://no-such-host.invalid/files";
+  EXPECT_THAT(error_of_pull(), HasSubstr("no-such-host.invalid"));
+  EXPECT_EQ(waits, options_.retry.attempts - 1);
 }
 
 TEST_F(HubPull, TraversalNamesStoreNothing) {
