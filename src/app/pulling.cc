@@ -7,8 +7,10 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "decode/drafters.h"
 #include "session/interrupt.h"
 #include "session/model_locator.h"
+#include "session/models/known_drafters.h"
 #include "session/progress.h"
 #include "session/terminal.h"
 
@@ -47,6 +49,23 @@ void add_if_missing(const std::string& name, hub::Role role, std::vector<Missing
   if (!here.whole()) out.push_back({*ref, role, here});
 }
 
+// The model that is meant by the name of a drafter, as far as that is here already, and the model is not.
+std::string missing_verifier(const std::string& name) {
+  std::filesystem::path folder = name;
+  if (const auto ref = hub_name(name); ref && !std::filesystem::exists(name)) {
+    folder = find_pulled(*ref, hub::Role::kModel).folder;
+  }
+  std::error_code failed;
+  if (folder.empty() || !std::filesystem::exists(folder / "config.json", failed) || !is_drafter_folder(folder))
+    return {};
+  try {
+    locate_models(name, "none", model_roots());
+    return {};
+  } catch (const Error&) {  // it is to be fetched, or its loader says why it cannot be
+    return verifier_of(folder);
+  }
+}
+
 }  // namespace
 
 hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options) {
@@ -65,21 +84,37 @@ hub::PullResult pull_with_bar(const hub::RepoRef& ref, hub::PullOptions options)
 std::vector<MissingModel> missing_models(const SessionOptions& options) {
   std::vector<MissingModel> out;
   add_if_missing(options.model, hub::Role::kModel, out);
+  add_if_missing(missing_verifier(options.model), hub::Role::kModel, out);
   add_if_missing(options.drafter, hub::Role::kDrafter, out);
   return out;
 }
 
 void pull_missing(const SessionOptions& session) {
-  for (const MissingModel& model : missing_models(session)) {
-    hub::PullOptions options;
-    options.settings = hub::settings_from_environment();
-    options.role = model.role;
-    options.stopped = InterruptScope::requested;
-    const InterruptScope interrupts;
-    pull_with_bar(model.ref, options);
-    const std::string warning = warning_about_pulled(model.ref, model.role);
-    if (!warning.empty()) throw Error("hub", warning);
+  // What a drafter is for is known when it is here: then the model, in a second round.
+  for (int round = 0; round < 2; ++round) {
+    for (const MissingModel& model : missing_models(session)) {
+      hub::PullOptions options;
+      options.settings = hub::settings_from_environment();
+      options.role = model.role;
+      options.stopped = InterruptScope::requested;
+      const InterruptScope interrupts;
+      warn_of_unchecked(pull_with_bar(model.ref, options));
+      const std::string warning = warning_about_pulled(model.ref, model.role);
+      if (!warning.empty()) throw Error("hub", warning);
+    }
   }
+}
+
+void warn_of_unchecked(const hub::PullResult& result) {
+  if (result.unchecked == 0) return;
+  print_warning("the hub has no digests of " + std::to_string(result.unchecked) + " of " +
+                std::to_string(result.files) + " files: their lengths were checked, what is in them was not");
+}
+
+std::string offer_of_drafter(const hub::RepoRef& model) {
+  const auto drafter = drafter_for(model.repo, drafter_table(own_drafter_table()));
+  if (!drafter || find_pulled(*drafter, hub::Role::kDrafter).whole()) return {};
+  return "a drafter for it: " + hub::name_of(*drafter) + "; --with-drafter fetches that too";
 }
 
 std::string warning_about_pulled(const hub::RepoRef& ref, hub::Role role) {

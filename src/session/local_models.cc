@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "decode/drafters.h"
+#include "hub/cache.h"
 #include "hub/names.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/weights/checkpoint.h"
+#include "session/weights_cache.h"
 
 namespace ashlar {
 namespace {
@@ -92,7 +94,7 @@ int64_t bytes_on_disk(const fs::path& path) {
   return bytes;
 }
 
-int64_t remove_pulled(const std::string& name, const fs::path& cache) {
+int64_t remove_pulled(const std::string& name, const fs::path& cache, const fs::path& kept) {
   const auto ref = hub::parse_repo_ref(name);
   if (!ref || name.find('@') != std::string::npos) {
     throw Error("model",
@@ -107,7 +109,12 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache) {
     throw Error("model",
                 name + " is not among the models pulled to " + cache.string() + "; ashlar list shows those that are");
   }
-  const int64_t bytes = bytes_on_disk(folder);
+  if (hub::RepoCache(cache, ref->repo).is_being_pulled()) {
+    throw Error("model",
+                name + " is being fetched by another process; end that one, or wait for it, and remove it then");
+  }
+  int64_t bytes = bytes_on_disk(folder);
+  for (const fs::path& version : sorted_entries(folder / "snapshots")) bytes += remove_kept_weights(kept, version);
   fs::remove_all(folder, failed);
   if (failed) throw Error("model", folder.string() + " cannot be removed: " + failed.message());
   fs::remove_all(cache / ".locks" / last, failed);

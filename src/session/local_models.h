@@ -25,9 +25,10 @@ std::vector<LocalModel> local_models(const std::vector<std::filesystem::path>& r
 /// files.
 int64_t bytes_on_disk(const std::filesystem::path& model);
 
-/// Removes a pulled model, all its versions, from `cache`; what it freed in bytes. Throws Error("model", ...) if `name`
-/// is not ORG/MODEL or is not there, or if its files cannot be removed.
-int64_t remove_pulled(const std::string& name, const std::filesystem::path& cache);
+/// Removes a pulled model, all its versions, from `cache`, and what was kept of its weights in `kept` (weights_cache.h;
+/// empty: nothing is); what it freed in bytes. Throws Error("model", ...) if `name` is not ORG/MODEL or is not there,
+/// if it is being pulled, or if its files cannot be removed.
+int64_t remove_pulled(const std::string& name, const std::filesystem::path& cache, const std::filesystem::path& kept);
 
 /// Why a folder or file that a model was expected in is none, and what to do: an adapter, weights that are
 /// pickled, a file within a model's folder. Empty if it is nothing of that kind.

@@ -12,6 +12,8 @@
 #include "io/weights/gguf.h"
 #include "model/drafters/mtp.h"
 #include "session/local_models.h"
+#include "session/models/known_drafters.h"
+#include "session/models/source_tree.h"
 
 namespace ashlar {
 namespace {
@@ -124,14 +126,40 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
     throw Error("model", wanted + " is not a folder, nor a model in " + list_of(roots) + maybe +
                              "; expected a Hugging Face model folder, a .gguf file, or nothing for the bundled model");
   }
-  if (is_drafter(*folder)) {
-    throw Error("model", folder->string() + " is a drafter; name the model that it was trained for, and pass this " +
-                             (is_gguf(*folder) ? "file" : "folder") + " with --drafter");
-  }
   if (const std::string file = gguf_in(*folder); !file.empty()) {
     throw Error("model", folder->string() + " has no config.json, but " + file + "; name that file");
   }
   return *folder;
+}
+
+// The model that a drafter was trained for, since vLLM serves one by its drafter's name: the configuration of the
+// drafter names it, or the table of published ones.
+fs::path find_verifier(const fs::path& drafter, const std::vector<fs::path>& roots) {
+  const std::string name = verifier_of(drafter);
+  if (name.empty()) {
+    throw Error("model", drafter.string() + " is a drafter; name the model that it was trained for, and pass this " +
+                             (is_gguf(drafter) ? "file" : "folder") + " with --drafter");
+  }
+  auto found = find_by_name(name, roots, hub::Role::kModel);
+  const std::string last = fs::path(name).filename().string();  // as a folder of its own, here or next to the drafter
+  if (!found) found = find_by_name(last, roots, hub::Role::kModel);
+  if (!found && is_folder_or_gguf(drafter.parent_path() / last)) found = drafter.parent_path() / last;
+  if (found && is_drafter(*found)) found.reset();
+  if (found) return *found;
+  const std::string way = hub_name(name) ? "; to fetch that: ashlar pull " + name
+                                         : "; name the model itself, and pass this folder with --drafter";
+  throw Error("model", drafter.string() + " is a drafter for " + for_message(name) + ", which is not here" + way);
+}
+
+// The published drafter of a model that was pulled, if that was pulled as well.
+std::optional<fs::path> find_published_drafter(const fs::path& model) {
+  const std::string repo = name_of_snapshot(model);
+  if (repo.empty()) return std::nullopt;
+  const auto drafter = drafter_for(repo, drafter_table(own_drafter_table()));
+  if (!drafter) return std::nullopt;
+  const hub::CachedSnapshot found = find_pulled(*drafter, hub::Role::kDrafter);
+  if (!found.whole()) return std::nullopt;
+  return found.folder;
 }
 
 // The folder or file next to the model that is named as it is.
@@ -157,18 +185,11 @@ bool drafts_itself(const fs::path& model) {
   }
 }
 
-// Whether this program, or the library that this is in another one, lies where it was built. Elsewhere the tree it was
-// built from is another machine's, and whatever lies there by that name is not ours.
-bool is_in_build_tree(const fs::path& executable) {
+// The library that this is in, which may be loaded by another program.
+fs::path own_library() {
   Dl_info own{};
-  const auto* const here = reinterpret_cast<const void*>(&is_in_build_tree);
-  const fs::path library = ::dladdr(here, &own) != 0 && own.dli_fname != nullptr ? own.dli_fname : "";
-  for (const fs::path& file : {executable, library}) {
-    std::error_code failed;
-    const std::string relative = fs::weakly_canonical(file, failed).lexically_relative(ASHLAR_BUILD_DIR).string();
-    if (!failed && !file.empty() && !relative.empty() && !relative.starts_with("..")) return true;
-  }
-  return false;
+  const auto* const here = reinterpret_cast<const void*>(&own_library);
+  return ::dladdr(here, &own) != 0 && own.dli_fname != nullptr ? own.dli_fname : "";
 }
 
 }  // namespace
@@ -192,6 +213,12 @@ hub::CachedSnapshot find_pulled(const hub::RepoRef& ref, hub::Role role) {
   return hub::look_up(ref, hub::settings_from_environment(), role_of(ref, role));
 }
 
+std::string verifier_of(const fs::path& drafter) {
+  const std::string name = named_verifier(drafter), repo = name_of_snapshot(drafter);
+  if (!name.empty() || repo.empty()) return name;
+  return model_for(repo, drafter_table(own_drafter_table())).value_or("");
+}
+
 std::vector<fs::path> model_roots() {
   std::vector<fs::path> roots;
   if (const char* named = std::getenv("ASHLAR_MODELS"); named != nullptr && *named != '\0') roots.emplace_back(named);
@@ -202,7 +229,12 @@ std::vector<fs::path> model_roots() {
     roots.push_back(prefix / "models");
     roots.push_back(prefix / "share" / "ashlar" / "models");
   }
-  if (is_in_build_tree(executable)) roots.push_back(fs::path(ASHLAR_MODEL_SOURCE_DIR) / "models");
+  for (const fs::path& file : {executable, own_library()}) {
+    const auto sources = source_tree_of(file);
+    if (!sources) continue;
+    roots.push_back(*sources / "models");
+    break;
+  }
   return roots;
 }
 
@@ -222,6 +254,14 @@ std::string folder_name(const fs::path& folder) {
 ModelChoice locate_models(const std::string& model, const std::string& drafter, const std::vector<fs::path>& roots) {
   ModelChoice choice;
   choice.model = find_model(model, roots);
+  if (is_drafter(choice.model)) {
+    const fs::path named = choice.model;
+    choice.model = find_verifier(named, roots);
+    if (drafter.empty()) {
+      choice.drafter = named;
+      return choice;
+    }
+  }
   choice.wants_ngrams = drafter == kNgrams;
   if (drafter == "none" || drafter == kNgrams) return choice;
   if (drafter == kMtp) {
@@ -241,6 +281,7 @@ ModelChoice locate_models(const std::string& model, const std::string& drafter, 
     return choice;
   }
   choice.drafter = find_sibling(choice.model);
+  if (!choice.drafter) choice.drafter = find_published_drafter(choice.model);
   choice.drafter_was_found = choice.drafter && !model.empty();
   if (!choice.drafter && drafts_itself(choice.model)) {
     choice.drafter = choice.model;

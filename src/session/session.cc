@@ -47,7 +47,7 @@ Session::Session(const SessionOptions& options)
   }
   if (choice_.drafter_was_found) {
     notes_.push_back("drafting with " + choice_.drafter->string() +
-                     ", found next to the model (--drafter none: plain decoding)");
+                     ", found for the model (--drafter none: plain decoding)");
   }
 }
 

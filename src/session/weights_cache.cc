@@ -32,6 +32,9 @@ bool is_ours(std::string name) {
          name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == std::string::npos;
 }
 
+// What the names of a model's files begin with; a hash and the suffix follow.
+std::string begin_of_name(const fs::path& model) { return model.filename().string().substr(0, 100) + "-"; }
+
 // Files that no start has used for long, and what is left of those whose program was ended while writing them.
 void remove_old_files(const fs::path& folder) {
   std::error_code error;
@@ -168,9 +171,24 @@ std::unique_ptr<WeightsCache> open_weights_cache(const std::string& folder, cons
   const fs::path real = fs::weakly_canonical(model, error);
   const std::string what =
       (error ? model : real).string() + '\n' + device + '\n' + std::to_string(static_cast<int>(kept));
-  const std::string name = model.filename().string().substr(0, 100);
-  return std::make_unique<WeightsCache>(fs::path(folder) /
-                                        (name + "-" + hex_of(content_hash(std::as_bytes(std::span(what)))) + kSuffix));
+  return std::make_unique<WeightsCache>(
+      fs::path(folder) / (begin_of_name(model) + hex_of(content_hash(std::as_bytes(std::span(what)))) + kSuffix));
+}
+
+int64_t remove_kept_weights(const fs::path& folder, const fs::path& model) {
+  const std::string begin = begin_of_name(model);
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    constexpr size_t kDigits = 16;
+    if (!is_ours(name) || !name.starts_with(begin) || name.find(kSuffix) != begin.size() + kDigits) continue;
+    if (entry->symlink_status(unknown).type() != fs::file_type::regular) continue;
+    const auto size = static_cast<int64_t>(entry->file_size(unknown));
+    if (!unknown && fs::remove(entry->path(), unknown)) bytes += size;
+  }
+  return bytes;
 }
 
 }  // namespace ashlar

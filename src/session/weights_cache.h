@@ -52,4 +52,8 @@ std::string default_weights_cache();
 std::unique_ptr<WeightsCache> open_weights_cache(const std::string& folder, const std::filesystem::path& model,
                                                  const std::string& device, KeptWeights kept);
 
+/// Removes what starts of `model` kept in `folder`, on any device; the bytes that frees. Another model of the same
+/// folder name loses its own too, and packs them again.
+int64_t remove_kept_weights(const std::filesystem::path& folder, const std::filesystem::path& model);
+
 }  // namespace ashlar

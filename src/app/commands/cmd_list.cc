@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "app/commands/commands.h"
@@ -12,6 +13,7 @@
 #include "session/output.h"
 #include "session/progress.h"
 #include "session/terminal.h"
+#include "session/weights_cache.h"
 
 namespace ashlar {
 namespace {
@@ -63,9 +65,14 @@ CLI::App* add_rm_command(CLI::App& app) {
   auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("rm", "Remove a pulled model from this machine");
   command->add_option("MODEL", *name, "ORG/MODEL, as ashlar list has it")->required()->type_name("");
-  command->footer("All versions that were pulled go. It is fetched again by ashlar pull ORG/MODEL.");
+  command->footer(
+      "All versions that were pulled go, and what earlier starts kept of their rounded weights (--weights-cache). It "
+      "is\n"
+      "fetched again by ashlar pull ORG/MODEL.");
   command->callback([name] {
-    const int64_t bytes = remove_pulled(*name, hub::settings_from_environment().cache);
+    const char* kept = std::getenv("ASHLAR_WEIGHTS_CACHE");
+    const int64_t bytes = remove_pulled(*name, hub::settings_from_environment().cache,
+                                        kept != nullptr && *kept != '\0' ? kept : default_weights_cache());
     print_note(*name + " is removed; that frees " + bytes_text(bytes));
   });
   return command;

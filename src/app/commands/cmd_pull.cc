@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "session/interrupt.h"
 #include "session/model_locator.h"
+#include "session/models/known_drafters.h"
 #include "session/progress.h"
 #include "session/terminal.h"
 
@@ -16,6 +17,7 @@ namespace {
 struct PullCommand {
   std::string model;
   bool all = false;
+  bool with_drafter = false;
 };
 
 std::string summary(const hub::PullResult& result, double seconds) {
@@ -27,31 +29,47 @@ std::string summary(const hub::PullResult& result, double seconds) {
          bytes_text(result.fetched) + " in " + time + ", " + bytes_text(rate) + "/s";
 }
 
-void pull(const PullCommand& command) {
-  const auto ref = hub::parse_repo_ref(command.model);
-  if (!ref) {
-    throw CLI::ValidationError(
-        "MODEL", "\"" + command.model + "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION");
-  }
+// Fetches one repository and prints its folder.
+void pull_one(const hub::RepoRef& ref, hub::Role role, bool all) {
   hub::PullOptions options;
   options.settings = hub::settings_from_environment();
-  options.role = role_of(*ref, hub::Role::kModel);  // only what is here can say
-  options.all_files = command.all;
+  options.role = role;
+  options.all_files = all;
   options.stopped = InterruptScope::requested;
   const InterruptScope interrupts;
   hub::PullResult result;
   const int64_t start = now_ns();
   try {
-    result = pull_with_bar(*ref, options);
+    result = pull_with_bar(ref, options);
   } catch (const Error& error) {
     if (!InterruptScope::requested()) throw;
     print_note(error.what());
     throw CLI::RuntimeError(kInterruptedExit);
   }
   if (!options.settings.offline) print_note(summary(result, static_cast<double>(now_ns() - start) * 1e-9));
-  const std::string warning = warning_about_pulled(*ref, hub::Role::kModel);
+  warn_of_unchecked(result);
+  const std::string warning = warning_about_pulled(ref, role);
   if (!warning.empty()) print_warning(warning);
   std::printf("%s\n", result.snapshot.c_str());
+}
+
+void pull(const PullCommand& command) {
+  const auto ref = hub::parse_repo_ref(command.model);
+  if (!ref) {
+    throw CLI::ValidationError(
+        "MODEL", "\"" + command.model + "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION");
+  }
+  const auto drafter = drafter_for(ref->repo, drafter_table(own_drafter_table()));
+  if (command.with_drafter && !drafter) {
+    throw CLI::ValidationError("--with-drafter", "no drafter is known for " + ref->repo + "; name one in " +
+                                                     own_drafter_table().string() + ", or pull it by its own name");
+  }
+  pull_one(*ref, role_of(*ref, hub::Role::kModel), command.all);  // only what is here can say
+  if (command.with_drafter) {
+    pull_one(*drafter, hub::Role::kDrafter, command.all);
+  } else if (const std::string offer = offer_of_drafter(*ref); !offer.empty()) {
+    print_note(offer);
+  }
 }
 
 }  // namespace
@@ -63,6 +81,8 @@ CLI::App* add_pull_command(CLI::App& app) {
       ->required()
       ->type_name("");
   command->add_flag("--all", options->all, "Fetch every file, not only what is needed to run the model");
+  command->add_flag("--with-drafter", options->with_drafter,
+                    "Fetch the drafter that was published for the model too; run and serve then use it");
   command->footer(
       "Files go to the cache of the hub's own tools (HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub); an "
       "interrupted\n"
@@ -72,7 +92,8 @@ CLI::App* add_pull_command(CLI::App& app) {
       "models,\n"
       "HF_ENDPOINT names another hub, HF_HUB_OFFLINE=1 forbids the network. Prints the model's folder; other commands "
       "then\n"
-      "take ORG/MODEL.\n"
+      "take ORG/MODEL. Which drafter belongs to which model is known of published ones; a JSON object\n"
+      "{\"ORG/MODEL\": \"ORG/DRAFTER\"} in ~/.config/ashlar/drafters.json adds to that.\n"
       "Examples:\n"
       "  ashlar pull Qwen/Qwen3-0.6B\n"
       "  ashlar run Qwen/Qwen3-0.6B --prompt \"What is a harbour?\"");

@@ -120,6 +120,30 @@ case_pull() {
   expect 0 "$ashlar" pull harbour/pebble
   out_has "$repo/snapshots/$commit"
   expect 0 "$ashlar" run harbour/pebble --prompt hello -n 4
+  cp "$work/out" "$work/plain"
+  expect 2 "$ashlar" pull harbour/pebble --with-drafter
+  err_has "no drafter is known for harbour/pebble"
+  # A drafter by its name: its model is named in it, or stands in the table.
+  cp -r "$root/models/pebble-11m-dflash" "$work/spec" && chmod -R u+w "$work/spec"
+  sed -i '1s|^{|{"speculators_config": {"verifier": {"name_or_path": "harbour/pebble"}},|' "$work/spec/config.json"
+  expect 0 "$ashlar" run "$work/spec" --prompt hello -n 4
+  same "$work/plain" "$work/out" "by the drafter's name"
+  sed -i '1s|harbour/pebble|harbour/other|' "$work/spec/config.json"
+  for command in "run --prompt hello" "eval acceptance" "serve --port 0"; do
+    # shellcheck disable=SC2086 -- several arguments
+    expect 1 "$ashlar" $command "$work/spec"
+    err_has "harbour/other"
+  done
+  mkdir -p "$work/config/ashlar"
+  echo '{"harbour/pebble": "harbour/drafter"}' > "$work/config/ashlar/drafters.json"
+  XDG_CONFIG_HOME=$work/config expect 0 "$ashlar" pull harbour/pebble
+  err_has "a drafter for it: harbour/drafter; --with-drafter fetches that too"
+  echo '[]' > "$work/config/ashlar/drafters.json"
+  XDG_CONFIG_HOME=$work/config expect 1 "$ashlar" run harbour/pebble --prompt hello
+  err_has "drafters.json: is no object; expected"
+  HF_HUB_OFFLINE=0 HF_ENDPOINT=http://no-such-host.invalid expect 1 "$ashlar" pull other/model
+  err_has "check HF_ENDPOINT, which is http://no-such-host.invalid"
+  grep -q "trying again" "$work/err" && fail "an unknown host is asked again"
   # Half of a model, as an interrupted download leaves it.
   chmod -R u+w "$repo" && rm "$repo/snapshots/$commit/tokenizer.json"
   for command in "serve harbour/pebble --port 0" "pull harbour/pebble" "run harbour/pebble --prompt hello"; do

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include "temp_folder.h"
 #include "unit/hub/fake_hub.h"
@@ -77,6 +78,40 @@ TEST(PullWithBar, WhatIsToldStandsOnALineOfItsOwn) {
   EXPECT_LT(bar, note);
   EXPECT_TRUE(seen.substr(0, note).ends_with(kErased)) << seen;
   EXPECT_THAT(seen.substr(note), testing::HasSubstr("; trying again in 1 s\r\n"));
+}
+
+TEST(MissingModels, KnowWhatADrafterIsFor) {
+  const TempFolder folder;
+  setenv("HF_HUB_CACHE", (folder / "hub").c_str(), 1);
+  std::filesystem::create_directories(folder / "spec");
+  std::ofstream(folder / "spec/config.json")
+      << R"({"speculators_model_type": "eagle3", "speculators_config": {"verifier": {"name_or_path": "org/model"}}})";
+  SessionOptions options;
+  options.model = (folder / "spec").string();
+  std::vector<MissingModel> missing = missing_models(options);
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].ref.repo, "org/model");
+  EXPECT_EQ(missing[0].role, hub::Role::kModel);
+  options.model = folder.path().string();
+  EXPECT_TRUE(missing_models(options).empty());
+  unsetenv("HF_HUB_CACHE");
+}
+
+TEST(OfferOfDrafter, NamesOneThatIsNotHere) {
+  const TempFolder folder;
+  setenv("HF_HUB_CACHE", folder.path().c_str(), 1);
+  EXPECT_THAT(offer_of_drafter({"Qwen/Qwen3-8B"}),
+              testing::AllOf(testing::HasSubstr("z-lab/Qwen3-8B-DFlash-b16"), testing::HasSubstr("--with-drafter")));
+  EXPECT_EQ(offer_of_drafter({"org/model"}), "");
+  const std::string commit(40, 'a');
+  const auto repo = folder / "models--z-lab--Qwen3-8B-DFlash-b16";
+  std::filesystem::create_directories(repo / "snapshots" / commit);
+  std::filesystem::create_directories(repo / "refs");
+  std::ofstream(repo / "refs/main") << commit;
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::ofstream(repo / "snapshots" / commit / file) << "{}";
+  EXPECT_EQ(offer_of_drafter({"Qwen/Qwen3-8B"}), "");
+  unsetenv("HF_HUB_CACHE");
 }
 
 }  // namespace

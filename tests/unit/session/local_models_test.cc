@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "hub/file_lock.h"
 #include "temp_folder.h"
 
 namespace ashlar {
@@ -36,7 +37,7 @@ class LocalModels : public testing::Test {
   }
   std::string error_of(const std::string& name) {
     try {
-      remove_pulled(name, folder_.path() / "hub");
+      remove_pulled(name, folder_.path() / "hub", folder_.path() / "weights");
     } catch (const Error& error) {
       return error.what();
     }
@@ -76,7 +77,7 @@ TEST_F(LocalModels, OnlyPulledOnesAreRemoved) {
   write_pulled("models--org--m", "{}", 1000);
   write_pulled("models--org--other", "{}", 10);
   write("hub/.locks/models--org--m/aa.lock", "");
-  EXPECT_EQ(remove_pulled("org/m", folder_.path() / "hub"), 1002);
+  EXPECT_EQ(remove_pulled("org/m", folder_.path() / "hub", ""), 1002);
   EXPECT_FALSE(fs::exists(folder_.path() / "hub/models--org--m"));
   EXPECT_FALSE(fs::exists(folder_.path() / "hub/.locks/models--org--m"));
   EXPECT_TRUE(fs::exists(folder_.path() / "hub/models--org--other/blobs/bb"));
@@ -89,6 +90,32 @@ TEST_F(LocalModels, OnlyPulledOnesAreRemoved) {
   fs::create_directory_symlink(folder_.path() / "precious", folder_.path() / "hub/models--org--link");
   EXPECT_THAT(error_of("org/link"), HasSubstr("is not among"));
   EXPECT_TRUE(fs::exists(folder_.path() / "precious/file"));
+}
+
+TEST_F(LocalModels, WhatWasKeptOfTheirWeightsGoesToo) {
+  write_pulled("models--org--m", "{}", 1000);
+  const std::string hash = "-0123456789abcdef.packed";
+  write("weights/one" + hash, std::string(30, 'x'));
+  write("weights/two-fedcba9876543210.packed", std::string(12, 'x'));
+  for (const char* other : {"one-more", "on", "three"}) write("weights/" + (other + hash), "x");
+  write("weights/one-notes", "x");
+  EXPECT_EQ(remove_pulled("org/m", folder_.path() / "hub", folder_.path() / "weights"), 1044);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "weights"))
+    left.push_back(entry.path().filename().string());
+  EXPECT_THAT(left, testing::UnorderedElementsAre("one-more" + hash, "on" + hash, "three" + hash, "one-notes"));
+}
+
+TEST_F(LocalModels, OneThatIsBeingPulledStays) {
+  for (const char* lock : {"pull.lock", "aa.lock"}) {  // of a pull of ours, and of one file by the hub's own tools
+    write_pulled("models--org--m", "{}", 1000);
+    {
+      const hub::FileLock held(folder_.path() / "hub/.locks/models--org--m" / lock, {}, hub::FileLock::Kind::kShared);
+      EXPECT_THAT(error_of("org/m"), AllOf(HasSubstr("is being fetched"), HasSubstr("remove it then"))) << lock;
+      EXPECT_TRUE(fs::exists(folder_.path() / "hub/models--org--m/blobs/bb"));
+    }
+    EXPECT_EQ(error_of("org/m"), "no error") << lock;
+  }
 }
 
 TEST_F(LocalModels, OtherThingsAreNamedForWhatTheyAre) {

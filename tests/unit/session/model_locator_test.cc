@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
 #include "gguf_writer.h"
+#include "session/models/source_tree.h"
 #include "temp_folder.h"
 
 namespace ashlar {
@@ -133,6 +135,23 @@ TEST_F(ModelLocator, AsksTheVariableFirst) {
   EXPECT_EQ(model_roots().front(), root_);
   ::unsetenv("ASHLAR_MODELS");
   EXPECT_NE(model_roots().front(), root_);
+}
+
+TEST_F(ModelLocator, ABuildFolderLeadsToItsSources) {
+  const fs::path program = root_ / "build/release/bin/ashlar", cache = root_ / "build/release/CMakeCache.txt";
+  fs::create_directories(program.parent_path());
+  std::ofstream(program) << "x";
+  EXPECT_FALSE(source_tree_of(program));
+  std::ofstream(cache) << "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\nCMAKE_PROJECT_NAME:STATIC=another\n";
+  EXPECT_FALSE(source_tree_of(program)) << "another project's program that has this library";
+  std::ofstream(cache) << "# text\nCMAKE_HOME_DIRECTORY:INTERNAL=" << root_.string()
+                       << "\n\nCMAKE_PROJECT_NAME:STATIC=ashlar\n";
+  EXPECT_EQ(source_tree_of(program), root_);
+  EXPECT_EQ(source_tree_of(root_ / "build/release/tests/unit/app/app_test"), root_);
+  EXPECT_FALSE(source_tree_of(root_ / "bin/ashlar"));
+  // This test lies in a build folder itself.
+  const std::vector<fs::path> roots = model_roots();
+  EXPECT_NE(std::find(roots.begin(), roots.end(), fs::path(ASHLAR_SOURCE_DIR) / "models"), roots.end());
 }
 
 TEST_F(ModelLocator, AFolderThatIsHereIsNoNameOfTheHub) {
