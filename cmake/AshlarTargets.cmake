@@ -19,7 +19,9 @@ add_library(ashlar_options INTERFACE)
 target_compile_options(ashlar_options INTERFACE
   -Wall -Wextra
   # One rounding per written operation: the bits of a row may not depend on what the optimiser fuses.
-  -ffp-contract=off)
+  -ffp-contract=off
+  # A failed check names src/FILE: what is packed says nothing of the machine that built it.
+  $<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 target_include_directories(ashlar_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(ASHLAR_SANITIZE)
   target_compile_options(ashlar_options INTERFACE

@@ -10,6 +10,10 @@ python3 -m venv "$work/venv" 2> "$work/log" || { cat "$work/log" >&2; exit 77; }
 
 "$root/tools/make-wheel" "$build" "$work/dist"
 "$work/venv/bin/pip" install -q --disable-pip-version-check --no-index "$work"/dist/*.whl
+if grep -rlaF "$root/" "$work"/venv/lib/python*/site-packages/ashlar*; then
+  echo "FAILED: paths of the machine that built it are in the files above"
+  exit 1
+fi
 "$work/venv/bin/pip" check --disable-pip-version-check
 cd /
 unset ASHLAR_MODELS PYTHONPATH

@@ -29,6 +29,7 @@ program=$(echo "$work"/ashlar-*/bin/ashlar)
 grep -qF "/share/ashlar/models/" "$work/inspect" || fail "the models are not those of the tarball"
 # Whatever lies on this machine where the program was built is not its own: a package has its models with it or none.
 source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$1/CMakeCache.txt")
+if grep -rlaF "$source/" "$work/deb" "$work"/ashlar-*/; then fail "paths of the machine that built it are in the files above"; fi
 rm -r "$work"/ashlar-*/share/ashlar/models
 if "$program" inspect --no-self-test > "$work/inspect" 2>&1; then fail "models of the sources are found"; fi
 if grep -qF "$source/models" "$work/inspect"; then fail "the sources are looked at: $(cat "$work/inspect")"; fi
