@@ -19,11 +19,11 @@ struct DeviceOptions {
   PackedStore* packed = nullptr;  ///< null, or where the cpu device keeps what it rounds; outlives the device
 };
 
-/// Makes a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for an unknown name or an
+/// Makes a device: "cpu", "ref" or, where built, "cuda" or "cuda:1". Throws Error("device", ...) for another name or an
 /// instruction set the machine lacks, Error("kv-dtype", ...) where the device has no such numbers.
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options);
 
-/// Names make_device accepts, the default first.
+/// Kinds of devices that make_device accepts, the default first.
 std::vector<std::string> device_names();
 
 /// Instruction sets of the cpu device that this machine can run, best first.

@@ -1,7 +1,10 @@
+#include <charconv>
+
 #include "base/error.h"
 #include "device/cpu/cpu_ops.h"
 #include "device/cpu/train/cpu_train_ops.h"
 #include "device/device.h"
+#include "device/device_name.h"
 #include "device/ref/ref_ops.h"
 #include "device/ref/ref_train_ops.h"
 #ifdef ASHLAR_HAS_CUDA
@@ -12,47 +15,79 @@
 namespace ashlar {
 namespace {
 
-using MakeOps = std::unique_ptr<Ops> (*)(const DeviceOptions& options);
+/// One that there is once leaves `index` alone.
+using MakeOps = std::unique_ptr<Ops> (*)(const DeviceOptions& options, int32_t index);
+using MakeTrainOps = std::unique_ptr<TrainOps> (*)(const DeviceOptions& options, int32_t index);
 
 struct Device {
   const char* name;
   MakeOps make;
-  bool codes_kv;  ///< has keys and values as codes (kv_codec.h)
+  MakeTrainOps make_train;
+  bool codes_kv;    ///< has keys and values as codes (kv_codec.h)
+  bool is_several;  ///< a machine may have several, which are named by a number
 };
 
 // The default first.
 constexpr Device kDevices[] = {
-    {"cpu", make_cpu_ops, true},
+    {"cpu", [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
+     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, true, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, false},
+    {"cuda", make_cuda_ops, make_cuda_train_ops, false, true},
 #endif
-    {"ref", [](const DeviceOptions& options) { return make_ref_ops(options.kv_dtype); }, true},
+    {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
+     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, true, false},
 };
+
+struct Named {
+  const Device& device;
+  int32_t index;
+};
+
+Named find_device(std::string_view name) {
+  const std::string_view kind = name.substr(0, name.find(':'));
+  std::string names;
+  for (const Device& device : kDevices) {
+    names += (names.empty() ? "" : ", ") + std::string(device.name);
+    if (kind != device.name) continue;
+    if (kind == name) return {device, 0};
+    const std::string_view digits = name.substr(kind.size() + 1);
+    int32_t index = -1;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    const bool is_number = read.ec == std::errc() && read.ptr == digits.data() + digits.size() && index >= 0;
+    if (is_number && device.is_several) return {device, index};
+    throw Error("device", "unknown device '" + std::string(name) + "'; expected " + device.name +
+                              (device.is_several ? ", or a number of one of several after a colon: cuda:1" : ""));
+  }
+  throw Error("device", "unknown device '" + std::string(name) + "'; expected one of: " + names);
+}
 
 }  // namespace
 
 std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& options) {
-  std::string names;
-  for (const Device& device : kDevices) {
-    if (name == device.name) {
-      if (kv_codec(options.kv_dtype) != nullptr && !device.codes_kv) {
-        throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " +
-                                    std::string(name_of(options.kv_dtype)) + "; expected bf16, or another --device");
-      }
-      return device.make(options);
-    }
-    names += (names.empty() ? "" : ", ") + std::string(device.name);
+  const auto [device, index] = find_device(name);
+  if (kv_codec(options.kv_dtype) != nullptr && !device.codes_kv) {
+    throw Error("kv-dtype", "the " + name + " device keeps no keys and values as " +
+                                std::string(name_of(options.kv_dtype)) + "; expected bf16, or another --device");
   }
-  throw Error("device", "unknown device '" + name + "'; expected one of: " + names);
+  return device.make(options, index);
 }
 
-std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options) {
-  if (device == "cpu") return make_cpu_train_ops(options);
-  if (device == "ref") return make_ref_train_ops();
-#ifdef ASHLAR_HAS_CUDA
-  if (device == "cuda") return make_cuda_train_ops(options);
-#endif
-  throw Error("device", "device '" + device + "' cannot train; expected cpu, cuda (in a build with it) or ref");
+std::unique_ptr<TrainOps> make_train_ops(const std::string& name, const DeviceOptions& options) {
+  const auto [device, index] = find_device(name);
+  return device.make_train(options, index);
+}
+
+void check_device_name(std::string_view name) { find_device(name); }
+
+std::vector<std::string> devices_from(std::string_view first, int32_t n) {
+  const auto [device, index] = find_device(first);
+  if (n == 1) return {std::string(first)};
+  if (!device.is_several) {
+    throw Error("device", "there is one " + std::string(device.name) + " device; several GPUs need --device cuda");
+  }
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < n; ++i) names.push_back(std::string(device.name) + ":" + std::to_string(index + i));
+  return names;
 }
 
 std::vector<std::string> device_names() {

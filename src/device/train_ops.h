@@ -140,8 +140,8 @@ class TrainOps {
   virtual void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) = 0;
 };
 
-/// Makes the ops of a device: "cpu", "ref" or, in a build with CUDA, "cuda". Throws Error("device", ...) for another
-/// name or an instruction set that the machine lacks.
+/// Makes the ops of a device by its name, as make_device() takes it. Throws Error("device", ...) for another name or an
+/// instruction set that the machine lacks.
 std::unique_ptr<TrainOps> make_train_ops(const std::string& device, const DeviceOptions& options);
 
 }  // namespace ashlar

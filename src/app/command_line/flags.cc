@@ -5,6 +5,7 @@
 
 #include "app/command_line/validators.h"
 #include "base/error.h"
+#include "device/device_name.h"
 #include "session/memory_plan.h"
 #include "session/weights_cache.h"
 
@@ -15,6 +16,19 @@ constexpr const char* kDrafterGroup = "Drafting";
 constexpr const char* kDenoisingGroup = "Denoising (block-diffusion models)";
 constexpr const char* kDeviceGroup = "Device and memory";
 constexpr const char* kSamplingGroup = "Sampling";
+
+// A kind of device, or one of several of it.
+CLI::Validator a_device() {
+  const auto check = [](std::string& name) -> std::string {
+    try {
+      check_device_name(name);
+      return {};
+    } catch (const Error&) {
+      return one_of(device_names())(name);
+    }
+  };
+  return CLI::Validator(check, "", "word");
+}
 
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
@@ -154,9 +168,11 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
 void add_computing_flags(CLI::App& command, SessionOptions& options) {
   std::string devices;
   for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
-  command.add_option("--device", options.device, "cuda: an NVIDIA GPU, where built for it; ref: plain loops, slow")
+  command
+      .add_option("--device", options.device,
+                  "cuda: an NVIDIA GPU, where built for it (cuda:1: the second); ref: plain loops, slow")
       ->type_name(devices)
-      ->check(one_of(device_names()))
+      ->check(a_device())
       ->capture_default_str()
       ->envname("ASHLAR_DEVICE")
       ->group(kDeviceGroup);

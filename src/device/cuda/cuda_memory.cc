@@ -18,14 +18,17 @@ class Memory::StreamBuffer final : public Buffer {
   StreamBuffer(Memory& memory, size_t bytes) : memory_(memory), size_(bytes) {
     void* data = nullptr;
     const size_t taken = std::max(bytes, size_t{1});
-    check(cudaMallocFromPoolAsync(&data, taken, memory.pool_, memory.stream_),
+    check(cudaMallocFromPoolAsync(&data, taken, memory.pool_, memory.stream()),
           "cudaMallocFromPoolAsync of " + std::to_string(taken) + " bytes");
     data_ = static_cast<std::byte*>(data);
     const cudaError_t zeroed = cudaMemsetAsync(data_, 0, taken, memory.stream_);
     if (zeroed != cudaSuccess) cudaFreeAsync(data_, memory.stream_);
     check(zeroed, "cudaMemsetAsync");
   }
-  ~StreamBuffer() override { cudaFreeAsync(data_, memory_.stream_); }
+  ~StreamBuffer() override {
+    cudaSetDevice(memory_.device_);
+    cudaFreeAsync(data_, memory_.stream_);
+  }
   std::byte* data() override { return data_; }
   size_t size() const override { return size_; }
 
@@ -35,11 +38,12 @@ class Memory::StreamBuffer final : public Buffer {
   std::byte* data_ = nullptr;
 };
 
-Memory::Memory() {
+Memory::Memory(int32_t device) : device_(device) {
+  enter_device(device_);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
-  properties.location = {cudaMemLocationTypeDevice, 0};
+  properties.location = {cudaMemLocationTypeDevice, device_};
   check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
   uint64_t keep = UINT64_MAX;  // what was given back serves again, instead of going to the driver
   check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
@@ -49,6 +53,7 @@ Memory::Memory() {
 }
 
 Memory::~Memory() {
+  cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
   cudaFreeHost(fetched_);
   cudaFreeHost(incoming_);
@@ -57,9 +62,14 @@ Memory::~Memory() {
   cudaStreamDestroy(stream_);
 }
 
+cudaStream_t Memory::stream() const {
+  enter_device(device_);
+  return stream_;
+}
+
 std::unique_ptr<Buffer> Memory::allocate(size_t bytes) { return std::make_unique<StreamBuffer>(*this, bytes); }
 
-void Memory::wait() { check(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
+void Memory::wait() { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
 
 void Memory::upload(const void* from, std::byte* to, size_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -71,7 +81,7 @@ void Memory::upload(const void* from, std::byte* to, size_t bytes) {
     }
     const size_t part = std::min(bytes, kPinned - used_);
     std::memcpy(outgoing_ + used_, next, part);
-    check(cudaMemcpyAsync(to, outgoing_ + used_, part, cudaMemcpyHostToDevice, stream_), "copying to the GPU");
+    check(cudaMemcpyAsync(to, outgoing_ + used_, part, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
     used_ = std::min(kPinned, (used_ + part + kAlignment - 1) / kAlignment * kAlignment);
     next += part, to += part, bytes -= part;
   }
@@ -82,7 +92,7 @@ void Memory::download(const std::byte* from, void* to, size_t bytes) {
   auto* next = static_cast<std::byte*>(to);
   while (bytes > 0) {
     const size_t part = std::min(bytes, kPinned);
-    check(cudaMemcpyAsync(incoming_, from, part, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+    check(cudaMemcpyAsync(incoming_, from, part, cudaMemcpyDeviceToHost, stream()), "copying from the GPU");
     wait();
     std::memcpy(next, incoming_, part);
     from += part, next += part, bytes -= part;
@@ -95,11 +105,12 @@ std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
     cudaFreeHost(fetched_);
     fetched_ = nullptr;
     fetched_size_ = 0;
+    enter_device(device_);
     check(cudaMallocHost(reinterpret_cast<void**>(&fetched_), bytes), "cudaMallocHost");
     fetched_size_ = bytes;
   }
   const std::lock_guard lock(mutex_);
-  check(cudaMemcpyAsync(fetched_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+  check(cudaMemcpyAsync(fetched_, from, bytes, cudaMemcpyDeviceToHost, stream()), "copying from the GPU");
   wait();
   used_ = 0;
   return fetched_;
@@ -107,7 +118,7 @@ std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
 
 void Memory::copy(const std::byte* from, std::byte* to, size_t bytes) {
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the GPU");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copying on the GPU");
 }
 
 void* Scratch::reserve(size_t bytes) {

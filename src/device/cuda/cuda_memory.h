@@ -14,12 +14,15 @@ namespace ashlar::cuda {
 /// goes may still use it. Any thread may call.
 class Memory {
  public:
-  Memory();
+  /// `device`: which GPU, that require_device() has found.
+  explicit Memory(int32_t device);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  cudaStream_t stream() const { return stream_; }
+  int32_t device() const { return device_; }
+  /// For the calling thread, which works on this GPU from now on: what it launches belongs there.
+  cudaStream_t stream() const;
 
   /// Zeroed. It must go before this object.
   std::unique_ptr<Buffer> allocate(size_t bytes);
@@ -36,6 +39,7 @@ class Memory {
   class StreamBuffer;
   void wait();
 
+  const int32_t device_;
   cudaStream_t stream_ = nullptr;
   cudaMemPool_t pool_ = nullptr;
   // Pinned memory, which the GPU reads and writes while the host goes on.

@@ -11,9 +11,9 @@ namespace ashlar {
 namespace cuda {
 namespace {
 
-int32_t multiprocessors() {
+int32_t multiprocessors(int32_t device) {
   int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   return count;
 }
 
@@ -47,11 +47,12 @@ Products as_decided(Products products) { return products == Products::kPropose ?
 
 }  // namespace
 
-CudaOps::CudaOps(const DeviceOptions& options)
-    : isa_(require_device()),
+CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
+    : isa_(require_device(device)),
       kept_(options.weights),
-      hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors() : 0),
+      hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors(device) : 0),
       pool_(options.threads),
+      memory_(device),
       normed_(memory_),
       gated_(memory_),
       logits_(memory_),
@@ -216,11 +217,11 @@ void CudaOps::softcap(Tensor x, float limit) {
 
 }  // namespace cuda
 
-std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options) {
+std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options, int32_t device) {
   if (!options.isa.empty()) {
     throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out (ASHLAR_FORCE_ISA is the same)");
   }
-  return std::make_unique<cuda::CudaOps>(options);
+  return std::make_unique<cuda::CudaOps>(options, device);
 }
 
 }  // namespace ashlar

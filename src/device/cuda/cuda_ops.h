@@ -10,7 +10,8 @@
 
 namespace ashlar {
 
-/// Throws Error("cuda", ...) where this machine has no GPU that can be used, saying what is missing.
-std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options);
+/// On the GPU of this number. Throws Error("cuda", ...) where this machine has none that can be used, saying what is
+/// missing.
+std::unique_ptr<Ops> make_cuda_ops(const DeviceOptions& options, int32_t device);
 
 }  // namespace ashlar

@@ -36,7 +36,7 @@ inline StateRows state_rows(const Rows& rows, const StatePlane& states) {
 
 class CudaOps final : public Ops {
  public:
-  explicit CudaOps(const DeviceOptions& options);
+  CudaOps(const DeviceOptions& options, int32_t device);
 
   std::string name() const override { return "cuda"; }
   std::string isa() const override { return isa_; }

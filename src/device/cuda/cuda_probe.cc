@@ -40,7 +40,8 @@ class CudaProbe final : public DeviceProbe {
         hopper_(hopper),
         bytes_(bytes / (2 * kUnit) * (2 * kUnit)),
         buffer_(memory.allocate(static_cast<size_t>(bytes_) + sizeof(uint32_t))) {
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, memory.device()),
+          "cudaDeviceGetAttribute");
   }
 
   int64_t bytes() const override { return bytes_; }

@@ -44,7 +44,7 @@ void check(cudaError_t status, std::string_view call) {
 
 void check_launch(std::string_view op) { check(cudaGetLastError(), op); }
 
-std::string require_device() {
+std::string require_device(int32_t device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver || status == cudaErrorStubLibrary) {
@@ -62,14 +62,25 @@ std::string require_device() {
         "the NVIDIA driver finds no GPU (CUDA_VISIBLE_DEVICES may hide it); use --device cpu where there is none");
   }
   check(status, "cudaGetDeviceCount");
+  if (device >= count) {
+    throw Error("cuda", "there is no GPU of number " + std::to_string(device) + ": the driver shows " +
+                            std::to_string(count) + ", counted from 0 (CUDA_VISIBLE_DEVICES may hide some)");
+  }
   cudaDeviceProp properties = {};
-  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   if (properties.major < 8) {
     throw Error("cuda", std::string(properties.name) + " has compute capability " + std::to_string(properties.major) +
                             "." + std::to_string(properties.minor) + ", and 8.0 or more is needed; use --device cpu");
   }
-  check(cudaSetDevice(0), "cudaSetDevice");
+  enter_device(device);
   return "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+}
+
+void enter_device(int32_t device) {
+  // The runtime's own word, since libraries may have changed it. It costs tens of nanoseconds.
+  int current = -1;
+  if (cudaGetDevice(&current) == cudaSuccess && current == device) return;
+  check(cudaSetDevice(device), "cudaSetDevice");
 }
 
 }  // namespace ashlar::cuda

@@ -49,8 +49,8 @@ void launch(cudaStream_t stream, const ProductCall& call, const CUtensorMap& map
   // About 64 blocks with more than 6 stages in flight lose a tenth of the bandwidth; more blocks gain from more.
   const int ring = kRows <= 32 && call.n <= 5120 ? std::min(6, kFitting) : kFitting;
   const int shared = shared_for(call, Shape::shared_bytes(ring));
-  [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, product_kernel<Shape>, kMostShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kRows - 1) / kRows);
   const dim3 grid(static_cast<unsigned>(std::min(items, multiprocessors)));
   start(stream, {grid, Shape::kThreads, static_cast<size_t>(shared)}, product_kernel<Shape>, map, call, ring);

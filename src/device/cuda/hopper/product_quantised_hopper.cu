@@ -25,8 +25,8 @@ bool launch(cudaStream_t stream, const ProductCall& call, int32_t multiprocessor
       std::min(16, (kMostShared - Shape::shared_bytes(0)) / (Shape::shared_bytes(1) - Shape::shared_bytes(0)));
   static_assert(kStages >= 2);
   const int shared = shared_for(call, Shape::shared_bytes(kStages));
-  [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(product_kernel<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, product_kernel<Shape>, kMostShared);
   const int32_t items = (call.n + Shape::kFeatures - 1) / Shape::kFeatures * ((call.rows + kTokens - 1) / kTokens);
   const bool squares = call.finish != Finish::kFloat && call.width % 8 == 0 &&
                        reinterpret_cast<uintptr_t>(call.out) % 16 == 0 && call.out_stride % 8 == 0;

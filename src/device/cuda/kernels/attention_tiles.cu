@@ -353,8 +353,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
 template <int kDim, int kResident>
 void launch(cudaStream_t stream, dim3 grid, const AttentionCall& call, const Windows& windows) {
   constexpr size_t kShared = sizeof(Shared<kDim>);
-  [[maybe_unused]] static const cudaError_t allowed = cudaFuncSetAttribute(
-      tile_kernel<kDim, kResident>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kShared));
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, tile_kernel<kDim, kResident>, static_cast<int>(kShared));
   start(stream, {grid, kThreads, kShared}, tile_kernel<kDim, kResident>, call, windows);
 }
 

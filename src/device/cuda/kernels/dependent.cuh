@@ -6,7 +6,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <utility>
+
+#include "../once_per_device.h"
 
 namespace ashlar::cuda {
 
@@ -30,14 +33,19 @@ __device__ __forceinline__ void begin_kernel() {
   wait_for_predecessors();
 }
 
-/// Whether this GPU runs the code for 9.0, which waits. Other GPUs run code that does not, so theirs must not start early.
+/// Whether the calling thread's GPU runs the code for 9.0, which waits. Other GPUs run code that does not, so theirs must
+/// not start early; one such GPU in use is enough for none to do so.
 inline bool kernels_wait() {
-  static const bool wait = [] {
+  static OncePerDevice asked;
+  static std::atomic<bool> all_wait = true;
+  asked([](int device) {
     int major = 0, minor = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess && major == 9 && minor == 0;
-  }();
-  return wait;
+    const bool waits = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+                       major == 9 && minor == 0;
+    if (!waits) all_wait.store(false, std::memory_order_relaxed);
+  });
+  return all_wait.load(std::memory_order_relaxed);
 }
 
 struct Blocks {

@@ -138,9 +138,8 @@ void launch(cudaStream_t stream, const ProductCall& call) {
   const int32_t places = call.group.rows != nullptr ? call.group.places : call.rows;
   const dim3 grid(blocks_for(call.n, kTile), blocks_for(places, kRows));
   constexpr int kShared = kStages * (kTileBytes + kRows * kTile * 2);
-  // Once; where it is refused, so is the launch.
-  [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(product_kernel<kRows, kStages>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, product_kernel<kRows, kStages>, kShared);
   start(stream, {grid, kThreads, kShared}, product_kernel<kRows, kStages>, call, aligned);
 }
 

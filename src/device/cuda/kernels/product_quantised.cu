@@ -186,9 +186,8 @@ void launch(cudaStream_t stream, const ProductCall& call) {
   const int32_t places = call.group.rows != nullptr ? call.group.places : call.rows;
   const dim3 grid(blocks_for(call.n, S::kOutputs), blocks_for(places, kRows));
   static_assert(kMostSegments * S::kWarpBytes <= (kLittle ? 99 : 226) * 1024);
-  [[maybe_unused]] static const cudaError_t allowed =
-      cudaFuncSetAttribute(quantised_kernel<kBits, kUnits, kRows, kLittle>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           kMostSegments * S::kWarpBytes);
+  static OncePerDevice allowed;
+  allow_shared_bytes(allowed, quantised_kernel<kBits, kUnits, kRows, kLittle>, kMostSegments * S::kWarpBytes);
   const auto warps = static_cast<unsigned>(call.splits);
   start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kBits, kUnits, kRows, kLittle>, call,
         aligned);

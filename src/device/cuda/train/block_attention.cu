@@ -1,6 +1,7 @@
 // Attention of the blocks of a batch, forward: softmax in one pass over the keys.
 
 #include "block_attention.cuh"
+#include "device/cuda/once_per_device.h"
 #include "tile_attention.cuh"
 
 namespace ashlar::cuda {
@@ -76,8 +77,8 @@ template <int kPieces>
 void forward(cudaStream_t stream, const TrainAttention& call) {
   constexpr int kColumns = 32 * kPieces;
   constexpr int kBytes = 4 * (kRows * kColumns + kKeys * (2 * kColumns + kPad));
-  [[maybe_unused]] static const cudaError_t forward_kernel_allowed =
-      cudaFuncSetAttribute(forward_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  static OncePerDevice forward_kernel_allowed;
+  allow_shared_bytes(forward_kernel_allowed, forward_kernel<kPieces>, kBytes);
   const dim3 grid(static_cast<unsigned>(call.n_blocks), static_cast<unsigned>(call.heads),
                   static_cast<unsigned>((call.block + kRows - 1) / kRows));
   forward_kernel<kPieces><<<grid, kThreads, kBytes, stream>>>(call, 1 / sqrtf(static_cast<float>(call.head_dim)));

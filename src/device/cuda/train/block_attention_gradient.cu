@@ -3,6 +3,7 @@
 // Queries and keys have a kernel each, so that every sum has one owner and a fixed order.
 
 #include "block_attention.cuh"
+#include "device/cuda/once_per_device.h"
 #include "tile_attention.cuh"
 
 namespace ashlar::cuda {
@@ -191,14 +192,14 @@ void backward(cudaStream_t stream, const TrainAttention& call) {
   constexpr int kKeyBytes = kBytes + 4 * 2 * kRows * kKeys;
   const float scale = 1 / sqrtf(static_cast<float>(call.head_dim));
   if (call.n_blocks > 0) {
-    [[maybe_unused]] static const cudaError_t query_kernel_allowed =
-        cudaFuncSetAttribute(query_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    static OncePerDevice query_kernel_allowed;
+    allow_shared_bytes(query_kernel_allowed, query_kernel<kPieces>, kBytes);
     const dim3 grid(static_cast<unsigned>(call.n_blocks), static_cast<unsigned>(call.heads),
                     static_cast<unsigned>((call.block + kRows - 1) / kRows));
     query_kernel<kPieces><<<grid, kThreads, kBytes, stream>>>(call, scale);
   }
-  [[maybe_unused]] static const cudaError_t key_kernel_allowed =
-      cudaFuncSetAttribute(key_kernel<kPieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kKeyBytes);
+  static OncePerDevice key_kernel_allowed;
+  allow_shared_bytes(key_kernel_allowed, key_kernel<kPieces>, kKeyBytes);
   const int32_t tiles = (call.context_rows + kKeys - 1) / kKeys + call.n_blocks * ((call.block + kKeys - 1) / kKeys);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(call.kv_heads));
   key_kernel<kPieces><<<grid, kThreads, kKeyBytes, stream>>>(call, scale);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "device/cuda/cuda_status.h"
 
 namespace ashlar::cuda {
 namespace {
@@ -58,7 +59,9 @@ struct Cublas::Calls {
   }
 };
 
-Cublas::Cublas(Memory& memory) : calls_(std::make_unique<Calls>()), workspace_(memory.allocate(kWorkspace)) {
+Cublas::Cublas(Memory& memory)
+    : memory_(memory), calls_(std::make_unique<Calls>()), workspace_(memory.allocate(kWorkspace)) {
+  enter_device(memory.device());
   check_cublas(calls_->create(&handle_), "cublasCreate");
   check_cublas(calls_->set_stream(handle_, memory.stream()), "cublasSetStream");
   check_cublas(calls_->set_workspace(handle_, workspace_->data(), kWorkspace), "cublasSetWorkspace");
@@ -71,6 +74,7 @@ Cublas::~Cublas() {
 // cuBLAS has columns one after the other: to it every matrix is its transpose, and out^T = b^T a^T.
 void Cublas::product(const Side& a, const Side& b, int32_t k, bool add, Tensor out) {
   ASHLAR_CHECK(a.tensor.dtype == b.tensor.dtype);
+  enter_device(memory_.device());
   const float one = 1;
   const float kept = add ? 1.0F : 0.0F;
   const auto operation = [](const Side& side) { return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };

@@ -29,6 +29,7 @@ class Cublas {
 
  private:
   struct Calls;
+  Memory& memory_;
   std::unique_ptr<Calls> calls_;
   std::unique_ptr<Buffer> workspace_;
   cublasHandle_t handle_ = nullptr;

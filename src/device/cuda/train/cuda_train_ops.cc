@@ -26,11 +26,15 @@ Cublas::Side transposed(Tensor x) { return {x, true}; }
 
 class CudaTrainOps final : public TrainOps {
  public:
+  explicit CudaTrainOps(int32_t device) : memory_(device) {}
+
   bool takes(DType /*dtype*/) const override { return true; }
   TrainPieces pieces() const override { return {1024, 16384}; }
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return memory_.allocate(bytes); }
-  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return std::make_unique<SharedBuffer>(bytes); }
-  void wait() override { check(cudaStreamSynchronize(stream_), "training on the GPU"); }
+  std::unique_ptr<Buffer> allocate_shared(size_t bytes) override {
+    return std::make_unique<SharedBuffer>(memory_.device(), bytes);
+  }
+  void wait() override { check(cudaStreamSynchronize(stream()), "training on the GPU"); }
   void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }
   void download(const std::byte* from, void* to, size_t bytes) override { memory_.download(from, to, bytes); }
 
@@ -46,7 +50,7 @@ class CudaTrainOps final : public TrainOps {
 
   void rms_norm(Tensor x, const float* weight, float eps, Tensor out) override {
     if (x.rows == 0) return;
-    train_rms_norm(stream_, rows_of(x), weight, eps, rows_of(out));
+    train_rms_norm(stream(), rows_of(x), weight, eps, rows_of(out));
     check_launch("rms_norm");
   }
   void rms_norm_gradient(Tensor d_out, Tensor x, const float* weight, float eps, Store store, Tensor d_x,
@@ -55,7 +59,7 @@ class CudaTrainOps final : public TrainOps {
     NormGradient call = {rows_of(d_out), rows_of(x), rows_of(d_x), weight, eps, store == Store::kAdd, d_weight};
     ASHLAR_CHECK_LE(x.cols, kMostNormColumns);
     call.partials = floats(partials_, int64_t{kNormPartials} * x.cols);
-    train_rms_norm_gradient(stream_, call);
+    train_rms_norm_gradient(stream(), call);
     check_launch("rms_norm_gradient");
   }
 
@@ -66,18 +70,18 @@ class CudaTrainOps final : public TrainOps {
 
   void silu_mul(Tensor gate, Tensor up, Tensor out) override {
     if (out.rows == 0) return;
-    train_silu_mul(stream_, rows_of(gate), rows_of(up), rows_of(out));
+    train_silu_mul(stream(), rows_of(gate), rows_of(up), rows_of(out));
     check_launch("silu_mul");
   }
   void silu_mul_gradient(Tensor d_out, Tensor gate, Tensor up, Tensor d_gate, Tensor d_up) override {
     if (d_out.rows == 0) return;
-    train_silu_mul_gradient(stream_, rows_of(d_out), rows_of(gate), rows_of(up), rows_of(d_gate), rows_of(d_up));
+    train_silu_mul_gradient(stream(), rows_of(d_out), rows_of(gate), rows_of(up), rows_of(d_gate), rows_of(d_up));
     check_launch("silu_mul_gradient");
   }
 
   void attention(Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out, Tensor log_sums) override {
     if (layout.blocks.empty()) return;
-    train_attention(stream_, attention_call(q, k, v, layout, out, log_sums));
+    train_attention(stream(), attention_call(q, k, v, layout, out, log_sums));
     check_launch("attention");
   }
   void attention_gradient(Tensor d_out, Tensor q, Tensor k, Tensor v, const BlockAttention& layout, Tensor out,
@@ -86,7 +90,7 @@ class CudaTrainOps final : public TrainOps {
     TrainAttention call = attention_call(q, k, v, layout, out, log_sums);
     call.d_out = rows_of(d_out), call.d_q = rows_of(d_q), call.d_k = rows_of(d_k), call.d_v = rows_of(d_v);
     call.means = floats(means_, int64_t{q.rows} * layout.heads);
-    train_attention_gradient(stream_, call);
+    train_attention_gradient(stream(), call);
     check_launch("attention_gradient");
   }
 
@@ -104,7 +108,7 @@ class CudaTrainOps final : public TrainOps {
       if (head.dtype == DType::kBF16) gradient.dtype = DType::kBF16, gradient.stride = 2 * stride;
       if (d_hidden.rows == 0) gradient.rows = 0;
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      train_cross_entropy(stream_, rows_of(logits), labels + first, rows_of(gradient), found + first);
+      train_cross_entropy(stream(), rows_of(logits), labels + first, rows_of(gradient), found + first);
       check_launch("cross_entropy");
       if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
     }
@@ -115,30 +119,30 @@ class CudaTrainOps final : public TrainOps {
 
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     if (out.rows == 0) return;
-    train_gather(stream_, rows_of(table), ids, scale, rows_of(out));
+    train_gather(stream(), rows_of(table), ids, scale, rows_of(out));
     check_launch("gather");
   }
   void scatter(Tensor rows, const int32_t* ids, const float* scales, Tensor out) override {
     if (out.rows == 0) return;
     const size_t each = bytes_of(out.dtype);
     check(cudaMemset2DAsync(out.data, each * static_cast<size_t>(out.stride), 0, each * static_cast<size_t>(out.cols),
-                            static_cast<size_t>(out.rows), stream_),
+                            static_cast<size_t>(out.rows), stream()),
           "cudaMemset2DAsync");
-    if (rows.rows > 0) train_scatter(stream_, rows_of(rows), ids, scales, rows_of(out));
+    if (rows.rows > 0) train_scatter(stream(), rows_of(rows), ids, scales, rows_of(out));
     check_launch("scatter");
   }
   void copy(Tensor x, Tensor out) override {
     if (out.rows == 0) return;
-    train_copy(stream_, rows_of(x), rows_of(out));
+    train_copy(stream(), rows_of(x), rows_of(out));
     check_launch("copy");
   }
 
   void clear(float* values, int64_t n) override {
-    check(cudaMemsetAsync(values, 0, sizeof(float) * static_cast<size_t>(n), stream_), "cudaMemsetAsync");
+    check(cudaMemsetAsync(values, 0, sizeof(float) * static_cast<size_t>(n), stream()), "cudaMemsetAsync");
   }
   double squared_norm(const float* values, int64_t n) override {
     auto* const partials = static_cast<double*>(squares_.reserve(sizeof(double) * kSquaredPartials));
-    train_squares(stream_, values, n, partials);
+    train_squares(stream(), values, n, partials);
     check_launch("squared_norm");
     std::vector<double> read(kSquaredPartials);
     memory_.download(reinterpret_cast<const std::byte*>(partials), read.data(), sizeof(double) * read.size());
@@ -147,11 +151,11 @@ class CudaTrainOps final : public TrainOps {
     return sum;
   }
   void scale(float* values, int64_t n, float factor) override {
-    train_scale(stream_, values, n, factor);
+    train_scale(stream(), values, n, factor);
     check_launch("scale");
   }
   void combine(float alpha, const float* x, float beta, const float* y, int64_t n, float* out) override {
-    train_combine(stream_, alpha, x, beta, y, n, out);
+    train_combine(stream(), alpha, x, beta, y, n, out);
     check_launch("combine");
   }
   void adamw(const AdamW& step, const float* gradient, int64_t n, float* values, float* m, float* v) override {
@@ -163,11 +167,12 @@ class CudaTrainOps final : public TrainOps {
     call.step_size = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, steps)));
     call.inverse_correction = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, steps)));
     call.shrink = static_cast<float>(1 - step.learning_rate * step.weight_decay);
-    train_adamw(stream_, call, gradient, n, values, m, v);
+    train_adamw(stream(), call, gradient, n, values, m, v);
     check_launch("adamw");
   }
 
  private:
+  cudaStream_t stream() const { return memory_.stream(); }
   static float* floats(Scratch& scratch, int64_t n) {
     return static_cast<float*>(scratch.reserve(sizeof(float) * static_cast<size_t>(n)));
   }
@@ -191,7 +196,7 @@ class CudaTrainOps final : public TrainOps {
 
   void rotate(Tensor x, int32_t head_dim, const RowRotation& rotation, float sign) {
     if (x.rows == 0) return;
-    train_rope(stream_, rows_of(x), head_dim, rotation.cos, rotation.sin, rotation.positions, sign);
+    train_rope(stream(), rows_of(x), head_dim, rotation.cos, rotation.sin, rotation.positions, sign);
     check_launch("rope");
   }
 
@@ -211,9 +216,7 @@ class CudaTrainOps final : public TrainOps {
     return call;
   }
 
-  std::string isa_ = require_device();
   Memory memory_;
-  cudaStream_t stream_ = memory_.stream();
   Cublas cublas_{memory_};
   Scratch narrowed_{memory_}, means_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_},
       squares_{memory_}, blocks_{memory_};
@@ -222,9 +225,10 @@ class CudaTrainOps final : public TrainOps {
 }  // namespace
 }  // namespace cuda
 
-std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options) {
+std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options, int32_t device) {
   if (!options.isa.empty()) throw Error("cuda", "--isa " + options.isa + " is for the cpu device: leave it out");
-  return std::make_unique<cuda::CudaTrainOps>();
+  cuda::require_device(device);
+  return std::make_unique<cuda::CudaTrainOps>(device);
 }
 
 }  // namespace ashlar

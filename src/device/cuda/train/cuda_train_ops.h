@@ -9,7 +9,8 @@
 
 namespace ashlar {
 
-/// Throws Error("cuda", ...) where this machine has no GPU that can be used, or lacks cuBLAS, saying what is missing.
-std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options);
+/// On the GPU of this number. Throws Error("cuda", ...) where this machine has none that can be used, or lacks cuBLAS,
+/// saying what is missing.
+std::unique_ptr<TrainOps> make_cuda_train_ops(const DeviceOptions& options, int32_t device);
 
 }  // namespace ashlar

@@ -6,11 +6,13 @@
 
 namespace ashlar::cuda {
 
-/// Zeroed by the GPU, which so has the pages. The host may touch it when nothing that was queued may still do.
+/// Zeroed by the GPU of this number, which so has the pages. The host may touch it when nothing that was queued may
+/// still do.
 class SharedBuffer final : public Buffer {
  public:
-  explicit SharedBuffer(size_t bytes) : size_(bytes) {
+  SharedBuffer(int32_t device, size_t bytes) : size_(bytes) {
     void* data = nullptr;
+    enter_device(device);
     check(cudaMallocManaged(&data, bytes > 0 ? bytes : 1), "cudaMallocManaged of " + std::to_string(bytes) + " bytes");
     data_ = static_cast<std::byte*>(data);
     const cudaError_t zeroed = cudaMemset(data_, 0, bytes);
