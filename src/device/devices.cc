@@ -7,9 +7,11 @@
 #include "device/device_name.h"
 #include "device/ref/ref_ops.h"
 #include "device/ref/ref_train_ops.h"
+#include "device/replicas/host_all_reduce.h"
 #ifdef ASHLAR_HAS_CUDA
 #include "device/cuda/cuda_ops.h"
 #include "device/cuda/train/cuda_train_ops.h"
+#include "device/cuda/train/nccl_all_reduce.h"
 #endif
 
 namespace ashlar {
@@ -18,11 +20,17 @@ namespace {
 /// One that there is once leaves `index` alone.
 using MakeOps = std::unique_ptr<Ops> (*)(const DeviceOptions& options, int32_t index);
 using MakeTrainOps = std::unique_ptr<TrainOps> (*)(const DeviceOptions& options, int32_t index);
+using Connect = std::vector<std::unique_ptr<AllReduce>> (*)(std::span<const int32_t> indices);
+
+std::vector<std::unique_ptr<AllReduce>> connect_here(std::span<const int32_t> indices) {
+  return connect_on_host(static_cast<int32_t>(indices.size()));
+}
 
 struct Device {
   const char* name;
   MakeOps make;
   MakeTrainOps make_train;
+  Connect connect;
   bool codes_kv;    ///< has keys and values as codes (kv_codec.h)
   bool is_several;  ///< a machine may have several, which are named by a number
 };
@@ -30,12 +38,12 @@ struct Device {
 // The default first.
 constexpr Device kDevices[] = {
     {"cpu", [](const DeviceOptions& options, int32_t) { return make_cpu_ops(options); },
-     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, true, false},
+     [](const DeviceOptions& options, int32_t) { return make_cpu_train_ops(options); }, connect_here, true, false},
 #ifdef ASHLAR_HAS_CUDA
-    {"cuda", make_cuda_ops, make_cuda_train_ops, false, true},
+    {"cuda", make_cuda_ops, make_cuda_train_ops, connect_by_nccl, false, true},
 #endif
     {"ref", [](const DeviceOptions& options, int32_t) { return make_ref_ops(options.kv_dtype); },
-     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, true, false},
+     [](const DeviceOptions&, int32_t) { return make_ref_train_ops(); }, connect_here, true, false},
 };
 
 struct Named {
@@ -75,6 +83,16 @@ std::unique_ptr<Ops> make_device(const std::string& name, const DeviceOptions& o
 std::unique_ptr<TrainOps> make_train_ops(const std::string& name, const DeviceOptions& options) {
   const auto [device, index] = find_device(name);
   return device.make_train(options, index);
+}
+
+std::vector<std::unique_ptr<AllReduce>> connect_replicas(std::span<const std::string> devices) {
+  ASHLAR_CHECK(!devices.empty());
+  std::vector<int32_t> indices;
+  for (const std::string& name : devices) {
+    ASHLAR_CHECK(&find_device(name).device == &find_device(devices.front()).device);
+    indices.push_back(find_device(name).index);
+  }
+  return find_device(devices.front()).device.connect(indices);
 }
 
 void check_device_name(std::string_view name) { find_device(name); }
