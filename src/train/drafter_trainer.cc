@@ -57,8 +57,9 @@ double TrainSettings::learning_rate_at(int64_t steps_done) const {
 class DrafterTrainer::State {
  public:
   State(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings, std::span<const float> embedding,
-        std::span<const float> head)
+        std::span<const float> head, AllReduce* replicas)
       : ops_(ops),
+        replicas_(replicas),
         shape_(shape),
         settings_(settings),
         parameters_(ops, shape, settings.compute),
@@ -75,10 +76,13 @@ class DrafterTrainer::State {
   }
 
   TrainReport run(std::span<const TrainDocument> batch, AllAnchors anchors, bool differentiates);
+  /// Over all replicas, of one's gradients, report and counts: theirs.
+  void add_up(TrainReport& report, DraftCounts& counts);
   void update(TrainReport& report);
   std::vector<Anchors> draw(std::span<const TrainDocument> batch, uint64_t step) const;
 
   TrainOps& ops_;
+  AllReduce* const replicas_;
   const TrainShape shape_;
   const TrainSettings settings_;
   DrafterParameters parameters_;
@@ -113,12 +117,14 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
   const auto blocks_at_once = static_cast<size_t>(ops_.pieces().blocks);
   parameters_.refresh_factors();
   if (differentiates) ops_.clear(parameters_.gradients(), parameters_.size());
+  // Each document where its hidden states are; what it weighs is a matter of all of them.
+  const auto blocks_here = [&](size_t i) { return batch[i].is_elsewhere() ? size_t{0} : anchors[i].size(); };
   for (size_t i = 0; i < batch.size();) {
     BlockBatch rows;
     do {
-      rows.add(batch[i], anchors[i], shape_);
+      if (blocks_here(i) > 0) rows.add(batch[i], anchors[i], shape_);
       ++i;
-    } while (i < batch.size() && rows.blocks.size() + anchors[i].size() <= blocks_at_once);
+    } while (i < batch.size() && rows.blocks.size() + blocks_here(i) <= blocks_at_once);
     report.blocks += static_cast<int32_t>(rows.blocks.size());
     if (rows.labels.empty()) continue;
     const std::span<const TokenLoss> losses = pass_->forward(rows, differentiates);
@@ -130,12 +136,24 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
     counts.add(rows.label_rows, rows.labels, losses);
     if (differentiates) pass_->backward(rows, weights);
   }
+  if (differentiates && replicas_ != nullptr) add_up(report, counts);
   counts.write(report);
   if (differentiates) {
     report.gradient_norm = std::sqrt(ops_.squared_norm(parameters_.gradients(), parameters_.size()));
   }
   report.skipped = report.labels == 0 || !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
   return report;
+}
+
+void DrafterTrainer::State::add_up(TrainReport& report, DraftCounts& counts) {
+  ops_.wait();
+  replicas_->sum(parameters_.gradients(), parameters_.size());
+  std::vector<double> figures = {report.loss, static_cast<double>(report.blocks)};
+  counts.append_to(figures);
+  replicas_->sum(figures);
+  report.loss = figures[0];
+  report.blocks = static_cast<int32_t>(figures[1]);
+  counts.take(std::span(figures).subspan(2));
 }
 
 // A step without numbers still counts, so that the next one draws other anchors.
@@ -162,8 +180,8 @@ std::vector<DrafterTrainer::Anchors> DrafterTrainer::State::draw(std::span<const
 }
 
 DrafterTrainer::DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
-                               std::span<const float> embedding, std::span<const float> head)
-    : state_(std::make_unique<State>(ops, shape, settings, embedding, head)) {}
+                               std::span<const float> embedding, std::span<const float> head, AllReduce* replicas)
+    : state_(std::make_unique<State>(ops, shape, settings, embedding, head, replicas)) {}
 DrafterTrainer::~DrafterTrainer() = default;
 
 void DrafterTrainer::initialise(uint64_t seed) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device/replicas/all_reduce.h"
 #include "device/train_ops.h"
 
 namespace ashlar {
@@ -21,8 +22,10 @@ struct TrainDocument {
   std::span<const int32_t> ids;
   std::span<const uint8_t> supervised;  ///< of each token: 1 if a model is to predict it
   /// [ids.size(), aux_width], in the order of fc's columns: in the memory of the trainer's device, in fp32 or bf16, and
-  /// there until the call it is given to returns.
+  /// there until the call it is given to returns. No memory: another replica has them, and computes this document.
   Tensor aux_hidden;
+
+  bool is_elsewhere() const { return aux_hidden.data == nullptr; }
 };
 
 struct TrainShape {
@@ -110,8 +113,11 @@ class DrafterTrainer {
 
   /// embedding and head: [vocab, hidden], the target's and frozen; both are copied unless they are the same memory, in
   /// which case one copy serves. Weights are 0 and norms 1 until initialise() or until the caller fills parameters().
+  /// `replicas`: of this trainer, on other devices, which make the same calls with the same documents, each of them
+  /// somewhere; null: there are none. Weights and moments that are the same stay the same in all of them, to the bit
+  /// where the devices are alike, and reports are the same.
   DrafterTrainer(TrainOps& ops, const TrainShape& shape, const TrainSettings& settings,
-                 std::span<const float> embedding, std::span<const float> head);
+                 std::span<const float> embedding, std::span<const float> head, AllReduce* replicas = nullptr);
   ~DrafterTrainer();
   DrafterTrainer(const DrafterTrainer&) = delete;
   DrafterTrainer& operator=(const DrafterTrainer&) = delete;
@@ -127,7 +133,7 @@ class DrafterTrainer {
   /// Forward and backward alone: the gradients in parameters() become those of this batch.
   TrainReport differentiate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors);
 
-  /// Forward alone, with the same anchors whenever it is called.
+  /// Forward alone, of this replica alone, with the same anchors whenever it is called.
   TrainReport evaluate(std::span<const TrainDocument> batch) const;
   TrainReport evaluate(std::span<const TrainDocument> batch, std::span<const Anchors> anchors) const;
 

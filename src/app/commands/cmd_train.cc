@@ -8,6 +8,7 @@
 #include "app/train/train_view.h"
 #include "base/available_memory.h"
 #include "base/error.h"
+#include "device/device_name.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
 #include "io/weights/weights_mark.h"
@@ -19,7 +20,7 @@
 #include "session/progress.h"
 #include "session/session.h"
 #include "session/terminal.h"
-#include "train/run/drafter_training.h"
+#include "train/replicas/train_devices.h"
 #include "train/run/served_evaluation.h"
 
 namespace ashlar {
@@ -97,34 +98,33 @@ DocumentSet documents_of(const TrainOptions& options, const Session& session, st
   return read_documents(options.data, encoder, longest_of(options, session), borders);
 }
 
-TrainRun make_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
-                  const TrainOptions& options) {
+TrainDevices open_devices(Session& session, int32_t gpus) {
   const SessionOptions& asked = session.options();
-  return {session.model(), documents, drafter, options,
-          drafter_training(session.model(), asked.device, asked.device_options)};
+  return {session.model(), devices_from(asked.device, gpus), asked.device_options};
 }
 
 // As many steps as the asked-for minutes have, by the time of a few: of a run that is thrown away, so that what is
 // trained does not depend on the clock but by their number.
-double seconds_a_step(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
+double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const DflashConfig& drafter,
                       TrainOptions options) {
   options.steps = kTimedSteps + 1;
   const Activity activity("timing a few steps");
-  TrainRun run = make_run(session, documents, drafter, options);
+  TrainRun run(devices.places(), documents, drafter, options);
   run.step();
   double seconds = 0;
   for (int64_t step = 0; step < kTimedSteps; ++step) seconds += run.step().seconds;
   return seconds / static_cast<double>(kTimedSteps);
 }
 
-void choose_steps(TrainOptions& options, Session& session, const DocumentSet& documents, const DflashConfig& drafter) {
+void choose_steps(TrainOptions& options, const TrainDevices& devices, const DocumentSet& documents,
+                  const DflashConfig& drafter) {
   if (options.steps > 0) return;
   if (options.minutes > 0 && options.resume) {
     options.steps = TrainRun::planned_steps(options.output);
     return;
   }
   if (options.minutes > 0) {
-    const double each = seconds_a_step(session, documents, drafter, options);
+    const double each = seconds_a_step(devices, documents, drafter, options);
     options.steps = std::max<int64_t>(1, static_cast<int64_t>(options.minutes * 60 / each));
     return;
   }
@@ -151,7 +151,7 @@ std::string plan_text(const Session& session, const DflashConfig& drafter, const
   for (const std::string& line : describe_data(documents, options.max_length)) text += "data     " + line + "\n";
   text += "         held out for the evaluation: " + std::to_string(documents.held_out().size()) + "\n";
   text += "steps    " + std::to_string(options.steps) + ", each of about " + std::to_string(options.batch_tokens) +
-          " tokens\n";
+          " tokens" + (options.gpus > 1 ? " that " + std::to_string(options.gpus) + " GPUs share" : "") + "\n";
   text += "memory   " + format_bytes(target + memory.training + memory.step + memory.hidden + memory.capture) +
           ": the target " + format_bytes(target) + ", the drafter with gradients and moments " +
           format_bytes(memory.training) + ", activations of a step " + format_bytes(memory.step) +
@@ -197,8 +197,10 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
   session.stop();
   figures.served = served.acceptance;
   options.steps = 1;
+  options.gpus = 1;
   options.max_anchors = std::max(options.max_anchors, kEvaluatedAnchors);
-  TrainRun run = make_run(session, documents, drafter, options);
+  const TrainDevices device = open_devices(session, 1);
+  TrainRun run(device.places(), documents, drafter, options);
   run.start_from(options.output);
   std::vector<EncodedDocument> own;
   for (const size_t document : held_out) {
@@ -215,9 +217,9 @@ void evaluate_drafter(const TrainCommand& command, Session& session, const Docum
 }
 
 // Returns whether the end was reached without a wish to stop.
-bool train_drafter(Session& session, const DocumentSet& documents, const DflashConfig& drafter,
-                   const TrainOptions& options) {
-  TrainRun run = make_run(session, documents, drafter, options);
+bool train_drafter(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
+                   const DflashConfig& drafter, const TrainOptions& options) {
+  TrainRun run(devices.places(), documents, drafter, options);
   if (options.resume) {
     run.resume();
   } else if (!options.from.empty()) {
@@ -238,13 +240,14 @@ bool train_drafter(Session& session, const DocumentSet& documents, const DflashC
   return false;
 }
 
-void dry_run(Session& session, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options) {
+void dry_run(const Session& session, const TrainDevices& devices, const DocumentSet& documents,
+             const DflashConfig& drafter, const TrainOptions& options) {
   std::string text;
   {
-    const TrainRun run = make_run(session, documents, drafter, options);
+    const TrainRun run(devices.places(), documents, drafter, options);
     text = plan_text(session, drafter, run, documents, options);
   }
-  const double each = seconds_a_step(session, documents, drafter, options);
+  const double each = seconds_a_step(devices, documents, drafter, options);
   write_output(text + "time     about " + duration_text(each * static_cast<double>(options.steps)) + ", " +
                three_digits(each) + " s a step\n");
 }
@@ -252,6 +255,7 @@ void dry_run(Session& session, const DocumentSet& documents, const DflashConfig&
 void train(TrainCommand& command) {
   TrainOptions options = train_options(command);
   check_paths(command, options);
+  devices_from(command.session.device, options.gpus);
   ReportFile json_file(command.json);
   command.session.drafter = "none";
   if (command.regeneration.wanted) {
@@ -278,9 +282,12 @@ void train(TrainCommand& command) {
   const DocumentSet documents = documents_of(options, session, borders);
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   if (options.resume && !options.compute) options.compute = TrainRun::compute_of(options.output);
-  choose_steps(options, session, documents, drafter);
-  if (command.dry_run) return dry_run(session, documents, drafter, options);
-  if (!train_drafter(session, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
+  {
+    const TrainDevices devices = open_devices(session, options.gpus);
+    choose_steps(options, devices, documents, drafter);
+    if (command.dry_run) return dry_run(session, devices, documents, drafter, options);
+    if (!train_drafter(session, devices, documents, drafter, options)) throw CLI::RuntimeError(kInterruptedExit);
+  }
   evaluate_drafter(command, session, documents, drafter, options, json_file);
 }
 

@@ -133,6 +133,11 @@ void add_run_options(CLI::App& app, TrainCommand& command) {
   app.add_option("--config", command.config, "TOML file of settings: the names of these flags without the dashes")
       ->type_name("FILE");
   add_computing_flags(app, command.session);
+  app.add_option("--gpus", command.train.gpus, "GPUs that share a step's documents, from that of --device on")
+      ->type_name("N")
+      ->transform(whole(1, 64))
+      ->capture_default_str()
+      ->group(app.get_option("--device")->get_group());
 }
 
 }  // namespace

@@ -61,4 +61,21 @@ void DraftCounts::write(TrainReport& report) const {
   }
 }
 
+void DraftCounts::append_to(std::vector<double>& figures) const {
+  for (const Slot& slot : slots_) {
+    for (const int64_t count : {slot.labels, slot.right, slot.reached, slot.accepted}) {
+      figures.push_back(static_cast<double>(count));
+    }
+  }
+}
+
+void DraftCounts::take(std::span<const double> figures) {
+  size_t next = 0;
+  for (Slot& slot : slots_) {
+    for (int64_t* const count : {&slot.labels, &slot.right, &slot.reached, &slot.accepted}) {
+      *count = static_cast<int64_t>(figures[next++]);
+    }
+  }
+}
+
 }  // namespace ashlar

@@ -24,6 +24,9 @@ class DraftCounts {
   explicit DraftCounts(int32_t block) : slots_(static_cast<size_t>(block)) {}
   void add(std::span<const int32_t> label_rows, std::span<const int32_t> labels, std::span<const TokenLoss> losses);
   void write(TrainReport& report) const;
+  /// The counts as numbers to be added up, and back.
+  void append_to(std::vector<double>& figures) const;
+  void take(std::span<const double> figures);
 
  private:
   struct Slot {

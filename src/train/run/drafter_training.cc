@@ -38,7 +38,7 @@ TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
 class DflashTrainer final : public Trainer {
  public:
   DflashTrainer(const Model& target, std::unique_ptr<TrainOps> ops, const DflashConfig& drafter,
-                const TrainOptions& options)
+                const TrainOptions& options, AllReduce* replicas)
       : ops_(std::move(ops)) {
     const ModelConfig& config = target.config();
     const Checkpoint checkpoint(config.folder);
@@ -48,7 +48,7 @@ class DflashTrainer final : public Trainer {
     if (!config.tied_head) own_head = decoded(binder, config.names.head, config);
     checkpoint.check_whole();
     trainer_ = std::make_unique<DrafterTrainer>(*ops_, train_shape(drafter), train_settings(*ops_, options), embedding,
-                                                config.tied_head ? embedding : own_head);
+                                                config.tied_head ? embedding : own_head, replicas);
     trainer_->initialise(options.seed);
   }
 
@@ -89,9 +89,10 @@ TrainShape train_shape(const DflashConfig& drafter) {
   return shape;
 }
 
-MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options) {
-  return [&target, device, options](const DflashConfig& drafter, const TrainOptions& asked) {
-    return std::make_unique<DflashTrainer>(target, make_train_ops(device, options), drafter, asked);
+MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options,
+                             AllReduce* replicas) {
+  return [&target, device, options, replicas](const DflashConfig& drafter, const TrainOptions& asked) {
+    return std::make_unique<DflashTrainer>(target, make_train_ops(device, options), drafter, asked, replicas);
   };
 }
 

@@ -11,7 +11,9 @@ namespace ashlar {
 TrainShape train_shape(const DflashConfig& drafter);
 
 /// Trainers for drafters of this target, which outlives them: with the target's embedding and head as its files have
-/// them, in fp32, and random first weights. `device`: of the training, with these options.
-MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options);
+/// them, in fp32, and random first weights. `device`: of the training, with these options. `replicas`: as
+/// DrafterTrainer has them.
+MakeTrainer drafter_training(const Model& target, const std::string& device, const DeviceOptions& options,
+                             AllReduce* replicas = nullptr);
 
 }  // namespace ashlar

@@ -29,6 +29,7 @@ struct TrainOptions {
   PositionWeights weights = PositionWeights::kDpace;
   MatrixOptimiser optimiser = MatrixOptimiser::kAdamW;
   std::optional<DType> compute;  ///< of products; none: bf16 on devices that train in it, else fp32
+  int32_t gpus = 1;              ///< devices that share the documents of a step, which are the same for any number
   uint64_t seed = 0;
   bool resume = false;
   int64_t checkpoint_every = 0;     ///< steps; 0: whenever five minutes have passed

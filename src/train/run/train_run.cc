@@ -1,12 +1,14 @@
 #include "train/run/train_run.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "io/durable_file.h"
 #include "io/mapped_file.h"
 #include "train/export/drafter_folder.h"
+#include "train/replicas/batch_split.h"
 #include "train/run/train_log.h"
 
 namespace ashlar {
@@ -27,6 +29,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
           {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
           {"compute", name_of(compute)},
+          {"gpus", options.gpus},
           {"seed", options.seed},
           {"documents", documents.size()},
           {"data_fingerprint", documents.fingerprint()},
@@ -74,6 +77,28 @@ void add_report(TrainReport& all, const TrainReport& part) {
   all.blocks += part.blocks;
 }
 
+// Of a document in a step, which is what its time depends on: its tokens and the rows of its blocks.
+int64_t rows_of(const EncodedView& document, const DflashConfig& drafter, const TrainOptions& options) {
+  const auto learnt = std::count(document.supervised.begin(), document.supervised.end(), uint8_t{1});
+  return static_cast<int64_t>(document.ids.size()) +
+         drafter.block_size * std::min<int64_t>(learnt, options.max_anchors);
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// The first tensor whose weights or moments differ; empty: none.
+std::string first_difference(std::span<const TrainParameter> a, std::span<const TrainParameter> b) {
+  ASHLAR_CHECK_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!same_bits(a[i].values, b[i].values) || !same_bits(a[i].m, b[i].m) || !same_bits(a[i].v, b[i].v)) {
+      return a[i].name;
+    }
+  }
+  return {};
+}
+
 // Room for a document and for an evaluation's prompt with its answer.
 int32_t longest_of(const Model& model, const TrainOptions& options) {
   return std::min(model.max_positions(), options.max_length + options.max_answer_tokens);
@@ -83,14 +108,21 @@ int32_t longest_of(const Model& model, const TrainOptions& options) {
 
 TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
                    const MakeTrainer& make_trainer)
+    : TrainRun(std::vector<TrainPlace>{{&model, make_trainer}}, documents, drafter, options) {}
+
+TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
+                   const TrainOptions& options)
     : documents_(documents),
       drafter_(drafter),
       options_(options),
       training_(documents.training()),
-      order_(std::make_unique<BatchOrder>(lengths_of(documents, training_), options.batch_tokens, options.seed)),
-      capture_(std::make_unique<HiddenCapture>(model, drafter.aux_layers, longest_of(model, options))),
-      trainer_(make_trainer(drafter, options)) {
-  progress_.settings = settings_of(documents, drafter, options, trainer_->compute());
+      order_(std::make_unique<BatchOrder>(lengths_of(documents, training_), options.batch_tokens, options.seed)) {
+  ASHLAR_CHECK_EQ(places.size(), static_cast<size_t>(options.gpus));
+  for (const TrainPlace& place : places) {
+    replicas_.push_back(std::make_unique<Replica>(place, drafter, options, longest_of(*place.model, options)));
+  }
+  threads_ = std::make_unique<ReplicaThreads>(options.gpus);
+  progress_.settings = settings_of(documents, drafter, options, first().trainer().compute());
 }
 
 int64_t TrainRun::planned_steps(const std::filesystem::path& output) {
@@ -106,24 +138,33 @@ DType TrainRun::compute_of(const std::filesystem::path& output) {
                                                                                                          : DType::kBF16;
 }
 
-void TrainRun::start_from(const std::filesystem::path& folder) { load_drafter_weights(folder, trainer_->parameters()); }
+void TrainRun::start_from(const std::filesystem::path& folder) {
+  for (const auto& replica : replicas_) load_drafter_weights(folder, replica->trainer().parameters());
+}
 
 void TrainRun::resume() {
   const std::filesystem::path path = options_.output / kState;
   check_agreement(path, read_train_progress(path).settings, progress_.settings);
-  progress_ = load_train_state(path, trainer_->parameters());
-  trainer_->set_steps_done(progress_.step);
+  for (const auto& replica : replicas_) {
+    progress_ = load_train_state(path, replica->trainer().parameters());
+    replica->trainer().set_steps_done(progress_.step);
+  }
 }
 
-std::span<const TrainDocument> TrainRun::capture(std::span<const EncodedView> documents) {
-  std::vector<std::span<const int32_t>> ids;
-  for (const EncodedView& document : documents) ids.push_back(document.ids);
-  const std::span<const Tensor> hidden = capture_->capture(ids);
-  batch_.clear();
-  for (size_t i = 0; i < documents.size(); ++i) {
-    batch_.push_back({documents[i].ids, documents[i].supervised, hidden[i]});
-  }
-  return batch_;
+// Who computes a document follows from the step's documents alone.
+TrainReport TrainRun::step_of_all(std::span<const EncodedView> documents) {
+  std::vector<int64_t> costs;
+  for (const EncodedView& document : documents) costs.push_back(rows_of(document, drafter_, options_));
+  const std::vector<int32_t> shares = split_evenly(costs, options_.gpus);
+  TrainReport report;
+  threads_->run(
+      [&](int32_t share) {
+        Replica& replica = *replicas_[static_cast<size_t>(share)];
+        const TrainReport own = replica.trainer().step(replica.capture(documents, shares, share));
+        if (share == 0) report = own;
+      },
+      [&](int32_t share) { replicas_[static_cast<size_t>(share)]->abandon(); });
+  return report;
 }
 
 StepFigures TrainRun::step() {
@@ -137,7 +178,7 @@ StepFigures TrainRun::step() {
     chosen.push_back({documents_.ids(document), documents_.supervised(document)});
     figures.tokens += documents_.length(document);
   }
-  figures.report = trainer_->step(capture(chosen));
+  figures.report = step_of_all(chosen);
   figures.step = ++progress_.step;
   skipped_in_a_row_ = figures.report.skipped ? skipped_in_a_row_ + 1 : 0;
   if (figures.report.skipped) ++progress_.skipped;
@@ -146,9 +187,20 @@ StepFigures TrainRun::step() {
   return figures;
 }
 
+void TrainRun::check_replicas() const {
+  for (size_t i = 1; i < replicas_.size(); ++i) {
+    const std::string differs = first_difference(parameters(), parameters(static_cast<int32_t>(i)));
+    if (differs.empty()) continue;
+    throw Error("train", "after step " + std::to_string(progress_.step) + " GPU " + std::to_string(i) +
+                             " has another " + differs + " than GPU 0; several GPUs must be of one kind (" +
+                             options_.output.string() + " has what was saved before)");
+  }
+}
+
 // The drafter first: a kill between the two leaves a drafter that is newer than the state, which does no harm.
 void TrainRun::save() {
-  const std::span<const TrainParameter> tensors = trainer_->parameters();
+  check_replicas();
+  const std::span<const TrainParameter> tensors = parameters();
   write_drafter_folder(options_.output, drafter_, values_of(tensors));
   save_train_state(options_.output / kState, tensors, progress_);
 }
@@ -189,7 +241,7 @@ TrainReport TrainRun::evaluate(std::span<const EncodedDocument> documents) {
   std::vector<EncodedView> group;
   int64_t tokens = 0;
   const auto evaluate_group = [&] {
-    if (!group.empty()) add_report(all, trainer_->evaluate(capture(group)));
+    if (!group.empty()) add_report(all, first().trainer().evaluate(first().capture(group)));
     group.clear();
     tokens = 0;
   };
@@ -206,13 +258,13 @@ SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> d
   SteppedAcceptance all;
   for (const EncodedDocument& document : documents) {
     const EncodedView view = {document.ids, document.supervised};
-    const TrainDocument& captured = capture({&view, 1}).front();
+    const TrainDocument& captured = first().capture({&view, 1}).front();
     const auto last = static_cast<int64_t>(document.ids.size()) - 1;
     // The first token of the answer comes with the prompt.
     int64_t anchor = last;
     while (anchor > 0 && document.supervised[static_cast<size_t>(anchor - 1)] != 0) --anchor;
     while (anchor < last) {
-      const int32_t accepted = trainer_->accepted(captured, static_cast<int32_t>(anchor));
+      const int32_t accepted = first().trainer().accepted(captured, static_cast<int32_t>(anchor));
       ++all.steps;
       all.tokens += std::min<int64_t>(accepted + 1, last - anchor);
       if (accepted > 0) ++all.first_accepted;
@@ -224,18 +276,17 @@ SteppedAcceptance TrainRun::evaluate_in_steps(std::span<const EncodedDocument> d
 
 TrainMemory TrainRun::memory() const {
   // The weight, its gradient, two moments; and a copy as products take it.
-  const DType compute = trainer_->compute();
+  const DType compute = first().trainer().compute();
   const size_t each = 4 * sizeof(float) + (compute == DType::kF32 ? 0 : bytes_of(compute));
   TrainMemory memory;
-  for (const TrainParameter& tensor : trainer_->parameters())
-    memory.parameters += static_cast<int64_t>(tensor.values.size());
+  for (const TrainParameter& tensor : parameters()) memory.parameters += static_cast<int64_t>(tensor.values.size());
   memory.training = memory.parameters * static_cast<int64_t>(each);
   int64_t longest = 0;
   for (const size_t document : training_) longest = std::max<int64_t>(longest, documents_.length(document));
   // The largest batch as documents of the greatest length.
-  memory.step = trainer_->step_bytes(std::max(longest, options_.batch_tokens));
-  memory.hidden = std::max(longest, options_.batch_tokens) * capture_->token_bytes();
-  memory.capture = capture_->bytes();
+  memory.step = first().trainer().step_bytes(std::max(longest, options_.batch_tokens));
+  memory.hidden = std::max(longest, options_.batch_tokens) * first().hidden().token_bytes();
+  memory.capture = first().hidden().bytes();
   return memory;
 }
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "train/capture/hidden_capture.h"
 #include "train/data/batch_order.h"
 #include "train/data/document_set.h"
+#include "train/replicas/replica.h"
+#include "train/replicas/replica_threads.h"
 #include "train/run/train_state.h"
-#include "train/run/trainer.h"
 
 namespace ashlar {
 
@@ -44,12 +44,6 @@ struct SteppedAcceptance {
   }
 };
 
-/// Tokens of a document, and which of them are learnt.
-struct EncodedView {
-  std::span<const int32_t> ids;
-  std::span<const uint8_t> supervised;
-};
-
 /// Bytes, for people to plan with.
 struct TrainMemory {
   int64_t parameters = 0;  ///< how many
@@ -74,6 +68,10 @@ class TrainRun {
   /// Error("train", ...) if these do not go together.
   TrainRun(Model& model, const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
            const MakeTrainer& make_trainer);
+  /// The same over several devices, options.gpus of them, which each compute a part of every step. What is evaluated
+  /// and written is the first one's.
+  TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
+           const TrainOptions& options);
 
   /// Starts from a drafter's weights, with new moments.
   void start_from(const std::filesystem::path& folder);
@@ -86,7 +84,8 @@ class TrainRun {
   bool run(TrainListener& listener, const std::function<bool()>& stop);
   /// One step, without log and checkpoint.
   StepFigures step();
-  /// Writes drafter and state.
+  /// Writes drafter and state. Throws Error("train", ...) if the replicas of the trainer have not the same weights and
+  /// moments, to the bit, as GPUs that are not alike may come to.
   void save();
 
   /// Teacher-forced on documents; as many at a time as a step has.
@@ -98,11 +97,17 @@ class TrainRun {
 
   int64_t steps_done() const { return progress_.step; }
   int64_t steps() const { return options_.steps; }
+  /// Of every device's trainer, which are the same.
+  std::span<const TrainParameter> parameters(int32_t replica = 0) const {
+    return replicas_[static_cast<size_t>(replica)]->trainer().parameters();
+  }
+  /// Of the first device.
   TrainMemory memory() const;
 
  private:
-  /// Documents with their hidden states on the device, which stay until the next call.
-  std::span<const TrainDocument> capture(std::span<const EncodedView> documents);
+  Replica& first() const { return *replicas_.front(); }
+  TrainReport step_of_all(std::span<const EncodedView> documents);
+  void check_replicas() const;
   bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
 
   const DocumentSet& documents_;
@@ -110,11 +115,10 @@ class TrainRun {
   TrainOptions options_;
   std::vector<size_t> training_;  // indices of documents_
   std::unique_ptr<BatchOrder> order_;
-  std::unique_ptr<HiddenCapture> capture_;
-  std::unique_ptr<Trainer> trainer_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::unique_ptr<ReplicaThreads> threads_;
   TrainProgress progress_;
   int64_t skipped_in_a_row_ = 0;
-  std::vector<TrainDocument> batch_;
 };
 
 }  // namespace ashlar

@@ -46,7 +46,10 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
   progress.skipped = fields.integer("skipped", 0, INT64_MAX);
   progress.settings = fields.raw("settings");
   // Runs of before there was a choice do not say it.
-  if (progress.settings.is_object()) progress.settings.emplace("compute", name_of(DType::kF32));
+  if (progress.settings.is_object()) {
+    progress.settings.emplace("compute", name_of(DType::kF32));
+    progress.settings.emplace("gpus", 1);
+  }
   return progress;
 }
 

@@ -37,6 +37,8 @@ case_train() {
   [ ! -e "$work/d" ] || fail "training began although its report cannot be written"
   train 1 --data "$data" -o "$work/d" --evaluate
   err_has "is no drafter to evaluate"
+  train 1 --data "$data" -o "$work/d" --gpus 2
+  err_has "there is one cpu device; several GPUs need --device cuda"
   printf 'stpes = 3\n' > "$work/train.toml"
   train 2 --data "$data" -o "$work/d" --config "$work/train.toml"
   err_has "did you mean steps?"

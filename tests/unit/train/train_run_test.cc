@@ -313,9 +313,10 @@ TEST_F(TrainRunning, RefusesToGoOnWithOtherSettings) {
   changed = options(folder / "d", 2);
   changed.compute = DType::kBF16;
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with compute \"f32\", and now it is \"bf16\""));
-  // A state of before there was a choice lacks the setting.
+  // A state of before there was a choice lacks these settings.
   std::string state = bytes(folder / "d" / TrainRun::kState);
   state.replace(state.find("compute"), 7, "another");
+  state.replace(state.find("gpus"), 4, "else");
   std::ofstream(folder / "d" / TrainRun::kState, std::ios::binary) << state;
   EXPECT_THAT(refusal(changed), HasSubstr("was trained with compute \"f32\", and now it is \"bf16\""));
   changed.compute = DType::kF32;

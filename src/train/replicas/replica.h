@@ -1,0 +1,52 @@
+#pragma once
+// One device's part of a training run: the target, which says hidden states there, and a trainer.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/replicas/all_reduce.h"
+#include "train/capture/hidden_capture.h"
+#include "train/run/trainer.h"
+
+namespace ashlar {
+
+/// Tokens of a document, and which of them are learnt.
+struct EncodedView {
+  std::span<const int32_t> ids;
+  std::span<const uint8_t> supervised;
+};
+
+/// A device that trains: the target there, and what makes a trainer there.
+struct TrainPlace {
+  Model* model;
+  MakeTrainer make_trainer;
+  AllReduce* all_reduce = nullptr;  ///< to the trainers at other places, which make_trainer knows; null: there are none
+};
+
+class Replica {
+ public:
+  /// `max_tokens`: of a document. No engine of the model may run while this computes.
+  Replica(const TrainPlace& place, const DflashConfig& drafter, const TrainOptions& options, int32_t max_tokens);
+
+  /// Documents with their hidden states on the device, which stay until the next call. Those whose share is another
+  /// one come without: another replica has them. No shares: all are here.
+  std::span<const TrainDocument> capture(std::span<const EncodedView> documents, std::span<const int32_t> shares = {},
+                                         int32_t share = 0);
+
+  Trainer& trainer() const { return *trainer_; }
+  const HiddenCapture& hidden() const { return capture_; }
+  /// The others need not wait for this one any more.
+  void abandon() const {
+    if (all_reduce_ != nullptr) all_reduce_->abandon();
+  }
+
+ private:
+  HiddenCapture capture_;
+  std::unique_ptr<Trainer> trainer_;
+  AllReduce* all_reduce_;
+  std::vector<TrainDocument> batch_;
+};
+
+}  // namespace ashlar
