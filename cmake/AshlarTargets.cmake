@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every target of the tree is made here, so that language level, warnings and sanitizers are one decision.
 # Code is compiled for plain x86-64; wider instruction sets live in target regions and are chosen at run time.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The device for NVIDIA GPUs. AUTO: where nvcc is found, but not in builds for sanitizers, fuzzers and wheels.
 set(ASHLAR_CUDA AUTO CACHE STRING "Build the device for NVIDIA GPUs: ON, OFF, or AUTO (where nvcc is found)")
 set_property(CACHE ASHLAR_CUDA PROPERTY STRINGS AUTO ON OFF)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --install build/release [--prefix DIR]: the program and the bundled models, its manual page and completions, the
 # systemd unit, which starts the program from that prefix (/usr/local if none is given), licence and documentation.
 include(GNUInstallDirs)

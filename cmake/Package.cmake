@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `cpack` in the build folder, after `ashlar` was built: ashlar_VERSION_ARCHITECTURE.deb, whose files go to /usr, and
 # ashlar-VERSION-Linux-ARCHITECTURE.tar.gz, which runs from wherever it is unpacked. What is in them is what `cmake --install`
 # puts in place (Install.cmake); libraries are those of the system that built them.

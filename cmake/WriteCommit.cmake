@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes HEADER with the commit of SOURCE: cmake -DSOURCE=... -DHEADER=... -P WriteCommit.cmake. Without git or outside a clone
 # the commit is empty.
 set(commit "")

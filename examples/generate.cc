@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // generate MODEL PROMPT...: answers prompts, all at once, and shows the first while it comes.
 #include <ashlar/llm.h>
 

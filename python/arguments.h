@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What Python hands over as what include/ashlar/llm.h takes: the kind of each value is checked here, its range there.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python module _ashlar: include/ashlar/llm.h in Python's types. What is comfortable is made in python/ashlar.
 //
 // No Python code ever runs on the engine's thread: events wait in the run's mailbox for a thread that asks, and an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A tokenizer.json as the metadata that llama.cpp's converter would make of it.
 

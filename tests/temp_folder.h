@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A place for the files of one test, so that nothing stays behind and no two runs meet.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs a folder as a wheel (PEP 427): wheel_archive.py FOLDER VERSION MODULE OUTPUT. Prints the wheel's path. For make-wheel."""
 
 import base64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Models offline: load a folder or a .gguf file, generate, no server. Link ashlar::ashlar.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What goes into ashlar::Llm and what comes out of it: plain values of the standard library.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention for few rows, where what counts is the time of one piece of work: the law of attention.cuh, by mma.sync, whose
 // k16 steps give the bits of wgmma. Four warps share a tile of 16 rows x heads: for scores each takes 32 of a unit's 128

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention by wgmma, for blocks of rows and chunks of prompts: tiles of 64 rows x heads, the law of attention.cuh.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the lab needs of Hopper's instructions beyond src/device/cuda/hopper/hopper.cuh: barriers of some threads, clusters.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What every trial needs: checked calls, random inputs, tensor maps, timing of cold launches, cuBLAS.
 

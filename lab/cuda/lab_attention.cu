@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention over pages: right, the same bits for a row in any company and by either configuration, and how fast.
 #include <cmath>
 

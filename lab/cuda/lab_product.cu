@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product: right, the same bits for a row in any company, and how fast.
 #include <cstring>
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row-wise operations and choosing tokens: right against plain host loops, rows independent, how long they take.
 #include <array>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole step of a decoder in one graph, made of the kernels of this lab, with random weights: how long it takes for
 // rows of several kinds, and whether a row's logits keep their bits from one kind to another.
 #include <cmath>

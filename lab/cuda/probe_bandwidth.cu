@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast can weights come in, by number of blocks and bytes in flight in each? Reads only, by the copy engine.
 #include "hopper.cuh"
 #include "lab.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Do mma.sync m16n8k16 and wgmma m64nNk16 give the same bits, whatever N, and with the operands swapped?
 #include "hopper.cuh"
 #include "lab.h"

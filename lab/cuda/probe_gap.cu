@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What does a cycle lose if the host reads a small result before it sends off the next one? Graphs of busy kernels stand
 // for draft and verify; the same work is sent (a) with nothing read, two cycles ahead, (b) with one read a cycle, (c)
 // with one read between draft and verify as well. Reads by event and by a flag in pinned memory that the host watches.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // y[r] = x[r] W^T for any number of rows, with the same bits for a row whatever the number.
 //

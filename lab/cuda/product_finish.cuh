@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A call of the product, and where its sums go. All ways of writing a sum round alike, so tiles may differ in them.
 

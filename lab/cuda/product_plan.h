@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which instance of the product serves a call. The number of segments of K follows from the weight's shape alone, since it
 // decides about bits; the tile follows from the number of rows, and decides about time only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Choosing tokens: the argmax of logits, or of tempered logits plus Gumbel noise that is a pure function of (seed,
 // position, token), word for word that of decode/noise.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Row-wise operations. Every one gives a row to a fixed number of threads that reduce in a fixed order, so rows are
 // independent by construction.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Language models that produce blocks of tokens, offline: see Engine."""
 
 import os as _os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `ashlar` of a wheel: starts the program that lies in the package."""
 
 import os

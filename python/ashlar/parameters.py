@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of an answer and options of an engine, by their own names and by those that other libraries have for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of the kinds of prompts somebody gave."""
 
 from __future__ import annotations

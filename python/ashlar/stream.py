@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An answer while it comes."""
 
 from __future__ import annotations

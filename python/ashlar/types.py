@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes into an engine and what comes out of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of the engine in the words of this package: they are written for the program, whose flags a caller of Python does not have."""
 
 from __future__ import annotations

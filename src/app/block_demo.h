@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a model that fills blocks writes: its answers form block by block, then it is timed against itself with one token
 // a forward.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Built-in prompts of `ashlar demo`: kinds of tasks the bundled model was trained on, from regular answers to free
 // ones.

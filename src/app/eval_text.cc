@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/eval_text.h"
 
 #include "app/command_line/validators.h"

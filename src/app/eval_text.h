@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the evaluations over a text share: their flags, and the text in windows of a model's tokens.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Lines to a descriptor that may be full: a thread of its own writes them, and no other waits.
 

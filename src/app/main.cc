@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ashlar program: one subcommand a file, registered here.
 
 #include <algorithm>

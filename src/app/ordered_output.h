@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Answers on standard output in the order of their prompts, while the engine works on many at once: the first
 // unfinished answer streams, later ones wait.

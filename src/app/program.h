@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tree of commands and flags: what is parsed, and what --help, `completion` and `man` are written from.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model's makers recommend for requests that do not say how to sample.
 

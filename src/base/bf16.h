@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Storage formats narrower than float. Conversion to bf16 rounds to nearest even, as hardware and PyTorch do.
 

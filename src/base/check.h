@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // ASHLAR_CHECK: a broken invariant of ours. Always on; prints both sides and aborts. User input never reaches one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A fast hash of large contents, by which they are known again and damage is found. Two contents of one hash are easily
 // made on purpose: for tables with keys from outside there is keyed_hash.h.

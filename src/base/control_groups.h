@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The control groups around this process, versions 1 and 2, as the kernel shows them.
 

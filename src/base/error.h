@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Errors of start-up and of outside data. On the request path use Result (base/result.h) instead.
 

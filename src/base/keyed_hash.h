@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A hash of texts for tables whose keys come from outside: from clients or from files of a model. That of libstdc++ is
 // the same in every process, so thousands of keys with one hash are easily made, and a table compares each of them with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Philox4x32-10, the counter-based generator of every random choice of a request.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).

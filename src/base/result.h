@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Result<T>: a value or a reason in words, for the request path, where bad input is an answer and not an exception.
 

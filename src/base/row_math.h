@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes over one row of logits. Sixteen lanes in a fixed arrangement, so that every machine gets the same bits.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Matrices of quantised checkpoints: small numbers, and their scales and zero points in places of their own.
 

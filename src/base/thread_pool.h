@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Workers for the loops of a CPU device: short parallel loops, one after the other, microseconds each.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Wakes a thread that waits for news from any of several others, without a lock.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checks of a large cache take milliseconds, on a thread that requests wait for.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What model layers keep of sequences. What grows with a sequence takes a number of bytes a page: one page id indexes
 // all planes, except those that have fewer pages. What does not, such as the state of a recurrent layer, takes a number

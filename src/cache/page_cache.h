@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who holds which page of the KV cache, and which pages can be found again by the tokens they hold.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A doubly linked list of page ids, oldest first, with O(1) removal from the middle and no allocation after
 // construction.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The page tables of running sequences in device memory. They grow by what is new.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The trie of published pages: which page holds the KV of a given prefix.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Copies of the states of recurrent layers as they were after a whole number of pages: what a prefix hit needs besides
 // the pages themselves.

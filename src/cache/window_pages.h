@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which page of a sequence has which window page, in planes that have fewer window pages than there are pages.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether sampling parameters are in range, and the seeds of several answers to one request.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A limit on the tokens of one request, such as a grammar. Decoding knows nothing of where it comes from.
 

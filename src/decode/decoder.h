@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A decoding method as the engine sees it. The engine plans by upper bounds and knows nothing of what a method does
 // inside a step.

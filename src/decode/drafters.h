@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafters by their folders: what each is and takes, known before anything is loaded. A new kind is a line in
 // drafters.cc.

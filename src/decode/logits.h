@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Logits in bounded memory: the head runs on a chunk of rows, the chunk is consumed, the buffer is used again.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a request may choose about how it is decoded. Names and numbers as a user gives them: only the decoder knows
 // what they mean, and whether there is anything to choose.

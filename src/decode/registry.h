@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decoding methods by name. A new one is a file next to this and a line in registry.cc; the equivalence suite runs over
 // all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // State of running sequences that lives on the device side: steps read and advance it, the engine only writes a slot
 // while nothing that uses it is in flight.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the engine asks of a decoder in one step, and what comes back. Plain data: it crosses from the engine's thread
 // to the device's. One step is a list of spans: rows of one sequence each.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From rows of logits to tokens: what decoding asks about a row, and all that it learns. Logits stay on their device.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A row of activations as fp32, on devices whose memory is the host's own.
 

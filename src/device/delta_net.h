@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The gated delta net of a layer: what its op is given, and how its state lies in memory. Source: Yang et al. 2024
 // (arXiv 2412.06464), with the short convolution and the gates of Qwen3-Next.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Devices by name, registered in one function that can be read (devices.cc).
 

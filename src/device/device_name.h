@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Names of devices as flags have them: a kind ("cpu", "cuda", "ref"), and of several GPUs which one, in the order of
 // CUDA_VISIBLE_DEVICES ("cuda:1").

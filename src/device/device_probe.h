@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How fast a device moves what lies in its own memory, and how fast it multiplies: the ceilings of decoding, which
 // reads every weight once a step, and of prompts, whose rows share what is read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the ops of drafters' heads are given: convolutions over a block's rows, and candidates with the scores of their
 // edges. Source: DFlash2 (z-lab/dflash).

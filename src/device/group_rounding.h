@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights rounded to integers of few bits, a group of neighbours at a time, and which weights are.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operations a device offers, at the granularity of a language model. `ref` is their executable specification:
 // plain fp32 loops; every other device is held against it by the conformance table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The block formats of GGUF files: what the bytes of one block mean. Layouts and the order of operations are those of
 // ggml's reference dequantisers, so that values are theirs to the bit. A block holds whole numbers and one or two

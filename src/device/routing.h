@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Mixtures of experts: how a router chooses, and where its choice lies.
 

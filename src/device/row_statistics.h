@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is worth knowing of one row of logits, so that the row itself need not be kept.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one description of work that every op understands: rows of sequences, and what each may see.
 

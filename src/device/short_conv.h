@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The gated short convolution of a layer: what its op is given, and how its state lies in memory. Source: LFM2 (Liquid
 // AI, transformers).

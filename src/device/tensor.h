@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Views of memory that a device owns. No view owns what it points to.
 

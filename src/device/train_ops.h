@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What training a drafter asks of a device, next to Ops: forward and backward of each layer's parts, the loss and the
 // optimiser. Tensors are fp32 (products of `cuda` round their factors), on some devices also bf16. `ref` is the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights as a checkpoint stores them: views of host memory, which a device packs (Ops::pack).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The engine: requests in, token events out. Everything else in the product sees the engine through this header.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The device's side of the loop: launches run one after the other on a thread of their own, so that the engine can plan
 // the next step meanwhile. With depth 1 they run on the caller's thread, and the loop is the plain one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many prompt rows a step may have, so that a step stays short whatever the model: a chunk that takes milliseconds
 // with a small model takes a minute with a large one. Where a prompt is cut changes no bit.

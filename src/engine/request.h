@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What goes into the engine and what comes out of it. The engine speaks token ids; text is its callers' business.
 

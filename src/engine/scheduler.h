@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decides what each step computes. plan() works with upper bounds, since results of the step in flight are not known
 // yet; collect() brings the bounds back to the facts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which waiting sequences begin, with what the cache has of them, and when it is worth looking again.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a step has found out: the sequences' new tokens, and what is counted of them.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // States of recurrent layers: which snapshot a prompt begins with, and which it leaves for later ones.
 
 #include <utility>

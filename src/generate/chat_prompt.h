@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations to prompts, for every front end: the same conversation gives the same tokens whichever it comes by.
 // What the template writes may become special tokens; what users wrote stays text: the spelling of a special token

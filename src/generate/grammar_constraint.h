@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A grammar over text as the limit on the tokens of one request.
 

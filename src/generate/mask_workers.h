@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Threads for work that would hold up the engine's steps, such as long masks.
 

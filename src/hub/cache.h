@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cache's folders, shared with the hub's own tools:
 //   models--ORG--MODEL/blobs/ETAG                     contents, each once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The hash that a file's ETag promises, taken while the file comes in.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the hub is and where its files are kept: what the environment says, as the hub's own tools read it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether what lies in the cache can be loaded. The hub's own tools point a revision's name at a snapshot before they
 // fill it, so that a name says nothing about what is there.

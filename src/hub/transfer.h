@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One HTTP exchange after another with the hub and the hosts it sends us to. All errors of the network come back as
 // words, so that the caller can decide whether to try again.

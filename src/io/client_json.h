@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON that clients send, read as the lenient readers of Python and JavaScript read it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files that are there whole or not at all, whenever the program or the machine stops.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Mapped files that become shorter. The kernel answers a read after a file's new end with SIGBUS, which ends the
 // program. While a file is watched, such a read finds zeros and is remembered.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Small settings files of one level: `key = value` as in TOML, or `key: value` as in YAML.
 

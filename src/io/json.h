@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON from outside: bounded, and with errors that name the file and the field.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds Json from parser events. The library's own builder looks every key up in the object so far and walks the
 // object again after each nested one: quadratic in the members, seconds for the header of a large checkpoint.
 

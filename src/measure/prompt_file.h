@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Prompts to measure with: a JSON Lines file, or a small set of our own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model is, read from config.json: only what the forward needs, in one spelling.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model in a GGUF file is: its metadata in the words of config.json, and llama.cpp's names of the tensors.
 // Source of keys and names: the Python package gguf (constants.py, tensor_mapping.py).

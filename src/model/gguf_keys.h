@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the metadata of GGUF models and of drafters have in common: keys in the words of config.json, and llama.cpp's
 // names of a layer's tensors. Source: the Python package gguf (constants.py, tensor_mapping.py).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The decoder layers that targets and drafters share: a mixer and an MLP on a residual stream, each after a norm.
 

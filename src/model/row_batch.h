@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The rows of one forward, owned: filled anew each step inside memory that is sized once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A whole sequence through a model, chunk by chunk, on pages of its own: for what evaluates a model without an engine.
 

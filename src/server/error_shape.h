@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Errors as Anthropic and Ollama word them, for the paths where their clients ask. Elsewhere errors have OpenAI's
 // shape.

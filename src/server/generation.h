@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a client asked for, whatever API it spoke: the parsers of server/api fill this in, the service carries it out,
 // and the formats of server/api turn what happens into that API's own words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Requests to answers with text: many at once through the engine, their text handed on as it comes.
 

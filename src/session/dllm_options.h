@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a block-diffusion model is to be decoded, as flags and a file say it.
 

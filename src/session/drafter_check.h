@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The drafter's self-test: a few short texts are drafted and verified, and far too few accepted drafts are said in
 // plain words. A drafter that is wired wrongly still gives right answers, only slowly: without this no one would

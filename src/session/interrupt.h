@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Ctrl-C as a wish to stop what is running, not as the end of the program; where asked for, the SIGTERM of a scheduler
 // whose time is up likewise.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Models that are on this machine already: the bundled ones, and those that were pulled to the hub's cache.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Events of many answers in one queue, put in by the engine's thread and followed by one reader's. It outlives both.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether a model fits into memory, and how much of it its KV cache gets: known before anything is loaded.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where models are found: what a name on the command line means, and the bundled default.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Standard output, where a write that fails is not forgotten: a full disk must not look like success.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line on stderr that says how far something is. Nothing is shown where stderr is not a terminal, nor for what is
 // done within a second; the line is erased at the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From what a person typed to a running engine: the only place that wires concrete types.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a device rounded and packed at an earlier start of the same model, so that this one is quick.
 

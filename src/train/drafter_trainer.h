@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Trains a block-diffusion drafter of the DFlash family against a frozen target: forward, loss, backward, optimiser.
 // Sources: z-lab/dflash (the method), SpecForge (loss and its normalisation), D-PACE (arXiv 2605.18810).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tile kernels on emulated tiles: their packing, indexing and tails are checked on machines without AMX too.
 
 #include "cache.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // store_kv and attention against the reference.
 
 #include "cache.h"

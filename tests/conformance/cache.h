@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A KV cache of one layer on a device under test, with page tables in random order and rows to run over it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated delta nets against the reference, and their bits: a row's do not depend on how its sequence is cut into spans,
 // which rows went through the log, who else is in the batch, or where a sequence begins again.
 

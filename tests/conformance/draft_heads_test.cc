@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grouped convolutions, candidates and edges against the reference, each sequence or row alone and in a batch.
 
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts: the choice and the grouped products against the reference, and the bits of a row alone and in
 // a batch.
 

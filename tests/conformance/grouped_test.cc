@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products with weights in groups of 4 and 8 bits, on the instruction sets that have them and on GPUs, which hold such
 // weights as near as bf16 does. Invariant: row-invariance.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A projection whose heads are finished as they are computed, against the projection and store_kv one after the other:
 // the same bits in the rows and in the cache, for any number of threads and of rows in a call.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // linear, pack and embed against the reference.
 
 #include "support.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is asked of products with weights of 8 bits, shared by the instruction sets that have them and by emulated
 // tiles.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products with weights of 8 bits, on the instruction sets that gain by them.
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise: the bits of an output row depend on that row's inputs alone. Every op, every instruction set, one to
 // three threads; each row alone and among up to 64 others, at every place (ops that know of sequences: at many).
 // Invariant: row-invariance.

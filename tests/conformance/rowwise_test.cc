@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Norm, activation, copies against the reference.
 
 #include <atomic>

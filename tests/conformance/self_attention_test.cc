@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attention of a layer as one op against its three ops one after the other on one thread: the same bits in what is
 // added to the rows and in the cache.
 

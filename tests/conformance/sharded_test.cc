@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A layer's products on two ranks, one after the other on one device: each with its share of the weights, and the
 // partial results summed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated short convolutions against the reference and against their sum written out, and their bits: a row's do not
 // depend on how its sequence is cut into spans, which rows went through the log, or who else is in the batch.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Arguments of the host on the device, for the ops of StagedOps.
 

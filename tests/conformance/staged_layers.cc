@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "staged_arguments.h"
 #include "staged_ops.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A device with a memory of its own, for tests that hold tensors, rows and caches in the host's: each op copies what it
 // is given to the device, as the device's type of activations, and what it wrote back. Around every tensor on the

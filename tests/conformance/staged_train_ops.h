@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Training ops of a device with a memory of its own, for tests that hold everything in the host's: each op copies what
 // it is given to the device and all of it back.

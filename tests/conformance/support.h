@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Shared by the conformance tests: every case runs once for each instruction set, against the reference device.
 

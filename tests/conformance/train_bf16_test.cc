@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops of training on tensors of bf16, where a device takes them, against the reference device in fp32: both begin
 // with the same numbers, and what is stored is rounded.
 

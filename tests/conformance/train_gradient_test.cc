@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each backward op of the reference device against differences of its forward op: what a small step along a random
 // direction changes is the gradient's product with that direction.
 

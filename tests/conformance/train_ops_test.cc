@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops of training: every instruction set of the cpu device, and the cuda device, against the reference device.
 
 #include "device/train_ops.h"

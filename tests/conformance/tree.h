@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A tree of rows in one call: every row sees its own path, as if that were a sequence by itself.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Branches of drafts: rows in scratch slots, branch tables over the pages.
 
 #include "tree.h"

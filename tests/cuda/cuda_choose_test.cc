@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GPU says of rows of logits is what the host's own code says of them.
 
 #include <algorithm>

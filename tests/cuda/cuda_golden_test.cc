@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bundled models on a GPU against PyTorch in float32. Activations are bf16 there, so logits are a hundredth off and
 // answers part where the two best logits of the golden lie close together.
 

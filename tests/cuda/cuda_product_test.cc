@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several kernels serve a product, by the GPU, by shape and by where rows lie. Their bits must be the same, of weights
 // of bf16 and of those rounded to 4 and 8 bits. Invariant: row-invariance.
 

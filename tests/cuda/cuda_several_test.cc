@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several GPUs: sums over them, and a model on the second one. Skipped where there is one.
 
 #include <cstring>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """serve_storm.py PROGRAM: serves the bundled model on the GPU to 64 clients, half of whose requests go away at any moment.
 
 What stays answers as it did alone, nothing is left over, and the server ends when it is asked to. The clients are those of tests/server;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise of the engine for models that fill blocks, on the cpu device.
 
 #include "equivalence/block_suite.h"

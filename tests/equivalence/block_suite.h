@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The same promise for models that fill blocks, on any device: the tokens of a request depend on weights, prompt,
 // algorithm, sampling parameters and seed alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same under a grammar: whatever the configuration, plain decoding's tokens; and what comes out is of the grammar.
 
 #include <gtest/gtest.h>

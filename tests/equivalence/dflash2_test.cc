@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise of the engine with drafters whose drafts know the one before them, DFlash2 and DSpark: as any, they
 // change no token. Invariant: same-tokens-by-every-configuration.
 

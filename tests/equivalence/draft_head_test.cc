@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Heads that draft one token at a time keep the promise: whatever they draft, and by whichever way their own K and V
 // came to be, tokens are those of plain decoding. What they draft depends on a sequence's tokens alone, too: chunks,
 // batches and prefixes found in the cache change no draft. Invariant: same-tokens-by-every-configuration.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A draft window bounds the drafter's memory as it bounds its cost, and drafts are those that the whole of its planes
 // would give: window pages are taken from pages that nothing looks at.
 

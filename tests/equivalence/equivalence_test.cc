@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise of the engine: a request's tokens depend on weights, prompt, sampling parameters and seed alone.
 
 #include "equivalence/suite.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Families whose layers compute something of their own (other norms, ropes, windows, multipliers) keep the promise as
 // well: chunks, drafts, depth, prefix hits and preemptions change no token.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafters with other heads for the bundled model: its DFlash drafter, and what a head adds to it. For DFlash2 its rows
 // know a little of those before them and its candidates a little of each other, for DSpark its logits a little of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Caches of codes: what they cost in memory and in quality, and that a request's tokens depend on them alone.
 // Invariants: same-tokens-by-every-configuration, published-means-final.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A decoder that plans each step before it was given the results of the one before, as on a device that is still busy
 // with it. It plans worse; no token may change. Invariant: enqueue-reads-no-result.

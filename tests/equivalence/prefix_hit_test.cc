@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A prefix hit restores the drafter with the target, also where the pages were filled by a request that never drafted:
 // drafts are then accepted exactly as after a cold prefill. Invariant: published-means-final.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log-probabilities of a prompt have the same bits whatever the chunks, the batch, the cache, preemption and the
 // drafter, and are those of PyTorch.
 

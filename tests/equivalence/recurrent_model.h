@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model of noise with recurrent layers between attention: the smallest that needs every part of the interface for
 // states. Each recurrent layer is a gated linear recurrence, h = f h + (1 - f) v with f = sigmoid(a), whose output is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models with recurrent layers keep the promise: however a prompt is cut into chunks, drafts are rejected, states come
 // from a snapshot, or a sequence begins anew after a preemption, the tokens are those of plain decoding alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rejection sampling through a whole engine: whatever drafts are made of, the tokens have the target's frequencies.
 // N-gram drafts, or drafts that were not drawn one after the other, come without a distribution and count as certain.
 

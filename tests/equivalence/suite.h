@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The same requests served by every configuration, on any device: every answer must equal the one of the plainest
 // configuration, token for token. Invariant: same-tokens-by-every-configuration.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Requests that come twice to one engine, the second time to pages that the first time left, and what drafting made of
 // them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a request: the first byte picks the endpoint. It is accepted, or refused with a message that is UTF-8.
 
 #include <cstddef>

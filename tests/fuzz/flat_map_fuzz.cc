@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a settings file: an error, or entries that read the same when written down again.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a GGUF file: one whose tensors and arrays lie within it, or Error.
 
 #include <cstdint>

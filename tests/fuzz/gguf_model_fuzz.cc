@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the GGUF file of a model or of a drafter: a configuration, a tokenizer and a template, or Error.
 
 #include <cstdint>

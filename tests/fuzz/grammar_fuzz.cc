@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes as a JSON schema, a regular expression or a grammar. What must hold: Error or a grammar; and from every state
 // that a text leads to, the end can be reached.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as requests on a connection: each ends in a valid request or a refusal, whatever pieces they come in.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a hub's answers: what is let through is safe to use as a path.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a file of packed weights: pieces that lie within it and have their checksums, or Error. Fuzzers find no
 // checksums, so each input is also read as what a program might have written: its pieces, with the right ones.
 

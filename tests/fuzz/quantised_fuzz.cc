@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two bytes with a length, as many of a quantization_config, the rest a safetensors file: tensors whose every row can
 // be read, or Error.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a safetensors file: a file whose tensors lie within it, or Error.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a server's stream: an answer or an error, and the same however the bytes are cut.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a template: it renders or ends in an Error, within limits small enough to keep the fuzzer fast.
 
 #include <cstddef>

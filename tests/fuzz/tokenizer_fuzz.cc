@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes as a tokenizer.json, as text and as token ids. What must hold: Error or a result, valid UTF-8 out, and the text
 // that comes in parts equal to the text as a whole.
 

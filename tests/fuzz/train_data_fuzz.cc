@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a line of training data: an example that keeps its laws, or an Error.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints of the families with one tensor wrong: each is refused by name, whatever the family makes of its tensors.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine on the cpu device, with every instruction set this machine has, against float32 answers of PyTorch.
 
 #include "golden/engine_answers.h"

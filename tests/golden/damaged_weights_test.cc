@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model whose weights are damaged says so, instead of an answer of whatever token stands first.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decoding written out by hand on top of Model and DflashDrafter, without engine, scheduler or sampler: the shortest
 // program that can disagree with them.

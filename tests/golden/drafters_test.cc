@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every folder of tests/data/drafters against the PyTorch reference of tools/goldens/drafter_reference.py.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The answers of the bundled model and drafter, by the engine on any device, against float32 answers of PyTorch. Tokens
 // may differ only where the two best logits of the golden lie close together.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every folder of tests/data/families against Hugging Face transformers in float32.
 
 #include <gtest/gtest.h>

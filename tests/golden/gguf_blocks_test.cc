@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers in blocks against the dequantisers of the Python package gguf, bit for bit.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The GGUF file that llama.cpp's converter would make of a drafter's folder: its names, its ids of layers, its order of
 // rows. Written from the converter's description, not from src/.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The GGUF file that llama.cpp's converter would make of a Hugging Face folder: its names, its order of rows. Written
 // from the format's description, not from src/.

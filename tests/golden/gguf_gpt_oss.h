@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The experts of a gpt-oss folder as llama.cpp's converter writes them: gates and ups, which lie by turns, apart, and
 // matrices [experts, out, in]; those in MXFP4 keep their numbers, whose nibbles lie in another order.

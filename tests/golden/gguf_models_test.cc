@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models in GGUF files against the same models in folders, which are held against transformers: the same logits.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model's folder with a layer to draft that lies in a folder of its own (tests/data/heads).
 

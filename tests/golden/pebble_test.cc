@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bundled model and drafter against values computed by PyTorch in float32.
 
 #include <gtest/gtest.h>

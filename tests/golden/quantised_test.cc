@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every folder of tests/data/quantised: its matrices to the bit, and its logits, by Python.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tiny checkpoints whose weights are noise: computed from a seed, not stored. tools/goldens/seeded_weights.py states
 // the formula and writes the same bytes for the Python packages that make the goldens.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SmolLM2-135M-Instruct in Q4_1 (tools/get-smollm2) against transformers in fp32 on the same numbers: tokens of
 // prompts, and greedy answers. In long runs, where the file is there.
 

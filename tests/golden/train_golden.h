@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The training of tests/data/train: shape, settings, documents and weights as tools/goldens/make_train_goldens.py has
 // them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is trained is what is served: the trainer's loss on a block is that of the logits which the PyTorch reference of
 // the served drafter (tools/goldens/drafter_reference.py) gives for the same weights, context and last token.
 

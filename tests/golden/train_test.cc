@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training of a tiny drafter against PyTorch: loss, every gradient, ten steps of the optimiser; and what makes a run
 // reproducible. On the reference device, on every instruction set of this machine and on its GPU.
 

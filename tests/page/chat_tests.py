@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversations: streams, stops and edits, the list, errors, keys, tabs."""
 
 import re

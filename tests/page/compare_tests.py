@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Side by side, and what the figures say."""
 
 import re

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As much of a document as drawing an answer needs, for tests outside a browser.
 
 class Node {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Widths, themes, the keyboard, settings."""
 
 import json

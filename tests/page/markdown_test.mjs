@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the page draws answers, outside a browser: run_markdown puts the page's modules next to this file and runs it with node.
 //     node markdown_test.mjs GOLDENS
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What side by side says, outside a browser (run_markdown).
 
 import assert from 'node:assert/strict';

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the page share: a browser's page with everything it asks for and reports on record."""
 
 import json

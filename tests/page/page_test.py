@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Drives the page of a running server in Chromium.
 
     tests/page/page_test.py http://127.0.0.1:8080 [--blocks http://127.0.0.1:8081] [--plain http://127.0.0.1:8082]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # install_test.sh SOURCE_ROOT: pip install into a fresh environment, from a copy of the tree, and one answer of each kind of
 # model. Exits with 77 (skipped) if the package index cannot be reached. Takes as long as a build of the libraries.
 set -eu

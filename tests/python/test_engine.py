@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python package against the program and against itself, over the bundled models."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other names and forms for what the package's own tests say at length: tokens have to be the same."""
 
 import asyncio

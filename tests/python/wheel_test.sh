@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # wheel_test.sh BUILD_FOLDER SOURCE_ROOT: a wheel of tools/make-wheel in a fresh environment: command, package and bundled models.
 # Exits with 77 (skipped) where Python has no venv.
 set -eu

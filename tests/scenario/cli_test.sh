@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # cli_test.sh PROGRAM SOURCE_ROOT CASE: the program as a person meets it. A case is a function case_NAME of cli/*.sh;
 # without CASE all run.
 set -u

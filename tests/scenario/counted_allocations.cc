@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "scenario/counted_allocations.h"
 
 #include "scenario/replaced_new.h"

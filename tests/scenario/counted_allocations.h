@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Allocations of the whole program, counted and made to fail, and sinks that count tokens by them.
 

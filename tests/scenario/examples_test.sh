@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # examples_test.sh BUILD ASHLAR SOURCE: the installed library is all that a program outside the tree needs, it shows what its
 # headers declare and no more, and the example over it says what the program says.
 set -eu

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loaded in front of the C library (LD_PRELOAD), fails one allocation of a program: the one of number ASHLAR_FAIL_AT. A
 // program that ends well writes how many it made to the file ASHLAR_COUNT_FILE.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A decoder without a model, for testing the scheduler: its "KV cache" remembers which token was written where, and the
 // next token is a hash of everything the sequence can read back through its page table. Any mistake with pages,

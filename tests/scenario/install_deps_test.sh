@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # install_deps_test.sh SOURCE_ROOT: what tools/install-deps chooses on other releases, by tables of what these have. Debian 12 and
 # 13 as their package lists had it in November 2026; Ubuntu as it is published, which could not be looked up where this was
 # written. Exits with 77 (skipped) without dpkg.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # install_test.sh BUILD_FOLDER: what cmake --install puts in place works from there.
 set -eu
 prefix=$(mktemp -d)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When memory runs out at any point of a short run, every request still ends once, with an answer or a clear error.
 
 #include <thread>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # package_test.sh BUILD_FOLDER: what cpack packs works from where it is unpacked. Exits with 77 (skipped) without dpkg's tools.
 set -eu
 command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null || exit 77

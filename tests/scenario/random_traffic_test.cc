@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real engine on a fake decoder: random traffic, in much and in little memory.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Replaces the global operators new and delete of the one program whose one source includes this, so that allocations
 // may be counted and made to fail.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The real scheduler with a decoder, step by step on the caller's thread.
 

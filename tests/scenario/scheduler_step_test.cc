@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real scheduler, step by step: what it looks at, reserves and plans. Times are those that the decoder claims.
 
 #include <gtest/gtest.h>

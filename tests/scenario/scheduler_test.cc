@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real engine on a fake decoder: tight memory, cancellation, failures.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Constraints whose masks are found elsewhere: their sequences sit steps out, no other waits with them, and their
 // tokens stay what they are.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """terminal_test.py PROGRAM: `ashlar chat` on a terminal whose window changes while a line is typed, which lays its wrapped rows out
 anew, as most do. What the program writes is shown on a small screen made here, and the screen must say what was typed, once."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A warm step allocates nothing.
 
 #include <future>

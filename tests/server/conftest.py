@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures: the server that `run` started, clients for it, and a look at its health after every test."""
 
 import os

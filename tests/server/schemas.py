@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random JSON schemas of the kinds that people send, each a function of its number."""
 
 import random

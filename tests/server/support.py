@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server as a process, and small tools for talking to it."""
 
 import json

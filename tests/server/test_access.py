@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may ask: API keys, the Host header, other sites' pages."""
 
 import json

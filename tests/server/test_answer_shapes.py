@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the server answers, of every operation and every kind of refusal, against the shapes in its own /openapi.json."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The anthropic package: messages, streams, tools, counting."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong and hostile requests: a clear 4xx that names the field, soon, and a server that goes on as before."""
 
 import json

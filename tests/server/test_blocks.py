@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model that fills blocks, in the same APIs: one server for the whole file."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constrained answers: what ends by itself validates with the packages jsonschema and re; drafting changes nothing."""
 
 import json

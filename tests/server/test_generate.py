@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SGLang's /generate and the small requests about prompts, by plain HTTP."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traffic that the operator keeps to train a drafter on: tokens of whole answers, and of no others."""
 
 import json

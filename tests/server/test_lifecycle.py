@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server of one's own: its bounded queue, its time limit, its end."""
 
 import json

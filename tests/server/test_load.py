@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many clients at once, many of which go away: nothing hangs, no other answer changes, nothing is left over."""
 
 import json

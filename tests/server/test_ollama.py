@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ollama package: models, chats, prompts, and refusals in words."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The openai package: every API of it that the server speaks, with the package's own types and helpers."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """schemathesis over the server's own description: no answer is a 5xx, each has a documented status, content type and shape."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log-probabilities of prompts in every API that has them, against transformers' values; and how lm-eval adds them up."""
 
 import json

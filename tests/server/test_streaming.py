@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream says the same as a body: text, calls, log-probabilities, reason, usage; and drafting changes nothing."""
 
 import pytest

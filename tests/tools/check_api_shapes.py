@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """check_api_shapes.py FOLDER: holds sample answers against the models of the official clients.
 
 Needs the packages openai and anthropic. The samples come from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A device of the host's memory behind a wall, as a device with a memory of its own would be: the host cannot read or
 // write what lies there, what ops are given must lie there, and an op runs only when its results are waited for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything runs on a device whose memory the host cannot touch, with the results of the reference device.
 // Invariant: no-host-pointer-in-an-op.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_speed [--sample T[:P[:K]]] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device
 // answers, by the engine alone, so that a program without other libraries runs on a bare machine. For each number of
 // SEQUENCES that many prompts of PROMPT random tokens are answered with one token, which says how fast prompts are,

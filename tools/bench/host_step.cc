@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_step SEQUENCES CONTEXT STEPS [same]: what a step costs the engine's thread, planning and collecting, without a
 // model: SEQUENCES of CONTEXT tokens each (same: of one text, so that all but one publish duplicates) decode STEPS
 // tokens. Prints percentiles in microseconds and the pages that were looked up in the prefix index.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a Qwen3 model of a real size with random weights, and a DFlash drafter next to it: for measuring speed.
 
     python3 tools/bench/make_random_model.py 0.6b|1.7b|4b|8b FOLDER

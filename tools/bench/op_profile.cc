@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // op_profile MODEL[+DRAFTER] THREADS CONTEXT ROUNDS SEQUENCESxROWS[:OUTPUTS]...: where a pass of the target spends its
 // time, op by op, for batches of that many sequences and rows each, in turns; the last OUTPUTS rows of a sequence (all)
 // are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand next

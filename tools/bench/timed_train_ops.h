@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Training ops that count the time and the multiplications of each kind of op.
 

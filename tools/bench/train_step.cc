@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // train_step DRAFTER_FOLDER [DOCUMENTS [TOKENS [STEPS [ANCHORS [DEVICE [COMPUTE]]]]]]]: seconds a training step of the
 // drafter that config.json describes, with random weights, head and hidden states; where they go; and what share of
 // this machine's fp32 multiplications the products reach. Every token but the first eighth of a document is supervised.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heads that draft one token at a time in PyTorch: the reference of make_draft_head_goldens.py.
 
 Written from the definitions and for reading: one sequence, float32, no cache. A head reads pairs of a feature and the token after it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DFlash drafter in plain PyTorch: the reference of make_drafter_goldens.py.
 
 Written from the definition of the method and its two checkpoint forms (z-lab, speculators), for reading and not for speed: one

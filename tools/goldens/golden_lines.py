@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON of goldens that is small and still has a line a case, so that a change shows where it is."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """grammar_differential.py GRAMMAR_TOOL TOKENIZER SEED COUNT: holds random schemas against the package jsonschema.
 
 Draws COUNT schemas of alternatives that overlap, nest and refer to each other, lets the program grammar_tool walk at random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the less common keywords with documents to check, for make_grammar_goldens.py.
 
 The documents are such that a grammar may accept all that are valid: members in the schema's order, no unlisted members

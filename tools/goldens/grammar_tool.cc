@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // grammar_tool TOKENIZER: reads a JSON object a line and answers with one a line, so that a script can hold grammars
 // against other implementations.
 //   {"kind": "schema" | "regex" | "ebnf", "source": ..., "texts": [...], "walks": n, "seed": n}

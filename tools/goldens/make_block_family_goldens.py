@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write tiny checkpoints of mixtures of experts and of models that denoise blocks, with reference values.
 
     python3 tools/goldens/make_block_family_goldens.py hf|mlx|router [tests/data/blocks]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Decodes with a block-diffusion model in SDAR form, by PyTorch in strict float32 and without a cache.
 
 make_block_goldens.py MODEL OLD.json NEW.json [rounded]

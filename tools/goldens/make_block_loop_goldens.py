@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Answers of the published decoding loops of block-diffusion models, on the tiny checkpoints of tests/data/blocks.
 
     python3 tools/goldens/make_block_loop_goldens.py hf|mlx REFERENCES [tests/data/blocks/loops.json]

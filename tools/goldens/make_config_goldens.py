@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write what Hugging Face transformers reads from config.json, key by key and spelling by spelling.
 
     python3 tools/goldens/make_config_goldens.py [tests/data/configs.json]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write tiny heads that draft one token at a time, with reference values from draft_head_reference.py and Hugging Face transformers.
 
     python3 tools/goldens/make_draft_head_goldens.py [tests/data [NAME...]]

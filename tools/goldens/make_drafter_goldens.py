@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write tiny DFlash drafters for the tiny `qwen3` target, with reference values from drafter_reference.py and Hugging Face transformers.
 
     python3 tools/goldens/make_drafter_goldens.py [tests/data [NAME ...]]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write tiny random checkpoints of every model family, with reference values from Hugging Face transformers.
 
     python3 tools/goldens/make_family_goldens.py [tests/data/families [NAME...]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of numbers as GGUF files hold them, and what they mean by the Python package gguf.
 
 Writes tests/data/gguf/blocks.safetensors: for each type TYPE.blocks (bytes) and TYPE.values. Scales are finite numbers of all

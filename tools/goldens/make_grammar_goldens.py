@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make_grammar_goldens.py GRAMMAR_TOOL TOKENIZER OUT: goldens of grammars from the package jsonschema and Python's re.
 
 Writes schemas with documents that must be accepted or rejected, and regular expressions with texts. Before that it lets

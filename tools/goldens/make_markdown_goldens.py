@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/page/markdown.json: the HTML that markdown-it-py makes of texts as models write them.
 
     make_markdown_goldens.py tests/data/page/markdown.json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes log-probabilities of prompts, as transformers computes them in float32.
 
     python3 tools/goldens/make_prompt_logprob_goldens.py models/pebble-11m tests/data/pebble-11m/prompt_logprobs.json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write tiny random checkpoints in the formats of quantised Hugging Face folders, and what their weights mean.
 
     python3 tools/goldens/make_quantised_goldens.py [tests/data/quantised [NAME...]]

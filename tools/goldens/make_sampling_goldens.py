@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write reference values for the sampler: filters.json and philox.json.
 
     python3 tools/goldens/make_sampling_goldens.py [tests/data/sampling]

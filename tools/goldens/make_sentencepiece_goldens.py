@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/tokenizer/sentencepiece.json: tiny SentencePiece BPE models trained on our own words, and what the Python package
 `sentencepiece` makes of the strings of make_tokenizer_goldens.py (checksums as there).
 

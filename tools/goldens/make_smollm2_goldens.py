@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy answers of SmolLM2-135M-Instruct in Q4_1 by transformers, in fp32 on the numbers that the file holds.
 
 make_smollm2_goldens.py FILE.gguf [OUT.json] writes tests/data/gguf/smollm2.json: for each prompt its ids by the package

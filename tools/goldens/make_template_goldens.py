@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders the templates of tests/data/templates with the Python package jinja2, set up as Hugging Face transformers does.
 
 Usage: pip install jinja2; make_template_goldens.py tests/data/templates

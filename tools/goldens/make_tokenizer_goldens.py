@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/tokenizer: small tokenizer.json files in the styles in use, awkward strings, and what the Python
 package `tokenizers` makes of them. Deterministic for one version of the package.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write goldens of the training of a tiny drafter: loss, every gradient, ten steps of the optimiser.
 
     python3 tools/goldens/make_train_goldens.py [tests/data]

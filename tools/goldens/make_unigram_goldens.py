@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/tokenizer/unigram.json: tokenizer.json files as converters write them of SentencePiece models (Unigram with
 and without byte tokens, maps of characters, Metaspace of every kind; BPE with Metaspace), trained on our own words, and
 what the Python package `tokenizers` makes of the strings of make_tokenizer_goldens.py (checksums as there).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of tiny random checkpoints that are computed from a seed instead of stored.
 
 A folder of tests/data holds config.json, goldens and tensors.json, which describes the safetensors files. This module and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small templates for make_template_goldens.py, one language feature each: {name: source}.
 
 They see the variables of INPUTS["features"] there. A template that Jinja refuses is as good a case as one it renders.

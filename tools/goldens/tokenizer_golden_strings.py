@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The texts of make_tokenizer_goldens.py: what the small tokenizers are trained on, and strings chosen to be difficult."""
 import random
 import unicodedata

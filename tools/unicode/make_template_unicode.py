@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes src/text/template/values/unicode_tables.h: what Python knows of characters beyond ASCII and utf8proc does not.
 
 Usage: make_template_unicode.py > src/text/template/values/unicode_tables.h

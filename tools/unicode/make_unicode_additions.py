@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes src/text/tokenizer/pattern/unicode_additions.h: the letters, marks, numbers, punctuation and symbols that Unicode 15 to 16 added, and what
 Oniguruma counts as alphabetic or to a script beyond Unicode 14.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes src/text/tokenizer/pattern/unicode_unnormalized.h: the characters that Unicode 16 normalises or reorders and the Python package
 `tokenizers` leaves alone, because its normal forms are those of Unicode 9.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What Tab may put in place of the word before the cursor, in a line of the chat.
 

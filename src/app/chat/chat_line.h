@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Lines that a person types: with editing and history on a terminal, plainly from a pipe.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A conversation with its settings, and the /commands that change them: everything of the chat that needs neither a
 // model nor a terminal.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The command line before and after CLI11 reads it: which command is meant, whose variables count, and what is said
 // about unknown words.

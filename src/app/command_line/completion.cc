@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/command_line/completion.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Settings from a TOML file, through the same parser as the flags: a key is a flag's name without the dashes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Flags that several commands share. Each has an environment variable ASHLAR_... of the same meaning where that is
 // useful; a flag wins over the variable. This is the only place that reads them.

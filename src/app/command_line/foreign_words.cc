@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/command_line/foreign_words.h"
 
 namespace ashlar {

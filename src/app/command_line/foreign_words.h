@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Commands and flags of llama.cpp, vLLM and Ollama that people try here, and what stands for them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How --help looks: the value's name, the default and the variable, each where a reader expects it.
 

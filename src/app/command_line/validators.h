@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a flag takes, checked where it is read: from the command line, a variable or a file. A message begins with "is
 // ..." and goes after the name of what was wrong.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models that are on this machine: list, and rm for those that were pulled.
 
 #include <algorithm>

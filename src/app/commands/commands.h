@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One function a subcommand: it adds the command with its flags and its callback, and program.cc calls it. A callback
 // prints its own output, throws Error for outside data that is wrong (exit code 1) or CLI::ValidationError for a flag

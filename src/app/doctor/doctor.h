@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `ashlar doctor` looks at: each check gives a finding, none throws for what it finds.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/process/stack_room.h"
 
 #include <pthread.h>

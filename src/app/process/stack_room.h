@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Stacks where their limit is small (ulimit -s): threads take theirs from the limit too, and end the program where they
 // meet it, without a word.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/process/terminate_handler.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the program says when memory has run out where nothing can catch that: in a destructor, in noexcept functions of
 // libraries.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The server's log on stderr: lines for people, or one JSON object a line for machines. A thread of its own writes it:
 // who reads stderr and stops reading does not stop the server.

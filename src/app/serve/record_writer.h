@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Records on their way to a disk, on a thread of their own: what ends requests never waits for it.
 

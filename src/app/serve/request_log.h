@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One row for each request in a SQLite file, written on a thread of its own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/command_line/flags.h"
 #include "app/command_line/validators.h"
 #include "app/serve/api_keys.h"

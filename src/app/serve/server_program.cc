@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/serve/server_program.h"
 
 #include <malloc.h>

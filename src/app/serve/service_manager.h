@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // systemd's notification protocol (sd_notify(3)) over the datagram socket named by NOTIFY_SOCKET, without its library.
 

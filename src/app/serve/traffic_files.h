@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Token ids of answered requests as training data, in a folder of bounded size that the operator named.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The target answers the prompts of the data itself, before a drafter is trained on its answers.
 

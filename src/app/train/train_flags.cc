@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/train/train_flags.h"
 
 #include "app/command_line/flags.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/train/train_view.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a training run shows: a plan before, a line that is renewed while it goes on, a table at the end.
 

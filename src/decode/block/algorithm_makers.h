@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The makers of all algorithms, for the table in algorithms.cc.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The block that a sequence is filling: the only state block decoding keeps between passes.
 

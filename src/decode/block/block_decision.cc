@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the hidden states of a block's rows to what may stand at its positions, and which of it stays.
 
 #include <algorithm>

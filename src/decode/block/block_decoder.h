@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decoding for models that denoise blocks: the masked positions of a block are filled over a few passes in the order an
 // unmasking algorithm chooses, then the KV of the block is committed: one pass over its final tokens makes its K and V

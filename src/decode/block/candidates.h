@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From a row of logits to the token that a position of a block would get, and what an algorithm may know of it.
 

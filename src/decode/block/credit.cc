@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks masked positions by a threshold on a confidence that grows while the same token leads (dInfer's
 // CreditDecoding). A token that leads with probability p gets credit C = beta * C + p^gamma, and alpha * ln(1 + C) is
 // added to its logit before the threshold is asked. The original keeps a credit for every token of the vocabulary; here

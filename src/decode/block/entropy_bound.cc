@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks the surest masked positions as long as what is unknown stays small: by ascending entropy, the first always.
 // Two algorithms by two names, since the same number means different things to their users. entropy_bound takes each
 // one while the entropies of those taken before it sum to at most gamma (the EB sampler, arXiv 2505.24857; SGLang's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many positions a pass unmasks where their number is fixed in advance.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks the k most confident masked positions for the largest k whose k-th confidence is at least 1 - factor / (k +
 // 1): the more at once, the surer each must be. At least one (Fast-dLLM, arXiv 2505.22618).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks tokens far apart from each other, which depend on each other least: in each contiguous run of masked
 // positions the most confident position if it is above a low threshold, besides every masked position above the
 // threshold and the most confident one of all (dInfer's hierarchical decoding).

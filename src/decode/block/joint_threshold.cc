@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks masked positions by a threshold and goes on correcting unmasked tokens until a pass changes nothing
 // (LLaDA2.1's joint mask-to-token and token-to-token decoding; SGLang's JointThreshold). Each pass with masked
 // positions unmasks one at least, and at most max_post_edit_steps passes edit a full block, so a block of B positions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks masked positions that are confident and stable: the token's probability is above a threshold and the row's
 // distribution hardly moved in the newest passes; if there is none, the most confident masked position (KLASS, arXiv
 // 2511.05664).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks every masked position whose token is more likely than a threshold, at least the most confident one (SGLang's
 // LowConfidence, SDAR's low_confidence_dynamic).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Self-verification (S2D2, arXiv 2603.25702): the candidates of the first run of masked positions are drafts, and the
 // same weights with blocks of one position verify them in a second pass, which gives one token at least and the token
 // after the last that agrees for free. Whether a run is worth that pass is guessed from its entropies: with alpha_j =

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks a fixed number of masked positions a pass from left to right (SDAR's sequential). With one position a pass it
 // is what other algorithms are compared with.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasks a fixed number of masked positions a pass, the most confident ones (LLaDA's low-confidence remasking, SDAR's
 // low_confidence_static): the passes over a block are known in advance.
 

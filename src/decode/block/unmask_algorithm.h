@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What distinguishes one way of filling a block from another: which positions are unmasked after a pass. A new
 // algorithm is a file next to this and a line in algorithms.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chain decoding: per sequence the last token and a chain of drafts, or a tree of them, are verified in one causal
 // pass. Drafts come from a proposer, from what the sequence said before, or from nowhere: then this is plain

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the hidden states of a step's rows to tokens: scores of prompts, the head, sampling and acceptance.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The host's part of drafting: which sequences draft in a step, from where, and how much of it is verified. It knows
 // sequences by what results said, and decides nothing that a token depends on.

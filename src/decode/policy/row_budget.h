@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which rows of draft trees are verified, once their proposer has said how likely each is.
 

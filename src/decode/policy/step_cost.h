@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the passes of a step take: a table that is measured when the engine starts, by rows and by what attention reads,
 // and what steps have shown since.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How likely drafts are to be accepted: of each sequence, and of all that were seen.
 

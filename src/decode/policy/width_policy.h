@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many drafts to verify. A wide pass costs more, and how much more depends on the machine and on the contexts; how
 // many drafts survive depends on the text. The policy picks the drafts of all sequences of a step that give the most

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafts that a head writes one after another: as many passes as drafts, of one row a sequence. The first reads what
 // the target left before the last token, the others what the pass before them left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // DFlash proposals: one pass of the drafter over [last token, mask, ...] per sequence fills the whole block; with more
 // passes the block is denoised, most confident positions first. Drafters with a candidate selector choose each draft by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drafts of a head that chooses one after the other, and what it thinks of them.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Keeps a drafter's context in step with what the target has committed, as late as it can afford.
 //

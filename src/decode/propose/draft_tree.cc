@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "decode/propose/draft_tree.h"
 
 #include <algorithm>

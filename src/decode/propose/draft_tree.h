@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A tree of drafts from the distributions of a block's positions. A path's chance is the product of its tokens'
 // chances, each of them independent of the others or given the token before it, and of all trees of as many nodes the

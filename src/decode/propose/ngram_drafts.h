@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafts that cost nothing: what came the last time a sequence's newest tokens stood where they stand now (prompt
 // lookup). Copies, lists and code repeat themselves; a drafter's pass is saved wherever they do.

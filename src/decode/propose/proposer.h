@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What distinguishes one chain method from another: where drafts come from. Autoregressive decoding is a chain without
 // proposer.

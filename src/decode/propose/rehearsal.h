@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafts of a wished quality, to time a drafter that does not exist yet or weights that mean nothing: the answers are
 // known beforehand, and drafts are right as often as asked for. Drafter and target work as always, and the target

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafts from a candidate selector: a walk along a block, position by position, each draft chosen among the scores of
 // what may follow the one before it, by the request's own sampling and its noise. What a draft was drawn from is known,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A constraint's mask on the row that yields a slot's next token.
 

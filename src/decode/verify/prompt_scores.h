@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Log-probabilities of a prompt's own tokens, from the rows before them.
 

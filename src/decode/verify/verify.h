@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Acceptance: walks from the last token's row to the row of the draft that is the token chosen there, and so on; stops
 // at the first token that no draft predicted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions and edges of drafters' heads: little next to the products around them, so one plain form serves every
 // instruction set, with the same bits.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Memory for weights and buffers: zeroed, on a border of cache lines and, from a page on, of pages; on huge pages where
 // it is large (a stream over 4 KiB pages loses 5-10 % of the read bandwidth to address translation).

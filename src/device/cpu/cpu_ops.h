@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The CPU device: splits each op into calls of the chosen kernels and spreads them over a pool.
 //

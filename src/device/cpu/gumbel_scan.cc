@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/sampling/gumbel_scan.h"
 
 #include <immintrin.h>

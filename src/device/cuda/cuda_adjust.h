@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Copies of rows of logits with masks, bias and penalties applied, on the GPU.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops of attention and of mixtures of experts.
 
 #include <algorithm>

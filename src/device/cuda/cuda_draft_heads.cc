@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions, candidates and edges of drafters' heads.
 
 #include "device/cuda/cuda_ops_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast this GPU moves what lies in its memory, and multiplies, by its own clock.
 
 #include <algorithm>

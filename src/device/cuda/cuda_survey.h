@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Surveys of rows of logits by the GPU, as lists that the host chooses from.
 

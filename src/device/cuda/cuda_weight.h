@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights on the GPU. Those of bf16 lie in tiles (see packed_place() in device_math.cuh): [n / 64][k / 64] of 64
 // outputs x 64 inputs, with n padded by zeros to a multiple of 64 and k to one of 128. In a gated weight 8 gates are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the kernels offer the host, one function a kernel. This file and the kernels include nothing from outside this
 // folder. Every function queues its work on the stream and returns; what it points to is device memory.

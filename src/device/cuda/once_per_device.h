@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a kernel needs once on each GPU that it runs on: what it is allowed there, what the GPU is.
 

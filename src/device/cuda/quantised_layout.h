@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the numbers of a weight of 4 or 8 bits lie, for the host that packs and the kernels that read.
 //

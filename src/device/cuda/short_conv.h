@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A gated short convolution and its states on the GPU (device/short_conv.h says how they are laid out).
 

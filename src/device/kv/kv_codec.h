@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Keys and values of the cache as codes of a few bits: what a vector of one head becomes when it is stored, and what it
 // is when it is read. A device decides where codes lie in a page; which codes they are is the same on all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Inner loops of the reference device, each written the way its formula reads.
 

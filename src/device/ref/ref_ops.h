@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The executable specification: scalar fp32 loops, one thread, no packing. Slow on purpose.
 

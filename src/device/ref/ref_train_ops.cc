@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/ref/ref_train_ops.h"
 
 #include <algorithm>

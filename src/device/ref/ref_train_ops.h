@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The executable specification of what training needs: loops as the formulas read, sums in double, one thread.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sums over the replicas of a trainer: copies of it that each compute a part of a step, in threads of one process.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/replicas/host_all_reduce.h"
 
 #include <utility>

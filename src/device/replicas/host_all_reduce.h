@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sums over replicas whose devices are the host's own: each adds up a part of the values, in the order of the replicas.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the threads of replicas wait for each other, and what they show each other there.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What Ops::choose says of rows that the host can read: those of its own memory, or copies.
 

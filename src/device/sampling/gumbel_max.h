@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One draw from the softmax of a row: the highest of logit / temperature + Gumbel noise, with the noise of noise.h.
 

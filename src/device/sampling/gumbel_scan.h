@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Many tokens' Gumbel noise at once, as far as is needed to know which of them could win a draw.
 

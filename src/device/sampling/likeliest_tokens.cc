@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/sampling/likeliest_tokens.h"
 
 #include <algorithm>

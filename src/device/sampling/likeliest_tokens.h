@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From one row of a drafter's logits to the tokens worth a place in a tree.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Choosing from a few tokens of a row and sums over it, for devices that find those where the logits lie: the token is
 // the one that choose_row() finds in the whole row, since all that could be chosen is in the list.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // All randomness of a request, as pure functions of (seed, position, token). `position` is the index in the sequence of
 // the token that is being chosen.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From one row of logits to one token. Order: logit bias, repetition penalty, presence and frequency penalties,
 // temperature, top-k, top-p, min-p, then Gumbel-max on counter-based noise (argmax at temperature 0; the lowest id wins

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a request may ask of sampling. Together with weights, prompt and seed these determine its tokens.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The weights of a model: of a Hugging Face folder or of a GGUF file, in one file or in shards.
 

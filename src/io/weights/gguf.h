@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF files: metadata and tensors in one file or in shards. Source: ggml's docs/gguf.md. Versions 2 and 3.
 

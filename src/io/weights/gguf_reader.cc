@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/weights/gguf_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads a GGUF file from front to back: nothing after its end, and errors that say where it stopped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models in several GGUF files.
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The types that a GGUF file may give its metadata and its tensors. Source: the format's public description (ggml's
 // docs/gguf.md) and the constants of the Python package gguf.

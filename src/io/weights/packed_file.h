@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights as a device packed them, in a file for the next start: pieces of bytes by a key that says all about them. The
 // file is made again whenever anything about it is wrong, so nothing in it is believed without its checksum.

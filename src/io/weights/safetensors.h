@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The safetensors container: an 8-byte little-endian header length, a JSON header, then the tensors' bytes.
 // Source: the format's public description (huggingface/safetensors).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How fast this machine reads memory: the ceiling of decoding, which reads every weight once a step.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decode steps of several sequences that have read their prompts, run one after the other on the caller's thread.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The figures of one model on one machine, measured in one run and in turns, so that their ratios hold on a noisy
 // machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The target's forward and head by themselves, without sampling, scheduler or drafter.
 

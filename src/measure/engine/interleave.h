@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Times several pieces of work in turns, so that what disturbs the machine disturbs all alike.
 

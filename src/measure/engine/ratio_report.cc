@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/engine/ratio_report.h"
 
 #include "measure/report/table.h"

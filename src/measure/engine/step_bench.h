@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whole decode steps of one sequence, launched one after the other on the caller's thread: what a step costs on the
 // device, split into its parts, without the engine's own work.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/engine/width_grid.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether drafting pays, by context and by sequences that decode at once: plain decoding, every fixed width, and the
 // widths that the decoder chooses, in turns in one process.

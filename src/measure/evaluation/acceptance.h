@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many tokens a verify step yields, in every spelling that papers and engines use.
 

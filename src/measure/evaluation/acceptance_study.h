@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decodes the same prompts at several temperatures and block widths, with and without drafts, and compares token by
 // token.

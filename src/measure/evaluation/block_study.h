@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decodes the same prompts by several denoising algorithms, and compares their answers with filling each block from
 // left to right, one position a pass.

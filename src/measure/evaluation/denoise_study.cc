@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/evaluation/denoise_study.h"
 
 #include "measure/engine/ratio_report.h"

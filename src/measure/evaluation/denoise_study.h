@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Does it pay to fill a block in several drafter passes? Acceptance length and speed by number of passes and schedule.
 

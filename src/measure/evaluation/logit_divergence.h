@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How far the next-token distributions of one model are from those of another with the same tokens, over a text: what a
 // scheme of weights costs, much more finely than by the text's perplexity.

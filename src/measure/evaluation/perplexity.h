@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How well a model predicts a text: exp of the mean negative log-probability of its tokens.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Charts of the reports: lines over and bars at the positions 1, 2, 3, ...
 

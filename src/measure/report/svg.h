@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Writes SVG: elements that are always closed, text that is always escaped, numbers that are always finite.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A chart of lines through points with axes from 0, for quantities of any unit.
 

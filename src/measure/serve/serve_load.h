@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Load on an OpenAI-compatible server: streamed requests, n at a time (closed loop) or n a second whatever becomes
 // of them (open loop).

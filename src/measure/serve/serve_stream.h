@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One streamed answer of an OpenAI-compatible server, with the time of each piece.
 

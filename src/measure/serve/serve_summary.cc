@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/serve/serve_summary.h"
 
 #include "measure/statistics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What checkpoints call the tensors of a model: a table a family, and one for GGUF files. Names are without ".weight"
 // and ".bias".

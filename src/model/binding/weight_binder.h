@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Strict binding: every tensor of a checkpoint is taken exactly once, with the shape and dtype the model expects.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The candidate selector of a drafter: of each position of a block the likeliest tokens, and what each of them scores
 // after each candidate of the position before. Source: DFlash2 (z-lab/dflash).

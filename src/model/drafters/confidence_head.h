@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a drafter thinks of its drafts: of each, how likely it is to be accepted if those before it are. Source: DSpark
 // (arXiv 2607.05147; DeepSpec, speculators).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The DFlash drafter: a few layers that read the target's hidden states from their own KV cache and fill a block of
 // mask tokens in one pass. Source: z-lab/dflash; the speculators form of vLLM.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Configuration of a DFlash drafter folder, in z-lab's or in the speculators form.
 

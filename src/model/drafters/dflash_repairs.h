@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The usual mistakes of a DFlash drafter's config.json, undone one at a time. None of them breaks anything: they only
 // make drafts bad, so trying what else could have been meant is how one is found.

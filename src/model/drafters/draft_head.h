@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Heads that draft one token at a time: a layer with K and V of its own that reads the embedding of a token next to a
 // feature of what came before it, which is the target's at first and then what the head itself left. What each head

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What drafters of all kinds store alike: what their names begin with, and the vocabulary of one that knows the
 // target's most frequent tokens only (t2d and d2t of EAGLE-3 and of speculators).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The EAGLE-3 drafter: one layer that reads the target's hidden states after three of its layers, joined by fc, next to
 // the embedding of the token after them. Source: Li et al. 2025 (arXiv 2503.01840); the forms of SpecForge and of

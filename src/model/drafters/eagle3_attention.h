@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The attention of an EAGLE-3 layer: queries, keys and values are made of [embedding; feature], each after a norm of
 // its own, while the residual stream is the feature.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Configuration of an EAGLE-3 drafter folder: as the method's authors and SpecForge write it, or in the speculators
 // form.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafters in GGUF files: their metadata in the words of config.json, and llama.cpp's names of their tensors. Source of
 // keys, names and their meaning: the Python package gguf, llama.cpp's conversion/ and src/models/{dflash,eagle3}.cpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which head a drafter has, and what its config.json says of it. A head is a row of a table, and what it needs besides
 // the backbone that all share.

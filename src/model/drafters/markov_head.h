@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A head whose drafts know the one before them: to the logits of a position comes what the token before it adds, a
 // product over the vocabulary for every position in its turn. Source: DSpark (arXiv 2607.05147; DeepSpec, speculators).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The layer that a checkpoint brings to predict further tokens (multi-token prediction), used to draft: one attention
 // layer over [norm of the embedding of a token; norm of the hidden state before it], with the model's own embedding and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dream (arXiv 2508.15487): Qwen2.5 that sees the whole sequence. Logits stay shifted by one.
 
 #include "model/families/family.h"

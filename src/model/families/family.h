@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Model families: how each spells what the shared decoder stack needs. A new one is a file next to this and a line in
 // families.cc.

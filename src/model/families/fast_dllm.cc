@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fast-dLLM v2 (arXiv 2509.26328): Qwen2.5 made to denoise blocks of 32 in parts of 8. Logits stay shifted by one, as
 // they were in Qwen2.5.
 

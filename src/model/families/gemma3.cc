@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gemma 3 (arXiv 2503.19786): norms before and after mixer and MLP, a GELU, scaled embeddings, five layers with a
 // window and a rope of their own for each that sees everything. Checkpoints may hold a vision tower, which is not used.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gemma 4: Gemma 3's layers with wider heads where they see everything, whose values may be their keys before norm and
 // rope; normed values; a number that each layer is multiplied by. The small models give layers embeddings of their own
 // and let the last ones read keys and values of earlier ones. Checkpoints may hold towers that see and hear.

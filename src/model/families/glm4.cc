@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GLM-4 of 2025 (dense): norms before and after mixer and MLP; the first half of each head is rotated, in pairs of
 // neighbours; gates and ups in one tensor.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gpt-oss (arXiv 2508.10925): every second layer with a window, a sink for each head, biases everywhere, and in every
 // layer a mixture of experts whose gates and ups are kept in bounds. Published files have the experts in MXFP4.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Granite 3: a Llama with multipliers for embeddings, attention, what layers add, and logits.
 
 #include "model/families/family.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LFM2 and LFM2.5 (Liquid AI): gated short convolutions, with attention in some layers, whose queries and keys are
 // normed; names of its own for nearly everything.
 

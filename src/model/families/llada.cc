@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLaDA (arXiv 2502.09992): a Llama that sees the whole sequence, in the spelling of the OLMo code it was trained with.
 
 #include "model/families/family.h"

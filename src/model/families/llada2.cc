@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLaDA2.x (arXiv 2512.15745): the Ling family's mixture of experts made to denoise blocks of 32. Groups of experts,
 // sigmoid scores, a bias for the choice only, shared experts, dense first layers, rotary embedding of the first half of
 // each head.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OLMo 2 (arXiv 2501.00656): norms after mixer and MLP instead of before them, and of all heads of queries and of keys
 // together.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Phi-3 and Phi-4 (arXiv 2404.14219, 2412.08905): a Llama with queries, keys and values in one tensor, gates and ups in
 // another; a window in all layers or none; some rotate a part of each head.
 // LongRoPE (arXiv 2402.13753) has one set of factors for sequences up to the length of training and one for longer

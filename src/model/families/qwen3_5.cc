@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Qwen3.5, its successors of the same architecture and Qwen3-Next, its older sibling: three gated delta nets, then
 // attention with an output gate; an MLP or a mixture of experts with a gated shared one. Checkpoints may hold a vision
 // tower, which the text model does not need, and a layer that drafts (MTP).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Qwen3-MoE: Qwen3's attention; softmax over all experts, no shared one.
 
 #include "model/families/family.h"

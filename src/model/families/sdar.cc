@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SDAR (arXiv 2510.06303): Qwen3 or Qwen3-MoE made to denoise blocks; the same tensors, a mask token, no token shift.
 
 #include "model/families/family.h"

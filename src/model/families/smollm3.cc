@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SmolLM3: a Llama some of whose layers have no rotary embedding. With a window in use, it is those that have it.
 
 #include "model/families/family.h"

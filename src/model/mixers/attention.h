@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Grouped-query attention with rotary positions over paged keys and values.
 

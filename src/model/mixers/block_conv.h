@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Convolutions around a sublayer of a drafter's layer, which let neighbouring rows of a block know of each other.
 // Source: DFlash2 (z-lab/dflash).

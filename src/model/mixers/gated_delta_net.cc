@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/mixers/gated_delta_net.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A gated delta net: a recurrent layer, whose state is a matrix for each value head (device/delta_net.h).
 

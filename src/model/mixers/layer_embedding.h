@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Embeddings that layers have of their own, next to the one that begins the residual stream. Source: Gemma 3n and
 // Gemma 4 (per-layer embeddings, transformers).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The first half of a decoder layer: what mixes the rows of a sequence, such as attention.
 

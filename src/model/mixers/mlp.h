@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The second half of a decoder layer: one gated MLP, or a mixture of them.
 

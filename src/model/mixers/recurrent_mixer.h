@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What mixers with a state have in common: a product makes what goes through the state, another what comes out of it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention with queries of its own over the keys and values of an earlier layer. Source: Gemma 4 (transformers).
 

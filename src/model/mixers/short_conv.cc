@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/mixers/short_conv.h"
 
 #include "model/mixers/conv_taps.h"

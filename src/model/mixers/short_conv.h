@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A gated short convolution: a recurrent layer, whose state is what the last few rows put into it
 // (device/short_conv.h).

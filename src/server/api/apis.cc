@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What differs from API to API in one word or one call.
 
 #include "server/api/format/formats.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the parsers of requests need to know of the server: limits and defaults. One object for a server's life.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The OpenAPI document of the server, written from the table of fields and the shapes of answers.
 

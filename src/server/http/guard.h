@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one place that decides who may ask: API keys, DNS rebinding, other sites' pages. Pure: no sockets, no clock.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An HTTP/1.1 server: sockets, limits and timeouts. What is served is the handler's business.
 

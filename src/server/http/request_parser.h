@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bytes of one request to an HttpRequest or a refusal. No sockets here: the connection feeds it, and so does a fuzzer.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The target of a request line: which path of ours a client means. Hostile input.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One answer as it comes in: its texts, which runs of them were drafted or unmasked together, and its times.
 
 // Tokens that came in fewer arrivals than this say nothing about speed: a busy browser reads late, and all at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows one answer: texts with their tints, reasoning, calls, figures, errors. Writes in strokes, not token by token:
 // painting takes the cores that the model needs.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's HTTP API: streams of events, and errors in plain words.
 
 import { askForKey, currentKey } from './key.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts the page together: views, panel, theme, the key's dialog, the keyboard.
 
 import { escapeChat, messagesForCurl, startChat } from './chat.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Acceptance by position or tokens by pass, drawn as SVG in the size it is shown in, so that its letters stay sharp.
 
 import { count, el, percent, svg } from './dom.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The conversation: sending, stopping, editing, trying again, keeping.
 
 import { Answer } from './answer.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Side by side: one prompt and seed with and without drafting, as a race whose texts must be the same; or with one
 // token a pass and with as many as a model that fills blocks is sure of, where they need not be. Without a drafter both
 // run the same way, and there is no speed to speak of. Several turns say how far speeds spread; who begins alternates.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations as the browser keeps them. Each tab has its own, which a reload finds again in the tab's storage; a copy
 // under a name of its own in the storage of all tabs outlives the tab, so that a later one can go on with it.
 

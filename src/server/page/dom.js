@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements, storage and numbers for the other modules. Text enters the page as text nodes only, never as markup.
 
 const kSvg = 'http://www.w3.org/2000/svg';

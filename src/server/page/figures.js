@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The panel of figures: acceptance of this session's answers, or tokens of their passes, and what the server says about itself.
 
 import { acceptanceTable, drawAcceptance, drawDecided, decidedTable } from './charts.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a streamed text into an element, as markdown or as it stands: runs of drafted, unmasked and plain text. A block that is
 // complete is never drawn again, lines of code and rows of tables are added one by one, and what is drawn does not depend on
 // how the text was cut as it came. Everything goes in as text nodes.

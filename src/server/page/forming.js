@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block forming: its texts appear in the order in which passes of the model unmasked them, not from left to right.
 
 const kPassMs = 90;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API key: what can be one, where this tab keeps it, and the dialog that asks for it.
 
 import { byId, keptForTab, setText } from './dom.js';

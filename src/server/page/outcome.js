@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What side by side says of its turns: how fast, by the median of all of them, and whether the texts were the same.
 
 import { count } from './dom.js';

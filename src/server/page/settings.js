@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The request's settings: the form, what it holds, and the body and curl command made of it.
 
 import { blockSize, byId, copyButton, kept, randomSeed, setText } from './dom.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs before the first paint, so that a chosen theme does not flash in.
 try {
   const theme = JSON.parse(localStorage.getItem('ashlar.theme'));

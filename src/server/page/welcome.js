@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an empty conversation shows: what the tints mean, prompts to try, and the conversations of other tabs.
 
 import { forget, otherConversations, titleOf } from './conversations.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tokens of one answer to what its client gets: text, reasoning, function calls, log-probabilities.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a request demands of the shape of its answers, compiled once and shared by its answers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Takes events off the engine's thread: text work and formats run on a thread of their own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which of the tasks that wait runs next. No threads and no clock: the caller reports what a task cost.
 

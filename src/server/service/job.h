@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One client request on its way: its answers, what the client has been sent, and how it ends.
 

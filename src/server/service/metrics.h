@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Figures of the server in the text format of Prometheus, under the names that vLLM uses where it has them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tokens of a prompt with their log-probabilities, as they come.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the routes of the server call: admission, preparation of requests off the I/O threads, and their ends.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Threads for work that is too slow for an I/O thread: reading JSON, templates, tokenising, compiling grammars.
 

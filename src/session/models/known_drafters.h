@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which published drafter belongs to which published model: drafters.json, and what a person's own file adds to it.
 

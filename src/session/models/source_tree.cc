@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "session/models/source_tree.h"
 
 #include <fstream>

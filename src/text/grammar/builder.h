@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Puts a grammar together: expressions in an arena, then the automaton. Everything counts against the limits.
 

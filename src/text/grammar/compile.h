@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From what a request asks for to a grammar. Everything throws Error("grammar") that says what is not supported or
 // which limit was exceeded.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A grammar over bytes, ready to run: a recursive transition network. Every rule is a small nondeterministic automaton
 // whose calls of other rules push a return node; the set of all (node, stack) that a text can lead to is its state

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a grammar from outside may cost. Exceeding a limit is Error("grammar") that names it, LimitExceeded where the
 // whole of the grammar is too much and not one place of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A grammar over tokens: which may follow, and where an answer may end.
 

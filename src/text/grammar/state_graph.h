@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The automaton at work: states, each a set of (node, stack), found on demand and remembered with their transitions and
 // their token masks. States repeat a lot, so that most steps are a look into a table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // States of one graph in another one, which begins anew where the first has grown too large.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Regular sets of texts as deterministic automata over bytes: what two rules about the same string or number allow
 // together, and what one allows and the other does not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The vocabulary as a tree of bytes, so that a whole subtree of tokens falls when its first byte is not allowed.
 

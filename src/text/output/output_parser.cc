@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/output/output_parser.h"
 
 #include <algorithm>

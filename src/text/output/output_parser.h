@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The text of an answer, taken apart while it arrives: reasoning, content, function calls.
 

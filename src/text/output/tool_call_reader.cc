@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/output/tool_call_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One function call, as it arrives: the inside of <tool_call>...</tool_call>, or a bare one.
 

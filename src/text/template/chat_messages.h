@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations that a person or a program wrote down, before a chat template sees them.
 

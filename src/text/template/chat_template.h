@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The chat template of a model: a conversation to the prompt text, as transformers' apply_chat_template.
 

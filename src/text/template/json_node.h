@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A place in a parsed JSON file that knows its own path, so that a wrong value is reported as
 // "tokenizer.json: pre_tokenizer.pretokenizers[1].type: ...".

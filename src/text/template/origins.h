@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where text came from, byte by byte: what the template of a model wrote, or what a caller brought. Text of a caller
 // must not become special tokens, wherever a template puts it and whatever it makes of it.

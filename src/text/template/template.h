@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A sandboxed subset of Jinja, complete enough to render the chat templates of published models exactly as Hugging
 // Face transformers does (ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks and loop controls).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Byte-pair encoding (Sennrich et al. 2016) with the model section of tokenizer.json: vocabulary, ranked merges (or, of
 // SentencePiece's, scores that rank them) and options.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The merges of a BPE model: (left id, right id) -> (rank, merged id), and the merging itself.
 

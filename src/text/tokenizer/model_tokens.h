@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A tokenizer next to the model that reads its tokens: which of them end an answer, and which the model does not have.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // SentencePiece's BPE (Kudo and Richardson 2018), which has a score for each token in place of a list of merges: of all
 // neighbours that make a token together, those that make the one of the highest score are merged first.

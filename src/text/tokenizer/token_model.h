@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `model` section of tokenizer.json: what makes tokens of one piece of text.
 

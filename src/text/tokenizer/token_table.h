@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Ids of tokens by their spelling, made for tables of 100,000 and more that are built at every start.
 

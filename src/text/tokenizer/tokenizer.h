@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text to token ids and back, as the tokenizer.json of a Hugging Face model folder or a GGUF file describes it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model says of its tokenizer besides tokenizer.json: tokenizer_config.json, or the metadata of a GGUF file.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a Tokenizer is made of; private to tokenizer.cc and detokenizer.cc.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A unigram language model of tokens (Kudo 2018, arXiv 1804.10959), as SentencePiece trains them: of all ways to write
 // a piece as tokens, the one whose scores have the greatest sum.

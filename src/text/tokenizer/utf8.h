@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // UTF-8 as the tokenizer needs it: strict decoding, and repair of broken bytes with U+FFFD.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A bounded, thread-safe memory of recently encoded short words. Natural text repeats its words, so most of the merging
 // is saved; a word that hashes to a taken place replaces it, which needs no bookkeeping and cannot grow.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The target's auxiliary hidden states of whole documents, as a drafter reads them when it serves: the same forward, on
 // the same device, where they stay.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Answers of the target as training data: a line for each prompt, in the order of the prompts, so that what is there
 // already says where to go on.

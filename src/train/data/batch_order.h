@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which documents a step trains on: a pure function of the documents' lengths, the seed and the step, so that a run
 // that is resumed goes on with what it would have taken next.

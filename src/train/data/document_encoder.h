@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Examples to token ids, and which of them are learnt: what the model itself would have written.
 

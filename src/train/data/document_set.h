@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // All documents of a training run as token ids in memory: 5 bytes a token.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line of a data file: what it says, before the model's template and tokenizer see it.
 

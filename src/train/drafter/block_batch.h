@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The blocks of some documents as rows: who sees what, where rows stand, which slots have labels.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "train/drafter/drafter_optimiser.h"
 
 #include <algorithm>

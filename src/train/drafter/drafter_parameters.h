@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The trained tensors of a drafter: values, gradients and moments, each kind in one piece of memory, so that clipping
 // and optimiser are one loop each; and the values as products take them.

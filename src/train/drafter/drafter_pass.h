@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Forward and backward of a drafter over the blocks of some documents.
 

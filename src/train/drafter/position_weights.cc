@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "train/drafter/position_weights.h"
 
 #include <cmath>

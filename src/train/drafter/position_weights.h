@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What each slot's loss counts, and what a batch's slots say about drafting.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Drafters as folders that engines load: z-lab's form, a config.json and a model.safetensors in bf16.
 

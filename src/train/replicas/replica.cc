@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "train/replicas/replica.h"
 
 #include "base/check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One device's part of a training run: the target, which says hidden states there, and a trainer.
 

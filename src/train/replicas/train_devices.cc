@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "train/replicas/train_devices.h"
 
 #include "train/run/drafter_training.h"

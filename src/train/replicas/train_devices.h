@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The devices of a run that has several: the target on each, and sums over all of them.
 

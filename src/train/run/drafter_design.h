@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which drafter to train for a target: sizes, layers to read from, the token of masked positions.
 

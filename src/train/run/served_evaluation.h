@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Held-out documents answered by the real engine with the drafter: what serving will be like.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // train-log.jsonl: what each step reported, one JSON object a line, for notebooks and for later.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A training run: documents in an order of its own, their hidden states as they are needed, a step, a line of the log,
 // and now and then a checkpoint.

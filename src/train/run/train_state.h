@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a training run needs to go on where it stopped, in one file: weights and moments in fp32, and how far it is.
 

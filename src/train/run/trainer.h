@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a training run needs of that which trains: steps over documents, and the numbers they change.
 

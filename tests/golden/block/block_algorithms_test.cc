@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every unmasking algorithm on the bundled block-diffusion model: sensible numbers of passes, and answers that do not
 // depend on what else is decoded.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block decoding of every family against decoding written out by hand.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One answer of a block-diffusion model by way of the engine, and the pass that unmasked each of its tokens.
 

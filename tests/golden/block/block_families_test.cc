@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every folder of tests/data/blocks: mixtures of experts and models that denoise blocks, against public implementations
 // in float32 (tools/goldens/make_block_family_goldens.py says which). A row sees up to the end of its own block.
 

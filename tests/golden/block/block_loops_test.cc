@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers of block-diffusion models against those of the decoding loops that their authors published, token for token
 // and pass for pass (tools/goldens/make_block_loop_goldens.py says which, and on what).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prompts of the bundled block-diffusion model: the passes that they take, and what is kept of them and of blocks.
 
 #include <gtest/gtest.h>

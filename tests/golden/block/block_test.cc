@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bundled block-diffusion model against decoding by PyTorch in float32 without a cache: tokens, passes, and which
 // positions each pass unmasked. The variable ASHLAR_BLOCK_GOLDENS names the folder of another model in SDAR form to
 // hold against its own 64 cases in goldens.json there (tools/goldens/make_block_goldens.py answers them).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Block decoding written out: the whole sequence is computed anew in each pass, without cache, engine, scheduler or
 // sampler.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Answers by run and chat. Sourced by cli_test.sh.
 

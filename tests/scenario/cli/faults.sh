@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # What fails: files, disks, memory, the network, Ctrl-C. Sourced by cli_test.sh.
 

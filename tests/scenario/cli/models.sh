@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Models and drafters: looked at, measured, trained. Sourced by cli_test.sh.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Words, flags, settings and what the program says of itself. Sourced by cli_test.sh.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/serve/api_keys.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commands, their variables and what is said about unknown words; on the program's own tree.
 #include "app/command_line/command_line.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion scripts and the manual page, held against the tree of commands that is parsed, and against the shells.
 #include "app/command_line/completion.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings from flags, variables and a file, as `ashlar serve` takes them.
 #include "app/command_line/config_file.h"
 

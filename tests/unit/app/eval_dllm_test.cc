@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `ashlar eval dllm` on models that attend to the whole sequence, which some algorithms cannot work with.
 
 #include <gmock/gmock.h>

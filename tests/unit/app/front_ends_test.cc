@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same conversation gives the same tokens by every front end: the server, the commands, the facade for C++ and
 // Python. Invariant: same-tokens-by-every-door.
 

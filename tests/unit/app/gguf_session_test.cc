@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model in a GGUF file, opened as programs open it, is its folder: the same conversation gives the same tokens and
 // the same answer, with and without a drafter.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of packaging/ against what the program knows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

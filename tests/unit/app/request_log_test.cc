@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/serve/request_log.h"
 
 #include <gmock/gmock.h>

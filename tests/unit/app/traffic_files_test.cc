@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "app/serve/traffic_files.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of machines and control groups as the kernel shows them.
 
 #include "base/available_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Against xxHash's own implementation (the Python package xxhash 3): xxh64(bytes, seed).
 
 #include "base/content_hash.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Topologies and control groups as the kernel shows them.
 
 #include "base/cores.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Against the vectors of the reference implementation (vectors.h of github.com/veorq/SipHash: key 00 01 ... 0f, inputs
 // 00, 00 01, ...), whose last is that of the paper's appendix.
 

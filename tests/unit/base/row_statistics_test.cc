@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/row_statistics.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Pages whose tokens are named by a letter, in and out of a page cache.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The step path must not allocate: allocate, match, release and publish run with operator new counted.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Publishing that continues where it stopped, against publishing from the start.
 
 #include <gtest/gtest.h>

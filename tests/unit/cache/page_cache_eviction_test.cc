@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which pages go when there are no others, and where duplicates of pages lie.
 
 #include <gtest/gtest.h>

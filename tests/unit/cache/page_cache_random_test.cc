@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random operations against a model that knows no trie, no hash and no list: a map from token prefixes to pages.
 // Invariant: pages-accounted-when-idle.
 

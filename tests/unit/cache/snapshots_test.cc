@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random use of snapshots with a page cache, against a plain account of who has what.
 
 #include "cache/snapshots.h"

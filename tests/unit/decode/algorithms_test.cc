@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmasking algorithms on blocks written down by hand, against what their papers say.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a position of a block would get, where its own token is among those that penalties count.
 
 #include "unit/decode/fill_candidate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verification under a constraint, on a tiny vocabulary.
 
 #include "decode/constraint.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "decode/propose/denoise_schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random sequences of commits against a naive account of what the drafter was given.
 
 #include "decode/propose/draft_context.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trees of drafts against all trees there are, and rows that say what the tree is.
 
 #include "decode/propose/draft_tree.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drafts that need no proposer, against those that do.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The candidate of one position of a block, from a row of logits that the test has.
 

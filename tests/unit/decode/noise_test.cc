@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invariant: counter-based-noise.
 
 #include "device/sampling/noise.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often drafts of a wished quality are right.
 
 #include "decode/propose/rehearsal.h"

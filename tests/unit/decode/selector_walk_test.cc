@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks along edges that the test has: what each draft is chosen from, and by what.
 
 #include "decode/propose/selector_walk.h"

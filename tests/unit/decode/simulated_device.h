@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A device whose steps take what its costs say and texts whose drafts are accepted by chance, all from one seed: what a
 // policy reaches there is a number, not a measurement.

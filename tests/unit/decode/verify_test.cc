@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Acceptance on a tiny vocabulary, where the target's distribution is known exactly.
 
 #include "decode/verify/verify.h"

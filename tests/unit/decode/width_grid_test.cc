@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Speculation must not lose: what the policy reaches on simulated devices, by context, number of sequences and
 // acceptance, against plain decoding and the best of all fixed widths.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of logits to tokens: what a device says of many rows at once is what each row says alone.
 
 #include "device/choose.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages of codes become exactly the pages of bf16 that the codec's definition says, in the layout of the kernels.
 
 #include "device/cpu/attention/coded_pages.h"

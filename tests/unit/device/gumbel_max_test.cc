@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/sampling/gumbel_max.h"
 
 #include <gtest/gtest.h>

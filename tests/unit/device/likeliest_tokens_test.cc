@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Candidates of a row against the whole row.
 
 #include "device/sampling/likeliest_tokens.h"

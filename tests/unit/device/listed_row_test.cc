@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A token chosen from a list is the one chosen from the whole row.
 
 #include "device/sampling/listed_row.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Views of tensors, whatever the type of their elements.
 
 #include "device/tensor.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work outside the engine's steps: turns, ends, and the masks of a grammar that takes long.
 
 #include "generate/mask_workers.h"

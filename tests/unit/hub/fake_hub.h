@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A hub with one repository, and the ways in which it may misbehave. Its ETags were computed by git hash-object and
 // sha256sum, or come from OpenSSL's one-shot functions: not from the code under test.

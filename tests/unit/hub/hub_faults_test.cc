@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hub that drops, lies, refuses and attacks.
 
 #include "unit/hub/pull_fixture.h"

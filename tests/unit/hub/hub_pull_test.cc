@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pulls that succeed: layout, reuse, resuming, two at once, offline.
 
 #include "hub/pull.h"

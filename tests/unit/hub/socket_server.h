@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A server of plain POSIX sockets on a free port of this machine: what it answers, and how badly, is up to the test.
 

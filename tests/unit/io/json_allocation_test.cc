@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values are destroyed without memory, wherever that happens: also where memory has just run out.
 
 #include <gtest/gtest.h>

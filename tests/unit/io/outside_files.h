@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files as somebody else would have made them, right and wrong, and the question whether an error says enough.
 

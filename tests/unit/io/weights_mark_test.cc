@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/weights/weights_mark.h"
 
 #include <gtest/gtest.h>

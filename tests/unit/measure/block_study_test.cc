@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The study of denoising algorithms over the real engine and a decoder whose every token is known.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/serve/load_schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/evaluation/logit_divergence.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Load on a server of sockets whose delays are known: counts are exact, times at least the delays.
 
 #include "measure/serve/serve_load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "measure/serve/serve_stream.h"
 
 #include <gmock/gmock.h>

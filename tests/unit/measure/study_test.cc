@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The acceptance study over the real engine and a decoder whose every token and acceptance is known.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A strict reader of the XML that SVG files of ours use: elements, attributes in double quotes, text, five entities.
 

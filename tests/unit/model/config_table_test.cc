@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every key of config.json in old and new spellings, held against what transformers reads
 // (tools/goldens/make_config_goldens.py).
 

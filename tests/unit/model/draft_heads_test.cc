@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which head a drafter has, what its config must say, and what its checkpoint must hold.
 
 #include "model/drafters/dflash.h"

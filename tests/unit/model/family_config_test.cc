@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What published config.json files of the families say, and how they are refused where the model would differ. Values
 // of whole models are compared with transformers by the goldens of tests/data/families.
 

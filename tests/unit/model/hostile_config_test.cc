@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every field of a configuration with every kind of value, alone and in pairs: what comes back is either a
 // configuration whose rotary tables are finite, or Error.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts and models of blocks: what their configs mean, and what their checkpoints must hold.
 
 #include "unit/model/tiny_logits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows that are not asked for are left out of the last layer. Nothing else may change.
 
 #include <algorithm>

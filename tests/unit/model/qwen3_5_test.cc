@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a checkpoint of the Qwen3.5 class may say, and how it is refused where something is wrong. Values are compared
 // with transformers by the goldens of tests/data/families.
 

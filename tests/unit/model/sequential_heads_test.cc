@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What heads that draft one token at a time ask of their files, and how they are refused where something is wrong.
 // Values are compared with PyTorch by the goldens of tests/data/heads.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes on several threads against the same passes on one: the same bits, whatever the batch.
 
 #include <numeric>

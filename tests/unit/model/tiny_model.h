@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A checkpoint small enough to be written anew for every way in which one can be wrong.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/binding/weight_binder.h"
 
 #include "unit/model/tiny_logits.h"

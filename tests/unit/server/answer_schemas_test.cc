@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the server answers is what the OpenAPI document says, and little else would be.
 
 #include "server/api/format/answer_schemas.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client gets of an answer does not depend on how its tokens came.
 
 #include "server/service/answer_text.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies as clients and load tools send them, with every parameter of their signatures that has a default or is a hint.
 
 #include <gtest/gtest.h>

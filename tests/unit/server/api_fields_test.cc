@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of fields, the OpenAPI document and the parsers say the same.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the chat endpoint refuses.
 
 #include "unit/server/refusal_rows.h"

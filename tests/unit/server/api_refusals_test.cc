@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the other endpoints refuse, and what all do.
 
 #include <gtest/gtest.h>

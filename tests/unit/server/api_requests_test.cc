@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Good requests: what the parsers make of them.
 
 #include <gtest/gtest.h>

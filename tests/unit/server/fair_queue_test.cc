@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who goes next, with costs and a clock that are numbers.
 
 #include "server/service/fair_queue.h"

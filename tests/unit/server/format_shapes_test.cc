@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes that clients depend on, by hand; and samples for tests/tools/check_api_shapes.py, which holds them against the
 // official clients' models: ASHLAR_API_SAMPLES names the folder they are written to.
 

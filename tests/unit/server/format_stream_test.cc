@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that puts a stream together gets the body of the same answer.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A request from its events to its body and its record, nearly always without an engine.
 
 #include "server/service/job.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ollama's chat and generate: what is made of requests, and of answers.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bad input, row by row: every refusal is a 400 that names the field.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every route is in the OpenAPI document, and nothing else is.
 
 #include "server/service/routes/routes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The service and its routes on an engine without a model, asked without sockets.
 

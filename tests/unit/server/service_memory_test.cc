@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that runs out anywhere between a request's arrival and its end: that request may fail, the server must not.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the service makes of requests as a whole: their seeds, and what becomes of those it refuses.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prompts to ids, tokens to answers, and what limits them.
 
 #include <gmock/gmock.h>

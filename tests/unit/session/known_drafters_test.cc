@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "session/models/known_drafters.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A second start computes what the first one did, bit for bit, and a file that is not right is made again.
 
 #include "session/weights_cache.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls without any mark around them, known by the names of tools.
 
 #include <gtest/gtest.h>

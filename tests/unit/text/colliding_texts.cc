@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unit/text/colliding_texts.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Incremental decoding: any way of arrival gives the text of the whole.
 
 #include "text/tokenizer/detokenizer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SentencePiece vocabularies as GGUF files have them, against the Python package `sentencepiece` on the same models.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers out of GGUF metadata against the Python package `tokenizers` on the files that they were made of.
 
 #include "text/tokenizer/gguf/gguf_tokenizer.h"

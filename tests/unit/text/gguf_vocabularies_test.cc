@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers out of whole GGUF vocabularies against the ids that llama.cpp's own tests expect (tools/get-vocabularies).
 // In long runs, where the files are there.
 

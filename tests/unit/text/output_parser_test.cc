@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splitting answers: examples by hand, and the law that cuts do not matter.
 
 #include "text/output/output_parser.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokens to text with stop strings: the delta texts, the stop and the number of tokens it took.
 
 #include "text/output/output_text.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The translation from Oniguruma; that the matches are right is shown by the golden variants and sweeps.
 
 #include "text/tokenizer/pattern/regex.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stop strings against a search that looks at every prefix of the whole text.
 
 #include "text/output/stop_strings.h"

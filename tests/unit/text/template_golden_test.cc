@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every template of tests/data/templates against what Python's jinja2 made of it
 // (tools/goldens/make_template_goldens.py).
 

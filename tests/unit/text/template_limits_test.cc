@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile templates: each must end in an Error that says why, soon, and leave nothing behind.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface of Template: messages, clock, concurrency.
 
 #include "text/template/template.h"

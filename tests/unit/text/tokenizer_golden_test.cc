@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ids against the Python package `tokenizers`: every string, style and variant, and a sweep over all code points.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads tests/data/tokenizer, which tools/goldens/make_tokenizer_goldens.py makes with the Python package `tokenizers`.
 

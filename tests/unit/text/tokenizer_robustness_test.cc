@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Broken files give a clear Error; hostile text is encoded in bounded time.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model folders that say much: each is read and used in time near-linear in its size (a square of these sizes would
 // take from minutes to days), or refused with what was found and what may be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of SentencePiece in tokenizer.json against the Python package `tokenizers`
 // (tools/goldens/make_unigram_goldens.py), and files that are wrong.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repair of broken UTF-8 against what Python's bytes.decode("utf-8", "replace") gives.
 
 #include "text/tokenizer/utf8.h"

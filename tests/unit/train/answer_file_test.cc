@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers of the target in a file that survives a kill at any byte: what comes out is what an unbroken run writes.
 
 #include "train/data/answer_file.h"

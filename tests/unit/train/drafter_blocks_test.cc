@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Anchors, rows and weights of a training step, on documents written down by hand.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drafters that training designs and writes, as the existing readers of drafters see them.
 
 #include "train/export/drafter_folder.h"

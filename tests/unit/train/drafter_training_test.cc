@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real trainer in a run, on a tiny target: what is resumed is what was never stopped, and what is written drafts.
 
 #include "train/run/drafter_training.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a drafter is trained on against what PyTorch computes, and against what the engine's drafter reads.
 
 #include "train/capture/hidden_capture.h"

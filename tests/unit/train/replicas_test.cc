@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training by several replicas: how a step is split and added up, and that the whole is what one would have computed.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The run around a trainer: order, log, checkpoints, resuming. The trainer here computes nothing sensible, but all that
 // it does depends on every bit of what it is given.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How one attention call is cut into blocks of queries and, where there are too few blocks for the threads, into
 // segments of keys.

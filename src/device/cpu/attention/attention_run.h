@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One attention call: how its pieces are computed, whichever thread runs them.
 

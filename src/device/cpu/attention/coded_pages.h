@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Pages of codes. Inside a page, per key/value head: codes of keys, scales of keys, codes of values, scales of values,
 // the scales as kPageTokens floats. Codes lie so that a plain loop turns them into a page of bf16, whose kernels then

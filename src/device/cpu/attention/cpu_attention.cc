@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache and attention over it.
 
 #include <algorithm>

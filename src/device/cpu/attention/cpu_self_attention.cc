@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attention of a layer as one op, for as many rows as fit one block.
 //
 // In rows, what two workers write would alternate within memory pages, and hardware prefetchers of each core would take

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A page's keys or values from codes (coded_pages.h) to bf16, in the layout of attention's kernels.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What becomes of projections: heads normed and rotated, keys and values in the cache.
 

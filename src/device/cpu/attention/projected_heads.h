@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the heads of a projection lie between the ops of an attention layer.
 

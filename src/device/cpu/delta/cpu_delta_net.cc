@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated delta nets and gates.
 
 #include <algorithm>

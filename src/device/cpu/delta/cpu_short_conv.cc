@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated short convolutions: a piece of work is some channels of a sequence, through all of its rows.
 
 #include <algorithm>

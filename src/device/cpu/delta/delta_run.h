@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One call of a gated delta net: what a worker does for the value heads of one key head of one sequence. Channels
 // belong to one key head each, so that no two workers read or write the same part of a state or a log.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which kernel paths this machine can run: instruction bits, and that the operating system saves the registers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AMX-BF16 and AMX-INT8: products of bf16, 8-bit and grouped weights and attention on tiles, everything
 // else as on AVX-512.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AVX2 with FMA: eight lanes, sixteen registers.
 
 #include "device/cpu/isa/cpu_features.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AVX-512 (F, BW, VL, DQ): sixteen lanes, thirty-two registers.
 
 #include "device/cpu/isa/cpu_features.h"

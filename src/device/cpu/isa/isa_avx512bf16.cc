@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AVX-512 with BF16: products of bf16 weights pair by pair, everything else as on AVX-512.
 
 #include "device/cpu/isa/isa_common.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of 8-bit weights for paths of AVX-512 on machines that have VNNI.
 
 #include "device/cpu/isa/isa_common.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of 8-bit weights and of weights in groups for the AVX2 path on machines that have AVX-VNNI.
 
 #include "device/cpu/isa/isa_common.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What every kernel file includes before it opens its target region: a standard header first seen inside a region would
 // be compiled for that instruction set, and the linker could then pick that copy for code that runs anywhere.

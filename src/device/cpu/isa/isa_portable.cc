@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for plain x86-64 (or anything the compiler knows): four lanes, no fused multiply-add.
 
 #include "device/cpu/isa/isa_common.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What an instruction set must provide. CpuOps splits an op into calls of these; each call runs on one thread.
 //

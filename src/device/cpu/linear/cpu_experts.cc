@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts: choice of experts, and their products grouped by expert.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing of weights: in panels, on the pool.
 
 #include "base/content_hash.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/linear/packed_weight.h"
 
 #include "base/check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A weight in panels (layout: kernels.h), in one of the device's formats.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operand of LDTILECFG, palette 1 (Intel SDM volume 1, chapter 18).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The formats of packed weights: one table, which holds all that the device does with a format.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention of training on the CPU: a block's queries of one key/value head at a time, whole rows of scores.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Large fp32 products: the right factor is packed into panels as wide as a tile, the left one too unless its rows are
 // in one piece each, and tiles of the result are computed on all threads. Depth is walked in fixed pieces, so the order

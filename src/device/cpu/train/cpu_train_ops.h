@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Training ops on the CPU: loops over rows and tiles on all threads, every sum in an order of its own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training on AVX2 with FMA: eight lanes, sixteen registers.
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training on AVX-512: sixteen lanes, thirty-two registers.
 
 #include <array>

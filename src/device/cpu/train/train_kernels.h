@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What an instruction set provides for training. CpuTrainOps splits ops into calls of these; each runs on one thread.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training on plain x86-64 (or anything the compiler knows): four lanes, sixteen registers.
 
 #include <array>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes wgmma.cuh: one function for each width of the instruction, since its register list has no loop."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Thin wrappers over the instructions of Hopper that CUDA C++ has no words for: transaction barriers, bulk copies,
 // warpgroup fences. One function is one instruction; nothing here knows about models.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiplies as fast as Hopper's tensor cores do, from shared memory alone.
 
 #include "../kernels.h"

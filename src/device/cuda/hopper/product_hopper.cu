@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which instance of the product serves a call. Any may: it decides about time and not about bits.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Products with weights of bf16 by Hopper's warpgroup instructions. Bits are those of product.cu: a k16 step has one
 // rounding on Hopper, in mma.sync and in wgmma of any width alike, with either operand first (lab/cuda/README.md).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which instance of the product with a weight of few bits serves a call. Any may: it decides about time, not about
 // bits.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Products with weights of 4 and 8 bits by Hopper's warpgroup instructions, whose first operand may lie in registers:
 // there a lane makes the bf16 values of quantised_layout.h out of its integers. Bits are those of product_quantised.cu.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Written by generate_wgmma.py. D[64, kN] (=|+=) A[64, 16] B[kN, 16]^T in bf16 with fp32 accumulators, both operands
 // K-major in shared memory. Thread t of the warpgroup (warp w, lane l) holds D[16 w + l / 4 + 8 h][8 j + 2 (l % 4) + c]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is done to rows of logits before tokens are chosen, operation by operation as the host does it.
 
 #include <math_constants.h>

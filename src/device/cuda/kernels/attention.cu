@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paged attention for rows of any kind: one token, a block to verify, a chunk of a prompt, a branch of drafts; of heads
 // that attention_tiles.cu does not take.
 //

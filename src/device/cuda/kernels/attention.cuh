@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the kernels of attention share: how parts of a softmax meet.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paged attention on the tensor cores, for head_dim 64 and 128.
 //
 // The law of a row and head, whatever shares the call: its keys are cut at multiples of 32 positions from 0. A score is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Instructions that products for any GPU share: copies to shared memory, and what a warp multiplies.
 

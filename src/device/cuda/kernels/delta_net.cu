@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated delta nets. A block of threads has the value heads of one key head of one sequence and goes through its rows;
 // a thread has columns of their matrices, which do not depend on each other. Sums run in fixed orders.
 

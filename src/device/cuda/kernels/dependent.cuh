@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Dependent launches: on compute capability 9.0 a kernel may start while the one before it in the stream still runs, so that
 // its launch and what it does before its wait cost no time. Before its wait it may rely on nothing that kernels write: on

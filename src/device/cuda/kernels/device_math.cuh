@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What several kernels need. Multiplications and additions fuse where fmaf is written and nowhere else (-fmad=false).
 

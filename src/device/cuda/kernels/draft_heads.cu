@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions and edges of drafters' heads. A block of threads has a row.
 
 #include "device_math.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts: the choice of a row (a warp each), sorting choices by expert, and adding answers up.
 
 #include <math_constants.h>

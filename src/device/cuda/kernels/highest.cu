@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The highest columns of rows of logits, in parts that are searched side by side. How a row is cut follows from its length
 // alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Columns of a row of logits in the order in which they are chosen, as numbers.
 

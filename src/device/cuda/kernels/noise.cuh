@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The noise of draws, word for word that of device/sampling/noise.h, and how large it is to 1e-5.
 

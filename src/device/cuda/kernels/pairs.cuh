@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Pairs of bf16 in 32 bits, as the tensor cores take and give them.
 

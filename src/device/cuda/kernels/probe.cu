@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads memory, and multiplies, as fast as it goes.
 
 #include "device_math.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products with weights of bf16 on the tensor cores.
 //
 // The law of a sum, which decides about its bits: K is cut into `splits` segments at multiples of 128, their number

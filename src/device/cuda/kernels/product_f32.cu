@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products with weights of fp32: routers, and checkpoints whose numbers bf16 would change. A warp has an output of a row;
 // lane l adds inputs l, l + 32, ... in a chain, and the lanes' sums meet in a fixed order. Rows never share a sum.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products with weights of 4 and 8 bits, for few rows at a time: the sums of product.cu for the values that
 // quantised_layout.h says, which are bf16. As there, K is cut into `splits` segments, each one chain of m16n8k16 steps
 // from zero, added in ascending order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Integers of 4 and 8 bits to pairs of bf16, as quantised_layout.h says what they are worth.
 

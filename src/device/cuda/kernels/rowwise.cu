@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row-wise operations. A row belongs to a block of threads that reduces in a fixed order, so rows are independent.
 
 #include "device_math.cuh"

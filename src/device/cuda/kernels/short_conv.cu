@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated short convolutions. A thread has a channel of a sequence and goes through its rows.
 
 #include "../short_conv.h"

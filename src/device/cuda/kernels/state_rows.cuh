@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the states of recurrent layers lie (device/rows.h: StatePlane), and which rows go through them together.
 

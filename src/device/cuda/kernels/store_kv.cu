@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries, keys and values are finished and stored: a warp has a head of a row.
 
 #include "heads.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the host needs to know of a row of logits to choose a token: sums over it, and the few tokens that may be chosen. A
 // row is cut into parts by its length alone, and sums have one order, so that what is found depends on the row only.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole arrays: norms, sums of two, the optimiser. Four values a thread where addresses allow, neighbours side by side.
 
 #include "train_kernels.h"

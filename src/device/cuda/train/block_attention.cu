@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention of the blocks of a batch, forward: softmax in one pass over the keys.
 
 #include "block_attention.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What both passes of the blocks' attention share. A block of threads has four warps; a warp has four rows of queries,
 // and a lane one of 32 keys. Heads are padded with zeros to kPieces * 32 columns in shared memory.

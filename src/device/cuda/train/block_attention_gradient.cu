@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward of the blocks' attention: with P = softmax(S), dV = P^T dO, dP = dO V^T, dS = P (dP - mean), where mean is
 // the product of a row's dO and output; dQ = dS K and dK = dS^T Q. Probabilities are computed anew from the log sums.
 // Queries and keys have a kernel each, so that every sum has one owner and a fixed order.

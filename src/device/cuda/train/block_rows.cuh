@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What rows of blocks see and keep, for all kernels of their attention.
 

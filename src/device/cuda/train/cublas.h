@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Products by cuBLAS, which is loaded when the first is made: the program starts, and serves, without it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The ops of training on an NVIDIA GPU, on tensors of fp32, whose products round their factors to TF32, or bf16. Ops
 // queue their kernels on one stream and return; what gives the host numbers waits.

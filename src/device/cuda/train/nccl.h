@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The few calls of NCCL that sums over replicas need. The library is loaded when several GPUs are asked for: the
 // program needs it neither to be built nor for anything else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sums over the replicas of a trainer on several GPUs of one machine.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMS norms. A warp has a row, or a block of threads one that is wider than a warp has registers for.
 
 #include "train_kernels.h"

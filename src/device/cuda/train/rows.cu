@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Value by value: rotation, gates, moving rows. Neighbouring threads have neighbouring columns.
 
 #include "train_kernels.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Memory that both sides address: it lies on the GPU, and pages move while the host reads or writes them.
 

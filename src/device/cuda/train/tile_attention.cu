@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention of the blocks of a batch on the tensor cores, forward: softmax in one pass over the keys.
 
 #include "tile_attention.cuh"

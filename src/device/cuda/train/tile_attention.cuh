@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The blocks' attention on the tensor cores: what both passes share. Queries, keys, values and their gradients are
 // bf16, heads of kDim columns. The heads that share a key/value head stand one below the other: row i of a block is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward of the blocks' attention on the tensor cores, by the formulas of block_attention_gradient.cu. A block of
 // threads has rows of queries and goes through their keys, or has keys and goes through the queries that may see them:
 // every sum has one owner and a fixed order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the kernels of training offer the host. Every function queues its work on the stream and returns; what it points
 // to is device memory. A Matrix is of fp32 or bf16, and what is computed in between is fp32; sums have a fixed order,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Values of matrices, one or four at a time: four where all rows begin at multiples of four values.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AWQ in its "gemm" layout, of 4 bits: qweight [inputs, outputs / 8] and qzeros [groups, outputs / 8] of eight numbers
 // a word, of which those at even places come first, and scales [groups, outputs]. The reference (AutoAWQ) multiplies in
 // f16.

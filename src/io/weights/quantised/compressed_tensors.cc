@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // compressed-tensors (vLLM, llm-compressor). What a module's tensors are says how it is stored; its shapes must be
 // those of one of the configuration's groups, so that targets and ignored names need no reading. The reference
 // multiplies in the type of the scales.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of 8 bits (E4M3) with a scale for each block of rows and columns, as DeepSeek and Qwen publish them, for each
 // row or for all. The reference (finegrained fp8 of transformers, vLLM) multiplies in fp32 and rounds to bf16.
 

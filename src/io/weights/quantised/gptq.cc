@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPTQ: qweight [inputs / n, outputs] of n neighbouring inputs a word, qzeros [groups, outputs / n], scales [groups,
 // outputs] and, where columns were quantised in the order of their activations, g_idx [inputs], the group of each. Zero
 // points are stored less one, except in "gptq_v2". The reference (AutoGPTQ 0.7) multiplies in f16; older kernels of it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MXFP4 as gpt-oss has it: experts of a kind in one tensor, NAME_blocks [experts, rows, groups, 16] of two numbers a
 // byte (E2M1) and NAME_scales [experts, rows, groups], powers of two. The reference (transformers) multiplies by the
 // power in bf16, which is exact.

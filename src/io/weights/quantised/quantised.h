@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checkpoints that are already quantised: what their configuration says becomes of tensors with numbers, scales and
 // zero points a tensor MODULE.weight, which means what the dequantisation of its publisher gives (in fp32, without the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The shapes of what the server answers, for the OpenAPI document. Written by hand next to the code that emits them
 // (the formats, wire.cc, error_shape.h, service/routes.cc); tests hold answers against them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes of the answers that generate text; of streams only what their events have in common with bodies.
 
 #include "server/api/format/answer_schemas.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How one API words an answer. One object for each request; not thread-safe.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenAI's chat completions.
 
 #include "server/api/format/formats.h"

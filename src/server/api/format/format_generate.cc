@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SGLang's /generate: text so far, with figures.
 
 #include <algorithm>

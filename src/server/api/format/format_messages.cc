@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Anthropic's messages. The answer is a list of blocks; a body is what its stream says.
 
 #include "generate/chat_prompt.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ollama's chat and generate: a stream is a JSON object a line, the last of which has the figures.
 
 #include <algorithm>

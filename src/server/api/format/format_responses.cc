@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenAI's responses. The answer is a list of items: reasoning, one message, calls; a body is what its stream says.
 
 #include "server/api/format/formats.h"

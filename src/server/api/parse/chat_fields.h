@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations and tools, brought into the one shape that chat templates take.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every field of every request, in one table: what it does, and which of its values ask for nothing. The parsers refuse
 // what is not in it unless it is null or false, and the OpenAPI document is written from it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Typed reading of the JSON objects of a request. Errors carry the JSON path of the field:
 // "messages[2].content[0].type".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Requests of every API, from JSON to server/generation.h. Pure functions; any JSON gives a value or an ApiError of
 // status 400 whose param is the path of the field at fault. docs/api.md lists the fields.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SGLang's /generate.
 
 #include "server/api/parse/parse.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Anthropic's messages: blocks become a conversation.
 
 #include "server/api/parse/chat_fields.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ollama's chat and generate: lines of JSON, sampling in an object of its own.
 
 #include "server/api/parse/chat_fields.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat and text completions, and the small requests about prompts.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenAI's responses: a list of items becomes a conversation.
 
 #include "server/api/parse/chat_fields.h"

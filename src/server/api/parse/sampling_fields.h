@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Fields that several APIs share: sampling, stops, constraints, tools' choice, the template's variables.
 

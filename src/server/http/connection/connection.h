@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One client's connection. Everything in it runs on the one thread of its socket's context; Asio stays within the files
 // that include this.

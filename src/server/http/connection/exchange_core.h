@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the threads that produce an answer and the connection that writes it meet. Private to the transport.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From lines to the tree of what is drawn (tree.js). Text keeps its place in the source, by which runs of tokens are tinted.
 
 import { Highlighter } from './highlight.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Colours for code, line by line: comments, strings, numbers and the words of common languages. It knows no grammar, and
 // what it takes for something else is only coloured so.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emphasis, code, links and maths within a paragraph: from a string to a tree of places in it. One walk with a stack of what
 // is open, which has a limit, so that no text takes long or nests deeply. What is not understood stays as it is written.
 

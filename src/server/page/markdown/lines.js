@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which lines of a text belong together: paragraphs, headings, lists, quotes, code and tables. A line is {text, at, newline}:
 // `at` is its place in the whole text, however much of its start was taken off.
 

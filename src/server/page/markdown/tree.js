@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a tree of plain objects to elements: what is there already stays, so that a growing answer neither flickers nor loses
 // its selection. Text becomes text nodes, and only these tags and attributes ever reach the page.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Ollama's clients ask about models: the one that is served, as if it had been pulled.
 
 #include <openssl/evp.h>

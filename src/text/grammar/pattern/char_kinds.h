@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What \d, \w and \s of a pattern stand for. Those who read patterns do not agree: ECMAScript, Python and others.
 

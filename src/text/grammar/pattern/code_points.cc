@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/grammar/pattern/code_points.h"
 
 #include <algorithm>

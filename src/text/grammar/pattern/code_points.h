@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sets of Unicode scalar values, and how they read as bytes of UTF-8.
 

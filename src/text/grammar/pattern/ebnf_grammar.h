@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Grammars in the manner of GBNF:
 //   root  ::= "yes" | "no" ( "," [ ]? name ){1,3}   # a comment

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Look-ahead at the beginning of a pattern, ^(?=a)(?!b)rest, as patterns that must and must not match the same text.
 

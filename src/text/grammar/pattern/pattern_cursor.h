@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A place in a pattern or grammar: characters, escapes and [classes], which both languages share.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Regular expressions as grammars: literals, escapes, classes, groups, | ? * + {m,n} and '.'. No look-around, back
 // references, word boundaries or flags. What matches is a set of texts, so that lazy and greedy are the same.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The pieces of JSON text that schemas are put together from. White space is bounded: after '{', '[', ',' and before
 // '}', ']' at most one space, or a line break with an indent; after ':' at most one space. A model that likes white

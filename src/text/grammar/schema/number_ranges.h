@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Decimal numbers between bounds, as expressions over their digits.
 

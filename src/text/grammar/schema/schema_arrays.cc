@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of a schema: places, counts, items that differ, items that must be there.
 
 #include <algorithm>

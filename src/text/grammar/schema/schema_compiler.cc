@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What stands around the types of a schema: references, merging, alternatives.
 
 #include "text/grammar/schema/schema_compiler.h"

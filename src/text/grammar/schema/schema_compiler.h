@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON schemas as grammars. What the grammar produces satisfies the schema; of all documents that do, it produces those
 // with properties in the schema's order, bounded white space, numbers of bounded length and one spelling of constants.

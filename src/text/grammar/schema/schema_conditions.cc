@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What does not hold, and what holds only under a condition, in words of what does hold.
 
 #include "text/grammar/schema/schema_compiler.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Constants of a schema: those of enum and const that its other keywords allow. They are taken as what they are, not
 // by how a grammar would write them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON schemas before they become grammars: which keywords are understood, what they mean for a value, and where a $ref
 // leads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of a schema: bounds, multiples, and values left out.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects of a schema: properties in their order, names by patterns, counts.
 
 #include <algorithm>

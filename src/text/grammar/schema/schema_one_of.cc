@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `oneOf`: alternatives of which exactly one holds, as alternatives that say themselves why no other one does.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings of a schema: lengths, patterns, formats, and any of them together.
 
 #include <algorithm>

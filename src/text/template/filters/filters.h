@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Jinja's built-in filters that work on data. One table a file: text, sequences, selection, numbers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/template/filters/filters.h"
 #include "text/template/run/attribute_getter.h"
 #include "text/template/run/tests.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/template/filters/filters.h"
 #include "text/template/filters/format.h"
 #include "text/template/run/interpreter.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Template source to tokens, with Jinja's white space rules (trim_blocks and lstrip_blocks on, as transformers sets
 // them) already applied: the parser sees text, markers and expression tokens only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What operators connect: names, numbers, lists, and what stands in brackets after them.
 
 #include <charconv>

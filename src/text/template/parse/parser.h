@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Recursive descent over the token list, with Jinja's grammar and precedences. Statements are in
 // parse_statement.cc, expressions in parse_expression.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Jinja decides at compile time where a name lives. The one effect that looking names up at run time would miss: a name
 // that a scope assigns before it reads it belongs to that scope from its start. Inner scopes that run before the

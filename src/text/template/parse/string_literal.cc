@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/template/parse/string_literal.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attribute and item access, as Jinja's sandbox resolves them. There is no reflection in it: what a template can
 // reach is exactly what is listed in methods.cc and in the objects' own attribute().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `attribute` argument of map, sort, sum and others: a dotted path of items.
 

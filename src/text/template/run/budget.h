@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a render may use. Templates come with model folders, so they are treated as hostile: every loop of the
 // interpreter takes steps, every byte it writes or scans is work, and both run out.

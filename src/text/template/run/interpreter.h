@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a parsed template. One Interpreter is one render: it owns the scopes, the namespaces and the budget.
 // Expressions are in evaluate.cc, statements in execute.cc.

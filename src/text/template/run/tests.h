@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Jinja's built-in tests: `value is name(arguments)`.
 

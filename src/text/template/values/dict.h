@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Insertion-ordered dictionary with Python's key equality (1 == 1.0 == True).
 

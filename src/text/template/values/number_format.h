@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Digits of numbers for both kinds of string formatting, and the padding around them.
 

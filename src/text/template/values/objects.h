@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Objects with behaviour: functions, macros, namespaces and the variable `loop`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Python's operators on values. Failures carry Python's wording where a template author would look it up.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Values to text: str(), repr() and json.dumps() of Python.
 

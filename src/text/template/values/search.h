@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Substring search in linear time, so that a hostile pattern cannot make it quadratic.
 

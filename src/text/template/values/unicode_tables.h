@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // clang-format off
 #pragma once
 // Character properties above ASCII as Python 14.0.0 (Unicode version) has them and utf8proc has not.

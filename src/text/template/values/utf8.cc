@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/template/values/utf8.h"
 
 #include <utf8proc.h>

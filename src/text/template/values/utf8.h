@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // UTF-8 helpers for Python's string semantics. Malformed bytes count as one character each, so nothing here fails.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Values of the template language: Python's, as far as templates can see them. All but iterators, namespaces and
 // loop objects are immutable and shared. Namespaces and macros live in the interpreter and are only pointed at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a name in tokenizer.ggml.pre stands for, in the words of a tokenizer.json: how a text is cut before byte-level
 // BPE. The patterns are those of the tokenizers that the names were given to.

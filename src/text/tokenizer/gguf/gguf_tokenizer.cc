@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/tokenizer/gguf/gguf_tokenizer.h"
 
 #include <algorithm>

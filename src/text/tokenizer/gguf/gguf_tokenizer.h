@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The text side of a model in a GGUF file, in the words of the Hugging Face files that it was made of.
 

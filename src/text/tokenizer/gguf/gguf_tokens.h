@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The keys tokenizer.ggml.* of a GGUF file, each checked as it is read.
 

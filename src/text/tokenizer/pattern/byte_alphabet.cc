@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "text/tokenizer/pattern/byte_alphabet.h"
 
 #include "text/tokenizer/utf8.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The alphabet of byte-level BPE (GPT-2): each byte is spelled as one printable character, so that a vocabulary of byte
 // strings can be written as text. Bytes that are printable in Latin-1 stand for themselves, the others, in order, for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The {"String": ...} or {"Regex": ...} patterns of tokenizer.json and the Replace step made of one.
 

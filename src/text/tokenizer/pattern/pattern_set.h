@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Finds many strings in a text at once, in time that depends on neither their number nor their length.
 

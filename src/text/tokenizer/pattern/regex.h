@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The regular expressions of tokenizer.json. They are written for Oniguruma (Ruby syntax) and run on PCRE2, so a
 // pattern is first translated (regex_dialect.h). Matching is bounded: a pattern that backtracks too far throws, it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From Oniguruma's Ruby syntax, which tokenizer.json is written in, to PCRE2 (UTF and UCP on).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Made by tools/unicode/make_unicode_additions.py: characters of Unicode 16 that Unicode 14 does not have, or counts
 // otherwise.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Made by tools/unicode/make_unicode_unnormalized.py: characters younger than the normal forms of the Python package
 // `tokenizers` (Unicode 9), which it neither decomposes nor composes nor reorders.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `added_tokens` of tokenizer.json: tokens that are cut out of the text before everything else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // SentencePiece's map of characters (the normalizer Precompiled): a double-array trie of what is replaced, then the
 // replacements. Source: the darts-clone format, and how the reference implementation applies it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The options that the pre-tokenizer Metaspace and the decoder of that name share.
 

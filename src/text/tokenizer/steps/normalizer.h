@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `normalizer` of tokenizer.json: what is done to text before it is split.
 

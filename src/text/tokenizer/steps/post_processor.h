@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `post_processor` of tokenizer.json: the special tokens put around an encoded text.
 

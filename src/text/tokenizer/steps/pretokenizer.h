@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `pre_tokenizer` of tokenizer.json: cuts normalised text into the pieces that the model works on one at
 // a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The `decoder` of tokenizer.json: from tokens back to text, one token at a time.
 

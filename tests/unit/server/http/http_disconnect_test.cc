@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clients that leave, stall or take nothing.
 
 #include "http_test_client.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests and answers as they should go.
 
 #include <gmock/gmock.h>

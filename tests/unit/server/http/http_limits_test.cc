@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on size, time and number.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that runs out in the server: that request may fail, the next one must not.
 
 #include <gtest/gtest.h>

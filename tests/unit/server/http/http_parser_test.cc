@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a request, in any pieces.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients share: memory and places. No client takes all of it.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An HTTP client of plain POSIX sockets: shares nothing with the server under test, and can misbehave.
 

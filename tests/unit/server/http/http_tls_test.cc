@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS, with OpenSSL itself as the client.
 
 #include <openssl/evp.h>

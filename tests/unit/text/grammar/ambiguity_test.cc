@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars whose texts can be read in many ways at once are followed exactly: stacks that share what they have in
 // common against stacks of their own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents and texts whose decision comes from the Python packages jsonschema and re
 // (tools/goldens/make_grammar_goldens.py).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mask holds exactly the tokens whose bytes, taken one by one, the grammar takes in.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A second opinion on JSON schemas, written from the specification and not from the grammars: what the goldens use,
 // apart from patterns and formats, which jsonschema has checked when the goldens were made.

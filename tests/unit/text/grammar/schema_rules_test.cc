@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What schemas say together, and what their keywords say about constants, character by character.
 
 #include <gmock/gmock.h>

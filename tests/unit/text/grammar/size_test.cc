@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs that are large, deep or ambiguous: a grammar or an error, soon, with a stack of the usual size; never a text
 // lost without a word.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random answers of a model that obeys the mask: each must be complete, valid and end.
 
 #include <gtest/gtest.h>

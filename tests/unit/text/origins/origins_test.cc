@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a caller wrote never becomes a special token, whatever a template makes of it, and nothing else depends on who
 // wrote what.
 

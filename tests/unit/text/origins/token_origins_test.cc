@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which tokens a text may become depends on where its bytes come from.
 
 #include "unit/text/origins/support.h"
