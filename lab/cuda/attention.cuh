@@ -119,4 +119,11 @@ __global__ void __launch_bounds__(128) combine_splits(const __grid_constant__ At
   }
 }
 
+/// Byte of one element in a page: see attention.cuh.
+__host__ __device__ inline int64_t page_place(int32_t head, bool value, int32_t token, int32_t dim, int32_t head_dim) {
+  const int64_t plane = (int64_t{head} * 2 + value) * kPageTokens * head_dim * 2;
+  return plane + (token / 8 * (head_dim / 64) + dim / 64) * 1024 + token % 8 * 128 + ((dim % 64 / 8) ^ (token % 8)) * 16 +
+         dim % 8 * 2;
+}
+
 }  // namespace ashlar::cuda

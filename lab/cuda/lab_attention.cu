@@ -5,7 +5,6 @@
 #include "attention_few.cuh"
 #include "attention_tiled.cuh"
 #include "lab.h"
-#include "small_ops.cuh"
 
 using lab::bf16;
 using namespace ashlar::cuda;
