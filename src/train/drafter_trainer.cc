@@ -20,14 +20,16 @@ using AllAnchors = std::span<const DrafterTrainer::Anchors>;
 /// What the losses are divided by: the sum of weights, or the number of blocks.
 double normaliser(std::span<const TrainDocument> batch, AllAnchors anchors, const TrainShape& shape,
                   const TrainSettings& settings) {
-  double weights = 0;
-  double blocks = 0;
+  double sum = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
-    blocks += static_cast<double>(anchors[i].size());
+    if (settings.weights != PositionWeights::kDecay) {
+      sum += static_cast<double>(anchors[i].size());
+      continue;
+    }
     for_labels(batch[i], anchors[i], shape.block,
-               [&](int32_t /*block*/, int32_t slot) { weights += decay_weight(slot, settings.gamma); });
+               [&](int32_t /*block*/, int32_t slot) { sum += decay_weight(slot, settings.gamma); });
   }
-  return settings.weights == PositionWeights::kDecay ? weights : blocks;
+  return sum;
 }
 
 std::vector<float> weights_of(const BlockBatch& rows, std::span<const TokenLoss> losses, const TrainShape& shape,
