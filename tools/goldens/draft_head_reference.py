@@ -8,7 +8,8 @@ that the next draft's pair is (that output, the draft).
   Mtp     the layer of a Qwen3.5 checkpoint: f is the target's hidden state after its final norm,
           x = fc [norm(E[token]); norm(f)], one decoder layer, norm; the classes of transformers compute the layer and the norms
   Eagle3  f = fc [h_a; h_b; h_c] of hidden states between the target's layers; attention reads [norm(E[token]); norm(f)] and its residual
-          is f; the output before the final norm is fed back
+          is f; the output before the final norm is fed back. Further layers are plain ones. With a mask (P-EAGLE) rows after x_n
+          read the mask's embedding and its own feature, all in one forward
 """
 
 import copy
@@ -65,6 +66,7 @@ class Eagle3(torch.nn.Module):
         super().__init__()
         self.net = raw.get("transformer_layer_config", raw)
         self.raw, self.w, self.layer = raw, weights, layer
+        self.mask_id = raw.get("mask_token_id", raw.get("ptd_token_id"))
         self.embedding = weights.get("embed_tokens.weight", target.embedding)
         own = raw.get("eagle_config", {}).get("eagle_aux_hidden_state_layer_ids")
         # Entry i of transformers' hidden_states is the input of layer i: what ids of speculators count, and not those of eagle_config.
@@ -74,7 +76,12 @@ class Eagle3(torch.nn.Module):
         return rms_norm(x, self.w[f"{name}.weight"], self.net["rms_norm_eps"])
 
     def features(self, states):
-        parts = [states[i] for i in self.aux_layers]
+        return self.joined([states[i] for i in self.aux_layers])
+
+    def mask_feature(self):
+        return self.joined(list(self.w["mask_hidden"].reshape(len(self.aux_layers), 1, -1)))
+
+    def joined(self, parts):
         if self.raw.get("fc_norm"):
             parts = [self.norm(part, f"fc_norm.{i}") for i, part in enumerate(parts)]
         joined = torch.cat(parts, dim=-1)
@@ -82,8 +89,8 @@ class Eagle3(torch.nn.Module):
             joined = self.norm(joined, "input_norm")
         return F.linear(joined, self.w["fc.weight"])
 
-    def attention(self, x):
-        name, net = f"{self.layer}self_attn.", self.net
+    def attention(self, x, layer):
+        name, net = f"{layer}self_attn.", self.net
         d, heads, groups = net["head_dim"], net["num_attention_heads"], net["num_attention_heads"] // net["num_key_value_heads"]
         positions = torch.arange(len(x))
         theta = net.get("rope_theta") or net["rope_parameters"]["rope_theta"]
@@ -99,12 +106,18 @@ class Eagle3(torch.nn.Module):
         name = self.layer
         read = self.norm(features, f"{name}hidden_norm")
         x = read if self.raw.get("norm_before_residual") else features
-        x = x + self.attention(torch.cat((self.norm(self.embedding[ids], f"{name}input_layernorm"), read), dim=-1))
-        normed = self.norm(x, f"{name}post_attention_layernorm")
-        gate = F.silu(F.linear(normed, self.w[f"{name}mlp.gate_proj.weight"]))
-        x = x + F.linear(gate * F.linear(normed, self.w[f"{name}mlp.up_proj.weight"]), self.w[f"{name}mlp.down_proj.weight"])
+        x = x + self.attention(torch.cat((self.norm(self.embedding[ids], f"{name}input_layernorm"), read), dim=-1), name)
+        x = x + self.mlp(x, name)
+        for i in range(1, self.net["num_hidden_layers"]):
+            x = x + self.attention(self.norm(x, f"layers.{i}.input_layernorm"), f"layers.{i}.")
+            x = x + self.mlp(x, f"layers.{i}.")
         out = self.norm(x, "norm")
         return out, out if self.raw.get("norm_output") else x
+
+    def mlp(self, x, layer):
+        normed = self.norm(x, f"{layer}post_attention_layernorm")
+        gate = F.silu(F.linear(normed, self.w[f"{layer}mlp.gate_proj.weight"]))
+        return F.linear(gate * F.linear(normed, self.w[f"{layer}mlp.up_proj.weight"]), self.w[f"{layer}mlp.down_proj.weight"])
 
     def logits(self, hidden):
         return hidden @ self.w["lm_head.weight"].T
@@ -115,6 +128,10 @@ class Eagle3(torch.nn.Module):
 
 def chain(head, features, ids, drafts):
     """Drafts after ids[-1], the last token: features [n, F] of the positions before each of ids [n]. -> (hidden, logits, drafted ids)"""
+    if isinstance(head, Eagle3) and head.mask_id is not None:
+        features = torch.cat((features, head.mask_feature().expand(drafts - 1, -1)))
+        out = head(features, torch.tensor(list(ids) + [head.mask_id] * (drafts - 1)))[0][-drafts:]
+        return out, head.logits(out), head.target_ids(head.logits(out).argmax(-1)).tolist()
     hidden, logits = [], []
     ids = list(ids)
     for _ in range(drafts):

@@ -24,6 +24,7 @@ from make_drafter_goldens import MIN_DRAFT_MARGIN, MIN_TARGET_MARGIN, OUTPUT, PR
 from seeded_weights import UNIT, describe, table, weight, with_weights
 
 DRAFTS = 4
+SHORT = {"peagle": 5}  # tokens of its prompt
 
 
 def layer_config(**overrides):
@@ -46,6 +47,9 @@ def variants():
                    "transformer_layer_config": layer_config(model_type="qwen3")}
     gpt_oss = {**speculators, "norm_before_residual": False, "fc_norm": False, "norm_before_fc": True, "norm_output": False,
                "transformer_layer_config": layer_config()}
+    peagle = {**speculators, "architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle", "mask_token_id": 93, "fc_norm": False,
+              "norm_output": False, "eagle_aux_hidden_state_layer_ids": [1, 3],
+              "transformer_layer_config": layer_config(num_hidden_layers=2, intermediate_size=16, num_attention_heads=2)}
     return {
         "mtp_fitted": ("mtp", "qwen3_5_text", None, None),
         "mtp_moe": ("mtp", "qwen3_5_moe", None, None),
@@ -53,6 +57,7 @@ def variants():
         "eagle3_specforge": ("eagle3", "qwen3", specforge, "midlayer."),
         "eagle3_speculators": ("eagle3", "qwen3", speculators, "layers.0."),
         "eagle3_norm_before_fc": ("eagle3", "qwen3", gpt_oss, "layers.0."),
+        "peagle": ("eagle3", "qwen3", peagle, "layers.0."),
     }
 
 
@@ -77,6 +82,8 @@ class Target:
 
 
 def noise_of(name, shape, from_one):
+    if name == "mask_hidden":
+        return 1.0, 0.0
     if "norm" in name:
         return (0.2, 0.0) if from_one else (0.2, 1.0)
     return (1.0 if "embed_tokens" in name else (3.0 if "lm_head" in name else 1.0) / shape[-1]**0.5), 0.0
@@ -93,15 +100,20 @@ def eagle3_tensors(raw, layer, seed):
     speculators = "speculators_model_type" in raw
     h, d, inner, vocab, kept = net["hidden_size"], net["head_dim"], net["intermediate_size"], net["vocab_size"], raw["draft_vocab_size"]
     q, kv = net["num_attention_heads"] * d, net["num_key_value_heads"] * d
-    shapes = {"fc.weight": (h, 3 * h), "norm.weight": (h,), "lm_head.weight": (kept, h)}
-    for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm"):
-        shapes[f"{layer}{name}.weight"] = (h,)
-    for name, shape in (("q", (q, 2 * h)), ("k", (kv, 2 * h)), ("v", (kv, 2 * h)), ("o", (h, q))):
-        shapes[f"{layer}self_attn.{name}_proj.weight"] = shape
-    for name, shape in (("gate", (inner, h)), ("up", (inner, h)), ("down", (h, inner))):
-        shapes[f"{layer}mlp.{name}_proj.weight"] = shape
-    if net["model_type"] == "qwen3":
-        shapes |= {f"{layer}self_attn.{name}_norm.weight": (d,) for name in "qk"}
+    taken = len(raw["eagle_aux_hidden_state_layer_ids"]) if "eagle_aux_hidden_state_layer_ids" in raw else 3
+    shapes = {"fc.weight": (h, taken * h), "norm.weight": (h,), "lm_head.weight": (kept, h)}
+    for base in (layer, *(f"layers.{i}." for i in range(1, net["num_hidden_layers"]))):
+        width = 2 * h if base == layer else h
+        for name in ("input_layernorm", "post_attention_layernorm", *(["hidden_norm"] if base == layer else [])):
+            shapes[f"{base}{name}.weight"] = (h,)
+        for name, shape in (("q", (q, width)), ("k", (kv, width)), ("v", (kv, width)), ("o", (h, q))):
+            shapes[f"{base}self_attn.{name}_proj.weight"] = shape
+        for name, shape in (("gate", (inner, h)), ("up", (inner, h)), ("down", (h, inner))):
+            shapes[f"{base}mlp.{name}_proj.weight"] = shape
+        if net["model_type"] == "qwen3":
+            shapes |= {f"{base}self_attn.{name}_norm.weight": (d,) for name in "qk"}
+    if "mask_token_id" in raw:
+        shapes["mask_hidden"] = (1, 1, taken * h)
     if raw.get("fc_norm"):
         shapes |= {f"fc_norm.{i}.weight": (h,) for i in range(3)}
     if raw.get("norm_before_fc"):
@@ -205,10 +217,10 @@ def greedy_run(head, target, prompt, margins):
 @torch.no_grad()
 def values(name, head, target):
     for seed in range(300):
-        margins, prompt = Margins(), prompt_ids(seed)
+        margins, prompt = Margins(), prompt_ids(seed)[:SHORT.get(name, PROMPT)]
         out = {"prompt_ids": torch.tensor(prompt)}
         last = int(target(prompt)[1][-1].argmax())
-        draft_call("call1", head, target, prompt + [last], PROMPT, margins, out)
+        draft_call("call1", head, target, prompt + [last], len(prompt), margins, out)
         given = torch.randint(3, 90, (4,), generator=torch.Generator().manual_seed(9000 + seed)).tolist()
         draft_call("call2", head, target, prompt + [last] + given, 4, margins, out)
         if not margins.fine():

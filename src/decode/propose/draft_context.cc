@@ -133,11 +133,13 @@ void DraftContext::add_rows(int32_t slot, const int32_t* pages, int32_t position
     forget(pages, position, out);
     done = out;
   }
-  const int32_t* translated = table(slot, pages, position + done, position + all);
+  // A head of several layers attends as it writes: to what is known before, as its drafts will.
+  const int32_t first = std::max(begin(pages, position + done), window_begin(position + all));
+  const int32_t* translated = table(slot, pages, std::min(first, position + done), position + all);
   while (done < all) {
     if (batch_.n() == max_rows_) flush();
     const int32_t end = std::min(all, done + max_rows_ - batch_.n());
-    batch_.begin_sequence(translated);
+    batch_.begin_sequence(translated, reads_before_ ? std::max(first, std::min(position + done, 1)) : first);
     for (; done < end; ++done) {
       batch_.add_row(ids[static_cast<size_t>(done)], position + done, 0);
       sources_.push_back(sources[static_cast<size_t>(done)]);

@@ -101,10 +101,10 @@ struct ModelNames {
 /// of speculators and of EAGLE-3.
 struct DrafterNames {
   const char* projection = "fc";
-  const char* feature_norm = "hidden_norm";        ///< of what the projection gives
-  const char* aux_norm = "input_norm";             ///< of what enters it
-  const char* layers = "layers.";                  ///< then "i." and a name of LayerNames
-  const char* embedding_norm = "input_layernorm";  ///< in a layer that reads a token next to a feature
+  const char* feature_norm = "hidden_norm";  ///< of what the projection gives
+  const char* aux_norm = "input_norm";       ///< of what enters it
+  const char* layers = "layers.";            ///< then "i." and a name of LayerNames
+  const char* pair_norm = "hidden_norm";     ///< in a layer that reads a token next to a feature: of the feature
   const char* norm = "norm";
   const char* embedding = "embed_tokens";
   const char* head = "lm_head";

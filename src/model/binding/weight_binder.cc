@@ -88,6 +88,16 @@ std::vector<float> WeightBinder::vector(const std::string& name, int64_t n, Inte
   return values;
 }
 
+std::vector<float> WeightBinder::row(const std::string& name, int64_t n) {
+  std::vector<int64_t> shape = {n};
+  if (const auto it = checkpoint_.tensors().find(name); it != checkpoint_.tensors().end()) {
+    if (it->second->shape.size() <= 4) shape.insert(shape.begin(), it->second->shape.size() - shape.size(), 1);
+  }
+  std::vector<float> values(static_cast<size_t>(n));
+  decode_rows(view(take(name, shape), 1, n), 0, 1, values.data());
+  return values;
+}
+
 std::vector<float> WeightBinder::table(const std::string& name, int64_t rows, int64_t cols) {
   std::vector<float> values(static_cast<size_t>(rows * cols));
   decode_rows(matrix(name, rows, cols), 0, rows, values.data());

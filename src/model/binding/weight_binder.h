@@ -45,6 +45,8 @@ class WeightBinder {
   std::vector<WeightPart> matrices(const std::string& name, int64_t count, int64_t rows, int64_t cols);
   /// The values of the vector `name` of length n.
   std::vector<float> vector(const std::string& name, int64_t n, InterleavedHeads interleaved = {});
+  /// The values of a tensor whose last size is n and whose others are 1.
+  std::vector<float> row(const std::string& name, int64_t n);
   /// The values of a tensor [rows, cols].
   std::vector<float> table(const std::string& name, int64_t rows, int64_t cols);
   DeviceVector device_vector(const std::string& name, int64_t n) { return {ops_, vector(name, n)}; }

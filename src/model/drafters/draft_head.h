@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Heads that draft one token at a time: a layer with K and V of its own that reads the embedding of a token next to a
-// feature of what came before it, which is the target's at first and then what the head itself left. What each head
-// makes of them is a file in this folder; the loop over them is decode/propose/autoregressive.h.
+// feature of what came before it, which is the target's at first and then what the head itself left. Some draft all
+// positions in one pass instead, with a mask in place of what is not known. What each head makes of them is a file in
+// this folder; the loop over them is decode/propose/autoregressive.h.
 
 #include <span>
 
@@ -29,6 +30,12 @@ class DraftHead {
   virtual void register_state(KvLayout& layout) = 0;
   /// Activations for up to `max_rows` rows a call.
   virtual void reserve(int32_t max_rows) = 0;
+
+  /// What stands for tokens that are not drafted yet where the head drafts all positions in one pass; -1: it drafts one
+  /// after the other.
+  virtual int32_t mask_id() const { return -1; }
+  /// [1, feature_width]: what stands for features that are not there yet, next to mask_id().
+  virtual Tensor mask_feature() const { return {}; }
 
   /// Features of the target's hidden states: [n, aux_width] to [n, feature_width], valid until the next call.
   virtual Tensor features(Tensor aux_hidden) = 0;

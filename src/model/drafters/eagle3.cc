@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bf16.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "model/drafters/draft_vocabulary.h"
 #include "model/drafters/eagle3_attention.h"
@@ -11,10 +13,13 @@
 namespace ashlar {
 namespace {
 
-// Checkpoints differ in what the layer is called.
-std::string find_layer(const WeightBinder& binder, const std::string& prefix, const DrafterNames& names) {
-  const bool is_middle = binder.has(prefix + "midlayer.hidden_norm.weight");
-  return prefix + (is_middle ? "midlayer." : std::string(names.layers) + "0.");
+// Checkpoints differ in what the first layer is called.
+std::vector<std::string> name_layers(const WeightBinder& binder, const std::string& prefix, const DrafterNames& names,
+                                     int32_t n) {
+  std::vector<std::string> bases;
+  for (int32_t i = 0; i < n; ++i) bases.push_back(prefix + names.layers + std::to_string(i) + ".");
+  if (binder.has(prefix + "midlayer.hidden_norm.weight")) bases[0] = prefix + "midlayer.";
+  return bases;
 }
 
 }  // namespace
@@ -35,17 +40,18 @@ Eagle3Head::Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& b
       target_(target),
       config_(std::move(config)),
       prefix_(find_prefix(binder)),
-      layer_(find_layer(binder, prefix_, config_.names)),
       projection_(
           binder.linear({{prefix_ + config_.names.projection, config_.stack.hidden}}, config_.aux_width(), false)),
-      embedding_norm_(binder.norm(layer_ + config_.names.embedding_norm, config_.stack.hidden, false)),
       norm_(binder.norm(prefix_ + config_.names.norm, config_.stack.hidden, false)),
       ropes_(ops_, config_.stack, target.max_positions()),
-      stack_(binder, config_.stack, std::vector<std::string>{layer_},
-             [this](WeightBinder& from, const std::string& base, int32_t layer) {
-               auto attention =
-                   std::make_unique<Attention>(from, config_.stack, base, layer, ropes_, 2 * config_.stack.hidden);
-               return std::make_unique<Eagle3Attention>(std::move(attention), pairs_, config_.normed_residual);
+      stack_(binder, config_.stack, name_layers(binder, prefix_, config_.names, config_.stack.n_layers),
+             [this](WeightBinder& from, const std::string& base, int32_t layer) -> std::unique_ptr<Mixer> {
+               const int32_t hidden = config_.stack.hidden;
+               if (layer > 0) return std::make_unique<Attention>(from, config_.stack, base, layer, ropes_);
+               auto attention = std::make_unique<Attention>(from, config_.stack, base, layer, ropes_, 2 * hidden);
+               return std::make_unique<Eagle3Attention>(std::move(attention),
+                                                        from.norm(base + config_.names.pair_norm, hidden, false),
+                                                        pairs_, config_.normed_residual);
              }) {
   const auto n = static_cast<int32_t>(config_.aux_layers.size());
   for (int32_t i = 0; i < n; ++i) {
@@ -56,6 +62,7 @@ Eagle3Head::Eagle3Head(const Model& target, Eagle3Config config, WeightBinder& b
   }
   if (config_.norms_all)
     aux_norms_.push_back(binder.norm(prefix_ + config_.names.aux_norm, config_.aux_width(), false));
+  if (config_.mask_id >= 0) mask_hidden_ = binder.row(prefix_ + "mask_hidden", config_.aux_width());
   std::ranges::stable_sort(aux_layers_, {}, &AuxLayer::layer);
   if (config_.names.rope_factors != nullptr) binder.ignore(config_.names.rope_factors);
   bind_vocabulary(binder);
@@ -97,6 +104,25 @@ void Eagle3Head::reserve(int32_t max_rows) {
   pairs_ = {storage_->data(), max_rows, 2 * hidden, 2 * hidden, type};
   features_ = {storage_->data() + column * 2 * static_cast<size_t>(hidden), max_rows, hidden, hidden, type};
   normed_ = {storage_->data() + column * 3 * static_cast<size_t>(hidden), max_rows, aux, aux, type};
+  if (config_.mask_id >= 0) make_mask_feature();
+}
+
+// What the target would have left there goes the way of what it does leave.
+void Eagle3Head::make_mask_feature() {
+  const DType type = ops_.activation_type();
+  const int32_t hidden = config_.stack.hidden;
+  const auto n = static_cast<size_t>(config_.aux_width());
+  mask_storage_ = ops_.allocate(bytes_of(type) * (n + static_cast<size_t>(hidden)));
+  if (type == DType::kF32) {
+    ops_.upload(mask_hidden_.data(), mask_storage_->data(), sizeof(float) * n);
+  } else {
+    ASHLAR_CHECK(type == DType::kBF16);
+    std::vector<BFloat16> rounded(n);
+    std::ranges::transform(mask_hidden_, rounded.begin(), [](float value) { return to_bf16(value); });
+    ops_.upload(rounded.data(), mask_storage_->data(), sizeof(BFloat16) * n);
+  }
+  mask_feature_ = {mask_storage_->data() + bytes_of(type) * n, 1, hidden, hidden, type};
+  ops_.copy(features({mask_storage_->data(), 1, config_.aux_width(), config_.aux_width(), type}), mask_feature_);
 }
 
 Tensor Eagle3Head::features(Tensor aux_hidden) {
@@ -117,9 +143,7 @@ Tensor Eagle3Head::features(Tensor aux_hidden) {
 
 DraftHead::Output Eagle3Head::forward(Tensor features, const RowBatch& batch, const KvMemory& kv) {
   StackWorkspace& workspace = *workspace_;
-  const Tensor embedded = pairs_.narrow(batch.n()).columns(0, config_.stack.hidden);
-  ops_.embed(embedding(), batch.rows().ids, 1.0F, embedded);
-  ops_.rms_norm(embedded, embedding_norm_.data(), config_.stack.norm_eps, embedded);
+  ops_.embed(embedding(), batch.rows().ids, 1.0F, pairs_.narrow(batch.n()).columns(0, config_.stack.hidden));
   const Tensor residual = workspace.x.narrow(batch.n());
   if (features.data != residual.data) ops_.copy(features, residual);  // else the last pass left them there
   const Tensor x = stack_.forward(ops_, batch, kv, workspace, {});

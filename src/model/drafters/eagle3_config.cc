@@ -12,14 +12,16 @@ namespace ashlar {
 namespace {
 
 constexpr const char* kType = "speculators_model_type";
+constexpr const char* kParallel = "peagle";
 constexpr const char* kLayerIds = "eagle_aux_hidden_state_layer_ids";
 constexpr int32_t kAuxLayers = 3;  // where nothing else is said
 
-// "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3DraftModel".
+// "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3DraftModel", "PEagleSpeculator".
 bool names_eagle3(const Json& root) {
   if (!root.contains("architectures") || !root["architectures"].is_array()) return false;
   return std::ranges::any_of(root["architectures"], [](const Json& name) {
-    return name.is_string() && name.get<std::string>().find("Eagle3") != std::string::npos;
+    return name.is_string() && (name.get<std::string>().find("Eagle3") != std::string::npos ||
+                                name.get<std::string>().find("PEagle") != std::string::npos);
   });
 }
 
@@ -32,13 +34,11 @@ void read_layer_ids(const JsonFields& fields, int32_t first, Eagle3Config& confi
 
 void read_layer(const JsonFields& layer, Eagle3Config& config) {
   config.stack = read_stack_config(layer);
-  if (config.stack.n_layers != 1) layer.fail("num_hidden_layers", "1 (drafters of more layers are not supported)");
   const std::string type = layer.string("model_type", "llama");
   if (type != "llama" && type != "qwen3") layer.fail("model_type", "llama or qwen3");
   config.stack.qk_norm = type == "qwen3";
   config.stack.qkv_bias = config.stack.output_bias = layer.boolean("attention_bias", false);
   config.stack.mlp_bias = layer.boolean("mlp_bias", false);
-  config.stack.names.input_norm = "hidden_norm";
   config.vocab = static_cast<int32_t>(layer.integer("vocab_size", 1, 1 << 24));
   config.tied_head = layer.boolean("tie_word_embeddings", false);
 }
@@ -55,6 +55,15 @@ void read_switches(const JsonFields& fields, Eagle3Config& config) {
   if (config.norms_each && config.norms_all) fields.fail("fc_norm", "false, since norm_before_fc is set");
 }
 
+// P-EAGLE says which token is the mask, by either name.
+void read_mask(const JsonFields& fields, Eagle3Config& config) {
+  const bool is_parallel = fields.has(kType) && fields.string(kType) == kParallel;
+  for (const char* key : {"mask_token_id", "ptd_token_id"}) {
+    if (fields.has(key)) config.mask_id = static_cast<int32_t>(fields.integer(key, 0, config.vocab - 1));
+  }
+  if (is_parallel && config.mask_id < 0) fields.fail("mask_token_id", "the token that stands for drafts");
+}
+
 }  // namespace
 
 bool is_eagle3_folder(const std::filesystem::path& folder) {
@@ -63,7 +72,7 @@ bool is_eagle3_folder(const std::filesystem::path& folder) {
   if (!file_exists(path)) return false;
   const Json root = read_json_file(path);
   if (!root.is_object()) return false;
-  if (root.contains(kType)) return root[kType] == "eagle3";
+  if (root.contains(kType)) return root[kType] == "eagle3" || root[kType] == kParallel;
   return root.contains("eagle_config") || names_eagle3(root);
 }
 
@@ -74,6 +83,7 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
   config.folder = folder;
   read_layer(fields.has(kType) ? fields.object("transformer_layer_config") : fields, config);
   read_switches(fields, config);
+  read_mask(fields, config);
   // The file's own ids count what enters a layer, as vLLM does, those of eagle_config what leaves it, as SGLang does.
   read_layer_ids(fields, 1, config);
   if (fields.has("eagle_config")) {
@@ -83,7 +93,6 @@ Eagle3Config read_eagle3_config(const std::filesystem::path& folder) {
   }
   if (from_gguf) {
     use_gguf_layers(folder, "eagle3", config.stack);
-    config.stack.names.input_norm = "attn_norm_2";
     config.stack.names.interleaved_heads = true;  // as files of the architecture llama
     config.names = names_of_gguf_drafter();
   }

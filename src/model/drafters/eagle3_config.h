@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Configuration of an EAGLE-3 drafter folder: as the method's authors and SpecForge write it, or in the speculators
-// form.
+// form; and of P-EAGLE, which is the same network with a mask.
 
 #include <filesystem>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace ashlar {
 
 struct Eagle3Config {
-  StackConfig stack;  ///< one layer; `names` as checkpoints call its parts
+  StackConfig stack;  ///< the first layer reads embeddings, too; the others are plain. `names` as checkpoints call them
   DrafterNames names;
   std::filesystem::path folder;  ///< or GGUF file
   /// Target layers after which hidden states are read, in the order of fc's columns; empty: the usual ones, which
@@ -25,6 +25,7 @@ struct Eagle3Config {
   bool normed_output = false;    ///< what is fed back has gone through the final norm
   bool norms_each = false;       ///< each hidden state has a norm before fc
   bool norms_all = false;        ///< they have one together
+  int32_t mask_id = -1;          ///< P-EAGLE: the token at positions that are drafted in the same pass
 
   int32_t aux_width() const { return static_cast<int32_t>(aux_layers.size()) * target_hidden; }
 };

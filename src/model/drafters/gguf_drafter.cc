@@ -163,7 +163,7 @@ DrafterNames names_of_gguf_drafter() {
           .feature_norm = "enc.output_norm",
           .aux_norm = "enc.output_norm",
           .layers = "blk.",
-          .embedding_norm = "attn_norm",
+          .pair_norm = "attn_norm_2",
           .norm = "output_norm",
           .embedding = "token_embd",
           .head = "output",

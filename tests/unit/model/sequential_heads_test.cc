@@ -211,6 +211,53 @@ TEST_F(Eagle3Files, EveryTensorIsNeededInItsShape) {
   refuse(eagle3_config(), outside, {"d2t", "entry 11", "vocabulary of 20"});
 }
 
+// Layers after the first read what it leaves, and nothing else.
+Tensors two_layer_tensors() {
+  Tensors tensors = eagle3_tensors("layers.0.");
+  add_layer(tensors, "layers.1.", 8);
+  add_random(tensors, "layers.1.self_attn.q_proj.weight", {8, 8});
+  return tensors;
+}
+
+TEST_F(Eagle3Files, FurtherLayersArePlainOnes) {
+  const Json config = eagle3_config(R"({"num_hidden_layers":2})");
+  EXPECT_EQ(load_head(config, two_layer_tensors())->draft_vocab(), 12);
+  for (const auto& [name, tensor] : two_layer_tensors()) {
+    if (!name.starts_with("layers.1.")) continue;
+    SCOPED_TRACE(name);
+    Tensors without = two_layer_tensors();
+    without.erase(name);
+    refuse(config, without, {name});
+    add_random(without, name, {tensor.shape[0] + 1, 3});
+    refuse(config, without, {name});
+  }
+  Tensors more = two_layer_tensors();
+  add_random(more, "layers.1.hidden_norm.weight", {8});
+  refuse(config, more, {"layers.1.hidden_norm.weight"});
+  refuse(eagle3_config(), two_layer_tensors(), {"layers.1."});
+}
+
+TEST_F(Eagle3Files, AMaskComesWithItsFeature) {
+  const Json config = eagle3_config(R"({"ptd_token_id":19})");
+  EXPECT_EQ(load_head(eagle3_config(), eagle3_tensors())->mask_id(), -1);
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{24}, {1, 24}, {1, 1, 24}}) {
+    Tensors tensors = eagle3_tensors();
+    add_random(tensors, "mask_hidden", shape);
+    EXPECT_EQ(load_head(config, tensors)->mask_id(), 19);
+    refuse(eagle3_config(), tensors, {"mask_hidden"});  // and no token for it
+  }
+  refuse(config, eagle3_tensors(), {"mask_hidden", "missing"});
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{23}, {2, 24}, {24, 1}, {1, 1, 1, 1, 24}}) {
+    Tensors tensors = eagle3_tensors();
+    add_random(tensors, "mask_hidden", shape);
+    refuse(config, tensors, {"mask_hidden", "shape"});
+  }
+  refuse(eagle3_config(R"({"ptd_token_id":20})"), eagle3_tensors(), {"ptd_token_id", "20"});
+  refuse(speculators_config(R"({"speculators_model_type":"peagle"})"), eagle3_tensors(), {"mask_token_id"});
+  refuse(speculators_config(R"({"speculators_model_type":"peagle","mask_token_id":-1})"), eagle3_tensors(),
+         {"mask_token_id"});
+}
+
 TEST_F(Eagle3Files, BadConfigsAreRefused) {
   const Tensors tensors = eagle3_tensors();
   const auto ids = [](const char* list) {
@@ -221,7 +268,8 @@ TEST_F(Eagle3Files, BadConfigsAreRefused) {
   refuse(ids("[]"), tensors, {"eagle_aux_hidden_state_layer_ids"});
   refuse(ids("null"), tensors, {"too few for the usual ones"});
   refuse(eagle3_config(R"({"eagle_config":{"use_aux_hidden_state":false}})"), tensors, {"use_aux_hidden_state"});
-  refuse(eagle3_config(R"({"num_hidden_layers":2})"), tensors, {"num_hidden_layers", "1"});
+  refuse(eagle3_config(R"({"num_hidden_layers":2})"), tensors, {"layers.1.input_layernorm.weight"});
+  refuse(eagle3_config(R"({"num_hidden_layers":0})"), tensors, {"num_hidden_layers", "0"});
   refuse(eagle3_config(R"({"model_type":"mistral"})"), tensors, {"model_type", "llama or qwen3"});
   refuse(eagle3_config(R"({"draft_vocab_size":21})"), tensors, {"draft_vocab_size", "20"});
   refuse(eagle3_config(R"({"vocab_size":30})"), tensors, {"a vocabulary of 30", "the model has 20"});
@@ -244,6 +292,7 @@ TEST_F(Eagle3Files, FoldersAreRecognised) {
   EXPECT_TRUE(is_one(eagle3_config()));
   EXPECT_TRUE(is_one(eagle3_config(R"({"eagle_config":"<absent>"})")));
   EXPECT_TRUE(is_one(speculators_config()));
+  EXPECT_TRUE(is_one(speculators_config(R"({"speculators_model_type":"peagle"})")));
   EXPECT_FALSE(is_one(speculators_config(R"({"speculators_model_type":"dflash"})")));
   EXPECT_FALSE(is_one(tiny_config("llama")));
   EXPECT_FALSE(is_one(Json::array()));
