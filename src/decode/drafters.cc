@@ -35,14 +35,23 @@ DrafterFacts facts_of_dflash(const std::filesystem::path& folder, const ModelCon
   return facts;
 }
 
+// Of the target, whose drafts are then chains; without one nothing is known.
+bool has_recurrent_layers(const ModelConfig* target) {
+  return target != nullptr && (target->stack.delta_net || target->stack.short_conv);
+}
+
 // What all heads that draft token by token have in common.
-DrafterFacts facts_of_head(const StackConfig& stack, const DflashOptions& options, int32_t sequences) {
-  const AutoregressiveOptions own = {options.width, options.window};
+DrafterFacts facts_of_head(const StackConfig& stack, const ModelConfig* target, const DflashOptions& options,
+                           int32_t sequences) {
+  const AutoregressiveOptions own = {options.width, options.window,
+                                     has_recurrent_layers(target) ? 0 : options.branches};
   DrafterFacts facts;
   facts.stack = stack;
   facts.max_width = own.max_width();
   facts.reads_before = true;
   facts.window_pages = DraftContext::window_pages(own.window, own.max_width(), sequences);
+  facts.spare_pages = branch_pages(own.branches, own.max_width(), sequences);
+  facts.own_spare_pages = own.spare_pages(sequences);
   return facts;
 }
 
@@ -50,12 +59,13 @@ DrafterFacts facts_of_eagle3(const std::filesystem::path& folder, const ModelCon
                              const DflashOptions& options, int32_t sequences) {
   Eagle3Config config = read_eagle3_config(folder);
   if (target != nullptr) fit_to_target(config, *target);
-  DrafterFacts facts = facts_of_head(config.stack, options, sequences);
+  DrafterFacts facts = facts_of_head(config.stack, target, options, sequences);
   facts.aux_width = config.aux_width();
   facts.aux_layers = config.aux_layers;
   facts.vocab = config.vocab;
   facts.draft_vocab = config.draft_vocab;
   facts.own_vocabulary = config.draft_vocab != config.vocab;
+  if (config.mask_id >= 0) facts.own_spare_pages = 0;  // its pass has a row for each position
   return facts;
 }
 
@@ -63,7 +73,7 @@ DrafterFacts facts_of_mtp(const std::filesystem::path& folder, const ModelConfig
                           int32_t sequences) {
   const ModelConfig& model = *target;
   check_own_layer(folder, model);
-  DrafterFacts facts = facts_of_head(mtp_stack(model), options, sequences);
+  DrafterFacts facts = facts_of_head(mtp_stack(model), target, options, sequences);
   facts.aux_width = model.stack.hidden;
   facts.aux_layers = {model.stack.n_layers - 1};
   facts.vocab = facts.draft_vocab = model.vocab;

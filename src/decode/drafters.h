@@ -33,8 +33,9 @@ struct DrafterFacts {
   std::string head;  ///< how it makes drafts of a block's hidden states, as the next two
   std::optional<SelectorConfig> selector;
   std::optional<MarkovConfig> markov;
-  int64_t window_pages = 0;  ///< of its planes, where it looks at a window; 0: as many as the cache has pages
-  int64_t spare_pages = 0;   ///< of the target's planes, for its trees
+  int64_t window_pages = 0;     ///< of its planes, where it looks at a window; 0: as many as the cache has pages
+  int64_t spare_pages = 0;      ///< of the target's planes, for its trees
+  int64_t own_spare_pages = 0;  ///< of its own, for the same
 };
 
 /// Whether a folder or GGUF file is a drafter's: it is of no use as a model.
@@ -44,7 +45,7 @@ bool is_drafter_folder(const std::filesystem::path& folder);
 /// Throws Error("drafter", ...) if it is for none.
 std::string method_of_drafter(const std::filesystem::path& folder);
 
-/// Whether such a drafter writes its drafts one after another, in a chain.
+/// Whether such a drafter writes the drafts of a path one after another.
 bool drafts_one_by_one(const std::string& method);
 
 /// Throws Error("drafter", ...) if the folder is no drafter, or none for this target. `sequences`: that run at once.

@@ -51,31 +51,35 @@ std::unique_ptr<Proposer> rehearsed(std::unique_ptr<Proposer> proposer, const De
   return spec.rehearsal ? rehearse(std::move(proposer), spec.rehearsal) : std::move(proposer);
 }
 
+// Most branches that drafts for this model may have.
+int32_t branches_for(const Model& model, const DecoderSpec& spec) {
+  const int32_t asked = spec.dflash.branches;
+  if (!model.is_recurrent()) return asked;
+  if (asked == 0 || asked == DflashOptions::kDefaultBranches) return 0;
+  throw Error("decode", std::to_string(asked) +
+                            " branches of drafts asked for; a model with recurrent layers verifies chains, which 0 "
+                            "branches or the default give it");
+}
+
 template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
 std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
+  const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window, branches_for(model, spec)};
   return std::make_unique<ChainDecoder>(
       model,
-      rehearsed(std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(),
-                                                         AutoregressiveOptions{spec.dflash.width, spec.dflash.window}),
-                spec),
+      rehearsed(std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(), options), spec),
       spec.ngram);
 }
 
 template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
 size_t bytes_of_head(const Model& model, const DecoderSpec& spec) {
-  const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window};
+  const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window, 0};
   return load(model, spec)->bytes_read() * static_cast<size_t>(options.max_width() - 1);  // a pass a draft
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   check_autoregressive(model);
-  constexpr int32_t kDefault = DflashOptions::kDefaultBranches;
-  if (model.is_recurrent() && spec.dflash.branches != kDefault && spec.dflash.branches != 0) {
-    throw Error("decode", std::to_string(spec.dflash.branches) +
-                              " branches of drafts asked for; a model with recurrent layers verifies chains, which 0 "
-                              "branches or the default give it");
-  }
+  branches_for(model, spec);
   auto drafter =
       spec.drafter_config ? DflashDrafter::load(model, *spec.drafter_config) : DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(

@@ -175,14 +175,15 @@ MemorySituation memory_situation(const Ops& ops, const ModelConfig& config, cons
   choose_names(named, weights);
   std::optional<Checkpoint> drafter_weights;
   if (drafter != nullptr) drafter_weights.emplace(drafter->folder);
-  return {plan_memory(
-              ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
-              drafter != nullptr ? drafter->window_pages : 0, drafter != nullptr ? drafter->spare_pages : 0,
-              {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))},
-              drafter != nullptr ? DraftContext::page_end_bytes(ops, drafter->reads_before, drafter->aux_width) : 0),
-          memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
-          {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
-          available_memory()};
+  return {
+      plan_memory(ops, config.stack, drafter != nullptr ? &drafter->stack : nullptr,
+                  drafter != nullptr ? drafter->window_pages : 0, drafter != nullptr ? drafter->spare_pages : 0,
+                  {sequences, options.engine.snapshots(), ChainDecoder::log_rows(width_of(drafter, options))},
+                  drafter != nullptr ? DraftContext::page_end_bytes(ops, drafter->reads_before, drafter->aux_width) : 0,
+                  drafter != nullptr ? drafter->own_spare_pages : 0),
+      memory_needs(ops, weights, named, drafter_weights ? &*drafter_weights : nullptr, drafter, options.engine),
+      {options.engine.kv_bytes, asked ? options.max_context : config.max_positions, asked, sequences},
+      available_memory()};
 }
 
 }  // namespace ashlar

@@ -48,8 +48,8 @@ int64_t MemoryPlan::bytes_of(int64_t tokens) const {
 }
 
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
-                       int64_t drafter_window_pages, int64_t spare_pages, const StateCounts& states,
-                       int64_t page_ends) {
+                       int64_t drafter_window_pages, int64_t spare_pages, const StateCounts& states, int64_t page_ends,
+                       int64_t drafter_spare_pages) {
   const int64_t target_page = page_bytes(ops, target);
   const int64_t drafter_page = drafter != nullptr ? page_bytes(ops, *drafter) : 0;
   const int64_t growing_page = (drafter_window_pages > 0 ? 0 : drafter_page) + page_ends;
@@ -58,14 +58,15 @@ MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackCon
                      target_page + growing_page,
                      drafter_window_pages * drafter_page,
                      drafter_page,
-                     spare_pages * target_page,
+                     spare_pages * target_page + drafter_spare_pages * drafter_page,
                      0,
                      {}};
   plan.layout.add_spare_pages(spare_pages);
   plan.layout.add_paged("target", target_page);
-  plan.layout.add_spare_pages(0);
   plan.layout.limit_pages(drafter_window_pages);
+  plan.layout.add_spare_pages(drafter_spare_pages);
   plan.layout.add_paged("drafter", drafter_page);
+  plan.layout.add_spare_pages(0);
   plan.layout.limit_pages(0);
   if (page_ends > 0) plan.layout.add_paged("drafter.page_ends", page_ends);
   plan.layout.keep_log(states.log_rows);

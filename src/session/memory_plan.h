@@ -18,7 +18,7 @@ struct MemoryPlan {
   int64_t bytes_per_page = 0;           ///< both, of kPageTokens tokens
   int64_t drafter_window_bytes = 0;     ///< of all of the drafter's window pages; a cache of fewer pages has fewer
   int64_t drafter_page_bytes = 0;       ///< of one of its pages or window pages
-  int64_t spare_bytes = 0;              ///< of pages of the target that branches of drafts take for a step
+  int64_t spare_bytes = 0;              ///< of pages that branches of drafts take for a step
   int64_t state_bytes = 0;              ///< of recurrent layers of the target, all sequences and snapshots together
   KvLayout layout;
   /// Pages for that number of tokens, with what does not grow: spare pages and states.
@@ -35,10 +35,11 @@ struct StateCounts {
 };
 
 /// `drafter_window_pages`: pages that the drafter has where it looks at a window only; 0: as many as the target.
-/// `spare_pages`: of the target, for branches of drafts. `page_ends`: bytes a page of hidden states for the drafter.
+/// `spare_pages`: of the target, for branches of drafts; `drafter_spare_pages`: of the drafter, for the same.
+/// `page_ends`: bytes a page of hidden states for the drafter.
 MemoryPlan plan_memory(const Ops& ops, const StackConfig& target, const StackConfig* drafter,
                        int64_t drafter_window_pages = 0, int64_t spare_pages = 0, const StateCounts& states = {},
-                       int64_t page_ends = 0);
+                       int64_t page_ends = 0, int64_t drafter_spare_pages = 0);
 
 /// "1.5 GiB", "23.4 MiB", "812 B".
 std::string format_bytes(int64_t bytes);

@@ -103,9 +103,8 @@ void Session::note_ignored_options(const ModelConfig& config) {
     notes_.push_back(
         "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
   }
-  const bool of_blocks = asked.passes != 1 || asked.branches != DflashOptions::kDefaultBranches;
-  if (has_drafter() && of_blocks && drafts_one_by_one(spec_.method)) {
-    notes_.push_back("the drafter writes one token after another: --branches and --passes change nothing");
+  if (has_drafter() && asked.passes != 1 && drafts_one_by_one(spec_.method)) {
+    notes_.push_back("the drafter writes one token after another: --passes changes nothing");
   }
   const KeptWeights kept = options_.device_options.weights;
   constexpr int64_t kNumbers = 1 << 20;

@@ -21,21 +21,6 @@ SamplingParams only(const std::vector<int32_t>& allowed, int32_t vocab) {
   return params;
 }
 
-/// The tokens of a request and how many each step gave, the prompt's first.
-std::pair<std::vector<int32_t>, std::vector<int32_t>> steps_of(Engine& engine, Request request) {
-  const auto queue = std::make_shared<EventQueue>();
-  request.sink = queue;
-  EXPECT_TRUE(engine.submit(std::move(request)).ok());
-  std::vector<int32_t> tokens, steps;
-  for (Event event = queue->next(); std::holds_alternative<TokenChunk>(event); event = queue->next()) {
-    const auto& chunk = std::get<TokenChunk>(event);
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    steps.push_back(static_cast<int32_t>(chunk.tokens.size()));
-  }
-  engine.wait_idle();
-  return {tokens, steps};
-}
-
 // On other devices near ties of drafts may fall otherwise, and change what a step accepts.
 TEST(AssistedGeneration, GivesTransformersTokensInItsSteps) {
   const auto ops = make_device("ref", {.threads = 2, .isa = {}});

@@ -84,6 +84,22 @@ inline std::vector<Answer> run_together(Engine& engine, std::vector<Request> req
   return answers;
 }
 
+/// The tokens of a request and how many each step gave, the prompt's first.
+inline std::pair<std::vector<int32_t>, std::vector<int32_t>> steps_of(Engine& engine, Request request) {
+  const auto queue = std::make_shared<EventQueue>();
+  request.sink = queue;
+  const Result<RequestId> id = engine.submit(std::move(request));
+  if (!id.ok()) throw std::runtime_error(id.error());
+  std::vector<int32_t> tokens, steps;
+  for (Event event = queue->next(); std::holds_alternative<TokenChunk>(event); event = queue->next()) {
+    const auto& chunk = std::get<TokenChunk>(event);
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    steps.push_back(static_cast<int32_t>(chunk.tokens.size()));
+  }
+  engine.wait_idle();
+  return {tokens, steps};
+}
+
 inline std::unique_ptr<Engine> open_engine(Ops& ops, Model& model, const Configuration& configuration,
                                            int32_t longest) {
   EngineOptions options;

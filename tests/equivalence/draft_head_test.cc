@@ -43,8 +43,9 @@ class Pair {
   }
   Model& model() { return *model_; }
 
-  /// width 1: plain decoding.
-  Configuration configuration(int32_t width, int32_t depth, int32_t chunk, bool tight = false) const {
+  /// width 1: plain decoding. branches: of trees, where the target verifies any.
+  Configuration configuration(int32_t width, int32_t depth, int32_t chunk, bool tight = false,
+                              int32_t branches = 0) const {
     Configuration made;
     made.depth = depth;
     made.prefill_chunk = chunk;
@@ -54,6 +55,7 @@ class Pair {
     made.decoder.method = method_of_drafter(drafter_);
     made.decoder.drafter = drafter_;
     made.decoder.dflash.width = width;
+    made.decoder.dflash.branches = model_->is_recurrent() ? 0 : branches;
     made.decoder.ngram = NgramUse::kNever;
     return made;
   }
@@ -107,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
     Heads, DraftHeadEquivalence,
     ::testing::Values(Where{"ref", "mtp_fitted", "qwen3_5_text"}, Where{"cpu", "mtp_fitted", "qwen3_5_text"},
                       Where{"cpu", "mtp_moe", "qwen3_5_moe"}, Where{"ref", "eagle3_fitted", "qwen3"},
-                      Where{"cpu", "eagle3_fitted", "qwen3"}, Where{"cpu", "eagle3_speculators", "qwen3"}),
+                      Where{"cpu", "eagle3_fitted", "qwen3"}, Where{"cpu", "eagle3_speculators", "qwen3"},
+                      Where{"ref", "peagle", "qwen3"}, Where{"cpu", "peagle", "qwen3"}),
     [](const auto& info) { return std::string(info.param.device) + "_" + info.param.head; });
 
 TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
@@ -115,16 +118,19 @@ TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlon
   std::vector<std::vector<int32_t>> expected;
   for (const Answer& answer : run_alone(*plain, requests())) expected.push_back(answer.tokens);
   WarmRounds rounds;
-  for (const int32_t width : {5, 2, 0}) {
-    if (width == 2 && std::string(GetParam().device) == "ref") continue;  // slow, and the code is the cpu's
+  const bool on_ref = std::string(GetParam().device) == "ref";
+  const int32_t widest = on_ref ? 8 : 16;
+  for (const auto& [width, branches] : {std::pair{5, 0}, {widest, 3}, {2, 0}, {0, 3}}) {
+    if (width == 2 && on_ref) continue;  // slow, and the code is the cpu's
+    if (width == widest && pair_.model().is_recurrent()) continue;
     for (const int32_t depth : {1, 2}) {
       for (const int32_t chunk : {4096, 13, 1}) {
         for (const bool tight : {false, true}) {
-          SCOPED_TRACE("width " + std::to_string(width) + ", depth " + std::to_string(depth) + ", chunks of " +
-                       std::to_string(chunk) + (tight ? ", tight" : ""));
-          Configuration asked = pair_.configuration(width, depth, chunk, tight);
+          SCOPED_TRACE("width " + std::to_string(width) + ", branches " + std::to_string(branches) + ", depth " +
+                       std::to_string(depth) + ", chunks of " + std::to_string(chunk) + (tight ? ", tight" : ""));
+          Configuration asked = pair_.configuration(width, depth, chunk, tight, branches);
           if (width == 0) asked.decoder.ngram = NgramUse::kWherePaying;
-          if (width == 5 && chunk == 13) asked.decoder.dflash.window = 32;
+          if (width >= 5 && chunk == 13) asked.decoder.dflash.window = 32;
           const auto engine = open_engine(*ops_, pair_.model(), asked, kLongest);
           rounds.run(*engine, requests(), expected, tight);
         }
@@ -136,22 +142,31 @@ TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlon
 
 // With one width, what is accepted in which step says what was drafted.
 TEST_P(DraftHeadEquivalence, DraftsAreThoseOfAColdPromptAlone) {
-  std::vector<std::vector<int32_t>> lengths;
-  int64_t accepted = 0;
-  for (const auto& [depth, chunk] : {std::pair{1, 4096}, {1, 13}, {2, 13}, {2, 1}}) {
-    const auto engine = open_engine(*ops_, pair_.model(), pair_.configuration(5, depth, chunk), kLongest);
-    for (const bool together : {false, true, true}) {  // the last one finds all prompts
-      if (!together) engine->drop_prefix_cache();
-      const std::vector<Answer> answers = together ? run_together(*engine, requests()) : run_alone(*engine, requests());
-      for (size_t i = 0; i < answers.size(); ++i) {
-        if (lengths.size() <= i) lengths.push_back(answers[i].end.stats.lengths);
-        EXPECT_EQ(answers[i].end.stats.lengths, lengths[i])
-            << "request " << i << (together ? " together" : " alone") << ", depth " << depth << ", chunks of " << chunk;
-        accepted += answers[i].end.stats.accepted;
+  int64_t accepted[2] = {};
+  for (const int32_t branches : {0, 3}) {
+    if (branches > 0 && pair_.model().is_recurrent()) continue;
+    std::vector<std::vector<int32_t>> lengths;
+    for (const auto& [depth, chunk] : {std::pair{1, 4096}, {1, 13}, {2, 13}, {2, 1}}) {
+      const Configuration asked = pair_.configuration(5, depth, chunk, false, branches);
+      const auto engine = open_engine(*ops_, pair_.model(), asked, kLongest);
+      for (const bool together : {false, true, true}) {  // the last one finds all prompts
+        if (!together) engine->drop_prefix_cache();
+        const std::vector<Answer> answers =
+            together ? run_together(*engine, requests()) : run_alone(*engine, requests());
+        for (size_t i = 0; i < answers.size(); ++i) {
+          if (lengths.size() <= i) lengths.push_back(answers[i].end.stats.lengths);
+          EXPECT_EQ(answers[i].end.stats.lengths, lengths[i])
+              << "request " << i << (together ? " together" : " alone") << ", depth " << depth << ", chunks of "
+              << chunk << ", " << branches << " branches";
+          accepted[branches > 0 ? 1 : 0] += answers[i].end.stats.accepted;
+        }
       }
     }
   }
-  EXPECT_GT(accepted, 0);
+  EXPECT_GT(accepted[0], 0);
+  if (!pair_.model().is_recurrent()) {
+    EXPECT_GT(accepted[1], 0);
+  }
 }
 
 // Prompts that go on differently after a whole number of pages: the second one's first row there is made with the
@@ -215,20 +230,34 @@ TEST_P(DraftHeadEquivalence, TheGoldenRunIsTheEnginesToo) {
   Request asked;
   asked.prompt = ints(goldens, "prompt_ids");
   asked.max_tokens = 64;  // steps near the end have fewer rows
-  const auto queue = std::make_shared<EventQueue>();
-  asked.sink = queue;
-  ASSERT_TRUE(engine->submit(std::move(asked)).ok());
-  std::vector<int32_t> tokens;
-  std::vector<int32_t> steps;
-  for (Event event = queue->next(); std::holds_alternative<TokenChunk>(event); event = queue->next()) {
-    const auto& chunk = std::get<TokenChunk>(event);
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    steps.push_back(static_cast<int32_t>(chunk.tokens.size()));
-  }
+  auto [tokens, steps] = steps_of(*engine, std::move(asked));
   ASSERT_GT(steps.size(), lengths.size());
   EXPECT_EQ(std::vector<int32_t>(steps.begin() + 1, steps.begin() + 1 + static_cast<int64_t>(lengths.size())), lengths);
   tokens.resize(output.size());
   EXPECT_EQ(tokens, output);
+}
+
+// The same with trees, whose every path has a forward of its own in the golden.
+TEST_P(DraftHeadEquivalence, TheGoldenRunWithTreesIsTheEnginesToo) {
+  const auto file = data_folder() / "heads" / GetParam().head / "tree.json";
+  if (!file_exists(file)) GTEST_SKIP() << "without a golden of trees";
+  if (std::string(GetParam().device) != "ref") GTEST_SKIP() << "elsewhere drafts may differ in near ties";
+  const Json golden = read_json_file(file);
+  const Configuration asked =
+      pair_.configuration(golden["width"].get<int32_t>(), 1, 13, false, golden["branches"].get<int32_t>());
+  const auto engine = open_engine(*ops_, pair_.model(), asked, kLongest);
+  for (size_t i = 0; i < golden["prompts"].size(); ++i) {
+    Request request;
+    request.prompt = golden["prompts"][i].get<std::vector<int32_t>>();
+    request.max_tokens = 64;  // steps near the end have fewer rows
+    const auto [tokens, steps] = steps_of(*engine, std::move(request));
+    const auto lengths = golden["accept_lengths"][i].get<std::vector<int32_t>>();
+    const auto output = golden["outputs"][i].get<std::vector<int32_t>>();
+    ASSERT_GT(steps.size(), lengths.size());
+    EXPECT_EQ(std::vector<int32_t>(steps.begin() + 1, steps.begin() + 1 + static_cast<int64_t>(lengths.size())),
+              lengths);
+    EXPECT_EQ(std::vector<int32_t>(tokens.begin(), tokens.begin() + static_cast<int64_t>(output.size())), output);
+  }
 }
 
 }  // namespace

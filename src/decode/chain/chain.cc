@@ -41,7 +41,9 @@ void ChainDecoder::register_state(KvLayout& layout, const StepLimits& limits) {
   layout.add_spare_pages(0);
   if (!proposer_) return;
   layout.limit_pages(DraftContext::window_pages(proposer_->window(), max_width(), limits.max_slots));
+  layout.add_spare_pages(max_branches() > 0 ? proposer_->spare_pages(limits.max_slots) : 0);
   proposer_->register_state(layout);
+  layout.add_spare_pages(0);
   layout.limit_pages(0);
   const int64_t end = DraftContext::page_end_bytes(model_.ops(), proposer_->reads_before(), proposer_->aux_width());
   if (end > 0) page_ends_ = layout.add_paged("drafter.page_ends", end);

@@ -16,6 +16,10 @@ AutoregressiveProposer::AutoregressiveProposer(std::string name, std::unique_ptr
     fail("width " + std::to_string(options.width) + " asked for; a head that drafts token by token offers 2 to " +
          std::to_string(AutoregressiveOptions::kMaxWidth));
   }
+  if (options.branches < 0 || options.branches >= AutoregressiveOptions::kMaxWidth) {
+    fail(std::to_string(options.branches) + " branches asked for; expected 0 to " +
+         std::to_string(AutoregressiveOptions::kMaxWidth - 1));
+  }
   if (options.window != 0 && options.window < options.max_width()) {
     fail("draft window " + std::to_string(options.window) + " asked for; expected at least the width, " +
          std::to_string(options.max_width()) + ", or 0 for none");
@@ -25,20 +29,32 @@ AutoregressiveProposer::AutoregressiveProposer(std::string name, std::unique_ptr
 void AutoregressiveProposer::start(const StepLimits& limits, const KvMemory& kv) {
   kv_ = &kv;
   const int32_t slots = limits.max_slots;
-  head_->reserve(std::max(limits.max_rows, slots));
-  batch_ = std::make_unique<RowBatch>(ops_, slots, slots);
+  start_trees(limits, kv);
+  // As many trees as there are scratch slots for, in the shortest passes that a tree may take.
+  const int32_t trees = static_cast<int32_t>(trees_.size());
+  const int32_t rows = is_masked() ? slots * (max_width() - 1) : slots + trees * options_.branches;
+  const int32_t known = is_masked() ? slots + 1 : 0;
+  head_->reserve(std::max(limits.max_rows, rows));
+  batch_ = std::make_unique<RowBatch>(ops_, rows, slots, trees > 0 ? rows : 0);
   logits_ = std::make_unique<LogitsBuffer>(ops_, kLogitRows, head_->draft_vocab());
   entries_ = {ops_, kLogitRows};
-  wanted_ = {ops_, slots};
+  wanted_ = {ops_, rows};
   const DType type = ops_.activation_type();
   const int32_t aux = head_->aux_width();
   const int32_t feature = head_->feature_width();
-  const size_t column = bytes_of(type) * static_cast<size_t>(slots);
-  storage_ = ops_.allocate(column * static_cast<size_t>(aux + feature));
+  const size_t size = bytes_of(type);
+  const size_t aux_bytes = size * static_cast<size_t>(slots) * static_cast<size_t>(aux);
+  const size_t feature_bytes = size * static_cast<size_t>(rows) * static_cast<size_t>(feature);
+  storage_ =
+      ops_.allocate(aux_bytes + feature_bytes + size * static_cast<size_t>(known) * static_cast<size_t>(feature));
   aux_ = {storage_->data(), slots, aux, aux, type};
-  features_ = {storage_->data() + column * static_cast<size_t>(aux), slots, feature, feature, type};
+  features_ = {storage_->data() + aux_bytes, rows, feature, feature, type};
+  known_features_ = {storage_->data() + aux_bytes + feature_bytes, known, feature, feature, type};
+  if (is_masked()) ops_.copy(head_->mask_feature(), known_features_.part(slots, 1));
+  likeliest_.resize(static_cast<size_t>(is_masked() ? rows : 0));
+  blocks_.reserve(slots);
   drafting_.reserve(slots);
-  rows_.reserve(slots);
+  rows_.reserve(rows);
   requests_.reserve(kLogitRows);
   choices_.resize(kLogitRows);
   distributions_.resize(slots);
@@ -55,16 +71,30 @@ void AutoregressiveProposer::admit(int32_t slot, const Slot& state, std::span<co
   }
 }
 
+// What is drawn by rejection needs a distribution for each draft, and a constraint knows what follows a chain.
+bool AutoregressiveProposer::may_branch(const ChainSpan& span, const Slot& slot) const {
+  return span.branches > 0 && span.most > 2 && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
+}
+
 void AutoregressiveProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
+  if (is_masked()) return propose_masked(spans, slots);
   drafting_.clear();
-  rows_.clear();
+  n_trees_ = 0;
+  free_scratch_ = scratch_begin_;
   for (ChainSpan& span : spans) {
     if (span.width < 2 || !span.proposes) continue;
+    if (takes_tree(span, slots[span.slot])) continue;
     span.draft_rows = span.width;
     drafting_.push_back(&span);
-    rows_.push_back(span.slot);
   }
+  propose_trees(slots);
+  propose_chains(slots);
+}
+
+void AutoregressiveProposer::propose_chains(SlotTable& slots) {
   if (drafting_.empty()) return;
+  rows_.clear();
+  for (const ChainSpan* span : drafting_) rows_.push_back(span->slot);
   Tensor features = head_->features(select(newest_, rows_, aux_));
   for (int32_t k = 1;; ++k) {
     const DraftHead::Output out = run_pass(k, features);

@@ -5,12 +5,6 @@
 #include <cmath>
 
 namespace ashlar {
-namespace {
-
-// A branch is worth its page table only if it may well be taken.
-constexpr float kMinLogChance = -3.9F;  // 2 %
-
-}  // namespace
 
 int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences) {
   constexpr int32_t kTrees = 16;  // at a time: many sequences together draft little
@@ -65,10 +59,11 @@ void DraftTreeBuilder::expand(CandidateSource& candidates, int32_t deepest, cons
   const int32_t token = here.ids[rank];
   if (may_branch && path.rank + 1 < here.n) {
     const float chance = path.log_chance - here.log_chance[rank] + here.log_chance[rank + 1];
-    if (chance > kMinLogChance) push({chance, path.parent, path.depth, path.rank + 1, path.before});
+    if (chance > kMinBranchLogChance) push({chance, path.parent, path.depth, path.rank + 1, path.before});
   }
-  const LikeliestTokens& next = candidates.at(std::min(path.depth + 1, deepest), token);
-  if (next.n > 0) push({path.log_chance + next.log_chance[0], node, path.depth + 1, 0, token});
+  const int32_t before = candidates.after(path.before, rank, token);
+  const LikeliestTokens& next = candidates.at(std::min(path.depth + 1, deepest), before);
+  if (next.n > 0) push({path.log_chance + next.log_chance[0], node, path.depth + 1, 0, before});
 }
 
 void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32_t most, ChainSpan& span) {
@@ -76,8 +71,9 @@ void DraftTreeBuilder::build(CandidateSource& candidates, int32_t deepest, int32
   nodes_.assign(1, {span.ids[0], -1, 0, 0, 0, 0});
   int32_t branches = 0;
   int32_t predicted = 0;
-  const LikeliestTokens& first = candidates.at(1, span.ids[0]);
-  if (first.n > 0) open_.push_back({first.log_chance[0], 0, 1, 0, span.ids[0]});
+  const int32_t root = candidates.root(span.ids[0]);
+  const LikeliestTokens& first = candidates.at(1, root);
+  if (first.n > 0) open_.push_back({first.log_chance[0], 0, 1, 0, root});
   while (!open_.empty() && predicted < most) {
     std::pop_heap(open_.begin(), open_.end(), less);
     const Path path = open_.back();

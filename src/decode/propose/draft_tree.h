@@ -20,10 +20,17 @@ int32_t branch_pages(int32_t branches, int32_t width, int32_t sequences);
 class CandidateSource {
  public:
   virtual ~CandidateSource() = default;
-  /// Of the position that stands `depth` after the last token, from 1, where token `before` precedes it. Asked for only
-  /// where a tree may reach; valid until the next call.
+  /// Of the position that stands `depth` after the last token, from 1, where `before` precedes it. Asked for only where
+  /// a tree may reach; valid until the next call.
   virtual const LikeliestTokens& at(int32_t depth, int32_t before) = 0;
+  /// What stands for the last token in `before`, and for the token of place `rank` among those after `before`. Where
+  /// candidates depend on no more than the token before them, that is the token.
+  virtual int32_t root(int32_t last_token) { return last_token; }
+  virtual int32_t after(int32_t /*before*/, size_t /*rank*/, int32_t token) { return token; }
 };
+
+/// A branch is worth its page table only if it may well be taken.
+inline constexpr float kMinBranchLogChance = -3.9F;  // 2 %
 
 class DraftTreeBuilder {
  public:
@@ -39,7 +46,7 @@ class DraftTreeBuilder {
     int32_t parent;    // node
     int32_t depth;     // of the new node, from 1
     int32_t rank;      // among the candidates there
-    int32_t before;    // token of the node's parent
+    int32_t before;    // what stands for the node's parent in the source
   };
   static bool less(const Path& a, const Path& b);
   struct Node {

@@ -12,7 +12,7 @@ constexpr size_t kFewestHeads = 1024;  // powers of two
 constexpr size_t kMaxHeads = 65536;
 constexpr int32_t kMaxPlaces = 64;     // that are looked at, newest first
 constexpr double kSequenceRate = 0.1;  // text of one kind: about ten drafts of a class decide
-constexpr double kCommonRate = 0.01;
+constexpr double kCommonChanceRate = 0.01;
 
 }  // namespace
 
@@ -65,7 +65,7 @@ void NgramMatcher::append(std::span<const int32_t> tokens, NgramOdds& common) {
   for (int32_t k = 0; predicted && k < static_cast<int32_t>(tokens.size()); ++k) {
     predicted = draft(k) == tokens[static_cast<size_t>(k)];
     odds_.learn(match_ + k, predicted, kSequenceRate);
-    common.learn(match_ + k, predicted, kCommonRate);
+    common.learn(match_ + k, predicted, kCommonChanceRate);
   }
   for (const int32_t token : tokens) push(token);
   find();

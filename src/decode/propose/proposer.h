@@ -66,6 +66,8 @@ class Proposer {
   virtual int32_t max_width() const = 0;
   /// Most branches of a draft tree after its first; 0: it proposes chains.
   virtual int32_t max_branches() const { return 0; }
+  /// Pages that its own planes have beyond those of the cache, while trees of up to `max_slots` sequences grow.
+  virtual int32_t spare_pages(int32_t /*max_slots*/) const { return 0; }
   /// Whether the width may be chosen pass by pass, or is fixed by the user.
   virtual bool adapts_width() const = 0;
   virtual std::span<const AuxLayer> aux_layers() const = 0;

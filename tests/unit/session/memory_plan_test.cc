@@ -52,13 +52,19 @@ TEST(MemoryPlan, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(plan.drafter_window_bytes, 0);
 }
 
-TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheTarget) {
+TEST(MemoryPlan, BranchesOfDraftsTakePagesOfTheirOwn) {
   const auto ops = make_device("ref", {});
   const StackConfig target = stack(12);
   const StackConfig drafter = stack(2);
   const MemoryPlan plan = plan_memory(*ops, target, &drafter, 0, 6);
   EXPECT_EQ(plan.spare_bytes, 6 * kPageTokens * plan.target_bytes_per_token);
   EXPECT_EQ(plan.bytes_of(17), plan.spare_bytes + 2 * plan.bytes_per_page);
+  // A drafter whose own passes run over trees has some, too, with window pages or without.
+  for (const int64_t window_pages : {0, 5}) {
+    const MemoryPlan both = plan_memory(*ops, target, &drafter, window_pages, 6, {}, 0, 24);
+    EXPECT_EQ(both.spare_bytes, plan.spare_bytes + 24 * kPageTokens * plan.drafter_bytes_per_token);
+    EXPECT_EQ(both.bytes_of(17), both.spare_bytes + 2 * plan.bytes_per_page);
+  }
 }
 
 TEST(MemoryPlan, ADrafterWithWindowPagesStopsGrowing) {
