@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DFlash over models with recurrent layers against Hugging Face transformers: its loop of assisted generation with its
 // own DFlash candidate generator (tools/goldens/make_assisted_goldens.py) gives the same tokens, in steps of as many.
 

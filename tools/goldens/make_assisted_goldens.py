@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write what Hugging Face transformers generates with a tiny hybrid target and its own DFlash candidate generator.
 
     python3 tools/goldens/make_assisted_goldens.py [tests/data]

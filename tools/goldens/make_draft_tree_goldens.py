@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Write what a greedy run with trees of drafts accepts, for heads that draft one token at a time.
 
     python3 tools/goldens/make_draft_tree_goldens.py [tests/data]

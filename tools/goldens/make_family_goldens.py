@@ -35,7 +35,7 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
+                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
                            "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
@@ -222,6 +222,12 @@ def variants():
                                  attention_bias=..., tie_word_embeddings=..., tie_embedding=False, conv_L_cache=4, conv_bias=True,
                                  layer_types=["full_attention", "conv", "conv"],
                                  rope_parameters={"rope_type": "default", "rope_theta": 500.0}), tokens=8)
+    # A dense layer, then experts in a tensor each, chosen with a bias.
+    add("lfm2_moe", base_config("lfm2_moe", **small, hidden_act=..., rms_norm_eps=..., norm_eps=1e-5, intermediate_size=24, moe_intermediate_size=8,
+                                attention_bias=..., tie_word_embeddings=..., tie_embedding=True, torch_dtype=..., dtype="bfloat16",
+                                num_hidden_layers=2, num_dense_layers=1, num_experts=4, num_experts_per_tok=2, use_expert_bias=True,
+                                norm_topk_prob=True, routed_scaling_factor=1.5, conv_L_cache=3, conv_bias=False, rope_theta=1000.0,
+                                layer_types=["full_attention", "conv"]), tokens=5, without={"routed_scaling_factor": 1.0})
     return out
 
 
@@ -254,6 +260,10 @@ def noise(name, shape, tied, from_one=False, scaled=False, qk_norm=1.4):
 
 def stored_parts(name, shape, merged):
     """[(name, shape)] of the tensors that a checkpoint stores for one of the class: experts lie in a tensor each, unless they are `merged`."""
+    if ".feed_forward.experts." in name:
+        base, _, kind = name.rpartition(".")
+        kinds = {"gate_up_proj": [("w1", shape[1] // 2), ("w3", shape[1] // 2)], "down_proj": [("w2", shape[1])]}[kind]
+        return [(f"{base}.{e}.{part}.weight", (rows, shape[2])) for e in range(shape[0]) for part, rows in kinds]
     base, found, kind = name.partition("mlp.experts.")
     if not found or merged:
         return [(name, shape)]
@@ -273,7 +283,7 @@ def describe_weights(folder, config, options, seed):
     """Random tensors under the names and shapes of the Hugging Face class, in the dtype the config states."""
     skeleton = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     text = config.get("text_config", config)
-    tied = config.get("tie_word_embeddings", config.get("tie_embedding", text["model_type"] in ("gemma3_text", "gemma4_text", "smollm3", "lfm2")))
+    tied = config.get("tie_word_embeddings", config.get("tie_embedding", text["model_type"] in ("gemma3_text", "gemma4_text", "smollm3", "lfm2", "lfm2_moe")))
     dtype = DTYPES[text.get("dtype", text.get("torch_dtype"))]
     tensors = []
     for name, parameter in sorted(skeleton.state_dict().items()):

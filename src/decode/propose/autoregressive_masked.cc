@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass of a head with a mask: the last token's row reads what the target left, the rows after it the mask's
 // feature, each sees those before it, and row k says draft k + 1, whatever the drafts before it will be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trees of a head that drafts one token at a time. K and V of the last token's row go to its page, those of nodes to
 // scratch slots, since several of them may stand at one position.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A tree of drafts that grows pass by pass: what may follow a node is known once the drafter has run a row for it. Each
 // pass runs the likeliest nodes of its depth that may still be among the drafts. Source: EAGLE-2 (arXiv 2406.16858),

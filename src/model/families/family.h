@@ -38,6 +38,7 @@ extern const Family kGlm4Family;
 extern const Family kGptOssFamily;
 extern const Family kGraniteFamily;
 extern const Family kLfm2Family;
+extern const Family kLfm2MoeFamily;
 extern const Family kLlada2Family;
 extern const Family kLlada2VeomniFamily;
 extern const Family kLladaFamily;
@@ -62,6 +63,11 @@ void read_qwen3_attention(const JsonFields& fields, StackConfig& stack);
 
 /// Qwen3-MoE's experts, and which layers have them.
 MoeConfig read_qwen3_moe(const JsonFields& fields, const StackConfig& stack);
+
+/// LFM2's layers, its files' words for what all families have, and the names of its tensors.
+void read_lfm2_layers(const JsonFields& fields, StackConfig& stack);
+Json complete_lfm2(const JsonFields& fields, const Json& settings, const char* defaults);
+extern const LayerNames kLfm2LayerNames;
 
 /// Number of experts, how many a row takes, their width. The rest is up to the family.
 MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers);

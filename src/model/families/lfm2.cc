@@ -27,14 +27,6 @@ int64_t mlp_width(const JsonFields& fields, const Json& settings) {
   return (static_cast<int64_t>(factor * static_cast<double>(width)) + piece - 1) / piece * piece;
 }
 
-Json complete(const JsonFields& fields, const Json& settings) {
-  Json own = with_defaults(fields, settings, kDefaults);
-  own["intermediate_size"] = mlp_width(fields, settings);
-  own["rms_norm_eps"] = fields.number("norm_eps", 0.0, 1.0, kUsualEps);
-  if (!fields.has("tie_embedding")) own["tie_embedding"] = fields.boolean("tie_word_embeddings", true);
-  return own;
-}
-
 std::vector<bool> read_conv_layers(const JsonFields& fields, int32_t n_layers) {
   if (fields.has("layer_types")) return read_layers_of_type(fields, n_layers, "conv");
   std::vector<bool> layers(static_cast<size_t>(n_layers), fields.has("full_attn_idxs"));
@@ -45,8 +37,9 @@ std::vector<bool> read_conv_layers(const JsonFields& fields, int32_t n_layers) {
   return layers;
 }
 
-void read(const JsonFields& fields, ModelConfig& config) {
-  StackConfig& stack = config.stack;
+}  // namespace
+
+void read_lfm2_layers(const JsonFields& fields, StackConfig& stack) {
   stack.qk_norm = true;
   ShortConvConfig conv;
   conv.layers = read_conv_layers(fields, stack.n_layers);
@@ -55,21 +48,40 @@ void read(const JsonFields& fields, ModelConfig& config) {
   if (std::ranges::count(conv.layers, true) > 0) stack.short_conv = std::move(conv);
 }
 
+Json complete_lfm2(const JsonFields& fields, const Json& settings, const char* defaults) {
+  Json own = with_defaults(fields, settings, defaults);
+  own["rms_norm_eps"] = fields.number("norm_eps", 0.0, 1.0, kUsualEps);
+  if (!fields.has("tie_embedding")) own["tie_embedding"] = fields.boolean("tie_word_embeddings", true);
+  return own;
+}
+
+namespace {
+
+Json complete(const JsonFields& fields, const Json& settings) {
+  Json own = complete_lfm2(fields, settings, kDefaults);
+  own["intermediate_size"] = mlp_width(fields, settings);
+  return own;
+}
+
+void read(const JsonFields& fields, ModelConfig& config) { read_lfm2_layers(fields, config.stack); }
+
 }  // namespace
+
+const LayerNames kLfm2LayerNames = {.input_norm = "operator_norm",
+                                    .post_norm = "ffn_norm",
+                                    .q_norm = "self_attn.q_layernorm",
+                                    .k_norm = "self_attn.k_layernorm",
+                                    .attention_output = "self_attn.out_proj",
+                                    .gate = "feed_forward.w1",
+                                    .up = "feed_forward.w3",
+                                    .down = "feed_forward.w2"};
 
 const Family kLfm2Family = {.model_type = "lfm2",
                             .tied_by_default = true,
                             .read = read,
                             .keys = {.tied_head = "tie_embedding"},
                             .names = {.norm = "model.embedding_norm"},
-                            .layer_names = {.input_norm = "operator_norm",
-                                            .post_norm = "ffn_norm",
-                                            .q_norm = "self_attn.q_layernorm",
-                                            .k_norm = "self_attn.k_layernorm",
-                                            .attention_output = "self_attn.out_proj",
-                                            .gate = "feed_forward.w1",
-                                            .up = "feed_forward.w3",
-                                            .down = "feed_forward.w2"},
+                            .layer_names = kLfm2LayerNames,
                             .sliding = SlidingLayers::kNone,
                             .missing_stop_id = 2,
                             .complete = complete};

@@ -9,6 +9,9 @@
 namespace ashlar {
 namespace {
 
+// Experts call their parts as the dense MLP does: "mlp.gate_proj" is "gate_proj.weight" of an expert.
+std::string part_of(const std::string& dense) { return dense.substr(dense.rfind('.') + 1) + ".weight"; }
+
 // Of [in, out] the values of [out, in], in tiles that the caches hold.
 std::vector<std::byte> turn(const WeightPart& stored) {
   constexpr int64_t kTile = 32;
@@ -58,9 +61,9 @@ void ExpertTensors::take_apart(WeightBinder& binder, const std::string& layer, c
   } else {
     for (int32_t e = 0; e < moe.n_experts; ++e) {
       const std::string base = layer + names.experts + std::to_string(e) + ".";
-      gate.push_back(binder.matrix(base + "gate_proj.weight", moe.intermediate, hidden));
-      up.push_back(binder.matrix(base + "up_proj.weight", moe.intermediate, hidden));
-      down.push_back(binder.matrix(base + "down_proj.weight", hidden, moe.intermediate));
+      gate.push_back(binder.matrix(base + part_of(names.gate), moe.intermediate, hidden));
+      up.push_back(binder.matrix(base + part_of(names.up), moe.intermediate, hidden));
+      down.push_back(binder.matrix(base + part_of(names.down), hidden, moe.intermediate));
     }
   }
   for (size_t e = 0; e < gate.size(); ++e) experts_.push_back({{{gate[e], up[e]}, {}}, {{down[e]}, {}}});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trees that grow pass by pass against all trees there are: what may follow a token depends on its whole path, and only
 // nodes that were run know it.
 

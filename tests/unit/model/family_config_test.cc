@@ -186,6 +186,33 @@ TEST(Lfm2, IsRefusedWhereItMakesNoSense) {
   expect_error([] { read_lfm2(R"({"block_multiple_of": 0})"); }, {"block_multiple_of"});
 }
 
+ModelConfig read_lfm2_moe(const std::string& change) {
+  Json config = Json::parse(R"({"model_type": "lfm2_moe", "hidden_size": 2048, "num_hidden_layers": 4,
+    "layer_types": ["conv", "conv", "full_attention", "conv"], "num_dense_layers": 1, "norm_eps": 1e-05})");
+  config.update(Json::parse(change));
+  return read(config);
+}
+
+TEST(Lfm2Moe, LeavesMuchToTheClass) {
+  const StackConfig stack = read_lfm2_moe("{}").stack;
+  EXPECT_EQ(stack.intermediate, 7168);  // as it is said
+  ASSERT_TRUE(stack.short_conv && stack.moe);
+  EXPECT_EQ(stack.moe->layers, (std::vector<bool>{false, true, true, true}));
+  EXPECT_TRUE(stack.moe->n_experts == 32 && stack.moe->intermediate == 1792 && stack.moe->routing.top_k == 4);
+  EXPECT_TRUE(stack.moe->expert_bias && stack.moe->routing.normalise);
+  EXPECT_EQ(stack.moe->routing.score, Routing::Score::kSigmoid);
+  EXPECT_EQ(stack.moe->shared_intermediate, 0);
+  EXPECT_FALSE(read_lfm2_moe(R"({"use_expert_bias": false})").stack.moe->expert_bias);
+  EXPECT_TRUE(read_lfm2_moe("{}").tied_head);
+}
+
+TEST(Lfm2Moe, IsRefusedWhereItMakesNoSense) {
+  expect_error([] { read_lfm2_moe(R"({"num_dense_layers": 5})"); }, {"num_dense_layers", "4"});
+  expect_error([] { read_lfm2_moe(R"({"num_experts_per_tok": 33})"); }, {"num_experts_per_tok"});
+  expect_error([] { read_lfm2_moe(R"({"num_experts": 0})"); }, {"num_experts"});
+  expect_error([] { read_lfm2_moe(R"({"layer_types": ["conv"]})"); }, {"layer_types", "4 entries"});
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,
