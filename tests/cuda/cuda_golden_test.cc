@@ -30,7 +30,7 @@ TEST_F(PebbleOnGpu, LogitsAgree) {
   for (size_t at = 0; at < golden.size(); at += vocab) {
     worst = std::max(worst, relative_error(found.data() + at, golden.data() + at, vocab));
   }
-  for (size_t i = 1; i < json["cases"].size(); ++i) {
+  for (size_t i = 1; i < json["cases"].size(); i += 3) {  // which have them
     const std::vector<float> last = floats(tensors, "case" + std::to_string(i) + ".last_logits");
     const std::vector<float> rows = rows_of(json["cases"][i]);
     worst = std::max(worst, relative_error(rows.data() + rows.size() - vocab, last.data(), vocab));

@@ -96,7 +96,7 @@ TEST_F(PebbleOnRef, GreedyAnswersAndAcceptLengthsAreExact) {
       return lengths;
     };
     EXPECT_EQ(cut(run.accept_lengths), cut(golden["accept_lengths"].get<std::vector<int32_t>>()));
-    if (index == 1) continue;  // LogitsAgree compares all rows of the first
+    if ((index - 1) % 3 != 1) continue;  // every third case has them; LogitsAgree compares all rows of the first
     const std::vector<float> logits = floats(tensors_, "case" + std::to_string(index - 1) + ".last_logits");
     const Tensor last = decoder_.target(prompt, 0, {});
     EXPECT_LT(relative_error(last.row(last.rows - 1), logits.data(), logits.size()), 1e-3);
