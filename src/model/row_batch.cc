@@ -1,42 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/row_batch.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
 #include "base/check.h"
 
 namespace ashlar {
+namespace {
+
+/// Numbers of sequences up to this one have the same places in the block, and so have those between powers of two: then
+/// passes of one shape are more often alike to the byte, apart from what lies in device memory.
+constexpr int32_t kFewSequences = 8;
+
+template <class Column>
+size_t room_for(const Column& column, int32_t n) {
+  constexpr size_t kLine = 64;
+  return (sizeof(*column.host) * static_cast<size_t>(n) + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+template <class Self, class Visit>
+void RowBatch::for_columns(Self& self, const Sizes& sizes, const Visit& visit) {
+  for (auto* column : {&self.ids_, &self.positions_, &self.tables_, &self.block_ends_, &self.outputs_}) {
+    visit(*column, sizes.rows);
+  }
+  if (sizes.without_kv) visit(self.without_kv_, sizes.rows);
+  visit(self.first_, sizes.sequences);
+  visit(self.pages_, sizes.sequences);
+  visit(self.states_, sizes.sequences);
+  if (!sizes.branches) return;
+  visit(self.scratch_slots_, sizes.rows);
+  visit(self.branch_tables_, sizes.sequences);
+  visit(self.branch_slots_, sizes.branch_slots);
+}
 
 RowBatch::RowBatch(Ops& ops, int32_t max_rows, int32_t max_sequences, int32_t max_branches)
     : ops_(ops),
       max_rows_(max_rows),
       max_sequences_(max_sequences + max_branches),
       max_branch_slots_(max_branches * kMaxBranchTokens) {
-  // Sizes first, then places: both blocks are laid out alike.
+  const Sizes all = {max_rows_, max_sequences_, max_branch_slots_, true, true};
   size_t bytes = 0;
-  const auto lay_out = [&](auto& column, int32_t n) {
-    constexpr size_t kLine = 64;
-    using T = std::remove_pointer_t<decltype(column.host)>;
-    if (device_) {
-      column.host = reinterpret_cast<T*>(host_.data() + bytes);
-      column.device = reinterpret_cast<T*>(device_->data() + bytes);
-    }
-    bytes += (sizeof(T) * static_cast<size_t>(n) + kLine - 1) / kLine * kLine;
-  };
-  const auto lay_out_all = [&] {
-    bytes = 0;
-    for (auto* column : {&ids_, &positions_, &tables_, &block_ends_, &outputs_, &scratch_slots_}) {
-      lay_out(*column, max_rows_);
-    }
-    lay_out(without_kv_, max_rows_);
-    lay_out(first_, max_sequences_);
-    lay_out(pages_, max_sequences_);
-    lay_out(branch_tables_, max_sequences_);
-    lay_out(states_, max_sequences_);
-    lay_out(branch_slots_, max_branch_slots_);
-  };
-  lay_out_all();
+  for_columns(*this, all, [&](const auto& column, int32_t n) { bytes += room_for(column, n); });
   host_.resize(bytes);
+  in_use_.resize(bytes);
   device_ = ops.allocate(bytes);
-  lay_out_all();
+  size_t at = 0;
+  for_columns(*this, all, [&](auto& column, int32_t n) {
+    column.host = reinterpret_cast<decltype(column.host)>(host_.data() + at);
+    at += room_for(column, n);
+  });
 }
 
 void RowBatch::clear() {
@@ -74,7 +90,7 @@ void RowBatch::add_without_kv(int32_t id, int32_t position) {
 
 void RowBatch::begin_branch(int32_t first) {
   begin_sequence(pages_.host[n_sequences_ - 1], first_.host[n_sequences_ - 1], states_.host[n_sequences_ - 1]);
-  branch_tables_.host[n_sequences_ - 1] = {first, 0, branch_slots_.device + n_branch_slots_};
+  branch_tables_.host[n_sequences_ - 1] = {first, 0, branch_slots_.host + n_branch_slots_};
 }
 
 void RowBatch::add_branch_slot(int32_t slot) {
@@ -97,23 +113,27 @@ int32_t RowBatch::want_output() {
   return n_outputs_++;
 }
 
-template <class T>
-void RowBatch::upload(const Column<T>& column, int32_t n) const {
-  if (n == 0) return;
-  ops_.upload(column.host, reinterpret_cast<std::byte*>(column.device), sizeof(T) * static_cast<size_t>(n));
-}
-
 void RowBatch::upload() const {
   if (!changed_) return;
   changed_ = false;
-  for (const auto* column : {&ids_, &positions_, &tables_, &block_ends_, &scratch_slots_}) upload(*column, n_);
-  upload(without_kv_, n_);
-  upload(outputs_, n_outputs_);
-  upload(first_, n_sequences_);
-  upload(pages_, n_sequences_);
-  upload(branch_tables_, n_sequences_);
-  upload(states_, n_sequences_);
-  upload(branch_slots_, n_branch_slots_);
+  const auto sequences = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(n_sequences_)));
+  const Sizes sizes = {n_, std::min(std::max(sequences, kFewSequences), max_sequences_), n_branch_slots_,
+                       n_without_kv_ > 0, n_branch_slots_ > 0};
+  size_t bytes = 0;
+  for_columns(*this, sizes, [&](const auto& column, int32_t n) {
+    using T = std::remove_pointer_t<decltype(column.host)>;
+    std::memcpy(in_use_.data() + bytes, column.host, sizeof(T) * static_cast<size_t>(n));
+    column.device = reinterpret_cast<T*>(device_->data() + bytes);
+    bytes += room_for(column, n);
+  });
+  if (sizes.branches) {
+    const auto* const from = reinterpret_cast<std::byte*>(branch_tables_.device);
+    auto* const tables = reinterpret_cast<BranchTable*>(in_use_.data() + (from - device_->data()));
+    for (int32_t t = 0; t < n_sequences_; ++t) {
+      if (tables[t].slots != nullptr) tables[t].slots = branch_slots_.device + (tables[t].slots - branch_slots_.host);
+    }
+  }
+  ops_.upload(in_use_.data(), device_->data(), bytes);
 }
 
 Rows RowBatch::rows() const {

@@ -50,15 +50,21 @@ class RowBatch {
   const int32_t* outputs() const;
 
  private:
-  /// An array of the block that goes to the device, at the same place in both.
+  /// An array: filled at a place of its own, from which rows() copies what is in use of all columns to one block, one
+  /// after the other, so that they reach the device together.
   template <class T>
   struct Column {
     T* host = nullptr;
-    T* device = nullptr;
+    mutable T* device = nullptr;
   };
+  struct Sizes {
+    int32_t rows, sequences, branch_slots;
+    bool without_kv, branches;  ///< whether there are columns of rows without KV, and of branches
+  };
+  /// Calls visit(column, size) for every column that there is.
+  template <class Self, class Visit>
+  static void for_columns(Self& self, const Sizes& sizes, const Visit& visit);
   void upload() const;
-  template <class T>
-  void upload(const Column<T>& column, int32_t n) const;
 
   Ops& ops_;
   int32_t max_rows_, max_sequences_, max_branch_slots_;
@@ -69,14 +75,15 @@ class RowBatch {
   int32_t n_branch_slots_ = 0;
   mutable bool changed_ = true;
   std::vector<std::byte> host_;
+  mutable std::vector<std::byte> in_use_;  // as device_ is to be
   std::unique_ptr<Buffer> device_;
   Column<int32_t> ids_, positions_, tables_, block_ends_, outputs_, scratch_slots_;  // by row
   Column<uint8_t> without_kv_;                                                       // by row
   Column<int32_t> first_;                                                            // by sequence, as the next ones
   Column<const int32_t*> pages_;
-  Column<BranchTable> branch_tables_;
   Column<StateSpan> states_;
-  Column<int32_t> branch_slots_;  // what branch tables point to
+  Column<BranchTable> branch_tables_;  // their slots point to those of the host
+  Column<int32_t> branch_slots_;
 };
 
 }  // namespace ashlar
