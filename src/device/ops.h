@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "device/delta_net.h"
 #include "device/device_probe.h"
 #include "device/draft_heads.h"
+#include "device/pass_key.h"
 #include "device/routing.h"
 #include "device/row_statistics.h"
 #include "device/rows.h"
@@ -305,6 +307,12 @@ class Ops {
   virtual void download(const std::byte* from, void* to, size_t bytes) = 0;
   /// Copies device memory; the ranges do not overlap.
   virtual void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) = 0;
+
+  /// Runs `pass`, or again what it asked for when an equal key came before. So the ops in it and their arguments follow
+  /// from the key alone, and it does nothing but ask for ops: it makes no memory, copies nothing to or from the host or
+  /// by copy_bytes, chooses nothing, asks for no statistics and runs no pass. What the ops read may differ each time.
+  /// When memory of the device is freed, keys that came before count no longer: others may come to have its addresses.
+  virtual void run_pass(const PassKey& /*key*/, const std::function<void()>& pass) { pass(); }
 
   /// Host work next to the device's: runs fn(context, i) for i in [0, n) on threads of the host and returns when all
   /// are done. Call i writes what belongs to i only. If calls throw, others may still run, and one of their exceptions

@@ -150,27 +150,49 @@ void LayerStack::commit(Ops& ops, const KvMemory& kv, const BranchTable& branch,
 
 Tensor LayerStack::forward(Ops& ops, const RowBatch& batch, const KvMemory& kv, StackWorkspace& workspace,
                            const AuxHiddenRequest& aux) const {
-  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
-    const int64_t offset = static_cast<int64_t>(kind) * workspace.x.rows;
-    ops.visibility(batch.rows(), kinds_[kind].window, kinds_[kind].causal, workspace.begin + offset,
-                   workspace.end + offset);
-  }
   const bool last_is_aux = !aux.layers.empty() && aux.layers.back().layer == config_.n_layers - 1;
   // What the last layer adds to a row that is no output is not read; only what its mixer keeps is. Convolutions read
   // it.
   const bool few =
       !last_is_aux && !config_.block_conv && kWorthGathering * (batch.n() - batch.n_outputs()) >= batch.n();
   const Pass pass = {batch, kv, workspace, aux, few};
+  const auto run = [&] { run_layers(ops, pass); };
+  ops.run_pass(key_of(pass), std::ref(run));
+  workspace.progress_ns.store(now_ns(), std::memory_order_relaxed);
+  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
+  const Tensor x = workspace.x.narrow(batch.n());
+  return few || x.rows != kept.rows ? kept : x;
+}
+
+// Other than the stack's own weights, which stay where they are.
+PassKey LayerStack::key_of(const Pass& pass) const {
+  const RowBatch& batch = pass.batch;
+  PassKey key(this, batch.n());
+  key.add(batch.rows());
+  key.add(batch.outputs());
+  key.add(batch.n_outputs());
+  if (batch.n_outputs() > 0) key.add(batch.first_output());
+  key.add(&pass.kv);
+  key.add(pass.workspace.x.data);
+  key.add(pass.aux.out);
+  for (const AuxLayer& layer : pass.aux.layers) key.add((int64_t{layer.layer} << 32U) + layer.column);
+  return key;
+}
+
+void LayerStack::run_layers(Ops& ops, const Pass& pass) const {
+  const auto& [batch, kv, workspace, aux, few] = pass;
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+    const int64_t offset = static_cast<int64_t>(kind) * workspace.x.rows;
+    ops.visibility(batch.rows(), kinds_[kind].window, kinds_[kind].causal, workspace.begin + offset,
+                   workspace.end + offset);
+  }
   for (int32_t i = 0; i < config_.n_layers; ++i) {
     const bool for_outputs = few && i + 1 == config_.n_layers;
     for_outputs ? run_for_outputs(ops, i, pass) : run_layer(ops, i, pass);
   }
-  const Tensor kept = workspace.kept.narrow(batch.n_outputs());
-  if (few) return kept;
-  const Tensor x = workspace.x.narrow(batch.n());
-  if (x.rows == kept.rows) return x;
-  ops.gather_rows(x, batch.outputs(), kept);
-  return kept;
+  if (!few && batch.n_outputs() != batch.n()) {
+    ops.gather_rows(workspace.x.narrow(batch.n()), batch.outputs(), workspace.kept.narrow(batch.n_outputs()));
+  }
 }
 
 MixerCall LayerStack::mixer_call(Ops& ops, int32_t index, const Pass& pass) const {

@@ -109,6 +109,10 @@ class LayerStack {
     const AuxHiddenRequest& aux;
     bool few;  ///< the last layer computes outputs alone
   };
+  /// From what the ops of a pass follow.
+  PassKey key_of(const Pass& pass) const;
+  /// What each kind of layer sees, then all layers.
+  void run_layers(Ops& ops, const Pass& pass) const;
   /// A layer for all rows of the batch.
   void run_layer(Ops& ops, int32_t index, const Pass& pass) const;
   /// The last layer where only some rows are outputs: the mixer keeps what it keeps of all rows, and the rest is

@@ -95,7 +95,10 @@ struct OpenRows {
 class WalledOps::WalledBuffer final : public Buffer {
  public:
   WalledBuffer(WalledOps& ops, std::unique_ptr<Buffer> memory) : ops_(ops), memory_(std::move(memory)) {}
-  ~WalledBuffer() override { ops_.wait(); }  // ops that were asked for may use it
+  ~WalledBuffer() override {
+    ops_.wait();  // ops that were asked for may use it
+    ops_.passes_.clear();
+  }
   std::byte* data() override { return closed(memory_->data()); }
   size_t size() const override { return memory_->size(); }
 
@@ -117,6 +120,7 @@ void WalledOps::later(std::function<void()> op) {
 }
 
 void WalledOps::wait() {
+  ASHLAR_CHECK(!in_pass_);
   for (const std::function<void()>& op : queue_) op();
   queue_.clear();
 }
@@ -262,6 +266,7 @@ void WalledOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) {
 }
 
 void WalledOps::upload(const void* from, std::byte* to, size_t bytes) {
+  ASHLAR_CHECK(!in_pass_);
   ++counts_.uploads;
   const auto* const first = static_cast<const std::byte*>(from);
   later([to, data = std::vector<std::byte>(first, first + bytes)] {
@@ -285,6 +290,23 @@ void WalledOps::choose(Tensor logits, std::span<const RowRequest> requests, std:
     request.distribution = opened(request.distribution);
   }
   inner_->choose(opened(logits), open, choices);
+}
+
+void WalledOps::run_pass(const PassKey& key, const std::function<void()>& pass) {
+  ASHLAR_CHECK(!in_pass_ && key.is_whole());
+  ++counts_.passes;
+  const auto found = passes_.find(key);
+  if (found != passes_.end()) {
+    ++counts_.repeated;
+    counts_.ops += static_cast<int64_t>(found->second.size());
+    queue_.insert(queue_.end(), found->second.begin(), found->second.end());
+    return;
+  }
+  const auto first = static_cast<int64_t>(queue_.size());
+  in_pass_ = true;
+  pass();
+  in_pass_ = false;
+  passes_[key] = {queue_.begin() + first, queue_.end()};
 }
 
 void WalledOps::for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) {

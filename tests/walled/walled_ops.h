@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A device of the host's memory behind a wall, as a device with a memory of its own would be: the host cannot read or
-// write what lies there, what ops are given must lie there, and an op runs only when its results are waited for.
+// write what lies there, what ops are given must lie there, and an op runs only when its results are waited for. A pass
+// whose key came before is what was asked for then, so that a key that leaves something out shows in the results.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device/ops.h"
@@ -24,6 +26,8 @@ class WalledOps final : public Ops {
     int64_t ops = 0;
     int64_t uploads = 0;
     int64_t waits = 0;  ///< for results
+    int64_t passes = 0;
+    int64_t repeated = 0;  ///< passes of these that were done without asking what is in them
   };
   const Counts& counts() const { return counts_; }
 
@@ -72,6 +76,7 @@ class WalledOps final : public Ops {
   void upload(const void* from, std::byte* to, size_t bytes) override;
   void download(const std::byte* from, void* to, size_t bytes) override;
   void choose(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) override;
+  void run_pass(const PassKey& key, const std::function<void()>& pass) override;
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
   /// Runs what was asked for and has not been done.
@@ -83,6 +88,8 @@ class WalledOps final : public Ops {
 
   std::unique_ptr<Ops> inner_;
   std::vector<std::function<void()>> queue_;
+  std::unordered_map<PassKey, std::vector<std::function<void()>>, PassKey::Hash> passes_;
+  bool in_pass_ = false;
   Counts counts_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "device/device_array.h"
 #include "equivalence/configurations.h"
 #include "equivalence/head_drafter.h"
 #include "equivalence/recurrent_model.h"
@@ -13,6 +14,7 @@
 #include "golden/golden_data.h"
 #include "golden/head_folder.h"
 #include "golden/seeded_checkpoint.h"
+#include "model/row_batch.h"
 #include "walled/walled_ops.h"
 
 namespace ashlar::testing {
@@ -49,6 +51,44 @@ TEST(Wall, OpsRunWhenTheirResultsAreWaitedFor) {
   float found = 0;
   ops.download(buffer->data(), &found, sizeof(found));
   EXPECT_FLOAT_EQ(found, 0.5F * std::tanh(6.0F));
+}
+
+// Of all kinds, and to the same places for other sequences of as many rows, so that their pass has the same key.
+TEST(Wall, RowsReachTheDeviceInOneCopy) {
+  WalledOps ops;
+  RowBatch batch(ops, 32, 16, 4);
+  DeviceArray<int32_t> pages(ops, 4);
+  const int64_t before = ops.counts().uploads;
+  PassKey first(&batch, 6);
+  for (const int32_t sequences : {1, 2, 3, 6}) {
+    batch.clear();
+    for (int32_t r = 0; r < 6; ++r) {
+      if (r % (6 / sequences) == 0) batch.begin_sequence(pages.device());
+      batch.add_row(r, r, 6);
+    }
+    batch.want_output();
+    PassKey key(&batch, 6);
+    key.add(batch.rows());
+    key.add(batch.outputs());
+    if (sequences == 1) first = key;
+    EXPECT_EQ(key, first) << sequences;
+  }
+  EXPECT_EQ(ops.counts().uploads, before + 4);
+  batch.add_without_kv(7, 6);
+  batch.begin_branch(6);
+  batch.add_branch_slot(3);
+  batch.add_in_scratch_slot(8, 6, 3);
+  const Rows rows = batch.rows();
+  PassKey key(&batch, 6);
+  key.add(rows);
+  EXPECT_NE(key, first);
+  EXPECT_EQ(ops.counts().uploads, before + 5);
+  BranchTable branch;
+  ops.download(reinterpret_cast<const std::byte*>(rows.branch_tables + 6), reinterpret_cast<std::byte*>(&branch),
+               sizeof(branch));
+  int32_t slot = 0;
+  ops.download(reinterpret_cast<const std::byte*>(branch.slots), &slot, sizeof(slot));
+  EXPECT_EQ(slot, 3);
 }
 
 std::vector<int32_t> prompt_of(const Json& goldens, int i) {
@@ -159,6 +199,9 @@ TEST(Wall, EveryConfigurationGivesTheSameTokens) {
   suite.print();
   EXPECT_GE(suite.comparisons, 200);
   EXPECT_GT(suite.accepted, 0U);
+  std::printf("%lld passes, %lld repeated\n", static_cast<long long>(walled.counts().passes),
+              static_cast<long long>(walled.counts().repeated));
+  EXPECT_GT(walled.counts().repeated, walled.counts().passes / 2);
 }
 
 TEST(Wall, BlocksAreThoseOfTheReference) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -134,14 +135,22 @@ Tensor DflashDrafter::features(Tensor aux_hidden) {
 }
 
 void DflashDrafter::write_context(Tensor aux_hidden, const Rows& rows, const KvMemory& kv) {
-  const Tensor projected = projected_.narrow(aux_hidden.rows);
-  ops_.linear(*context_kv_, features(aux_hidden), Store::kOverwrite, projected);
-  int32_t column = 0;
-  for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
-    const int32_t width = 2 * config_.stack.layers[i].shape.kv_width();
-    ops_.store_kv(projected.columns(column, width), attention_[static_cast<size_t>(i)]->store(rows, kv));
-    column += width;
-  }
+  PassKey key(this, rows.n);
+  key.add(rows);
+  key.add(aux_hidden);
+  key.add(&kv);
+  key.add(projected_.data);
+  const auto write = [&] {
+    const Tensor projected = projected_.narrow(aux_hidden.rows);
+    ops_.linear(*context_kv_, features(aux_hidden), Store::kOverwrite, projected);
+    int32_t column = 0;
+    for (int32_t i = 0; i < config_.stack.n_layers; ++i) {
+      const int32_t width = 2 * config_.stack.layers[i].shape.kv_width();
+      ops_.store_kv(projected.columns(column, width), attention_[static_cast<size_t>(i)]->store(rows, kv));
+      column += width;
+    }
+  };
+  ops_.run_pass(key, std::ref(write));
 }
 
 Tensor DflashDrafter::forward(const RowBatch& batch, const KvMemory& kv) {
