@@ -19,7 +19,8 @@ class Memory::StreamBuffer final : public Buffer {
   StreamBuffer(Memory& memory, size_t bytes) : memory_(memory), size_(bytes) {
     void* data = nullptr;
     const size_t taken = std::max(bytes, size_t{1});
-    check(cudaMallocFromPoolAsync(&data, taken, memory.pool_, memory.stream()),
+    enter_device(memory.device_);
+    check(cudaMallocFromPoolAsync(&data, taken, memory.pool_, memory.stream_),
           "cudaMallocFromPoolAsync of " + std::to_string(taken) + " bytes");
     data_ = static_cast<std::byte*>(data);
     const cudaError_t zeroed = cudaMemsetAsync(data_, 0, taken, memory.stream_);
@@ -27,6 +28,7 @@ class Memory::StreamBuffer final : public Buffer {
     check(zeroed, "cudaMemsetAsync");
   }
   ~StreamBuffer() override {
+    memory_.freed_.fetch_add(1, std::memory_order_relaxed);
     cudaSetDevice(memory_.device_);
     cudaFreeAsync(data_, memory_.stream_);
   }
@@ -42,6 +44,7 @@ class Memory::StreamBuffer final : public Buffer {
 Memory::Memory(int32_t device) : device_(device) {
   enter_device(device_);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaStreamCreateWithFlags(&recorder_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, device_};
@@ -60,19 +63,44 @@ Memory::~Memory() {
   cudaFreeHost(incoming_);
   cudaFreeHost(outgoing_);
   if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+  cudaStreamDestroy(recorder_);
   cudaStreamDestroy(stream_);
 }
 
 cudaStream_t Memory::stream() const {
   enter_device(device_);
-  return stream_;
+  return records_here() ? recorder_ : stream_;
 }
 
 std::unique_ptr<Buffer> Memory::allocate(size_t bytes) { return std::make_unique<StreamBuffer>(*this, bytes); }
 
-void Memory::wait() { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
+Memory::Recording::Recording(Memory& memory) : memory_(memory) {
+  // Relaxed: memory in the order of the other stream may be made and freed meanwhile.
+  check(cudaStreamBeginCapture(memory_.recorder_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+  memory_.recording_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+Memory::Recording::~Recording() {
+  if (!records_) return;
+  if (cudaGraph_t graph = take(); graph != nullptr) cudaGraphDestroy(graph);
+}
+
+cudaGraph_t Memory::Recording::take() {
+  records_ = false;
+  memory_.recording_.store({}, std::memory_order_relaxed);
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(memory_.recorder_, &graph) == cudaSuccess) return graph;
+  cudaGetLastError();  // the next check is not about this
+  return nullptr;
+}
+
+void Memory::wait() {
+  enter_device(device_);
+  check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+}
 
 void Memory::upload(const void* from, std::byte* to, size_t bytes) {
+  ASHLAR_CHECK(!records_here());  // it would be done once, and not again with the graph
   const std::lock_guard lock(mutex_);
   const auto* next = static_cast<const std::byte*>(from);
   while (bytes > 0) {
@@ -89,6 +117,7 @@ void Memory::upload(const void* from, std::byte* to, size_t bytes) {
 }
 
 void Memory::download(const std::byte* from, void* to, size_t bytes) {
+  ASHLAR_CHECK(!records_here());
   const std::lock_guard lock(mutex_);
   auto* next = static_cast<std::byte*>(to);
   while (bytes > 0) {
@@ -102,6 +131,7 @@ void Memory::download(const std::byte* from, void* to, size_t bytes) {
 }
 
 std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
+  ASHLAR_CHECK(!records_here());
   if (bytes > fetched_size_) {
     cudaFreeHost(fetched_);
     fetched_ = nullptr;
@@ -118,6 +148,7 @@ std::byte* Memory::fetch(const std::byte* from, size_t bytes) {
 }
 
 void Memory::copy(const std::byte* from, std::byte* to, size_t bytes) {
+  ASHLAR_CHECK(!records_here());
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copying on the GPU");
 }

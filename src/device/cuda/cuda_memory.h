@@ -4,8 +4,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "device/ops.h"
 
@@ -22,8 +24,27 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   int32_t device() const { return device_; }
-  /// For the calling thread, which works on this GPU from now on: what it launches belongs there.
+  /// Where kernels go, for the calling thread, which works on this GPU from now on: to the stream or, from a thread
+  /// that records, to its recording.
   cudaStream_t stream() const;
+
+  /// While it lives, what its thread asks of stream() is written down and not done. Memory is made and freed as ever.
+  class Recording {
+   public:
+    explicit Recording(Memory& memory);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    /// Ends it. Null where something was asked for that cannot be recorded.
+    cudaGraph_t take();
+
+   private:
+    Memory& memory_;
+    bool records_ = true;
+  };
+
+  /// Buffers that were freed so far.
+  uint64_t freed() const { return freed_.load(std::memory_order_relaxed); }
 
   /// Zeroed. It must go before this object.
   std::unique_ptr<Buffer> allocate(size_t bytes);
@@ -39,9 +60,13 @@ class Memory {
  private:
   class StreamBuffer;
   void wait();
+  bool records_here() const { return recording_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   const int32_t device_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t recorder_ = nullptr;  ///< nothing ever runs there
+  std::atomic<std::thread::id> recording_{};
+  std::atomic<uint64_t> freed_{0};
   cudaMemPool_t pool_ = nullptr;
   // Pinned memory, which the GPU reads and writes while the host goes on.
   std::mutex mutex_;

@@ -54,6 +54,7 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
       hopper_multiprocessors_(isa_ == "sm_90" ? multiprocessors(device) : 0),
       pool_(options.threads),
       memory_(device),
+      graphs_(memory_),
       normed_(memory_),
       gated_(memory_),
       logits_(memory_),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/cuda/cuda_adjust.h"
+#include "device/cuda/cuda_graphs.h"
 #include "device/cuda/cuda_memory.h"
 #include "device/cuda/cuda_survey.h"
 #include "device/cuda/cuda_weight.h"
@@ -84,6 +85,7 @@ class CudaOps final : public Ops {
   void upload(const void* from, std::byte* to, size_t bytes) override { memory_.upload(from, to, bytes); }
   void download(const std::byte* from, void* to, size_t bytes) override { memory_.download(from, to, bytes); }
   void copy_bytes(const std::byte* from, std::byte* to, size_t bytes) override { memory_.copy(from, to, bytes); }
+  void run_pass(const PassKey& key, const std::function<void()>& pass) override { graphs_.run(key, pass); }
   void for_each(int32_t n, void (*fn)(void* context, int32_t i), void* context) override;
 
  private:
@@ -109,6 +111,7 @@ class CudaOps final : public Ops {
   int32_t hopper_multiprocessors_;  ///< 0: not compute capability 9.0
   ThreadPool pool_;                 ///< of the host
   Memory memory_;
+  Graphs graphs_;
   // Each is of one op at a time.
   Scratch normed_, gated_, logits_, answers_, places_, segments_, passing_states_, expanded_;
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far

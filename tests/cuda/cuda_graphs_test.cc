@@ -1,0 +1,139 @@
+// Passes that are repeated without being asked for again.
+
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "cuda/on_gpu.h"
+#include "device/device_array.h"
+
+namespace ashlar::testing {
+namespace {
+
+class GraphsOnGpu : public OnGpu {
+ protected:
+  static constexpr int32_t kRows = 4, kCols = 64;
+
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (ops_ == nullptr) return;
+    x_ = {*ops_, kRows * kCols};
+    indices_ = {*ops_, kRows};
+    out_ = {*ops_, kRows * kCols};
+  }
+  static Tensor tensor(const DeviceArray<float>& array) { return {array.device(), kRows, kCols, kCols, DType::kF32}; }
+  PassKey key(int64_t number) const {
+    PassKey key(this, kRows);
+    key.add(number);
+    return key;
+  }
+  /// Rows of x in the order of `indices`, times `factor`.
+  void pass(float factor) {
+    ++asked_;
+    ops_->gather_rows(tensor(x_), indices_.device(), tensor(out_));
+    ops_->scale(tensor(out_), factor);
+  }
+  /// Other numbers and another order each time: what comes out must follow.
+  void expect_follows(int64_t number, float factor, int32_t round) {
+    std::vector<float> x(kRows * kCols);
+    std::iota(x.begin(), x.end(), static_cast<float>(100 * round));
+    x_.upload(x);
+    std::vector<int32_t> indices;
+    for (int32_t r = 0; r < kRows; ++r) indices.push_back((r + round) % kRows);
+    indices_.upload(indices);
+    ops_->run_pass(key(number), [&] { pass(factor); });
+    const std::span<const float> found = out_.download(kRows * kCols);
+    for (int32_t r = 0; r < kRows; ++r) {
+      for (int32_t c = 0; c < kCols; ++c) {
+        const auto from = static_cast<size_t>(indices[static_cast<size_t>(r)] * kCols + c);
+        ASSERT_EQ(found[static_cast<size_t>(r * kCols + c)], factor * x[from]) << round << ": " << r << ", " << c;
+      }
+    }
+  }
+
+  DeviceArray<float> x_, out_;
+  DeviceArray<int32_t> indices_;
+  int32_t asked_ = 0;  ///< passes that ran on the host
+};
+
+TEST_F(GraphsOnGpu, RepeatedPassesFollowWhatLiesInMemory) {
+  for (int32_t round = 0; round < 100; ++round) {
+    expect_follows(1, 2.0F, round);
+    expect_follows(2, 0.5F, round);
+  }
+  EXPECT_LT(asked_, 50);  // others were repeated
+  EXPECT_GE(asked_, 2);
+}
+
+// More than are kept: some are forgotten and come again, and their graphs become those of others.
+TEST_F(GraphsOnGpu, KeysMayBeMany) {
+  for (int32_t first = 0; first < 80; first += 20) {
+    const int32_t before = asked_;
+    for (int32_t round = 0; round < 40; ++round) {
+      for (int64_t number = first; number < first + 20; ++number) {
+        expect_follows(number, static_cast<float>(number + 1), round);
+      }
+    }
+    EXPECT_LT(asked_, before + 20 * 30);
+    for (int64_t number = 0; number < 100; ++number) {
+      expect_follows(number, static_cast<float>(number + 1), 1);
+    }
+  }
+  for (int32_t round = 0; round < 3; ++round) {
+    for (int64_t number = 0; number < 700; ++number) expect_follows(number, static_cast<float>(number + 1), round);
+  }
+}
+
+// A pass whose memory is made anew has other addresses under the same key.
+TEST_F(GraphsOnGpu, FreedMemoryEndsWhatCameBefore) {
+  for (int32_t round = 0; round < 100; ++round) {
+    if (round % 33 == 32) {
+      DeviceArray<float> first(*ops_, kRows * kCols), second(*ops_, 2 * kRows * kCols);
+      std::swap(out_, first);
+      std::swap(x_, second);
+    }
+    expect_follows(1, 2.0F, round);
+  }
+  EXPECT_LT(asked_, 80);
+}
+
+// Scratch memory grows within a pass, whichever is recorded, and what came first in it has the old memory's address.
+TEST_F(GraphsOnGpu, ScratchMemoryMayGrowWithinAPass) {
+  constexpr int32_t kWide = 4096, kMany = 1000;
+  const std::vector<float> ones(kWide, 1.0F), values(size_t{64} * kWide, 0.125F);
+  DeviceArray<float> norm(*ops_, kWide), out(*ops_, int64_t{kMany} * 64);
+  norm.upload(ones);
+  const std::vector<uint16_t> x_values(size_t{kMany} * kWide, 0x3F80);  // 1 in bf16
+  const auto memory = ops_->allocate(x_values.size() * sizeof(uint16_t));
+  ops_->upload(x_values.data(), memory->data(), x_values.size() * sizeof(uint16_t));
+  WeightSource source;
+  source.parts.emplace_back("weight", Scheme::kF32, values.data(), 64, kWide);
+  const auto weight = ops_->pack(source);
+  for (int32_t grows = 14; grows < 19; ++grows) {
+    for (int32_t round = 0; round < 25; ++round) {
+      ops_->run_pass(key(100 + grows), [&] {
+        for (const int32_t rows : {1, round == grows ? 50 * grows + 1 : 1}) {
+          const Tensor x = {memory->data(), rows, kWide, kWide, DType::kBF16};
+          const Tensor y = {out.device(), rows, 64, 64, DType::kF32};
+          ops_->linear(*weight, Input(x, norm.device(), 1e-6F), Store::kOverwrite, y);
+        }
+      });
+      for (const float y : out.download(64)) ASSERT_NEAR(y, 0.125F * kWide, 2.0F) << grows << ", " << round;
+      out.upload(std::vector<float>(64));
+    }
+  }
+}
+
+TEST_F(GraphsOnGpu, AnErrorWithinAPassIsPassedOn) {
+  for (int32_t round = 0; round < 40; ++round) {
+    const auto failing = [&] {
+      pass(1.0F);
+      throw Error("test", "no");
+    };
+    EXPECT_THROW(ops_->run_pass(key(1), failing), Error);
+    expect_follows(2, 3.0F, round);
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::testing
