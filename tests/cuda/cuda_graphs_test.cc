@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes that are repeated without being asked for again.
 
 #include <numeric>

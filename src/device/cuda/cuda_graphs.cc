@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/cuda_graphs.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes that came before, as CUDA graphs: launched in one call, instead of a call for each kernel.
 
