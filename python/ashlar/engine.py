@@ -57,7 +57,7 @@ class Engine:
         drafter: its folder; None: the folder <model>-dflash or <model>-eagle3 next to the model if there is one, else "mtp",
         the model's own layer, if it has one that drafts, else "ngram": what followed the same tokens before; "none": plain
         decoding.
-        threads: 0: one a core. weights: "exact", "int8", or "auto": 8 bits where a file has blocks of integers. kv_memory:
+        threads: 0: one a core. weights: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has. kv_memory:
         bytes, or "512M"; None: what is needed. max_context: longest sequence.
         width, draft_window, branches, ngram_drafts, passes, schedule: of drafting, as the flags of ``ashlar run``.
         algorithm, algorithm_options, block_size: how a block-diffusion model denoises, for instance

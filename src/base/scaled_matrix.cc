@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/e4m3.h"
 
 namespace ashlar {
 namespace {
@@ -21,14 +22,6 @@ T read(const std::byte* from) {
 }
 
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
-
-float e4m3(int code) {
-  const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const float magnitude = (code & 127) == 127 ? kNotANumber
-                          : exponent == 0     ? std::ldexp(static_cast<float>(mantissa), -9)
-                                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return code >= 128 ? -magnitude : magnitude;
-}
 
 float e2m1(int code) {
   const int exponent = code >> 1 & 3, mantissa = code & 1;
@@ -57,7 +50,7 @@ const Values& values_of(SmallNumbers::Kind kind, int32_t bits) {
   static const Values kNibbles =
       values_of(16, [](int code) { return static_cast<float>(code < 8 ? code : code - 16); });
   static const Values kPairs = values_of(4, [](int code) { return static_cast<float>(code < 2 ? code : code - 4); });
-  static const Values kE4M3 = values_of(256, e4m3);
+  static const Values kE4M3 = values_of(256, [](int code) { return e4m3_value(static_cast<uint8_t>(code)); });
   static const Values kE2M1 = values_of(16, e2m1);
   switch (kind) {
     case SmallNumbers::Kind::kSigned:
@@ -127,7 +120,7 @@ float Scales::at(int64_t row, int64_t group) const {
     case Type::kBF16:
       return to_float(read<BFloat16>(from)) / divisor;
     case Type::kE4M3:
-      return e4m3(static_cast<int>(*from)) / divisor;
+      return e4m3_value(static_cast<uint8_t>(*from)) / divisor;
     case Type::kE8M0:
       break;
   }
@@ -188,6 +181,11 @@ int32_t ScaledMatrix::bits_in_groups_of_32() const {
     }
   }
   return 8;
+}
+
+bool ScaledMatrix::is_e4m3_in_groups_of(int64_t columns) const {
+  return numbers.kind == SmallNumbers::Kind::kE4M3 && !zeros && zero == 0 && column_groups == nullptr &&
+         (scale_cols % columns == 0 || scale_cols >= cols);
 }
 
 bool ScaledMatrix::is_finite(int64_t row) const {

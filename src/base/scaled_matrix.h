@@ -78,6 +78,8 @@ struct ScaledMatrix {
   /// How many bits hold the numbers of each 32 neighbours, next to a scale and a lowest value: 4 where they are at most
   /// 16 even steps, 8 where they are whole numbers up to 128, both with one scale; else 16.
   int32_t bits_in_groups_of_32() const;
+  /// Whether each number is E4M3 times a scale of at least this many neighbours along its row, or of all of them.
+  bool is_e4m3_in_groups_of(int64_t columns) const;
   /// Whether all of a row are finite numbers.
   bool is_finite(int64_t row) const;
 };

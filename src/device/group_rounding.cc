@@ -263,13 +263,15 @@ RoundedGroup round_group(const float* values, int32_t n, int32_t bits) {
   return bits == 4 ? round_to_nibbles(group, n) : round_to_bytes(group, n);
 }
 
-int32_t kept_bits(KeptWeights kept, int32_t stored, Products products) {
-  if (products == Products::kPropose) return 8;
-  if (products == Products::kRoute || kept == KeptWeights::kExact) return 16;
-  const int32_t own = stored < 16 ? stored : 16;
-  if (kept == KeptWeights::kAuto) return own;
-  if (products == Products::kVocabulary) return std::min(own, 8);
-  return kept == KeptWeights::kInt4 ? 4 : 8;
+Numbers kept_numbers(KeptWeights kept, Numbers stored, Products products) {
+  if (products == Products::kPropose) return Numbers::kInt8;
+  if (products == Products::kRoute || kept == KeptWeights::kExact) return Numbers::kWhole;
+  if (kept == KeptWeights::kAuto) return stored;
+  if (products == Products::kVocabulary) {
+    const bool is_smaller = stored == Numbers::kInt4 || (stored == Numbers::kE4M3 && kept == KeptWeights::kFp8);
+    return is_smaller ? stored : Numbers::kInt8;
+  }
+  return kept == KeptWeights::kInt4 ? Numbers::kInt4 : kept == KeptWeights::kFp8 ? Numbers::kE4M3 : Numbers::kInt8;
 }
 
 }  // namespace ashlar

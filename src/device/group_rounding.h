@@ -24,8 +24,8 @@ struct RoundedGroup {
 /// of others the grid is the one of several that is off least in squares. What is not finite counts as 0.
 RoundedGroup round_group(const float* values, int32_t n, int32_t bits);
 
-/// To how many bits a device whose products are faster by fewer bits rounds weights that are stored in `stored` of them
-/// (WeightSource::bits): 4, 8, or 16 for those that stay as exact as precision_of says.
-int32_t kept_bits(KeptWeights kept, int32_t stored, Products products);
+/// What a device whose products are faster by fewer bits keeps weights in that are stored as `stored`
+/// (WeightSource::numbers).
+Numbers kept_numbers(KeptWeights kept, Numbers stored, Products products);
 
 }  // namespace ashlar

@@ -9,6 +9,7 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "device/e4m3_rows.h"
 #include "device/quantised_blocks.h"
 
 namespace ashlar {
@@ -97,7 +98,7 @@ struct SchemeRow {
   void (*decode)(const WeightPart& part, int64_t row, float* to);
   int64_t (*first_not_finite)(const WeightPart& part, int64_t row);  ///< or cols
   int64_t bytes;                                                     ///< of a number
-  int32_t bits = 16;                                                 ///< see bits_in
+  Numbers numbers = Numbers::kWhole;                                 ///< see numbers_in
   const BlockFormat* blocks = nullptr;                               ///< of several numbers together
 
   int64_t group() const { return blocks != nullptr ? blocks->numbers : 1; }
@@ -105,12 +106,12 @@ struct SchemeRow {
 };
 
 template <const BlockFormat& format>
-constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name, int32_t bits = 8) {
-  return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, bits, &format};
+constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name, Numbers numbers = Numbers::kInt8) {
+  return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, numbers, &format};
 }
 
-constexpr SchemeRow with_scales(Scheme scheme, std::string_view name, int32_t bits) {
-  return {scheme, name, DType::kBF16, decode_scaled, first_scaled, 0, bits};
+constexpr SchemeRow with_scales(Scheme scheme, std::string_view name, Numbers numbers) {
+  return {scheme, name, DType::kBF16, decode_scaled, first_scaled, 0, numbers};
 }
 
 constexpr SchemeRow kSchemes[] = {
@@ -118,21 +119,22 @@ constexpr SchemeRow kSchemes[] = {
     {Scheme::kF16, "F16", DType::kF32, widen<Float16>, first_in_row<uint16_t, 0x7C00>, 2},
     {Scheme::kBF16, "BF16", DType::kBF16, widen<BFloat16>, first_in_row<uint16_t, 0x7F80>, 2},
     in_blocks<kQ8_0>(Scheme::kQ8_0, "Q8_0"),
-    in_blocks<kQ4_0>(Scheme::kQ4_0, "Q4_0", 4),
-    in_blocks<kQ4_1>(Scheme::kQ4_1, "Q4_1", 4),
+    in_blocks<kQ4_0>(Scheme::kQ4_0, "Q4_0", Numbers::kInt4),
+    in_blocks<kQ4_1>(Scheme::kQ4_1, "Q4_1", Numbers::kInt4),
     in_blocks<kQ5_0>(Scheme::kQ5_0, "Q5_0"),
     in_blocks<kQ5_1>(Scheme::kQ5_1, "Q5_1"),
     in_blocks<kQ2_K>(Scheme::kQ2_K, "Q2_K"),
     in_blocks<kQ3_K>(Scheme::kQ3_K, "Q3_K"),
-    in_blocks<kQ4_K>(Scheme::kQ4_K, "Q4_K", 4),
+    in_blocks<kQ4_K>(Scheme::kQ4_K, "Q4_K", Numbers::kInt4),
     in_blocks<kQ5_K>(Scheme::kQ5_K, "Q5_K"),
     in_blocks<kQ6_K>(Scheme::kQ6_K, "Q6_K"),
     in_blocks<kIq4Nl>(Scheme::kIq4Nl, "IQ4_NL"),
     in_blocks<kIq4Xs>(Scheme::kIq4Xs, "IQ4_XS"),
     in_blocks<kMxfp4>(Scheme::kMxfp4, "MXFP4"),
-    with_scales(Scheme::kScaled4, "4 bits with scales", 4),
-    with_scales(Scheme::kScaled8, "8 bits with scales", 8),
-    with_scales(Scheme::kScaled16, "numbers with scales", 16),
+    with_scales(Scheme::kScaled4, "4 bits with scales", Numbers::kInt4),
+    with_scales(Scheme::kScaled8, "8 bits with scales", Numbers::kInt8),
+    with_scales(Scheme::kScaledE4M3, "E4M3 with scales", Numbers::kE4M3),
+    with_scales(Scheme::kScaled16, "numbers with scales", Numbers::kWhole),
 };
 
 const SchemeRow& row_of(Scheme scheme) {
@@ -163,16 +165,23 @@ DType precision_of(Scheme scheme) { return row_of(scheme).precision; }
 int64_t group_of(Scheme scheme) { return row_of(scheme).group(); }
 
 Scheme scheme_of(const ScaledMatrix& matrix) {
+  if (matrix.is_e4m3_in_groups_of(kE4M3Together)) return Scheme::kScaledE4M3;
   const int32_t bits = matrix.bits_in_groups_of_32();
   return bits == 4 ? Scheme::kScaled4 : bits == 8 ? Scheme::kScaled8 : Scheme::kScaled16;
 }
 
-int32_t bits_in(Scheme scheme) { return row_of(scheme).bits; }
+Numbers numbers_in(Scheme scheme) { return row_of(scheme).numbers; }
 
-int32_t WeightSource::bits() const {
-  int32_t most = 0;
-  for (const WeightPart& part : parts) most = std::max(most, bits_in(part.scheme));
-  return most;
+Numbers common(Numbers a, Numbers b) {
+  if (a == b) return a;
+  const auto is_integer = [](Numbers numbers) { return numbers == Numbers::kInt8 || numbers == Numbers::kInt4; };
+  return is_integer(a) && is_integer(b) ? Numbers::kInt8 : Numbers::kWhole;
+}
+
+Numbers WeightSource::numbers() const {
+  Numbers all = numbers_in(parts.front().scheme);
+  for (const WeightPart& part : parts) all = common(all, numbers_in(part.scheme));
+  return all;
 }
 
 WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, int64_t rows, int64_t cols)
@@ -185,8 +194,9 @@ WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, i
 
 WeightPart::WeightPart(std::string_view name, const ScaledMatrix& matrix)
     : name(name), scheme(scheme_of(matrix)), rows(matrix.rows), cols(matrix.cols), scaled(&matrix) {
-  // Devices keep fewer bits in groups of 32, which a cut leaves whole.
-  if (bits_in(scheme) < 16 && cols % 32 == 0) values.group = 32;
+  // Devices keep fewer bits in groups of 32, E4M3 in groups of 128, which a cut leaves whole.
+  const int64_t together = scheme == Scheme::kScaledE4M3 ? kE4M3Together : 32;
+  if (numbers_in(scheme) != Numbers::kWhole && cols % together == 0) values.group = together;
 }
 
 WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n_cols) const {
@@ -198,6 +208,9 @@ WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n
   ASHLAR_CHECK(head == 0 || (row % head == 0 && n_rows % head == 0));
   out.first_row += row;
   out.first_col += col;
+  if (scheme == Scheme::kScaledE4M3 && out.first_col % kE4M3Together != 0 && scaled->scale_cols < scaled->cols) {
+    out.scheme = Scheme::kScaled16;
+  }
   if (values.data != nullptr) out.values.data = values.at(row, col);
   return out;
 }

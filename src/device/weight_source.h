@@ -36,6 +36,7 @@ enum class Scheme : uint8_t {
   kMxfp4,
   kScaled4,
   kScaled8,
+  kScaledE4M3,
   kScaled16
 };
 
@@ -49,16 +50,20 @@ DType precision_of(Scheme scheme);
 Scheme scheme_of(const ScaledMatrix& matrix);
 int64_t group_of(Scheme scheme);  ///< columns that are stored together; rows have whole groups
 
-/// In how many bits the numbers of a scheme can be held next to exactly, a scale apart: 4 where each 32 neighbours lie
-/// on 16 even steps, 8 for other blocks, else 16.
-int32_t bits_in(Scheme scheme);
+/// What holds numbers, scales apart: integers of 4 bits where each 32 neighbours lie on 16 even steps, of 8 bits for
+/// other blocks, E4M3 (e4m3_rows.h), or no less than what precision_of says.
+enum class Numbers : uint8_t { kWhole, kE4M3, kInt8, kInt4 };
+Numbers numbers_in(Scheme scheme);
+/// What holds both: integers of 8 bits for integers.
+Numbers common(Numbers a, Numbers b);
 
 /// What a device that multiplies faster by fewer bits keeps of weights (of the vocabulary's at least 8, or the file's).
 enum class KeptWeights : uint8_t {
-  kAuto,   ///< as many bits as the file has, where it has blocks of integers; all else as it is
+  kAuto,   ///< as many bits as the file has, where it has blocks of integers or E4M3; all else as it is
   kExact,  ///< all as precision_of says
   kInt8,   ///< all in 8
   kInt4,   ///< all in 4
+  kFp8,    ///< all in E4M3, of the vocabulary what is not stored so in 8 bits
 };
 
 /// Heads whose first `rotated` rows are stored with their halves interleaved: first row of the first half, first row of
@@ -100,7 +105,7 @@ struct WeightPart {
   WeightPart(std::string_view name, const ScaledMatrix& matrix);
 
   /// Rows [row, row + n_rows) of columns [col, col + n_cols), which begin and end with groups. Of interleaved heads
-  /// only whole ones.
+  /// only whole ones. E4M3 whose scales would no longer lie in groups of 128 columns counts as kScaled16.
   WeightPart block(int64_t row, int64_t n_rows, int64_t col, int64_t n_cols) const;
 
   std::string_view name;  ///< for errors
@@ -121,7 +126,7 @@ struct WeightSource {
   int64_t rows() const;
   int64_t cols() const { return parts.front().cols; }
   DType precision() const;  ///< bf16 where that is enough for each part
-  int32_t bits() const;     ///< bits_in the part that has most
+  Numbers numbers() const;  ///< what holds those of every part
 };
 
 /// to[end - begin, cols] = rows [begin, end) of a part, exactly. The specification of every scheme.

@@ -27,7 +27,8 @@ KeptWeights weights_of(const std::string& name) {
   if (name == "exact") return KeptWeights::kExact;
   if (name == "int8") return KeptWeights::kInt8;
   if (name == "int4") return KeptWeights::kInt4;
-  refuse("weights", name, "auto, exact, int8 or int4");
+  if (name == "fp8") return KeptWeights::kFp8;
+  refuse("weights", name, "auto, exact, int8, int4 or fp8");
 }
 
 DflashOptions drafting_of(const LlmOptions& in) {

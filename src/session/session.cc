@@ -108,7 +108,7 @@ void Session::note_ignored_options(const ModelConfig& config) {
   }
   const KeptWeights kept = options_.device_options.weights;
   constexpr int64_t kNumbers = 1 << 20;
-  if ((kept == KeptWeights::kInt8 || kept == KeptWeights::kInt4) &&
+  if (kept != KeptWeights::kAuto && kept != KeptWeights::kExact &&
       ops_->kept_bytes(Scheme::kBF16, Products::kDecide, kNumbers) >= 2 * kNumbers) {
     notes_.push_back("products with weights of few bits do not exist for " + ops_->name() + " (" + ops_->isa() +
                      "): --weights changes nothing");

@@ -6,6 +6,7 @@
 #include "device/cpu/isa/isa_common.h"
 #include "device/cpu/linear/packed_weight.h"
 #include "device/cpu/linear/tile_config.h"
+#include "e4m3.h"
 #include "grouped.h"
 #include "quantised.h"
 #include "support.h"
@@ -120,6 +121,16 @@ inline void store_int8(F v, int8_t* to) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int8_t>(std::lrint(v[i]));
 }
 
+inline void widen_e4m3_pairs(const uint8_t* even, const uint8_t* odd, uint16_t* to) {
+  for (int i = 0; i < kBlockColumns; i += kLanes) {
+    const F first = widen_e4m3(even + i), second = widen_e4m3(odd + i);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      to[2 * (i + lane)] = to_bf16(first[lane]).bits;
+      to[2 * (i + lane) + 1] = to_bf16(second[lane]).bits;
+    }
+  }
+}
+
 inline F reciprocal(F v) { return set1(1) / v; }
 
 inline F load_int32(const int32_t* p) {
@@ -143,6 +154,7 @@ inline void split_nibbles(const std::byte* pairs, std::byte* bytes) {
 
 // clang-format off
 #include "device/cpu/linear/amx_linear.inc"
+#include "device/cpu/linear/e4m3_amx.inc"
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/amx_quantised.inc"
 #include "device/cpu/quant/grouped_rows.inc"
@@ -272,6 +284,15 @@ TEST(AmxEmulated, GroupedProductsAreThoseOfRoundedRows) {
     cpu::CpuOps ops(kernels, 1, KvDType::kBF16, kept);
     expect_grouped_products(ops, bits, random, true);
   }
+}
+
+// The portable device with products of E4M3 on emulated tiles.
+TEST(AmxEmulated, E4M3ProductsAreThoseOfRoundedRows) {
+  cpu::Kernels kernels = cpu::portable_kernels();
+  kernels.e4m3 = {emulated::e4m3_tile_linear, emulated::kTileRows, 1, emulated::tile_packed_bytes, emulated::tile_pack};
+  std::mt19937 random(29);
+  cpu::CpuOps ops(kernels, 1, KvDType::kBF16);
+  expect_e4m3_products(ops, random, true, 1e-5, 5e-6);
 }
 
 // The portable device with both products of a gated MLP on emulated tiles: the activation goes from one to the other as

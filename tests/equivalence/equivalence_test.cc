@@ -36,11 +36,11 @@ TEST(Equivalence, EveryConfigurationGivesTheSameTokens) {
 
 // With products of few bits, too: a quarter of the configurations each.
 TEST(Equivalence, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
-  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4}) {
+  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4, KeptWeights::kFp8}) {
     const auto one = make_device("cpu", {.threads = 1, .isa = {}, .weights = weights});
     suite::EquivalenceSuite suite(*one);
     const auto ops = make_device("cpu", {.threads = 2, .isa = {}, .weights = weights});
-    const size_t turn = weights == KeptWeights::kInt8 ? 1 : 2;
+    const size_t turn = weights == KeptWeights::kInt8 ? 1 : weights == KeptWeights::kInt4 ? 2 : 3;
     suite.run(*ops, "few bits", [turn](size_t configuration, size_t sampling) {
       return configuration % 4 == turn && in_this_tier(configuration, 2, sampling);
     });

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
 
+#include "base/error.h"
 #include "device/device.h"
 #include "golden/direct_decoding.h"
 #include "golden/golden_data.h"
 #include "golden/seeded_checkpoint.h"
+#include "io/json.h"
 #include "io/weights/checkpoint.h"
 
 namespace ashlar::testing {
@@ -72,7 +75,49 @@ TEST_P(QuantisedFolders, GiveNearlyThoseOnTheCpu) {
 INSTANTIATE_TEST_SUITE_P(Folders, QuantisedFolders, ::testing::ValuesIn(subfolders(data_folder() / "quantised")),
                          [](const auto& test) { return test.param; });
 
-TEST(QuantisedGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "quantised").size(), 15u); }
+TEST(QuantisedGoldens, AreAllThere) { EXPECT_GE(subfolders(data_folder() / "quantised").size(), 16u); }
+
+// Blocks of 128 x 128 of E4M3, which the CPU keeps as they are: nothing is rounded but sums, or rows to bf16.
+TEST(Fp8, IsKeptAsItIs) {
+  const SeededCheckpoint checkpoint(data_folder() / "quantised" / "fp8_128");
+  const Checkpoint files(checkpoint.folder());
+  const StoredTensor& tensor = *files.tensors().at("model.layers.0.mlp.down_proj.weight");
+  const WeightPart part(tensor.name, *tensor.scaled);
+  EXPECT_EQ(part.scheme, Scheme::kScaledE4M3);
+  const auto weight = make_device("cpu", {})->pack({{part}, {}});
+  EXPECT_EQ(weight->format(), "e4m3");
+  EXPECT_LT(weight->bytes(), static_cast<size_t>(part.rows * part.cols) * 5 / 4) << "3 groups of 128 hold 320 columns";
+}
+
+// Writes one byte into a tensor of a file.
+void put_byte(const std::filesystem::path& path, const std::string& name, uint64_t at, char byte) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(size));
+  const auto begin = Json::parse(header)[name]["data_offsets"][0].get<uint64_t>();
+  file.seekp(static_cast<std::streamoff>(sizeof size + size + begin + at));
+  file.put(byte);
+}
+
+TEST(Fp8, CodesThatAreNoNumbersAreRefusedByName) {
+  for (const char code : {'\x7F', '\xFF'}) {
+    const SeededCheckpoint checkpoint(data_folder() / "quantised" / "fp8_128");
+    const std::string name = "model.layers.0.mlp.up_proj.weight";
+    put_byte(checkpoint.folder() / "model.safetensors", name, 192 * 5 + 130, code);
+    for (const char* device : {"ref", "cpu"}) {
+      const auto ops = make_device(device, {});
+      try {
+        Model::load(*ops, checkpoint.folder());
+        ADD_FAILURE() << "loaded on " << device;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("element 1090;"), std::string::npos) << error.what();
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace ashlar::testing

@@ -4,7 +4,8 @@
 // SEQUENCES that many prompts of PROMPT random tokens are answered with one token, which says how fast prompts are,
 // and, now that their pages are cached and all sequences decode together, with one token and with TOKENS, whose
 // difference is decoding; three times, by plain decoding and, if there is a drafter, in cycles of its whole block.
-// Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact, int8 or int4. Greedy, or with
+// Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact, int8, int4 or fp8. Greedy, or
+// with
 // --sample at temperature T with top-p P and top-k K.
 
 #include <algorithm>
@@ -70,7 +71,8 @@ KeptWeights weights_of(const std::string& name) {
   if (name == "exact") return KeptWeights::kExact;
   if (name == "int8") return KeptWeights::kInt8;
   if (name == "int4") return KeptWeights::kInt4;
-  throw std::runtime_error("no weights '" + name + "'; expected auto, exact, int8 or int4");
+  if (name == "fp8") return KeptWeights::kFp8;
+  throw std::runtime_error("no weights '" + name + "'; expected auto, exact, int8, int4 or fp8");
 }
 
 Run median(std::vector<Run>& runs) {

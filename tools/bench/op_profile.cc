@@ -3,7 +3,7 @@
 // time, op by op, for batches of that many sequences and rows each, in turns; the last OUTPUTS rows of a sequence (all)
 // are asked for. Each sequence has CONTEXT tokens in the cache. With a drafter, its passes of as many rows stand next
 // to those of the target, each run before it as when serving. Prints the 10th percentile of every op's sum over a pass,
-// in microseconds. ASHLAR_FORCE_ISA chooses the instruction set, ASHLAR_WEIGHTS (exact, int8, int4) what is kept.
+// in microseconds. ASHLAR_FORCE_ISA chooses the instruction set, ASHLAR_WEIGHTS (exact, int8, int4, fp8) what is kept.
 
 #include <algorithm>
 #include <cstdio>
@@ -239,7 +239,8 @@ KeptWeights weights_of(const std::string& name) {
   if (name == "exact") return KeptWeights::kExact;
   if (name == "int8") return KeptWeights::kInt8;
   if (name == "int4") return KeptWeights::kInt4;
-  throw std::runtime_error("no weights '" + name + "'; expected exact, int8 or int4");
+  if (name == "fp8") return KeptWeights::kFp8;
+  throw std::runtime_error("no weights '" + name + "'; expected exact, int8, int4 or fp8");
 }
 
 void profile(int argc, char** argv) {

@@ -26,10 +26,14 @@ from seeded_weights import codes, describe, fnv1a64, stored, table, weight
 SEED = 20261127
 HIDDEN, WIDTH, VOCAB = 64, 96, 48
 PREFIX = "model.layers.0."
-MODULES = {
-    "self_attn.q_proj": (64, HIDDEN), "self_attn.k_proj": (32, HIDDEN), "self_attn.v_proj": (32, HIDDEN), "self_attn.o_proj": (HIDDEN, 64),
-    "mlp.gate_proj": (WIDTH, HIDDEN), "mlp.up_proj": (WIDTH, HIDDEN), "mlp.down_proj": (HIDDEN, WIDTH),
-}
+SIZES = {"fp8_128": (192, 320)}  # hidden size and width of the MLP where groups are larger
+
+
+def modules(hidden, width):
+    return {"self_attn.q_proj": (64, hidden), "self_attn.k_proj": (32, hidden), "self_attn.v_proj": (32, hidden), "self_attn.o_proj": (hidden, 64),
+            "mlp.gate_proj": (width, hidden), "mlp.up_proj": (width, hidden), "mlp.down_proj": (hidden, width)}
+
+
 GROUP = 32
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # output i of a word's nibbles, lowest first
 
@@ -78,8 +82,7 @@ def about(k, rms):
     return 1 / (k**0.5 * rms)
 
 
-def fp8_block(n, k):
-    block = (48, 40)
+def fp8_block(n, k, block=(48, 40)):
     shape = (-(-n // block[0]), -(-k // block[1]))
     tensors = [codes("weight", (n, k), "F8_E4M3"), scales("weight_scale_inv", shape, "BF16", about(k, 130))]
     return tensors, lambda t: e4m3(t["weight"]) * expand(t["weight_scale_inv"], (n, k), block)
@@ -193,6 +196,8 @@ def variants():
     group = {"strategy": "group", "group_size": GROUP}
     return {
         "fp8_block": ({"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [48, 40]}, fp8_block),
+        "fp8_128": ({"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]},
+                    lambda n, k: fp8_block(n, k, (128, 128))),
         "fp8_tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, fp8_tensor),
         "ct_float": (compressed("float-quantized", linear_group(type="float", num_bits=8, strategy="channel"),
                                 linear_group(type="float", num_bits=8, strategy="tensor")), ct_float),
@@ -212,8 +217,8 @@ def variants():
     }
 
 
-def model_config(quantisation):
-    return {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": HIDDEN, "intermediate_size": WIDTH, "num_hidden_layers": 1,
+def model_config(quantisation, hidden, width):
+    return {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": hidden, "intermediate_size": width, "num_hidden_layers": 1,
             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu", "rms_norm_eps": 1e-6, "vocab_size": VOCAB,
             "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
             "attention_bias": False, "rope_theta": 10000.0, "rope_scaling": None, "quantization_config": quantisation}
@@ -228,21 +233,21 @@ def module_arrays(tensors):
     return arrays
 
 
-def build(format_of):
+def build(format_of, hidden, width):
     """(tensors of the checkpoint, dequantised matrices by name, plain ones)"""
     tensors, matrices = [], {}
-    for name, (n, k) in MODULES.items():
+    for name, (n, k) in modules(hidden, width).items():
         base = PREFIX + name + "."
         own, value = format_of(n, k)
         own = [{**tensor, "name": base + tensor["name"]} for tensor in own]
         tensors += own
         matrices[base + "weight"] = np.ascontiguousarray(value(module_arrays(own)), np.float32)
         assert matrices[base + "weight"].shape == (n, k) and np.isfinite(matrices[base + "weight"]).all()
-    for name, size, mean in (("input_layernorm", HIDDEN, 1), ("post_attention_layernorm", HIDDEN, 1), ("self_attn.q_norm", 16, 1.4), ("self_attn.k_norm", 16, 1.4)):
+    for name, size, mean in (("input_layernorm", hidden, 1), ("post_attention_layernorm", hidden, 1), ("self_attn.q_norm", 16, 1.4), ("self_attn.k_norm", 16, 1.4)):
         tensors.append(weight(f"{PREFIX}{name}.weight", (size,), "BF16", 0.3, mean))
-    tensors.append(weight("model.norm.weight", (HIDDEN,), "BF16", 0.3, 1))
-    tensors.append(weight("model.embed_tokens.weight", (VOCAB, HIDDEN), "BF16", 1.7))
-    tensors.append(weight("lm_head.weight", (VOCAB, HIDDEN), "BF16", 0.6))
+    tensors.append(weight("model.norm.weight", (hidden,), "BF16", 0.3, 1))
+    tensors.append(weight("model.embed_tokens.weight", (VOCAB, hidden), "BF16", 1.7))
+    tensors.append(weight("lm_head.weight", (VOCAB, hidden), "BF16", 0.6))
     plain = {t["name"]: floats(stored(SEED, t), t["dtype"]) for t in tensors if t["dtype"] == "BF16" and t["name"].endswith(".weight")}
     return tensors, matrices, plain
 
@@ -255,9 +260,10 @@ def make(root, name, quantisation, format_of):
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    config = model_config(quantisation)
+    size = SIZES.get(name, (HIDDEN, WIDTH))
+    config = model_config(quantisation, *size)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    tensors, matrices, plain = build(format_of)
+    tensors, matrices, plain = build(format_of, *size)
     describe(folder, SEED, tensors)
     checksums = {tensor: f"{fnv1a64(matrix.tobytes()):016x}" for tensor, matrix in matrices.items()}
     (folder / "dequantised.json").write_text(json.dumps(checksums, indent=1) + "\n")

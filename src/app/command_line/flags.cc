@@ -132,6 +132,7 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
                           {{"auto", KeptWeights::kAuto},
                            {"int4", KeptWeights::kInt4},
                            {"int8", KeptWeights::kInt8},
+                           {"fp8", KeptWeights::kFp8},
                            {"exact", KeptWeights::kExact}})
       ->envname("ASHLAR_WEIGHTS")
       ->group(kDeviceGroup);

@@ -97,8 +97,8 @@ class CpuOps final : public HostOps {
   /// `weight` with its values, which read_row(row, to) decodes; on the pool.
   template <class ReadRow>
   PackedWeight packed(PackedWeight weight, const ReadRow& read_row);
-  /// To how many bits weights for these products may be rounded that are stored in `stored`; 16: not at all.
-  int32_t bits_of(int32_t stored, Products products) const;
+  /// What weights for these products are kept in that are stored as `stored`.
+  Numbers kept(Numbers stored, Products products) const;
   PackedWeight pack_as(const WeightFormat& format, const WeightSource& source, bool gated);
   /// All that the panels depend on: the content of the parts, the format, and whether it is gated.
   uint64_t key_of(const WeightFormat& format, const WeightSource& source, bool gated);

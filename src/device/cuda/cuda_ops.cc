@@ -68,7 +68,7 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();
-  const Packed format = format_for(precision, kept_bits(kept_, source.bits(), as_decided(use.products)));
+  const Packed format = format_for(precision, kept_numbers(kept_, source.numbers(), as_decided(use.products)));
   return std::make_unique<CudaWeight>(memory_, pool_, source, format, use.gated);
 }
 
@@ -77,7 +77,8 @@ std::unique_ptr<ExpertWeights> CudaOps::pack_experts(std::span<const ExpertSourc
 }
 
 int64_t CudaOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
-  return packed_bytes(format_for(precision_of(scheme), kept_bits(kept_, bits_in(scheme), as_decided(products))), count);
+  const Numbers numbers = kept_numbers(kept_, numbers_in(scheme), as_decided(products));
+  return packed_bytes(format_for(precision_of(scheme), numbers), count);
 }
 
 void CudaOps::embed(const Weight& table, const int32_t* ids, float scale, Tensor out) {

@@ -85,12 +85,12 @@ Layout layout_of(const WeightSource& source, Packed format, bool is_gated) {
 /// Grouped products take weights of one format: one that is enough for all experts.
 Packed format_of(std::span<const ExpertSource> experts, WeightSource ExpertSource::*part, KeptWeights kept) {
   DType precision = DType::kBF16;
-  int32_t bits = 0;
+  Numbers numbers = (experts.front().*part).numbers();
   for (const ExpertSource& expert : experts) {
     if ((expert.*part).precision() == DType::kF32) precision = DType::kF32;
-    bits = std::max(bits, (expert.*part).bits());
+    numbers = common(numbers, (expert.*part).numbers());
   }
-  return format_for(precision, kept_bits(kept, bits, Products::kDecide));
+  return format_for(precision, kept_numbers(kept, numbers, Products::kDecide));
 }
 
 /// Expert by expert; null where they have none.
@@ -121,9 +121,9 @@ int32_t splits_of(Packed format, int32_t n, int32_t k) {
   return splits;
 }
 
-Packed format_for(DType precision, int32_t bits) {
-  if (bits == 4) return Packed::kInt4;
-  if (bits == 8) return Packed::kInt8;
+Packed format_for(DType precision, Numbers numbers) {
+  if (numbers == Numbers::kInt4) return Packed::kInt4;
+  if (numbers == Numbers::kInt8) return Packed::kInt8;
   return precision == DType::kF32 ? Packed::kF32 : Packed::kBf16;
 }
 

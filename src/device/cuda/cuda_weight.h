@@ -18,8 +18,8 @@ namespace ashlar::cuda {
 /// where 64 outputs at a time keep few processors busy, up to four, of at least 256 inputs each. Of fewer bits as many
 /// as have 256 inputs, up to kMostSegments: one chain would take longer than memory takes to bring its weights.
 int32_t splits_of(Packed format, int32_t n, int32_t k);
-/// The format for numbers that need `precision` and are rounded to `bits` (kept_bits).
-Packed format_for(DType precision, int32_t bits);
+/// The format for numbers that need `precision` and are kept as `numbers` (kept_numbers).
+Packed format_for(DType precision, Numbers numbers);
 std::string_view name_of(Packed format);
 /// Bytes of `count` numbers.
 int64_t packed_bytes(Packed format, int64_t count);

@@ -6,7 +6,9 @@
 
 #include <numeric>
 
+#include "base/e4m3.h"
 #include "base/error.h"
+#include "device/e4m3_rows.h"
 
 namespace ashlar {
 namespace {
@@ -97,6 +99,42 @@ TEST(Shard, CutsNumbersWithTheirScales) {
     EXPECT_EQ(rows, std::vector<float>(whole.begin() + rank * 512, whole.begin() + rank * 512 + 512));
   }
   EXPECT_THROW(cut(source, {0, 16, kInputs}), Error) << "groups of 32 stay whole";
+}
+
+// A scale for each 128 columns, or for all of a row.
+TEST(Shard, CutsE4M3BetweenItsScales) {
+  std::vector<uint8_t> codes(4 * 512);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 7 % 127);
+  const std::vector<float> scales = counting(4 * 4, 1);
+  for (const int64_t scale_cols : {128, 512}) {
+    ScaledMatrix matrix;
+    matrix.rows = 4;
+    matrix.cols = 512;
+    matrix.numbers =
+        SmallNumbers::in_rows(reinterpret_cast<const std::byte*>(codes.data()), SmallNumbers::Kind::kE4M3, 8, 512);
+    matrix.scales.data = reinterpret_cast<const std::byte*>(scales.data());
+    matrix.scales.row_stride = 16;
+    matrix.scales.col_stride = 4;
+    matrix.scale_cols = scale_cols;
+    const WeightSource source{{{"layers.3.down_proj", matrix}}, {}};
+    EXPECT_EQ(source.numbers(), Numbers::kE4M3);
+    const std::vector<float> whole = values_of(source);
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      const WeightSource half = cut(source, {rank, 2, kInputs});
+      EXPECT_EQ(half.numbers(), Numbers::kE4M3);
+      const std::vector<float> columns = values_of(half);
+      for (int r = 0; r < 4; ++r) {
+        uint8_t row[256];
+        float of_row[2];
+        read_e4m3_row(half, r, row, of_row);
+        for (int c = 0; c < 256; ++c) {
+          ASSERT_EQ(columns[r * 256 + c], whole[r * 512 + rank * 256 + c]);
+          ASSERT_EQ(e4m3_value(row[c]) * of_row[c / 128], columns[r * 256 + c]);
+        }
+      }
+    }
+    EXPECT_THROW(cut(source, {0, 8, kInputs}), Error) << "groups of 128 stay whole";
+  }
 }
 
 TEST(Shard, SaysWhatDoesNotDivide) {

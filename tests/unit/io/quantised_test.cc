@@ -110,6 +110,18 @@ TEST_F(QuantisedFolder, BecomesOneTensorAModule) {
   EXPECT_EQ(checkpoint.tensors().at("m")->describe(), "MXFP4 [2, 32, 64]");
 }
 
+// Scales as floats of 32 or 16 bits, and as powers of two.
+TEST_F(QuantisedFolder, ReadsScalesOfEveryTypeOfFp8) {
+  for (const auto& [dtype, bytes] : {std::pair{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F8_E8M0", 1}}) {
+    const Checkpoint checkpoint(write(fp8().with(zeros("m.weight_scale_inv", dtype, bytes, {2, 2}))));
+    EXPECT_TRUE(checkpoint.tensors().at("m.weight")->scaled) << dtype;
+    EXPECT_EQ(checkpoint.quantisation(), "fp8 (E4M3), blocks of 32 x 48");
+  }
+  const Folder dynamic = fp8().set("\"fp8\"", R"("fp8","fmt":"e4m3","activation_scheme":"dynamic")");
+  EXPECT_EQ(Checkpoint(write(dynamic)).quantisation(),
+            "fp8 (E4M3), blocks of 32 x 48; activations stay as they are (W8A16)");
+}
+
 TEST_F(QuantisedFolder, CountsAllItsBytes) {
   EXPECT_EQ(Checkpoint(write(awq())).tensors().at("m.weight")->bytes, 64u * 8 * 4 + 2 * 8 * 4 + 2 * 64 * 2);
 }
@@ -200,6 +212,8 @@ TEST_F(QuantisedFolder, RefusesSettingsThatCannotBe) {
   refuse(gptq().set(R"(checkpoint_format":"gptq)", R"(checkpoint_format":"marlin)"), {"checkpoint_format", "marlin"});
   refuse(fp8().set("[32,48]", "[32]"), {"weight_block_size"});
   refuse(fp8().set("[32,48]", "[0,48]"), {"weight_block_size"});
+  refuse(fp8().set("\"fp8\"", "\"fp8\",\"fmt\":\"e5m2\""), {"fmt", "e4m3", "e5m2"});
+  refuse(fp8().with(zeros("m.weight", "F8_E5M2", 1, {64, 64})), {"m.weight", "F8_E4M3", "F8_E5M2"});
   refuse(packed().set("pack-quantized", "marlin-24"), {"format", "marlin-24"});
   refuse(packed().set(R"("config_groups")", R"("transform_config":{"config_groups":{"u":{}}},"config_groups")"),
          {"transform_config"});

@@ -16,6 +16,7 @@ namespace amx {
 #include "device/cpu/linear/output.inc"
 #include "device/cpu/linear/tiles_amx.inc"
 #include "device/cpu/linear/amx_linear.inc"
+#include "device/cpu/linear/e4m3_amx.inc"
 #include "device/cpu/quant/quantised_rows.inc"
 #include "device/cpu/quant/amx_quantised.inc"
 #include "device/cpu/quant/grouped_rows.inc"
@@ -109,6 +110,7 @@ const Kernels& amx_kernels() {
     out.isa = "amx";
     out.bf16 = {amx::tile_linear, amx::kTileRows,    1, amx::tile_packed_bytes, amx::tile_pack,
                 amx::gated_pack,  amx::finish_packed};
+    out.e4m3 = {amx::e4m3_tile_linear, amx::kTileRows, 1, amx::tile_packed_bytes, amx::tile_pack};
     out.quantised = {amx::quantised_linear, amx::kTileRows, 1, amx::quantised_packed_bytes, amx::quantised_pack};
     if (multiplies_bytes()) {
       out.groups8 = amx::grouped_kernels<8>();

@@ -37,6 +37,7 @@ const Kernels& avx2_kernels() {
   static const Kernels kernels{"avx2",
                                {linear<uint16_t>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
+                               {linear<E4M3Group>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                rms_norm,
                                silu_mul,
                                highest,

@@ -36,6 +36,7 @@ const Kernels& avx512_kernels() {
   static const Kernels kernels{"avx512",
                                {linear<uint16_t>, kLinearRows, kPackFrom, packed_bytes, pack_rows},
                                {linear<float>, kLinearRows, kPackFrom, packed_bytes, pack_rows},
+                               {linear<E4M3Group>, kLinearRows, kPackFrom, packed_bytes, pack_rows},
                                rms_norm,
                                silu_mul,
                                highest,

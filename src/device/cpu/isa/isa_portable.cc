@@ -24,6 +24,7 @@ const Kernels& portable_kernels() {
   static const Kernels kernels{"portable",
                                {linear<uint16_t>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                {linear<float>, kLinearRows, INT32_MAX, nullptr, nullptr},
+                               {linear<E4M3Group>, kLinearRows, INT32_MAX, nullptr, nullptr},
                                rms_norm,
                                silu_mul,
                                highest,

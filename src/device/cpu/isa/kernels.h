@@ -10,6 +10,7 @@
 //   8 bits  panels of { [4][k / 4 quads][16 columns][4], the scales of its 64 columns in f32 }, k padded to 64
 //   groups  [n / 16][k / 64 pairs of groups]{ integers of both, [2][16] scales in f16, of 4 bits [2][16] lowest values }
 //           integers of 8 bits: [8 quads of k][16 columns][4]; of 4 bits: [4][16][4], each with that of 16 k after it above
+//   E4M3    [n / 16][k / 128]{ [16] scales in f32, [128 of k][16 columns] codes }, k padded to 128
 //   weight  n padded to 64 (a panel: 4 blocks) and k to 32, with zeros
 //   page    [n_kv_heads] x { K: n = 16 tokens, k = head_dim;  V: n = head_dim padded to 16, k = 16 tokens }
 // clang-format on
@@ -60,6 +61,14 @@ constexpr int64_t grouped_values_bytes(int32_t bits) { return int64_t{kGroup} * 
 constexpr int64_t grouped_pair_bytes(int32_t bits) {
   return 2 * (grouped_values_bytes(bits) + int64_t{kBlockColumns} * 2 * (bits == 4 ? 2 : 1));
 }
+
+/// E4M3 of 16 columns, 128 values of k each. A scale is 2^8 times that of the numbers, since codes are widened to 2^-8
+/// of what they mean.
+struct E4M3Group {
+  static constexpr int32_t kDepth = 128;
+  float scales[kBlockColumns];
+  uint8_t codes[kDepth][kBlockColumns];
+};
 
 /// Rows times consecutive panels of one packed matrix. The rows of an op are cut into `blocks` even blocks: block b is
 /// rows [rows * b / blocks, rows * (b + 1) / blocks), small enough for accumulators to stay in registers; a call does
@@ -233,6 +242,7 @@ struct Kernels {
   const char* isa = "";
   LinearKernels bf16;  ///< by format of the packed weight (weight_format.cc)
   LinearKernels f32;
+  LinearKernels e4m3;
   void (*rms_norm)(const float* x, const float* weight, float eps, int32_t n, float* out) = nullptr;
   void (*silu_mul)(const GateCall& call) = nullptr;
   /// The highest of n values; minus infinity if none is a number.

@@ -27,9 +27,10 @@ PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
 
 PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& source, bool gated) {
   PackedWeight weight(format, source, gated, arena_);
-  const auto read_row = [&](int32_t row, float* to) { decode_row(source, row, to); };
-  // Of 16 bits, packing takes no longer than reading.
-  if (format.bits >= 16 || store_ == nullptr || !store_->is_open()) return packed(std::move(weight), read_row);
+  const auto read_row = [&](int32_t row, float* to) { format.read_row(source, row, to); };
+  // Of others, packing takes no longer than reading.
+  const bool is_rounded = format.numbers == Numbers::kInt8 || format.numbers == Numbers::kInt4;
+  if (!is_rounded || store_ == nullptr || !store_->is_open()) return packed(std::move(weight), read_row);
   const uint64_t key = key_of(format, source, gated);
   if (const auto kept = store_->take(key, weight.values().size())) {
     // Copied to huge pages: products that stream over the small pages of a mapped file are slower.
@@ -64,24 +65,25 @@ uint64_t CpuOps::key_of(const WeightFormat& format, const WeightSource& source, 
   return content_hash(std::as_bytes(std::span(words)));
 }
 
-int32_t CpuOps::bits_of(int32_t stored, Products products) const { return kept_bits(kept_, stored, products); }
+Numbers CpuOps::kept(Numbers stored, Products products) const { return kept_numbers(kept_, stored, products); }
 
 int64_t CpuOps::kept_bytes(Scheme scheme, Products products, int64_t count) const {
   const WeightFormat& format =
-      format_for(kernels_, precision_of(scheme), 1, products, bits_of(bits_in(scheme), products));
+      format_for(kernels_, precision_of(scheme), 1, products, kept(numbers_in(scheme), products));
   return count * format.panel_bytes(kKeptDepth) / (kPanelColumns * kKeptDepth);
 }
 
 std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) {
   const WeightFormat& format =
-      format_for(kernels_, source.precision(), source.cols(), use.products, bits_of(source.bits(), use.products));
+      format_for(kernels_, source.precision(), source.cols(), use.products, kept(source.numbers(), use.products));
   return std::make_unique<PackedWeight>(pack_as(format, source, use.gated));
 }
 
 std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
   const PackedWeight& from = as_packed(weight);
-  const WeightFormat& format = format_for(kernels_, from.precision(), from.k(), products, bits_of(16, products));
-  if (format.bits >= from.bits()) return nullptr;
+  const WeightFormat& format =
+      format_for(kernels_, from.precision(), from.k(), products, kept(Numbers::kWhole, products));
+  if (format.bits >= from.bits() || format.read_row != decode_row) return nullptr;
   return std::make_unique<PackedWeight>(
       packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
 }
@@ -92,13 +94,13 @@ std::unique_ptr<ExpertWeights> CpuOps::pack_experts(std::span<const ExpertSource
   const auto pack_all = [&](WeightSource ExpertSource::*which, bool gated) {
     const WeightSource& first = experts[0].*which;
     DType precision = first.precision();
-    int32_t bits = 0;
+    Numbers numbers = first.numbers();
     for (const ExpertSource& expert : experts) {
       if ((expert.*which).precision() != precision) precision = DType::kF32;
-      bits = std::max(bits, (expert.*which).bits());
+      numbers = common(numbers, (expert.*which).numbers());
     }
     const WeightFormat& format =
-        format_for(kernels_, precision, first.cols(), Products::kDecide, bits_of(bits, Products::kDecide));
+        format_for(kernels_, precision, first.cols(), Products::kDecide, kept(numbers, Products::kDecide));
     std::vector<PackedWeight> weights;
     weights.reserve(experts.size());
     for (const ExpertSource& expert : experts) {

@@ -14,6 +14,8 @@
 #include "base/bf16.h"
 #include "base/check.h"
 #include "base/content_hash.h"
+#include "base/e4m3.h"
+#include "device/e4m3_rows.h"
 #include "device/group_rounding.h"
 
 namespace ashlar::cpu {
@@ -150,6 +152,34 @@ struct Groups {
   }
 };
 
+static_assert(E4M3Group::kDepth == kE4M3Together);
+
+// See kernels.h. A row on its way here is the scales of its groups, then its codes.
+struct E4M3 {
+  static constexpr float kWidened = 256;  // E4M3Group::scales
+  static int64_t panel_bytes(int64_t k) { return kBlocks * e4m3_groups(k) * static_cast<int64_t>(sizeof(E4M3Group)); }
+  static void read_row(const WeightSource& source, int64_t row, float* to) {
+    read_e4m3_row(source, row, reinterpret_cast<uint8_t*>(to + e4m3_groups(source.cols())), to);
+  }
+  static void pack(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel) {
+    auto* const groups = reinterpret_cast<E4M3Group*>(panel) + block * e4m3_groups(k);
+    for (int c = 0; c < kBlockColumns; ++c, rows += stride) {
+      const auto* codes = reinterpret_cast<const uint8_t*>(rows + e4m3_groups(k));
+      for (int64_t g = 0; g < e4m3_groups(k); ++g) groups[g].scales[c] = rows[g] * kWidened;
+      for (int64_t i = 0; i < k; ++i) groups[i / E4M3Group::kDepth].codes[i % E4M3Group::kDepth][c] = codes[i];
+    }
+  }
+  static void read(const std::byte* panel, int32_t column, int32_t k, float scale, float* to) {
+    const auto* groups = reinterpret_cast<const E4M3Group*>(panel) + column / kBlockColumns * e4m3_groups(k);
+    const int32_t c = column % kBlockColumns;
+    for (int64_t i = 0; i < k; ++i) {
+      const E4M3Group& group = groups[i / E4M3Group::kDepth];
+      const float number = e4m3_value(group.codes[i % E4M3Group::kDepth][c]) / kWidened;
+      to[i] = scale * (number * group.scales[c]);
+    }
+  }
+};
+
 constexpr int32_t kAnyDepth = std::numeric_limits<int32_t>::max();
 constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 this many times is just below 2^31
 
@@ -157,27 +187,66 @@ constexpr int32_t kInt8Depth = 1 << 17;  // 127 * 128 this many times is just be
 constexpr WeightFormat kFormats[] = {
     {"int4 groups",
      {},
+     Numbers::kInt4,
      4,
      false,
      true,
      kAnyDepth,
      &Kernels::groups4,
      Groups<4>::panel_bytes,
+     decode_row,
      Groups<4>::pack,
      Groups<4>::read},
     {"int8 groups",
      {},
+     Numbers::kInt8,
      8,
      false,
      true,
      kAnyDepth,
      &Kernels::groups8,
      Groups<8>::panel_bytes,
+     decode_row,
      Groups<8>::pack,
      Groups<8>::read},
-    {"int8", {}, 8, true, true, kInt8Depth, &Kernels::quantised, quantised_panel_bytes, Int8::pack, Int8::read},
-    {"bf16", DType::kBF16, 16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, Bf16::pack, Bf16::read},
-    {"f32", {}, 32, false, false, kAnyDepth, &Kernels::f32, F32::panel_bytes, F32::pack, F32::read},
+    {"int8",
+     {},
+     Numbers::kInt8,
+     8,
+     true,
+     true,
+     kInt8Depth,
+     &Kernels::quantised,
+     quantised_panel_bytes,
+     decode_row,
+     Int8::pack,
+     Int8::read},
+    {"e4m3",
+     {},
+     Numbers::kE4M3,
+     8,
+     false,
+     true,
+     kAnyDepth,
+     &Kernels::e4m3,
+     E4M3::panel_bytes,
+     E4M3::read_row,
+     E4M3::pack,
+     E4M3::read},
+    {"bf16", DType::kBF16, Numbers::kWhole, 16, false, true, kAnyDepth, &Kernels::bf16, Bf16::panel_bytes, decode_row,
+     Bf16::pack, Bf16::read},
+    {"f32",
+     {},
+     Numbers::kWhole,
+     32,
+     false,
+     false,
+     kAnyDepth,
+     &Kernels::f32,
+     F32::panel_bytes,
+     decode_row,
+     F32::pack,
+     F32::read},
 };
 
 // Random numbers, grids of 4 and of 8 bits, and equal numbers: the cases of rounding.
@@ -192,8 +261,11 @@ uint64_t find_mark(const WeightFormat& format) {
                            0.03125F * static_cast<float>(static_cast<int32_t>(state >> 24) - 127), 0.5F};
     rows[i] = grids[i / kDepth % 4];
   }
+  const WeightSource source{{{"", Scheme::kF32, rows.data(), kBlockColumns, kDepth}}, {}};
+  std::vector<float> read(rows.size());
+  for (int64_t row = 0; row < kBlockColumns; ++row) format.read_row(source, row, read.data() + row * kDepth);
   std::vector<std::byte> panel(static_cast<size_t>(format.panel_bytes(kDepth)));
-  for (int32_t block = 0; block < kBlocks; ++block) format.pack_block(rows.data(), kDepth, kDepth, block, panel.data());
+  for (int32_t block = 0; block < kBlocks; ++block) format.pack_block(read.data(), kDepth, kDepth, block, panel.data());
   return content_hash(panel, content_hash(std::as_bytes(std::span(format.name))));
 }
 
@@ -208,9 +280,10 @@ uint64_t mark_of(const WeightFormat& format) {
   return kMarks.at(static_cast<size_t>(&format - kFormats));
 }
 
-const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits) {
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, Numbers numbers) {
   const auto suits = [&](const WeightFormat& format) {
-    return (format.bits >= 16 || (format.bits == bits && format.for_drafts == (products == Products::kPropose))) &&
+    return (format.numbers == Numbers::kWhole ||
+            (format.numbers == numbers && format.for_drafts == (products == Products::kPropose))) &&
            (!format.may_round_rows || products != Products::kRoute) &&
            (!format.precision || format.precision == precision) && k <= format.max_k &&
            (kernels.*format.kernels).run != nullptr;

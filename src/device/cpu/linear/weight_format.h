@@ -8,6 +8,7 @@
 
 #include "device/cpu/isa/kernels.h"
 #include "device/ops.h"
+#include "device/weight_source.h"
 
 namespace ashlar::cpu {
 
@@ -15,13 +16,17 @@ namespace ashlar::cpu {
 struct WeightFormat {
   std::string_view name;
   std::optional<DType> precision;  ///< of the sources that it is for (WeightSource::precision); none: of all
-  int32_t bits;                    ///< of a value; below 16 it is for weights that may be rounded to as many
+  Numbers numbers;                 ///< what it is for (kept_numbers); whole: whatever others do not take
+  int32_t bits;                    ///< of a value
   bool for_drafts;                 ///< for products that propose, of such formats; otherwise for others
   bool may_round_rows;             ///< some path rounds what it multiplies with, so it is not for routers
   int32_t max_k;                   ///< deepest product
   LinearKernels Kernels::*kernels;
   int64_t (*panel_bytes)(int64_t k);
-  /// Fills block `block` of a panel, which is zeroed, with columns whose values are rows[column * stride + (0..k)).
+  /// What pack_block wants of a row of a weight of k columns, to[0..k): its values, or its codes with their scales.
+  /// Zeros stand for a row of zeros.
+  void (*read_row)(const WeightSource& source, int64_t row, float* to);
+  /// Fills block `block` of a panel, which is zeroed, with columns that lie at rows[column * stride + (0..k)).
   void (*pack_block)(const float* rows, int64_t stride, int32_t k, int32_t block, std::byte* panel);
   /// to[0..k) = scale * column `column` of a panel.
   void (*read_column)(const std::byte* panel, int32_t column, int32_t k, float scale, float* to);
@@ -30,8 +35,8 @@ struct WeightFormat {
 /// A hash of what a format makes of certain values: another layout or rounding shows in it.
 uint64_t mark_of(const WeightFormat& format);
 
-/// The format for values of a source of this precision, products of depth k, and their use on this path. `bits`: to how
-/// many the values may be rounded; 16: they must be exact.
-const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, int32_t bits);
+/// The format for values of a source of this precision, products of depth k, and their use on this path, that are kept
+/// as `numbers` (kept_numbers).
+const WeightFormat& format_for(const Kernels& kernels, DType precision, int64_t k, Products products, Numbers numbers);
 
 }  // namespace ashlar::cpu

@@ -241,7 +241,8 @@ std::string read_compressed_tensors(const JsonFields& config, QuantisedTensors& 
   each(".weight", "F8_E4M3", [](Module& module) { read_bytes(module, true); });
   tensors.drop({".input_scale", ".input_zero_point", ".input_global_scale", ".output_scale", ".output_zero_point",
                 ".k_scale", ".v_scale", ".q_scale", ".k_zero_point", ".v_zero_point"});
-  return "compressed-tensors, " + format;
+  const bool rounds_rows = format == "float-quantized" || format == "int-quantized";
+  return "compressed-tensors, " + format + (rounds_rows ? std::string(kActivationsStay) : "");
 }
 
 }  // namespace ashlar

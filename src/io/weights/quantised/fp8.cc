@@ -24,6 +24,9 @@ Blocks read_blocks(const JsonFields& config) {
 std::string read_fp8(const JsonFields& config, QuantisedTensors& tensors) {
   if (config.string("fmt", "e4m3") != "e4m3") config.fail("fmt", "e4m3");
   const Blocks blocks = read_blocks(config);
+  for (const std::string& module : tensors.modules_with(".weight", "F8_E5M2")) {
+    fail_quantised(tensors.get(module + ".weight"), "expected F8_E4M3, found F8_E5M2, which no model is served from");
+  }
   for (const std::string& module : tensors.modules_with(".weight", "F8_E4M3")) {
     const StoredTensor& numbers = tensors.get(module + ".weight");
     ScaledMatrix matrix;
@@ -31,7 +34,7 @@ std::string read_fp8(const JsonFields& config, QuantisedTensors& tensors) {
     matrix.cols = numbers.shape[1];
     matrix.numbers = SmallNumbers::in_rows(numbers.data, SmallNumbers::Kind::kE4M3, 8, matrix.cols);
     const char* suffix = tensors.find(module + ".weight_scale") != nullptr ? ".weight_scale" : ".weight_scale_inv";
-    Expected expected = {{"F32", "BF16", "F16"}, {}};
+    Expected expected = {{"F32", "BF16", "F16", "F8_E8M0"}, {}};
     if (blocks.rows > 0) {
       expected.shapes = {{ceil_div(matrix.rows, blocks.rows), ceil_div(matrix.cols, blocks.cols)}};
     } else {
@@ -52,8 +55,11 @@ std::string read_fp8(const JsonFields& config, QuantisedTensors& tensors) {
     tensors.make_weight(module, {".weight", suffix}, numbers, "F8_E4M3", matrix);
   }
   tensors.drop({".input_scale", ".activation_scale", ".input_scale_ub", ".k_scale", ".v_scale", ".kv_scale"});
-  if (blocks.rows == 0) return "fp8 (E4M3)";
-  return "fp8 (E4M3), blocks of " + std::to_string(blocks.rows) + " x " + std::to_string(blocks.cols);
+  std::string description = "fp8 (E4M3)";
+  if (blocks.rows > 0) {
+    description += ", blocks of " + std::to_string(blocks.rows) + " x " + std::to_string(blocks.cols);
+  }
+  return description + (config.has("activation_scheme") ? std::string(kActivationsStay) : "");
 }
 
 }  // namespace ashlar

@@ -51,7 +51,7 @@ class QuantisedTensors {
 
 [[noreturn]] void fail_quantised(const StoredTensor& tensor, const std::string& what);
 
-/// The type of a tensor of scales; it must be one of F32, F16, BF16, F8_E4M3 and U8 (powers of two).
+/// The type of a tensor of scales; it must be one of F32, F16, BF16, F8_E4M3, F8_E8M0 and U8 (both powers of two).
 Scales scales_of(const StoredTensor& tensor);
 
 /// `order`: int32 of each column, its group. Null where columns lie in the order of their groups. Throws for a group
@@ -60,6 +60,9 @@ const std::byte* read_group_order(const StoredTensor& order, const ScaledMatrix&
 
 /// group_size: what is in a group of columns; -1: all of them.
 int64_t read_group_size(const JsonFields& config, const std::string& key);
+
+/// What to add to a description where the configuration would have activations rounded too: they stay as they are.
+inline constexpr std::string_view kActivationsStay = "; activations stay as they are (W8A16)";
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 

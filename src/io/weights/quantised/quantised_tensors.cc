@@ -104,11 +104,9 @@ void QuantisedTensors::drop(const std::vector<std::string_view>& suffixes) {
 }
 
 Scales scales_of(const StoredTensor& tensor) {
-  constexpr std::pair<std::string_view, Scales::Type> kTypes[] = {{"F32", Scales::Type::kF32},
-                                                                  {"F16", Scales::Type::kF16},
-                                                                  {"BF16", Scales::Type::kBF16},
-                                                                  {"F8_E4M3", Scales::Type::kE4M3},
-                                                                  {"U8", Scales::Type::kE8M0}};
+  constexpr std::pair<std::string_view, Scales::Type> kTypes[] = {
+      {"F32", Scales::Type::kF32},      {"F16", Scales::Type::kF16},      {"BF16", Scales::Type::kBF16},
+      {"F8_E4M3", Scales::Type::kE4M3}, {"F8_E8M0", Scales::Type::kE8M0}, {"U8", Scales::Type::kE8M0}};
   for (const auto& [name, type] : kTypes) {
     if (tensor.dtype != name) continue;
     Scales scales;
@@ -116,7 +114,7 @@ Scales scales_of(const StoredTensor& tensor) {
     scales.type = type;
     return scales;
   }
-  fail_quantised(tensor, "expected scales in F32, F16, BF16, F8_E4M3 or U8, found " + tensor.dtype);
+  fail_quantised(tensor, "expected scales in F32, F16, BF16, F8_E4M3, F8_E8M0 or U8, found " + tensor.dtype);
 }
 
 const std::byte* read_group_order(const StoredTensor& order, const ScaledMatrix& matrix) {
