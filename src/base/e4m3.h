@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Floats of 8 bits: sign, 4 bits of exponent (bias 7), 3 of mantissa, no infinities ("E4M3fn"; OCP 8-bit floating point
 // specification, revision 1.0). Codes 0x7F and 0xFF are no numbers.

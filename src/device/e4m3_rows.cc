@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "device/e4m3_rows.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rows of weights as E4M3 (base/e4m3.h) with a scale for every 128 columns of a row: value = scale * number, in fp32
 // rounded once. Files with blocks of 128 x 128 or one scale for a row have their scale repeated, 0.25 bits a number, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights of E4M3 as files have them, and what their products must be, on whatever has them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of E4M3 with scales, as files have them and as others are rounded to, on every instruction set and on GPUs.
 // Invariant: row-invariance.
 

@@ -29,10 +29,10 @@ TEST_F(IdentityOnGpu, EveryConfigurationGivesTheSameTokens) {
 
 // With weights of few bits, too: a quarter of the configurations each.
 TEST_F(IdentityOnGpu, WeightsOfFewBitsGiveTheSameTokensEverywhere) {
-  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4}) {
+  for (const KeptWeights weights : {KeptWeights::kInt8, KeptWeights::kInt4, KeptWeights::kFp8}) {
     make(weights);
     suite::EquivalenceSuite suite(*ops_);
-    const size_t turn = weights == KeptWeights::kInt8 ? 1 : 2;
+    const size_t turn = weights == KeptWeights::kInt8 ? 1 : weights == KeptWeights::kInt4 ? 2 : 3;
     suite.run(*ops_, "few bits", [turn](size_t configuration, size_t sampling) {
       return configuration % 4 == turn &&
              sampling == (static_cast<size_t>(__builtin_popcountll(configuration)) + configuration / 8) % 4;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
+#include "device/cuda/quantised_layout.h"
 #include "device/group_rounding.h"
 
 namespace ashlar {
@@ -18,8 +19,8 @@ int32_t multiprocessors(int32_t device) {
   return count;
 }
 
-/// Rows above which weights of few bits are expanded where Hopper's instructions do not serve: fewer read them several
-/// times in less time than that takes.
+/// Rows above which weights of few bits are expanded, as far as their values are bf16, where Hopper's instructions do
+/// not serve: fewer read them several times in less time than that takes.
 constexpr int32_t kExpandedRows = 128;
 constexpr int64_t kExpandedBytes = int64_t{64} << 20;  // at a time
 
@@ -120,7 +121,8 @@ void CudaOps::product(const ProductCall& call, int32_t tile) {
       if (hopper_multiprocessors_ != 0 && product_quantised_hopper(memory_.stream(), call, hopper_multiprocessors_)) {
         break;
       }
-      if (call.rows > (most_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr) {
+      if (call.rows > (most_quantised_rows() < 32 ? 16 : kExpandedRows) && call.group.rows == nullptr &&
+          !scales_sums(call.format)) {
         return product_expanded(call, tile);
       }
       product_quantised(memory_.stream(), call,

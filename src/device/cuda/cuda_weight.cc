@@ -7,6 +7,7 @@
 
 #include "base/bf16.h"
 #include "device/cuda/quantised_layout.h"
+#include "device/e4m3_rows.h"
 #include "device/group_rounding.h"
 
 namespace ashlar::cuda {
@@ -23,13 +24,21 @@ void put_row(const float* row, int32_t r, const Layout& layout, BFloat16* strip)
   }
 }
 
+void add_bits(std::byte* word_at, uint32_t bits) {
+  uint32_t word;
+  std::memcpy(&word, word_at, sizeof word);
+  word |= bits;
+  std::memcpy(word_at, &word, sizeof word);
+}
+
 /// `strip` is zeroed.
 void put_rounded_row(const float* row, int32_t r, const Layout& layout, std::byte* strip) {
-  const int32_t bits = layout.format == Packed::kInt4 ? 4 : 8;
+  const Packed format = layout.format;
+  const int32_t bits = format == Packed::kInt4 ? 4 : 8;
   for (int32_t first = 0; first < layout.k; first += kRoundedTogether) {
     const int32_t n = std::min(kRoundedTogether, layout.k - first);
     const RoundedGroup group = round_group(row + first, n, bits);
-    std::byte* const scale = strip + quantised_place(bits, r, first, layout.packed_k).scale;
+    std::byte* const scale = strip + quantised_place(format, r, first, layout.packed_k).scale;
     if (bits == 8) {
       std::memcpy(scale, &group.scale, sizeof group.scale);
     } else {
@@ -38,16 +47,39 @@ void put_rounded_row(const float* row, int32_t r, const Layout& layout, std::byt
       std::memcpy(scale, both, sizeof both);
     }
     for (int32_t i = 0; i < n; ++i) {
-      const QuantisedPlace place = quantised_place(bits, r, first + i, layout.packed_k);
+      const QuantisedPlace place = quantised_place(format, r, first + i, layout.packed_k);
       if (bits == 8) {
         strip[place.whole] = static_cast<std::byte>(group.wholes[i] + 128);
         continue;
       }
-      uint32_t word;
-      std::memcpy(&word, strip + place.whole, sizeof word);
-      word |= static_cast<uint32_t>(group.wholes[i]) << place.shift;
-      std::memcpy(strip + place.whole, &word, sizeof word);
+      add_bits(strip + place.whole, static_cast<uint32_t>(group.wholes[i]) << place.shift);
     }
+  }
+}
+
+/// codes: [k]; scales: one for each 128 of them. `strip` is zeroed.
+void put_e4m3_row(const uint8_t* codes, const float* scales, int32_t r, const Layout& layout, std::byte* strip) {
+  static_assert(kE4M3Together == kInputPad);
+  for (int32_t c = 0; c < layout.k; ++c) {
+    const QuantisedPlace place = quantised_place(layout.format, r, c, layout.packed_k);
+    add_bits(strip + place.whole, e4m3_bits(codes[c], place.shift));
+    if (c % kE4M3Together == 0) std::memcpy(strip + place.scale, &scales[c / kE4M3Together], sizeof(float));
+  }
+}
+
+/// One row of tiles of `format`; scratch: [k + 1].
+void put_source_row(const WeightSource& source, int32_t from, int32_t r, const Layout& layout, float* scratch,
+                    std::byte* strip) {
+  if (layout.format == Packed::kE4M3) {
+    auto* const codes = reinterpret_cast<uint8_t*>(scratch + e4m3_groups(layout.k));
+    read_e4m3_row(source, from, codes, scratch);
+    return put_e4m3_row(codes, scratch, r, layout, strip);
+  }
+  decode_row(source, from, scratch);
+  if (layout.format == Packed::kBf16) {
+    put_row(scratch, r, layout, reinterpret_cast<BFloat16*>(strip));
+  } else {
+    put_rounded_row(scratch, r, layout, strip);
   }
 }
 
@@ -58,19 +90,22 @@ void pack(Memory& memory, ThreadPool& pool, const WeightSource& source, const La
   const auto strips = static_cast<int32_t>(layout.bytes / strip_bytes);
   const int32_t together = std::clamp(static_cast<int32_t>((size_t{32} << 20) / strip_bytes), 1, std::max(strips, 1));
   std::vector<std::byte> packed(strip_bytes * static_cast<size_t>(together));
-  std::vector<float> rows(static_cast<size_t>(pool.size()) * static_cast<size_t>(layout.k));
+  const size_t scratch = static_cast<size_t>(layout.k) + 1;
+  std::vector<float> rows(static_cast<size_t>(pool.size()) * scratch);
   for (int32_t first = 0; first < strips; first += together) {
     const int32_t count = std::min(together, strips - first);
     std::fill(packed.begin(), packed.end(), std::byte{0});
     pool.run(count, [&](int32_t i, int32_t worker) {
-      float* const row = rows.data() + static_cast<size_t>(worker) * static_cast<size_t>(layout.k);
+      float* const row = rows.data() + static_cast<size_t>(worker) * scratch;
       std::byte* const strip = packed.data() + static_cast<size_t>(i) * strip_bytes;
       for (int32_t r = 0; r < rows_at_once; ++r) {
         const int32_t from = layout.source_row((first + i) * rows_at_once + r);
         if (from < 0) continue;
-        decode_row(source, from, layout.is_f32() ? reinterpret_cast<float*>(strip) : row);
-        if (layout.format == Packed::kBf16) put_row(row, r, layout, reinterpret_cast<BFloat16*>(strip));
-        if (layout.is_quantised()) put_rounded_row(row, r, layout, strip);
+        if (layout.is_f32()) {
+          decode_row(source, from, reinterpret_cast<float*>(strip));
+        } else {
+          put_source_row(source, from, r, layout, row, strip);
+        }
       }
     });
     memory.upload(packed.data(), to + static_cast<size_t>(first) * strip_bytes,
@@ -124,17 +159,18 @@ int32_t splits_of(Packed format, int32_t n, int32_t k) {
 Packed format_for(DType precision, Numbers numbers) {
   if (numbers == Numbers::kInt4) return Packed::kInt4;
   if (numbers == Numbers::kInt8) return Packed::kInt8;
+  if (numbers == Numbers::kE4M3) return Packed::kE4M3;
   return precision == DType::kF32 ? Packed::kF32 : Packed::kBf16;
 }
 
 std::string_view name_of(Packed format) {
-  constexpr std::string_view kNames[] = {"f32", "bf16", "int8 groups", "int4 groups"};
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8 groups", "int4 groups", "e4m3"};
   return kNames[static_cast<size_t>(format)];
 }
 
 int64_t packed_bytes(Packed format, int64_t count) {
-  if (format == Packed::kF32 || format == Packed::kBf16) return count * (format == Packed::kF32 ? 4 : 2);
-  return count * unit_bytes(format == Packed::kInt4 ? 4 : 8) / (kUnitRows * kTile);
+  if (!is_quantised(format)) return count * (format == Packed::kF32 ? 4 : 2);
+  return count * unit_bytes(format) / (kUnitRows * kTile);
 }
 
 Layout::Layout(int32_t outputs, int32_t inputs, Packed packed, bool gated)

@@ -37,7 +37,7 @@ struct Layout {
   size_t bytes;
 
   bool is_f32() const { return format == Packed::kF32; }
-  bool is_quantised() const { return format == Packed::kInt8 || format == Packed::kInt4; }
+  bool is_quantised() const { return !is_f32() && format != Packed::kBf16; }
   /// Output of the source that lies at `row` of the packed ones; -1: padding.
   int32_t source_row(int32_t row) const;
   /// A call for products of this weight, without what is the caller's.

@@ -17,7 +17,7 @@ inline constexpr int32_t kMostSegments = 8;
 inline constexpr int32_t kInputPad = 128;
 
 /// How the numbers of a weight lie (cuda_weight.h).
-enum class Packed : uint8_t { kF32, kBf16, kInt8, kInt4 };
+enum class Packed : uint8_t { kF32, kBf16, kInt8, kInt4, kE4M3 };
 
 enum class Finish : uint8_t {
   kBf16,   ///< out[r][i] = y
@@ -60,12 +60,12 @@ struct ProductCall {
 int32_t tile_rows(int32_t rows);
 void product_bf16(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
 void product_f32(cudaStream_t stream, const ProductCall& call);
-/// With weights of 4 or 8 bits: the sums of their values in bf16. tile_rows: places of a tile, 8, 16 or 32.
+/// With weights of 4 or 8 bits, by the law in product_quantised.cu. tile_rows: places of a tile, 8, 16 or 32.
 void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows);
 /// Most places of such a tile for which a block of this GPU has shared memory.
 int32_t most_quantised_rows();
-/// Writes the values of a weight of 4 or 8 bits as a packed one of bf16. n: outputs, a multiple of 64; k: padded
-/// inputs.
+/// Writes the values of a weight of 4 or 8 bits as a packed one of bf16, which must not have scales for sums. n:
+/// outputs, a multiple of 64; k: padded inputs.
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to);
 /// On compute capability 9.0 the same as product_bf16, faster, with the same bits. False where the call does not fit.
 bool product_hopper(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // E4M3 against PyTorch's torch.float8_e4m3fn: hashes (FNV-1a, 64 bits) of what it makes of the same numbers.
 
 #include "base/e4m3.h"

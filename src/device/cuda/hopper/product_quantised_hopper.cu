@@ -39,24 +39,24 @@ bool launch(cudaStream_t stream, const ProductCall& call, int32_t multiprocessor
 }
 
 /// Few rows: as many pipes as segments, eight of them in two blocks.
-template <int kBits, int kTokens>
+template <Packed kFormat, int kTokens>
 bool launch_few(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
   switch (call.splits) {
     case 1:
-      return launch<HopperQuantised<kBits, kTokens, 1, 1, 1, false>, kTokens>(stream, call, multiprocessors);
+      return launch<HopperQuantised<kFormat, kTokens, 1, 1, 1, false>, kTokens>(stream, call, multiprocessors);
     case 2:
-      return launch<HopperQuantised<kBits, kTokens, 1, 2, 1, false>, kTokens>(stream, call, multiprocessors);
+      return launch<HopperQuantised<kFormat, kTokens, 1, 2, 1, false>, kTokens>(stream, call, multiprocessors);
     case 4:
-      return launch<HopperQuantised<kBits, kTokens, 1, 4, 1, false>, kTokens>(stream, call, multiprocessors);
+      return launch<HopperQuantised<kFormat, kTokens, 1, 4, 1, false>, kTokens>(stream, call, multiprocessors);
     default:
-      return launch<HopperQuantised<kBits, kTokens, 2, 4, 1, false>, kTokens>(stream, call, multiprocessors);
+      return launch<HopperQuantised<kFormat, kTokens, 2, 4, 1, false>, kTokens>(stream, call, multiprocessors);
   }
 }
 
-template <int kBits>
+template <Packed kFormat>
 bool launch_any(cudaStream_t stream, const ProductCall& call, int32_t multiprocessors) {
-  if (call.rows <= 8) return launch_few<kBits, 8>(stream, call, multiprocessors);
-  if (call.rows <= 16) return launch_few<kBits, 16>(stream, call, multiprocessors);
+  if (call.rows <= 8) return launch_few<kFormat, 8>(stream, call, multiprocessors);
+  if (call.rows <= 16) return launch_few<kFormat, 16>(stream, call, multiprocessors);
   // Tiles of 32 rows keep more blocks busy, tiles of 128 make values for more rows: whole waves of blocks times work.
   const auto waves = [&](int32_t rows, int32_t outputs) {
     const int32_t blocks = (call.rows + rows - 1) / rows * ((call.n + outputs - 1) / outputs);
@@ -64,10 +64,12 @@ bool launch_any(cudaStream_t stream, const ProductCall& call, int32_t multiproce
   };
   constexpr float kGain = 2.8F;  // of products a second, by the larger tile; measured
   if (call.rows <= 32 || waves(32, 64) * kGain < waves(128, 128)) {
-    return launch_few<kBits, 32>(stream, call, multiprocessors);
+    return launch_few<kFormat, 32>(stream, call, multiprocessors);
   }
-  if (call.splits == 1) return launch<HopperQuantised<kBits, 128, 1, 1, 2, false>, 128>(stream, call, multiprocessors);
-  return launch<HopperQuantised<kBits, 128, 1, 1, 2, true>, 128>(stream, call, multiprocessors);
+  if (call.splits == 1) {
+    return launch<HopperQuantised<kFormat, 128, 1, 1, 2, false>, 128>(stream, call, multiprocessors);
+  }
+  return launch<HopperQuantised<kFormat, 128, 1, 1, 2, true>, 128>(stream, call, multiprocessors);
 }
 
 }  // namespace
@@ -76,8 +78,9 @@ bool product_quantised_hopper(cudaStream_t stream, const ProductCall& call, int3
   const bool fits =
       call.group.rows == nullptr && reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.x_stride % 8 == 0;
   if (!fits) return false;
-  return call.format == Packed::kInt4 ? launch_any<4>(stream, call, multiprocessors)
-                                      : launch_any<8>(stream, call, multiprocessors);
+  if (call.format == Packed::kInt4) return launch_any<Packed::kInt4>(stream, call, multiprocessors);
+  if (call.format == Packed::kInt8) return launch_any<Packed::kInt8>(stream, call, multiprocessors);
+  return launch_any<Packed::kE4M3>(stream, call, multiprocessors);
 }
 
 }  // namespace ashlar::cuda

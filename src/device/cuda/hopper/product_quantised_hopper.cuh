@@ -4,9 +4,9 @@
 // there a lane makes the bf16 values of quantised_layout.h out of its integers. Bits are those of product_quantised.cu.
 //
 // A block has kPipes pipes, a cluster kBlocks blocks that work on one tile. A pipe is a warp that keeps a ring of
-// stages full and kGroups warpgroups of 64 outputs that consume them. Of few rows the segments of a sum are shared among
-// pipes, since making values takes a multiprocessor as long as memory takes to bring them; of many rows a pipe has them
-// one after the other.
+// stages full and kGroups warpgroups of 64 outputs that consume them. Of few rows the segments of a sum are shared
+// among pipes, since making values takes a multiprocessor as long as memory takes to bring them; of many rows a pipe
+// has them one after the other.
 
 #include "../kernels/quantised.cuh"
 #include "finish.cuh"
@@ -18,14 +18,14 @@ namespace ashlar::cuda {
 
 /// kTokens: rows of x in a tile. kBlocks * kPipes: 1, or the segments of a sum. kTotals: a pipe may have several
 /// segments.
-template <int kBits, int kTokens, int kBlocks, int kPipes, int kGroups, bool kTotals>
+template <Packed kFormat, int kTokens, int kBlocks, int kPipes, int kGroups, bool kTotals>
 struct HopperQuantised {
   static constexpr int kFeatures = kTile * kGroups;
   static constexpr int kAllPipes = kBlocks * kPipes;
   static constexpr int kClusterBlocks = kBlocks;
   /// Tiles of 64 inputs in a stage: one where sums would leave room for two stages.
-  static constexpr int kDepth = kBlocks > 1 && kTokens >= 32 && kBits == 8 ? 1 : 2;
-  static constexpr int kTileBytes = kUnitsOfTile * unit_bytes(kBits);
+  static constexpr int kDepth = kBlocks > 1 && kTokens >= 32 && kFormat != Packed::kInt4 ? 1 : 2;
+  static constexpr int kTileBytes = kUnitsOfTile * unit_bytes(kFormat);
   static constexpr int kPartBytes = kDepth * kTileBytes;  // 64 outputs of a stage
   static constexpr int kWeightBytes = kGroups * kPartBytes;
   static constexpr int kRowTileBytes = kTokens * 128;
@@ -38,7 +38,11 @@ struct HopperQuantised {
   static constexpr bool kSquares = kTokens >= kSquareTokens;
   static constexpr int kSumBytesOfPipe = kTokens * kTile * 4;
   static constexpr int kSumBytes = (kAllPipes - 1) * kSumBytesOfPipe;
-  static constexpr int kEndBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : kSumBytes;
+  static constexpr int kSquareBytes = kSquares ? kConsumers / 32 * kSquareBytesOfWarp : 0;
+  /// A pipe with a chain and a segment in registers has none left for a sum of segments.
+  static constexpr bool kTotalsWait = kTotals && scales_sums(kFormat);
+  static constexpr int kTotalBytes = kTotalsWait ? kConsumers * kTokens / 2 * 4 : 0;
+  static constexpr int kEndBytes = (kSquares ? kSquareBytes : kSumBytes) + kTotalBytes;
   static constexpr int shared_bytes(int stages) { return 1024 + kPipes * stages * (kStageBytes + 16) + kEndBytes + 16; }
   static_assert((kAllPipes == 1 || kGroups == 1) && (kBlocks == 1 || kPipes > 1));
 
@@ -127,30 +131,50 @@ struct HopperQuantised {
     }
   }
 
-  /// sum becomes a segment of n stages. The values of 32 inputs are made while those before them are multiplied.
+  /// sum becomes a segment of n stages. The values of 32 inputs are made while those before them are multiplied. With
+  /// scales for sums those of 128 inputs are a chain of their own, and added while the first values of the next are
+  /// made.
   static __device__ __forceinline__ void consume(const Ring& ring, int32_t n, int32_t group, int stages, int32_t& slot,
                                                  int32_t& parity, float (&sum)[kTokens / 2]) {
+    constexpr bool kScaled = scales_sums(kFormat);
     const int lane = static_cast<int>(threadIdx.x) % 32, unit = static_cast<int>(threadIdx.x) / 32 % 4;
     int32_t last = -1;
+    [[maybe_unused]] SumScales sum_scales;
+    [[maybe_unused]] float part[kScaled ? kTokens / 2 : 1];
+    float(&chain)[kTokens / 2] = chain_of(sum, part);
+    if constexpr (kScaled) {
+#pragma unroll
+      for (float& value : sum) value = 0;
+    }
     for (int32_t i = 0; i < n; ++i) {
       barrier_wait(&ring.full[slot], parity);
-      const char* const units = ring.weights + slot * kWeightBytes + group * kPartBytes + unit * unit_bytes(kBits);
+      const char* const units = ring.weights + slot * kWeightBytes + group * kPartBytes + unit * unit_bytes(kFormat);
       const char* const rows = ring.rows + slot * kRowBytes;
 #pragma unroll
       for (int t = 0; t < kDepth; ++t) {
         const char* const from = units + t * kTileBytes;
         const uint64_t b = tile_descriptor(rows + t * kRowTileBytes);
+        const int tile = kDepth == 2 ? t : i % 2;  // of 128 inputs
 #pragma unroll
         for (int g = 0; g < 2; ++g) {
-          GroupScales<kBits> scales;
-          scales.read(from + unit_wholes_bytes(kBits), lane, g);
-          const uint4 wholes = read_wholes<kBits>(from, lane, g);
+          GroupScales<kFormat> scales;
+          scales.read(from + unit_wholes_bytes(kFormat), lane, g);
+          const uint4 wholes = read_wholes<kFormat>(from, lane, g);
           uint32_t a[2][4];
           decode_step(scales, wholes, g, 0, a[0]);
           decode_step(scales, wholes, g, 1, a[1]);
+          bool goes_on = i > 0 || t > 0 || g > 0;
+          if constexpr (kScaled) {
+            if (g == 0 && tile == 0 && i > 0) {
+              wgmma_wait<0>();
+              sum_scales.add(chain, sum);
+            }
+            if (g == 0) sum_scales.read<kFormat>(from, lane, tile);
+            goes_on = tile > 0 || g > 0;
+          }
           wgmma_fence();
-          wgmma_values<kTokens>(sum, a[0], b + 4 * g, i > 0 || t > 0 || g > 0);
-          wgmma_values<kTokens>(sum, a[1], b + 4 * g + 2, 1);
+          wgmma_values<kTokens>(chain, a[0], b + 4 * g, goes_on);
+          wgmma_values<kTokens>(chain, a[1], b + 4 * g + 2, 1);
           wgmma_commit();
           wgmma_wait<1>();
           if (t == 0 && g == 0 && last >= 0) release(&ring.empty[last]);
@@ -160,19 +184,46 @@ struct HopperQuantised {
       if (++slot == stages) slot = 0, parity ^= 1;
     }
     wgmma_wait<0>();
+    if constexpr (kScaled) sum_scales.add(chain, sum);
     release(&ring.empty[last]);
   }
 
+  /// What a chain of multiplications is summed in: `part`, where there is one.
+  template <int kPart>
+  static __device__ __forceinline__ float (&chain_of(float (&sum)[kTokens / 2], float (&part)[kPart]))[kTokens / 2] {
+    if constexpr (scales_sums(kFormat)) {
+      return part;
+    } else {
+      return sum;
+    }
+  }
+
+  /// total becomes the sum of all segments, which waits in `end` between them where it must.
   static __device__ __forceinline__ void consume_segments(const ProductCall& call, const Ring& ring, int32_t group,
-                                                          int stages, int32_t& slot, int32_t& parity,
+                                                          int stages, int32_t& slot, int32_t& parity, char* end,
                                                           float (&total)[kTokens / 2]) {
+    const auto stages_of = [&](int32_t s) { return segment_begin(call, s + 1) - segment_begin(call, s); };
+    if constexpr (kTotalsWait) {
+      auto* const waiting = reinterpret_cast<float4*>(end + kSquareBytes) + threadIdx.x;
+      for (int32_t s = 0; s < call.splits; ++s) {
+        consume(ring, stages_of(s), group, stages, slot, parity, total);
 #pragma unroll
-    for (float& value : total) value = 0;
-    for (int32_t s = 0; s < call.splits; ++s) {
-      float sum[kTokens / 2];
-      consume(ring, segment_begin(call, s + 1) - segment_begin(call, s), group, stages, slot, parity, sum);
+        for (int i = 0; i < kTokens / 8; ++i) {
+          float4 sum = s > 0 ? waiting[i * kConsumers] : float4{0, 0, 0, 0};
+          sum.x += total[4 * i], sum.y += total[4 * i + 1], sum.z += total[4 * i + 2], sum.w += total[4 * i + 3];
+          if (s + 1 < call.splits) waiting[i * kConsumers] = sum;
+          total[4 * i] = sum.x, total[4 * i + 1] = sum.y, total[4 * i + 2] = sum.z, total[4 * i + 3] = sum.w;
+        }
+      }
+    } else {
 #pragma unroll
-      for (int i = 0; i < kTokens / 2; ++i) total[i] += sum[i];
+      for (float& value : total) value = 0;
+      for (int32_t s = 0; s < call.splits; ++s) {
+        float sum[kTokens / 2];
+        consume(ring, stages_of(s), group, stages, slot, parity, sum);
+#pragma unroll
+        for (int i = 0; i < kTokens / 2; ++i) total[i] += sum[i];
+      }
     }
   }
 
@@ -288,7 +339,7 @@ struct HopperQuantised {
       const Item item = Tiles::at(call, index);
       float sum[kTokens / 2];
       if constexpr (kTotals) {
-        consume_segments(call, shared.ring, group, stages, slot, parity, sum);
+        consume_segments(call, shared.ring, group, stages, slot, parity, shared.end, sum);
       } else {
         consume(shared.ring, own, group, stages, slot, parity, sum);
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights of 4 and 8 bits, for few rows at a time: the sums of product.cu for the values that
 // quantised_layout.h says, which are bf16. As there, K is cut into `splits` segments, each one chain of m16n8k16 steps
-// from zero, added in ascending order.
+// from zero, added in ascending order. Of formats with scales for sums (scales_sums) such a chain has 128 inputs, and a
+// segment adds its chains in ascending order, each by a fused multiply-add with its scale.
 //
 // A warp has one segment of kUnits * 16 outputs and kRows places, and a ring of stages of its own in shared memory:
 // kUnits units of the weight, and 64 columns of the rows. Nothing is waited for but its own copies. The segments of a
@@ -14,9 +15,9 @@ namespace ashlar::cuda {
 namespace {
 
 /// kLittle: for GPUs with less shared memory a block than Hopper has.
-template <int kBits, int kUnits, int kRows, bool kLittle>
+template <Packed kFormat, int kUnits, int kRows, bool kLittle>
 struct Shape {
-  static constexpr int kWeightBytes = kUnits * unit_bytes(kBits);
+  static constexpr int kWeightBytes = kUnits * unit_bytes(kFormat);
   static constexpr int kStageBytes = kWeightBytes + kRows * 128;
   static constexpr int kStages = kLittle ? 3 : kRows == 8 ? 5 : kStageBytes > 7168 ? 3 : 4;
   static constexpr int kOutputs = kUnits * kUnitRows;
@@ -25,10 +26,10 @@ struct Shape {
   static_assert(kWarpBytes >= kRows * kPitch * 4 && kStageBytes % 16 == 0);
 };
 
-template <int kBits, int kUnits, int kRows, bool kLittle>
+template <Packed kFormat, int kUnits, int kRows, bool kLittle>
 __global__ void __launch_bounds__(32 * kMostSegments)
     quantised_kernel(const __grid_constant__ ProductCall call, bool aligned) {
-  using S = Shape<kBits, kUnits, kRows, kLittle>;
+  using S = Shape<kFormat, kUnits, kRows, kLittle>;
   extern __shared__ __align__(128) char shared[];
   __shared__ int32_t rows_of_places[kRows];  // of `out`; -1: none
 
@@ -49,11 +50,11 @@ __global__ void __launch_bounds__(32 * kMostSegments)
   // Units of a tile lie one after the other, tiles along K as well.
   weight +=
       ((int64_t{first_output / kTile} * 2 * in_128 + first_stage) * kUnitsOfTile + first_output % kTile / kUnitRows) *
-      unit_bytes(kBits);
+      unit_bytes(kFormat);
   char* const ring = shared + warp * S::kWarpBytes;
 
   const auto load_weights = [&](int32_t stage) {
-    const char* const from = weight + int64_t{stage} * kUnitsOfTile * unit_bytes(kBits);
+    const char* const from = weight + int64_t{stage} * kUnitsOfTile * unit_bytes(kFormat);
     char* const to = ring + stage % S::kStages * S::kStageBytes;
 #pragma unroll
     for (int i = 0; i < (S::kWeightBytes + 511) / 512; ++i) {
@@ -102,6 +103,8 @@ __global__ void __launch_bounds__(32 * kMostSegments)
   }
 
   float sum[kUnits][kRows / 8][4] = {};
+  [[maybe_unused]] float part[kUnits][kRows / 8][4] = {};  // of 128 inputs
+  [[maybe_unused]] SumScales sum_scales[kUnits];
   for (int32_t stage = 0; stage < end; ++stage) {
     asm volatile("cp.async.wait_group %0;" ::"n"(S::kStages - 2));
     __syncwarp();
@@ -123,16 +126,35 @@ __global__ void __launch_bounds__(32 * kMostSegments)
       }
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
-        const char* const unit = units + u * unit_bytes(kBits);
-        GroupScales<kBits> scales;
-        scales.read(unit + unit_wholes_bytes(kBits), lane, group);
-        const uint4 wholes = read_wholes<kBits>(unit, lane, group);
+        const char* const unit = units + u * unit_bytes(kFormat);
+        GroupScales<kFormat> scales;
+        scales.read(unit + unit_wholes_bytes(kFormat), lane, group);
+        const uint4 wholes = read_wholes<kFormat>(unit, lane, group);
 #pragma unroll
         for (int step = 0; step < 2; ++step) {
           uint32_t a[4];
           decode_step(scales, wholes, group, step, a);
 #pragma unroll
-          for (int j = 0; j < kRows / 8; ++j) multiply(sum[u][j], a, b[j][2 * step], b[j][2 * step + 1]);
+          for (int j = 0; j < kRows / 8; ++j) {
+            multiply(scales_sums(kFormat) ? part[u][j] : sum[u][j], a, b[j][2 * step], b[j][2 * step + 1]);
+          }
+        }
+      }
+    }
+    if constexpr (scales_sums(kFormat)) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        const char* const unit = units + u * unit_bytes(kFormat);
+        if (stage % 2 == 0) {
+          sum_scales[u].read<kFormat>(unit, lane, 0);
+          continue;
+        }
+        sum_scales[u].read<kFormat>(unit, lane, 1);
+#pragma unroll
+        for (int j = 0; j < kRows / 8; ++j) {
+          sum_scales[u].add(part[u][j], sum[u][j]);
+#pragma unroll
+          for (float& value : part[u][j]) value = 0;
         }
       }
     }
@@ -180,46 +202,46 @@ __global__ void __launch_bounds__(32 * kMostSegments)
   }
 }
 
-template <int kBits, int kUnits, int kRows, bool kLittle = false>
+template <Packed kFormat, int kUnits, int kRows, bool kLittle = false>
 void launch(cudaStream_t stream, const ProductCall& call) {
-  using S = Shape<kBits, kUnits, kRows, kLittle>;
+  using S = Shape<kFormat, kUnits, kRows, kLittle>;
   const bool aligned = reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.x_stride % 8 == 0;
   const int32_t places = call.group.rows != nullptr ? call.group.places : call.rows;
   const dim3 grid(blocks_for(call.n, S::kOutputs), blocks_for(places, kRows));
   static_assert(kMostSegments * S::kWarpBytes <= (kLittle ? 99 : 226) * 1024);
   static OncePerDevice allowed;
-  allow_shared_bytes(allowed, quantised_kernel<kBits, kUnits, kRows, kLittle>, kMostSegments * S::kWarpBytes);
+  allow_shared_bytes(allowed, quantised_kernel<kFormat, kUnits, kRows, kLittle>, kMostSegments * S::kWarpBytes);
   const auto warps = static_cast<unsigned>(call.splits);
-  start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kBits, kUnits, kRows, kLittle>, call,
-        aligned);
+  start(stream, {grid, 32 * warps, warps * size_t{S::kWarpBytes}}, quantised_kernel<kFormat, kUnits, kRows, kLittle>,
+        call, aligned);
 }
 
-template <int kBits>
+template <Packed kFormat>
 void launch_tile(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
-  if (most_quantised_rows() == 8) return launch<kBits, 2, 8, true>(stream, call);
+  if (most_quantised_rows() == 8) return launch<kFormat, 2, 8, true>(stream, call);
   // Every block reads the rows again: many outputs a block where enough blocks remain.
   const bool wide = call.n >= 8192;
-  if (tile_rows == 8) return launch<kBits, 2, 8>(stream, call);
-  if (tile_rows == 16) return wide ? launch<kBits, 4, 16>(stream, call) : launch<kBits, 2, 16>(stream, call);
-  wide ? launch<kBits, 4, 32>(stream, call) : launch<kBits, 2, 32>(stream, call);
+  if (tile_rows == 8) return launch<kFormat, 2, 8>(stream, call);
+  if (tile_rows == 16) return wide ? launch<kFormat, 4, 16>(stream, call) : launch<kFormat, 2, 16>(stream, call);
+  wide ? launch<kFormat, 4, 32>(stream, call) : launch<kFormat, 2, 32>(stream, call);
 }
 
 /// A warp has a unit.
-template <int kBits>
+template <Packed kFormat>
 __global__ void __launch_bounds__(128) expand_kernel(const char* weight, int32_t n, int32_t k, __nv_bfloat16* to) {
   begin_kernel();
   const int64_t unit = int64_t{blockIdx.x} * 4 + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (unit >= int64_t{n} / kUnitRows * (k / kTile)) return;
-  const char* const from = weight + unit * unit_bytes(kBits);
+  const char* const from = weight + unit * unit_bytes(kFormat);
   const int64_t tile = unit / kUnitsOfTile;
   const int64_t row = tile / (k / kTile) * kTile + unit % kUnitsOfTile * kUnitRows + lane / 4;
   const int64_t column = tile % (k / kTile) * kTile + lane % 4 * 2;
 #pragma unroll
   for (int group = 0; group < 2; ++group) {
-    GroupScales<kBits> scales;
-    scales.read(from + unit_wholes_bytes(kBits), lane, group);
-    const uint4 wholes = read_wholes<kBits>(from, lane, group);
+    GroupScales<kFormat> scales;
+    scales.read(from + unit_wholes_bytes(kFormat), lane, group);
+    const uint4 wholes = read_wholes<kFormat>(from, lane, group);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       uint32_t a[4];
@@ -246,7 +268,9 @@ int32_t most_quantised_rows() {
 }
 
 void product_quantised(cudaStream_t stream, const ProductCall& call, int32_t tile_rows) {
-  call.format == Packed::kInt4 ? launch_tile<4>(stream, call, tile_rows) : launch_tile<8>(stream, call, tile_rows);
+  if (call.format == Packed::kInt4) return launch_tile<Packed::kInt4>(stream, call, tile_rows);
+  if (call.format == Packed::kInt8) return launch_tile<Packed::kInt8>(stream, call, tile_rows);
+  launch_tile<Packed::kE4M3>(stream, call, tile_rows);
 }
 
 void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, int32_t k, void* to) {
@@ -254,9 +278,9 @@ void expand(cudaStream_t stream, const void* weight, Packed format, int32_t n, i
   const auto* const from = static_cast<const char*>(weight);
   auto* const values = static_cast<__nv_bfloat16*>(to);
   if (format == Packed::kInt4) {
-    start(stream, blocks, expand_kernel<4>, from, n, k, values);
+    start(stream, blocks, expand_kernel<Packed::kInt4>, from, n, k, values);
   } else {
-    start(stream, blocks, expand_kernel<8>, from, n, k, values);
+    start(stream, blocks, expand_kernel<Packed::kInt8>, from, n, k, values);
   }
 }
 

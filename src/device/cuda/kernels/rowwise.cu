@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(const void* table, Pack
   if (id < 0 || id >= n) __trap();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
     float value;
-    if (format == Packed::kInt4 || format == Packed::kInt8) {
+    if (is_quantised(format)) {
       value = quantised_value(static_cast<const char*>(table), format, id, i, k_padded);
     } else {
       const bool is_f32 = format == Packed::kF32;
