@@ -29,7 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTimedSteps = 3;          // after one that makes what is made once
+constexpr size_t kTimedSteps = 3;  // at least, after one that makes what is made once
+constexpr size_t kMostTimedSteps = 64;
+constexpr double kTimedSeconds = 2;         // the first steps of a GPU take longer: sizes that are new to it
 constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
 constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
 
@@ -108,13 +110,19 @@ TrainDevices open_devices(Session& session, int32_t gpus) {
 // trained does not depend on the clock but by their number.
 double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const DflashConfig& drafter,
                       TrainOptions options) {
-  options.steps = kTimedSteps + 1;
+  options.steps = kMostTimedSteps + 1;
   const Activity activity("timing a few steps");
   TrainRun run(devices.places(), documents, drafter, options);
   run.step();
-  double seconds = 0;
-  for (int64_t step = 0; step < kTimedSteps; ++step) seconds += run.step().seconds;
-  return seconds / static_cast<double>(kTimedSteps);
+  std::vector<double> seconds;
+  double all = 0;
+  while (seconds.size() < kTimedSteps || (seconds.size() < kMostTimedSteps && all < kTimedSeconds)) {
+    seconds.push_back(run.step().seconds);
+    all += seconds.back();
+  }
+  const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
 }
 
 void choose_steps(TrainOptions& options, const TrainDevices& devices, const DocumentSet& documents,
