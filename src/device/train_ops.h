@@ -5,6 +5,8 @@
 // specification. Rows need not be invariant here, but a result depends neither on the number of threads nor on chance:
 // every sum has a fixed order.
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,12 +48,45 @@ struct RowRotation {
   const int32_t* positions = nullptr;
 };
 
-/// What cross_entropy() finds out about each row.
+/// What a loss finds out about each row.
 struct TokenLoss {
-  float loss = 0;         ///< -ln probability
-  float probability = 0;  ///< of the label
-  int32_t best = 0;       ///< id of the highest logit, the lowest of equals
+  float loss = 0;
+  /// That a draft drawn from the row is accepted: the label's, or the overlap of two distributions.
+  float probability = 0;
+  int32_t best = 0;  ///< id of the highest logit, the lowest of equals
 };
+
+/// How far a drafter's distribution q is from the target's, p. Their overlap, the sum of min(p, q), is the chance that
+/// a draft drawn from q is accepted (Leviathan et al., 2023).
+enum class DistributionLoss : uint8_t {
+  kKl,       ///< the divergence, sum of p ln(p / q)
+  kTv,       ///< total variation, 1 - overlap
+  kOverlap,  ///< -ln overlap
+  kLk,       ///< kKl of the share e^(-3 overlap), a constant to the gradient, and kTv of the rest (arXiv 2602.23881)
+};
+
+/// A row's loss by its two sums, and its gradient by those of the sums: d loss = of_divergence * d divergence +
+/// of_overlap * d overlap. To logits z of q these are q - p and q ([q < p] - the sum of q where q < p).
+struct DistributionTerms {
+  double loss = 0;
+  double of_divergence = 0;
+  double of_overlap = 0;
+};
+inline DistributionTerms distribution_terms(DistributionLoss loss, double divergence, double overlap) {
+  constexpr double kLeast = 1e-6;  // distributions without anything in common would divide by 0
+  const double share = std::exp(-3 * overlap);
+  switch (loss) {
+    case DistributionLoss::kKl:
+      return {divergence, 1, 0};
+    case DistributionLoss::kTv:
+      return {1 - overlap, 0, -1};
+    case DistributionLoss::kOverlap:
+      return {-std::log(std::max(overlap, kLeast)), 0, -1 / std::max(overlap, kLeast)};
+    case DistributionLoss::kLk:
+      break;
+  }
+  return {share * divergence + (1 - share) * (1 - overlap), share, share - 1};
+}
 
 struct AdamW {
   double learning_rate = 0;
@@ -121,6 +156,11 @@ class TrainOps {
   /// the gradient of each row's own loss, to be weighted by the caller. d_hidden may have no rows: not wanted. Logits
   /// exist for a few rows at a time. `losses` are the host's, and there when the call returns.
   virtual void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) = 0;
+
+  /// The same of hidden [m, k] against the distributions of logits target [m, k] head^T: there is no label, and
+  /// `probability` is the overlap.
+  virtual void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                                 Tensor d_hidden) = 0;
 
   /// out[r] = scale * table[ids[r]].
   virtual void gather(Tensor table, const int32_t* ids, float scale, Tensor out) = 0;

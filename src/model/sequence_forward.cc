@@ -51,18 +51,22 @@ size_t SequenceForward::fitting(std::span<const std::span<const int32_t>> sequen
   return n;
 }
 
-void SequenceForward::forward_whole(std::span<const std::span<const int32_t>> sequences, const AuxHiddenRequest& aux) {
+Tensor SequenceForward::forward_whole(std::span<const std::span<const int32_t>> sequences, const AuxHiddenRequest& aux,
+                                      bool outputs) {
   batch_.clear();
   StateSpan state;
   int32_t page = 0;
   for (const std::span<const int32_t> ids : sequences) {
     batch_.begin_sequence(pages_.device() + page, 0, state);
     const auto n = static_cast<int32_t>(ids.size());
-    for (int32_t row = 0; row < n; ++row) batch_.add_row(ids[static_cast<size_t>(row)], row, n);
+    for (int32_t row = 0; row < n; ++row) {
+      batch_.add_row(ids[static_cast<size_t>(row)], row, n);
+      if (outputs) batch_.want_output();
+    }
     page += pages_of(ids.size());
     ++state.slot;
   }
-  model_.forward(batch_, *kv_, aux);
+  return model_.forward(batch_, *kv_, aux);
 }
 
 }  // namespace ashlar

@@ -25,8 +25,10 @@ class SequenceForward {
 
   /// How many of the first sequences forward_whole() takes together; at least one where that has at most max_rows().
   size_t fitting(std::span<const std::span<const int32_t>> sequences) const;
-  /// All rows of these sequences, which are not empty and fit, one sequence after another.
-  void forward_whole(std::span<const std::span<const int32_t>> sequences, const AuxHiddenRequest& aux);
+  /// All rows of these sequences, which are not empty and fit, one sequence after another. `outputs`: returns the
+  /// final, normed hidden states of all rows, valid until the next call.
+  Tensor forward_whole(std::span<const std::span<const int32_t>> sequences, const AuxHiddenRequest& aux,
+                       bool outputs = false);
 
   Model& model() const { return model_; }
   /// Rows of a forward, and so the longest sequence that forward_whole() takes.

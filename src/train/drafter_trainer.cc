@@ -75,7 +75,7 @@ class DrafterTrainer::State {
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
     const Tensor copied = copy_table(embedding, embedding_);
     frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
-    pass_ = std::make_unique<DrafterPass>(ops_, shape_, parameters_, frozen_);
+    pass_ = std::make_unique<DrafterPass>(ops_, shape_, parameters_, frozen_, settings.distribution);
   }
 
   TrainReport run(std::span<const TrainDocument> batch, AllAnchors anchors, bool differentiates);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct TrainDocument {
   /// [ids.size(), aux_width], in the order of fc's columns: in the memory of the trainer's device, in fp32 or bf16, and
   /// there until the call it is given to returns. No memory: another replica has them, and computes this document.
   Tensor aux_hidden;
+  /// [ids.size(), hidden]: what the target's head takes, in the same memory; used where its distributions are learnt.
+  Tensor final_hidden = {};
 
   bool is_elsewhere() const { return aux_hidden.data == nullptr; }
 };
@@ -46,6 +49,7 @@ struct TrainShape {
   int32_t window = 0;
   float embedding_scale = 1;
   float output_multiplier = 1;  ///< of hidden states before the head
+  float target_multiplier = 1;  ///< of the target's before the same head
 };
 
 enum class LearningRateSchedule : uint8_t { kCosine, kLinear };
@@ -75,9 +79,12 @@ struct TrainSettings {
   int64_t total_steps = 1;
   LearningRateSchedule schedule = LearningRateSchedule::kCosine;  ///< after the warm-up, down to 0
   int32_t max_anchors = 512;                                      ///< of a document and step
+  /// What is learnt: the target's distribution of each next token by this loss; none: the documents' tokens, by
+  /// cross-entropy.
+  std::optional<DistributionLoss> distribution;
   PositionWeights weights = PositionWeights::kDecay;
   double gamma = 7;    ///< of kDecay
-  double alpha = 0.5;  ///< of kDpace: how far a slot's probability is moved towards 1
+  double alpha = 0.5;  ///< of kDpace: how far a slot's chance of acceptance is moved towards 1
   uint64_t seed = 0;
 
   /// Of the step after `steps_done` steps.

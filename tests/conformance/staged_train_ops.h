@@ -74,6 +74,11 @@ class StagedTrainOps final : public TrainOps {
     inner_->cross_entropy(staged(hidden), staged(head), staged(labels, hidden.rows), losses, staged(d_hidden));
     finish();
   }
+  void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                         Tensor d_hidden) override {
+    inner_->distribution_loss(staged(hidden), staged(target), staged(head), loss, losses, staged(d_hidden));
+    finish();
+  }
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     inner_->gather(staged(table), staged(ids, out.rows), scale, staged(out));
     finish();

@@ -216,6 +216,28 @@ TEST_P(TrainOpsInBf16, CrossEntropy) {
   }
 }
 
+TEST_P(TrainOpsInBf16, DistributionLoss) {
+  for (const DistributionLoss loss :
+       {DistributionLoss::kKl, DistributionLoss::kTv, DistributionLoss::kOverlap, DistributionLoss::kLk}) {
+    for (const int32_t vocab : {5, 333, 5003}) {
+      SCOPED_TRACE("loss " + std::to_string(static_cast<int>(loss)) + " of " + std::to_string(vocab) + " logits");
+      Matrix hidden = normal(70, 24, 0.5F), target = normal(70, 24, 0.5F), head = normal(vocab, 24);
+      Matrix d_hidden(70, 24), got(70, 24);
+      Narrow hidden16 = narrow(hidden), target16 = narrow(target), head16 = narrow(head);
+      std::vector<TokenLoss> want(70), losses(70);
+      ref_->distribution_loss(hidden.view(), target.view(), head.view(), loss, want.data(), d_hidden.view());
+      ops_->distribution_loss(hidden16.view(), target16.view(), head16.view(), loss, losses.data(), got.view());
+      EXPECT_LT(worst_row_error(got, d_hidden), kSeveral);
+      EXPECT_TRUE(got.guards_intact());
+      for (size_t i = 0; i < losses.size(); ++i) {
+        EXPECT_NEAR(losses[i].loss, want[i].loss, 1e-4 * (1 + want[i].loss));
+        EXPECT_NEAR(losses[i].probability, want[i].probability, 1e-4);
+        EXPECT_EQ(losses[i].best, want[i].best);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, TrainOpsInBf16, testing::Bool(),
                          [](const auto& info) { return info.param ? "Aligned" : "Anywhere"; });
 

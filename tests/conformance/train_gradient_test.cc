@@ -174,5 +174,36 @@ TEST_F(TrainGradients, CrossEntropy) {
       "hidden");
 }
 
+// That of kLk holds its share for a constant, so it is made of the others' row by row.
+TEST_F(TrainGradients, DistributionLoss) {
+  Matrix hidden = normal(4, 6, 0.5F);
+  Matrix target = normal(4, 6, 0.5F);
+  Matrix head = normal(9, 6);
+  std::vector<TokenLoss> losses(4);
+  Matrix none(0, 6);
+  const auto gradient = [&](DistributionLoss loss) {
+    Matrix out(4, 6);
+    ops_->distribution_loss(hidden.view(), target.view(), head.view(), loss, losses.data(), out.view());
+    return out;
+  };
+  for (const DistributionLoss loss : {DistributionLoss::kKl, DistributionLoss::kTv, DistributionLoss::kOverlap}) {
+    check(
+        hidden, gradient(loss),
+        [&](Matrix& now) {
+          ops_->distribution_loss(now.view(), target.view(), head.view(), loss, losses.data(), none.view());
+          double sum = 0;
+          for (const TokenLoss& row : losses) sum += row.loss;
+          return sum;
+        },
+        "hidden");
+  }
+  Matrix kl = gradient(DistributionLoss::kKl), tv = gradient(DistributionLoss::kTv),
+         lk = gradient(DistributionLoss::kLk);
+  for (int32_t r = 0; r < 4; ++r) {
+    const double share = std::exp(-3.0 * losses[static_cast<size_t>(r)].probability);
+    for (int32_t c = 0; c < 6; ++c) EXPECT_NEAR(lk.row(r)[c], share * kl.row(r)[c] + (1 - share) * tv.row(r)[c], 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace ashlar::conformance

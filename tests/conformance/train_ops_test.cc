@@ -11,6 +11,8 @@ namespace ashlar::conformance {
 namespace {
 
 constexpr double kTolerance = 2e-5;
+constexpr DistributionLoss kDistributionLosses[] = {DistributionLoss::kKl, DistributionLoss::kTv,
+                                                    DistributionLoss::kOverlap, DistributionLoss::kLk};
 
 class TrainOpsOnIsa : public testing::TestWithParam<std::string> {
  protected:
@@ -259,6 +261,55 @@ TEST_P(TrainOpsOnIsa, CrossEntropy) {
     Matrix none(0, size.k);
     ops_->cross_entropy(hidden.view(), head.view(), labels.data(), alone.data(), none.view());
     for (size_t i = 0; i < labels.size(); ++i) ASSERT_EQ(alone[i].loss, got[i].loss);
+  }
+}
+
+TEST_P(TrainOpsOnIsa, DistributionLoss) {
+  const Size sizes[] = {{1, 2, 4}, {70, 333, 24}, {1100, 40, 8}};  // the last one takes two pieces of rows
+  for (const Size& size : sizes) {
+    for (const DistributionLoss loss : kDistributionLosses) {
+      SCOPED_TRACE("loss " + std::to_string(static_cast<int>(loss)) + " of " + std::to_string(size.n) + " logits");
+      Matrix hidden = normal(size.m, size.k, 0.7F);
+      Matrix target = normal(size.m, size.k, 0.7F);
+      Matrix head = normal(size.n, size.k);
+      std::vector<TokenLoss> got(static_cast<size_t>(size.m)), want(got.size());
+      compare(
+          Matrix(size.m, size.k),
+          [&](TrainOps& ops, Matrix& d_hidden) {
+            ops.distribution_loss(hidden.view(), target.view(), head.view(), loss,
+                                  &ops == ops_.get() ? got.data() : want.data(), d_hidden.view());
+          },
+          "d_hidden", bound(1e-3, 5e-2));
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i].loss, want[i].loss, bound(2e-5, 1e-2) * (1 + want[i].loss));
+        ASSERT_NEAR(got[i].probability, want[i].probability, bound(1e-5, 5e-3));
+        if (!on_gpu()) {
+          ASSERT_EQ(got[i].best, want[i].best);
+        }
+      }
+      std::vector<TokenLoss> alone(got.size());
+      Matrix none(0, size.k);
+      ops_->distribution_loss(hidden.view(), target.view(), head.view(), loss, alone.data(), none.view());
+      for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(alone[i].loss, got[i].loss);
+    }
+  }
+}
+
+// Of the target's own rows every loss is none, and there is nothing to change.
+TEST_P(TrainOpsOnIsa, DistributionLossOfEqualRows) {
+  Matrix hidden = normal(9, 24);
+  Matrix head = normal(333, 24);
+  for (const DistributionLoss loss : kDistributionLosses) {
+    Matrix d_hidden(9, 24);
+    std::vector<TokenLoss> losses(9);
+    ops_->distribution_loss(hidden.view(), hidden.view(), head.view(), loss, losses.data(), d_hidden.view());
+    for (const TokenLoss& row : losses) {
+      EXPECT_NEAR(row.loss, 0, 1e-5);
+      EXPECT_NEAR(row.probability, 1, 1e-5);
+    }
+    for (int32_t r = 0; r < 9; ++r) {
+      for (int32_t c = 0; c < 24; ++c) EXPECT_NEAR(d_hidden.row(r)[c], 0, 1e-5);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 // them.
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,22 +29,29 @@ struct TrainGolden {
     for (size_t i = 0; i < listed.size(); ++i) {
       ids.push_back(listed[i]["ids"].get<std::vector<int32_t>>());
       supervised.push_back(listed[i]["supervised"].get<std::vector<uint8_t>>());
-      aux_hidden.push_back(noise("aux_hidden." + std::to_string(i),
-                                 static_cast<int64_t>(ids.back().size()) * shape.aux_width, kUnit, 0));
+      const auto rows = static_cast<int64_t>(ids.back().size());
+      aux_hidden.push_back(noise("aux_hidden." + std::to_string(i), rows * shape.aux_width, kUnit, 0));
+      final_hidden.push_back(noise("final_hidden." + std::to_string(i), rows * shape.hidden, kUnit, 0));
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto rows = static_cast<int32_t>(ids[i].size());
       documents.push_back({ids[i], supervised[i], {aux_hidden[i].data(), rows, shape.aux_width, shape.aux_width}});
+      if (!settings.distribution) continue;
+      documents.back().final_hidden = {final_hidden[i].data(), rows, shape.hidden, shape.hidden};
     }
   }
 
   /// The documents' hidden states to a device whose memory is not the host's, which outlives this.
   void move_to(TrainOps& ops) {
-    for (size_t i = 0; i < documents.size(); ++i) {
-      const size_t bytes = aux_hidden[i].size() * sizeof(float);
+    const auto move = [&](const std::vector<float>& values, Tensor& to) {
+      const size_t bytes = values.size() * sizeof(float);
       on_device.push_back(ops.allocate(bytes));
-      ops.upload(aux_hidden[i].data(), on_device.back()->data(), bytes);
-      documents[i].aux_hidden.data = on_device.back()->data();
+      ops.upload(values.data(), on_device.back()->data(), bytes);
+      to.data = on_device.back()->data();
+    };
+    for (size_t i = 0; i < documents.size(); ++i) {
+      move(aux_hidden[i], documents[i].aux_hidden);
+      if (settings.distribution) move(final_hidden[i], documents[i].final_hidden);
     }
     ops.wait();
   }
@@ -90,7 +98,7 @@ struct TrainGolden {
   std::vector<float> embedding, head;
   std::vector<std::vector<int32_t>> ids;
   std::vector<std::vector<uint8_t>> supervised;
-  std::vector<std::vector<float>> aux_hidden;
+  std::vector<std::vector<float>> aux_hidden, final_hidden;
   std::vector<TrainDocument> documents;
   std::vector<std::unique_ptr<Buffer>> on_device;
 
@@ -113,6 +121,7 @@ struct TrainGolden {
     shape.window = variant.value("window", 0);
     shape.embedding_scale = variant.value("embedding_scale", 1.0F);
     shape.output_multiplier = variant.value("output_multiplier", 1.0F);
+    shape.target_multiplier = variant.value("target_multiplier", 1.0F);
   }
   void read_settings() {
     const Json& from = json["settings"];
@@ -132,6 +141,13 @@ struct TrainGolden {
       variant.at("muon_rate").get_to(settings.muon_rate);
       variant.at("muon_momentum").get_to(settings.muon_momentum);
       variant.at("muon_weight_decay").get_to(settings.muon_weight_decay);
+    }
+    if (variant.contains("loss")) {
+      const std::map<std::string, DistributionLoss> losses = {{"kl", DistributionLoss::kKl},
+                                                              {"tv", DistributionLoss::kTv},
+                                                              {"nla", DistributionLoss::kOverlap},
+                                                              {"lk", DistributionLoss::kLk}};
+      settings.distribution = losses.at(variant["loss"].get<std::string>());
     }
     const bool linear = variant["schedule"] == "linear";
     settings.schedule = linear ? LearningRateSchedule::kLinear : LearningRateSchedule::kCosine;

@@ -75,6 +75,11 @@ class TimedTrainOps final : public TrainOps {
     timed("cross_entropy", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 2 : 1),
           [&] { ops_->cross_entropy(hidden, head, labels, losses, d_hidden); });
   }
+  void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                         Tensor d_hidden) override {
+    timed("distribution_loss", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 3 : 2),
+          [&] { ops_->distribution_loss(hidden, target, head, loss, losses, d_hidden); });
+  }
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     timed("rows", 0, [&] { ops_->gather(table, ids, scale, out); });
   }

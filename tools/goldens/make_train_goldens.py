@@ -5,7 +5,8 @@
     python3 tools/goldens/make_train_goldens.py [tests/data]
 
 PyTorch in float64, with autograd and torch.optim.AdamW, from the definition of the method: one document and one block at a time, nothing
-shared. Weights, embedding, head and the target's hidden states are noise that is not stored (see seeded_weights.py); golden numbers are.
+shared. Weights, embedding, head and the target's hidden states are noise that is not stored (see seeded_weights.py); golden numbers are. Of
+losses of distributions each gradient's norm is stored and its product with noise, instead of the gradient.
 Documents: one with an unsupervised prompt, one shorter than a block, one with two answers.
 """
 
@@ -35,6 +36,11 @@ VARIANTS = {
     # Far context is out of sight; hidden states are scaled on their way in and out.
     "window": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "window": 9, "embedding_scale": 1.5,
                "output_multiplier": 0.5},
+    # Distributions of the target instead of tokens.
+    "kl": {"loss": "kl", "weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "target_multiplier": 1.5},
+    "tv": {"loss": "tv", "weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
+    "nla": {"loss": "nla", "weights": "dpace", "schedule": "cosine", "weight_decay": 0.0, "output_multiplier": 2.0},
+    "lk": {"loss": "lk", "weights": "decay", "schedule": "linear", "weight_decay": 0.0},
 }
 # Length, supervised ranges, and the anchors of even and of odd steps.
 DOCUMENTS = [
@@ -98,29 +104,44 @@ def block_logits(w, shape, embedding, head, aux_hidden, token, p):
     return F.linear(rms_norm(x, w["norm.weight"], shape["eps"]) * shape.get("output_multiplier", 1.0), head)
 
 
+def row_loss(variant, logits, target, token):
+    """Loss of a row and the chance that its draft is accepted: by the document's token, or by the target's logits."""
+    if "loss" not in variant:
+        loss = F.cross_entropy(logits, torch.tensor(token))
+        return loss, math.exp(-float(loss.detach()))
+    log_q, log_p = logits.log_softmax(-1), target.log_softmax(-1)
+    overlap = torch.minimum(log_q.exp(), log_p.exp()).sum()
+    share = math.exp(-3 * float(overlap.detach()))
+    kl = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
+    tv = (log_q.exp() - log_p.exp()).abs().sum() / 2
+    loss = {"kl": kl, "tv": tv, "nla": -overlap.log(), "lk": share * kl + (1 - share) * tv}[variant["loss"]]
+    return loss, float(overlap.detach())
+
+
 def loss_of(w, variant, documents, embedding, head, parity):
     shape = SHAPE | variant
     total, weights, blocks, right, labels = 0.0, 0.0, 0, [0] * shape["block"], [0] * shape["block"]
-    for ids, supervised, aux_hidden, anchors in documents:
+    for ids, supervised, aux_hidden, final_hidden, anchors in documents:
+        targets = F.linear(final_hidden * shape.get("target_multiplier", 1.0), head)
         for p in anchors[parity]:
             logits = block_logits(w, shape, embedding, head, aux_hidden[:p], ids[p], p)
             blocks += 1
             slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
-            losses = {k: F.cross_entropy(logits[k], torch.tensor(ids[p + k])) for k in slots}
+            losses = {k: row_loss(variant, logits[k], targets[p + k - 1], ids[p + k]) for k in slots}
             for k in slots:
                 labels[k] += 1
                 right[k] += int(logits[k].argmax() == ids[p + k])
             if variant["weights"] == "decay":
                 for k in slots:
                     weight = math.exp(-(k - 1) / SETTINGS["gamma"])
-                    total, weights = total + weight * losses[k], weights + weight
+                    total, weights = total + weight * losses[k][0], weights + weight
                 continue
             s = [1.0] * shape["block"]
             for k in slots:
-                s[k] = (1 - SETTINGS["alpha"]) * math.exp(-float(losses[k].detach())) + SETTINGS["alpha"]
+                s[k] = (1 - SETTINGS["alpha"]) * losses[k][1] + SETTINGS["alpha"]
             product = [math.prod(s[1:k + 1]) for k in range(shape["block"])]
             for k in slots:
-                total = total + losses[k] * sum(product[j] for j in slots if j >= k)
+                total = total + losses[k][0] * sum(product[j] for j in slots if j >= k)
     accuracy = [r / n if n else 0.0 for r, n in zip(right[1:], labels[1:])]
     return total / (weights if variant["weights"] == "decay" else blocks), blocks, sum(labels), accuracy
 
@@ -164,7 +185,8 @@ def main():
     for i, (length, ranges, anchors) in enumerate(DOCUMENTS):
         ids = torch.randint(0, SHAPE["vocab"] - 1, (length,), generator=generator).tolist()
         supervised = [int(any(a <= p < b for a, b in ranges)) for p in range(length)]
-        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, SHAPE["aux_width"]), UNIT), anchors))
+        documents.append((ids, supervised, noise(f"aux_hidden.{i}", (length, SHAPE["aux_width"]), UNIT),
+                          noise(f"final_hidden.{i}", (length, SHAPE["hidden"]), UNIT), anchors))
         described.append({"ids": ids, "supervised": supervised, "anchors": anchors})
     embedding = noise("embedding", (SHAPE["vocab"], SHAPE["hidden"]), UNIT)
     head = noise("head", (SHAPE["vocab"], SHAPE["hidden"]), UNIT * 0.3)
@@ -178,7 +200,11 @@ def main():
             for value in w.values():
                 value.grad = None
             loss.backward()
-            if step == 0 and name != "muon":  # whose first gradients are those of dpace
+            if step == 0 and "loss" in variant:
+                variant |= {"gradients": {key: [round(float(value.grad.norm()), 9),
+                                                round(float((value.grad * noise(f"product.{key}", value.shape)).sum()), 9)]
+                                          for key, value in w.items()}}
+            elif step == 0 and name != "muon":  # whose first gradients are those of dpace
                 tensors |= {f"{name}.gradient.{key}": value.grad.float().numpy().copy() for key, value in w.items()}
             norm = float(torch.nn.utils.clip_grad_norm_(w.values(), SETTINGS["clip"]))
             for optimizer, rate in optimizers:
@@ -187,6 +213,8 @@ def main():
                 optimizer.step()
             steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "blocks": blocks, "labels": labels,
                           "position_accuracy": accuracy, "learning_rate": learning_rate(variant, step)})
+            if "loss" in variant and step > 0:
+                steps[-1] = {key: steps[-1][key] for key in ("loss", "gradient_norm", "learning_rate")}
         # The weights of one variant for each optimiser suffice; the others are checked by their losses.
         if name in ("dpace", "muon"):
             tensors |= {f"{name}.trained.{key}": value.detach().float().numpy() for key, value in w.items()}

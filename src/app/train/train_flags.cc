@@ -97,6 +97,15 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->transform(number_above(0, 1))
       ->capture_default_str()
       ->group(kGroup);
+  add_choice<std::optional<DistributionLoss>>(
+      app, "--loss", options.distribution,
+      "What is learnt: tokens (ce), or the target's distributions, by one of four measures (default: ce)",
+      {{"ce", std::nullopt},
+       {"kl", DistributionLoss::kKl},
+       {"tv", DistributionLoss::kTv},
+       {"nla", DistributionLoss::kOverlap},
+       {"lk", DistributionLoss::kLk}})
+      ->group(kGroup);
   add_choice<PositionWeights>(app, "--position-weights", options.weights,
                               "Positions of a block weigh by how likely they are reached, or less and less (default: "
                               "dpace)",

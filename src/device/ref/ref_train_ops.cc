@@ -133,6 +133,36 @@ class RefTrainOps final : public TrainOps {
     }
   }
 
+  void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                         Tensor d_hidden) override {
+    for (int32_t r = 0; r < hidden.rows; ++r) {
+      const std::vector<double> log_q = log_softmax(hidden.row(r), head);
+      const std::vector<double> log_p = log_softmax(target.row(r), head);
+      double divergence = 0;
+      double overlap = 0;
+      double below = 0;
+      for (size_t id = 0; id < log_q.size(); ++id) {
+        const double p = std::exp(log_p[id]);
+        const double q = std::exp(log_q[id]);
+        divergence += p * (log_p[id] - log_q[id]);
+        overlap += std::min(p, q);
+        if (q < p) below += q;
+      }
+      const DistributionTerms terms = distribution_terms(loss, divergence, overlap);
+      const auto best = std::max_element(log_q.begin(), log_q.end()) - log_q.begin();
+      losses[r] = {static_cast<float>(terms.loss), static_cast<float>(overlap), static_cast<int32_t>(best)};
+      if (d_hidden.rows == 0) continue;
+      std::vector<double> row(static_cast<size_t>(hidden.cols));
+      for (int32_t id = 0; id < head.rows; ++id) {
+        const double p = std::exp(log_p[id]);
+        const double q = std::exp(log_q[id]);
+        const double d_logit = terms.of_divergence * (q - p) + terms.of_overlap * q * ((q < p ? 1 : 0) - below);
+        for (int32_t c = 0; c < hidden.cols; ++c) row[c] += d_logit * head.row(id)[c];
+      }
+      for (int32_t c = 0; c < hidden.cols; ++c) d_hidden.row(r)[c] = static_cast<float>(row[c]);
+    }
+  }
+
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) {
       for (int32_t c = 0; c < out.cols; ++c) out.row(r)[c] = table.row(ids[r])[c] * scale;
@@ -175,6 +205,15 @@ class RefTrainOps final : public TrainOps {
   }
 
  private:
+  static std::vector<double> log_softmax(const float* hidden, Tensor head) {
+    std::vector<double> out(static_cast<size_t>(head.rows));
+    for (int32_t id = 0; id < head.rows; ++id) out[id] = ref::dot(hidden, head.row(id), head.cols);
+    const double highest = *std::max_element(out.begin(), out.end());
+    double sum = 0;
+    for (const double logit : out) sum += std::exp(logit - highest);
+    for (double& logit : out) logit -= highest + std::log(sum);
+    return out;
+  }
   static void rotate(Tensor x, int32_t head_dim, const RowRotation& rotation, float sign) {
     const int32_t half = head_dim / 2;
     for (int32_t r = 0; r < x.rows; ++r) {

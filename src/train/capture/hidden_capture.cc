@@ -9,16 +9,17 @@
 namespace ashlar {
 namespace {
 
-// As many rows as fill the products of any device; documents are short, so that several go together.
-constexpr int32_t kRowsTogether = 1024;
+// Documents are short, so that several go together.
 constexpr int32_t kDocumentsTogether = 32;
 
 }  // namespace
 
-HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int32_t max_tokens)
+HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int32_t max_tokens, int32_t rows,
+                             bool final_hidden)
     : width_(static_cast<int32_t>(layers.size()) * model.config().stack.hidden),
+      wants_final_(final_hidden),
       max_tokens_(max_tokens),
-      forward_(model, max_tokens, kRowsTogether, kDocumentsTogether) {
+      forward_(model, max_tokens, rows, kDocumentsTogether) {
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] < 0 || layers[i] >= model.config().stack.n_layers) {
       throw Error("train", "auxiliary hidden states of layer " + std::to_string(layers[i]) + " are asked for; " +
@@ -32,10 +33,13 @@ HiddenCapture::HiddenCapture(Model& model, std::span<const int32_t> layers, int3
 }
 
 // In chunks, the last of which is shorter.
-void HiddenCapture::capture_long(std::span<const int32_t> ids, Tensor to) {
+void HiddenCapture::capture_long(std::span<const int32_t> ids, Tensor to, Tensor final_to) {
+  Ops& ops = forward_.model().ops();
   for (int32_t start = 0; start < to.rows; start += forward_.max_rows()) {
     const int32_t rows = std::min(forward_.max_rows(), to.rows - start);
-    forward_.forward(ids, start, rows, to.rows, {layers_, to.part(start, rows)});
+    const Tensor outputs =
+        forward_.forward(ids, start, rows, wants_final_ ? start : to.rows, {layers_, to.part(start, rows)});
+    if (wants_final_) ops.copy(outputs, final_to.part(start, rows));
   }
 }
 
@@ -51,20 +55,30 @@ std::span<const Tensor> HiddenCapture::capture(std::span<const std::span<const i
     storage_.reset();
     storage_ = ops.allocate(bytes);
   }
-  Tensor rest = {storage_->data(), static_cast<int32_t>(tokens), width_, width_, ops.activation_type()};
+  const auto n_rows = static_cast<int32_t>(tokens);
+  Tensor rest = {storage_->data(), n_rows, width_, width_, ops.activation_type()};
+  Tensor final_rest = {storage_->data() + tokens * static_cast<size_t>(width_) * bytes_of(rest.dtype), n_rows,
+                       final_width(), final_width(), rest.dtype};
   documents_.clear();
+  finals_.clear();
   while (!documents.empty()) {
     const size_t n = std::max<size_t>(1, forward_.fitting(documents));
     const Tensor first = rest;
+    const Tensor final_first = final_rest;
     for (const std::span<const int32_t> ids : documents.first(n)) {
       documents_.push_back(rest.narrow(static_cast<int32_t>(ids.size())));
       rest = rest.skip(static_cast<int32_t>(ids.size()));
+      if (!wants_final_) continue;
+      finals_.push_back(final_rest.narrow(static_cast<int32_t>(ids.size())));
+      final_rest = final_rest.skip(static_cast<int32_t>(ids.size()));
     }
     const Tensor together = first.narrow(first.rows - rest.rows);
-    if (together.rows <= forward_.max_rows()) {
-      if (together.rows > 0) forward_.forward_whole(documents.first(n), {layers_, together});
-    } else {
-      capture_long(documents.front(), together);
+    const Tensor final_together = final_first.narrow(together.rows);
+    if (together.rows > forward_.max_rows()) {
+      capture_long(documents.front(), together, final_together);
+    } else if (together.rows > 0) {
+      const Tensor outputs = forward_.forward_whole(documents.first(n), {layers_, together}, wants_final_);
+      if (wants_final_) ops.copy(outputs, final_together);
     }
     documents = documents.subspan(n);
   }
@@ -75,7 +89,7 @@ std::span<const Tensor> HiddenCapture::capture(std::span<const std::span<const i
 }
 
 int64_t HiddenCapture::token_bytes() const {
-  return int64_t{width_} * static_cast<int64_t>(bytes_of(forward_.model().ops().activation_type()));
+  return int64_t{width_ + final_width()} * static_cast<int64_t>(bytes_of(forward_.model().ops().activation_type()));
 }
 
 }  // namespace ashlar

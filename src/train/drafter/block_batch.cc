@@ -55,8 +55,15 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
   }
   for_labels(document, anchors, shape.block, [&](int32_t b, int32_t slot) {
     label_rows.push_back(first_row + b * shape.block + slot);
-    labels.push_back(document.ids[static_cast<size_t>(anchors[static_cast<size_t>(b)] + slot)]);
+    const int32_t position = anchors[static_cast<size_t>(b)] + slot;
+    labels.push_back(document.ids[static_cast<size_t>(position)]);
+    if (document.final_hidden.rows > 0) target_rows.push_back(n_target_rows + position - 1);
   });
+  if (document.final_hidden.rows == 0) return;
+  ASHLAR_CHECK_EQ(document.final_hidden.rows, size);
+  ASHLAR_CHECK_EQ(document.final_hidden.cols, shape.hidden);
+  final_hidden.push_back(document.final_hidden);
+  n_target_rows += size;
 }
 
 }  // namespace ashlar

@@ -24,6 +24,11 @@ struct BlockBatch {
   std::vector<int32_t> label_rows;  ///< block rows that have a label, ascending
   std::vector<int32_t> labels;      ///< of those
   std::vector<Tensor> aux_hidden;   ///< of each document with anchors: [its context rows, aux_width]
+  /// Of each document with anchors that brings them, the target's rows before the head; and of each label the row that
+  /// predicts its token.
+  std::vector<Tensor> final_hidden;
+  std::vector<int32_t> target_rows;
+  int32_t n_target_rows = 0;
   int32_t max_position = 0;
 
   int32_t block_rows() const { return static_cast<int32_t>(ids.size()); }

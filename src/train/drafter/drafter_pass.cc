@@ -24,7 +24,8 @@ class DrafterPass::Room {
   size_t size_ = 0;
 };
 
-void DrafterPass::lay_out(Room& room, int32_t context_rows, int32_t block_rows, int32_t label_rows) {
+void DrafterPass::lay_out(Room& room, const Sizes& sizes) {
+  const auto [context_rows, block_rows, label_rows, target_rows] = sizes;
   const int32_t width = shape_.heads * shape_.head_dim;
   const int32_t kv_width = shape_.kv_heads * shape_.head_dim;
   const int32_t keys = context_rows + block_rows;
@@ -53,12 +54,15 @@ void DrafterPass::lay_out(Room& room, int32_t context_rows, int32_t block_rows, 
   labelled_ = room.take(label_rows, shape_.hidden, factor);
   d_labelled_ = room.take(label_rows, shape_.hidden);
   weights_ = room.take(1, label_rows);
+  if (!distribution_) return;
+  final_hidden_ = room.take(target_rows, shape_.hidden, factor);
+  of_target_ = room.take(label_rows, shape_.hidden, factor);
 }
 
 size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
-  DrafterPass copy(ops_, shape_, parameters_, frozen_);
+  DrafterPass copy(ops_, shape_, parameters_, frozen_, distribution_);
   Room room(nullptr);
-  copy.lay_out(room, context_rows, block_rows, block_rows);
+  copy.lay_out(room, {context_rows, block_rows, block_rows, context_rows});
   return room.size();
 }
 
@@ -87,28 +91,39 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   const auto label_rows = static_cast<int32_t>(batch.labels.size());
   attention_ = {shape_.heads,       shape_.kv_heads, shape_.head_dim, shape_.block,
                 batch.context_rows, shape_.window,   batch.blocks};
+  const Sizes sizes = {batch.context_rows, block_rows, label_rows, batch.n_target_rows};
   Room counted(nullptr);
-  lay_out(counted, batch.context_rows, block_rows, label_rows);
+  lay_out(counted, sizes);
   if (memory_ == nullptr || memory_->size() < counted.size()) {
     memory_.reset();
     memory_ = ops_.allocate(counted.size());
   }
   Room placed(memory_->data());
-  lay_out(placed, batch.context_rows, block_rows, label_rows);
-  int32_t first = 0;
-  for (const Tensor& part : batch.aux_hidden) {
-    ops_.copy(part, aux_hidden_.part(first, part.rows));
-    first += part.rows;
+  lay_out(placed, sizes);
+  const auto copy_parts = [&](const std::vector<Tensor>& parts, Tensor to) {
+    for (const Tensor& part : parts) {
+      ops_.copy(part, to.narrow(part.rows));
+      to = to.skip(part.rows);
+    }
+  };
+  copy_parts(batch.aux_hidden, aux_hidden_);
+  if (distribution_) {
+    ASHLAR_CHECK_EQ(batch.target_rows.size(), batch.labels.size());
+    copy_parts(batch.final_hidden, final_hidden_);
   }
   prepare_rotation(batch.max_position);
+  prepare_indices(batch);
+}
 
-  const std::vector<int32_t>* const parts[] = {&batch.ids, &batch.positions, &batch.label_rows, &batch.labels};
+void DrafterPass::prepare_indices(const BlockBatch& batch) {
+  const std::vector<int32_t>* const parts[] = {&batch.ids, &batch.positions, &batch.label_rows, &batch.labels,
+                                               &batch.target_rows};
   size_t n = 0;
   for (const std::vector<int32_t>* part : parts) n += part->size();
   if (indices_ == nullptr || indices_->size() < n * sizeof(int32_t)) indices_ = ops_.allocate(n * sizeof(int32_t));
   std::byte* to = indices_->data();
-  int32_t* placed_indices[4];
-  for (size_t i = 0; i < 4; ++i) {
+  int32_t* placed_indices[std::size(parts)];
+  for (size_t i = 0; i < std::size(parts); ++i) {
     placed_indices[i] = reinterpret_cast<int32_t*>(to);
     ops_.upload(parts[i]->data(), to, parts[i]->size() * sizeof(int32_t));
     to += parts[i]->size() * sizeof(int32_t);
@@ -117,6 +132,7 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   rotation_.positions = placed_indices[1];
   label_rows_ = placed_indices[2];
   labels_ = placed_indices[3];
+  target_rows_ = placed_indices[4];
 }
 
 Tensor DrafterPass::as_factor(Tensor x, Tensor room) {
@@ -149,9 +165,17 @@ std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool di
   norm(output_, parameters_.norm, normed_);
   ops_.gather(normed_, label_rows_, shape_.output_multiplier, labelled_);
   losses_.resize(batch.labels.size());
-  ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(),
-                     differentiates ? d_labelled_ : d_labelled_.narrow(0));
+  find_losses(differentiates ? d_labelled_ : d_labelled_.narrow(0));
   return losses_;
+}
+
+void DrafterPass::find_losses(Tensor d_labelled) {
+  if (!distribution_) {
+    ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(), d_labelled);
+    return;
+  }
+  ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, of_target_);
+  ops_.distribution_loss(labelled_, of_target_, frozen_.head, *distribution_, losses_.data(), d_labelled);
 }
 
 /// fn(first, n) for parts of the block rows.

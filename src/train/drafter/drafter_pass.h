@@ -3,6 +3,7 @@
 // Forward and backward of a drafter over the blocks of some documents.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "train/drafter/block_batch.h"
@@ -20,8 +21,14 @@ class DrafterPass {
  public:
   /// Activations that products or attention take, and their gradients, are of the type of the parameters' factors; the
   /// residual stream, what is added to it and its gradient are fp32.
-  DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen)
-      : ops_(ops), shape_(shape), parameters_(parameters), frozen_(frozen), pieces_(ops.pieces()) {}
+  DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen,
+              std::optional<DistributionLoss> distribution)
+      : ops_(ops),
+        shape_(shape),
+        parameters_(parameters),
+        frozen_(frozen),
+        distribution_(distribution),
+        pieces_(ops.pieces()) {}
 
   /// Losses of the labelled rows, in order; valid until the next call. `differentiates`: backward() will follow.
   std::span<const TokenLoss> forward(const BlockBatch& batch, bool differentiates);
@@ -44,8 +51,14 @@ class DrafterPass {
   /// Tensors in one piece of memory, which are laid out twice: to count, then to place.
   class Room;
 
-  void lay_out(Room& room, int32_t context_rows, int32_t block_rows, int32_t label_rows);
+  struct Sizes {
+    int32_t context_rows = 0, block_rows = 0, label_rows = 0;
+    int32_t target_rows = 0;  // of the documents, where distributions are learnt
+  };
+  void lay_out(Room& room, const Sizes& sizes);
   void prepare(const BlockBatch& batch);
+  void prepare_indices(const BlockBatch& batch);
+  void find_losses(Tensor d_labelled);
   void prepare_rotation(int32_t max_position);
   template <class Fn>
   void for_parts(const Fn& fn);
@@ -70,6 +83,7 @@ class DrafterPass {
   const TrainShape shape_;
   const DrafterParameters& parameters_;
   const FrozenTables frozen_;
+  const std::optional<DistributionLoss> distribution_;
   const TrainPieces pieces_;
 
   BlockAttention attention_;
@@ -85,10 +99,12 @@ class DrafterPass {
   Tensor normed_;                 // [block rows, hidden]
   Tensor activation_;             // [block rows, intermediate]
   Tensor labelled_, d_labelled_;  // [label rows, hidden]
+  Tensor final_hidden_;           // [target rows, hidden]
+  Tensor of_target_;              // [label rows, hidden]: those that predict the labels
   Tensor weights_;                // [1, label rows]
   Tensor stream_factor_;          // [block rows, hidden]: room for d_stream_ as a factor
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
-  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr;
+  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *target_rows_ = nullptr;
   std::vector<TokenLoss> losses_;
 };
 

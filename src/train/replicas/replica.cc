@@ -6,7 +6,8 @@
 namespace ashlar {
 
 Replica::Replica(const TrainPlace& place, const DflashConfig& drafter, const TrainOptions& options, int32_t max_tokens)
-    : capture_(*place.model, drafter.aux_layers, max_tokens),
+    : capture_(*place.model, drafter.aux_layers, max_tokens, HiddenCapture::kRows, options.distribution.has_value()),
+      learns_distributions_(options.distribution.has_value()),
       trainer_(place.make_trainer(drafter, options)),
       all_reduce_(place.all_reduce) {}
 
@@ -22,7 +23,11 @@ std::span<const TrainDocument> Replica::capture(std::span<const EncodedView> doc
   batch_.clear();
   size_t next = 0;
   for (size_t i = 0; i < documents.size(); ++i) {
-    batch_.push_back({documents[i].ids, documents[i].supervised, is_here(i) ? hidden[next++] : Tensor{}});
+    batch_.push_back({documents[i].ids, documents[i].supervised, Tensor{}});
+    if (!is_here(i)) continue;
+    batch_.back().aux_hidden = hidden[next];
+    if (learns_distributions_) batch_.back().final_hidden = capture_.final_hidden()[next];
+    ++next;
   }
   return batch_;
 }

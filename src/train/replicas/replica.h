@@ -45,6 +45,7 @@ class Replica {
 
  private:
   HiddenCapture capture_;
+  bool learns_distributions_;
   std::unique_ptr<Trainer> trainer_;
   AllReduce* all_reduce_;
   std::vector<TrainDocument> batch_;

@@ -30,6 +30,7 @@ TrainSettings train_settings(const TrainOps& ops, const TrainOptions& options) {
   settings.learning_rate = options.learning_rate;
   settings.total_steps = options.steps;
   settings.max_anchors = options.max_anchors;
+  settings.distribution = options.distribution;
   settings.weights = options.weights;
   settings.matrices = options.optimiser;
   settings.seed = options.seed;
@@ -42,13 +43,20 @@ class DflashTrainer final : public Trainer {
                 const TrainOptions& options, AllReduce* replicas)
       : ops_(std::move(ops)) {
     const ModelConfig& config = target.config();
+    if (options.distribution && config.logit_softcap != 0.0F) {
+      throw Error("train", config.folder.string() +
+                               " caps its logits, so its distributions are not learnt here; expected "
+                               "--loss ce");
+    }
+    TrainShape shape = train_shape(drafter);
+    shape.target_multiplier = config.logit_scale;
     const Checkpoint checkpoint(config.folder);
     WeightBinder binder(target.ops(), checkpoint);
     const std::vector<float> embedding = decoded(binder, config.names.embedding, config);
     std::vector<float> own_head;
     if (!config.tied_head) own_head = decoded(binder, config.names.head, config);
     checkpoint.check_whole();
-    trainer_ = std::make_unique<DrafterTrainer>(*ops_, train_shape(drafter), train_settings(*ops_, options), embedding,
+    trainer_ = std::make_unique<DrafterTrainer>(*ops_, shape, train_settings(*ops_, options), embedding,
                                                 config.tied_head ? embedding : own_head, replicas);
     trainer_->initialise(options.seed);
   }

@@ -27,6 +27,7 @@ struct TrainOptions {
   int32_t max_length = 2048;
   int32_t max_anchors = 16;  ///< blocks of a document in a step
   double learning_rate = 6e-4;
+  std::optional<DistributionLoss> distribution;  ///< of the target, to be learnt; none: the documents' tokens
   PositionWeights weights = PositionWeights::kDpace;
   MatrixOptimiser optimiser = MatrixOptimiser::kAdamW;
   std::optional<DType> compute;  ///< of products; none: bf16 on devices that train in it, else fp32

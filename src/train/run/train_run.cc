@@ -18,6 +18,12 @@ namespace {
 constexpr int64_t kSaveNs = 300'000'000'000;
 constexpr int64_t kMostSkippedInARow = 10;
 
+// By the names of --loss.
+std::string loss_name(const std::optional<DistributionLoss>& loss) {
+  constexpr const char* kNames[] = {"kl", "tv", "nla", "lk"};
+  return loss ? kNames[static_cast<size_t>(*loss)] : "ce";
+}
+
 // What decides the result. Not here: where it is written, how often, and how far this call goes.
 Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, const TrainOptions& options,
                  DType compute) {
@@ -27,6 +33,7 @@ Json settings_of(const DocumentSet& documents, const DflashConfig& drafter, cons
           {"max_length", options.max_length},
           {"max_anchors", options.max_anchors},
           {"learning_rate", options.learning_rate},
+          {"loss", loss_name(options.distribution)},
           {"weights", options.weights == PositionWeights::kDpace ? "dpace" : "decay"},
           {"optimizer", options.optimiser == MatrixOptimiser::kMuon ? "muon" : "adamw"},
           {"compute", name_of(compute)},

@@ -50,6 +50,7 @@ TrainProgress progress_in(const SafetensorsFile& file, const std::filesystem::pa
   if (progress.settings.is_object()) {
     progress.settings.emplace("compute", name_of(DType::kF32));
     progress.settings.emplace("gpus", 1);
+    progress.settings.emplace("loss", "ce");
   }
   return progress;
 }

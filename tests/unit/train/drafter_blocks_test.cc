@@ -98,6 +98,28 @@ TEST(DrafterBlocks, RowsOfTwoDocuments) {
   // Slot k predicts token p + k: position 4 is no part of an answer, and the second document ends after position 1.
   EXPECT_THAT(batch.label_rows, ElementsAre(1, 2, 5, 7));
   EXPECT_THAT(batch.labels, ElementsAre(102, 103, 105, 101));
+  EXPECT_THAT(batch.target_rows, ElementsAre());
+}
+
+// A token is predicted by the row before its own; documents without blocks bring no rows.
+TEST(DrafterBlocks, RowsOfTheTarget) {
+  TrainShape shape;
+  shape.hidden = 1;
+  shape.block = 3;
+  shape.aux_width = 1;
+  Example examples[] = {example({0, 1, 1, 1, 0, 1}), example({1, 1}), example({0, 1, 1, 1})};
+  BlockBatch batch;
+  const Anchors anchors[] = {{1, 3}, {}, {1}};
+  for (int i = 0; i < 3; ++i) {
+    TrainDocument document = examples[i].document();
+    document.final_hidden = document.aux_hidden;
+    batch.add(document, anchors[i], shape);
+  }
+  EXPECT_EQ(batch.n_target_rows, 10);
+  ASSERT_EQ(batch.final_hidden.size(), 2U);
+  EXPECT_EQ(batch.final_hidden[1].data, examples[2].aux_hidden.data());
+  EXPECT_THAT(batch.labels, ElementsAre(102, 103, 105, 102, 103));
+  EXPECT_THAT(batch.target_rows, ElementsAre(1, 2, 4, 7, 8));
 }
 
 TEST(DrafterBlocks, DpaceWeights) {

@@ -43,7 +43,7 @@ class DrafterTraining : public ::testing::Test {
   }
 
   TrainRun make(const fs::path& output, int64_t steps, const std::string& device = "cpu",
-                MatrixOptimiser optimiser = MatrixOptimiser::kAdamW) {
+                MatrixOptimiser optimiser = MatrixOptimiser::kAdamW, std::optional<DistributionLoss> loss = {}) {
     TrainOptions options;
     options.output = output;
     options.steps = steps;
@@ -51,6 +51,7 @@ class DrafterTraining : public ::testing::Test {
     options.max_length = 64;
     options.learning_rate = 3e-3;
     options.optimiser = optimiser;
+    options.distribution = loss;
     return {*model_, documents_, drafter_, options, drafter_training(*model_, device, {})};
   }
   static std::string bytes(const fs::path& path) {
@@ -76,6 +77,23 @@ TEST_F(DrafterTraining, GoesOnToTheBit) {
   EXPECT_TRUE(rest.run(quiet_, [] { return false; }));
   for (const char* file : {TrainRun::kState, "model.safetensors"}) {
     EXPECT_EQ(bytes(folder / "parts" / file), bytes(folder / "whole" / file)) << file;
+  }
+}
+
+// What the target would say next is learnt from it alone.
+TEST_F(DrafterTraining, LearnsDistributions) {
+  const TempFolder folder;
+  for (const DistributionLoss loss : {DistributionLoss::kKl, DistributionLoss::kLk}) {
+    TrainRun run = make(folder / "d", 12, "cpu", MatrixOptimiser::kAdamW, loss);
+    std::vector<EncodedDocument> held;
+    for (const size_t i : documents_.held_out()) {
+      const std::span<const int32_t> ids = documents_.ids(i);
+      const std::span<const uint8_t> supervised = documents_.supervised(i);
+      held.push_back({{ids.begin(), ids.end()}, {supervised.begin(), supervised.end()}});
+    }
+    const double before = run.evaluate(held).loss;
+    for (int step = 0; step < 12; ++step) EXPECT_FALSE(run.step().report.skipped);
+    EXPECT_LT(run.evaluate(held).loss, before);
   }
 }
 

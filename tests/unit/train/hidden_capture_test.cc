@@ -54,6 +54,30 @@ TEST_P(HiddenCapturing, IsWhatPyTorchComputes) {
   }
 }
 
+// What the head takes of a document that goes with others, and of one in several chunks. PyTorch's last hidden states
+// are normed.
+TEST_P(HiddenCapturing, FinalStatesAreWhatPyTorchComputes) {
+  const Json json = read_json_file(testing::data_folder() / "pebble-11m" / "goldens.json");
+  const SafetensorsFile file(testing::data_folder() / "pebble-11m" / "goldens.safetensors");
+  const auto ids = json["cases"][0]["prompt_ids"].get<std::vector<int32_t>>();
+  const std::vector<float> golden = testing::floats(file, "case0.hidden_states");
+  const float* last = golden.data() + golden.size() - ids.size() * 256;
+  const std::vector<int32_t> layers = {1};
+  const std::vector<std::span<const int32_t>> documents = {std::span(ids).first(3), ids};
+  for (const int32_t rows : {HiddenCapture::kRows, 5}) {
+    HiddenCapture capture(*model_, layers, 512, rows, true);
+    const Tensor aux = capture.capture(documents)[1];
+    ASSERT_EQ(capture.final_hidden().size(), 2U);
+    EXPECT_EQ(aux.rows, static_cast<int32_t>(ids.size()));
+    const std::vector<float> found = values_of(capture.final_hidden()[1]);
+    ASSERT_EQ(found.size(), ids.size() * 256);
+    for (size_t row = 0; row < ids.size(); ++row) {
+      EXPECT_LT(testing::relative_error(found.data() + row * 256, last + row * 256, 256), 2e-2) << row;
+    }
+    EXPECT_EQ(values_of(capture.final_hidden()[0]), std::vector<float>(found.begin(), found.begin() + 3 * 256));
+  }
+}
+
 // Documents that go together, a long one in several chunks between them, and one whose rows have moved in the memory:
 // the bits depend neither on their company nor on where chunks end.
 // Invariant: row-invariance

@@ -42,7 +42,7 @@ TEST(TrainState, ComesBackToTheBit) {
   TrainProgress progress;
   progress.step = 41;
   progress.skipped = 2;
-  progress.settings = {{"seed", 18446744073709551615u}, {"learning_rate", 6e-4}, {"compute", "bf16"}};
+  progress.settings = {{"seed", 18446744073709551615u}, {"learning_rate", 6e-4}, {"compute", "bf16"}, {"loss", "lk"}};
   save_train_state(folder / "s", saved.tensors(), progress);
   EXPECT_EQ(read_train_progress(folder / "s").step, 41);
   const TrainProgress found = load_train_state(folder / "s", loaded.tensors());
@@ -53,8 +53,10 @@ TEST(TrainState, ComesBackToTheBit) {
   EXPECT_EQ(std::memcmp(saved.second.data(), loaded.second.data(), 24), 0);
   // States of before there was a choice.
   progress.settings.erase("compute");
+  progress.settings.erase("loss");
   save_train_state(folder / "s", saved.tensors(), progress);
   EXPECT_EQ(read_train_progress(folder / "s").settings["compute"], "f32");
+  EXPECT_EQ(read_train_progress(folder / "s").settings["loss"], "ce");
 }
 
 TEST(TrainState, SaysWhatDoesNotFit) {

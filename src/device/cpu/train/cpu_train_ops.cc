@@ -11,6 +11,7 @@
 #include "device/cpu/isa/cpu_features.h"
 #include "device/cpu/train/block_attention.h"
 #include "device/cpu/train/blocked_product.h"
+#include "device/cpu/train/distribution_row.h"
 
 namespace ashlar {
 namespace cpu {
@@ -128,6 +129,27 @@ class CpuTrainOps final : public TrainOps {
       const Tensor d_rows = d_hidden.part(first, n);
       linear_input_gradient(logits, head, Store::kOverwrite, d_rows);
       for_rows(n, [&](int32_t r) { kernels_.scale(d_rows.row(r), d_rows.cols, 1.0F / sums_[static_cast<size_t>(r)]); });
+    }
+  }
+
+  void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                         Tensor d_hidden) override {
+    // Of each row three: the drafter's logits, the target's, and room.
+    const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / head.rows / 3, 64, kMaxLogitRows));
+    const int64_t stride = divided<int64_t>(head.rows, 16) * 16 + 16;
+    const int32_t most = std::min(rows, hidden.rows);
+    float* memory = logits_.floats(3 * most * stride);
+    for (int32_t first = 0; first < hidden.rows; first += rows) {
+      const int32_t n = std::min(rows, hidden.rows - first);
+      const Tensor logits = {memory, n, head.rows, stride};
+      const Tensor of_target = {memory + most * stride, n, head.rows, stride};
+      const Tensor room = {memory + 2 * most * stride, n, head.rows, stride};
+      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
+      linear(target.part(first, n), head, Store::kOverwrite, of_target);
+      for_rows(n, [&](int32_t r) {
+        losses[first + r] = distribution_row(kernels_, loss, head.rows, {logits.row(r), of_target.row(r), room.row(r)});
+      });
+      if (d_hidden.rows > 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
     }
   }
 

@@ -25,6 +25,20 @@ Matrix rows_of(Tensor x) { return {x.data, x.rows, x.cols, x.stride, x.dtype == 
 Cublas::Side as_it_is(Tensor x) { return {x, false}; }
 Cublas::Side transposed(Tensor x) { return {x, true}; }
 
+RowDistance distance_of(DistributionLoss loss) {
+  switch (loss) {
+    case DistributionLoss::kKl:
+      return RowDistance::kKl;
+    case DistributionLoss::kTv:
+      return RowDistance::kTv;
+    case DistributionLoss::kOverlap:
+      return RowDistance::kOverlap;
+    case DistributionLoss::kLk:
+      break;
+  }
+  return RowDistance::kLk;
+}
+
 class CudaTrainOps final : public TrainOps {
  public:
   explicit CudaTrainOps(int32_t device) : memory_(device) {}
@@ -96,26 +110,16 @@ class CudaTrainOps final : public TrainOps {
   }
 
   void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
-    if (hidden.rows == 0) return;
-    const int64_t together = std::max<int64_t>(kLogits / head.rows / kLogitRows, 1) * kLogitRows;
-    const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
-    const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
-    float* const memory = floats(logits_, rows * stride);
-    auto* const found = static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(hidden.rows)));
-    for (int32_t first = 0; first < hidden.rows; first += rows) {
-      const int32_t n = std::min(rows, hidden.rows - first);
-      const Tensor logits = {memory, n, head.rows, stride};
-      Tensor gradient = logits;
-      if (head.dtype == DType::kBF16) gradient.dtype = DType::kBF16, gradient.stride = 2 * stride;
-      if (d_hidden.rows == 0) gradient.rows = 0;
-      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
-      train_cross_entropy(stream(), rows_of(logits), labels + first, rows_of(gradient), found + first);
-      check_launch("cross_entropy");
-      if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
-    }
-    std::vector<RowLoss> read(static_cast<size_t>(hidden.rows));
-    memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
-    for (size_t i = 0; i < read.size(); ++i) losses[i] = {read[i].loss, read[i].probability, read[i].best};
+    by_logits(hidden, Tensor{}, head, losses, d_hidden, [&](int32_t first, const LogitRows& rows) {
+      train_cross_entropy(stream(), rows_of(rows.logits), labels + first, rows_of(rows.gradient), rows.losses);
+    });
+  }
+  void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
+                         Tensor d_hidden) override {
+    by_logits(hidden, target, head, losses, d_hidden, [&](int32_t /*first*/, const LogitRows& rows) {
+      train_distribution_loss(stream(), rows_of(rows.logits), rows_of(rows.target), distance_of(loss),
+                              rows_of(rows.gradient), rows.losses);
+    });
   }
 
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
@@ -174,6 +178,39 @@ class CudaTrainOps final : public TrainOps {
 
  private:
   cudaStream_t stream() const { return memory_.stream(); }
+  /// A piece of the rows of a loss. The gradient takes the place of the logits.
+  struct LogitRows {
+    Tensor logits, target, gradient;
+    RowLoss* losses = nullptr;
+  };
+  /// fn(first row, LogitRows) for pieces of hidden, as many as have room; then their gradient. `target` may be empty.
+  template <class Fn>
+  void by_logits(Tensor hidden, Tensor target, Tensor head, TokenLoss* losses, Tensor d_hidden, const Fn& fn) {
+    if (hidden.rows == 0) return;
+    const int64_t kinds = target.data == nullptr ? 1 : 2;
+    const int64_t together = std::max<int64_t>(kLogits / kinds / head.rows / kLogitRows, 1) * kLogitRows;
+    const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
+    const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
+    float* const memory = floats(logits_, kinds * rows * stride);
+    auto* const found = static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(hidden.rows)));
+    for (int32_t first = 0; first < hidden.rows; first += rows) {
+      const int32_t n = std::min(rows, hidden.rows - first);
+      const Tensor logits = {memory, n, head.rows, stride};
+      const Tensor of_target = {memory + (kinds - 1) * rows * stride, n, head.rows, stride};
+      Tensor gradient = logits;
+      if (head.dtype == DType::kBF16) gradient.dtype = DType::kBF16, gradient.stride = 2 * stride;
+      if (d_hidden.rows == 0) gradient.rows = 0;
+      linear(hidden.part(first, n), head, Store::kOverwrite, logits);
+      if (kinds == 2) linear(target.part(first, n), head, Store::kOverwrite, of_target);
+      fn(first, LogitRows{logits, of_target, gradient, found + first});
+      check_launch("the loss of rows of logits");
+      if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
+    }
+    std::vector<RowLoss> read(static_cast<size_t>(hidden.rows));
+    memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
+    for (size_t i = 0; i < read.size(); ++i) losses[i] = {read[i].loss, read[i].probability, read[i].best};
+  }
+
   static float* floats(Scratch& scratch, int64_t n) {
     return static_cast<float*>(scratch.reserve(sizeof(float) * static_cast<size_t>(n)));
   }

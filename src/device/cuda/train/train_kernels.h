@@ -73,6 +73,12 @@ struct RowLoss {
 void train_cross_entropy(cudaStream_t stream, const Matrix& logits, const int32_t* labels, const Matrix& gradient,
                          RowLoss* losses);
 
+/// DistributionLoss of device/train_ops.h.
+enum class RowDistance : uint8_t { kKl, kTv, kOverlap, kLk };
+/// The same against the distributions of `target`, logits of the same shape; `probability` is the overlap.
+void train_distribution_loss(cudaStream_t stream, const Matrix& logits, const Matrix& target, RowDistance distance,
+                             const Matrix& gradient, RowLoss* losses);
+
 inline constexpr int32_t kSquaredPartials = 1024;
 /// partials [kSquaredPartials]: their sum is that of the squares of n values.
 void train_squares(cudaStream_t stream, const float* values, int64_t n, double* partials);
