@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A row of logits against another one: what a drafter learns from the target's distributions.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss of rows of logits against the distributions of other logits, and its gradient in their place: one block of
 // threads a row, which reads both three times.
 

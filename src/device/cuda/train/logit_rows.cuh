@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rows of logits, one block of threads a row: the highest of a row, and its sum as exponentials.
 
