@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Union, overload
 
 from . import _ashlar
-from .parameters import OPTION_NAMES, Fields, Params, params_from, renamed, unknown
+from .parameters import OPTION_NAMES, Fields, Params, params_from, renamed
 from .prompts import Message, Prompt, Tools, Variables, as_conversations, is_batch, to_raw
 from .stream import PATIENCE, Stream, arrival, chunk_from, completion_from
 from .types import Chunk, Completion, SamplingParams
@@ -54,8 +55,8 @@ class Engine:
         """Loads the model; raises Error, which names the file or option that is wrong.
 
         model: a Hugging Face folder, or a name as for ``ashlar run``; None: the bundled one.
-        drafter: its folder; None: the folder <model>-dflash or <model>-eagle3 next to the model if there is one, else "mtp",
-        the model's own layer, if it has one that drafts, else "ngram": what followed the same tokens before; "none": plain
+        drafter: its folder or .gguf file; None: <model>-dflash or <model>-eagle3 next to the model if there is one, else the
+        one published for it if that was pulled, else "mtp", the model's own layer, if it has one that drafts, else "ngram": what followed the same tokens before; "none": plain
         decoding.
         threads: 0: one a core. weights: "exact", "int8", "int4", "fp8", or "auto": as few bits as the file has. kv_memory:
         bytes, or "512M"; None: what is needed. max_context: longest sequence.
@@ -71,11 +72,12 @@ class Engine:
             algorithm=algorithm, algorithm_options=algorithm_options, block_size=block_size,
         )
         own = renamed(others, OPTION_NAMES, [*options, "model"], "option")
+        defaults = inspect.signature(Engine).parameters
         for name, value in own.items():
-            if name not in OPTION_NAMES.values():
-                raise unknown("option", name, [*options, "model", "drafter", *OPTION_NAMES])
             if name == "model":
                 model = value if model is None else _given_twice(name)
+            elif options[name] != defaults[name].default:
+                _given_twice(name)
             else:
                 options[name] = value
         self._options = ["drafter", *options]

@@ -20,10 +20,12 @@ def in_python(text: str, options: Iterable[str]) -> str:
         name = match[1].replace("-", "_").removeprefix("dllm_")
         if name not in names:
             return match[0]
-        value = match[2] or ""
-        return f"{name}=" + (repr(value.strip()) if value.strip().isalpha() and value.strip().islower() else value.strip())
+        value = (match[2] or "").strip()
+        if not value:
+            return name
+        return f"{name}={value}" if value.isupper() or value.isdigit() else f"{name}={value!r}"
 
-    text = re.sub(r"--([a-z][a-z-]*[a-z])( (?:[A-Z]+|none|ngram|mtp|exact|int8|int4)\b)?", argument, text)
+    text = re.sub(r"--([a-z][a-z-]*[a-z])( (?:[A-Z]+|[0-9]+|none|ngram|mtp|auto|exact|int8|int4|fp8|tq4)\b)?", argument, text)
     if not program().is_file() and shutil.which("ashlar") is None:
         text = re.sub(r"\bashlar pull (?=[A-Za-z0-9])", "hf download ", text)
     return text

@@ -74,7 +74,9 @@ std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const Decoder
 template <std::unique_ptr<DraftHead> (*load)(const Model&, const DecoderSpec&)>
 size_t bytes_of_head(const Model& model, const DecoderSpec& spec) {
   const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window, 0};
-  return load(model, spec)->bytes_read() * static_cast<size_t>(options.max_width() - 1);  // a pass a draft
+  const std::unique_ptr<DraftHead> head = load(model, spec);
+  const bool at_once = head->mask_id() >= 0;  // else a pass a draft
+  return head->bytes_read() * static_cast<size_t>(at_once ? 1 : options.max_width() - 1);
 }
 
 std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {

@@ -62,7 +62,8 @@ Named find_device(std::string_view name) {
     const std::string_view digits = name.substr(kind.size() + 1);
     int32_t index = -1;
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    const bool is_number = read.ec == std::errc() && read.ptr == digits.data() + digits.size() && index >= 0;
+    const bool is_number =
+        read.ec == std::errc() && read.ptr == digits.data() + digits.size() && index >= 0 && index < 1024;
     if (is_number && device.is_several) return {device, index};
     throw Error("device", "unknown device '" + std::string(name) + "'; expected " + device.name +
                               (device.is_several ? ", or a number of one of several after a colon: cuda:1" : ""));

@@ -85,12 +85,15 @@ std::optional<std::string> RepoCache::commit_of(const std::string& revision) con
   return text;
 }
 
-bool RepoCache::is_being_pulled() const {
+std::unique_ptr<FileLock> RepoCache::lock_for_removal() const {
+  auto lock = std::make_unique<FileLock>(pull_lock(), [] { return true; });
+  if (!lock->held()) return nullptr;
   std::error_code failed;
   for (fs::directory_iterator at(locks_, failed), end; !failed && at != end; at.increment(failed)) {
-    if (at->path().extension() == ".lock" && is_locked(at->path())) return true;
+    const fs::path& path = at->path();
+    if (path != pull_lock() && path.extension() == ".lock" && is_locked(path)) return nullptr;
   }
-  return false;
+  return lock;
 }
 
 void RepoCache::write_ref(const std::string& revision, const std::string& commit) const {

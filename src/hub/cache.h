@@ -8,10 +8,12 @@
 //   .locks/models--ORG--MODEL/pull.lock               ours: held, by several at once, from a pull's begin to its end
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "hub/file_lock.h"
 #include "hub/names.h"
 
 namespace ashlar::hub {
@@ -30,8 +32,9 @@ class RepoCache {
   std::filesystem::path blob(const Etag& etag) const { return folder_ / "blobs" / etag.hex; }
   std::filesystem::path lock(const Etag& etag) const { return locks_ / (etag.hex + ".lock"); }
   std::filesystem::path pull_lock() const { return locks_ / "pull.lock"; }
-  /// Whether some process is bringing files of it right now: ours, or the hub's own tools, while they fetch one.
-  bool is_being_pulled() const;
+  /// Keeps pulls away while it is removed; null if some process is bringing files of it right now: ours, or the hub's
+  /// own tools, while they fetch one. Throws Error("hub", ...) where nothing can be locked.
+  std::unique_ptr<FileLock> lock_for_removal() const;
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
 
   /// The commit that a revision is known to mean; a full commit means itself.

@@ -25,7 +25,8 @@ class FileLock {
   int fd_ = -1;
 };
 
-/// Whether a process holds the lock at this moment; false too if there is no such file.
+/// Whether a process holds the lock at this moment, or may, where the file cannot be opened; false if there
+/// is no such file.
 bool is_locked(const std::filesystem::path& path);
 
 }  // namespace ashlar::hub

@@ -125,6 +125,7 @@ class Pull {
     const auto worker = [&] {
       try {
         Remote remote(options_.settings, options_.retry, [this] { return stopped(); });
+        remote.transfer().expect_hosts();  // the list of files came
         for (size_t i; !stopped() && (i = next.fetch_add(1)) < files_.size();) work(remote, i);
       } catch (const Stopped&) {
       } catch (...) {

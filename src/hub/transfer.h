@@ -57,6 +57,8 @@ class Transfer {
   /// host and port of the endpoint, and nowhere else. A HEAD ends at the answer that has x-linked-etag and
   /// x-linked-size.
   Exchange run(const TransferRequest& request);
+  /// Another one has reached the hub already, so that a host whose address is not known is worth another try.
+  void expect_hosts();
 
  private:
   struct State;

@@ -110,9 +110,11 @@ int64_t remove_pulled(const std::string& name, const fs::path& cache, const fs::
     throw Error("model",
                 name + " is not among the models pulled to " + cache.string() + "; ashlar list shows those that are");
   }
-  if (hub::RepoCache(cache, ref->repo).is_being_pulled()) {
-    throw Error("model",
-                name + " is being fetched by another process; end that one, or wait for it, and remove it then");
+  const std::unique_ptr<hub::FileLock> lock = hub::RepoCache(cache, ref->repo).lock_for_removal();
+  if (!lock) {
+    throw Error("model", name +
+                             " is being fetched or removed by another process; end that one, or wait for it, and "
+                             "remove it then");
   }
   int64_t bytes = bytes_on_disk(folder);
   for (const fs::path& version : sorted_entries(folder / "snapshots")) bytes += remove_kept_weights(kept, version);

@@ -133,22 +133,36 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& roots)
   return *folder;
 }
 
+// Shells complete the names of folders with a slash, after which no part is left.
+fs::path without_last_slash(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+fs::path last_part(const fs::path& path) { return without_last_slash(path).filename(); }
+
 // The model that a drafter was trained for, since vLLM serves one by its drafter's name: the configuration of the
 // drafter names it, or the table of published ones.
 fs::path find_verifier(const fs::path& drafter, const std::vector<fs::path>& roots) {
   const std::string name = verifier_of(drafter);
+  const char* const kind = is_gguf(drafter) ? "file" : "folder";
   if (name.empty()) {
     throw Error("model", drafter.string() + " is a drafter; name the model that it was trained for, and pass this " +
-                             (is_gguf(drafter) ? "file" : "folder") + " with --drafter");
+                             kind + " with --drafter");
   }
   auto found = find_by_name(name, roots, hub::Role::kModel);
-  const std::string last = fs::path(name).filename().string();  // as a folder of its own, here or next to the drafter
-  if (!found) found = find_by_name(last, roots, hub::Role::kModel);
-  if (!found && is_folder_or_gguf(drafter.parent_path() / last)) found = drafter.parent_path() / last;
-  if (found && is_drafter(*found)) found.reset();
-  if (found) return *found;
-  const std::string way = hub_name(name) ? "; to fetch that: ashlar pull " + name
-                                         : "; name the model itself, and pass this folder with --drafter";
+  const std::string last = last_part(name).string();  // as a folder of its own, here or next to the drafter
+  const bool is_name = !last.empty() && last != "." && last != "..";
+  if (!found && is_name) found = find_by_name(last, roots, hub::Role::kModel);
+  const fs::path sibling = without_last_slash(drafter).parent_path() / last;
+  if (!found && is_name && is_folder_or_gguf(sibling)) found = sibling;
+  const auto is_model = [](const fs::path& path) {
+    return (is_gguf(path) || file_exists(path / "config.json")) && !is_drafter(path);
+  };
+  if (found && is_model(*found)) return *found;
+  const std::string way = hub_name(name)
+                              ? "; to fetch that: ashlar pull " + name
+                              : std::string("; name the model itself, and pass this ") + kind + " with --drafter";
   throw Error("model", drafter.string() + " is a drafter for " + for_message(name) + ", which is not here" + way);
 }
 
@@ -165,8 +179,7 @@ std::optional<fs::path> find_published_drafter(const fs::path& model) {
 
 // The folder or file next to the model that is named as it is.
 std::optional<fs::path> find_sibling(const fs::path& model) {
-  fs::path stem = model.lexically_normal();
-  if (!stem.has_filename()) stem = stem.parent_path();
+  const fs::path stem = without_last_slash(model);
   std::string name = stem.string();
   if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
   for (const char* suffix : kDrafterSuffixes) {

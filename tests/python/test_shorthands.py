@@ -72,6 +72,8 @@ class Shorthands(unittest.TestCase):
                 engine.chat(wrong)
 
     def test_of_options_mean_the_same(self):
+        with self.assertRaisesRegex(TypeError, "'max_context' is given twice"):
+            ashlar.Engine(MODELS / "pebble-11m", max_context=64, n_ctx=32)
         with ashlar.LLM(model_path=MODELS / "pebble-11m", drafter="none", n_ctx=64, max_num_seqs=2) as engine:
             self.assertEqual(engine.max_positions, 64)
 
@@ -111,9 +113,12 @@ class Shorthands(unittest.TestCase):
         self.assertEqual(engine.counters()["requests_cancelled"], before + 1)
 
     def test_errors_speak_of_what_there_is_in_python(self):
-        with self.assertRaisesRegex(ashlar.Error, r"\(max_context=\).*\(block_size=\)"):
+        with self.assertRaisesRegex(ashlar.Error, r"\(max_context\).*\(block_size\)"):
             ashlar.Engine(MODELS / "pebble-11m-sdar", max_context=7)
-        names = ["drafter", "max_context", "kv_memory"]
+        names = ["drafter", "max_context", "kv_memory", "weights", "passes"]
+        for before, after in [("--weights fp8", "weights='fp8'"), ("--weights int8", "weights='int8'"), ("--weights auto", "weights='auto'"),
+                              ("--max-context 4096", "max_context=4096"), ("--passes changes nothing", "passes changes nothing")]:
+            self.assertEqual(in_python(before, names), after)
         self.assertEqual(in_python("a smaller --kv-memory SIZE, or --drafter none: plain", names),
                          "a smaller kv_memory=SIZE, or drafter='none': plain")
         self.assertEqual(in_python("--port 80 is free", names), "--port 80 is free")

@@ -304,7 +304,12 @@ void WalledOps::run_pass(const PassKey& key, const std::function<void()>& pass) 
   }
   const auto first = static_cast<int64_t>(queue_.size());
   in_pass_ = true;
-  pass();
+  try {
+    pass();
+  } catch (...) {
+    in_pass_ = false;
+    throw;
+  }
   in_pass_ = false;
   passes_[key] = {queue_.begin() + first, queue_.end()};
 }

@@ -6,13 +6,14 @@
 #include <system_error>
 
 #include "app/chat/chat_state.h"
+#include "text/tokenizer/utf8.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFiles = 500;  // of a folder: more than anyone reads
+constexpr size_t kMaxFiles = 500;  // that begin so: more than anyone reads
 
 std::vector<std::string> beginning_with(std::string_view word, std::vector<std::string> texts) {
   texts.erase(std::remove_if(texts.begin(), texts.end(), [word](const auto& text) { return !text.starts_with(word); }),
@@ -21,18 +22,34 @@ std::vector<std::string> beginning_with(std::string_view word, std::vector<std::
   return texts;
 }
 
+// A name is drawn on the terminal and becomes a part of the line: bytes that steer either are none of it.
+bool is_plain(std::string_view name) {
+  if (!text::is_valid_utf8(name)) return false;
+  unsigned char before = 0;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F || (before == 0xC2 && byte < 0xA0)) return false;  // the last: U+0080 to U+009F
+    before = byte;
+  }
+  return true;
+}
+
 std::vector<std::string> files_beginning_with(std::string_view word) {
   const size_t slash = word.rfind('/');
   const std::string folder(word.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
-  const bool hidden = word.substr(folder.size()).starts_with('.');
+  const std::string_view rest = word.substr(folder.size());
+  const bool hidden = rest.starts_with('.');
   std::vector<std::string> out;
   std::error_code failed;
   for (fs::directory_iterator at(folder.empty() ? "." : folder, failed), end;
        !failed && at != end && out.size() < kMaxFiles; at.increment(failed)) {
     const std::string name = at->path().filename().string();
     std::error_code unknown;
-    if (name.starts_with('.') == hidden) out.push_back(folder + name + (at->is_directory(unknown) ? "/" : ""));
+    if (name.starts_with('.') != hidden || !name.starts_with(rest) || !is_plain(name)) continue;
+    out.push_back(folder + name + (at->is_directory(unknown) ? "/" : ""));
   }
+  // What all have in common is not known of some.
+  if (out.size() == kMaxFiles) return {};
   return beginning_with(word, std::move(out));
 }
 

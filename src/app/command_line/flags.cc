@@ -33,8 +33,9 @@ CLI::Validator a_device() {
 
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
-      .add_option("--drafter", options.drafter,
-                  "Drafter folder, mtp, ngram or none (default: next to MODEL, else mtp, else ngram)")
+      .add_option(
+          "--drafter", options.drafter,
+          "Drafter folder or file, mtp, ngram or none (default: one that is there for MODEL, else mtp, else ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);

@@ -67,13 +67,15 @@ CLI::App* add_rm_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("rm", "Remove a pulled model from this machine");
   command->add_option("MODEL", *name, "ORG/MODEL, as ashlar list has it")->required()->type_name("");
   command->footer(
-      "All versions that were pulled go, and what earlier starts kept of their rounded weights (--weights-cache). It "
-      "is\n"
-      "fetched again by ashlar pull ORG/MODEL.");
+      "All versions that were pulled go, and what earlier starts kept of their rounded weights, where that is the "
+      "usual\n"
+      "folder or that of ASHLAR_WEIGHTS_CACHE. It is fetched again by ashlar pull ORG/MODEL.");
   command->callback([name] {
-    const char* kept = std::getenv("ASHLAR_WEIGHTS_CACHE");
-    const int64_t bytes = remove_pulled(*name, hub::settings_from_environment().cache,
-                                        kept != nullptr && *kept != '\0' ? kept : default_weights_cache());
+    const char* named = std::getenv("ASHLAR_WEIGHTS_CACHE");
+    const std::string kept = named == nullptr || std::string(named) == "none" ? "" : named;
+    const int64_t bytes =
+        remove_pulled(*name, hub::settings_from_environment().cache,
+                      kept.empty() ? std::filesystem::path(default_weights_cache()) : std::filesystem::path(kept));
     print_note(*name + " is removed; that frees " + bytes_text(bytes));
   });
   return command;

@@ -57,23 +57,18 @@ void AutoregressiveProposer::start(const StepLimits& limits, const KvMemory& kv)
   rows_.reserve(rows);
   requests_.reserve(kLogitRows);
   choices_.resize(kLogitRows);
-  distributions_.resize(slots);
+  distributions_.reserve(slots);
 }
 
 void AutoregressiveProposer::admit(int32_t slot, const Slot& state, std::span<const int32_t> /*tokens*/) {
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
-  std::unique_ptr<Buffer>& distributions = distributions_[slot];
-  if (!rejection) {
-    distributions.reset();
-  } else if (distributions == nullptr) {
-    distributions =
-        ops_.allocate(static_cast<size_t>(max_width()) * static_cast<size_t>(head_->vocab()) * sizeof(float));
-  }
+  distributions_.set(ops_, slot, rejection,
+                     static_cast<size_t>(max_width()) * static_cast<size_t>(head_->vocab()) * sizeof(float));
 }
 
 // What is drawn by rejection needs a distribution for each draft, and a constraint knows what follows a chain.
 bool AutoregressiveProposer::may_branch(const ChainSpan& span, const Slot& slot) const {
-  return span.branches > 0 && span.most > 2 && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
+  return span.branches > 0 && span.most > 2 && distributions_.of(span.slot) == nullptr && slot.constraint == nullptr;
 }
 
 void AutoregressiveProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
@@ -165,7 +160,7 @@ void AutoregressiveProposer::sample(int32_t k, Tensor hidden, std::span<ChainSpa
     request.seen.counts = &slot.counts;
     if (slot.params.has_penalties()) request.seen.after = {span.ids + 1, static_cast<size_t>(k) - 1};
     request.id_map = head_->id_map();
-    if (distributions_[span.slot] != nullptr) {
+    if (distributions_.of(span.slot) != nullptr) {
       request.pick = Pick::kDraft;
       request.distribution = distribution(span.slot, k);
       request.distribution_size = head_->vocab();
@@ -177,11 +172,11 @@ void AutoregressiveProposer::sample(int32_t k, Tensor hidden, std::span<ChainSpa
 }
 
 float* AutoregressiveProposer::distribution(int32_t slot, int32_t index) const {
-  return reinterpret_cast<float*>(distributions_[slot]->data()) + static_cast<size_t>(index) * head_->vocab();
+  return reinterpret_cast<float*>(distributions_.of(slot)->data()) + static_cast<size_t>(index) * head_->vocab();
 }
 
 const float* AutoregressiveProposer::draft_distribution(int32_t slot, int32_t index) const {
-  return distributions_[slot] != nullptr ? distribution(slot, index) : nullptr;
+  return distributions_.of(slot) != nullptr ? distribution(slot, index) : nullptr;
 }
 
 void AutoregressiveProposer::write_context(const CommittedRows& committed) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/logits.h"
+#include "decode/propose/draft_distributions.h"
 #include "decode/propose/draft_tree.h"
 #include "decode/propose/growing_tree.h"
 #include "decode/propose/proposer.h"
@@ -122,7 +123,7 @@ class AutoregressiveProposer final : public Proposer {
   std::vector<int32_t> rows_;
   std::vector<RowRequest> requests_;
   std::vector<RowChoice> choices_;
-  std::vector<std::unique_ptr<Buffer>> distributions_;  // per slot: [width, vocab], only where it samples by rejection
+  DraftDistributions distributions_;
 };
 
 }  // namespace ashlar

@@ -100,7 +100,7 @@ void DflashProposer::start(const StepLimits& limits, const KvMemory& kv) {
   choices_.resize(kLogitRows);
   likeliest_.resize(kLogitRows);
   blocks_.reserve(limits.max_slots);
-  distributions_.resize(limits.max_slots);
+  distributions_.reserve(limits.max_slots);
   counts_.reserve(kMaxWidth);
 }
 
@@ -108,13 +108,8 @@ void DflashProposer::admit(int32_t slot, const Slot& state, std::span<const int3
   // In several passes a draft may be drawn after one that stands later: what it was drawn from is then no distribution
   // that rejection may ask for, and it counts as certain.
   const bool rejection = state.params.scheme == SamplingScheme::kRejection && !state.params.greedy();
-  std::unique_ptr<Buffer>& distributions = distributions_[slot];
-  if (!rejection || options_.passes > 1) {
-    distributions.reset();
-  } else if (distributions == nullptr) {
-    const size_t values = static_cast<size_t>(options_.width) * drafter_->config().vocab;
-    distributions = ops_.allocate(values * sizeof(float));
-  }
+  distributions_.set(ops_, slot, rejection && options_.passes == 1,
+                     static_cast<size_t>(options_.width) * drafter_->config().vocab * sizeof(float));
 }
 
 void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
@@ -127,11 +122,11 @@ void DflashProposer::propose(std::span<ChainSpan> spans, SlotTable& slots) {
     Block& block = blocks_.emplace_back();
     block.span = &span;
     const Slot& slot = slots[span.slot];
-    block.tree = span.branches > 0 && drafter_->markov() == nullptr && distributions_[span.slot] == nullptr &&
+    block.tree = span.branches > 0 && drafter_->markov() == nullptr && distributions_.of(span.slot) == nullptr &&
                  slot.constraint == nullptr;
     // Whether a draft is verified may depend on the one after it, which rejection forbids.
     block.rated =
-        drafter_->confidence() != nullptr && distributions_[span.slot] == nullptr && slot.constraint == nullptr;
+        drafter_->confidence() != nullptr && distributions_.of(span.slot) == nullptr && slot.constraint == nullptr;
     if (block.tree) span.width = span.most;
     if (block.rated) span.width = span.draft_rows;
     passes = std::max(passes, std::min(options_.passes, span.width - 1));
@@ -209,7 +204,7 @@ void DflashProposer::walk_candidates(std::span<Block> blocks, SlotTable& slots, 
     if (block.tree) {
       builder_.build(*walk_, block.n_outputs, options_.width - 1, span);
     } else {
-      Buffer* const distributions = distributions_[span.slot].get();
+      Buffer* const distributions = distributions_.of(span.slot);
       walk_->fill_chain(span, distributions == nullptr ? nullptr : reinterpret_cast<float*>(distributions->data()));
     }
   }
@@ -252,7 +247,7 @@ void DflashProposer::ask(Block& block, int32_t row, int32_t k, const Slot& slot)
   }
   if (slot.params.has_penalties()) request.seen.after = {block.candidate + 1, static_cast<size_t>(k) - 1};
   request.statistics = block.revealed + block.reveal < block.span->width - 1;
-  if (Buffer* const distributions = distributions_[block.span->slot].get()) {
+  if (Buffer* const distributions = distributions_.of(block.span->slot)) {
     request.pick = Pick::kDraft;
     request.distribution_size = drafter_->config().vocab;
     request.distribution =
@@ -361,7 +356,7 @@ void DflashProposer::reveal(Block& block) {
 }
 
 const float* DflashProposer::draft_distribution(int32_t slot, int32_t index) const {
-  Buffer* const distributions = distributions_[slot].get();
+  Buffer* const distributions = distributions_.of(slot);
   if (distributions == nullptr) return nullptr;
   return reinterpret_cast<const float*>(distributions->data()) + static_cast<size_t>(index) * drafter_->config().vocab;
 }

@@ -9,6 +9,7 @@
 
 #include "decode/logits.h"
 #include "decode/propose/denoise_schedule.h"
+#include "decode/propose/draft_distributions.h"
 #include "decode/propose/draft_tree.h"
 #include "decode/propose/proposer.h"
 #include "decode/propose/selector_walk.h"
@@ -105,8 +106,8 @@ class DflashProposer final : public Proposer {
   };
   std::vector<Asked> asked_;  // as requests_
   std::vector<RowChoice> choices_;
-  std::vector<LikeliestTokens> likeliest_;              // by row of the logits, of trees
-  std::vector<std::unique_ptr<Buffer>> distributions_;  // per slot: [width, vocab], only where it samples by rejection
+  std::vector<LikeliestTokens> likeliest_;  // by row of the logits, of trees
+  DraftDistributions distributions_;
   std::vector<int32_t> counts_;
 };
 

@@ -23,6 +23,7 @@ class RehearsedProposer final : public Proposer {
   RehearsedProposer(std::unique_ptr<Proposer> proposer, std::shared_ptr<const Rehearsal> rehearsal)
       : proposer_(std::move(proposer)), rehearsal_(std::move(rehearsal)) {}
 
+  // Branches and scratch slots for them stay at none: drafts of a wished quality are a chain.
   std::string name() const override { return proposer_->name(); }
   int32_t max_width() const override { return proposer_->max_width(); }
   bool adapts_width() const override { return proposer_->adapts_width(); }
@@ -82,7 +83,7 @@ class RehearsedProposer final : public Proposer {
 }  // namespace
 
 Rehearsal::Rehearsal(double accept_length, int32_t width) {
-  if (!(accept_length >= 1) || accept_length > width) {
+  if (width <= 1 || !(accept_length >= 1) || accept_length > width) {
     char wanted[32];
     std::snprintf(wanted, sizeof(wanted), "%.4g", accept_length);
     throw Error("rehearsal", std::string("an accept length of ") + wanted + " was asked for; " +

@@ -38,7 +38,8 @@ class Rehearsal {
   std::map<std::vector<int32_t>, std::vector<int32_t>> answers_;
 };
 
-/// A proposer whose drafts are replaced after it has made them. Trees become chains of as many rows.
+/// A proposer whose drafts are replaced after it has made them. They are chains: what a tree would cost or gain does
+/// not show.
 std::unique_ptr<Proposer> rehearse(std::unique_ptr<Proposer> proposer, std::shared_ptr<const Rehearsal> rehearsal);
 
 }  // namespace ashlar

@@ -11,8 +11,9 @@
 namespace ashlar {
 
 /// One replica's end. Every replica makes the same calls with the same lengths, in the same order, from a thread of its
-/// own; each waits for the others. All of them receive the same bits. Throws Error("train", ...) once a replica has
-/// called abandon(), and whatever the device fails with.
+/// own; each waits for the others. All of them receive the same bits. Throws Error("train", ...) where a replica has
+/// called abandon() before a sum began, and whatever the device fails with. GPUs whose sum has begun wait for one that
+/// fails in it: only the end of the program ends that.
 class AllReduce {
  public:
   virtual ~AllReduce() = default;

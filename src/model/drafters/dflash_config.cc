@@ -140,6 +140,11 @@ DflashConfig read_dflash_config(const std::filesystem::path& folder) {
   } else {
     fields.fail("dflash_config", "the settings of a DFlash drafter (or speculators_model_type)");
   }
+  // A part of the vocabulary needs a head and a table of ids, which not every head comes with.
+  if (config.draft_vocab != config.vocab && !config.own_vocabulary && !config.may_own_vocabulary) {
+    fields.fail("draft_vocab_size",
+                std::to_string(config.vocab) + " or nothing: this head's drafts are of the whole vocabulary");
+  }
   check_sizes(config, where);
   return config;
 }

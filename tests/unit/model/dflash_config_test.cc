@@ -103,6 +103,7 @@ TEST(DflashConfig, RefusesBadZlabConfigs) {
   refuse(nested(R"({"output_multiplier":1e300})"), {"output_multiplier", "a number from"});
   refuse(nested(R"({"final_logit_softcapping":-1})"), {"final_logit_softcapping"});
   refuse(nested(R"({"projector_type":"mlp"})"), {"projector_type", "dflash", "found \"mlp\""});
+  refuse(nested(R"({"draft_vocab_size":10})"), {"draft_vocab_size", "20 or nothing", "found 10"});
   refuse(nested(R"({"attention_sink_bias":true})"), {"attention_sink_bias", "not supported"});
   refuse(nested(R"({"attention_value_scale":2.0})"), {"attention_value_scale", "not supported"});
   refuse(nested(R"({"causal":"no"})"), {"causal", "true or false"});

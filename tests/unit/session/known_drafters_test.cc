@@ -104,6 +104,12 @@ TEST_F(KnownDrafters, ADrafterNamesItsModel) {
   write("there/config.json", model_config_);
   write("spec/config.json", config("/data/models/there"));
   EXPECT_EQ(locate_models(folder_ / "spec", "", {}).model, folder_ / "there");
+  EXPECT_EQ(locate_models((folder_ / "spec").string() + "/", "", {}).model,
+            folder_ / "there");  // as shells complete it
+  for (const char* nowhere : {"/data/models/..", ".", "/"}) {
+    write("spec/config.json", config(nowhere));
+    EXPECT_THAT(error_of(folder_ / "spec"), HasSubstr("is a drafter for")) << nowhere;
+  }
   write("roots/elsewhere/config.json", model_config_);
   write("spec/config.json", config("someone/elsewhere"));
   EXPECT_EQ(locate_models(folder_ / "spec", "", {folder_ / "roots"}).model, folder_ / "roots/elsewhere");

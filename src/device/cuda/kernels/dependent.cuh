@@ -60,17 +60,22 @@ struct Blocks {
 template <class... Parameters, class... Arguments>
 void start(cudaStream_t stream, const Blocks& blocks, void (*kernel)(Parameters...), Arguments&&... arguments) {
   cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {blocks.cluster, 1, 1};
+  unsigned n = 0;
+  if (blocks.cluster > 1) {  // which such kernels cannot do without
+    attributes[n].id = cudaLaunchAttributeClusterDimension;
+    attributes[n++].val.clusterDim = {blocks.cluster, 1, 1};
+  }
+  if (kernels_wait()) {
+    attributes[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t config = {};
   config.gridDim = blocks.grid;
   config.blockDim = dim3(blocks.threads);
   config.dynamicSmemBytes = blocks.shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  config.numAttrs = !kernels_wait() ? 0 : blocks.cluster > 1 ? 2 : 1;
+  config.numAttrs = n;
   cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
 }
 

@@ -46,7 +46,7 @@ class NcclAllReduce final : public AllReduce {
   NcclAllReduce(std::shared_ptr<Group> group, int32_t replica, int32_t device)
       : group_(std::move(group)), replica_(replica), memory_(device), bucket_(device) {}
 
-  // Nothing is queued before all are there, so that a replica that failed leaves no GPU waiting for it.
+  // Nothing is queued before all are there, so that a replica that failed before leaves no GPU waiting for it.
   void sum(float* values, int64_t n) override {
     group_->barrier.wait();
     const cudaStream_t stream = memory_.stream();
