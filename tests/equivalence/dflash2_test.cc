@@ -92,7 +92,7 @@ class RatedBlock {
     proposer_.start({kWidth, 1, 1}, *kv_);
     slots_[0].params.temperature = 1;
     slots_[0].params.scheme = scheme;
-    proposer_.admit(0, slots_[0]);
+    proposer_.admit(0, slots_[0], {});
     span.make_chain();
     span.ids[0] = 17;
     span.width = 4;

@@ -141,7 +141,7 @@ TEST(Rejection, OfDraftsMadeInSeveralPassesKnowsNoDistribution) {
     Slot slot;
     slot.params.temperature = 1;
     slot.params.scheme = SamplingScheme::kRejection;
-    proposer.admit(0, slot);
+    proposer.admit(0, slot, {});
     EXPECT_EQ(proposer.draft_distribution(0, 1) == nullptr, passes > 1) << passes << " passes";
   }
 }
