@@ -33,9 +33,8 @@ CLI::Validator a_device() {
 
 void add_drafter_flags(CLI::App& command, SessionOptions& options) {
   command
-      .add_option(
-          "--drafter", options.drafter,
-          "Drafter folder or file, mtp, ngram or none (default: one that is there for MODEL, else mtp, else ngram)")
+      .add_option("--drafter", options.drafter,
+                  "Drafter, mtp, ngram or none (default: one found for MODEL, else mtp, else ngram)")
       ->type_name("FOLDER")
       ->envname("ASHLAR_DRAFTER")
       ->group(kDrafterGroup);
@@ -173,7 +172,7 @@ void add_computing_flags(CLI::App& command, SessionOptions& options) {
   for (const std::string& name : device_names()) devices += (devices.empty() ? "" : "|") + name;
   command
       .add_option("--device", options.device,
-                  "cuda: an NVIDIA GPU, where built for it (cuda:1: the second); ref: plain loops, slow")
+                  "cuda: an NVIDIA GPU, where built for it (cuda:1: the second); ref: plain loops")
       ->type_name(devices)
       ->check(a_device())
       ->capture_default_str()

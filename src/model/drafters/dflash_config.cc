@@ -63,6 +63,11 @@ void read_zlab(const JsonFields& fields, DflashConfig& config) {
   }
   resolve_causality(fields, &variant, config);
   read_head(variant, fields, MissingValues::kRefused, config);
+  // A part of the vocabulary needs a head and a table of ids, which not every head comes with.
+  if (config.draft_vocab != config.vocab && !config.may_own_vocabulary) {
+    variant.fail("draft_vocab_size",
+                 std::to_string(config.vocab) + " or nothing: this head's drafts are of the whole vocabulary");
+  }
 }
 
 void read_speculators(const JsonFields& fields, DflashConfig& config) {
@@ -130,20 +135,15 @@ DflashConfig read_dflash_config(const std::filesystem::path& folder) {
   if (fields.has("speculators_model_type")) {
     read_speculators(fields, config);
   } else if (from_gguf) {
+    config.may_own_vocabulary = config.tied_head = true;
     read_zlab(fields, config);
     use_gguf_layers(folder, "dflash", config.stack);
     config.names = names_of_gguf_drafter();
-    config.may_own_vocabulary = config.tied_head = true;
   } else if (fields.has("dflash_config") || is_flat(root)) {
     config.target_layers = static_cast<int32_t>(fields.integer("num_target_layers", 1, 1000));
     read_zlab(fields, config);
   } else {
     fields.fail("dflash_config", "the settings of a DFlash drafter (or speculators_model_type)");
-  }
-  // A part of the vocabulary needs a head and a table of ids, which not every head comes with.
-  if (config.draft_vocab != config.vocab && !config.own_vocabulary && !config.may_own_vocabulary) {
-    fields.fail("draft_vocab_size",
-                std::to_string(config.vocab) + " or nothing: this head's drafts are of the whole vocabulary");
   }
   check_sizes(config, where);
   return config;
