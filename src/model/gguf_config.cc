@@ -169,8 +169,8 @@ void complete_gpt_oss(const GgufKeys& keys, const Checkpoint&, Json& config) {
 // The window is 0 where there is none. Both sets of factors of LongRoPE are tensors.
 void complete_phi3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& config) {
   if (keys.number("attention.sliding_window", 0) != 0) config["sliding_window"] = keys.raw("attention.sliding_window");
-  const auto whole = config["head_dim"].is_number_integer() ? config["head_dim"].get<double>() : 0;
-  const auto count = static_cast<int64_t>(keys.number("rope.dimension_count", whole)) / 2;
+  const int64_t whole = config["head_dim"].is_number_integer() ? config["head_dim"].get<int64_t>() : 0;
+  const int64_t count = keys.fields().integer(keys.full("rope.dimension_count"), 0, 1 << 16, whole) / 2;
   const auto factors = [&](const char* name) {
     const auto found = checkpoint.tensors().find(name);
     return found == checkpoint.tensors().end() ? Json() : Json(read_rope_factors(*found->second, count));

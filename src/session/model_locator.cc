@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kBundledModel = "pebble-11m";
-constexpr const char* kDrafterSuffixes[] = {"-dflash", "-eagle3"};
 constexpr size_t kGgufSuffix = 5;  // ".gguf"
 
 bool is_folder(const fs::path& path) {
@@ -182,8 +181,9 @@ std::optional<fs::path> find_sibling(const fs::path& model) {
   const fs::path stem = without_last_slash(model);
   std::string name = stem.string();
   if (is_gguf(stem)) name.resize(name.size() - kGgufSuffix);
-  for (const char* suffix : kDrafterSuffixes) {
-    for (const std::string& drafter : {name + suffix, name + suffix + ".gguf"}) {
+  for (const std::string_view suffix : kDrafterSuffixes) {
+    const std::string folder = name + std::string(suffix);
+    for (const std::string& drafter : {folder, folder + ".gguf"}) {
       if (is_folder_or_gguf(drafter)) return drafter;
     }
   }

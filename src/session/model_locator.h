@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hub/pull.h"
@@ -19,6 +20,8 @@ inline constexpr const char* kNgrams = "ngram";
 
 /// What names drafting with a layer that the model's own checkpoint brings.
 inline constexpr const char* kMtp = "mtp";
+/// What the name of a drafter adds to that of its model, next to which it lies.
+inline constexpr std::string_view kDrafterSuffixes[] = {"-dflash", "-eagle3"};
 
 /// Model and drafter to load.
 struct ModelChoice {

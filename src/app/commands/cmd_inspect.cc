@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "decode/drafters.h"
 #include "io/weights/gguf.h"
+#include "session/model_locator.h"
 #include "session/output.h"
 
 namespace ashlar {
@@ -20,8 +21,6 @@ struct InspectOptions {
   bool json = false;
 };
 
-constexpr std::string_view kSuffixes[] = {"-dflash", "-eagle3"};
-
 // A drafter's folder or file stands for its target with it, if the target lies next to it.
 bool is_lone_drafter(SessionOptions& options) {
   namespace fs = std::filesystem;
@@ -29,7 +28,7 @@ bool is_lone_drafter(SessionOptions& options) {
   std::string path = fs::path(options.model).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   options.drafter = path;
-  for (const std::string_view suffix : kSuffixes) {
+  for (const std::string_view suffix : kDrafterSuffixes) {
     const std::string name = is_gguf(path) ? fs::path(path).replace_extension().string() : path;
     if (!name.ends_with(suffix)) continue;
     const std::string target = name.substr(0, name.size() - suffix.size());

@@ -84,11 +84,11 @@ Json layer_words(const Drafter& drafter) {
   keys.translate(kGgufLayerWords, words);
   check_fixed(keys);
   const int64_t head_dim = add_attention_sizes(keys, words);
-  const double rotated = keys.number("rope.dimension_count", static_cast<double>(head_dim));
-  if (head_dim > 0 && rotated != static_cast<double>(head_dim)) {
-    words["partial_rotary_factor"] = rotary_factor(rotated, static_cast<double>(head_dim));
+  const int64_t rotated = keys.fields().integer(keys.full("rope.dimension_count"), 0, 1 << 16, head_dim);
+  if (head_dim > 0 && rotated != head_dim) {
+    words["partial_rotary_factor"] = rotary_factor(static_cast<double>(rotated), static_cast<double>(head_dim));
   }
-  check_sections(drafter, static_cast<int64_t>(rotated));
+  check_sections(drafter, rotated);
   if (const Json scaling = gguf_rope_scaling(keys); !scaling.is_null()) words["rope_scaling"] = scaling;
   words["vocab_size"] = vocabulary(drafter);
   return words;

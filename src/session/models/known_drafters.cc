@@ -23,7 +23,8 @@ void add(DrafterTable& table, const Json& pairs, const std::string& name) {
   };
   if (!pairs.is_object()) fail("is no object");
   for (const auto& [model, drafter] : pairs.items()) {
-    if (!hub::parse_repo_ref(model)) fail(for_message(model) + " is no name of a model");
+    if (!hub::parse_repo_ref(model) || model.find('@') != std::string::npos)
+      fail(for_message(model) + " is no name of a model");
     if (drafter.is_null()) {
       table.erase(model);
     } else if (drafter.is_string() && hub::parse_repo_ref(drafter.get<std::string>())) {
@@ -61,7 +62,7 @@ std::optional<hub::RepoRef> drafter_for(const std::string& model, const DrafterT
 
 std::optional<std::string> model_for(const std::string& drafter, const DrafterTable& table) {
   for (const auto& [model, one] : table) {
-    if (one == drafter) return model;
+    if (hub::parse_repo_ref(one)->repo == drafter) return model;
   }
   return std::nullopt;
 }

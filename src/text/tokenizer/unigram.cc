@@ -33,6 +33,7 @@ Unigram::Unigram(const JsonNode& model)
   const Json& entries = node.raw();
   if (!entries.is_array()) node.fail(std::string("an array was expected, found ") + entries.type_name());
   node.check_size(static_cast<size_t>(kMaxVocabulary));
+  if (entries.empty()) node.fail("is empty; expected a token at least");
   double least = 0;
   vocabulary_.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -54,7 +55,7 @@ Unigram::Unigram(const JsonNode& model)
     least = i == 0 ? score : std::min(least, score);
   }
   if (model.has("unk_id")) {
-    unknown_ = static_cast<int32_t>(model.index("unk_id", std::max<int64_t>(1, static_cast<int64_t>(tokens_.size()))));
+    unknown_ = static_cast<int32_t>(model.index("unk_id", static_cast<int64_t>(tokens_.size())));
   }
   unknown_score_ = least - kUnknownPenalty;
   for (size_t i = 0; i < tokens_.size(); ++i) tokens_[i].spelling = vocabulary_[i].spelling;  // which stay from here on

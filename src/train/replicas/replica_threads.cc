@@ -6,10 +6,17 @@
 namespace ashlar {
 
 ReplicaThreads::ReplicaThreads(int32_t replicas) {
-  for (int32_t replica = 1; replica < replicas; ++replica) threads_.emplace_back([this, replica] { work(replica); });
+  try {
+    for (int32_t replica = 1; replica < replicas; ++replica) threads_.emplace_back([this, replica] { work(replica); });
+  } catch (...) {  // those that could be made
+    close();
+    throw;
+  }
 }
 
-ReplicaThreads::~ReplicaThreads() {
+ReplicaThreads::~ReplicaThreads() { close(); }
+
+void ReplicaThreads::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -27,6 +27,7 @@ class ReplicaThreads {
   void run(const std::function<void(int32_t replica)>& fn, const std::function<void(int32_t replica)>& failed);
 
  private:
+  void close();
   void work(int32_t replica);
   void call(int32_t replica);
 

@@ -130,6 +130,7 @@ TEST(UnigramModel, IsRefusedWhereItIsWrong) {
   EXPECT_THAT(with({std::string(257, 'x'), 1}), HasSubstr("entry 6 has 257 bytes"));
   EXPECT_THAT(with({"ab", 1}), HasSubstr("entry 6 is 'ab', as entry 3 is"));
   EXPECT_THAT(error_after([](json& f) { f["model"]["unk_id"] = 6; }), HasSubstr("unk_id"));
+  EXPECT_THAT(error_after([](json& f) { f["model"]["vocab"] = json::array(); }), HasSubstr("is empty"));
   EXPECT_THAT(error_after([](json& f) { f["model"]["vocab"] = json::object(); }), HasSubstr("an array was expected"));
   const auto metaspace = [&](const char* part, const char* key, const json& value) {
     return error_after([&](json& f) { f[part][key] = value; });
