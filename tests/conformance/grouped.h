@@ -69,16 +69,7 @@ inline void expect_grouped_products(Ops& ops, int32_t bits, std::mt19937& random
       ASSERT_LT(worst_row_error(got, want), rounds_rows ? 5e-6 * std::sqrt(k) + 1e-5 : 0.03)
           << bits << ": " << n << " " << k << " " << rows;
       ASSERT_TRUE(got.guards_intact());
-      if (store == Store::kAdd) continue;
-      std::vector<int32_t> ids(static_cast<size_t>(rows));
-      ops.linear_argmax(*packed, x.view(), ids.data());
-      Matrix one(1, k), alone(1, n);
-      for (int32_t r = 0; r < rows; ++r) {
-        std::copy_n(x.row(r), k, one.row(0));
-        ops.linear(*packed, one.view(), Store::kOverwrite, alone.view());
-        ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n)) << bits << ": " << n << " " << k << " row " << r;
-        ASSERT_EQ(ids[static_cast<size_t>(r)], std::max_element(got.row(r), got.row(r) + n) - got.row(r));
-      }
+      if (store == Store::kOverwrite) expect_rows_alone(ops, *packed, x, got);
     }
   }
 }

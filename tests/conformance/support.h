@@ -128,6 +128,21 @@ inline bool same_bits(const float* a, const float* b, int32_t n) {
   return std::memcmp(a, b, sizeof(float) * static_cast<size_t>(n)) == 0;
 }
 
+/// The products `got` of the rows of x have the same bits where each row is alone, and linear_argmax() finds the
+/// highest of each.
+inline void expect_rows_alone(Ops& ops, const Weight& weight, Matrix& x, const Matrix& got) {
+  const int32_t n = got.cols(), k = x.cols();
+  std::vector<int32_t> ids(static_cast<size_t>(x.rows()));
+  ops.linear_argmax(weight, x.view(), ids.data());
+  Matrix one(1, k), alone(1, n);
+  for (int32_t r = 0; r < x.rows(); ++r) {
+    std::copy_n(x.row(r), k, one.row(0));
+    ops.linear(weight, one.view(), Store::kOverwrite, alone.view());
+    ASSERT_TRUE(same_bits(alone.row(0), got.row(r), n)) << n << " " << k << " row " << r << " of " << x.rows();
+    ASSERT_EQ(ids[static_cast<size_t>(r)], std::max_element(got.row(r), got.row(r) + n) - got.row(r));
+  }
+}
+
 /// Why the device cannot be made here; empty if it can.
 inline std::string missing(const std::string& device) {
   try {

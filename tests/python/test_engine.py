@@ -8,49 +8,21 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import unittest
-from pathlib import Path
 
 import ashlar
 from ashlar import SamplingParams
+from shared import ENDLESS, EQUATION, MODELS, QUESTION, SHORT, STORY, close_engines, engines, idle, open_engines
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
 PROGRAM = os.environ["ASHLAR_PROGRAM"]
-QUESTION = [{"role": "user", "content": "What is a harbour?"}]
-EQUATION = [{"role": "user", "content": "Solve for x: 8x + 5 = 3x + 45"}]
-STORY = "Once upon a time, there was"
-SHORT = SamplingParams(max_tokens=40)
-#: So long that only cancelling ends it soon.
-ENDLESS = SamplingParams(max_tokens=1500, ignore_eos=True)
-
-engines = {}
 
 
 def setUpModule():
-    engines["plain"] = ashlar.Engine(MODELS / "pebble-11m", "none", max_context=2048)
-    # Of a fixed width: what is drafted without one depends on what rows cost on the machine at the moment.
-    engines["drafted"] = ashlar.Engine(str(MODELS / "pebble-11m"), width=8, max_context=2048)
-    engines["blocks"] = ashlar.Engine(MODELS / "pebble-11m-sdar", max_context=2048)
+    open_engines("plain", "drafted", "blocks")
 
 
 def tearDownModule():
-    for engine in engines.values():
-        counters = engine.counters()
-        engine.close()
-        if counters["requests_failed"]:
-            raise AssertionError(f"{counters['requests_failed']} requests failed")
-    engines.clear()
-
-
-def idle(engine):
-    """Waits until nothing runs; how many pages are then held."""
-    for _ in range(1000):
-        counters = engine.counters()
-        if counters["running"] + counters["waiting"] == 0:
-            return counters["pages_held"]
-        time.sleep(0.01)
-    raise AssertionError(f"still busy: {counters}")
+    close_engines()
 
 
 def program_answers(model, *flags):

@@ -2,47 +2,24 @@
 """Other names and forms for what the package's own tests say at length: tokens have to be the same."""
 
 import asyncio
-import time
 import unittest
 import unittest.mock
-from pathlib import Path
 
 import ashlar
 from ashlar import SamplingParams
 from ashlar.words import in_python
-
-MODELS = Path(__file__).resolve().parents[2] / "models"
-QUESTION = [{"role": "user", "content": "What is a harbour?"}]
-EQUATION = [{"role": "user", "content": "Solve for x: 8x + 5 = 3x + 45"}]
-STORY = "Once upon a time, there was"
-SHORT = SamplingParams(max_tokens=40)
-#: So long that only cancelling ends it soon.
-ENDLESS = SamplingParams(max_tokens=1500, ignore_eos=True)
-
-engines = {}
+from shared import ENDLESS, EQUATION, MODELS, QUESTION, SHORT, STORY, close_engines, engines, idle, open_engines
 
 
 def setUpModule():
-    engines["plain"] = ashlar.Engine(MODELS / "pebble-11m", "none", max_context=2048)
-    engines["drafted"] = ashlar.Engine(MODELS / "pebble-11m", width=8, max_context=2048)
+    open_engines("plain", "drafted")
 
 
 def tearDownModule():
-    for engine in engines.values():
-        engine.close()
-    engines.clear()
+    close_engines()
 
 
 class Shorthands(unittest.TestCase):
-    def idle(self, engine):
-        """Waits until nothing runs; how many pages are then held."""
-        for _ in range(1000):
-            counters = engine.counters()
-            if counters["running"] + counters["waiting"] == 0:
-                return counters["pages_held"]
-            time.sleep(0.01)
-        raise AssertionError(f"still busy: {counters}")
-
     def test_of_parameters_mean_the_same(self):
         engine = engines["drafted"]
         params = SamplingParams(max_tokens=12, temperature=0.9, repetition_penalty=1.2, seed=4)
@@ -109,7 +86,7 @@ class Shorthands(unittest.TestCase):
                 await asyncio.wait_for(engine.agenerate(STORY, ENDLESS), 0.2)
 
         asyncio.run(impatient())
-        self.assertEqual(self.idle(engine), 0)
+        self.assertEqual(idle(engine), 0)
         self.assertEqual(engine.counters()["requests_cancelled"], before + 1)
 
     def test_errors_speak_of_what_there_is_in_python(self):

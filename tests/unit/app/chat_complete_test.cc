@@ -53,7 +53,7 @@ TEST(ChatComplete, OffersFilesToLoad) {
   // What would steer the terminal or break the line is not drawn: escape, newline, C1 in UTF-8, bytes that are none.
   for (const char* name : {"bad\x1b[2J", "bad\nline", "bad\xc2\x9b", "bad\xff"}) std::ofstream(folder / name) << "x";
   EXPECT_THAT(complete_chat("/load " + path + "ba").choices, IsEmpty());
-  // Others in the folder do not crowd out what was asked for; of too many nothing is certain.
+  // Others in the folder take no place of what was asked for; of too many nothing is certain.
   for (int i = 0; i < 600; ++i) std::ofstream(folder / ("many-" + std::to_string(i))) << "x";
   EXPECT_THAT(complete_chat("/load " + path + "ta").choices, ElementsAre(path + "talk.json", path + "talks/"));
   EXPECT_THAT(complete_chat("/load " + path + "ma").choices, IsEmpty());

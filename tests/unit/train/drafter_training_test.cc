@@ -5,42 +5,21 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <random>
-
 #include "base/error.h"
 #include "decode/registry.h"
-#include "golden/golden_data.h"
-#include "golden/seeded_checkpoint.h"
 #include "temp_folder.h"
 #include "train/run/served_evaluation.h"
 #include "train/run/train_run.h"
+#include "unit/train/tiny_target.h"
 
 namespace ashlar {
 namespace {
 
 namespace fs = std::filesystem;
 
-class DrafterTraining : public ::testing::Test {
+class DrafterTraining : public TinyTarget {
  protected:
-  DrafterTraining()
-      : ops_(make_device("cpu", {})),
-        model_(Model::load(*ops_, checkpoint_.folder(), 128)),
-        drafter_(design_drafter(model_->config(), {}, 5)) {
-    // Every document is one of four sequences that go round, so that there is something to learn.
-    std::mt19937 random(4);
-    for (int document = 0; document < 30; ++document) {
-      EncodedDocument one;
-      int32_t id = static_cast<int32_t>(random() % 4);
-      for (int n = 40; n > 0; --n) {
-        id = (id + 4) % 80;
-        one.ids.push_back(10 + id);
-        one.supervised.push_back(one.ids.size() > 5 ? 1 : 0);
-      }
-      documents_.add(one);
-    }
-    documents_.end_file();
-  }
+  DrafterTraining() : TinyTarget({}, 40, 40) {}
 
   TrainRun make(const fs::path& output, int64_t steps, const std::string& device = "cpu",
                 MatrixOptimiser optimiser = MatrixOptimiser::kAdamW, std::optional<DistributionLoss> loss = {}) {
@@ -54,17 +33,6 @@ class DrafterTraining : public ::testing::Test {
     options.distribution = loss;
     return {*model_, documents_, drafter_, options, drafter_training(*model_, device, {})};
   }
-  static std::string bytes(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  testing::SeededCheckpoint checkpoint_{testing::data_folder() / "families" / "qwen3"};
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Model> model_;
-  DflashConfig drafter_;
-  DocumentSet documents_{64};
-  TrainListener quiet_;
 };
 
 TEST_F(DrafterTraining, GoesOnToTheBit) {

@@ -7,18 +7,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <random>
 
 #include "base/error.h"
 #include "device/device_name.h"
-#include "golden/golden_data.h"
-#include "golden/seeded_checkpoint.h"
 #include "temp_folder.h"
 #include "train/replicas/batch_split.h"
 #include "train/replicas/replica_threads.h"
 #include "train/replicas/train_devices.h"
 #include "train/run/train_run.h"
+#include "unit/train/tiny_target.h"
 
 namespace ashlar {
 namespace {
@@ -105,31 +103,10 @@ TEST(AllReduceOnTheHost, NoReplicaWaitsForOneThatFailed) {
   }
 }
 
-class Replicas : public ::testing::Test {
+class Replicas : public TinyTarget {
  protected:
-  Replicas()
-      : ops_(make_device("cpu", one_thread())),
-        model_(Model::load(*ops_, checkpoint_.folder(), 128)),
-        drafter_(design_drafter(model_->config(), {}, 5)) {
-    std::mt19937 random(4);
-    for (int document = 0; document < 30; ++document) {
-      EncodedDocument one;
-      int32_t id = static_cast<int32_t>(random() % 4);
-      for (size_t n = 20 + random() % 40; n > 0; --n) {
-        id = (id + 4) % 80;
-        one.ids.push_back(10 + id);
-        one.supervised.push_back(one.ids.size() > 5 ? 1 : 0);
-      }
-      documents_.add(one);
-    }
-    documents_.end_file();
-  }
+  Replicas() : TinyTarget(one_thread(), 20, 59) {}
 
-  static DeviceOptions one_thread() {
-    DeviceOptions options;
-    options.threads = 1;
-    return options;
-  }
   TrainOptions options(int32_t replicas, int64_t steps = 4, const fs::path& output = {}) const {
     TrainOptions options;
     options.output = output;
@@ -143,17 +120,6 @@ class Replicas : public ::testing::Test {
   TrainDevices devices(int32_t replicas, const std::string& device = "cpu") {
     return {*model_, std::vector<std::string>(static_cast<size_t>(replicas), device), one_thread()};
   }
-  static std::string bytes(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  testing::SeededCheckpoint checkpoint_{testing::data_folder() / "families" / "qwen3"};
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Model> model_;
-  DflashConfig drafter_;
-  DocumentSet documents_{64};
-  TrainListener quiet_;
 };
 
 const std::function<bool()> kGoOn = [] { return false; };

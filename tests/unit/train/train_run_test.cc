@@ -17,11 +17,10 @@
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
-#include "golden/golden_data.h"
-#include "golden/seeded_checkpoint.h"
 #include "measure/completion.h"
 #include "temp_folder.h"
 #include "train/run/served_evaluation.h"
+#include "unit/train/tiny_target.h"
 
 namespace ashlar {
 namespace {
@@ -136,29 +135,11 @@ class NoisyTrainer : public Trainer {
   int64_t steps_ = 0;
 };
 
-class TrainRunning : public ::testing::Test {
+class TrainRunning : public TinyTarget {
  protected:
-  TrainRunning()
-      : ops_(make_device("cpu", one_thread())),
-        model_(Model::load(*ops_, checkpoint_.folder(), 128)),
-        drafter_(design_drafter(model_->config(), {}, 5)) {
-    std::mt19937 random(4);
-    for (int document = 0; document < 30; ++document) {
-      EncodedDocument one;
-      for (size_t n = 10 + random() % 50; n > 0; --n) {
-        one.ids.push_back(static_cast<int32_t>(6 + random() % (kVocab - 6)));
-        one.supervised.push_back(one.ids.size() > 5 ? 1 : 0);
-      }
-      documents_.add(one);
-    }
-    documents_.end_file();
-  }
+  // One thread: a fork has no others.
+  TrainRunning() : TinyTarget(one_thread(), 10, 59) {}
 
-  static DeviceOptions one_thread() {  // a fork has no others
-    DeviceOptions options;
-    options.threads = 1;
-    return options;
-  }
   TrainOptions options(const fs::path& output, int64_t steps = 5) const {
     TrainOptions options;
     options.output = output;
@@ -176,17 +157,6 @@ class TrainRunning : public ::testing::Test {
   TrainRun make(const TrainOptions& options, const MakeTrainer& trainer = noisy()) {
     return TrainRun(*model_, documents_, drafter_, options, trainer);
   }
-  static std::string bytes(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  testing::SeededCheckpoint checkpoint_{testing::data_folder() / "families" / "qwen3"};
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Model> model_;
-  DflashConfig drafter_;
-  DocumentSet documents_{64};
-  TrainListener quiet_;
 };
 
 const std::function<bool()> kNever = [] { return false; };
