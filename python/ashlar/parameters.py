@@ -57,14 +57,14 @@ def _one(params: Any, fields: Fields) -> SamplingParams:
     if not isinstance(params, SamplingParams):
         raise TypeError(f"the parameters are {params!r}; expected SamplingParams, or a dict with its fields")
     params = dataclasses.replace(params, **fields)
-    return dataclasses.replace(params, top_k=0) if params.top_k == -1 else params  # all, for those who come from vLLM
+    return dataclasses.replace(params, top_k=0) if params.top_k == -1 else params  # vLLM's word for all
 
 
 def params_from(params: Params, fields: Fields) -> List[SamplingParams]:
-    """One for all prompts, or one each: `params` as somebody gave them, changed by keyword arguments."""
+    """One for all prompts, or one each: `params` as the caller gave them, changed by keyword arguments."""
     own = renamed(fields, PARAMETER_NAMES, _FIELDS, "parameter")
     if params is None:
         params = SamplingParams()
-    if isinstance(params, (SamplingParams, Mapping)) or not isinstance(params, Sequence):
+    if isinstance(params, (SamplingParams, Mapping, str)) or not isinstance(params, Iterable):
         return [_one(params, own)]
     return [_one(one, own) for one in params]

@@ -57,12 +57,16 @@ std::string missing_verifier(const std::string& name) {
     folder = find_pulled(*ref, hub::Role::kModel).folder;
   }
   std::error_code failed;
-  if (folder.empty() || !std::filesystem::exists(folder / "config.json", failed) || !is_drafter_folder(folder))
+  if (folder.empty() || !std::filesystem::exists(folder / "config.json", failed)) return {};
+  try {
+    if (!is_drafter_folder(folder)) return {};
+  } catch (const Error&) {  // its loader says what is wrong with it
     return {};
+  }
   try {
     locate_models(name, "none", model_roots());
     return {};
-  } catch (const Error&) {  // it is to be fetched, or its loader says why it cannot be
+  } catch (const Error&) {  // it is to be fetched
     return verifier_of(folder);
   }
 }
@@ -113,9 +117,13 @@ void warn_of_unchecked(const hub::PullResult& result) {
 }
 
 std::string offer_of_drafter(const hub::RepoRef& model) {
-  const auto drafter = drafter_for(model.repo, drafter_table(own_drafter_table()));
-  if (!drafter || find_pulled(*drafter, hub::Role::kDrafter).whole()) return {};
-  return "a drafter for it: " + hub::name_of(*drafter) + "; --with-drafter fetches that too";
+  try {
+    const auto drafter = drafter_for(model.repo, drafter_table(own_drafter_table()));
+    if (!drafter || find_pulled(*drafter, hub::Role::kDrafter).whole()) return {};
+    return "a drafter for it: " + hub::name_of(*drafter) + "; --with-drafter fetches that too";
+  } catch (const Error& error) {  // of a table that is asked without need
+    return error.what();
+  }
 }
 
 std::string warning_about_pulled(const hub::RepoRef& ref, hub::Role role) {

@@ -47,8 +47,8 @@ std::unique_ptr<DraftHead> load_eagle3(const Model& model, const DecoderSpec& sp
   return Eagle3Head::load(model, spec.drafter);
 }
 
-std::unique_ptr<Proposer> rehearsed(std::unique_ptr<Proposer> proposer, const DecoderSpec& spec) {
-  return spec.rehearsal ? rehearse(std::move(proposer), spec.rehearsal) : std::move(proposer);
+std::unique_ptr<Proposer> simulated(std::unique_ptr<Proposer> proposer, const DecoderSpec& spec) {
+  return spec.simulated ? simulate_drafts(std::move(proposer), spec.simulated) : std::move(proposer);
 }
 
 // Most branches that drafts for this model may have.
@@ -67,7 +67,7 @@ std::unique_ptr<Decoder> make_autoregressive_drafter(Model& model, const Decoder
   const AutoregressiveOptions options = {spec.dflash.width, spec.dflash.window, branches_for(model, spec)};
   return std::make_unique<ChainDecoder>(
       model,
-      rehearsed(std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(), options), spec),
+      simulated(std::make_unique<AutoregressiveProposer>(spec.method, load(model, spec), model.ops(), options), spec),
       spec.ngram);
 }
 
@@ -85,7 +85,7 @@ std::unique_ptr<Decoder> make_dflash(Model& model, const DecoderSpec& spec) {
   auto drafter =
       spec.drafter_config ? DflashDrafter::load(model, *spec.drafter_config) : DflashDrafter::load(model, spec.drafter);
   return std::make_unique<ChainDecoder>(
-      model, rehearsed(std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec),
+      model, simulated(std::make_unique<DflashProposer>(std::move(drafter), model.ops(), spec.dflash), spec),
       spec.ngram);
 }
 

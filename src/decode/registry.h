@@ -14,7 +14,7 @@
 #include "decode/decoder.h"
 #include "decode/drafters.h"
 #include "decode/propose/ngram_drafts.h"
-#include "decode/propose/rehearsal.h"
+#include "decode/propose/simulated_drafts.h"
 #include "model/model.h"
 
 namespace ashlar {
@@ -28,7 +28,8 @@ struct DecoderSpec {
   NgramUse ngram = NgramUse::kWherePaying;  ///< for methods that draft
   int32_t ngram_width = 16;  ///< most rows of a span whose drafts are n-gram drafts, where nothing else drafts
   std::optional<DflashConfig> drafter_config = {};  ///< instead of what the folder's config.json says
-  std::shared_ptr<const Rehearsal> rehearsal = {};  ///< drafts of a wished quality, for timing; null: the drafter's own
+  std::shared_ptr<const SimulatedDrafts> simulated =
+      {};  ///< drafts of a wished quality, for timing; null: the drafter's own
 };
 
 /// Makes a decoder for `model`, which must outlive it. Throws Error for an unknown method or a drafter that does not

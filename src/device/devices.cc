@@ -66,7 +66,9 @@ Named find_device(std::string_view name) {
         read.ec == std::errc() && read.ptr == digits.data() + digits.size() && index >= 0 && index < 1024;
     if (is_number && device.is_several) return {device, index};
     throw Error("device", "unknown device '" + std::string(name) + "'; expected " + device.name +
-                              (device.is_several ? ", or a number of one of several after a colon: cuda:1" : ""));
+                              (device.is_several
+                                   ? std::string(", or a number of one of several after a colon: ") + device.name + ":1"
+                                   : ""));
   }
   throw Error("device", "unknown device '" + std::string(name) + "'; expected one of: " + names);
 }
@@ -89,12 +91,14 @@ std::unique_ptr<TrainOps> make_train_ops(const std::string& name, const DeviceOp
 
 std::vector<std::unique_ptr<AllReduce>> connect_replicas(std::span<const std::string> devices) {
   ASHLAR_CHECK(!devices.empty());
+  const Device& kind = find_device(devices.front()).device;
   std::vector<int32_t> indices;
   for (const std::string& name : devices) {
-    ASHLAR_CHECK(&find_device(name).device == &find_device(devices.front()).device);
-    indices.push_back(find_device(name).index);
+    const auto [device, index] = find_device(name);
+    ASHLAR_CHECK(&device == &kind);
+    indices.push_back(index);
   }
-  return find_device(devices.front()).device.connect(indices);
+  return kind.connect(indices);
 }
 
 void check_device_name(std::string_view name) { find_device(name); }

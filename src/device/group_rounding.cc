@@ -267,11 +267,11 @@ Numbers kept_numbers(KeptWeights kept, Numbers stored, Products products) {
   if (products == Products::kPropose) return Numbers::kInt8;
   if (products == Products::kRoute || kept == KeptWeights::kExact) return Numbers::kWhole;
   if (kept == KeptWeights::kAuto) return stored;
-  if (products == Products::kVocabulary) {
-    const bool is_smaller = stored == Numbers::kInt4 || (stored == Numbers::kE4M3 && kept == KeptWeights::kFp8);
-    return is_smaller ? stored : Numbers::kInt8;
-  }
-  return kept == KeptWeights::kInt4 ? Numbers::kInt4 : kept == KeptWeights::kFp8 ? Numbers::kE4M3 : Numbers::kInt8;
+  const Numbers asked = kept == KeptWeights::kInt4  ? Numbers::kInt4
+                        : kept == KeptWeights::kFp8 ? Numbers::kE4M3
+                                                    : Numbers::kInt8;
+  if (products != Products::kVocabulary) return asked;
+  return stored == Numbers::kInt4 || stored == asked ? stored : Numbers::kInt8;  // no more than 8 bits, no fewer made
 }
 
 }  // namespace ashlar

@@ -52,10 +52,15 @@ void HostOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
   choose_rows(*this, logits.row(0), logits.stride, logits.cols, requests, choices, scratch_);
 }
 
-void HostOps::upload(const void* from, std::byte* to, size_t bytes) { std::memcpy(to, from, bytes); }
+// No bytes may come from a null pointer, which memcpy() is never to be given.
+void HostOps::upload(const void* from, std::byte* to, size_t bytes) {
+  std::copy_n(static_cast<const std::byte*>(from), bytes, to);
+}
 
-void HostOps::download(const std::byte* from, void* to, size_t bytes) { std::memcpy(to, from, bytes); }
+void HostOps::download(const std::byte* from, void* to, size_t bytes) {
+  std::copy_n(from, bytes, static_cast<std::byte*>(to));
+}
 
-void HostOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) { std::memcpy(to, from, bytes); }
+void HostOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) { std::copy_n(from, bytes, to); }
 
 }  // namespace ashlar

@@ -100,6 +100,9 @@ struct SchemeRow {
   int64_t bytes;                                                     ///< of a number
   Numbers numbers = Numbers::kWhole;                                 ///< see numbers_in
   const BlockFormat* blocks = nullptr;                               ///< of several numbers together
+  int64_t together = 1;  ///< columns of a matrix with scales that devices keep under one scale, and cuts leave whole
+  /// What a part of it is whose first column a cut put between two that stand under one scale.
+  Scheme parted = scheme;
 
   int64_t group() const { return blocks != nullptr ? blocks->numbers : 1; }
   int64_t group_bytes() const { return blocks != nullptr ? blocks->bytes : bytes; }
@@ -110,8 +113,9 @@ constexpr SchemeRow in_blocks(Scheme scheme, std::string_view name, Numbers numb
   return {scheme, name, DType::kBF16, decode_blocks<format>, first_block<format>, 0, numbers, &format};
 }
 
-constexpr SchemeRow with_scales(Scheme scheme, std::string_view name, Numbers numbers) {
-  return {scheme, name, DType::kBF16, decode_scaled, first_scaled, 0, numbers};
+constexpr SchemeRow with_scales(Scheme scheme, std::string_view name, Numbers numbers, int64_t together,
+                                Scheme parted) {
+  return {scheme, name, DType::kBF16, decode_scaled, first_scaled, 0, numbers, nullptr, together, parted};
 }
 
 constexpr SchemeRow kSchemes[] = {
@@ -131,10 +135,10 @@ constexpr SchemeRow kSchemes[] = {
     in_blocks<kIq4Nl>(Scheme::kIq4Nl, "IQ4_NL"),
     in_blocks<kIq4Xs>(Scheme::kIq4Xs, "IQ4_XS"),
     in_blocks<kMxfp4>(Scheme::kMxfp4, "MXFP4"),
-    with_scales(Scheme::kScaled4, "4 bits with scales", Numbers::kInt4),
-    with_scales(Scheme::kScaled8, "8 bits with scales", Numbers::kInt8),
-    with_scales(Scheme::kScaledE4M3, "E4M3 with scales", Numbers::kE4M3),
-    with_scales(Scheme::kScaled16, "numbers with scales", Numbers::kWhole),
+    with_scales(Scheme::kScaled4, "4 bits with scales", Numbers::kInt4, 32, Scheme::kScaled4),
+    with_scales(Scheme::kScaled8, "8 bits with scales", Numbers::kInt8, 32, Scheme::kScaled8),
+    with_scales(Scheme::kScaledE4M3, "E4M3 with scales", Numbers::kE4M3, kE4M3Together, Scheme::kScaled16),
+    with_scales(Scheme::kScaled16, "numbers with scales", Numbers::kWhole, 1, Scheme::kScaled16),
 };
 
 const SchemeRow& row_of(Scheme scheme) {
@@ -194,9 +198,7 @@ WeightPart::WeightPart(std::string_view name, Scheme scheme, const void* data, i
 
 WeightPart::WeightPart(std::string_view name, const ScaledMatrix& matrix)
     : name(name), scheme(scheme_of(matrix)), rows(matrix.rows), cols(matrix.cols), scaled(&matrix) {
-  // Devices keep fewer bits in groups of 32, E4M3 in groups of 128, which a cut leaves whole.
-  const int64_t together = scheme == Scheme::kScaledE4M3 ? kE4M3Together : 32;
-  if (numbers_in(scheme) != Numbers::kWhole && cols % together == 0) values.group = together;
+  if (const int64_t together = row_of(scheme).together; cols % together == 0) values.group = together;
 }
 
 WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n_cols) const {
@@ -208,9 +210,9 @@ WeightPart WeightPart::block(int64_t row, int64_t n_rows, int64_t col, int64_t n
   ASHLAR_CHECK(head == 0 || (row % head == 0 && n_rows % head == 0));
   out.first_row += row;
   out.first_col += col;
-  if (scheme == Scheme::kScaledE4M3 && out.first_col % kE4M3Together != 0 && scaled->scale_cols < scaled->cols) {
-    out.scheme = Scheme::kScaled16;
-  }
+  const SchemeRow& as = row_of(scheme);
+  const bool has_groups = scaled != nullptr && scaled->scale_cols < scaled->cols;
+  if (has_groups && out.first_col % as.together != 0) out.scheme = as.parted;
   if (values.data != nullptr) out.values.data = values.at(row, col);
   return out;
 }

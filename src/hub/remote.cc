@@ -124,7 +124,7 @@ RemoteFile Remote::file(const std::string& repo, const std::string& commit, cons
   const auto etag = parse_etag(reply.header(linked ? "x-linked-etag" : "etag"));
   file.size = reply.number("x-linked-size", linked ? -1 : reply.number("content-length", -1));
   if (file.size < 0) throw Error("hub", what + ": the hub does not say how long it is");
-  // Mirrors may have no digests; the hub has, so that whoever answers without one is something in between.
+  // Mirrors may have no digests; the hub has: an answer without one is from something in between.
   if (!etag && settings_.endpoint == kPublicEndpoint) {
     throw Error("hub", what +
                            ": the answer has no digest of the file, which the hub always sends; a proxy or a sign-in "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "llm/options.h"
 
+#include "device/kept_weights.h"
 #include "llm/checks.h"
 
 namespace ashlar {
@@ -23,12 +24,8 @@ KvDType kv_dtype_of(const std::string& name) {
 }
 
 KeptWeights weights_of(const std::string& name) {
-  if (name == "auto") return KeptWeights::kAuto;
-  if (name == "exact") return KeptWeights::kExact;
-  if (name == "int8") return KeptWeights::kInt8;
-  if (name == "int4") return KeptWeights::kInt4;
-  if (name == "fp8") return KeptWeights::kFp8;
-  refuse("weights", name, "auto, exact, int8, int4 or fp8");
+  if (const auto weights = kept_weights_of(name)) return *weights;
+  refuse("weights", name, kKeptWeightsNames);
 }
 
 DflashOptions drafting_of(const LlmOptions& in) {

@@ -87,16 +87,6 @@ constexpr ModelNames kNames = {.embedding = "token_embd",
                                .norm = "output_norm",
                                .head = "output",
                                .rope_factors = "rope_freqs.weight"};
-// Keys that change what the layers do, with the only value that is supported.
-struct Fixed {
-  const char* key;
-  double value;
-};
-constexpr Fixed kFixed[] = {
-    {"attention.clamp_kqv", 0},         {"attention.max_alibi_bias", 0},         {"final_logit_softcapping", 0},
-    {"expert_shared_count", 0},         {"rope.scaling.yarn_log_multiplier", 0}, {"rope.scaling.yarn_attn_factor", 1},
-    {"rope.scaling.yarn_ext_factor", 1}};
-
 constexpr GgufWord kMultipliers[] = {{"attention.scale", "attention_multiplier", false},
                                      {"embedding_scale", "embedding_multiplier", false},
                                      {"residual_scale", "residual_multiplier", false},
@@ -114,7 +104,8 @@ const Architecture& architecture_of(const GgufFile& file) {
 }
 
 void check_fixed(const GgufKeys& keys, const Architecture& architecture) {
-  for (const auto& [key, value] : kFixed) keys.require(key, value);
+  check_fixed_words(keys);
+  keys.require("final_logit_softcapping", 0);
   if (!architecture.long_rope) keys.require("rope.scaling.attn_factor", 1);
   for (const GgufWord& multiplier : kMultipliers) {
     if (!architecture.multipliers) keys.require(multiplier.key, 0);
@@ -176,7 +167,10 @@ void complete_phi3(const GgufKeys& keys, const Checkpoint& checkpoint, Json& con
     return found == checkpoint.tensors().end() ? Json() : Json(read_rope_factors(*found->second, count));
   };
   const Json own = factors("rope_factors_short.weight"), beyond = factors("rope_factors_long.weight");
-  if (own.is_null() && beyond.is_null()) return keys.require("rope.scaling.attn_factor", 1);
+  if (own.is_null() && beyond.is_null()) {
+    gguf_rope_scaling(keys);  // refuses the type, which has no meaning without them
+    return keys.require("rope.scaling.attn_factor", 1);
+  }
   config["rope_scaling"] = {{"rope_type", "longrope"}, {"short_factor", own}, {"long_factor", beyond}};
   constexpr GgufWord kWords[] = {{"rope.scaling.original_context_length", "original_max_position_embeddings", true},
                                  {"rope.scaling.attn_factor", "attention_factor", false}};
@@ -201,7 +195,8 @@ Json config_words(const GgufKeys& keys, const Architecture& architecture, const 
       keys.fields().fail(keys.full(key), std::to_string(head_dim) + ", the size of a head");
     }
   }
-  if (const Json scaling = gguf_rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = scaling;
+  if (const Json scaling = gguf_rope_scaling(keys, architecture.long_rope); !scaling.is_null())
+    config["rope_scaling"] = scaling;
   if (architecture.complete != nullptr) architecture.complete(keys, checkpoint, config);
 
   const auto embedding = checkpoint.tensors().find(std::string(kNames.embedding) + ".weight");

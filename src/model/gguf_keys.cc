@@ -45,12 +45,20 @@ double rotary_factor(double rotated, double head_dim) {
   return is_short ? std::nextafter(factor, 2) : factor;
 }
 
-Json gguf_rope_scaling(const GgufKeys& keys) {
+void check_fixed_words(const GgufKeys& keys) {
+  constexpr std::pair<const char*, double> kFixed[] = {
+      {"attention.clamp_kqv", 0},           {"attention.max_alibi_bias", 0},
+      {"expert_shared_count", 0},           {"rope.scaling.yarn_log_multiplier", 0},
+      {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_ext_factor", 1}};
+  for (const auto& [key, value] : kFixed) keys.require(key, value);
+}
+
+Json gguf_rope_scaling(const GgufKeys& keys, bool long_rope) {
   const std::string type =
       keys.has("rope.scaling.type") ? keys.fields().string(keys.full("rope.scaling.type")) : "none";
   const double old_factor = keys.number("rope.scale_linear", 1);
   if (type == "none" && old_factor != 1) return {{"rope_type", "linear"}, {"factor", old_factor}};
-  if (type == "none") return nullptr;
+  if (type == "none" || (long_rope && type == "longrope")) return nullptr;
   if (type != "linear" && type != "yarn") {
     keys.fields().fail(keys.full("rope.scaling.type"), "none, linear or yarn");
   }

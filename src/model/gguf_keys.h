@@ -91,8 +91,13 @@ int64_t add_attention_sizes(const GgufKeys& keys, Json& config);
 /// The factor of a head of which the first `rotated` elements are: as small as gives that number of whole elements.
 double rotary_factor(double rotated, double head_dim);
 
-/// The value of rope_scaling, in the new spelling or as a factor by itself; null: none.
-Json gguf_rope_scaling(const GgufKeys& keys);
+/// The value of rope_scaling, in the new spelling or as a factor by itself; null: none, or the factors of `long_rope`,
+/// which are tensors.
+Json gguf_rope_scaling(const GgufKeys& keys, bool long_rope = false);
+
+/// Refuses keys that change what layers do, unless they have the only value that is supported. Throws Error("gguf",
+/// ...).
+void check_fixed_words(const GgufKeys& keys);
 
 /// The numbers of a tensor of `count` factors of a rope, F32. Throws Error("gguf", ...) for one of another kind.
 std::vector<float> read_rope_factors(const StoredTensor& tensor, int64_t count);

@@ -15,6 +15,7 @@
 #include "session/local_models.h"
 #include "session/models/known_drafters.h"
 #include "session/models/source_tree.h"
+#include "session/terminal.h"
 
 namespace ashlar {
 namespace {
@@ -169,7 +170,12 @@ fs::path find_verifier(const fs::path& drafter, const std::vector<fs::path>& roo
 std::optional<fs::path> find_published_drafter(const fs::path& model) {
   const std::string repo = name_of_snapshot(model);
   if (repo.empty()) return std::nullopt;
-  const auto drafter = drafter_for(repo, drafter_table(own_drafter_table()));
+  std::optional<hub::RepoRef> drafter;
+  try {
+    drafter = drafter_for(repo, drafter_table(own_drafter_table()));
+  } catch (const Error& error) {  // none was asked for
+    print_warning(error.what());
+  }
   if (!drafter) return std::nullopt;
   const hub::CachedSnapshot found = find_pulled(*drafter, hub::Role::kDrafter);
   if (!found.whole()) return std::nullopt;

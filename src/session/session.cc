@@ -104,7 +104,7 @@ void Session::note_ignored_options(const ModelConfig& config) {
         "there is no drafter: --width, --branches, --draft-window, --ngram-drafts and --passes change nothing");
   }
   if (has_drafter() && asked.passes != 1 && drafts_one_by_one(spec_.method)) {
-    notes_.push_back("the drafter has no passes over masked blocks: --passes changes nothing");
+    notes_.push_back("this drafter has no use for several passes: --passes changes nothing");
   }
   const KeptWeights kept = options_.device_options.weights;
   constexpr int64_t kNumbers = 1 << 20;

@@ -140,6 +140,7 @@ inline void write_gguf_config(const Json& config, GgufWriter& file) {
   if (type == "llama3") return;  // a tensor instead
   if (type == "longrope") {      // tensors, too
     const double longest = config["max_position_embeddings"], trained = config["original_max_position_embeddings"];
+    file.text(name + ".rope.scaling.type", type);
     file.number(name + ".rope.scaling.original_context_length", static_cast<uint32_t>(trained));
     file.number(name + ".rope.scaling.attn_factor",
                 static_cast<float>(std::sqrt(1 + std::log(longest / trained) / std::log(trained))));

@@ -32,6 +32,7 @@ class Shorthands(unittest.TestCase):
             "keywords over others": engine.generate(QUESTION, SamplingParams(max_tokens=5, seed=4), **{**given}),
             "vLLM": engine.generate(QUESTION, sampling_params=params).outputs[0],
             "one each": engine.generate([QUESTION], [given])[0],
+            "one each, made as they are asked for": engine.generate([QUESTION], (one for one in [given]))[0],
             "chat": engine.chat(QUESTION[0]["content"], params),
             "chat, several": engine.chat([QUESTION, EQUATION], params)[0],
             "stream": [engine.stream(QUESTION, **given)][0],

@@ -111,6 +111,7 @@ WalledOps::WalledOps(const std::string& device) : inner_(make_device(device, {.t
 WalledOps::~WalledOps() { wait(); }
 
 std::unique_ptr<Buffer> WalledOps::allocate(size_t bytes) {
+  ASHLAR_CHECK(!in_pass_);
   return std::make_unique<WalledBuffer>(*this, inner_->allocate(bytes));
 }
 
@@ -262,6 +263,7 @@ void WalledOps::softcap(Tensor x, float limit) {
 }
 
 void WalledOps::copy_bytes(const std::byte* from, std::byte* to, size_t bytes) {
+  ASHLAR_CHECK(!in_pass_);
   later([=, this] { inner_->copy_bytes(opened(from), opened(to), bytes); });
 }
 

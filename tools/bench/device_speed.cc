@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "decode/registry.h"
 #include "device/device.h"
+#include "device/kept_weights.h"
 #include "engine/engine.h"
 #include "engine/event_queue.h"
 
@@ -67,12 +68,8 @@ Run answer(Engine& engine, const SamplingParams& params, int32_t sequences, int3
 }
 
 KeptWeights weights_of(const std::string& name) {
-  if (name == "auto") return KeptWeights::kAuto;
-  if (name == "exact") return KeptWeights::kExact;
-  if (name == "int8") return KeptWeights::kInt8;
-  if (name == "int4") return KeptWeights::kInt4;
-  if (name == "fp8") return KeptWeights::kFp8;
-  throw std::runtime_error("no weights '" + name + "'; expected auto, exact, int8, int4 or fp8");
+  if (const auto weights = kept_weights_of(name)) return *weights;
+  throw std::runtime_error("no weights '" + name + "'; expected " + kKeptWeightsNames);
 }
 
 Run median(std::vector<Run>& runs) {

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "device/device.h"
+#include "device/kept_weights.h"
 #include "measure/statistics.h"
 #include "model/drafters/dflash.h"
 #include "model/model.h"
@@ -236,11 +237,8 @@ class Passes {
 };
 
 KeptWeights weights_of(const std::string& name) {
-  if (name == "exact") return KeptWeights::kExact;
-  if (name == "int8") return KeptWeights::kInt8;
-  if (name == "int4") return KeptWeights::kInt4;
-  if (name == "fp8") return KeptWeights::kFp8;
-  throw std::runtime_error("no weights '" + name + "'; expected exact, int8, int4 or fp8");
+  if (const auto weights = kept_weights_of(name)) return *weights;
+  throw std::runtime_error("no weights '" + name + "'; expected " + kKeptWeightsNames);
 }
 
 void profile(int argc, char** argv) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/chat_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "decode/step.h"
@@ -194,7 +196,13 @@ ChatCommandResult run_chat_command(ChatState& state, const std::string& line) {
 }
 
 std::vector<std::string> chat_commands() {
-  return {"/help", "/load", "/quit", "/reset", "/retry", "/save", "/set", "/stats", "/system"};
+  std::vector<std::string> names;
+  std::istringstream lines(kHelp);
+  for (std::string line; std::getline(lines, line);) {
+    std::string name = line.substr(0, line.find(' '));
+    if (name.starts_with('/') && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  return names;
 }
 
 std::vector<std::string> chat_settings() {

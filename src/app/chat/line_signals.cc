@@ -26,7 +26,8 @@ void wake(int signal) {
 }  // namespace
 
 LineSignals::LineSignals() {
-  if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+  // It stays open: a handler may still run on another thread when this is gone.
+  if (wake_pipe[0] < 0 && pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::system_category(), "[chat] no pipe for signals");
   line_interrupted = 0;
   window_resized = 0;
@@ -41,10 +42,6 @@ LineSignals::LineSignals() {
 LineSignals::~LineSignals() {
   sigaction(SIGINT, &old_interrupt_, nullptr);
   sigaction(SIGWINCH, &old_resize_, nullptr);
-  for (int& end : wake_pipe) {
-    close(end);
-    end = -1;
-  }
 }
 
 LineSignals::Event LineSignals::wait(int fd) const {

@@ -7,6 +7,7 @@
 #include "app/command_line/validators.h"
 #include "base/error.h"
 #include "device/device_name.h"
+#include "device/kept_weights.h"
 #include "session/memory_plan.h"
 #include "session/weights_cache.h"
 
@@ -127,13 +128,10 @@ void add_memory_flags(CLI::App& command, SessionOptions& options) {
                       "Numbers in the KV cache (default: bf16); int8 takes half the memory, tq4 (4 bits) a quarter",
                       kv_dtypes)
       ->group(kDeviceGroup);
+  std::vector<std::pair<std::string, KeptWeights>> weights;
+  for (const NamedKeptWeights& named : kKeptWeights) weights.emplace_back(named.name, named.weights);
   add_choice<KeptWeights>(command, "--weights", options.device_options.weights,
-                          "Weights on cpu and cuda (default: auto, as few bits as the file)",
-                          {{"auto", KeptWeights::kAuto},
-                           {"int4", KeptWeights::kInt4},
-                           {"int8", KeptWeights::kInt8},
-                           {"fp8", KeptWeights::kFp8},
-                           {"exact", KeptWeights::kExact}})
+                          "Weights on cpu and cuda (default: auto, as few bits as the file)", weights)
       ->envname("ASHLAR_WEIGHTS")
       ->group(kDeviceGroup);
   options.weights_cache = default_weights_cache();

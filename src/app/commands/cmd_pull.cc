@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "app/commands/commands.h"
 #include "app/pulling.h"
@@ -30,8 +32,8 @@ std::string summary(const hub::PullResult& result, double seconds) {
          bytes_text(result.fetched) + " in " + time + ", " + bytes_text(rate) + "/s";
 }
 
-// Fetches one repository and prints its folder.
-void pull_one(const hub::RepoRef& ref, hub::Role role, bool all) {
+// Fetches one repository: its folder.
+std::filesystem::path pull_one(const hub::RepoRef& ref, hub::Role role, bool all) {
   hub::PullOptions options;
   options.settings = hub::settings_from_environment();
   options.role = role;
@@ -51,7 +53,7 @@ void pull_one(const hub::RepoRef& ref, hub::Role role, bool all) {
   warn_of_unchecked(result);
   const std::string warning = warning_about_pulled(ref, role);
   if (!warning.empty()) print_warning(warning);
-  std::printf("%s\n", result.snapshot.c_str());
+  return result.snapshot;
 }
 
 void pull(const PullCommand& command) {
@@ -60,14 +62,18 @@ void pull(const PullCommand& command) {
     throw CLI::ValidationError(
         "MODEL", "\"" + command.model + "\" is no name of a model; expected ORG/MODEL or ORG/MODEL@REVISION");
   }
-  const auto drafter = drafter_for(ref->repo, drafter_table(own_drafter_table()));
-  if (command.with_drafter && !drafter) {
-    throw CLI::ValidationError("--with-drafter", "no drafter is known for " + ref->repo + "; name one in " +
-                                                     own_drafter_table().string() + ", or pull it by its own name");
-  }
-  pull_one(*ref, role_of(*ref, hub::Role::kModel), command.all);  // only what is here can say
+  std::optional<hub::RepoRef> drafter;
   if (command.with_drafter) {
-    pull_one(*drafter, hub::Role::kDrafter, command.all);
+    drafter = drafter_for(ref->repo, drafter_table(own_drafter_table()));
+    if (!drafter) {
+      throw CLI::ValidationError("--with-drafter", "no drafter is known for " + ref->repo + "; name one in " +
+                                                       own_drafter_table().string() + ", or pull it by its own name");
+    }
+  }
+  const auto folder = pull_one(*ref, role_of(*ref, hub::Role::kModel), command.all);  // only what is here can say
+  std::printf("%s\n", folder.c_str());
+  if (drafter) {
+    print_note("the drafter is in " + pull_one(*drafter, hub::Role::kDrafter, command.all).string());
   } else if (const std::string offer = offer_of_drafter(*ref); !offer.empty()) {
     print_note(offer);
   }

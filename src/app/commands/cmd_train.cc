@@ -29,8 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kTimedSteps = 3;  // at least, after one that makes what is made once
-constexpr size_t kMostTimedSteps = 64;
+constexpr size_t kMinTimedSteps = 3;  // at least, after one that makes what is made once
+constexpr size_t kMaxTimedSteps = 64;
 constexpr double kTimedSeconds = 2;         // the first steps of a GPU take longer: sizes that are new to it
 constexpr int32_t kEvaluatedAnchors = 512;  // of a document: so that whatever is trained with is evaluated alike
 constexpr double kLeastRecorded = 0.01;     // what acceptance.json may say
@@ -110,13 +110,13 @@ TrainDevices open_devices(Session& session, int32_t gpus) {
 // trained does not depend on the clock but by their number.
 double seconds_a_step(const TrainDevices& devices, const DocumentSet& documents, const DflashConfig& drafter,
                       TrainOptions options) {
-  options.steps = kMostTimedSteps + 1;
+  options.steps = kMaxTimedSteps + 1;
   const Activity activity("timing a few steps");
   TrainRun run(devices.places(), documents, drafter, options);
   run.step();
   std::vector<double> seconds;
   double all = 0;
-  while (seconds.size() < kTimedSteps || (seconds.size() < kMostTimedSteps && all < kTimedSeconds)) {
+  while (seconds.size() < kMinTimedSteps || (seconds.size() < kMaxTimedSteps && all < kTimedSeconds)) {
     seconds.push_back(run.step().seconds);
     all += seconds.back();
   }

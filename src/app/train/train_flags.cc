@@ -97,14 +97,11 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->transform(number_above(0, 1))
       ->capture_default_str()
       ->group(kGroup);
+  std::vector<std::pair<std::string, std::optional<DistributionLoss>>> losses;
+  for (const NamedLoss& named : kLosses) losses.emplace_back(named.name, named.loss);
   add_choice<std::optional<DistributionLoss>>(
       app, "--loss", options.distribution,
-      "What is learnt: tokens (ce), or the target's distributions, by one of four measures (default: ce)",
-      {{"ce", std::nullopt},
-       {"kl", DistributionLoss::kKl},
-       {"tv", DistributionLoss::kTv},
-       {"nla", DistributionLoss::kOverlap},
-       {"lk", DistributionLoss::kLk}})
+      "What is learnt: tokens (ce), or the target's distributions, by one of four measures (default: ce)", losses)
       ->group(kGroup);
   add_choice<PositionWeights>(app, "--position-weights", options.weights,
                               "Positions of a block weigh by how likely they are reached, or less and less (default: "

@@ -101,7 +101,8 @@ class AutoregressiveProposer final : public Proposer {
   std::vector<ChainSpan*> drafting_;
   struct Tree {
     ChainSpan* span = nullptr;
-    int32_t passes = 0;  // at most
+    int32_t passes = 0;   // at most
+    int32_t scratch = 0;  // its next free slot
     GrowingTree nodes;
   };
   std::vector<Tree> trees_;  // of the step: the first n_trees_

@@ -28,6 +28,8 @@ bool AutoregressiveProposer::takes_tree(ChainSpan& span, const Slot& slot) {
   const int32_t slots = (passes - 1) * options_.beam();
   if (slots > scratch_end_ - free_scratch_) return false;
   Tree& tree = trees_[n_trees_++];
+  tree.scratch = free_scratch_;
+  free_scratch_ += slots;
   tree.span = &span;
   tree.passes = passes;
   tree.nodes.begin(span.ids[0], span.most - 1, span.branches);
@@ -53,7 +55,7 @@ void AutoregressiveProposer::propose_trees(SlotTable& slots) {
       std::vector<GrowingTree::Node>& nodes = tree.nodes.nodes();
       for (size_t i = tree.nodes.newest(); i < nodes.size(); ++i) {
         rows_.push_back(nodes[static_cast<size_t>(nodes[i].parent)].row);
-        nodes[i].scratch_slot = free_scratch_++;
+        nodes[i].scratch_slot = tree.scratch++;
       }
     }
     if (rows_.empty()) break;

@@ -202,11 +202,11 @@ EngineOptions engine_options(const BenchSubject& subject, const BenchOptions& op
 struct Engines {
   std::unique_ptr<Engine> plain, drafted, block;
 
-  Engines(const BenchSubject& subject, const BenchResult& result, std::shared_ptr<const Rehearsal> rehearsal) {
+  Engines(const BenchSubject& subject, const BenchResult& result, std::shared_ptr<const SimulatedDrafts> simulated) {
     const EngineOptions options = engine_options(subject, result.options);
     const auto make = [&](DecoderSpec spec) {
-      spec.rehearsal = rehearsal;
-      if (rehearsal) spec.ngram = NgramUse::kNever;  // drafts of the drafter alone have the quality asked for
+      spec.simulated = simulated;
+      if (simulated) spec.ngram = NgramUse::kNever;  // drafts of the drafter alone have the quality asked for
       return std::make_unique<Engine>(*subject.ops, make_decoder(*subject.model, spec), options);
     };
     plain = make(plain_spec(subject));
@@ -280,19 +280,20 @@ void measure_concurrency(const BenchSubject& subject, const Engines& engines, co
 }
 
 // The answers that drafts are to be made of.
-void rehearse_answers(const BenchSubject& subject, Engine& plain, const BenchOptions& options, Rehearsal& rehearsal) {
+void learn_answers(const BenchSubject& subject, Engine& plain, const BenchOptions& options,
+                   SimulatedDrafts& simulated) {
   std::vector<Request> requests;
   for (size_t i = 0; i < subject.prompts.size(); ++i)
     requests.push_back(one_at_a_time(make_request(subject, i, std::max(options.max_tokens, kConcurrentTokens))));
   const std::vector<Completion> answers =
       complete(plain, std::move(requests), options.concurrency.empty() ? 1 : options.concurrency.back());
-  for (size_t i = 0; i < answers.size(); ++i) rehearsal.add(subject.prompts[i], answers[i].tokens);
+  for (size_t i = 0; i < answers.size(); ++i) simulated.add(subject.prompts[i], answers[i].tokens);
 }
 
-void measure_engines(const BenchSubject& subject, const std::shared_ptr<Rehearsal>& rehearsal,
+void measure_engines(const BenchSubject& subject, const std::shared_ptr<SimulatedDrafts>& simulated,
                      const BenchProgress& progress, BenchResult& result) {
-  const Engines engines(subject, result, rehearsal);
-  if (rehearsal) rehearse_answers(subject, *engines.plain, result.options, *rehearsal);
+  const Engines engines(subject, result, simulated);
+  if (simulated) learn_answers(subject, *engines.plain, result.options, *simulated);
   measure_answers(subject, engines, progress, result);
   measure_concurrency(subject, engines, progress, result);
 }
@@ -333,9 +334,9 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
     result.adapts = has_drafter(subject) && subject.drafted.dflash.width == 0;
     if (!has_drafter(subject)) result.block = result.width;
   }
-  std::shared_ptr<Rehearsal> rehearsal;
+  std::shared_ptr<SimulatedDrafts> simulated;
   if (options.accept_length > 0) {
-    rehearsal = std::make_shared<Rehearsal>(options.accept_length, has_drafter(subject) ? result.width : 1);
+    simulated = std::make_shared<SimulatedDrafts>(options.accept_length, has_drafter(subject) ? result.width : 1);
   }
   Ops& ops = *subject.ops;
   if (progress) progress("memory bandwidth", 0, 3);
@@ -347,7 +348,7 @@ BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, 
   result.copies = measure_copy_bandwidth(ops, beyond_caches, options.bandwidth_seconds);
   result.products = measure_products(ops, options.bandwidth_seconds);
   measure_steps(subject, progress, result);
-  measure_engines(subject, rehearsal, progress, result);
+  measure_engines(subject, simulated, progress, result);
   return result;
 }
 

@@ -107,8 +107,8 @@ struct BenchSubject {
 
 using BenchProgress = std::function<void(const std::string& what, int64_t done, int64_t total)>;
 
-/// Throws Error("bench", ...) if the model's context is too short for the options, and Error("rehearsal", ...) if an
-/// accept length is asked for that the drafter's blocks do not give.
+/// Throws Error("bench", ...) if the model's context is too short for the options, or an accept length is asked for
+/// that the drafter's blocks do not give.
 BenchResult run_bench(const BenchSubject& subject, const BenchOptions& options, const BenchProgress& progress = {});
 
 }  // namespace ashlar

@@ -8,7 +8,7 @@ namespace ashlar {
 namespace {
 
 constexpr const char* kMaskToken = "tokenizer.ggml.mask_token_id";
-constexpr int64_t kMostLayer = 1001;  // ids are one more than an index
+constexpr int64_t kMaxLayer = 1001;  // ids are one more than an index
 
 struct Drafter {
   Drafter(const std::filesystem::path& path, const char* architecture)
@@ -33,9 +33,9 @@ Json target_layers(const GgufKeys& keys) {
   const std::string key = keys.full("target_layers");
   Json layers = Json::array();
   for (const int64_t id : keys.file().integers(key)) {
-    if (id < 1 || id > kMostLayer) {
+    if (id < 1 || id > kMaxLayer) {
       throw Error("gguf", keys.file().path().string() + ": \"" + key + "\": expected layers from 1 to " +
-                              std::to_string(kMostLayer) + ", found " + std::to_string(id));
+                              std::to_string(kMaxLayer) + ", found " + std::to_string(id));
     }
     layers.push_back(id - 1);
   }
@@ -54,9 +54,9 @@ int64_t vocabulary(const Drafter& drafter) {
 
 // Refuses what no drafter here computes.
 void check_fixed(const GgufKeys& keys) {
+  check_fixed_words(keys);
   for (const auto& [key, value] : {std::pair{"attention.scale", 0.0},
                                    {"attention.value_scale", 0.0},
-                                   {"attention.clamp_kqv", 0.0},
                                    {"expert_count", 0.0},
                                    {"hyper_connection.count", 0.0},
                                    {"rope.scaling.attn_factor", 1.0}}) {

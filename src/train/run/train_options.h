@@ -13,6 +13,17 @@
 
 namespace ashlar {
 
+/// The choices of --loss, by the names that states of runs are written with.
+struct NamedLoss {
+  const char* name;
+  std::optional<DistributionLoss> loss;
+};
+inline constexpr NamedLoss kLosses[] = {{"ce", std::nullopt},
+                                        {"kl", DistributionLoss::kKl},
+                                        {"tv", DistributionLoss::kTv},
+                                        {"nla", DistributionLoss::kOverlap},
+                                        {"lk", DistributionLoss::kLk}};
+
 struct TrainOptions {
   std::string target;  ///< a mark of the target's weights (io/weights/weights_mark.h): a drafter belongs to one target
   std::vector<std::filesystem::path> data;

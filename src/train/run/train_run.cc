@@ -18,10 +18,8 @@ namespace {
 constexpr int64_t kSaveNs = 300'000'000'000;
 constexpr int64_t kMostSkippedInARow = 10;
 
-// By the names of --loss.
 std::string loss_name(const std::optional<DistributionLoss>& loss) {
-  constexpr const char* kNames[] = {"kl", "tv", "nla", "lk"};
-  return loss ? kNames[static_cast<size_t>(*loss)] : "ce";
+  return std::ranges::find(kLosses, loss, &NamedLoss::loss)->name;
 }
 
 // What decides the result. Not here: where it is written, how often, and how far this call goes.

@@ -140,7 +140,12 @@ case_pull() {
   XDG_CONFIG_HOME=$work/config expect 0 "$ashlar" pull harbour/pebble
   err_has "a drafter for it: harbour/drafter; --with-drafter fetches that too"
   echo '[]' > "$work/config/ashlar/drafters.json"
-  XDG_CONFIG_HOME=$work/config expect 1 "$ashlar" run harbour/pebble --prompt hello
+  for command in "run harbour/pebble --prompt hello -n 4" "pull harbour/pebble"; do  # which need no such table
+    # shellcheck disable=SC2086
+    XDG_CONFIG_HOME=$work/config expect 0 "$ashlar" $command
+    err_has "drafters.json: is no object; expected"
+  done
+  XDG_CONFIG_HOME=$work/config expect 1 "$ashlar" pull harbour/pebble --with-drafter
   err_has "drafters.json: is no object; expected"
   HF_HUB_OFFLINE=0 HF_ENDPOINT=http://no-such-host.invalid expect 1 "$ashlar" pull other/model
   err_has "check HF_ENDPOINT, which is http://no-such-host.invalid"

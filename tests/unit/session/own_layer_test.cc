@@ -84,7 +84,7 @@ TEST_F(OwnLayer, SessionsDraftWithItAndSayTheSame) {
     EXPECT_THAT(session.describe(), HasSubstr("its own layer"));
     std::string notes;
     for (const std::string& note : session.notes()) notes += note + "\n";
-    EXPECT_THAT(notes, HasSubstr("--passes changes nothing"));
+    EXPECT_THAT(notes, HasSubstr("this drafter has no use for several passes: --passes changes nothing\n"));
     EXPECT_EQ(notes.find("drafting with the layer") != std::string::npos, drafter[0] == '\0');
     EXPECT_EQ(notes.find("of mtp."), std::string::npos) << notes;
     EXPECT_GE(check_drafter(session).steps, 6);

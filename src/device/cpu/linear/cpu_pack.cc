@@ -28,7 +28,7 @@ PackedWeight CpuOps::packed(PackedWeight weight, const ReadRow& read_row) {
 PackedWeight CpuOps::pack_as(const WeightFormat& format, const WeightSource& source, bool gated) {
   PackedWeight weight(format, source, gated, arena_);
   const auto read_row = [&](int32_t row, float* to) { format.read_row(source, row, to); };
-  // Of others, packing takes no longer than reading.
+  // Numbers that are no integers take little longer to pack than to read.
   const bool is_rounded = format.numbers == Numbers::kInt8 || format.numbers == Numbers::kInt4;
   if (!is_rounded || store_ == nullptr || !store_->is_open()) return packed(std::move(weight), read_row);
   const uint64_t key = key_of(format, source, gated);
@@ -80,10 +80,11 @@ std::unique_ptr<Weight> CpuOps::pack(const WeightSource& source, WeightUse use) 
 }
 
 std::unique_ptr<Weight> CpuOps::repack(const Weight& weight, Products products) {
+  ASHLAR_CHECK(products == Products::kPropose);  // others have formats that are made of stored numbers
   const PackedWeight& from = as_packed(weight);
   const WeightFormat& format =
       format_for(kernels_, from.precision(), from.k(), products, kept(Numbers::kWhole, products));
-  if (format.bits >= from.bits() || format.read_row != decode_row) return nullptr;
+  if (format.bits >= from.bits()) return nullptr;
   return std::make_unique<PackedWeight>(
       packed({format, from, arena_}, [&](int32_t row, float* to) { from.read_row(row, 1, to); }));
 }

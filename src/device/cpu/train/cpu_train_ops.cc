@@ -51,8 +51,12 @@ class CpuTrainOps final : public TrainOps {
   std::unique_ptr<Buffer> allocate(size_t bytes) override { return std::make_unique<CpuBuffer>(bytes); }
   std::unique_ptr<Buffer> allocate_shared(size_t bytes) override { return allocate(bytes); }
   void wait() override {}
-  void upload(const void* from, std::byte* to, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(const std::byte* from, void* to, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void upload(const void* from, std::byte* to, size_t bytes) override {
+    std::copy_n(static_cast<const std::byte*>(from), bytes, to);  // from is null where there is nothing
+  }
+  void download(const std::byte* from, void* to, size_t bytes) override {
+    std::copy_n(from, bytes, static_cast<std::byte*>(to));
+  }
 
   void linear(Tensor x, Tensor weight, Store store, Tensor out) override {
     product_.run(as_it_is(x), transposed(weight), x.cols, store, out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often drafts of a wished quality are right.
 
-#include "decode/propose/rehearsal.h"
+#include "decode/propose/simulated_drafts.h"
 
 #include <gtest/gtest.h>
 
@@ -14,32 +14,32 @@
 namespace ashlar {
 namespace {
 
-double mean_tokens(const Rehearsal& rehearsal, int64_t first, int64_t steps) {
+double mean_tokens(const SimulatedDrafts& simulated, int64_t first, int64_t steps) {
   double sum = 0;
-  for (int64_t step = first; step < first + steps; ++step) sum += 1 + rehearsal.right_drafts(step);
+  for (int64_t step = first; step < first + steps; ++step) sum += 1 + simulated.right_drafts(step);
   return sum / static_cast<double>(steps);
 }
 
-TEST(Rehearsal, GivesTheLengthAskedForWhereverItBegins) {
+TEST(SimulatedDrafts, GivesTheLengthAskedForWhereverItBegins) {
   for (const int32_t width : {2, 6, 16, 64}) {
     for (const double share : {0.0, 0.1, 0.4, 0.9, 1.0}) {
       const double wanted = 1 + share * (width - 1);
-      const Rehearsal rehearsal(wanted, width);
+      const SimulatedDrafts simulated(wanted, width);
       // Points at multiples of the golden ratio are off by at most O(log n / n) of the range.
-      EXPECT_NEAR(mean_tokens(rehearsal, 0, 2000), wanted, 0.005 * width) << wanted << " of " << width;
-      EXPECT_NEAR(mean_tokens(rehearsal, 12345, 100), wanted, 0.06 * width) << wanted << " of " << width;
+      EXPECT_NEAR(mean_tokens(simulated, 0, 2000), wanted, 0.005 * width) << wanted << " of " << width;
+      EXPECT_NEAR(mean_tokens(simulated, 12345, 100), wanted, 0.06 * width) << wanted << " of " << width;
     }
   }
 }
 
 // Each place is reached from the one before with the same chance.
-TEST(Rehearsal, DraftsAreRightWithOneChance) {
+TEST(SimulatedDrafts, DraftsAreRightWithOneChance) {
   constexpr int32_t kWidth = 16;
   constexpr int64_t kSteps = 100000;
-  const Rehearsal rehearsal(6.34, kWidth);
+  const SimulatedDrafts simulated(6.34, kWidth);
   std::vector<double> reached(kWidth);
   for (int64_t step = 0; step < kSteps; ++step) {
-    for (int32_t k = 0; k <= rehearsal.right_drafts(step); ++k) ++reached[static_cast<size_t>(k)];
+    for (int32_t k = 0; k <= simulated.right_drafts(step); ++k) ++reached[static_cast<size_t>(k)];
   }
   ASSERT_EQ(reached[0], kSteps);
   const double chance = reached[1] / reached[0];
@@ -47,22 +47,22 @@ TEST(Rehearsal, DraftsAreRightWithOneChance) {
   for (size_t k = 1; k < kWidth; ++k) EXPECT_NEAR(reached[k] / reached[k - 1], chance, 0.002) << k;
 }
 
-TEST(Rehearsal, KnowsAnswersByTheirWholePrompts) {
-  Rehearsal rehearsal(2, 4);
-  rehearsal.add({1, 2}, {7, 8});
-  rehearsal.add({1, 2, 3}, {9});
-  rehearsal.add({1, 2}, {5});  // the first one stays: sequences may hold it
+TEST(SimulatedDrafts, KnowsAnswersByTheirWholePrompts) {
+  SimulatedDrafts simulated(2, 4);
+  simulated.add({1, 2}, {7, 8});
+  simulated.add({1, 2, 3}, {9});
+  simulated.add({1, 2}, {5});  // the first one stays: sequences may hold it
   const std::vector<int32_t> known = {1, 2, 3, 9};
-  ASSERT_NE(rehearsal.answer_to(known, 2), nullptr);
-  EXPECT_EQ(*rehearsal.answer_to(known, 2), (std::vector<int32_t>{7, 8}));
-  EXPECT_EQ(*rehearsal.answer_to(known, 3), (std::vector<int32_t>{9}));
-  EXPECT_EQ(rehearsal.answer_to(known, 1), nullptr);
+  ASSERT_NE(simulated.answer_to(known, 2), nullptr);
+  EXPECT_EQ(*simulated.answer_to(known, 2), (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(*simulated.answer_to(known, 3), (std::vector<int32_t>{9}));
+  EXPECT_EQ(simulated.answer_to(known, 1), nullptr);
 }
 
-TEST(Rehearsal, RefusesLengthsThatBlocksDoNotGive) {
+TEST(SimulatedDrafts, RefusesLengthsThatBlocksDoNotGive) {
   const auto words = [](double length, int32_t width) -> std::string {
     try {
-      const Rehearsal rehearsal(length, width);
+      const SimulatedDrafts simulated(length, width);
     } catch (const Error& error) {
       return error.what();
     }

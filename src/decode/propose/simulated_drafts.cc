@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "decode/propose/rehearsal.h"
+#include "decode/propose/simulated_drafts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,15 +13,15 @@ namespace {
 
 // Expected tokens of a step whose drafts are right with chance `p` each: the target's own and a geometric sum.
 double expected_tokens(double p, int32_t width) {
-  double sum = 0, reach = 1;
-  for (int32_t k = 0; k < width; ++k, reach *= p) sum += reach;
+  double sum = 0, chance = 1;
+  for (int32_t k = 0; k < width; ++k, chance *= p) sum += chance;
   return sum;
 }
 
-class RehearsedProposer final : public Proposer {
+class SimulatingProposer final : public Proposer {
  public:
-  RehearsedProposer(std::unique_ptr<Proposer> proposer, std::shared_ptr<const Rehearsal> rehearsal)
-      : proposer_(std::move(proposer)), rehearsal_(std::move(rehearsal)) {}
+  SimulatingProposer(std::unique_ptr<Proposer> proposer, std::shared_ptr<const SimulatedDrafts> simulated)
+      : proposer_(std::move(proposer)), simulated_(std::move(simulated)) {}
 
   // Branches and scratch slots for them stay at none: drafts of a wished quality are a chain.
   std::string name() const override { return proposer_->name(); }
@@ -40,7 +40,7 @@ class RehearsedProposer final : public Proposer {
   }
   void set_newest(Tensor newest) override { proposer_->set_newest(newest); }
   void admit(int32_t slot, const Slot& state, std::span<const int32_t> tokens) override {
-    sequences_[static_cast<size_t>(slot)] = {rehearsal_->answer_to(tokens, state.prompt_length), state.prompt_length,
+    sequences_[static_cast<size_t>(slot)] = {simulated_->answer_to(tokens, state.prompt_length), state.prompt_length,
                                              0};
     proposer_->admit(slot, state, tokens);
   }
@@ -65,7 +65,7 @@ class RehearsedProposer final : public Proposer {
     Sequence& sequence = sequences_[static_cast<size_t>(span.slot)];
     if (sequence.answer == nullptr) return;
     span.make_chain();
-    const int32_t right = rehearsal_->right_drafts(sequence.steps++);
+    const int32_t right = simulated_->right_drafts(sequence.steps++);
     const int32_t first = span.start + 1 - sequence.prompt_length;  // of the answer's tokens, to draft
     for (int32_t k = 1; k < span.width; ++k) {
       const auto at = static_cast<size_t>(first + k - 1);
@@ -76,49 +76,51 @@ class RehearsedProposer final : public Proposer {
   }
 
   std::unique_ptr<Proposer> proposer_;
-  std::shared_ptr<const Rehearsal> rehearsal_;
+  std::shared_ptr<const SimulatedDrafts> simulated_;
   std::vector<Sequence> sequences_;
 };
 
 }  // namespace
 
-Rehearsal::Rehearsal(double accept_length, int32_t width) {
+SimulatedDrafts::SimulatedDrafts(double accept_length, int32_t width) {
   if (width <= 1 || !(accept_length >= 1) || accept_length > width) {
     char wanted[32];
     std::snprintf(wanted, sizeof(wanted), "%.4g", accept_length);
-    throw Error("rehearsal", std::string("an accept length of ") + wanted + " was asked for; " +
-                                 (width > 1 ? "this drafter's blocks give 1 to " + std::to_string(width)
-                                            : "there is no drafter whose drafts could be better (--drafter FOLDER)"));
+    throw Error("bench", std::string("an accept length of ") + wanted + " was asked for; " +
+                             (width > 1 ? "this drafter's blocks give 1 to " + std::to_string(width)
+                                        : "there is no drafter whose drafts could be better (--drafter FOLDER)"));
   }
   double low = 0, high = 1;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
     (expected_tokens(middle, width) < accept_length ? low : high) = middle;
   }
-  double reach = 1;
-  for (int32_t k = 1; k < width; ++k) reaches_.push_back(reach *= high);
+  double chance = 1;
+  for (int32_t k = 1; k < width; ++k) chances_.push_back(chance *= high);
 }
 
-void Rehearsal::add(std::vector<int32_t> prompt, std::vector<int32_t> answer) {
+void SimulatedDrafts::add(std::vector<int32_t> prompt, std::vector<int32_t> answer) {
   const std::lock_guard lock(mutex_);
   answers_.try_emplace(std::move(prompt), std::move(answer));
 }
 
-const std::vector<int32_t>* Rehearsal::answer_to(std::span<const int32_t> tokens, int32_t prompt_length) const {
+const std::vector<int32_t>* SimulatedDrafts::answer_to(std::span<const int32_t> tokens, int32_t prompt_length) const {
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find({tokens.begin(), tokens.begin() + prompt_length});
   return found == answers_.end() ? nullptr : &found->second;
 }
 
-int32_t Rehearsal::right_drafts(int64_t step) const {
+int32_t SimulatedDrafts::right_drafts(int64_t step) const {
   constexpr double kGoldenRatio = 0.6180339887498949;
   const double turns = (static_cast<double>(step) + 0.5) * kGoldenRatio;
   const double u = turns - std::floor(turns);
-  return static_cast<int32_t>(std::count_if(reaches_.begin(), reaches_.end(), [u](double reach) { return u < reach; }));
+  return static_cast<int32_t>(
+      std::count_if(chances_.begin(), chances_.end(), [u](double chance) { return u < chance; }));
 }
 
-std::unique_ptr<Proposer> rehearse(std::unique_ptr<Proposer> proposer, std::shared_ptr<const Rehearsal> rehearsal) {
-  return std::make_unique<RehearsedProposer>(std::move(proposer), std::move(rehearsal));
+std::unique_ptr<Proposer> simulate_drafts(std::unique_ptr<Proposer> proposer,
+                                          std::shared_ptr<const SimulatedDrafts> simulated) {
+  return std::make_unique<SimulatingProposer>(std::move(proposer), std::move(simulated));
 }
 
 }  // namespace ashlar

@@ -16,12 +16,12 @@
 namespace ashlar {
 
 /// What answers will be, and how often drafts are right. Any thread.
-class Rehearsal {
+class SimulatedDrafts {
  public:
   /// `accept_length`: tokens of a verify step on average where it has `width` rows, from 1 (no draft is right) to
   /// `width` (all are). Each draft is right with the same chance, given that those before it are.
-  /// Throws Error("rehearsal", ...) for another length.
-  Rehearsal(double accept_length, int32_t width);
+  /// Throws Error("bench", ...) for another length.
+  SimulatedDrafts(double accept_length, int32_t width);
 
   /// The greedy answer to a prompt, or its beginning.
   void add(std::vector<int32_t> prompt, std::vector<int32_t> answer);
@@ -33,13 +33,14 @@ class Rehearsal {
   int32_t right_drafts(int64_t step) const;
 
  private:
-  std::vector<double> reaches_;  // [width - 1]: the chance that draft k and all before it are right
+  std::vector<double> chances_;  // [width - 1]: the chance that draft k and all before it are right
   mutable std::mutex mutex_;
   std::map<std::vector<int32_t>, std::vector<int32_t>> answers_;
 };
 
 /// A proposer whose drafts are replaced after it has made them. They are chains: what a tree would cost or gain does
 /// not show.
-std::unique_ptr<Proposer> rehearse(std::unique_ptr<Proposer> proposer, std::shared_ptr<const Rehearsal> rehearsal);
+std::unique_ptr<Proposer> simulate_drafts(std::unique_ptr<Proposer> proposer,
+                                          std::shared_ptr<const SimulatedDrafts> simulated);
 
 }  // namespace ashlar
