@@ -26,16 +26,6 @@ void rotate(float* head, const RopeTable& rope, int32_t position) {
 
 }  // namespace
 
-float dot(const float* a, const float* b, int32_t n) {
-  double lanes[4] = {};  // four chains, only because one would wait for itself
-  int32_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (int32_t j = 0; j < 4; ++j) lanes[j] += static_cast<double>(a[i + j]) * b[i + j];
-  }
-  for (; i < n; ++i) lanes[0] += static_cast<double>(a[i]) * b[i];
-  return static_cast<float>((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
-}
-
 void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out) {
   const float scale = 1.0F / std::sqrt(dot(x, x, n) / static_cast<float>(n) + eps);
   for (int32_t i = 0; i < n; ++i) out[i] = x[i] * scale * weight[i];

@@ -13,6 +13,10 @@ namespace ashlar::ref {
 /// Sum of a[i] * b[i], accumulated in double so that the specification itself adds no order-dependent error.
 float dot(const float* a, const float* b, int32_t n);
 
+/// out[j] = dot(x, rows + j * stride, n) for j in [0, count), with the bits of dot: a product with a weight, several
+/// outputs at a time.
+void dots(const float* x, const float* rows, int32_t n, int64_t stride, int32_t count, float* out);
+
 void rms_norm(const float* x, const float* weight, int32_t n, float eps, float* out);
 
 /// Experts and weights of one row with logits [n], as routing.h says. bias: [n] or null.

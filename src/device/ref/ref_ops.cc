@@ -130,26 +130,28 @@ class RefOps final : public HostOps {
     const RefWeight& w = as_ref(weight);
     ASHLAR_CHECK_EQ(in.x.cols, w.k());
     ASHLAR_CHECK_EQ(out.cols, w.n());
-    std::vector<float> normed(in.norm == nullptr ? 0 : static_cast<size_t>(w.k()));
-    for (int32_t r = 0; r < in.x.rows; ++r) {
-      const float* x = in.x.row(r);
-      if (in.norm != nullptr) {
-        ref::rms_norm(x, in.norm, w.k(), in.eps, normed.data());
-        x = normed.data();
-      }
-      for (int32_t n = 0; n < w.n(); ++n) {
-        float sum = ref::dot(x, w.row(n), w.k());
-        if (!w.bias().empty()) sum += w.bias()[n];
-        float& to = out.row(r)[n];
-        to = store == Store::kAdd ? to + sum : sum;
+    const Tensor x = in.x;
+    std::vector<float> normed(in.norm == nullptr ? 0 : static_cast<size_t>(x.rows) * w.k());
+    const auto input = [&](int32_t r) { return normed.empty() ? x.row(r) : normed.data() + int64_t{r} * w.k(); };
+    for (int32_t r = 0; r < x.rows && !normed.empty(); ++r) ref::rms_norm(x.row(r), in.norm, w.k(), in.eps, input(r));
+    // A few outputs of every row at a time, so that a weight crosses the caches once.
+    constexpr int32_t kOutputs = 16;
+    float sums[kOutputs];
+    for (int32_t first = 0; first < w.n(); first += kOutputs) {
+      const int32_t count = std::min(kOutputs, w.n() - first);
+      for (int32_t r = 0; r < x.rows; ++r) {
+        ref::dots(input(r), w.row(first), w.k(), w.k(), count, sums);
+        for (int32_t i = 0; i < count; ++i) {
+          if (!w.bias().empty()) sums[i] += w.bias()[first + i];
+          float& to = out.row(r)[first + i];
+          to = store == Store::kAdd ? to + sums[i] : sums[i];
+        }
       }
     }
   }
 
   void linear_argmax(const Weight& weight, Tensor x, int32_t* ids) override {
-    std::vector<float> row(static_cast<size_t>(weight.n()));
-    for (int32_t r = 0; r < x.rows; ++r) {
-      linear(weight, Tensor{x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
+    for_each_product(weight, x, [&](int32_t r, const float* row) {
       ids[r] = -1;
       float highest = -std::numeric_limits<float>::infinity();
       for (int32_t i = 0; i < weight.n(); ++i) {
@@ -157,16 +159,14 @@ class RefOps final : public HostOps {
         highest = row[i];
         ids[r] = i;
       }
-    }
+    });
   }
 
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override {
-    std::vector<float> row(static_cast<size_t>(weight.n()));
-    for (int32_t r = 0; r < x.rows; ++r) {
-      linear(weight, Tensor{x.row(r), 1, x.cols, x.stride}, Store::kOverwrite, {row.data(), 1, weight.n(), weight.n()});
-      if (without >= 0) row[static_cast<size_t>(without)] = -std::numeric_limits<float>::infinity();
-      out[r] = row_statistics(row.data(), weight.n());
-    }
+    for_each_product(weight, x, [&](int32_t r, float* row) {
+      if (without >= 0) row[without] = -std::numeric_limits<float>::infinity();
+      out[r] = row_statistics(row, weight.n());
+    });
   }
 
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override {
@@ -177,14 +177,14 @@ class RefOps final : public HostOps {
     const Tensor x = in.x;
     const int32_t width = down.k();
     ASHLAR_CHECK_EQ(2 * width, gate_up.n());
-    std::vector<float> row(static_cast<size_t>(gate_up.n()));
+    std::vector<float> values(static_cast<size_t>(x.rows) * gate_up.n());
+    const Tensor rows = {values.data(), x.rows, gate_up.n(), gate_up.n()};
+    linear(gate_up, in, Store::kOverwrite, rows);
     for (int32_t r = 0; r < x.rows; ++r) {
-      linear(gate_up, {{x.row(r), 1, x.cols, x.stride}, in.norm, in.eps}, Store::kOverwrite,
-             {row.data(), 1, gate_up.n(), gate_up.n()});
-      const float* up = row.data() + width;
-      for (int32_t i = 0; i < width; ++i) row[i] = gated(gate, row[i], up[i]);
-      linear(down, Tensor{row.data(), 1, width, width}, Store::kAdd, {out.row(r), 1, out.cols, out.stride});
+      float* row = rows.row(r);
+      for (int32_t i = 0; i < width; ++i) row[i] = gated(gate, row[i], row[width + i]);
     }
+    linear(down, rows.columns(0, width), Store::kAdd, out);
   }
 
   void reduce_add(Tensor partial, Tensor residual) override {
@@ -274,6 +274,19 @@ class RefOps final : public HostOps {
   }
 
  private:
+  /// visit(r, product of row r with the weight [n]).
+  template <class Visit>
+  void for_each_product(const Weight& weight, Tensor x, Visit visit) {
+    constexpr int32_t kRows = 16;  // logits of a vocabulary that are held at once
+    std::vector<float> values(static_cast<size_t>(std::min(x.rows, kRows)) * weight.n());
+    for (int32_t first = 0; first < x.rows; first += kRows) {
+      const Tensor some = x.part(first, std::min(kRows, x.rows - first));
+      const Tensor products = {values.data(), some.rows, weight.n(), weight.n()};
+      linear(weight, some, Store::kOverwrite, products);
+      for (int32_t r = 0; r < some.rows; ++r) visit(first + r, products.row(r));
+    }
+  }
+
   const ref::KvPages kv_;
 };
 
