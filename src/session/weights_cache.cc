@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "io/user_folders.h"
 #include "io/weights/checkpoint.h"
 #include "session/memory_plan.h"
 
@@ -156,13 +156,8 @@ std::string WeightsCache::finish() {
 }
 
 std::string default_weights_cache() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value == nullptr ? "" : value);
-  };
-  const fs::path cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (cache.is_absolute()) return (cache / "ashlar" / "weights").string();  // others are to be ignored, by its standard
-  return home.empty() ? "" : (home / ".cache" / "ashlar" / "weights").string();
+  const fs::path folder = user_folder(UserFolder::kCache);
+  return folder.empty() ? "" : (folder / "weights").string();
 }
 
 std::unique_ptr<WeightsCache> open_weights_cache(const std::string& folder, const fs::path& model,

@@ -20,6 +20,7 @@
 #include "app/chat/chat_complete.h"
 #include "app/chat/line_layout.h"
 #include "app/chat/line_signals.h"
+#include "io/user_folders.h"
 #include "session/terminal.h"
 
 namespace ashlar {
@@ -284,11 +285,8 @@ std::unique_ptr<LineReader> make_line_reader(const std::filesystem::path& histor
 }
 
 std::filesystem::path default_history_file() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state != '\0') return std::filesystem::path(state) / "ashlar" / "chat_history";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return std::filesystem::path(home) / ".local" / "state" / "ashlar" / "chat_history";
+  const std::filesystem::path folder = user_folder(UserFolder::kState);
+  return folder.empty() ? folder : folder / "chat_history";
 }
 
 }  // namespace ashlar

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/models/known_drafters.h"
 
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
+#include "io/user_folders.h"
 
 namespace ashlar {
 namespace {
@@ -45,13 +45,8 @@ DrafterTable drafter_table(const fs::path& own) {
 }
 
 fs::path own_drafter_table() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value == nullptr ? "" : value);
-  };
-  const fs::path config = variable("XDG_CONFIG_HOME"), home = variable("HOME");
-  if (config.is_absolute()) return config / "ashlar" / "drafters.json";  // others are to be ignored, by its standard
-  return home.empty() ? fs::path() : home / ".config" / "ashlar" / "drafters.json";
+  const fs::path folder = user_folder(UserFolder::kConfig);
+  return folder.empty() ? folder : folder / "drafters.json";
 }
 
 std::optional<hub::RepoRef> drafter_for(const std::string& model, const DrafterTable& table) {
