@@ -50,7 +50,7 @@ class Weight {
 };
 
 /// The gated MLPs of a mixture, all of one shape: expert e computes down[e] (silu(gate[e] x) * up[e] x), or what its
-/// ClampedGate says, with its biases.
+/// ExpertGate says, with its biases.
 class ExpertWeights {
  public:
   virtual ~ExpertWeights() = default;
@@ -81,19 +81,21 @@ struct WeightUse {
   bool gated = false;  ///< for gated_mlp, and nothing else: the first half of the rows are gates, the second half ups
 };
 
-/// What becomes of gates g and ups u where they are kept in bounds: z = (min(max(u, -limit), limit) + 1) * h *
-/// sigmoid(alpha * h) of h = min(g, limit), as in gpt-oss.
-struct ClampedGate {
-  float limit = 0;  ///< 0: z = silu(g) * u instead
+/// What becomes of an expert's gates g and ups u: z = silu(g) * u, or gelu(g) * u as gelu_gate has it, or, where they
+/// are kept in bounds as in gpt-oss, z = (min(max(u, -limit), limit) + 1) * h * sigmoid(alpha * h) of h = min(g,
+/// limit).
+struct ExpertGate {
+  float limit = 0;  ///< 0: no bounds
   float alpha = 1;
-  bool operator==(const ClampedGate&) const = default;
+  bool gelu = false;  ///< in place of silu; without bounds
+  bool operator==(const ExpertGate&) const = default;
 };
 
 /// One expert, as in gated_mlp: gate over up [2 * width, hidden], and down [hidden, width].
 struct ExpertSource {
   WeightSource gate_up;
   WeightSource down;
-  ClampedGate gate = {};
+  ExpertGate gate = {};
 };
 
 enum class Store : uint8_t { kOverwrite, kAdd };
@@ -200,8 +202,8 @@ class Ops {
   /// partial, has them in one.
   virtual void reduce_add(Tensor partial, Tensor residual) = 0;
 
-  /// Chooses the experts of every row (routing.h). logits: [rows, experts]; bias: [experts] or null.
-  virtual void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) = 0;
+  /// Chooses the experts of every row (routing.h). logits: [rows, experts].
+  virtual void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) = 0;
 
   /// out[r] += sum over j of weights[r][j] * experts[r][j](x[r]), added in the order of j. x, out: [rows, hidden], not
   /// overlapping. Rows that share an expert meet its weights together.

@@ -68,7 +68,7 @@ struct MoeConfig {
   /// Rows of merged gates and ups are a gate and an up by turns; merged tensors that are not quantised lie [experts,
   /// in, out].
   bool by_turns = false;
-  ClampedGate gate;
+  ExpertGate gate;
   Routing routing;
 };
 

@@ -20,15 +20,17 @@ struct RoutingCase {
   int32_t n_experts;
   Routing routing;
   bool bias;
+  bool scale = false;
 };
 
 const RoutingCase kRoutings[] = {
     {8, {Routing::Score::kSoftmax, 1, 1, 2, true, 1.0F}, false},
     {128, {Routing::Score::kSoftmax, 1, 1, 8, true, 1.0F}, false},
+    {128, {Routing::Score::kSoftmax, 1, 1, 8, true, 1.0F}, false, true},
     {16, {Routing::Score::kSoftmax, 1, 1, 1, false, 1.0F}, false},
     {60, {Routing::Score::kSoftmax, 1, 1, 60, false, 0.5F}, true},
     {16, {Routing::Score::kSigmoid, 4, 2, 3, true, 2.5F}, true},
-    {256, {Routing::Score::kSigmoid, 8, 4, 8, true, 2.5F}, true},
+    {256, {Routing::Score::kSigmoid, 8, 4, 8, true, 2.5F}, true, true},
     {256, {Routing::Score::kSigmoid, 8, 1, 32, false, 1.0F}, true},
     {6, {Routing::Score::kSigmoid, 6, 3, 2, true, 1.0F}, false},
 };
@@ -50,6 +52,8 @@ TEST_P(Experts, RouteMatchesReference) {
     logits.fill_normal(random_, 2);
     Matrix bias(1, item.n_experts);
     bias.fill_normal(random_, 0.3F);
+    Matrix scale(1, item.n_experts);
+    scale.fill_normal(random_, 1);
     // Ties of every kind: pairs of experts, then whole rows; with equal biases, some of them negative.
     for (int32_t e = 0; e + 1 < item.n_experts; e += 3) bias.row(0)[e + 1] = bias.row(0)[e];
     for (int32_t r = 0; r < 40; ++r) {
@@ -58,7 +62,7 @@ TEST_P(Experts, RouteMatchesReference) {
     for (int32_t r = 0; r < 8; ++r) std::fill_n(logits.row(r), item.n_experts, static_cast<float>(r) - 4);
     Choice got(kRows, item.routing.top_k);
     Choice want(kRows, item.routing.top_k);
-    const float* given = item.bias ? bias.row(0) : nullptr;
+    const ExpertFactors given = {item.bias ? bias.row(0) : nullptr, item.scale ? scale.row(0) : nullptr};
     cpu->route(logits.view(), given, item.routing, got.view());
     ref->route(logits.view(), given, item.routing, want.view());
     EXPECT_EQ(got.experts, want.experts) << item.n_experts;
@@ -91,11 +95,15 @@ TEST_P(Experts, RouteSurvivesAnyScore) {
   }
 }
 
-/// Random experts, packed on any device. `clamped`: with biases, and bounds that gates and ups often meet.
+// As gpt-oss has it, with bounds that gates and ups often meet, and Gemma 4.
+constexpr ExpertGate kSilu = {}, kClamped = {1.25F, 1.702F}, kGelu = {.gelu = true};
+
+/// Random experts, packed on any device; clamped ones with biases.
 struct Bank {
-  Bank(Scheme scheme, int32_t n, int32_t hidden, int32_t width, std::mt19937& random, bool clamped = false)
-      : clamped(clamped) {
+  Bank(Scheme scheme, int32_t n, int32_t hidden, int32_t width, std::mt19937& random, ExpertGate gate_rule = kSilu)
+      : rule(gate_rule) {
     std::normal_distribution<float> normal(0, 1);
+    const bool clamped = rule.limit > 0;
     for (int32_t e = 0; e < n; ++e) {
       gate_up_bias.emplace_back();
       down_bias.emplace_back();
@@ -111,11 +119,11 @@ struct Bank {
     for (size_t e = 0; e < down.size(); ++e) {
       experts.push_back({{{gate[e].part(0, gate[e].rows), up[e].part(0, up[e].rows)}, gate_up_bias[e]},
                          down[e].source(down_bias[e]),
-                         clamped ? ClampedGate{1.25F, 1.702F} : ClampedGate{}});
+                         rule});
     }
     return ops.pack_experts(experts);
   }
-  bool clamped;
+  ExpertGate rule;
   std::vector<Checkpoint> gate, up, down;
   std::vector<std::vector<float>> gate_up_bias, down_bias;
 };
@@ -142,12 +150,13 @@ TEST_P(Experts, MixMatchesReference) {
   struct Case {
     Scheme scheme;
     int32_t n, hidden, width, top_k;
-    bool clamped = false;
+    ExpertGate rule = kSilu;
   };
   for (const Case c : {Case{Scheme::kBF16, 12, 70, 45, 3}, Case{Scheme::kF32, 12, 70, 45, 3},
                        Case{Scheme::kF16, 5, 32, 16, 1}, Case{Scheme::kBF16, 16, 256, 96, 4},
-                       Case{Scheme::kF32, 12, 70, 45, 3, true}, Case{Scheme::kBF16, 16, 256, 96, 2, true}}) {
-    Bank bank(c.scheme, c.n, c.hidden, c.width, random_, c.clamped);
+                       Case{Scheme::kF32, 12, 70, 45, 3, kClamped}, Case{Scheme::kBF16, 16, 256, 96, 2, kClamped},
+                       Case{Scheme::kF32, 12, 70, 45, 3, kGelu}, Case{Scheme::kBF16, 16, 256, 96, 2, kGelu}}) {
+    Bank bank(c.scheme, c.n, c.hidden, c.width, random_, c.rule);
     if (c.top_k == 4) bank.up[3] = Checkpoint(Scheme::kF32, c.width, c.hidden, random_);  // schemes may differ
     const auto on_cpu = bank.pack(*cpu);
     const auto on_ref = bank.pack(*ref);
@@ -173,12 +182,12 @@ TEST_P(Experts, RowsAreIndependent) {
   struct Case {
     Scheme scheme;
     int32_t hidden, width;
-    bool clamped = false;
+    ExpertGate rule = kSilu;
   };
   // The larger ones are spread over the pool, the smaller ones are not.
   for (const Case c : {Case{Scheme::kBF16, 70, 45}, Case{Scheme::kF32, 40, 24}, Case{Scheme::kBF16, 192, 128},
-                       Case{Scheme::kBF16, 70, 45, true}}) {
-    const Bank bank(c.scheme, 10, c.hidden, c.width, random_, c.clamped);
+                       Case{Scheme::kBF16, 70, 45, kClamped}, Case{Scheme::kBF16, 70, 45, kGelu}}) {
+    const Bank bank(c.scheme, 10, c.hidden, c.width, random_, c.rule);
     Choice choice = skewed(kRows, 3, 10, random_);
     Matrix x(kRows, c.hidden);
     x.fill_normal(random_);

@@ -57,12 +57,13 @@ void StagedOps::reduce_add(Tensor partial, Tensor residual) {
   to.fetch();
 }
 
-void StagedOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
+void StagedOps::route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) {
   const int64_t n = int64_t{logits.rows} * routes.top_k;
   auto experts = staged(*inner_, routes.experts, n);
   auto weights = staged(*inner_, routes.weights, n);
-  inner_->route(StagedTensor(*inner_, logits, DType::kF32).device(), staged(*inner_, bias, logits.cols).device(),
-                routing, {routes.top_k, experts.device(), weights.device()});
+  const auto bias = staged(*inner_, factors.bias, logits.cols), scale = staged(*inner_, factors.scale, logits.cols);
+  inner_->route(StagedTensor(*inner_, logits, DType::kF32).device(), {bias.device(), scale.device()}, routing,
+                {routes.top_k, experts.device(), weights.device()});
   experts.fetch();
   weights.fetch();
 }

@@ -154,8 +154,10 @@ void WalledOps::reduce_add(Tensor partial, Tensor residual) {
   later([=, this] { inner_->reduce_add(opened(partial), opened(residual)); });
 }
 
-void WalledOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
-  later([=, this] { inner_->route(opened(logits), opened(bias), routing, opened(routes)); });
+void WalledOps::route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) {
+  later([=, this] {
+    inner_->route(opened(logits), {opened(factors.bias), opened(factors.scale)}, routing, opened(routes));
+  });
 }
 
 void WalledOps::mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) {

@@ -70,8 +70,8 @@ class TimedOps final : public Ops {
   void reduce_add(Tensor partial, Tensor residual) override {
     timed("reduce_add", [&] { ops_.reduce_add(partial, residual); });
   }
-  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
-    timed("route", [&] { ops_.route(logits, bias, routing, routes); });
+  void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) override {
+    timed("route", [&] { ops_.route(logits, factors, routing, routes); });
   }
   void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override {
     timed("mix_experts", [&] { ops_.mix_experts(experts, x, routes, out); });

@@ -54,7 +54,7 @@ class CpuOps final : public HostOps {
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
   void reduce_add(Tensor partial, Tensor residual) override;
 
-  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
+  void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) override;
   void mix_experts(const ExpertWeights& weights, Tensor x, Routes routes, Tensor out) override;
 
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
@@ -162,7 +162,7 @@ class CpuOps final : public HostOps {
   /// out[columns] = what becomes of the gates and ups of a panel of one row, whose place is free afterwards.
   /// Puts the spans of recurrent rows into sequences_.
   void find_sequences(const Rows& rows, const StatePlane& states);
-  void gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const;
+  void gate_panel(const ExpertGate& gate, float* products, int32_t columns, float* out) const;
 
   const Kernels& kernels_;
   const DType kv_dtype_;        ///< of pages as attention reads them

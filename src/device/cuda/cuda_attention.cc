@@ -103,12 +103,13 @@ void CudaOps::visibility(const Rows& rows, int32_t window, bool causal, int32_t*
   check_launch("visibility");
 }
 
-void CudaOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
+void CudaOps::route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) {
   ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= logits.cols && logits.dtype == DType::kF32);
   if (logits.rows == 0) return;
   RouteCall call;
   call.logits = {logits.data, logits.rows, logits.cols, logits.stride, true};
-  call.bias = bias;
+  call.bias = factors.bias;
+  call.expert_scale = factors.scale;
   call.sigmoid = routing.score == Routing::Score::kSigmoid;
   call.n_groups = routing.n_groups;
   call.top_groups = routing.top_groups;
@@ -165,8 +166,9 @@ void CudaOps::mix_some(const CudaExperts& experts, Tensor x, Routes routes, Tens
   product(call, tile);
   if (experts.gates_apart()) {
     const Matrix products = {call.out, choices, 2 * experts.width(), call.out_stride, true};
-    gate_experts(memory_.stream(), products, routes.experts, experts.gate_up_bias(), experts.gate().limit,
-                 experts.gate().alpha, {gated, choices, experts.width(), stride, false});
+    const ExpertGate& gate = experts.gate();
+    gate_experts(memory_.stream(), products, routes.experts, experts.gate_up_bias(),
+                 {gate.limit, gate.alpha, gate.gelu}, {gated, choices, experts.width(), stride, false});
     check_launch("gate_experts");
   }
 

@@ -60,7 +60,7 @@ class CudaOps final : public Ops {
   void linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) override;
   void gated_mlp(const Weight& gate_up, const Weight& down, Input in, Tensor out) override;
   void reduce_add(Tensor partial, Tensor residual) override;
-  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override;
+  void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) override;
   void mix_experts(const ExpertWeights& experts, Tensor x, Routes routes, Tensor out) override;
   int64_t kv_page_bytes(const AttentionShape& shape) const override;
   void store_kv(Tensor qkv, const KvStore& to) override;

@@ -227,7 +227,7 @@ CudaExperts::CudaExperts(Memory& memory, ThreadPool& pool, std::span<const Exper
     : n_(static_cast<int32_t>(experts.size())),
       gate_(experts.front().gate),
       gate_up_(layout_of(experts.front().gate_up, format_of(experts, &ExpertSource::gate_up, kept),
-                         gate_.limit == 0 && experts.front().gate_up.bias.empty())),
+                         gate_.limit == 0 && !gate_.gelu && experts.front().gate_up.bias.empty())),
       down_(layout_of(experts.front().down, format_of(experts, &ExpertSource::down, kept), false)),
       gate_up_values_(memory.allocate(gate_up_.bytes * experts.size())),
       down_values_(memory.allocate(down_.bytes * experts.size())) {

@@ -79,9 +79,10 @@ class CudaExperts final : public ExpertWeights {
   const Layout& down_layout() const { return down_; }
   ProductCall gate_up() const;
   ProductCall down() const;
-  /// Gates of bounds and biases are not the products' own work: gate_up() gives sums in fp32 for gate_experts().
+  /// Gates of bounds, of GELU and with biases are not the products' own work: gate_up() gives sums in fp32 for
+  /// gate_experts().
   bool gates_apart() const { return !gate_up_.is_gated; }
-  const ClampedGate& gate() const { return gate_; }
+  const ExpertGate& gate() const { return gate_; }
   const float* gate_up_bias() const { return bias_of(gate_up_bias_); }  ///< [n, 2 width], or null
   const float* down_bias() const { return bias_of(down_bias_); }        ///< [n, hidden], or null
 
@@ -91,7 +92,7 @@ class CudaExperts final : public ExpertWeights {
   }
 
   int32_t n_;
-  ClampedGate gate_;
+  ExpertGate gate_;
   Layout gate_up_, down_;
   std::unique_ptr<Buffer> gate_up_values_, down_values_;  // expert by expert
   std::unique_ptr<Buffer> gate_up_bias_, down_bias_;

@@ -288,8 +288,8 @@ void sigmoid_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
 void gelu_gate(cudaStream_t stream, const Matrix& gate, const Matrix& x);
 
 struct RouteCall {
-  Matrix logits;  ///< fp32
-  const float* bias = nullptr;
+  Matrix logits;                                         ///< fp32
+  const float *bias = nullptr, *expert_scale = nullptr;  ///< [experts] each, or null
   bool sigmoid = false;
   int32_t n_groups = 1, top_groups = 1, top_k = 1;
   bool normalise = false;
@@ -304,10 +304,15 @@ void route(cudaStream_t stream, const RouteCall& call);
 int32_t most_tiles(int32_t choices, int32_t n_experts, int32_t tile_rows);
 void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices, int32_t n_experts, int32_t tile_rows,
                      int32_t* rows, int32_t* experts);
+/// As ashlar::ExpertGate.
+struct GateRule {
+  float limit, alpha;
+  bool gelu;
+};
 /// out[c] = what becomes of gates and ups of choice c, the halves of products[c] and of bias[experts[c]], or null:
-/// device/ops.h has it, with the bounds of a ClampedGate where `limit` is above 0. products, bias: fp32.
-void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias, float limit,
-                  float alpha, const Matrix& out);
+/// device/ops.h has it. products, bias: fp32.
+void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias,
+                  const GateRule& rule, const Matrix& out);
 /// [rows, top_k], as ashlar::Routes.
 struct Choices {
   const int32_t* experts;

@@ -79,14 +79,20 @@ class RefExperts final : public ExpertWeights {
 
   const RefWeight& gate_up(int32_t expert) const { return gate_up_[static_cast<size_t>(expert)]; }
   const RefWeight& down(int32_t expert) const { return down_[static_cast<size_t>(expert)]; }
-  const ClampedGate& gate() const { return gate_; }
+  const ExpertGate& gate() const { return gate_; }
 
  private:
   std::vector<RefWeight> gate_up_, down_;
-  ClampedGate gate_;
+  ExpertGate gate_;
 };
 
-float gated(const ClampedGate& gate, float g, float u) {
+float gelu(double g) {
+  const double argument = 2 * std::sqrt(2 * std::numbers::inv_pi) * (g + 0.044715 * g * g * g);
+  return static_cast<float>(g / (1 + std::exp(-argument)));
+}
+
+float gated(const ExpertGate& gate, float g, float u) {
+  if (gate.gelu) return gelu(g) * u;
   if (gate.limit == 0) return g / (1.0F + std::exp(-g)) * u;
   const float h = std::min(g, gate.limit);
   return (std::clamp(u, -gate.limit, gate.limit) + 1) * (h / (1.0F + std::exp(-gate.alpha * h)));
@@ -173,7 +179,7 @@ class RefOps final : public HostOps {
     gated_mlp(gate_up, down, {}, in, out);
   }
 
-  void gated_mlp(const Weight& gate_up, const Weight& down, const ClampedGate& gate, Input in, Tensor out) {
+  void gated_mlp(const Weight& gate_up, const Weight& down, const ExpertGate& gate, Input in, Tensor out) {
     const Tensor x = in.x;
     const int32_t width = down.k();
     ASHLAR_CHECK_EQ(2 * width, gate_up.n());
@@ -193,10 +199,10 @@ class RefOps final : public HostOps {
     }
   }
 
-  void route(Tensor logits, const float* bias, const Routing& routing, Routes routes) override {
+  void route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) override {
     ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= logits.cols);
     for (int32_t r = 0; r < logits.rows; ++r) {
-      ref::route(logits.row(r), bias, logits.cols, routing, routes.experts_of(r), routes.weights_of(r));
+      ref::route(logits.row(r), factors, logits.cols, routing, routes.experts_of(r), routes.weights_of(r));
     }
   }
 
@@ -240,11 +246,7 @@ class RefOps final : public HostOps {
 
   void gelu_gate(Tensor gate, Tensor x) override {
     for (int32_t r = 0; r < x.rows; ++r) {
-      for (int32_t i = 0; i < x.cols; ++i) {
-        const double g = gate.row(r)[i];
-        const double argument = 2 * std::sqrt(2 * std::numbers::inv_pi) * (g + 0.044715 * g * g * g);
-        x.row(r)[i] *= static_cast<float>(g / (1 + std::exp(-argument)));
-      }
+      for (int32_t i = 0; i < x.cols; ++i) x.row(r)[i] *= gelu(gate.row(r)[i]);
     }
   }
 

@@ -50,11 +50,11 @@ void drop_groups(const Routing& routing, std::vector<float>& ranks) {
 
 }  // namespace
 
-void route(const float* logits, const float* bias, int32_t n, const Routing& routing, int32_t* experts,
+void route(const float* logits, const ExpertFactors& factors, int32_t n, const Routing& routing, int32_t* experts,
            float* weights) {
   const std::vector<float> scores = scores_of(logits, n, routing.score);
   std::vector<float> ranks = scores;
-  for (int32_t e = 0; e < n && bias != nullptr; ++e) ranks[e] += bias[e];
+  for (int32_t e = 0; e < n && factors.bias != nullptr; ++e) ranks[e] += factors.bias[e];
   for (float& rank : ranks) rank = std::isnan(rank) ? kLowest : rank;
   drop_groups(routing, ranks);
   const std::vector<int32_t> order = ranked(ranks);
@@ -67,6 +67,7 @@ void route(const float* logits, const float* bias, int32_t n, const Routing& rou
   for (int32_t j = 0; j < routing.top_k; ++j) {
     if (routing.normalise) weights[j] /= sum + 1e-20F;
     weights[j] *= routing.scale;
+    if (factors.scale != nullptr) weights[j] *= factors.scale[experts[j]];
   }
 }
 

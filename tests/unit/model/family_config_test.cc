@@ -80,7 +80,7 @@ TEST(GptOss, LeavesMuchToTheClass) {
   EXPECT_EQ(stack.moe->n_experts, 128);
   EXPECT_EQ(stack.moe->intermediate, 12);
   EXPECT_TRUE(stack.moe->routing.top_k == 4 && stack.moe->routing.normalise);
-  EXPECT_EQ(stack.moe->gate, (ClampedGate{7.0F, 1.702F}));
+  EXPECT_EQ(stack.moe->gate, (ExpertGate{7.0F, 1.702F}));
   expect_error([] { read("gpt_oss", R"({"swiglu_limit":0})"); }, {"swiglu_limit", "found 0"});
   expect_error([] { read("gpt_oss", R"({"num_local_experts":2})"); }, {"num_experts_per_tok", "num_local_experts"});
 }

@@ -61,9 +61,10 @@ struct Ranking {
   }
 };
 
-void route_row(float* scores, const float* bias, int32_t n, const Routing& routing, int32_t* experts, float* weights) {
+void route_row(float* scores, const ExpertFactors& factors, int32_t n, const Routing& routing, int32_t* experts,
+               float* weights) {
   score(scores, n, routing.score);
-  const Ranking ranking{scores, bias};
+  const Ranking ranking{scores, factors.bias};
   const int32_t size = n / routing.n_groups;
   Best groups(routing.top_groups);
   for (int32_t g = 0; g < routing.n_groups; ++g) {
@@ -86,12 +87,13 @@ void route_row(float* scores, const float* bias, int32_t n, const Routing& routi
   for (int32_t j = 0; j < routing.top_k; ++j) {
     if (routing.normalise) weights[j] /= sum + 1e-20F;
     weights[j] *= routing.scale;
+    if (factors.scale != nullptr) weights[j] *= factors.scale[experts[j]];
   }
 }
 
 }  // namespace
 
-void CpuOps::route(Tensor logits, const float* bias, const Routing& routing, Routes routes) {
+void CpuOps::route(Tensor logits, const ExpertFactors& factors, const Routing& routing, Routes routes) {
   const int32_t n = logits.cols;
   ASHLAR_CHECK(routing.top_k == routes.top_k && routing.top_k <= kMaxTopK && routing.top_groups <= kMaxTopK);
   ASHLAR_CHECK(n % routing.n_groups == 0 && routing.top_k <= n / routing.n_groups * routing.top_groups);
@@ -99,7 +101,7 @@ void CpuOps::route(Tensor logits, const float* bias, const Routing& routing, Rou
   for_rows(logits.rows, int64_t{20} * n, [&](int32_t r) {
     float* scores = scratch + int64_t{r} * n;
     std::memcpy(scores, logits.row(r), sizeof(float) * static_cast<size_t>(n));
-    route_row(scores, bias, n, routing, routes.experts_of(r), routes.weights_of(r));
+    route_row(scores, factors, n, routing, routes.experts_of(r), routes.weights_of(r));
   });
 }
 
@@ -143,7 +145,11 @@ void CpuOps::grouped_linear(const std::vector<PackedWeight>& weights, Tensor x, 
   for (int32_t item = 0; item < n_groups * chunks; ++item) piece(item, 0);
 }
 
-void CpuOps::gate_panel(const ClampedGate& gate, float* products, int32_t columns, float* out) const {
+void CpuOps::gate_panel(const ExpertGate& gate, float* products, int32_t columns, float* out) const {
+  if (gate.gelu) {
+    std::memcpy(out, products + kGateColumns, sizeof(float) * static_cast<size_t>(columns));
+    return kernels_.delta.gelu_gate(products, columns, out);
+  }
   if (gate.limit == 0) {
     GateCall call;
     call.products = products;

@@ -43,7 +43,7 @@ void PackedWeight::read_row(int32_t index, float scale, float* to) const {
   format_->read_column(this->panel(panel), column, k_, scale, to);
 }
 
-PackedExperts::PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down, const ClampedGate& gate)
+PackedExperts::PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down, const ExpertGate& gate)
     : gate_up_(std::move(gate_up)), down_(std::move(down)), gate_(gate) {
   ASHLAR_CHECK_EQ(gate_up_.size(), down_.size());
   for (size_t e = 0; e < down_.size(); ++e) {

@@ -91,7 +91,7 @@ void PackedWeight::pack_panel(int32_t index, float* scratch, const ReadRow& read
 /// The experts of a mixture: all gate_up of one format, all down of one.
 class PackedExperts final : public ExpertWeights {
  public:
-  PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down, const ClampedGate& gate);
+  PackedExperts(std::vector<PackedWeight> gate_up, std::vector<PackedWeight> down, const ExpertGate& gate);
   int32_t n() const override { return static_cast<int32_t>(down_.size()); }
   int32_t hidden() const override { return down_.front().n(); }
   int32_t width() const override { return down_.front().k(); }
@@ -101,11 +101,11 @@ class PackedExperts final : public ExpertWeights {
 
   const std::vector<PackedWeight>& gate_up() const { return gate_up_; }
   const std::vector<PackedWeight>& down() const { return down_; }
-  const ClampedGate& gate() const { return gate_; }
+  const ExpertGate& gate() const { return gate_; }
 
  private:
   std::vector<PackedWeight> gate_up_, down_;
-  ClampedGate gate_;
+  ExpertGate gate_;
 };
 
 }  // namespace ashlar::cpu

@@ -10,12 +10,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
-
 /// The part of a call that one block has.
 struct Part {
   const DeltaNetCall& call;
-  int32_t heads, values;        ///< value heads, their columns together
+  int32_t heads, values;           ///< value heads, their columns together
   int32_t first_head, q0, k0, v0;  ///< where its channels begin
   int32_t own_channels;
 
@@ -239,9 +237,8 @@ __global__ void __launch_bounds__(kThreads) gelu_gate_kernel(Matrix gate, Matrix
   begin_kernel();
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < x.cols; i += kThreads) {
     const float g = load(gate.data, blockIdx.x * gate.stride + i, gate.is_f32);
-    const float by = g * sigmoid(g * fmaf(g * g, 0.0713548162F, 1.59576912F));
     const int64_t at = blockIdx.x * x.stride + i;
-    store(x.data, at, x.is_f32, load(x.data, at, x.is_f32) * by);
+    store(x.data, at, x.is_f32, load(x.data, at, x.is_f32) * gelu(g));
   }
 }
 

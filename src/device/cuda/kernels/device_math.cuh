@@ -24,6 +24,9 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
+__device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
+/// As Ops::gelu_gate has it.
+__device__ __forceinline__ float gelu(float x) { return x * sigmoid(x * fmaf(x * x, 0.0713548162F, 1.59576912F)); }
 __device__ __forceinline__ float gated(float gate, float up) { return gate / (1.0F + expf(-gate)) * up; }
 
 __device__ __forceinline__ float load(const void* data, int64_t at, bool is_f32) {

@@ -88,6 +88,7 @@ __global__ void __launch_bounds__(32) route_kernel(const __grid_constant__ Route
   for (int32_t j = 0; j < call.top_k; ++j) {
     if (call.normalise) weights[j] /= sum + 1e-20F;
     weights[j] *= call.scale;
+    if (call.expert_scale != nullptr) weights[j] *= call.expert_scale[experts[j]];
   }
 }
 
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    gate_kernel(Matrix products, const int32_t* experts, const float* bias, float limit, float alpha, Matrix out) {
+    gate_kernel(Matrix products, const int32_t* experts, const float* bias, GateRule rule, Matrix out) {
   begin_kernel();
   const int64_t row = blockIdx.x;
   const auto* const gates = static_cast<const float*>(products.data) + row * products.stride;
@@ -129,8 +130,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < out.cols; i += kThreads) {
     float g = gates[i], u = gates[out.cols + i];
     if (more != nullptr) g += more[i], u += more[out.cols + i];
-    if (limit > 0) g = fminf(g, limit), u = fminf(fmaxf(u, -limit), limit) + 1;
-    store(out.data, row * out.stride + i, out.is_f32, g / (1.0F + expf(-alpha * g)) * u);
+    if (rule.limit > 0) g = fminf(g, rule.limit), u = fminf(fmaxf(u, -rule.limit), rule.limit) + 1;
+    store(out.data, row * out.stride + i, out.is_f32, (rule.gelu ? gelu(g) : g / (1.0F + expf(-rule.alpha * g))) * u);
   }
 }
 
@@ -169,9 +170,9 @@ void group_by_expert(cudaStream_t stream, const int32_t* chosen, int32_t choices
         n_experts, tile_rows, most_tiles(choices, n_experts, tile_rows), rows, experts);
 }
 
-void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias, float limit,
-                  float alpha, const Matrix& out) {
-  start(stream, {rows_of(out), kThreads}, gate_kernel, products, experts, bias, limit, alpha, out);
+void gate_experts(cudaStream_t stream, const Matrix& products, const int32_t* experts, const float* bias,
+                  const GateRule& rule, const Matrix& out) {
+  start(stream, {rows_of(out), kThreads}, gate_kernel, products, experts, bias, rule, out);
 }
 
 void combine_experts(cudaStream_t stream, const Matrix& answers, const Choices& choices, const float* bias,
