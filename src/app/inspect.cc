@@ -23,7 +23,7 @@ bool is_number(const StoredTensor& tensor) { return tensor.dtype.starts_with("F"
 bool counts(const ModelConfig& config, const std::string& name) {
   const ModelNames& names = config.names;
   if (config.tied_head && name == std::string(names.head) + ".weight") return false;
-  return !names.is_unused(name) && (names.rope_factors == nullptr || name != names.rope_factors);
+  return !config.is_unused(name) && (names.rope_factors == nullptr || name != names.rope_factors);
 }
 
 // Counts by shape: what a checkpoint stores under names that begin with `prefix`, without index tables; parameters of

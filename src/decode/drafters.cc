@@ -77,7 +77,7 @@ DrafterFacts facts_of_mtp(const std::filesystem::path& folder, const ModelConfig
   facts.aux_width = model.stack.hidden;
   facts.aux_layers = {model.stack.n_layers - 1};
   facts.vocab = facts.draft_vocab = model.vocab;
-  facts.tensors = model.names.mtp;
+  facts.tensors = model.mtp_prefix();
   return facts;
 }
 

@@ -134,6 +134,21 @@ void check_variants(const JsonFields& fields, const Family& family, StackConfig&
 
 }  // namespace
 
+std::string ModelConfig::mtp_prefix(int32_t i) const {
+  if (names.mtp == nullptr) return "";
+  return names.mtp->prefix != nullptr ? names.mtp->prefix : names.layers + std::to_string(stack.n_layers + i) + ".";
+}
+
+bool ModelConfig::is_unused(std::string_view tensor) const {
+  for (const char* prefix : names.unused) {
+    if (prefix != nullptr && tensor.starts_with(prefix)) return true;
+  }
+  for (int32_t i = 0; i < std::max(mtp.layers, 1) && names.mtp != nullptr; ++i) {
+    if (tensor.starts_with(mtp_prefix(i))) return true;
+  }
+  return false;
+}
+
 RopeConfig read_rope_config(const JsonFields& fields, double missing_rotary_factor) {
   RopeConfig rope;
   rope.partial_rotary_factor = fields.number("partial_rotary_factor", 0.0, 1.0, missing_rotary_factor);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/delta_net.h"
@@ -158,7 +159,8 @@ struct BlockDiffusion {
 /// is for its tensors to say.
 struct MtpConfig {
   int32_t layers = 1;
-  bool own_vocabulary = false;  ///< an embedding and a head of its own instead of the model's
+  const char* layers_key = "mtp_num_hidden_layers";  ///< which said so
+  bool own_vocabulary = false;                       ///< an embedding and a head of its own instead of the model's
 };
 
 struct ModelConfig {
@@ -176,6 +178,11 @@ struct ModelConfig {
   ModelNames names;
   std::optional<ModelNames> other_names;  ///< what some checkpoints of the family call their tensors instead
   std::filesystem::path folder;           ///< or the GGUF file
+
+  /// What names of the tensors of layer i of those that draft begin with; empty: the family has none.
+  std::string mtp_prefix(int32_t i = 0) const;
+  /// Whether the model has no use for the tensor: it is of another part, or of a layer that drafts.
+  bool is_unused(std::string_view tensor) const;
 };
 
 /// How a config.json spells the parts that all families have.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -16,11 +15,13 @@ namespace ashlar {
 
 namespace {
 
+void list(std::string& all, const std::string& one) { all += (all.empty() || one.empty() ? "" : ", ") + one; }
+
 // "333 of model.visual."; empty: none.
-std::string ignore_all_of(const char* prefix, WeightBinder& binder, const Checkpoint& checkpoint) {
+std::string ignore_all_of(const std::string& prefix, WeightBinder& binder, const Checkpoint& checkpoint) {
   int64_t n = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (prefix == nullptr || !name.starts_with(prefix)) continue;
+    if (prefix.empty() || !name.starts_with(prefix)) continue;
     binder.ignore(name);
     ++n;
   }
@@ -38,13 +39,10 @@ void choose_names(ModelConfig& config, const Checkpoint& checkpoint) {
 
 bool ties_head(const ModelConfig& config, const Checkpoint& checkpoint) {
   if (!config.tied_head) return false;
-  const auto& tensors = checkpoint.tensors();
-  const auto head = tensors.find(std::string(config.names.head) + ".weight");
-  const auto embedding = tensors.find(std::string(config.names.embedding) + ".weight");
-  if (head == tensors.end() || embedding == tensors.end()) return true;
-  const StoredTensor &one = *head->second, &other = *embedding->second;
-  if (one.scaled || other.scaled) return false;
-  return one.dtype == other.dtype && one.shape == other.shape && std::memcmp(one.data, other.data, one.bytes) == 0;
+  const std::string head = std::string(config.names.head) + ".weight";
+  const std::string embedding = std::string(config.names.embedding) + ".weight";
+  if (!checkpoint.tensors().contains(head) || !checkpoint.tensors().contains(embedding)) return true;
+  return holds_twice(checkpoint, head, embedding);
 }
 
 std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder, int32_t max_positions,
@@ -57,19 +55,23 @@ std::unique_ptr<Model> Model::load(Ops& ops, const std::filesystem::path& folder
   config.tied_head = ties_head(config, checkpoint);
   WeightBinder binder(ops, checkpoint);
   std::unique_ptr<Model> model(new Model(ops, std::move(config), binder, positions, bind_mixer));
-  const ModelNames& names = model->config_.names;
-  for (const char* prefix : names.unused) {
-    const std::string found = ignore_all_of(prefix, binder, checkpoint);
-    model->unused_ += (model->unused_.empty() || found.empty() ? "" : ", ") + found;
+  for (const char* prefix : model->config_.names.unused) {
+    list(model->unused_, ignore_all_of(prefix != nullptr ? prefix : "", binder, checkpoint));
   }
-  model->unused_mtp_ = ignore_all_of(names.mtp, binder, checkpoint);
+  std::string last;
+  for (int32_t i = 0; i < std::max(model->config_.mtp.layers, 1); ++i) {
+    const std::string prefix = model->config_.mtp_prefix(i);
+    if (prefix != last) list(model->unused_mtp_, ignore_all_of(prefix, binder, checkpoint));
+    last = prefix;
+  }
   binder.finish();
   return model;
 }
 
 std::string Model::unused(bool drafts_itself) const {
-  if (drafts_itself || unused_mtp_.empty()) return unused_;
-  return unused_.empty() ? unused_mtp_ : unused_ + ", " + unused_mtp_;
+  std::string all = unused_;
+  if (!drafts_itself) list(all, unused_mtp_);
+  return all;
 }
 
 BindMixer Model::mixer_or(const BindMixer& bind_mixer) const {

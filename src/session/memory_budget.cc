@@ -83,7 +83,7 @@ MemoryNeeds memory_needs(const Ops& ops, const Checkpoint& target, const ModelCo
                                             std::string(config.names.head) + ".weight",
                                             std::string(config.names.layer_embedding) + ".weight"};
   MemoryNeeds needs = {kept_bytes(ops, target, Products::kDecide, vocabulary,
-                                  [&](const std::string& name) { return !config.names.is_unused(name); }),
+                                  [&](const std::string& name) { return !config.is_unused(name); }),
                        kProcess + activation_bytes(config.stack, rows, config.vocab),
                        Ropes::bytes_per_position(config.stack)};
   if (drafter == nullptr) return needs;

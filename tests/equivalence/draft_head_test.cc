@@ -105,13 +105,15 @@ class DraftHeadEquivalence : public ::testing::TestWithParam<Where> {
   std::unique_ptr<Ops> ops_ = make_device(GetParam().device, {.threads = 2, .isa = {}});
   Pair pair_{*ops_, GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(
-    Heads, DraftHeadEquivalence,
-    ::testing::Values(Where{"ref", "mtp_fitted", "qwen3_5_text"}, Where{"cpu", "mtp_fitted", "qwen3_5_text"},
-                      Where{"cpu", "mtp_moe", "qwen3_5_moe"}, Where{"ref", "eagle3_fitted", "qwen3"},
-                      Where{"cpu", "eagle3_fitted", "qwen3"}, Where{"cpu", "eagle3_speculators", "qwen3"},
-                      Where{"ref", "peagle", "qwen3"}, Where{"cpu", "peagle", "qwen3"}),
-    [](const auto& info) { return std::string(info.param.device) + "_" + info.param.head; });
+INSTANTIATE_TEST_SUITE_P(Heads, DraftHeadEquivalence,
+                         ::testing::Values(Where{"ref", "mtp_fitted", "qwen3_5_text"},
+                                           Where{"cpu", "mtp_fitted", "qwen3_5_text"},
+                                           Where{"cpu", "mtp_moe", "qwen3_5_moe"}, Where{"ref", "mtp_glm", "glm4_moe"},
+                                           Where{"cpu", "mtp_glm", "glm4_moe"}, Where{"ref", "eagle3_fitted", "qwen3"},
+                                           Where{"cpu", "eagle3_fitted", "qwen3"},
+                                           Where{"cpu", "eagle3_speculators", "qwen3"}, Where{"ref", "peagle", "qwen3"},
+                                           Where{"cpu", "peagle", "qwen3"}),
+                         [](const auto& info) { return std::string(info.param.device) + "_" + info.param.head; });
 
 TEST_P(DraftHeadEquivalence, EveryConfigurationGivesTheTokensOfPlainDecodingAlone) {
   const auto plain = open_engine(*ops_, pair_.model(), pair_.configuration(1, 1, 4096), kLongest);

@@ -7,6 +7,7 @@ that the next draft's pair is (that output, the draft).
 
   Mtp     the layer of a Qwen3.5 checkpoint: f is the target's hidden state after its final norm,
           x = fc [norm(E[token]); norm(f)], one decoder layer, norm; the classes of transformers compute the layer and the norms
+  NextN   the same in DeepSeek's spelling, as one more layer of the model's: transformers' own MtpModel reads the checkpoint and computes it
   Eagle3  f = fc [h_a; h_b; h_c] of hidden states between the target's layers; attention reads [norm(E[token]); norm(f)] and its residual
           is f; the output before the final norm is fed back. Further layers are plain ones. With a mask (P-EAGLE) rows after x_n
           read the mask's embedding and its own feature, all in one forward
@@ -16,6 +17,7 @@ import copy
 
 import torch
 import torch.nn.functional as F
+from transformers.modeling_layers import MtpModel
 from transformers.models.qwen3_5 import modeling_qwen3_5 as qwen3_5
 from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe as qwen3_5_moe
 
@@ -54,6 +56,30 @@ class Mtp(torch.nn.Module):
 
     def logits(self, hidden):
         return hidden @ self.tables[1].T
+
+    def target_ids(self, entries):
+        return entries
+
+
+class NextN(torch.nn.Module):
+    """model: of a folder whose checkpoint has the layer."""
+
+    def __init__(self, model):
+        super().__init__()
+        layers = f"layers.{model.config.num_hidden_layers}."
+        model._keys_to_ignore_on_load_unexpected = [layers.replace(".", r"\.")]  # the class knows published sizes only
+        self.mtp = MtpModel.from_pretrained(model)
+        self.mtp.config._attn_implementation = model.config._attn_implementation
+
+    def features(self, states):
+        return states[-1]
+
+    def forward(self, features, ids):
+        out = self.mtp.forward_layer(0, features[None], torch.arange(len(ids))[None], None, input_ids=ids[None])[0]
+        return out, out
+
+    def logits(self, hidden):
+        return self.mtp.shared_head(hidden)
 
     def target_ids(self, entries):
         return entries

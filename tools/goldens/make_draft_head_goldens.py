@@ -19,12 +19,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from draft_head_reference import Eagle3, Mtp, chain
+from draft_head_reference import Eagle3, Mtp, NextN, chain
 from make_drafter_goldens import MIN_DRAFT_MARGIN, MIN_TARGET_MARGIN, OUTPUT, PROMPT, margin, prompt_ids
 from seeded_weights import UNIT, describe, table, weight, with_weights
 
 DRAFTS = 4
-SHORT = {"peagle": 5}  # tokens of its prompt
+SHORT = {"peagle": 5, "mtp_glm": 5}  # tokens of its prompt
 
 
 def layer_config(**overrides):
@@ -58,11 +58,13 @@ def variants():
         "eagle3_speculators": ("eagle3", "qwen3", speculators, "layers.0."),
         "eagle3_norm_before_fc": ("eagle3", "qwen3", gpt_oss, "layers.0."),
         "peagle": ("eagle3", "qwen3", peagle, "layers.0."),
+        "mtp_glm": ("mtp", "glm4_moe", None, "model.layers.2."),
     }
 
 
 class Target:
     def __init__(self, folder):
+        self.folder = folder
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
         self.embedding = self.model.model.embed_tokens.weight.detach()
         self.head = self.model.lm_head.weight.detach()
@@ -87,6 +89,18 @@ def noise_of(name, shape, from_one):
     if "norm" in name:
         return (0.2, 0.0) if from_one else (0.2, 1.0)
     return (1.0 if "embed_tokens" in name else (3.0 if "lm_head" in name else 1.0) / shape[-1]**0.5), 0.0
+
+
+def nextn_tensors(target, layer, described):
+    """What a layer of the target has, with copies of its embedding and its head: noise of the same seed."""
+    last = f"model.layers.{target.model.config.num_hidden_layers - 1}."
+    taken = {t["name"]: t for t in described["files"]["model.safetensors"]}
+    h = target.model.config.hidden_size
+    shapes = {f"{layer}{name}.weight": (h,) for name in ("enorm", "hnorm", "shared_head.norm")} | {f"{layer}eh_proj.weight": (h, 2 * h)}
+    out = [weight(name, shape, "BF16", UNIT * noise_of(name, shape, False)[0], noise_of(name, shape, False)[1]) for name, shape in shapes.items()]
+    for name, original in (("embed_tokens", "model.embed_tokens.weight"), ("shared_head.head", "lm_head.weight")):
+        out.append({**taken[original], "name": f"{layer}{name}.weight", "as": original})
+    return out + [{**t, "name": layer + name.removeprefix(last)} for name, t in taken.items() if name.startswith(last)]
 
 
 def mtp_tensors(target):
@@ -129,10 +143,21 @@ def eagle3_tensors(raw, layer, seed):
     return out
 
 
+def with_layer(target, stored):
+    """The layer, read from a folder that has the target's tensors and these."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(shutil.copytree(target.folder, Path(temporary) / "whole"))
+        save_file(load_file(folder / "model.safetensors") | stored, folder / "model.safetensors", metadata={"format": "pt"})
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        return NextN(model).eval()
+
+
 def make_head(method, target, raw, layer, stored):
     weights = {name: t.float() if t.is_floating_point() else t for name, t in stored.items()}
     if method == "eagle3":
         return Eagle3(target, raw, weights, layer)
+    if layer:
+        return with_layer(target, stored)
     head = Mtp(target)
     head.load_state_dict({name.removeprefix("mtp."): t for name, t in weights.items()})
     return head
@@ -239,7 +264,13 @@ def make(data, name, seed, method, target_name, raw, layer, target):
     folder.mkdir(parents=True)
     if raw is not None:
         (folder / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
-    describe(folder, seed, mtp_tensors(target) if method == "mtp" else eagle3_tensors(raw, layer, seed))
+    if method == "mtp" and layer:
+        described = json.loads((data / "families" / target_name / "tensors.json").read_text())
+        seed = described["seed"]
+        tensors = nextn_tensors(target, layer, described)
+    else:
+        tensors = mtp_tensors(target) if method == "mtp" else eagle3_tensors(raw, layer, seed)
+    describe(folder, seed, tensors)
     with tempfile.TemporaryDirectory() as temporary:
         stored = load_file(with_weights(folder, Path(temporary) / name) / "model.safetensors")
     if "fitted" in name:

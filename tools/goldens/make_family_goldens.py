@@ -36,7 +36,7 @@ def base_config(family, **overrides):
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
                            "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
-                           "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
+                           "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "glm4_moe": "Glm4MoeForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
         "intermediate_size": 64,
@@ -70,7 +70,7 @@ def base_config(family, **overrides):
 
 
 def variants():
-    """name -> (config, options). Options: shards, store_tied_head, tokens, and `without`: config changes that must move the logits."""
+    """name -> (config, options). Options: shards, store_tied_head, tokens, half (goldens in float16), and `without`: config changes, or lists of them, that must move the logits."""
     plain_rope = {"rope_theta": 10000.0, "rope_scaling": None}
     out = {}
 
@@ -228,6 +228,12 @@ def variants():
                                 num_hidden_layers=2, num_dense_layers=1, num_experts=4, num_experts_per_tok=2, use_expert_bias=True,
                                 norm_topk_prob=True, routed_scaling_factor=1.5, conv_L_cache=3, conv_bias=False, rope_theta=1000.0,
                                 layer_types=["full_attention", "conv"]), tokens=5, without={"routed_scaling_factor": 1.0})
+    # A dense layer, then experts in groups, chosen with a bias, next to shared ones; the target of a layer that drafts.
+    add("glm4_moe", base_config("glm4_moe", **small, head_dim=16, intermediate_size=24, rms_norm_eps=1e-5, torch_dtype=..., dtype="bfloat16", num_hidden_layers=2,
+                                attention_bias=True, use_qk_norm=True, partial_rotary_factor=0.5, rope_theta=1000.0, rope_scaling=None,
+                                first_k_dense_replace=1, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=8,
+                                n_group=2, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.5, num_nextn_predict_layers=1),
+        tokens=8, half=True, without=[{"n_group": 1}, {"routed_scaling_factor": 1.0}, {"norm_topk_prob": False}, {"partial_rotary_factor": 1.0}])
     return out
 
 
@@ -355,13 +361,12 @@ def attention_entropy(model, ids):
 
 def check_matters(folder, config, options, ids, logits):
     """The feature the variant is about must change the result, or the golden would prove nothing."""
-    changes = options.get("without")
-    if not changes:
-        return
-    other = {key: value for key, value in {**config, **changes}.items() if value is not ...}
-    (folder / "config.json").write_text(json.dumps(other))
-    difference = float((forward(load(folder), ids)[1] - logits).abs().max())
-    assert difference > 0.1, f"{folder.name}: without {changes} the logits move by {difference} only"
+    without = options.get("without", [])
+    for changes in without if isinstance(without, list) else [without]:
+        other = {key: value for key, value in {**config, **changes}.items() if value is not ...}
+        (folder / "config.json").write_text(json.dumps(other))
+        difference = float((forward(load(folder), ids)[1] - logits).abs().max())
+        assert difference > 0.1, f"{folder.name}: without {changes} the logits move by {difference} only"
 
 
 def make(root, name, config, options, seed):
@@ -393,7 +398,8 @@ def reference(name, config, options, seed, folder):
     check_matters(folder, config, options, ids, logits)
     print(f"{name:24s} logit std {float(logits.std()):5.2f}  attention entropy {attention_entropy(model, ids):.2f}"
           f"  last-layer residual rms {float(hidden[-2].pow(2).mean().sqrt()):5.2f}  margin {margin:.3f}  new {new_ids[:8]}")
-    return {"input_ids": ids.to(torch.int32), "hidden_states": hidden, "logits": logits,
+    kept = torch.float16 if options.get("half") else torch.float32
+    return {"input_ids": ids.to(torch.int32), "hidden_states": hidden.to(kept), "logits": logits.to(kept),
             "greedy_ids": torch.tensor(new_ids, dtype=torch.int32)}
 
 

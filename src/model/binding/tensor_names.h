@@ -3,8 +3,6 @@
 // What checkpoints call the tensors of a model: a table a family, and one for GGUF files. Names are without ".weight"
 // and ".bias".
 
-#include <string_view>
-
 namespace ashlar {
 
 /// Names within one layer. The defaults are those of Hugging Face's Llama, Qwen and their mixtures.
@@ -73,6 +71,29 @@ struct LayerNames {
   bool interleaved_heads = false;
 };
 
+/// Names of the layer that drafts further tokens (MTP), after what all of them begin with. The defaults are Qwen's.
+struct MtpNames {
+  const char* prefix = "mtp.";  ///< null: they begin as those of one more layer of the model would
+  const char* projection = "fc";
+  const char* embedding_norm = "pre_fc_norm_embedding";
+  const char* hidden_norm = "pre_fc_norm_hidden";
+  const char* norm = "norm";
+  const char* layer = "layers.0.";  ///< then a name of LayerNames
+  // Of copies of the model's own; null: there are none.
+  const char* embedding = nullptr;
+  const char* head = nullptr;
+};
+inline constexpr MtpNames kQwenMtp = {};
+/// DeepSeek-V3's, which GLM has too.
+inline constexpr MtpNames kDeepSeekMtp = {.prefix = nullptr,
+                                          .projection = "eh_proj",
+                                          .embedding_norm = "enorm",
+                                          .hidden_norm = "hnorm",
+                                          .norm = "shared_head.norm",
+                                          .layer = "",
+                                          .embedding = "embed_tokens",
+                                          .head = "shared_head.head"};
+
 struct ModelNames {
   const char* embedding = "model.embed_tokens";
   const char* layers = "model.layers.";  ///< then "i." and a name of LayerNames
@@ -85,16 +106,7 @@ struct ModelNames {
   const char* rope_factors = nullptr;  ///< in full; read with the configuration (RopeConfig::factors)
   /// What names of parts begin with that are no part of the text model, and not used; null: there is none.
   const char* unused[4] = {};
-  /// What names of the layer begin with that drafts further tokens (MTP), which only drafting needs; null: there is
-  /// none.
-  const char* mtp = nullptr;
-
-  bool is_unused(std::string_view tensor) const {
-    for (const char* prefix : {unused[0], unused[1], unused[2], unused[3], mtp}) {
-      if (prefix != nullptr && tensor.starts_with(prefix)) return true;
-    }
-    return false;
-  }
+  const MtpNames* mtp = nullptr;  ///< of the layer that drafts further tokens, which only drafting needs; null: none
 };
 
 /// Names of a drafter's tensors, after what all of them may begin with (find_prefix). The defaults are those of z-lab,

@@ -46,6 +46,15 @@ std::optional<Scheme> scheme_of(const StoredTensor& tensor) {
   return tensor.scaled ? scheme_of(*tensor.scaled) : find_scheme(tensor.dtype);
 }
 
+bool holds_twice(const Checkpoint& checkpoint, const std::string& one, const std::string& other) {
+  const auto& tensors = checkpoint.tensors();
+  const auto a = tensors.find(one), b = tensors.find(other);
+  if (a == tensors.end() || b == tensors.end()) return false;
+  const StoredTensor &x = *a->second, &y = *b->second;
+  if (x.scaled || y.scaled) return false;
+  return x.dtype == y.dtype && x.shape == y.shape && std::memcmp(x.data, y.data, x.bytes) == 0;
+}
+
 DeviceVector::DeviceVector(Ops& ops, const std::vector<float>& values)
     : storage_(ops.allocate(values.size() * sizeof(float))) {
   ops.upload(values.data(), storage_->data(), values.size() * sizeof(float));

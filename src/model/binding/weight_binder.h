@@ -18,6 +18,9 @@ namespace ashlar {
 /// How the numbers of a tensor are stored; none: they are no weights.
 std::optional<Scheme> scheme_of(const StoredTensor& tensor);
 
+/// Whether the checkpoint holds both tensors, of the same bytes, shape and type, without scales apart.
+bool holds_twice(const Checkpoint& checkpoint, const std::string& one, const std::string& other);
+
 /// A vector of floats in device memory (norm weights).
 class DeviceVector {
  public:

@@ -13,12 +13,6 @@
 namespace ashlar {
 namespace {
 
-constexpr const char* kProjection = "fc";
-constexpr const char* kEmbeddingNorm = "pre_fc_norm_embedding";
-constexpr const char* kHiddenNorm = "pre_fc_norm_hidden";
-constexpr const char* kNorm = "norm";
-constexpr const char* kLayers = "layers.";
-
 [[noreturn]] void fail(const ModelConfig& target, const std::string& what) {
   throw Error("drafter", target.folder.string() + ": " + what +
                              "; --drafter ngram or a drafter folder works without a layer of the model's own");
@@ -35,12 +29,23 @@ void ignore_others(WeightBinder& binder, const Checkpoint& checkpoint, const std
   }
 }
 
+// A matrix [rows, cols] that the layer has of its own; null: it has none, or the same numbers as the model's
+// `original`.
+std::unique_ptr<Weight> own_copy(WeightBinder& binder, const Checkpoint& checkpoint, const std::string& name,
+                                 const std::string& original, int64_t rows, int64_t cols) {
+  if (!binder.has(name + ".weight")) return nullptr;
+  if (!holds_twice(checkpoint, name + ".weight", original + ".weight")) return binder.vocabulary({name, rows}, cols);
+  binder.ignore(name + ".weight");
+  return nullptr;
+}
+
 }  // namespace
 
 StackConfig mtp_stack(const ModelConfig& target) {
   if (target.names.mtp == nullptr) fail(target, "models of the family " + target.family + " have no layer that drafts");
   if (target.mtp.layers > 1) {
-    fail(target, "mtp_num_hidden_layers is " + std::to_string(target.mtp.layers) + "; one layer is supported");
+    fail(target,
+         std::string(target.mtp.layers_key) + " is " + std::to_string(target.mtp.layers) + "; one layer is supported");
   }
   if (target.mtp.own_vocabulary) {
     fail(target, "mtp_use_dedicated_embeddings is set; a layer that shares the model's embedding is supported");
@@ -69,10 +74,11 @@ void check_own_layer(const std::filesystem::path& drafter, const ModelConfig& ta
 
 bool has_mtp(const ModelConfig& target, const Checkpoint& checkpoint) {
   if (target.names.mtp == nullptr || target.mtp.layers != 1 || target.mtp.own_vocabulary) return false;
-  const std::string prefix = target.names.mtp;
+  const std::string prefix = target.mtp_prefix();
   const LayerNames& names = target.stack.names;
-  const std::string layer = prefix + kLayers + "0.";
-  for (const char* name : {kProjection, kEmbeddingNorm, kHiddenNorm, kNorm}) {
+  const MtpNames& mtp = *target.names.mtp;
+  const std::string layer = prefix + mtp.layer;
+  for (const char* name : {mtp.projection, mtp.embedding_norm, mtp.hidden_norm, mtp.norm}) {
     if (!holds(checkpoint, prefix + name)) return false;
   }
   for (const char* name : {names.input_norm, names.post_norm, names.q, names.k, names.v, names.attention_output}) {
@@ -107,34 +113,44 @@ bool is_model_of_mtp_family(const std::filesystem::path& folder) {
 std::unique_ptr<MtpHead> MtpHead::load(const Model& target) {
   StackConfig config = mtp_stack(target.config());
   const Checkpoint checkpoint(target.config().folder);
-  const std::string prefix = target.config().names.mtp;
+  const std::string prefix = target.config().mtp_prefix();
   const auto& tensors = checkpoint.tensors();
   if (const auto first = tensors.lower_bound(prefix); first == tensors.end() || !first->first.starts_with(prefix)) {
     fail(target.config(), "holds no tensors " + prefix + "*, of the layer that drafts");
   }
   WeightBinder binder(target.ops(), checkpoint, Products::kPropose);
-  std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), binder));
+  std::unique_ptr<MtpHead> head(new MtpHead(target, std::move(config), binder, checkpoint));
   ignore_others(binder, checkpoint, prefix);
   binder.finish();
   return head;
 }
 
-MtpHead::MtpHead(const Model& target, StackConfig config, WeightBinder& binder)
+MtpHead::MtpHead(const Model& target, StackConfig config, WeightBinder& binder, const Checkpoint& checkpoint)
     : ops_(target.ops()),
       target_(target),
       config_(std::move(config)),
-      prefix_(target.config().names.mtp),
-      embedding_norm_(binder.norm(prefix_ + kEmbeddingNorm, config_.hidden, config_.norms_from_one)),
-      hidden_norm_(binder.norm(prefix_ + kHiddenNorm, config_.hidden, config_.norms_from_one)),
-      norm_(binder.norm(prefix_ + kNorm, config_.hidden, config_.norms_from_one)),
-      projection_(binder.linear({{prefix_ + kProjection, config_.hidden}}, int64_t{2} * config_.hidden, false)),
+      prefix_(target.config().mtp_prefix()),
+      names_(*target.config().names.mtp),
+      embedding_norm_(binder.norm(prefix_ + names_.embedding_norm, config_.hidden, config_.norms_from_one)),
+      hidden_norm_(binder.norm(prefix_ + names_.hidden_norm, config_.hidden, config_.norms_from_one)),
+      norm_(binder.norm(prefix_ + names_.norm, config_.hidden, config_.norms_from_one)),
+      projection_(binder.linear({{prefix_ + names_.projection, config_.hidden}}, int64_t{2} * config_.hidden, false)),
       ropes_(ops_, config_, target.max_positions()),
-      stack_(binder, config_, prefix_ + kLayers,
+      stack_(binder, config_, std::vector<std::string>{prefix_ + names_.layer},
              [this](WeightBinder& from, const std::string& base, int32_t layer) {
                return std::make_unique<Attention>(from, config_, base, layer, ropes_);
              }),
-      quantised_head_(ops_.repack(target.head_weight(), Products::kPropose)),
-      aux_layer_{target.config().stack.n_layers - 1, 0} {}
+      aux_layer_{target.config().stack.n_layers - 1, 0} {
+  const ModelNames& names = target.config().names;
+  const auto copy = [&](const char* name, const char* original) -> std::unique_ptr<Weight> {
+    if (name == nullptr) return nullptr;
+    return own_copy(binder, checkpoint, prefix_ + name, original, vocab(), config_.hidden);
+  };
+  own_embedding_ = copy(names_.embedding, names.embedding);
+  own_head_ = copy(names_.head, target.config().tied_head ? names.embedding : names.head);
+  quantised_head_ = ops_.repack(exact_head(), Products::kPropose);
+  if (quantised_head_) own_head_.reset();
+}
 
 void MtpHead::reserve(int32_t max_rows) {
   workspace_ = std::make_unique<StackWorkspace>(ops_, stack_, max_rows);
@@ -158,7 +174,7 @@ DraftHead::Output MtpHead::forward(Tensor features, const RowBatch& batch, const
   const int32_t hidden = config_.hidden;
   const Tensor pairs = pairs_.narrow(batch.n());
   const Tensor embedded = pairs.columns(0, hidden);
-  ops_.embed(target_.embedding(), batch.rows().ids, 1.0F, embedded);
+  ops_.embed(embedding(), batch.rows().ids, 1.0F, embedded);
   ops_.rms_norm(embedded, embedding_norm_.data(), config_.norm_eps, embedded);
   ops_.rms_norm(features, hidden_norm_.data(), config_.norm_eps, pairs.columns(hidden, hidden));
   ops_.linear(*projection_, pairs, Store::kOverwrite, workspace.x.narrow(batch.n()));

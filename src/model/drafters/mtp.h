@@ -2,7 +2,8 @@
 #pragma once
 // The layer that a checkpoint brings to predict further tokens (multi-token prediction), used to draft: one attention
 // layer over [norm of the embedding of a token; norm of the hidden state before it], with the model's own embedding and
-// head. Source: Qwen3.5 as vLLM and SGLang run it (qwen3_5_mtp); DeepSeek-V3, arXiv 2412.19437.
+// head. Sources: Qwen3.5 as vLLM and SGLang run it (qwen3_5_mtp); DeepSeek-V3, arXiv 2412.19437, and GLM-4.5, as
+// transformers runs them (MtpModel): what the layer leaves is normed before the head and before the next token's row.
 
 #include <memory>
 #include <string>
@@ -45,19 +46,26 @@ class MtpHead final : public DraftHead {
   void head_argmax(Tensor hidden, int32_t* entries) const override;
   size_t bytes_read() const override;
 
+  /// The target's, unless the layer has others; of the head perhaps fewer bits.
+  const Weight& embedding() const { return own_embedding_ ? *own_embedding_ : target_.embedding(); }
+  const Weight& head_weight() const { return quantised_head_ ? *quantised_head_ : exact_head(); }
+
  private:
-  MtpHead(const Model& target, StackConfig config, WeightBinder& binder);
-  const Weight& head_weight() const { return quantised_head_ ? *quantised_head_ : target_.head_weight(); }
+  MtpHead(const Model& target, StackConfig config, WeightBinder& binder, const Checkpoint& checkpoint);
+  const Weight& exact_head() const { return own_head_ ? *own_head_ : target_.head_weight(); }
 
   Ops& ops_;
   const Model& target_;
   StackConfig config_;
   std::string prefix_;
+  MtpNames names_;  // after the prefix
   DeviceVector embedding_norm_, hidden_norm_, norm_;
-  std::unique_ptr<Weight> projection_;  // fc: [hidden, 2 hidden]
+  std::unique_ptr<Weight> projection_;  // [hidden, 2 hidden]
+  /// Null: the target's, of which some checkpoints store a copy.
+  std::unique_ptr<Weight> own_embedding_, own_head_;
   Ropes ropes_;
   LayerStack stack_;
-  /// The target's head in 8 bits; null where the device does not gain by that.
+  /// The head in 8 bits; null where the device does not gain by that.
   std::unique_ptr<Weight> quantised_head_;
   AuxLayer aux_layer_;
   std::unique_ptr<StackWorkspace> workspace_;

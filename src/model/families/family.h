@@ -35,6 +35,7 @@ extern const Family kGemma3TextFamily;
 extern const Family kGemma4Family;
 extern const Family kGemma4TextFamily;
 extern const Family kGlm4Family;
+extern const Family kGlm4MoeFamily;
 extern const Family kGptOssFamily;
 extern const Family kGraniteFamily;
 extern const Family kLfm2Family;
@@ -70,7 +71,14 @@ Json complete_lfm2(const JsonFields& fields, const Json& settings, const char* d
 extern const LayerNames kLfm2LayerNames;
 
 /// Number of experts, how many a row takes, their width. The rest is up to the family.
-MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers);
+struct ExpertKeys {
+  const char* count = "num_experts";
+  const char* chosen = "num_experts_per_tok";
+};
+MoeConfig read_expert_sizes(const JsonFields& fields, int32_t n_layers, const ExpertKeys& keys = {});
+
+/// In which groups the experts lie, and how many of these a row takes.
+void read_expert_groups(const JsonFields& fields, MoeConfig& moe);
 
 /// `settings` and, for keys that the file lacks, what `defaults` says, an object in JSON.
 Json with_defaults(const JsonFields& fields, const Json& settings, const char* defaults);

@@ -21,15 +21,7 @@ void read_routing(const JsonFields& fields, MoeConfig& moe) {
   const std::string score = fields.string("score_function", "sigmoid");
   if (score != "sigmoid" && score != "softmax") fields.fail("score_function", "sigmoid or softmax");
   routing.score = score == "sigmoid" ? Routing::Score::kSigmoid : Routing::Score::kSoftmax;
-  routing.n_groups = static_cast<int32_t>(fields.integer("n_group", 1, kMaxTopK));
-  const int32_t size = moe.n_experts / routing.n_groups;
-  if (moe.n_experts % routing.n_groups != 0 || (routing.n_groups > 1 && size < 2)) {
-    fields.fail("n_group", "a divisor of num_experts that leaves groups of two experts or more");
-  }
-  routing.top_groups = static_cast<int32_t>(fields.integer("topk_group", 1, routing.n_groups));
-  if (routing.top_k > size * routing.top_groups) {
-    fields.fail("num_experts_per_tok", "at most the experts of topk_group groups");
-  }
+  read_expert_groups(fields, moe);
   // A single choice is not divided by itself.
   require_switch(fields, "norm_topk_prob", true, true);
   routing.normalise = routing.top_k > 1;

@@ -72,14 +72,14 @@ constexpr ModelNames kInside = {.embedding = "model.language_model.embed_tokens"
                                 .layers = "model.language_model.layers.",
                                 .norm = "model.language_model.norm",
                                 .unused = {"model.visual."},
-                                .mtp = "mtp."};
+                                .mtp = &kQwenMtp};
 constexpr ConfigKeys kKeys = {.missing_kv_heads = 4, .missing_head_dim = 256, .missing_rotary_factor = 0.25};
 
 constexpr Family kText = {.model_type = "qwen3_5_text",
                           .tied_by_default = false,
                           .read = read,
                           .keys = kKeys,
-                          .names = {.unused = {"model.visual."}, .mtp = "mtp."},
+                          .names = {.unused = {"model.visual."}, .mtp = &kQwenMtp},
                           .sliding = SlidingLayers::kNone,
                           .rotates_part = true,
                           .other_names = &kInside};
@@ -104,7 +104,7 @@ constexpr Family before_qwen3_5() {
   Family family = kText;
   family.model_type = "qwen3_next";
   family.read = read_next;
-  family.names = {.mtp = "mtp."};
+  family.names = {.mtp = &kQwenMtp};
   family.other_names = nullptr;
   family.keys.missing_kv_heads = 2;
   family.layer_names.shared_experts = "mlp.shared_expert.";

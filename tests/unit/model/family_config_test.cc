@@ -213,6 +213,53 @@ TEST(Lfm2Moe, IsRefusedWhereItMakesNoSense) {
   expect_error([] { read_lfm2_moe(R"({"layer_types": ["conv"]})"); }, {"layer_types", "4 entries"});
 }
 
+ModelConfig read_glm4_moe(const std::string& change) {
+  Json config = Json::parse(R"({"model_type": "glm4_moe", "num_hidden_layers": 3, "head_dim": 128})");
+  config.update(Json::parse(change));
+  return read(config);
+}
+
+TEST(Glm4Moe, LeavesMuchToTheClass) {
+  const ModelConfig config = read_glm4_moe("{}");
+  const StackConfig& stack = config.stack;
+  EXPECT_TRUE(stack.hidden == 4096 && stack.intermediate == 10944 && stack.norm_eps == 1e-5F);
+  EXPECT_FALSE(stack.qkv_bias || stack.qk_norm || config.tied_head);
+  EXPECT_TRUE(stack.layers[0].shape.n_heads == 96 && stack.layers[0].shape.n_kv_heads == 8);
+  EXPECT_EQ(stack.layers[0].rope.rotary_dim(128), 64);
+  ASSERT_TRUE(stack.moe);
+  EXPECT_EQ(stack.moe->layers, (std::vector<bool>{false, true, true}));
+  EXPECT_TRUE(stack.moe->n_experts == 128 && stack.moe->intermediate == 1408 && stack.moe->routing.top_k == 8);
+  EXPECT_TRUE(stack.moe->expert_bias && stack.moe->routing.normalise && stack.moe->routing.n_groups == 1);
+  EXPECT_EQ(stack.moe->routing.score, Routing::Score::kSigmoid);
+  EXPECT_TRUE(stack.moe->shared_intermediate == 1408 && !stack.moe->shared_gate);
+  EXPECT_TRUE(config.mtp.layers == 1 && config.mtp_prefix() == "model.layers.3.");
+  EXPECT_TRUE(config.is_unused("model.layers.3.enorm.weight") && !config.is_unused("model.layers.2.mlp.gate.weight"));
+  EXPECT_FALSE(config.is_unused("model.layers.30.enorm.weight") || config.is_unused("model.layers.4.enorm.weight"));
+  const ModelConfig other = read_glm4_moe(R"({"num_nextn_predict_layers": 2, "attention_bias": true,
+    "use_qk_norm": true, "first_k_dense_replace": 3, "n_shared_experts": 2, "partial_rotary_factor": 1.0})");
+  EXPECT_TRUE(other.is_unused("model.layers.4.enorm.weight") && other.stack.qkv_bias && other.stack.qk_norm);
+  EXPECT_EQ(other.stack.moe->layers, std::vector<bool>(3));
+  EXPECT_EQ(other.stack.moe->shared_intermediate, 2816);
+  EXPECT_EQ(other.stack.layers[0].rope.rotary_dim(128), 128);
+}
+
+TEST(Glm4Moe, IsRefusedWhereItMakesNoSense) {
+  const std::pair<const char*, std::vector<std::string>> broken[] = {
+      {R"({"first_k_dense_replace": 4})", {"first_k_dense_replace", "3"}},
+      {R"({"n_routed_experts": 0})", {"n_routed_experts"}},
+      {R"({"num_experts_per_tok": 129})", {"num_experts_per_tok"}},
+      {R"({"n_routed_experts": 6})", {"num_experts_per_tok", "at most n_routed_experts"}},
+      {R"({"n_group": 3})", {"n_group", "a divisor of n_routed_experts"}},
+      {R"({"n_group": 32, "topk_group": 1})", {"num_experts_per_tok", "topk_group"}},
+      {R"({"topk_group": 2})", {"topk_group"}},
+      {R"({"routed_scaling_factor": -1})", {"routed_scaling_factor"}},
+      {R"({"norm_topk_prob": 1})", {"norm_topk_prob", "true or false"}},
+      {R"({"hidden_act": "gelu"})", {"hidden_act", "silu"}},
+      {R"({"partial_rotary_factor": 0.01})", {"partial_rotary_factor"}},
+      {R"({"num_nextn_predict_layers": -1})", {"num_nextn_predict_layers"}}};
+  for (const auto& [change, parts] : broken) expect_error([&] { read_glm4_moe(change); }, parts);
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,

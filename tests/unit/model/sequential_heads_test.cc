@@ -113,6 +113,102 @@ TEST_F(DraftHeadFiles, MtpOfOtherKindsIsRefusedInWords) {
   expect_error([&] { MtpHead::load(*model); }, {"[drafter]", "qwen3"});
 }
 
+// The same layer in DeepSeek's spelling: one more of the model's, with copies of its embedding and head.
+class NextLayerFiles : public DraftHeadFiles {
+ protected:
+  static constexpr const char* kLayer = "model.layers.1.";
+
+  static Json config(const std::string& patch = "{}") {
+    return patched(patched(tiny_config("glm4_moe"), R"({"num_hidden_layers":1,"n_routed_experts":4,"head_dim":4,
+      "num_experts_per_tok":2,"moe_intermediate_size":6,"first_k_dense_replace":1,"n_shared_experts":1})"),
+                   patch);
+  }
+  static void add_plain_layer(Tensors& tensors, const std::string& base) {
+    add_layer(tensors, base, 8);
+    add_random(tensors, base + "self_attn.q_proj.weight", {8, 8});
+  }
+  static Tensors layer() {
+    Tensors tensors;
+    add_plain_layer(tensors, kLayer);
+    for (const char* norm : {"enorm", "hnorm", "shared_head.norm"}) {
+      add_random(tensors, std::string(kLayer) + norm + ".weight", {8});
+    }
+    add_random(tensors, std::string(kLayer) + "eh_proj.weight", {8, 16});
+    return tensors;
+  }
+  static Tensors model() {
+    Tensors tensors;
+    add_random(tensors, "model.embed_tokens.weight", {20, 8});
+    add_random(tensors, "model.norm.weight", {8});
+    add_random(tensors, "lm_head.weight", {20, 8});
+    add_plain_layer(tensors, "model.layers.0.");
+    return tensors;
+  }
+  /// The model with these tensors as well.
+  std::unique_ptr<Loaded> whole(const Tensors& more, const std::string& patch = "{}") {
+    Tensors tensors = model();
+    tensors.insert(more.begin(), more.end());
+    return std::make_unique<Loaded>(*ops_, config(patch), tensors);
+  }
+  void refuse(const Tensors& more, const std::string& patch, const std::vector<std::string>& parts) {
+    const auto loaded = whole(more, patch);  // the model itself does not mind
+    expect_error([&] { MtpHead::load(*loaded->model); }, parts);
+    EXPECT_FALSE(has_mtp(loaded->folder.path()) && patch != "{}");
+  }
+};
+
+TEST_F(NextLayerFiles, AreFoundWhereTheyAreWhole) {
+  const auto loaded = whole(layer());
+  EXPECT_TRUE(has_mtp(loaded->folder.path()));
+  EXPECT_EQ(MtpHead::load(*loaded->model)->aux_width(), 8);
+  EXPECT_EQ(loaded->model->unused(), "13 of model.layers.1.");
+  EXPECT_EQ(loaded->model->unused(true), "");
+  EXPECT_FALSE(has_mtp(whole({})->folder.path()));
+}
+
+TEST_F(NextLayerFiles, EveryTensorIsNeededInItsShape) {
+  for (const auto& [name, tensor] : layer()) {
+    SCOPED_TRACE(name);
+    Tensors changed = layer();
+    changed.erase(name);
+    refuse(changed, "{}", {name});
+    add_random(changed, name, {tensor.shape[0] + 1, 3});
+    refuse(changed, "{}", {name, "shape"});
+  }
+  refuse({}, "{}", {"[drafter]", "no tensors model.layers.1.*"});
+  refuse(layer(), R"({"num_nextn_predict_layers":2})", {"num_nextn_predict_layers is 2"});
+  Tensors more = layer();
+  add_random(more, "model.layers.2.enorm.weight", {8});
+  expect_error([&] { whole(more); }, {"model.layers.2.enorm.weight", "not part of this model"});
+  for (const char* copy : {"embed_tokens", "shared_head.head"}) {
+    more = layer();
+    add_random(more, std::string(kLayer) + copy + ".weight", {20, 7});
+    refuse(more, "{}", {copy, "shape"});
+  }
+}
+
+// A copy costs nothing; what differs from the model's own is the layer's.
+TEST_F(NextLayerFiles, CopiesOfTheModelsMatricesAreShared) {
+  // Whether the head and the embedding are the model's.
+  const auto shares = [&](const std::string& name, const std::string& original) {
+    Tensors tensors = layer();
+    if (!name.empty()) {
+      TensorSpec copy = model().at(original + ".weight");
+      copy.name = kLayer + name + ".weight";
+      tensors[copy.name] = copy;
+    }
+    const auto loaded = whole(tensors);
+    const auto head = MtpHead::load(*loaded->model);
+    return std::pair(&loaded->model->head_weight() == &head->head_weight(),
+                     &loaded->model->embedding() == &head->embedding());
+  };
+  EXPECT_EQ(shares("", ""), std::pair(true, true));
+  EXPECT_EQ(shares("shared_head.head", "lm_head"), std::pair(true, true));
+  EXPECT_EQ(shares("shared_head.head", "model.embed_tokens"), std::pair(false, true));
+  EXPECT_EQ(shares("embed_tokens", "model.embed_tokens"), std::pair(true, true));
+  EXPECT_EQ(shares("embed_tokens", "lm_head"), std::pair(true, false));
+}
+
 Json eagle3_config(const std::string& patch = "{}") {
   Json config = patched(tiny_config("llama"), R"({"num_hidden_layers":1,"draft_vocab_size":12,
     "architectures":["LlamaForCausalLMEagle3"],"eagle_config":{"eagle_aux_hidden_state_layer_ids":[0,1,0]}})");

@@ -33,7 +33,13 @@ Json one_character_tokenizer() {
           {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
 }
 
-class OwnLayer : public ::testing::Test {
+struct Own {
+  const char* target;  // of tests/data/families
+  const char* head;    // of tests/data/heads
+  const char* prefix;  // of its tensors' names
+};
+
+class OwnLayer : public ::testing::TestWithParam<Own> {
  protected:
   OwnLayer() { std::ofstream(folder_.path() / "tokenizer.json") << one_character_tokenizer().dump(); }
   ModelChoice choose(const std::string& drafter) const { return locate_models(folder_.path().string(), drafter, {}); }
@@ -51,10 +57,14 @@ class OwnLayer : public ::testing::Test {
     AnswerListener listener;
     return run_answers(session.start(), session.tokenizer(), std::move(jobs), listener).front().tokens;
   }
-  const HeadFolder folder_{data_folder() / "families" / "qwen3_5_text", data_folder() / "heads" / "mtp_fitted"};
+  const HeadFolder folder_{data_folder() / "families" / GetParam().target, data_folder() / "heads" / GetParam().head};
 };
+INSTANTIATE_TEST_SUITE_P(Spellings, OwnLayer,
+                         ::testing::Values(Own{"qwen3_5_text", "mtp_fitted", "mtp."},
+                                           Own{"glm4_moe", "mtp_glm", "model.layers.2."}),
+                         [](const auto& info) { return std::string(info.param.target); });
 
-TEST_F(OwnLayer, IsTheDefaultWhereNoDrafterLiesNextToTheModel) {
+TEST_P(OwnLayer, IsTheDefaultWhereNoDrafterLiesNextToTheModel) {
   for (const char* drafter : {"", "mtp"}) {
     const ModelChoice choice = choose(drafter);
     EXPECT_TRUE(choice.drafts_itself);
@@ -70,7 +80,7 @@ TEST_F(OwnLayer, IsTheDefaultWhereNoDrafterLiesNextToTheModel) {
   EXPECT_FALSE(choice.drafts_itself);
 }
 
-TEST_F(OwnLayer, SessionsDraftWithItAndSayTheSame) {
+TEST_P(OwnLayer, SessionsDraftWithItAndSayTheSame) {
   Session plain(options("none"));
   const std::vector<int32_t> expected = answer_of(plain);
   EXPECT_EQ(expected.size(), 40U);
@@ -86,14 +96,14 @@ TEST_F(OwnLayer, SessionsDraftWithItAndSayTheSame) {
     for (const std::string& note : session.notes()) notes += note + "\n";
     EXPECT_THAT(notes, HasSubstr("this drafter has no use for several passes: --passes changes nothing\n"));
     EXPECT_EQ(notes.find("drafting with the layer") != std::string::npos, drafter[0] == '\0');
-    EXPECT_EQ(notes.find("of mtp."), std::string::npos) << notes;
+    EXPECT_EQ(notes.find(std::string("of ") + GetParam().prefix), std::string::npos) << notes;
     EXPECT_GE(check_drafter(session).steps, 6);
     EXPECT_EQ(answer_of(session), expected);
   }
 }
 
-TEST_F(OwnLayer, WhatIsMissingIsSaidWhereItWasAskedFor) {
-  const SeededCheckpoint without(data_folder() / "families" / "qwen3_5_text");
+TEST_P(OwnLayer, WhatIsMissingIsSaidWhereItWasAskedFor) {
+  const SeededCheckpoint without(data_folder() / "families" / GetParam().target);
   std::ofstream(without.folder() / "tokenizer.json") << one_character_tokenizer().dump();
   SessionOptions asked = options("mtp");
   asked.model = without.folder().string();
@@ -101,7 +111,7 @@ TEST_F(OwnLayer, WhatIsMissingIsSaidWhereItWasAskedFor) {
     Session(asked).start();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no tensors mtp.*"));
+    EXPECT_THAT(error.what(), HasSubstr(std::string("no tensors ") + GetParam().prefix + "*"));
   }
   asked.drafter = folder_.path().string();  // another model's layer
   try {
