@@ -65,7 +65,8 @@ struct MoeConfig {
   bool shared_gate = false;         ///< what the shared expert adds is multiplied by a sigmoid of the row
   bool expert_bias = false;
   bool router_bias = false;
-  bool biases = false;  ///< of the experts' products: NAME_bias of a merged tensor NAME, NAME.bias of NAME.weight
+  bool with_dense = false;  ///< these layers have the dense MLP as well, and each has norms of its own
+  bool biases = false;      ///< of the experts' products: NAME_bias of a merged tensor NAME, NAME.bias of NAME.weight
   /// Rows of merged gates and ups are a gate and an up by turns; merged tensors that are not quantised lie [experts,
   /// in, out].
   bool by_turns = false;

@@ -59,7 +59,8 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
   carver.add(mixer.mixed, mixed_width, type);
   carver.add(kept, config.hidden, type);
   if (config.moe) carver.add(mlp.scores, config.moe->n_experts, DType::kF32);
-  if (config.moe && config.moe->shared_gate) {
+  const bool mlps_apart = config.moe && (config.moe->shared_gate || config.moe->with_dense);
+  if (mlps_apart) {
     carver.add(mlp.shared, config.hidden, type);
     carver.add(mlp.gates, 1, type);
   }
@@ -76,7 +77,7 @@ StackWorkspace::StackWorkspace(Ops& ops, const LayerStack& stack, int32_t max_ro
     carver.add(conv.added, config.hidden, type);
     carver.add(conv.dynamic, BlockConv::dynamic_width(*config.block_conv, config.hidden), type);
   }
-  if ((config.moe && config.moe->shared_gate) || config.answers_apart() || config.block_conv) {
+  if (mlps_apart || config.answers_apart() || config.block_conv) {
     zeros_ = ops.allocate(static_cast<size_t>(config.hidden) * bytes_of(type));
     zeros = mlp.zeros = conv.zeros = {zeros_->data(), max_rows, config.hidden, 0, type};
   }

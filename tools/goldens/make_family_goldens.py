@@ -234,6 +234,12 @@ def variants():
                                 first_k_dense_replace=1, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=8,
                                 n_group=2, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.5, num_nextn_predict_layers=1),
         tokens=8, half=True, without=[{"n_group": 1}, {"routed_scaling_factor": 1.0}, {"norm_topk_prob": False}, {"partial_rotary_factor": 1.0}])
+    # Experts next to the dense MLPs, as in the 26B-A4B.
+    add("gemma4_moe", base_config("gemma4_text", hidden_size=16, intermediate_size=24, num_attention_heads=2, num_hidden_layers=2, torch_dtype=...,
+                                  dtype="bfloat16", hidden_size_per_layer_input=0, attention_k_eq_v=True, num_key_value_heads=2,
+                                  num_global_key_value_heads=1, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=8,
+                                  layer_types=["sliding_attention", "full_attention"], final_logit_softcapping=8.0),
+        merged=True, tokens=8, half=True, without={"top_k_experts": 3})
     return out
 
 
@@ -246,6 +252,8 @@ def noise(name, shape, tied, from_one=False, scaled=False, qk_norm=1.4):
         return 1.0, 1.0
     if name.startswith(("model.visual.", "mtp.", "model.vision_tower.", "model.multi_modal_projector.", "model.embed_vision.")):
         return 1.0, 0.0
+    if name.endswith(("router.scale", "per_expert_scale")):
+        return 0.3, 1.0
     if "layer_scalar" in name:
         return 0.2, 0.9
     if "A_log" in name or "dt_bias" in name:  # states that keep from a tenth to nearly all of what they had

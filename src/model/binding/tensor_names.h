@@ -53,13 +53,19 @@ struct LayerNames {
   // Of a mixture of experts.
   const char* router = "mlp.gate";
   const char* expert_bias = "mlp.gate.expert_bias";   ///< in full
-  const char* experts = "mlp.experts.";               ///< then "e.gate_proj.weight" and so on
+  const char* experts = "mlp.experts.";               ///< then "e.gate_proj.weight" and so on; null: always merged
   const char* merged_gate = "mlp.experts.gate_proj";  ///< in full: those of all experts in one tensor
   const char* merged_up = "mlp.experts.up_proj";
   const char* merged_down = "mlp.experts.down_proj";
   const char* merged_gate_up = "mlp.experts.gate_up_proj";  ///< in place of the first two: of each expert gate, then up
   const char* shared_experts = "mlp.shared_experts.";
   const char* shared_gate = "mlp.shared_expert_gate";
+  // Where a mixture stands next to the dense MLP.
+  const char* router_scale = "router.scale";             ///< in full; of what enters the router
+  const char* expert_scale = "router.per_expert_scale";  ///< in full
+  const char* dense_output_norm = "post_feedforward_layernorm_1";
+  const char* experts_norm = "pre_feedforward_layernorm_2";
+  const char* experts_output_norm = "post_feedforward_layernorm_2";
 
   // Of convolutions around both parts of a layer.
   const char* mixer_conv_base = "attention_conv.base_kernel";  ///< in full

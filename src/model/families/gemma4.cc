@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gemma 4: Gemma 3's layers with wider heads where they see everything, whose values may be their keys before norm and
 // rope; normed values; a number that each layer is multiplied by. The small models give layers embeddings of their own
-// and let the last ones read keys and values of earlier ones. Checkpoints may hold towers that see and hear.
+// and let the last ones read keys and values of earlier ones; the 26B-A4B has experts next to its dense MLPs.
+// Checkpoints may hold towers that see and hear.
 
 #include <cmath>
 
@@ -111,10 +112,16 @@ void share_kv(const JsonFields& fields, StackConfig& stack) {
   for (int32_t i = first; i < stack.n_layers; ++i) stack.mlp_widths[static_cast<size_t>(i)] *= 2;
 }
 
+void read_experts(const JsonFields& fields, StackConfig& stack) {
+  if (!fields.boolean("enable_moe_block", false)) return;
+  MoeConfig moe = read_expert_sizes(fields, stack.n_layers, {.chosen = "top_k_experts"});
+  moe.routing.normalise = moe.with_dense = moe.gate.gelu = true;
+  stack.moe = std::move(moe);
+}
+
 void read(const JsonFields& fields, ModelConfig& config) {
   StackConfig& stack = config.stack;
   require_switch(fields, "attention_bias", false, false);
-  require_switch(fields, "enable_moe_block", false, false);
   if (fields.has("use_bidirectional_attention") && fields.string("use_bidirectional_attention") != "vision") {
     fields.fail("use_bidirectional_attention", "\"vision\" or null (text is read from left to right)");
   }
@@ -132,6 +139,7 @@ void read(const JsonFields& fields, ModelConfig& config) {
     layer.shape.scale = 1;  // norms of queries and keys have it
   }
   share_kv(fields, stack);
+  read_experts(fields, stack);
   const auto width = static_cast<int32_t>(fields.integer("hidden_size_per_layer_input", 0, 1 << 16, 0));
   if (width == 0) return;
   stack.layer_embedding = LayerEmbeddingConfig{
@@ -151,7 +159,11 @@ constexpr Family kText = {.model_type = "gemma4_text",
                           .tied_by_default = true,
                           .read = read,
                           .keys = {.activation = "hidden_activation", .gelu = true},
-                          .layer_names = {.post_norm = "pre_feedforward_layernorm"},
+                          .layer_names = {.post_norm = "pre_feedforward_layernorm",
+                                          .router = "router.proj",
+                                          .experts = nullptr,
+                                          .merged_down = "experts.down_proj",
+                                          .merged_gate_up = "experts.gate_up_proj"},
                           .missing_stop_id = 1,
                           .rotates_part = true,
                           .complete = complete};

@@ -46,7 +46,7 @@ void ExpertTensors::take_apart(WeightBinder& binder, const std::string& layer, c
   const MoeConfig& moe = *config.moe;
   const int32_t hidden = config.hidden;
   std::vector<WeightPart> gate, up, down;
-  if (binder.has(layer + names.merged_gate_up)) {
+  if (names.experts == nullptr || binder.has(layer + names.merged_gate_up)) {
     const auto both =
         binder.matrices(layer + names.merged_gate_up, moe.n_experts, int64_t{2} * moe.intermediate, hidden);
     for (const WeightPart& one : both) {

@@ -16,8 +16,10 @@ void DenseMlp::forward(Ops& ops, Input in, const MlpWorkspace& /*workspace*/, Te
   ops.gated_mlp(*gate_up_, *down_, in, x);
 }
 
-std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {
-  if (config.moe && config.moe->layers[layer]) return std::make_unique<MoeMlp>(binder, base, config);
+namespace {
+
+std::unique_ptr<Mlp> bind_dense(WeightBinder& binder, const std::string& base, const StackConfig& config,
+                                int32_t layer) {
   const LayerNames& names = config.names;
   DenseMlp::Names tensors = {base + names.gate, base + names.up, base + names.down};
   if (names.fused_gate_up != nullptr) tensors.fused_gate_up = base + names.fused_gate_up;
@@ -26,6 +28,14 @@ std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, con
     return std::make_unique<GeluMlp>(binder, tensors, config.hidden, width, config.mlp_bias);
   }
   return std::make_unique<DenseMlp>(binder, tensors, config.hidden, width, config.mlp_bias);
+}
+
+}  // namespace
+
+std::unique_ptr<Mlp> bind_mlp(WeightBinder& binder, const std::string& base, const StackConfig& config, int32_t layer) {
+  if (!config.moe || !config.moe->layers[static_cast<size_t>(layer)]) return bind_dense(binder, base, config, layer);
+  if (!config.moe->with_dense) return std::make_unique<MoeMlp>(binder, base, config);
+  return std::make_unique<DenseAndMoeMlp>(binder, base, config, bind_dense(binder, base, config, layer));
 }
 
 }  // namespace ashlar

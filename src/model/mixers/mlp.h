@@ -18,10 +18,9 @@ struct MlpWorkspace {
   Tensor gate_up;  ///< [max_rows, 2 * width of the widest]; none but for GELU
   Tensor scores;   ///< [max_rows, n_experts]; none without a mixture
   Routes routes;   ///< [max_rows, top_k]
-  // Where a shared expert has a gate.
-  Tensor shared;  ///< [max_rows, hidden]
-  Tensor gates;   ///< [max_rows, 1]
-  Tensor zeros;   ///< [max_rows, hidden], every row the same one
+  Tensor shared;   ///< [max_rows, hidden]; where a shared expert has a gate, or a mixture stands next to a dense MLP
+  Tensor gates;    ///< [max_rows, 1]; of such a gate
+  Tensor zeros;    ///< [max_rows, hidden], every row the same one; where there is `shared`
 };
 
 class Mlp {
@@ -79,6 +78,25 @@ class MoeMlp final : public Mlp {
   std::unique_ptr<ExpertWeights> experts_;
   std::unique_ptr<DenseMlp> shared_;
   std::unique_ptr<Weight> shared_gate_;  // null: none
+};
+
+/// A dense MLP and a mixture that read the same rows, each with norms of its own (Gemma 4): norm_1(dense(in)) +
+/// norm_2(mixture(norm(in.x))). What enters the router is normed as well, and multiplied by numbers of its own.
+class DenseAndMoeMlp final : public Mlp {
+ public:
+  DenseAndMoeMlp(WeightBinder& binder, const std::string& base, const StackConfig& config, std::unique_ptr<Mlp> dense);
+  /// x must not be in.x: both halves read that.
+  void forward(Ops& ops, Input in, const MlpWorkspace& workspace, Tensor x) const override;
+  size_t bytes() const override { return dense_->bytes() + router_->bytes() + experts_->bytes(); }
+
+ private:
+  Routing routing_;
+  std::unique_ptr<Mlp> dense_;
+  DeviceVector dense_output_norm_, experts_norm_, experts_output_norm_;
+  DeviceVector router_norm_;  // [hidden], with the router's numbers / sqrt(hidden)
+  std::unique_ptr<Weight> router_;
+  DeviceVector expert_scale_;
+  std::unique_ptr<ExpertWeights> experts_;
 };
 
 /// The MLP of layer `layer`.

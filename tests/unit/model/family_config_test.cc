@@ -124,11 +124,20 @@ TEST(Gemma4, LeavesMuchToTheClass) {
   EXPECT_EQ(dense.stack.layers[0].shape.n_kv_heads, 4);
   EXPECT_TRUE(dense.stack.layers[1].window == 0 && dense.stack.layers[1].values_are_keys);
   EXPECT_TRUE(dense.stack.layers[1].shape.n_kv_heads == 2 && dense.stack.layers[1].shape.head_dim == 128);
+  EXPECT_FALSE(dense.stack.moe);
+  const StackConfig mixture = read(gemma4_config(R"({"enable_moe_block": true, "num_experts": 128,
+    "top_k_experts": 8, "moe_intermediate_size": 704})"))
+                                  .stack;
+  ASSERT_TRUE(mixture.moe);
+  EXPECT_TRUE(mixture.moe->with_dense && mixture.moe->gate.gelu && mixture.moe->routing.normalise);
+  EXPECT_TRUE(mixture.moe->n_experts == 128 && mixture.moe->routing.top_k == 8 && mixture.moe->intermediate == 704);
 }
 
 TEST(Gemma4, IsRefusedWhereItWouldDiffer) {
   const std::pair<const char*, std::vector<std::string>> broken[] = {
-      {R"({"enable_moe_block": true})", {"enable_moe_block", "false"}},
+      {R"({"enable_moe_block": true})", {"num_experts", "found nothing"}},
+      {R"({"enable_moe_block": true, "num_experts": 4, "moe_intermediate_size": 8, "top_k_experts": 5})",
+       {"top_k_experts", "at most num_experts"}},
       {R"({"attention_bias": true})", {"attention_bias", "false"}},
       {R"({"use_bidirectional_attention": "all"})", {"use_bidirectional_attention", "vision"}},
       {R"({"hidden_activation": "silu"})", {"hidden_activation", "gelu_pytorch_tanh"}},
