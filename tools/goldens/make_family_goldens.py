@@ -35,7 +35,7 @@ def base_config(family, **overrides):
         "architectures": [{"qwen3": "Qwen3ForCausalLM", "qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM",
                            "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM",
                            "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
-                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM",
+                           "gemma4_text": "Gemma4ForCausalLM", "qwen3_next": "Qwen3NextForCausalLM", "lfm2": "Lfm2ForCausalLM", "lfm2_moe": "Lfm2MoeForCausalLM", "mistral": "MistralForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo2": "Olmo2ForCausalLM", "olmo3": "Olmo3ForCausalLM",
                            "granite": "GraniteForCausalLM", "glm4": "Glm4ForCausalLM", "glm4_moe": "Glm4MoeForCausalLM", "phi3": "Phi3ForCausalLM", "gpt_oss": "GptOssForCausalLM"}[family]],
         "model_type": family,
         "hidden_size": 32,
@@ -240,6 +240,12 @@ def variants():
                                   num_global_key_value_heads=1, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=8,
                                   layer_types=["sliding_attention", "full_attention"], final_logit_softcapping=8.0),
         merged=True, tokens=8, half=True, without={"top_k_experts": 3})
+    # Windows and the plain rope, and a layer that sees everything by a rope that is scaled.
+    add("olmo3", base_config("olmo3", **small, rms_norm_eps=1e-5, intermediate_size=24, num_hidden_layers=2, torch_dtype=..., dtype="bfloat16",
+                             sliding_window=4, layer_types=["sliding_attention", "full_attention"], rope_theta=500000.0, max_position_embeddings=64,
+                             rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8, "beta_fast": 32.0, "beta_slow": 1.0,
+                                           "attention_factor": 1.2079441541679836}),
+        tokens=8, half=True, without=[{"rope_scaling": None}, {"sliding_window": 64}])
     return out
 
 

@@ -13,7 +13,7 @@ const std::array kFamilies = {&kLlamaFamily,      &kQwen2Family,      &kQwen3Fam
                               &kGemma3TextFamily, &kMistralFamily,    &kSmolLm3Family,   &kOlmo2Family,
                               &kGraniteFamily,    &kGlm4Family,       &kPhi3Family,      &kGptOssFamily,
                               &kGemma4Family,     &kGemma4TextFamily, &kQwen3NextFamily, &kLfm2Family,
-                              &kLfm2MoeFamily,    &kGlm4MoeFamily};
+                              &kLfm2MoeFamily,    &kGlm4MoeFamily,    &kOlmo3Family};
 
 }  // namespace
 

@@ -46,6 +46,7 @@ extern const Family kLladaFamily;
 extern const Family kLlamaFamily;
 extern const Family kMistralFamily;
 extern const Family kOlmo2Family;
+extern const Family kOlmo3Family;
 extern const Family kPhi3Family;
 extern const Family kQwen2Family;
 extern const Family kQwen35Family;

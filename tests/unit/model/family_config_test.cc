@@ -269,6 +269,40 @@ TEST(Glm4Moe, IsRefusedWhereItMakesNoSense) {
   for (const auto& [change, parts] : broken) expect_error([&] { read_glm4_moe(change); }, parts);
 }
 
+ModelConfig read_olmo3(const std::string& change) {
+  const Json usual = patched(tiny_config("olmo3"), R"({"num_hidden_layers":4,"rope_theta":"<absent>"})");
+  return read(patched(usual, change));
+}
+
+TEST(Olmo3, RotatesLayersWithAWindowByThePlainRope) {
+  const char* const scaled = R"({"sliding_window":9,"rope_theta":7000.0,"rope_scaling":{"rope_type":"yarn",
+    "factor":8.0,"original_max_position_embeddings":32}})";
+  const char* const by_kind = R"({"sliding_window":9,"rope_parameters":{
+    "full_attention":{"rope_type":"yarn","rope_theta":7000.0,"factor":8.0,"original_max_position_embeddings":32},
+    "sliding_attention":{"rope_type":"default","rope_theta":7000.0}}})";
+  for (const char* spelling : {scaled, by_kind}) {
+    const ModelConfig config = read_olmo3(spelling);
+    EXPECT_EQ(config.max_positions, 256);
+    EXPECT_FALSE(config.stack.input_norms);
+    for (int32_t i = 0; i < 4; ++i) {
+      const LayerAttention& layer = config.stack.layers[i];
+      EXPECT_EQ(layer.window, i == 3 ? 0 : 9) << i;
+      EXPECT_EQ(layer.rope.scaling, i == 3 ? RopeConfig::Scaling::kYarn : RopeConfig::Scaling::kNone) << i;
+      EXPECT_EQ(layer.rope.theta, 7000.0) << i;
+    }
+  }
+  const ModelConfig usual = read_olmo3("{}");
+  EXPECT_EQ(usual.stack.layers[0].window, 4096);
+  EXPECT_EQ(usual.stack.layers[0].rope.theta, 500000.0);
+  expect_error(
+      [] {
+        read_olmo3(R"({"rope_parameters":{"full_attention":{"rope_type":"default","rope_theta":1e4},
+          "sliding_attention":{"rope_type":"linear","factor":2.0,"rope_theta":1e4}}})");
+      },
+      {"rope_type", "default"});
+  expect_error([] { read_olmo3(R"({"layer_types":["full_attention"]})"); }, {"layer_types", "4 entries"});
+}
+
 // The words of Phi-4-mini that matter, with fewer frequencies.
 constexpr const char* kLongRope = R"({"max_position_embeddings":128,"original_max_position_embeddings":32,
   "partial_rotary_factor":0.5,"head_dim":8,"sliding_window":null,
