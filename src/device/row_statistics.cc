@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/row_math.h"
 
@@ -21,6 +22,14 @@ RowFold::RowFold(const float* logits, int32_t first, int32_t n) {
   sum_ = moments.sum;
   weighted_ = moments.weighted;
 }
+
+RowFold::RowFold(const TileMoments& tile)
+    : best_(tile.best),
+      second_(tile.second),
+      best_logit_(tile.best_logit),
+      second_logit_(tile.second_logit),
+      sum_(tile.sum),
+      weighted_(static_cast<double>(tile.weighted) * std::numbers::ln2) {}
 
 void RowFold::offer(int32_t id, float logit) {
   if (id < 0) return;

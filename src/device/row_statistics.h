@@ -15,6 +15,15 @@ struct RowStatistics {
   float entropy = 0;  ///< nats
 };
 
+/// What RowFold finds in one tile, for devices that find it where the logits lie: as top_two() and exp_moments() of
+/// base/row_math.h give it, bit for bit.
+struct TileMoments {
+  int32_t best = -1, second = -1;  ///< columns; -1: there is none
+  float best_logit = 0, second_logit = 0;
+  float sum = 0;       ///< of e = exp(logit - best_logit)
+  float weighted = 0;  ///< of e * (logit - best_logit) / ln 2
+};
+
 /// Gathers the statistics of a row tile by tile, from the first to the last. The result depends on the tiles' borders
 /// by rounding, so every device cuts rows alike: at multiples of kTile.
 class RowFold {
@@ -24,6 +33,7 @@ class RowFold {
   RowFold() = default;
   /// Of one tile: logits[i] belongs to id first + i. Entries of minus infinity take no part, nor what is not a number.
   RowFold(const float* logits, int32_t first, int32_t n);
+  explicit RowFold(const TileMoments& tile);
   /// Appends what comes after.
   void add(const RowFold& next);
   RowStatistics finish() const;

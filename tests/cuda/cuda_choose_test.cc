@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -148,12 +149,13 @@ TEST_F(ChooseOnGpu, SampledRowsAreWhatTheHostChooses) {
       std::vector<float> row(first, first + vocab);
       const RowChoice expected = choose_row(row.data(), vocab, requests[i], scratch);
       EXPECT_EQ(found[i].token, expected.token);
-      EXPECT_NEAR(found[i].probability, expected.probability, 1e-5);
+      // Bit for bit, as linear_statistics() gives them.
+      EXPECT_EQ(found[i].probability, expected.probability);
       EXPECT_EQ(found[i].statistics.best, expected.statistics.best);
       EXPECT_EQ(found[i].statistics.second, expected.statistics.second);
-      EXPECT_NEAR(found[i].statistics.p_second, expected.statistics.p_second, 1e-5);
-      EXPECT_NEAR(found[i].statistics.log_sum, expected.statistics.log_sum, 1e-4);
-      EXPECT_NEAR(found[i].statistics.entropy, expected.statistics.entropy, 1e-4);
+      EXPECT_EQ(found[i].statistics.p_second, expected.statistics.p_second);
+      EXPECT_EQ(found[i].statistics.log_sum, expected.statistics.log_sum);
+      EXPECT_EQ(found[i].statistics.entropy, expected.statistics.entropy);
       ASSERT_EQ(found[i].logprobs.n_top, expected.logprobs.n_top);
       if (expected.token >= 0) {
         EXPECT_NEAR(found[i].logprobs.token, expected.logprobs.token, 1e-4);
@@ -177,6 +179,113 @@ TEST_F(ChooseOnGpu, SampledRowsAreWhatTheHostChooses) {
       EXPECT_EQ(again.probability, found[i].probability);
       EXPECT_EQ(again.statistics.entropy, found[i].statistics.entropy);
       EXPECT_EQ(again.logprobs.token, found[i].logprobs.token);
+    }
+  }
+}
+
+// Drafts that are drawn and verified by rejection, with and without filters, and tokens that are given: what each is
+// answered, and distributions of drafts.
+TEST_F(ChooseOnGpu, RejectionAndGivenTokensAreAsOnTheHost) {
+  constexpr int32_t kRows = 180;
+  for (const int32_t vocab : {7, 300, 5000, 151936}) {
+    const int64_t stride = vocab + 2;
+    const int32_t size = vocab + 37;  // of a distribution
+    const std::vector<float> logits = rows_of(kRows, vocab, stride);
+    // Drafters that know the row's first half and not its second, and one that knows nothing.
+    std::vector<float> chances(static_cast<size_t>(3 * vocab));
+    for (size_t d = 0; d < 3; ++d) {
+      double sum = 0;
+      const auto of = std::span(chances).subspan(d * static_cast<size_t>(vocab), static_cast<size_t>(vocab));
+      for (size_t i = 0; i < of.size(); ++i) {
+        const float logit = d < 2 && i < of.size() / 2 ? logits[i] : 0;
+        sum += of[i] = std::isfinite(logit) ? std::exp(logit * (d == 0 ? 1 : 0.5F)) : 0;
+      }
+      for (float& chance : of) chance = static_cast<float>(chance / sum);
+    }
+    const auto q_memory = ops_->allocate(sizeof(float) * chances.size());
+    ops_->upload(chances.data(), q_memory->data(), sizeof(float) * chances.size());
+    const auto distributions = ops_->allocate(sizeof(float) * static_cast<size_t>(size) * kRows);
+    const auto* const q_device = reinterpret_cast<const float*>(q_memory->data());
+
+    std::vector<SamplingParams> params(kRows);
+    std::vector<RowRequest> requests(kRows);
+    const SamplingParams biased = [&] {
+      SamplingParams own;
+      own.logit_bias = {{vocab / 2, 2.0F}};
+      return own;
+    }();
+    for (int32_t r = 0; r < kRows; ++r) {
+      SamplingParams& own = params[static_cast<size_t>(r)];
+      if (r % 8 == 1) own = biased;
+      own.seed = random_();
+      own.temperature = std::array{0.7, 1.0, 0.05, 3.0}[random_() % 4];
+      own.top_k = std::array{0, 0, 0, 20}[random_() % 4];
+      own.top_p = std::array{1.0, 1.0, 1.0, 0.9}[random_() % 4];
+      own.min_p = std::array{0.0, 0.0, 0.0, 0.02}[random_() % 4];
+      RowRequest& request = requests[static_cast<size_t>(r)];
+      request.params = &own;
+      request.row = r % 5 == 0 ? 0 : (r * 77) % kRows;
+      request.position = 11 * r;
+      request.pick = std::array{Pick::kVerified, Pick::kVerified, Pick::kDraft, Pick::kGiven}[r % 4];
+      request.token = r % 3 == 0 ? 1 : static_cast<int32_t>(random_() % static_cast<uint32_t>(vocab));
+      if (request.pick == Pick::kVerified) {
+        if (r % 9 == 4) request.token = -1;
+        if (r % 3 != 1) request.draft_q = chances.data() + r % 3 / 2 * vocab + r % 2 * vocab;
+        if (r % 6 == 0) request.top_logprobs = r % 21;
+      } else if (request.pick == Pick::kDraft) {
+        request.distribution_size = size;
+      } else {
+        request.top_logprobs = r % 21;
+        if (r % 7 == 3) request.params = nullptr;
+      }
+      if (r % 6 == 5) request.excluded = r % vocab;
+    }
+    std::vector<RowRequest> asked = requests;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (asked[i].draft_q != nullptr) asked[i].draft_q = q_device + (asked[i].draft_q - chances.data());
+      if (asked[i].pick == Pick::kDraft) {
+        asked[i].distribution = reinterpret_cast<float*>(distributions->data()) + i * static_cast<size_t>(size);
+      }
+    }
+    const auto memory = ops_->allocate(sizeof(float) * logits.size());
+    const Tensor rows = {memory->data(), kRows, vocab, stride};
+    ops_->upload(logits.data(), memory->data(), sizeof(float) * logits.size());
+    std::vector<RowChoice> found(kRows);
+    ops_->choose(rows, asked, found);
+
+    SamplerScratch scratch;
+    scratch.reserve(vocab);
+    std::vector<float> distribution(static_cast<size_t>(size)), drafted(distribution.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("vocab " + std::to_string(vocab) + " request " + std::to_string(i));
+      const float* const first = &logits[static_cast<size_t>(requests[i].row * stride)];
+      std::vector<float> row(first, first + vocab);
+      if (requests[i].pick == Pick::kDraft) requests[i].distribution = distribution.data();
+      const RowChoice expected = choose_row(row.data(), vocab, requests[i], scratch);
+      EXPECT_EQ(found[i].token, expected.token);
+      EXPECT_EQ(found[i].rank, expected.rank);
+      ASSERT_EQ(found[i].logprobs.n_top, expected.logprobs.n_top);
+      if (std::isfinite(expected.logprobs.token)) {
+        EXPECT_NEAR(found[i].logprobs.token, expected.logprobs.token, 1e-4);
+      }
+      for (int32_t k = 0; k < expected.logprobs.n_top; ++k) {
+        EXPECT_EQ(found[i].logprobs.top_ids[k], expected.logprobs.top_ids[k]);
+        EXPECT_NEAR(found[i].logprobs.top_values[k], expected.logprobs.top_values[k], 1e-4);
+      }
+      if (requests[i].pick == Pick::kDraft) {
+        ops_->download(reinterpret_cast<const std::byte*>(asked[i].distribution), drafted.data(),
+                       sizeof(float) * drafted.size());
+        float worst = 0;
+        for (size_t k = 0; k < drafted.size(); ++k) worst = std::max(worst, std::abs(drafted[k] - distribution[k]));
+        EXPECT_LT(worst, 1e-6);
+      }
+      if (i % 9 != 0) continue;
+      RowChoice again;
+      ops_->choose(rows, {&asked[i], 1}, {&again, 1});
+      EXPECT_EQ(again.token, found[i].token);
+      EXPECT_EQ(again.rank, found[i].rank);
+      // A token that is given may be no number.
+      EXPECT_EQ(std::bit_cast<uint32_t>(again.logprobs.token), std::bit_cast<uint32_t>(found[i].logprobs.token));
     }
   }
 }

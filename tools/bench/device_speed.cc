@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_speed [--sample T[:P[:K]]] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...: how fast a device
-// answers, by the engine alone, so that a program without other libraries runs on a bare machine. For each number of
-// SEQUENCES that many prompts of PROMPT random tokens are answered with one token, which says how fast prompts are,
-// and, now that their pages are cached and all sequences decode together, with one token and with TOKENS, whose
-// difference is decoding; three times, by plain decoding and, if there is a drafter, in cycles of its whole block.
-// Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact, int8, int4 or fp8. Greedy, or
-// with
-// --sample at temperature T with top-p P and top-k K.
+// device_speed [--sample T[:P[:K]]] [--rejection] [--scores] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS
+// SEQUENCES...: how fast a device answers, by the engine alone, so that a program without other libraries runs on a
+// bare machine. For each number of SEQUENCES that many prompts of PROMPT random tokens are answered with one token,
+// which says how fast prompts are, and, now that their pages are cached and all sequences decode together, with one
+// token and with TOKENS, whose difference is decoding; three times, by plain decoding and, if there is a drafter, in
+// cycles of its whole block. Prints medians: prompt tokens a second, and milliseconds a step. WEIGHTS: auto, exact,
+// int8, int4 or fp8. Greedy, or with --sample at temperature T with top-p P and top-k K, with --rejection by classic
+// speculative rejection; with
+// --scores prompts come with log-probabilities of their tokens and 5 others each. A model that decodes in blocks has
+// them for steps.
 
 #include <algorithm>
 #include <cstdio>
@@ -25,19 +27,22 @@ namespace {
 
 using namespace ashlar;
 
+struct Asked {
+  SamplingParams sampling;
+  bool scores = false;
+};
+
 struct Run {
   double seconds = 0;
   double steps = 0;  ///< of the sequence that took most
 };
 
-SamplingParams sampling_of(const std::string& text) {
-  SamplingParams params;
-  std::sscanf(text.c_str(), "%lf:%lf:%d", &params.temperature, &params.top_p, &params.top_k);
-  return params;
+void read_sampling(const char* text, SamplingParams& params) {
+  std::sscanf(text, "%lf:%lf:%d", &params.temperature, &params.top_p, &params.top_k);
 }
 
-Run answer(Engine& engine, const SamplingParams& params, int32_t sequences, int32_t prompt, int32_t tokens,
-           int32_t vocab, uint32_t seed) {
+Run answer(Engine& engine, const Asked& asked, int32_t sequences, int32_t prompt, int32_t tokens, int32_t vocab,
+           uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::shared_ptr<EventQueue>> queues;
   const int64_t begin = now_ns();
@@ -47,7 +52,8 @@ Run answer(Engine& engine, const SamplingParams& params, int32_t sequences, int3
       request.prompt.push_back(4 + static_cast<int32_t>(random() % static_cast<uint32_t>(vocab - 4)));
     }
     request.max_tokens = tokens;
-    request.sampling = params;
+    request.sampling = asked.sampling;
+    if (asked.scores) request.prompt_logprobs = {1, 5};
     request.sampling.seed = seed + static_cast<uint32_t>(s);
     queues.push_back(std::make_shared<EventQueue>());
     request.sink = queues.back();
@@ -77,22 +83,22 @@ Run median(std::vector<Run>& runs) {
   return runs[runs.size() / 2];
 }
 
-void measure(Ops& ops, Model& model, const DecoderSpec& spec, const SamplingParams& params, const char* name,
-             int32_t prompt, int32_t tokens, const std::vector<int32_t>& counts) {
+void measure(Ops& ops, Model& model, const DecoderSpec& spec, const Asked& asked, const char* name, int32_t prompt,
+             int32_t tokens, const std::vector<int32_t>& counts) {
   const int32_t most = *std::max_element(counts.begin(), counts.end());
   EngineOptions options;
   options.max_sequences = most;
   options.kv_pages = (most + 1) * ((prompt + tokens) / kPageTokens + 4);
   Engine engine(ops, make_decoder(model, spec), options);
   const int32_t vocab = model.config().vocab;
-  answer(engine, params, most, prompt, 8, vocab, 99);  // memory and kernels are there
+  answer(engine, asked, most, prompt, 8, vocab, 99);  // memory and kernels are there
   for (const int32_t sequences : counts) {
     std::vector<Run> prompts, decodings;
     for (uint32_t round = 0; round < 3; ++round) {
       engine.drop_prefix_cache();
-      prompts.push_back(answer(engine, params, sequences, prompt, 1, vocab, round));
-      const Run first = answer(engine, params, sequences, prompt, 1, vocab, round);
-      const Run all = answer(engine, params, sequences, prompt, tokens, vocab, round);
+      prompts.push_back(answer(engine, asked, sequences, prompt, 1, vocab, round));
+      const Run first = answer(engine, asked, sequences, prompt, 1, vocab, round);
+      const Run all = answer(engine, asked, sequences, prompt, tokens, vocab, round);
       decodings.push_back({all.seconds - first.seconds, all.steps});
     }
     const Run all = median(decodings);
@@ -106,16 +112,24 @@ void measure(Ops& ops, Model& model, const DecoderSpec& spec, const SamplingPara
 }  // namespace
 
 int main(int argc, char** argv) {
-  SamplingParams params;
-  if (argc > 2 && std::string(argv[1]) == "--sample") {
-    params = sampling_of(argv[2]);
-    argc -= 2;
-    argv += 2;
+  Asked asked;
+  for (; argc > 1 && argv[1][0] == '-'; --argc, ++argv) {
+    const std::string flag = argv[1];
+    if (flag == "--sample" && argc > 2) {
+      read_sampling(argv[2], asked.sampling);
+      --argc, ++argv;
+    } else if (flag == "--rejection") {
+      asked.sampling.scheme = SamplingScheme::kRejection;
+    } else if (flag == "--scores") {
+      asked.scores = true;
+    } else {
+      argc = 0;
+    }
   }
   if (argc < 6) {
-    std::fprintf(
-        stderr,
-        "usage: device_speed [--sample T[:P[:K]]] DEVICE[:WEIGHTS] MODEL[+DRAFTER] PROMPT TOKENS SEQUENCES...\n");
+    std::fprintf(stderr,
+                 "usage: device_speed [--sample T[:P[:K]]] [--rejection] [--scores] DEVICE[:WEIGHTS] MODEL[+DRAFTER] "
+                 "PROMPT TOKENS SEQUENCES...\n");
     return 2;
   }
   try {
@@ -133,13 +147,13 @@ int main(int argc, char** argv) {
     const auto model = Model::load(*ops, models.substr(0, plus), prompt + tokens + 64);
     std::printf("%s (%s), %s: loaded in %.1f s\n", ops->name().c_str(), ops->isa().c_str(), argv[2],
                 static_cast<double>(now_ns() - begin) * 1e-9);
-    measure(*ops, *model, {}, params, "plain", prompt, tokens, counts);
+    measure(*ops, *model, {}, asked, "plain", prompt, tokens, counts);
     if (plus == std::string::npos) return 0;
     DecoderSpec drafted;
     drafted.method = "dflash";
     drafted.drafter = models.substr(plus + 1);
     drafted.dflash.width = 16;
-    measure(*ops, *model, drafted, params, "drafted", prompt, tokens, counts);
+    measure(*ops, *model, drafted, asked, "drafted", prompt, tokens, counts);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_speed: %s\n", error.what());
     return 1;

@@ -65,7 +65,8 @@ CudaOps::CudaOps(const DeviceOptions& options, int32_t device)
       passing_states_(memory_),
       expanded_(memory_),
       adjuster_(memory_),
-      surveyor_(memory_) {}
+      surveyor_(memory_),
+      folder_(memory_) {}
 
 std::unique_ptr<Weight> CudaOps::pack(const WeightSource& source, WeightUse use) {
   const DType precision = use.products == Products::kRoute ? DType::kF32 : source.precision();

@@ -5,10 +5,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "device/cuda/cuda_adjust.h"
+#include "device/cuda/choose/cuda_adjust.h"
+#include "device/cuda/choose/cuda_statistics.h"
+#include "device/cuda/choose/cuda_survey.h"
 #include "device/cuda/cuda_graphs.h"
 #include "device/cuda/cuda_memory.h"
-#include "device/cuda/cuda_survey.h"
 #include "device/cuda/cuda_weight.h"
 #include "device/cuda/kernels.h"
 #include "device/device.h"
@@ -117,13 +118,16 @@ class CudaOps final : public Ops {
   int32_t max_position_ = 0;  ///< positions of any row are below it: that of the largest rope table so far
   Adjuster adjuster_;
   Surveyor surveyor_;
+  TileFolder folder_;
   // Of the host, within choose(): requests by who answers them, rows of those that the GPU answers, the surveys of
   // others, and for rows that the host decides what it works on.
   struct Surveyed {
-    int32_t request, raw, likely, draw;  ///< surveys; -1: none
+    int32_t request, raw, likely, draw, statistics;  ///< surveys, and of the folder; -1: none
   };
   std::vector<int32_t> highest_, decided_, rows_;
   std::vector<Surveyed> surveyed_;
+  std::vector<std::vector<Placed>> drafted_;  ///< distributions that filters leave, of those surveyed
+  std::vector<Placed> placed_;
   std::vector<RowRequest> local_;
   std::vector<RowChoice> found_;
   std::vector<float> distributions_;

@@ -130,37 +130,71 @@ void adjust(cudaStream_t stream, const Matrix& logits, const Adjustment* adjustm
 /// What is wanted of a row of logits: its sums, and its tokens that may matter to the host.
 struct SurveyCall {
   int32_t row;
-  int32_t adjusted;    ///< its row among those that were adjusted, which is looked at instead; -1: it was not
-  int32_t excluded;    ///< a column that counts as minus infinity; -1: none
-  float inverse;       ///< of the temperature
-  int32_t least;       ///< list this many of the highest, or more; 0: by what follows
-  float share;         ///< list the likeliest ones, which have this share of what all weigh at the temperature, ...
-  float floor;         ///< ... or all whose logit over the temperature lies no further below the highest one's
-  int32_t with_noise;  ///< instead: those that might be the highest with the Gumbel noise of seed and position
+  int32_t adjusted;      ///< its row among those that were adjusted, which is looked at instead; -1: it was not
+  int32_t excluded;      ///< a column that counts as minus infinity; -1: none
+  int32_t least;         ///< list this many of the highest, or more; 0: by what follows
+  double exact_inverse;  ///< of the temperature
+  float inverse;         ///< the same
+  float share;           ///< list the likeliest ones, which have this share of what all weigh at the temperature, ...
+  float floor;           ///< ... or all whose logit over the temperature lies no further below the highest one's
+  int32_t with_noise;    ///< instead: those that might be the highest with the Gumbel noise of seed and position
   int32_t position;
   uint64_t seed;
+  int32_t by_mass;  ///< instead: those about which the share `at` of the mass is reached, the likeliest first. A
+                    ///< column's mass: exp(distance below the highest logit over the temperature), here called e, or
+                    ///< with `less_draft` what e has above the draft's chance times the sum of all e
+  int32_t less_draft;
+  double at;
+  int32_t given;         ///< a column whose logit and place are wanted; the draft's; -1: none
+  const float* draft_q;  ///< [cols]: the chance of each column in the draft's distribution; null: `given` is certain
+  float* distribution;   ///< gets zeros, by mass each column's chance; null: nothing
+  int32_t distribution_size;
 };
 struct Listed {
   int32_t column;
   float logit;
   float raw;  ///< before it was adjusted
+  float q;    ///< of draft_q; 0 without
 };
 /// A list may be longer than was asked for, and is in no order.
 struct Survey {
   static constexpr int32_t kFew = 64;     ///< of the list that lie here, the others where `rest` is
   static constexpr int32_t kMost = 1024;  ///< of a list
-  int32_t n;  ///< of the list; above kMost: it is not whole, or nothing of the row is a number
+  int32_t n;  ///< of the list; above kMost: it is not whole, or nothing of the row is a number or has a mass
   float highest;
   double sum;       ///< of exp(logit - highest)
-  double weighted;  ///< of exp(logit - highest) * (logit - highest)
   double tempered;  ///< of exp((logit - highest) * inverse); not with noise or `least`
+  double mass;      ///< by mass: of all
+  double before;    ///< by mass: of those that are likelier than the list
+  float given, given_raw, given_q;
+  int32_t rank;  ///< of `given`: how many columns are higher, or as high and before it, and 1
   Listed few[kFew];
 };
 /// out[i] = what calls[i] wants, rest: [n, kMost - kFew]. Logits: fp32. scratch: survey_bytes(n), at a multiple of 8
-/// bytes.
-size_t survey_bytes(int32_t n);
+/// bytes; any_by_mass: whether a call is.
+size_t survey_bytes(int32_t n, bool any_by_mass);
 void survey(cudaStream_t stream, const Matrix& logits, const Matrix& adjusted, const SurveyCall* calls, int32_t n,
-            void* scratch, Survey* out, Listed* rest);
+            bool any_by_mass, void* scratch, Survey* out, Listed* rest);
+/// *places[i].to = places[i].value.
+struct Placed {
+  float* to;
+  float value;
+};
+void place(cudaStream_t stream, const Placed* places, int32_t n);
+
+/// A row whose tiles are folded (device/row_statistics.h); adjusted, excluded: as of a survey.
+struct FoldCall {
+  int32_t row, adjusted, excluded;
+};
+/// As ashlar::TileMoments lies in memory.
+struct FoldedTile {
+  int32_t best, second;
+  float best_logit, second_logit, sum, weighted;
+};
+inline constexpr int32_t kFoldedColumns = 512;
+/// out: [n, tiles of a row].
+void fold_tiles(cudaStream_t stream, const Matrix& logits, const Matrix& adjusted, const FoldCall* calls, int32_t n,
+                FoldedTile* out);
 
 /// ids, values: [logits.rows, n], the n highest columns of each row as Highest has them; column 0 at minus infinity
 /// fills up. logits: fp32; n: at most kMostHighest. scratch: highest_bytes(logits.rows).

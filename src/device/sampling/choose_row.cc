@@ -8,44 +8,20 @@
 
 #include "device/host_ops.h"
 #include "device/sampling/likeliest_tokens.h"
-#include "device/sampling/noise.h"
+#include "device/sampling/rejection.h"
 
 namespace ashlar {
 namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-double uniform_at(const RowRequest& request, noise::Domain domain) {
-  return noise::uniform(noise::word(request.params->seed, request.position, 0, domain));
-}
-
-// Classic speculative sampling (Leviathan et al. 2023; Chen et al. 2023): accept the draft with min(1, p/q), otherwise
-// draw from the normalised max(p - q, 0). Lossless in distribution for any q, if drafts were drawn in the order of
-// their positions, each knowing those before it; with q null, for a draft that counts as certain, however it was made.
-int32_t verify_by_rejection(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
-  const int32_t draft = request.token;
+int32_t verify_row(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
   const float* const q = request.draft_q;
-  std::vector<Candidate>& kept = scratch.candidates;
-  filter_candidates(logits, vocab, *request.params, nullptr, kept);
-  double total = 1.0;
-  if (draft >= 0) {
-    const auto found = std::find_if(kept.begin(), kept.end(), [&](const Candidate& c) { return c.id == draft; });
-    const double p = found == kept.end() ? 0.0 : found->probability;
-    const double q_draft = q == nullptr ? 1.0 : q[draft];
-    if (uniform_at(request, noise::Domain::kAccept) * q_draft < p) return draft;
-    double residual = 0;
-    for (Candidate& candidate : kept) {
-      const double proposed = q == nullptr ? (candidate.id == draft ? 1.0 : 0.0) : q[candidate.id];
-      candidate.probability = std::max(candidate.probability - proposed, 0.0);
-      residual += candidate.probability;
-    }
-    if (residual > 0) {
-      total = residual;
-    } else {
-      filter_candidates(logits, vocab, *request.params, nullptr, kept);
-    }
-  }
-  return pick_candidate(kept, total, uniform_at(request, noise::Domain::kResample));
+  return verify_by_rejection(
+      request, [&] { filter_candidates(logits, vocab, *request.params, nullptr, scratch.candidates); },
+      [&](int32_t id) { return q != nullptr          ? q[id]
+                               : id == request.token ? 1.0
+                                                     : 0.0; }, scratch.candidates);
 }
 
 int32_t draw_draft(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch) {
@@ -54,7 +30,7 @@ int32_t draw_draft(const float* logits, int32_t vocab, const RowRequest& request
   for (const Candidate& candidate : scratch.candidates) {
     request.distribution[candidate.id] = static_cast<float>(candidate.probability);
   }
-  return pick_candidate(scratch.candidates, 1.0, uniform_at(request, noise::Domain::kDraft));
+  return pick_candidate(scratch.candidates, 1.0, uniform_of(request, noise::Domain::kDraft));
 }
 
 int32_t rank_of(const float* logits, int32_t vocab, int32_t id) {
@@ -79,10 +55,8 @@ void adjust(float* logits, int32_t vocab, const RowRequest& request) {
 
 int32_t pick_token(const float* logits, int32_t vocab, const RowRequest& request, SamplerScratch& scratch,
                    RowChoice& choice) {
-  if (request.pick == Pick::kVerified && !request.params->greedy()) {
-    return verify_by_rejection(logits, vocab, request, scratch);
-  }
   if (request.pick == Pick::kDraft) return draw_draft(logits, vocab, request, scratch);
+  if (is_by_rejection(request)) return verify_row(logits, vocab, request, scratch);
   if (!request.statistics) {
     return sample_token(logits, vocab, *request.params, request.position, request.id_map, scratch);
   }

@@ -25,15 +25,41 @@ ListedRow list_of(const std::vector<float>& raw, const std::vector<float>& logit
   std::vector<ListedRow::Token> all;
   for (size_t i = 0; i < logits.size(); ++i) {
     const auto column = static_cast<int32_t>(i);
-    if (std::isfinite(logits[i]) && column != request.excluded) all.push_back({column, logits[i], raw[i]});
+    const float q = request.draft_q != nullptr ? request.draft_q[i] : 0;
+    if (std::isfinite(logits[i]) && column != request.excluded) all.push_back({column, logits[i], raw[i], q});
+  }
+  if (wish.given >= 0) {
+    const auto given = static_cast<size_t>(wish.given);
+    const auto at = [&](size_t i) { return static_cast<int32_t>(i) == request.excluded ? -INFINITY : logits[i]; };
+    row.given = {-1, at(given), raw[given], request.draft_q != nullptr ? request.draft_q[given] : 1};
+    for (size_t i = 0; i < given; ++i) row.rank += at(i) >= at(given) ? 1 : 0;
+    for (size_t i = given + 1; i < logits.size(); ++i) row.rank += at(i) > at(given) ? 1 : 0;
+    ++row.rank;
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.logit > b.logit; });
   row.highest = all.front().logit;
-  for (const auto& [column, logit, before] : all) {
-    const double below = static_cast<double>(logit) - row.highest;
+  for (const auto& token : all) {
+    const double below = static_cast<double>(token.logit) - row.highest;
     row.sum += std::exp(below);
-    row.weighted += std::exp(below) * below;
     row.tempered += std::exp(below * inverse);
+  }
+  const auto mass_of = [&](const ListedRow::Token& token) {
+    double q = token.q;
+    if (wish.given >= 0 && request.draft_q == nullptr) q = token.column == wish.given ? 1 : 0;
+    const double weight = std::exp((static_cast<double>(token.logit) - row.highest) * inverse);
+    return wish.given >= 0 ? std::max(weight - q * row.tempered, 0.0) : weight;
+  };
+  if (wish.by_mass) {
+    for (const auto& token : all) row.mass += mass_of(token);
+    double reached = 0;
+    // Pieces of three, so that something lies before and after.
+    for (size_t i = 0; i < all.size() && row.tokens.empty(); i += 3) {
+      row.before = reached;
+      const size_t end = std::min(i + 3, all.size());
+      for (size_t k = i; k < end; ++k) reached += mass_of(all[k]);
+      if (reached > wish.at * row.mass) row.tokens.assign(all.data() + i, all.data() + end);
+    }
+    return row;
   }
   double mass = 0;
   const auto score = [&](const ListedRow::Token& token) {
@@ -59,7 +85,7 @@ TEST(ListedRow, ChoosesWhatTheWholeRowDoes) {
   std::mt19937 random(3);
   SamplerScratch scratch;
   int32_t answered = 0, adjusted_rows = 0;
-  for (int32_t round = 0; round < 6000; ++round) {
+  for (int32_t round = 0; round < 14000; ++round) {
     const int32_t vocab = 1 + static_cast<int32_t>(random() % 700);
     const bool has_ties = random() % 3 == 0;
     std::vector<float> logits(static_cast<size_t>(vocab));
@@ -78,13 +104,37 @@ TEST(ListedRow, ChoosesWhatTheWholeRowDoes) {
     RowRequest request;
     request.params = &params;
     request.position = static_cast<int32_t>(random() % 1000);
-    request.pick = random() % 3 == 0 ? Pick::kLikeliest : Pick::kToken;
-    if (request.pick == Pick::kToken && random() % 2 == 0) request.top_logprobs = static_cast<int32_t>(random() % 21);
+    request.pick = std::array{Pick::kLikeliest, Pick::kToken, Pick::kToken, Pick::kVerified,
+                              Pick::kVerified,  Pick::kDraft, Pick::kGiven}[random() % 7];
+    const bool drafts_one = request.pick == Pick::kDraft, is_given = request.pick == Pick::kGiven;
+    if (drafts_one && params.greedy()) params.temperature = 0.8;
+    if (request.pick != Pick::kLikeliest && !drafts_one && random() % 2 == 0) {
+      request.top_logprobs = static_cast<int32_t>(random() % 21);
+    }
+    if (is_given) request.top_logprobs = std::max(request.top_logprobs, 0);
     if (request.pick == Pick::kToken && random() % 3 == 0) request.statistics = true;
     if (vocab > 2 && random() % 4 == 0) request.excluded = vocab - 1;
+    // Of a draft: what the row gives itself, more and less sharply, or nothing like it.
+    std::vector<float> q(static_cast<size_t>(vocab));
+    const float sharpness = std::array{0.0F, 0.5F, 1.0F, 2.0F}[random() % 4];
+    float all_q = 0;
+    for (size_t i = 0; i < q.size(); ++i)
+      all_q += q[i] = std::isfinite(logits[i]) ? std::exp(logits[i] * sharpness) : 0;
+    for (float& chance : q) chance /= all_q;
+    if (request.pick == Pick::kVerified || is_given) {
+      request.token = static_cast<int32_t>(random() % static_cast<uint32_t>(vocab));
+      if (random() % 3 == 0) request.token = static_cast<int32_t>(std::max_element(q.begin(), q.end()) - q.begin());
+      if (!is_given && random() % 4 == 0) request.token = -1;
+      if (!is_given && random() % 2 == 0) request.draft_q = q.data();
+    }
+    std::vector<float> distribution(drafts_one ? 2 * static_cast<size_t>(vocab) + 5 : 0, 7);
+    if (drafts_one) request.distribution = distribution.data();
+    request.distribution_size = static_cast<int32_t>(distribution.size());
     std::vector<int32_t> id_map(static_cast<size_t>(vocab));
     for (int32_t i = 0; i < vocab; ++i) id_map[static_cast<size_t>(i)] = 2 * i + 3;
-    if (random() % 4 == 0) request.id_map = id_map.data();
+    if (random() % 4 == 0 && (request.pick <= Pick::kToken || request.pick > Pick::kVerified) && !is_given) {
+      request.id_map = id_map.data();
+    }
 
     TokenCounts counts;
     counts.reserve(vocab);
@@ -113,20 +163,40 @@ TEST(ListedRow, ChoosesWhatTheWholeRowDoes) {
     adjusted_rows += wishes.adjusted ? 1 : 0;
     ListedRow raw, likely, draw;
     if (wishes.raw) raw = list_of(logits, logits, request, wishes.of_raw);
+    if (!wishes.adjusted) adjusted = logits;
     if (wishes.likely) likely = list_of(logits, adjusted, request, wishes.of_likely);
     if (wishes.draw) draw = list_of(logits, adjusted, request, wishes.of_draw);
-    const RowChoice found = choose_listed(request, vocab, wishes.raw ? &raw : nullptr,
-                                          wishes.likely ? &likely : nullptr, wishes.draw ? &draw : nullptr, scratch);
+    if (request.excluded >= 0) adjusted[static_cast<size_t>(request.excluded)] = -INFINITY;
+    const RowStatistics statistics = row_statistics(adjusted.data(), vocab);
+    const RowLists lists = {wishes.raw ? &raw : nullptr, wishes.likely ? &likely : nullptr,
+                            wishes.draw ? &draw : nullptr, wishes.statistics ? &statistics : nullptr};
+    ASSERT_TRUE(answers(lists));
+    const RowChoice found = choose_listed(request, vocab, lists, scratch);
+    const std::vector<Candidate> kept = scratch.candidates;
     const RowChoice expected = choose_row(logits.data(), vocab, request, scratch);
     SCOPED_TRACE("round " + std::to_string(round));
     ASSERT_EQ(found.token, expected.token);
-    EXPECT_NEAR(found.probability, expected.probability, 1e-5);
+    if (drafts_one && params.filters()) {
+      for (const Candidate& candidate : kept) {
+        float& expected_chance = distribution[static_cast<size_t>(candidate.id)];
+        EXPECT_NEAR(candidate.probability, expected_chance, 1e-6);
+        expected_chance = 0;
+      }
+      // Where a share ends, a sum's rounding decides.
+      EXPECT_LT(*std::max_element(distribution.begin(), distribution.end()), 1e-6);
+    }
+    EXPECT_EQ(found.rank, expected.rank);
+    EXPECT_EQ(found.probability, expected.probability);
     EXPECT_EQ(found.statistics.best, expected.statistics.best);
     EXPECT_EQ(found.statistics.second, expected.statistics.second);
-    EXPECT_NEAR(found.statistics.p_second, expected.statistics.p_second, 1e-5);
-    EXPECT_NEAR(found.statistics.log_sum, expected.statistics.log_sum, 1e-4);
-    EXPECT_NEAR(found.statistics.entropy, expected.statistics.entropy, 1e-4);
-    EXPECT_NEAR(found.logprobs.token, expected.logprobs.token, 1e-4);
+    EXPECT_EQ(found.statistics.p_second, expected.statistics.p_second);
+    EXPECT_EQ(found.statistics.entropy, expected.statistics.entropy);
+    if (std::isfinite(expected.logprobs.token)) {
+      EXPECT_NEAR(found.logprobs.token, expected.logprobs.token, 1e-4);
+    } else {  // given tokens may be masked, or no numbers
+      EXPECT_EQ(std::isnan(found.logprobs.token), std::isnan(expected.logprobs.token));
+      EXPECT_FALSE(std::isfinite(found.logprobs.token));
+    }
     ASSERT_EQ(found.logprobs.n_top, expected.logprobs.n_top);
     for (int32_t i = 0; i < expected.logprobs.n_top; ++i) {
       EXPECT_EQ(found.logprobs.top_ids[i], expected.logprobs.top_ids[i]);
@@ -138,7 +208,7 @@ TEST(ListedRow, ChoosesWhatTheWholeRowDoes) {
       EXPECT_NEAR(found.likeliest.log_chance[i], expected.likeliest.log_chance[i], 0.05);  // 4 % of the tail
     }
   }
-  EXPECT_GT(answered, 3000);
+  EXPECT_GT(answered, 7000);
   EXPECT_GT(adjusted_rows, 1000);
 }
 
@@ -150,11 +220,11 @@ TEST(ListedRow, LeavesToTheWholeRowWhatListsDoNotAnswer) {
   RowRequest request;
   request.params = &plain;
   EXPECT_TRUE(wishes_of(request, 9000).any);
-  RowRequest longer = request, mapped = request, verified = request;
+  RowRequest longer = request, mapped = request, drafted = request;
   longer.params = &wide;
-  mapped.id_map = &map;
-  verified.pick = Pick::kVerified;
-  for (const RowRequest& other : {longer, mapped, verified}) EXPECT_FALSE(wishes_of(other, 9000).any);
+  mapped.id_map = drafted.id_map = &map;
+  drafted.pick = Pick::kDraft;
+  for (const RowRequest& other : {longer, mapped, drafted}) EXPECT_FALSE(wishes_of(other, 9000).any);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <math_constants.h>
 
-#include "device_math.cuh"
+#include "../kernels/device_math.cuh"
 
 namespace ashlar::cuda {
 namespace {

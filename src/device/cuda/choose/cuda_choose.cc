@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that end in tokens. Where the highest logits are all that matters, the GPU finds them. Of other rows it finds the
 // few tokens that could be chosen and sums (kernels/survey.cu), from which the host's own code chooses, on its threads,
-// so that answers are those of the other devices for the same logits. Rows of rejection sampling, rows for given
-// tokens, and those where too many tokens could be chosen come to the host whole.
+// so that answers are those of the other devices for the same logits. Rows where too many tokens could be chosen come
+// to the host whole.
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
@@ -67,20 +66,13 @@ void CudaOps::linear_argmax(const Weight& weight, Tensor x, int32_t* ids) {
   });
 }
 
-// On the host, whose exponentials they are made of.
 void CudaOps::linear_statistics(const Weight& weight, Tensor x, int32_t without, RowStatistics* out) {
-  std::vector<RowStatistics> statistics;
   for_logits(weight, x, [&](int32_t first, Tensor rows) {
-    const auto cols = static_cast<size_t>(rows.cols), n = static_cast<size_t>(rows.rows);
-    statistics.resize(n);
-    auto* const logits =
-        reinterpret_cast<float*>(memory_.fetch(static_cast<const std::byte*>(rows.data), sizeof(float) * n * cols));
-    pool_.run(rows.rows, [&](int32_t r, int32_t) {
-      float* const row = logits + static_cast<size_t>(r) * cols;
-      if (without >= 0) row[without] = -std::numeric_limits<float>::infinity();
-      statistics[static_cast<size_t>(r)] = row_statistics(row, rows.cols);
-    });
-    memory_.upload(statistics.data(), reinterpret_cast<std::byte*>(out + first), sizeof(RowStatistics) * n);
+    folder_.clear();
+    for (int32_t r = 0; r < rows.rows; ++r) folder_.add(r, -1, without);
+    folder_.run(matrix_of(rows), {}, pool_);
+    memory_.upload(folder_.found().data(), reinterpret_cast<std::byte*>(out + first),
+                   sizeof(RowStatistics) * folder_.found().size());
   });
 }
 
@@ -90,19 +82,20 @@ void CudaOps::choose(Tensor logits, std::span<const RowRequest> requests, std::s
   surveyed_.clear();
   adjuster_.clear();
   surveyor_.clear();
+  folder_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
     const RowRequest& request = requests[i];
     const auto at = static_cast<int32_t>(i);
     if (wants_highest(request)) {
       highest_.push_back(at);
-    } else if (const RowWishes wishes = wishes_of(request, logits.cols); request.statistics || !wishes.any) {
-      // Statistics are those of row_statistics() bit for bit, as linear_statistics() gives them.
+    } else if (const RowWishes wishes = wishes_of(request, logits.cols); !wishes.any) {
       decided_.push_back(at);
     } else {
       const int32_t adjusted = wishes.adjusted ? adjuster_.add(request, logits.cols) : -1;
       surveyed_.push_back({at, wishes.raw ? surveyor_.add(request, wishes.of_raw, -1) : -1,
                            wishes.likely ? surveyor_.add(request, wishes.of_likely, adjusted) : -1,
-                           wishes.draw ? surveyor_.add(request, wishes.of_draw, adjusted) : -1});
+                           wishes.draw ? surveyor_.add(request, wishes.of_draw, adjusted) : -1,
+                           wishes.statistics ? folder_.add(request.row, adjusted, request.excluded) : -1});
     }
   }
   if (!highest_.empty()) choose_highest(logits, requests, choices);
@@ -147,23 +140,44 @@ void CudaOps::choose_highest(Tensor logits, std::span<const RowRequest> requests
 
 /// Of the requests that surveyed_ names; those whose lists are not whole are left to the host.
 void CudaOps::choose_surveyed(Tensor logits, std::span<const RowRequest> requests, std::span<RowChoice> choices) {
-  const Matrix rows = matrix_of(logits);
-  surveyor_.run(rows, adjuster_.run(rows));
-  std::erase_if(surveyed_, [this](const Surveyed& of) {
+  const Matrix rows = matrix_of(logits), adjusted = adjuster_.run(rows);
+  surveyor_.run(rows, adjusted);
+  folder_.run(rows, adjusted, pool_);
+  const auto lists_of = [this](const Surveyed& of) {
+    const auto list = [this](int32_t survey) { return survey >= 0 ? surveyor_.found(survey) : nullptr; };
+    const RowStatistics* const statistics =
+        of.statistics >= 0 ? &folder_.found()[static_cast<size_t>(of.statistics)] : nullptr;
+    return RowLists{list(of.raw), list(of.likely), list(of.draw), statistics};
+  };
+  std::erase_if(surveyed_, [&](const Surveyed& of) {
     const auto is_whole = [this](int32_t survey) { return survey < 0 || surveyor_.found(survey) != nullptr; };
-    if (is_whole(of.raw) && is_whole(of.likely) && is_whole(of.draw)) return false;
+    if (is_whole(of.raw) && is_whole(of.likely) && is_whole(of.draw) && answers(lists_of(of))) return false;
     decided_.push_back(of.request);
     return true;
   });
   const auto n = static_cast<int32_t>(surveyed_.size());
   sampler_scratch_.resize(static_cast<size_t>(pool_.size()));
+  drafted_.resize(surveyed_.size());
   pool_.run(n, [&](int32_t i, int32_t worker) {
     const Surveyed& of = surveyed_[static_cast<size_t>(i)];
-    const auto list = [this](int32_t survey) { return survey >= 0 ? surveyor_.found(survey) : nullptr; };
     const auto at = static_cast<size_t>(of.request);
-    choices[at] = choose_listed(requests[at], logits.cols, list(of.raw), list(of.likely), list(of.draw),
-                                sampler_scratch_[static_cast<size_t>(worker)]);
+    SamplerScratch& scratch = sampler_scratch_[static_cast<size_t>(worker)];
+    choices[at] = choose_listed(requests[at], logits.cols, lists_of(of), scratch);
+    std::vector<Placed>& drafted = drafted_[static_cast<size_t>(i)];
+    drafted.clear();
+    if (requests[at].distribution == nullptr || !requests[at].params->filters()) return;
+    for (const Candidate& candidate : scratch.candidates) {
+      drafted.push_back({requests[at].distribution + candidate.id, static_cast<float>(candidate.probability)});
+    }
   });
+  placed_.clear();
+  for (const std::vector<Placed>& of : drafted_) placed_.insert(placed_.end(), of.begin(), of.end());
+  if (placed_.empty()) return;
+  const size_t bytes = sizeof(Placed) * placed_.size();
+  auto* const places = static_cast<std::byte*>(answers_.reserve(bytes));
+  memory_.upload(placed_.data(), places, bytes);
+  place(memory_.stream(), reinterpret_cast<const Placed*>(places), static_cast<int32_t>(placed_.size()));
+  check_launch("place");
 }
 
 /// Of the requests that `which` names, about `logits`, whose first row is row `first` of the call.

@@ -15,7 +15,10 @@ class Surveyor {
  public:
   explicit Surveyor(Memory& memory) : memory_(memory), scratch_(memory) {}
 
-  void clear() { calls_.clear(); }
+  void clear() {
+    calls_.clear();
+    any_by_mass_ = false;
+  }
   /// Which survey it is.
   /// adjusted: the request's row among those of an Adjuster; -1: the row as it is.
   int32_t add(const RowRequest& request, const ListWish& wish, int32_t adjusted);
@@ -27,11 +30,13 @@ class Surveyor {
   }
 
  private:
-  void take(const Survey& survey, ListedRow& row);
+  static ListedRow::Token token_of(const Listed& listed);
+  static void take(const Survey& survey, ListedRow& row);
 
   Memory& memory_;
   Scratch scratch_;
   std::vector<SurveyCall> calls_;
+  bool any_by_mass_ = false;
   std::vector<ListedRow> rows_;
   std::vector<int32_t> lengths_;
   std::vector<uint8_t> is_whole_;

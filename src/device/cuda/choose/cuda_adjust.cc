@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/cuda_adjust.h"
+#include "device/cuda/choose/cuda_adjust.h"
 
 #include "device/cuda/cuda_status.h"
 
