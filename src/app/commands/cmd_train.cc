@@ -43,8 +43,10 @@ bool is_left_over(const std::string& name, bool answers) {
 
 // What is wrong with the paths is said before a model is loaded.
 void check_paths(const TrainCommand& command, const TrainOptions& train) {
-  for (const fs::path& file : train.data) {
-    if (!file_exists(file)) throw Error("train", file.string() + ": there is no such file; expected JSON a line");
+  for (const DataFile& file : train.data) {
+    if (!file_exists(file.path)) {
+      throw Error("train", file.path.string() + ": there is no such file; expected JSON a line");
+    }
   }
   const fs::path& folder = train.output;
   const bool state = file_exists(folder / TrainRun::kState);
@@ -94,11 +96,14 @@ int32_t longest_of(const TrainOptions& options, const Session& session) {
   return std::min(options.max_length, session.model().max_positions());
 }
 
-DocumentSet documents_of(const TrainOptions& options, const Session& session, std::span<const int64_t> borders) {
+// `answers`: those to the data's prompts, which are trained on instead, if they were asked for.
+DocumentSet documents_of(const TrainOptions& options, const Session& session, const RegeneratedData* answers) {
   const DocumentEncoder encoder(session.tokenizer(), session.chat_template(), session.stop_ids(),
                                 session.config().vocab);
   const Activity activity("reading the data");
-  return read_documents(options.data, encoder, longest_of(options, session), borders);
+  const int32_t longest = longest_of(options, session);
+  if (answers != nullptr) return read_documents(answers->path, answers->parts, encoder, longest);
+  return read_documents(options.data, encoder, longest);
 }
 
 TrainDevices open_devices(Session& session, int32_t gpus) {
@@ -137,9 +142,8 @@ void choose_steps(TrainOptions& options, const TrainDevices& devices, const Docu
     options.steps = std::max<int64_t>(1, static_cast<int64_t>(options.minutes * 60 / each));
     return;
   }
-  std::vector<int32_t> lengths;
-  for (const size_t document : documents.training()) lengths.push_back(documents.length(document));
-  options.steps = BatchOrder(std::move(lengths), options.batch_tokens, options.seed).steps_of(options.epochs);
+  BatchOrder order(ordered_documents(documents, documents.training()), options.batch_tokens, options.seed);
+  options.steps = std::max<int64_t>(1, order.steps_of(options.epochs));
 }
 
 std::string list_text(const std::vector<int32_t>& values) {
@@ -278,17 +282,15 @@ void train(TrainCommand& command) {
   }
   options.target = weights_mark(session.choice().model);
   const DflashConfig drafter = drafter_of(command, options, session);
-  std::vector<int64_t> borders;
+  std::optional<RegeneratedData> answers;
   if (command.regeneration.wanted) {
-    const auto answers = regenerate(session, options, command.regeneration, longest_of(options, session));
+    answers = regenerate(session, options, command.regeneration, longest_of(options, session));
     if (!answers) {
       print_note("stopped; the same command goes on with the answers");
       throw CLI::RuntimeError(kInterruptedExit);
     }
-    options.data = {answers->path};
-    borders = answers->borders;
   }
-  const DocumentSet documents = documents_of(options, session, borders);
+  const DocumentSet documents = documents_of(options, session, answers ? &*answers : nullptr);
   if (command.evaluate) return evaluate_drafter(command, session, documents, drafter, options, json_file);
   if (options.resume && !options.compute) options.compute = TrainRun::compute_of(options.output);
   {

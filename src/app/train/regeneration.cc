@@ -46,7 +46,7 @@ class Writer final : public AnswerListener {
 
 struct Wishes {
   std::vector<AnswerWish> all;
-  std::vector<int64_t> borders;  // of files
+  std::vector<DataPart> parts;  // one for each file
 };
 
 // Prompts with what decides their answers; those that leave no room for two tokens are left out.
@@ -58,9 +58,9 @@ Wishes wishes_of(const Session& session, const TrainOptions& train, const Regene
   std::vector<AnswerWish>& wishes = out.all;
   int64_t left_out = 0;
   const Activity activity("reading the prompts");
-  for (const std::filesystem::path& file : train.data) {
+  for (const DataFile& file : train.data) {
     read_examples(
-        file,
+        file.path,
         [&](const TrainingExample& example) {
           std::vector<int32_t> prompt = encoder.encode_prompt(example);
           const int32_t room = longest - static_cast<int32_t>(std::min<size_t>(prompt.size(), INT32_MAX));
@@ -74,7 +74,7 @@ Wishes wishes_of(const Session& session, const TrainOptions& train, const Regene
                             std::min(options.max_tokens, room)});
         },
         Responses::kOptional);
-    out.borders.push_back(static_cast<int64_t>(wishes.size()));
+    out.parts.push_back({static_cast<int64_t>(wishes.size()), file.weight});
   }
   if (left_out > 0) {
     print_note(std::to_string(left_out) +
@@ -111,9 +111,9 @@ std::optional<RegeneratedData> regenerate(Session& session, const TrainOptions& 
   }
   std::filesystem::create_directories(train.output);
   const std::filesystem::path path = train.output / RegenerationOptions::kFile;
-  const auto [wishes, borders] = wishes_of(session, train, options, longest);
+  const auto [wishes, parts] = wishes_of(session, train, options, longest);
   AnswerFile file(path, wishes);
-  if (file.done() == wishes.size()) return RegeneratedData{path, borders};
+  if (file.done() == wishes.size()) return RegeneratedData{path, parts};
   const int64_t begin = now_ns();
   int64_t tokens = 0;
   {
@@ -128,7 +128,7 @@ std::optional<RegeneratedData> regenerate(Session& session, const TrainOptions& 
   print_note(std::to_string(file.done()) + " of " + std::to_string(wishes.size()) + " prompts are answered in " +
              path.string() + ": " + std::to_string(tokens) + " tokens in " + fixed(seconds, 1) + " s");
   if (file.done() < wishes.size() || InterruptScope::requested()) return std::nullopt;
-  return RegeneratedData{path, borders};
+  return RegeneratedData{path, parts};
 }
 
 }  // namespace ashlar

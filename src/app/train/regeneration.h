@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "session/session.h"
+#include "train/data/document_set.h"
 #include "train/run/train_options.h"
 
 namespace ashlar {
@@ -24,7 +25,7 @@ struct RegenerationOptions {
 
 struct RegeneratedData {
   std::filesystem::path path;
-  std::vector<int64_t> borders;  ///< lines of it up to the end of each file of the data
+  std::vector<DataPart> parts;  ///< of it, one for each file of the data, with its weight
 };
 
 /// Answers what the output folder's kFile has no answers to yet. `longest`: of a document, what is longer is not

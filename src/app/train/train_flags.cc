@@ -153,8 +153,9 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
   app.add_option("MODEL", command.session.model, "Hugging Face model folder (default: the bundled model)")
       ->envname("ASHLAR_MODEL");
   app.add_option("--data", command.data,
-                 "JSONL: messages, conversations, prompt and response, text or ids a line; or a folder of such")
-      ->type_name("FILE")
+                 "JSONL: messages, conversations, prompt and response, text or ids a line; or a folder of such. "
+                 "FILE:2 has each document twice an epoch, FILE:0.5 half of them")
+      ->type_name("FILE[:WEIGHT]")
       ->required()
       ->allow_extra_args(false);
   app.add_option("-o,--output", command.output, "Folder of the drafter, its state and its log")

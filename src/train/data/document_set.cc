@@ -18,6 +18,13 @@ uint64_t fnv1a(uint64_t hash, std::span<const std::byte> bytes) {
   return hash;
 }
 
+void check_learnt(const DocumentSet& documents, const std::filesystem::path& file) {
+  if (documents.size() > 0) return;
+  throw Error("train", file.string() +
+                           ": no document has a token to learn; expected turns of an assistant, "
+                           "responses, texts or ids whose mask is 1");
+}
+
 }  // namespace
 
 void DocumentSet::add(const EncodedDocument& document) {
@@ -40,7 +47,15 @@ void DocumentSet::add(const EncodedDocument& document) {
   ends_.push_back(ids_.size());
 }
 
-void DocumentSet::end_file() { files_.push_back(ends_.size()); }
+void DocumentSet::end_file(double weight) {
+  files_.push_back(ends_.size());
+  weights_.push_back(weight);
+}
+
+double DocumentSet::weight(size_t document) const {
+  const auto file = std::upper_bound(files_.begin(), files_.end(), document);
+  return file == files_.end() ? 1 : weights_[static_cast<size_t>(file - files_.begin())];
+}
 
 std::span<const int32_t> DocumentSet::ids(size_t document) const {
   const Extent at = extent(document);
@@ -57,7 +72,10 @@ uint64_t DocumentSet::fingerprint() const {
   hash = fnv1a(hash, std::as_bytes(std::span(ids_)));
   hash = fnv1a(hash, std::as_bytes(std::span(supervised_)));
   hash = fnv1a(hash, std::as_bytes(std::span(ends_)));
-  return fnv1a(hash, std::as_bytes(std::span(files_)));
+  hash = fnv1a(hash, std::as_bytes(std::span(files_)));
+  // States of runs that weigh all files alike say nothing of weights.
+  if (std::ranges::count(weights_, 1.0) == std::ssize(weights_)) return hash;
+  return fnv1a(hash, std::as_bytes(std::span(weights_)));
 }
 
 std::vector<size_t> DocumentSet::held_out() const {
@@ -84,22 +102,35 @@ std::vector<size_t> DocumentSet::training() const {
   return out;
 }
 
-DocumentSet read_documents(std::span<const std::filesystem::path> files, const DocumentEncoder& encoder,
-                           int32_t max_length, std::span<const int64_t> borders) {
+DocumentSet read_documents(std::span<const DataFile> files, const DocumentEncoder& encoder, int32_t max_length) {
+  DocumentSet documents(max_length);
+  for (const DataFile& file : files) {
+    read_examples(file.path, [&](const TrainingExample& example) { documents.add(encoder.encode(example)); });
+    documents.end_file(file.weight);
+  }
+  check_learnt(documents, files.front().path);
+  return documents;
+}
+
+DocumentSet read_documents(const std::filesystem::path& file, std::span<const DataPart> parts,
+                           const DocumentEncoder& encoder, int32_t max_length) {
   DocumentSet documents(max_length);
   int64_t lines = 0;
-  for (const std::filesystem::path& file : files) {
-    read_examples(file, [&](const TrainingExample& example) {
-      documents.add(encoder.encode(example));
-      ++lines;
-      if (std::binary_search(borders.begin(), borders.end(), lines)) documents.end_file();
-    });
-    documents.end_file();
-  }
-  if (documents.size() > 0) return documents;
-  throw Error("train", files.front().string() +
-                           ": no document has a token to learn; expected turns of an assistant, "
-                           "responses, texts or ids whose mask is 1");
+  read_examples(file, [&](const TrainingExample& example) {
+    documents.add(encoder.encode(example));
+    ++lines;
+    for (; !parts.empty() && parts.front().end <= lines; parts = parts.subspan(1)) {
+      documents.end_file(parts.front().weight);
+    }
+  });
+  check_learnt(documents, file);
+  return documents;
+}
+
+std::vector<OrderedDocument> ordered_documents(const DocumentSet& documents, std::span<const size_t> chosen) {
+  std::vector<OrderedDocument> out;
+  for (const size_t document : chosen) out.push_back({documents.length(document), documents.weight(document)});
+  return out;
 }
 
 std::vector<std::string> describe_data(const DocumentSet& documents, int32_t max_length) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "train/data/batch_order.h"
 #include "train/data/document_encoder.h"
 
 namespace ashlar {
@@ -33,14 +34,16 @@ class DocumentSet {
   /// Takes a document in, cut to the limit; leaves out one without a learnt token after its first. Throws
   /// Error("train", ...) beyond kMaxDataTokens.
   void add(const EncodedDocument& document);
-  /// What was added since the last call is one file.
-  void end_file();
+  /// What was added since the last call is one file, of whose documents an epoch has each `weight` times.
+  void end_file(double weight = 1);
 
   size_t size() const { return ends_.size(); }
   std::span<const int32_t> ids(size_t document) const;
   std::span<const uint8_t> supervised(size_t document) const;
   int32_t length(size_t document) const { return static_cast<int32_t>(ids(document).size()); }
   const DataCounts& counts() const { return counts_; }
+  /// Of the document's file; 1 where that has not ended.
+  double weight(size_t document) const;
   /// FNV-1a over all of it: other data have another one, unless by a chance of 2^-64.
   uint64_t fingerprint() const;
 
@@ -59,15 +62,26 @@ class DocumentSet {
   int32_t max_length_;
   std::vector<int32_t> ids_;
   std::vector<uint8_t> supervised_;
-  std::vector<size_t> ends_;   // of each document in these
-  std::vector<size_t> files_;  // documents up to the end of each file
+  std::vector<size_t> ends_;     // of each document in these
+  std::vector<size_t> files_;    // documents up to the end of each file
+  std::vector<double> weights_;  // of each file
   DataCounts counts_;
 };
 
-/// Reads and encodes the files. `borders`, ascending: numbers of lines, in all files together, after which another file
-/// is taken to begin, too. Throws Error("train", ...), also where nothing is left to learn.
-DocumentSet read_documents(std::span<const std::filesystem::path> files, const DocumentEncoder& encoder,
-                           int32_t max_length, std::span<const int64_t> borders = {});
+/// A part of a file that stands for a file of its own.
+struct DataPart {
+  int64_t end = 0;  ///< lines up to its end
+  double weight = 1;
+};
+
+/// Reads and encodes the files. Throws Error("train", ...), also where nothing is left to learn.
+DocumentSet read_documents(std::span<const DataFile> files, const DocumentEncoder& encoder, int32_t max_length);
+/// One file, of which each part is taken for a file. `parts`: ascending, the last one ends with the file.
+DocumentSet read_documents(const std::filesystem::path& file, std::span<const DataPart> parts,
+                           const DocumentEncoder& encoder, int32_t max_length);
+
+/// What an order of these documents needs of them.
+std::vector<OrderedDocument> ordered_documents(const DocumentSet& documents, std::span<const size_t> chosen);
 
 /// "8 310 documents, 1 204 331 tokens, 700 121 of them learnt" and what was cut, left out or not found: a sentence
 /// each.

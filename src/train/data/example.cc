@@ -2,6 +2,8 @@
 #include "train/data/example.h"
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -117,6 +119,22 @@ void read_pair(const JsonFields& fields, Responses responses, TrainingExample& e
   example.messages.push_back(message_of("assistant", example.response));
 }
 
+// What follows the last colon is a weight where it is a number, unless there is such a file.
+DataFile weighted_file(const std::string& name) {
+  const size_t colon = name.rfind(':');
+  DataFile plain = {name, 1};
+  if (colon == std::string::npos || colon == 0 || std::filesystem::exists(plain.path)) return plain;
+  double weight = 0;
+  const char* const begin = name.data() + colon + 1;
+  const char* const end = name.data() + name.size();
+  const auto [rest, failed] = std::from_chars(begin, end, weight);
+  if (rest != end || begin == end || failed == std::errc::invalid_argument) return plain;
+  if (failed == std::errc() && weight >= kMinDataWeight && weight <= kMaxDataWeight) {
+    return {name.substr(0, colon), weight};
+  }
+  fail_example(name, "has a weight of " + name.substr(colon + 1) + "; expected 0.001 to 1000");
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 }  // namespace
@@ -154,19 +172,21 @@ Json example_of(std::span<const int32_t> prompt, std::span<const int32_t> answer
   return {{"ids", std::move(ids)}, {"mask", std::move(mask)}};
 }
 
-std::vector<std::filesystem::path> data_files(const std::vector<std::string>& named) {
-  std::vector<std::filesystem::path> out;
-  for (const std::filesystem::path path : named) {
+std::vector<DataFile> data_files(const std::vector<std::string>& named) {
+  std::vector<DataFile> out;
+  for (const std::string& name : named) {
+    const auto [path, weight] = weighted_file(name);
     if (!std::filesystem::is_directory(path)) {
-      out.push_back(path);
+      out.push_back({path, weight});
       continue;
     }
     const size_t before = out.size();
     for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      if (entry.path().extension() == ".jsonl") out.push_back(entry.path());
+      if (entry.path().extension() == ".jsonl") out.push_back({entry.path(), weight});
     }
     if (out.size() == before) fail_example(path.string(), "has no file that ends in .jsonl");
-    std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
+    std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(),
+              [](const DataFile& a, const DataFile& b) { return a.path < b.path; });
   }
   return out;
 }

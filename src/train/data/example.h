@@ -48,9 +48,22 @@ TrainingExample parse_example(std::string_view line, const std::string& where,
 /// The line of an answer whose prompt is not to be learnt, as an object to which more may be added: {"ids", "mask"}.
 Json example_of(std::span<const int32_t> prompt, std::span<const int32_t> answer);
 
-/// The files that are meant: a folder stands for those of it that end in .jsonl, in the order of their names. Throws
-/// Error("train", ...) where it has none.
-std::vector<std::filesystem::path> data_files(const std::vector<std::string>& named);
+/// A file of examples, and how often an epoch has each of them: half of them where it is 0.5.
+struct DataFile {
+  std::filesystem::path path;
+  double weight = 1;
+
+  bool operator==(const DataFile&) const = default;
+};
+
+/// A weight's limits: what an epoch has of a file must be something, and fit into memory as indices.
+inline constexpr double kMinDataWeight = 0.001;
+inline constexpr double kMaxDataWeight = 1000;
+
+/// The files that are meant by "FILE" or "FILE:WEIGHT"; what exists by its whole name is meant by that. A folder stands
+/// for those of it that end in .jsonl, in the order of their names, each with the weight. Throws Error("train", ...)
+/// where it has none, or for a weight beyond its limits.
+std::vector<DataFile> data_files(const std::vector<std::string>& named);
 
 /// All lines of a file that are not blank. Throws Error("train", ...) naming the file and the line, also where there is
 /// no line at all.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "train/data/example.h"
 #include "train/drafter_trainer.h"
 #include "train/run/drafter_design.h"
 
@@ -26,7 +27,7 @@ inline constexpr NamedLoss kLosses[] = {{"ce", std::nullopt},
 
 struct TrainOptions {
   std::string target;  ///< a mark of the target's weights (io/weights/weights_mark.h): a drafter belongs to one target
-  std::vector<std::filesystem::path> data;
+  std::vector<DataFile> data;
   std::filesystem::path output;
   DrafterWishes drafter;
   std::filesystem::path from;  ///< a drafter to start from; empty: random weights

@@ -65,12 +65,6 @@ Json log_line(const StepFigures& figures) {
           {"skipped", figures.report.skipped}};
 }
 
-std::vector<int32_t> lengths_of(const DocumentSet& documents, std::span<const size_t> chosen) {
-  std::vector<int32_t> lengths;
-  for (const size_t document : chosen) lengths.push_back(documents.length(document));
-  return lengths;
-}
-
 // Means of both, weighted by their blocks.
 void add_report(TrainReport& all, const TrainReport& part) {
   if (part.blocks == 0) return;
@@ -122,7 +116,8 @@ TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& docume
       drafter_(drafter),
       options_(options),
       training_(documents.training()),
-      order_(std::make_unique<BatchOrder>(lengths_of(documents, training_), options.batch_tokens, options.seed)) {
+      order_(
+          std::make_unique<BatchOrder>(ordered_documents(documents, training_), options.batch_tokens, options.seed)) {
   ASHLAR_CHECK_EQ(places.size(), static_cast<size_t>(options.gpus));
   for (const TrainPlace& place : places) {
     replicas_.push_back(std::make_unique<Replica>(place, drafter, options, longest_of(*place.model, options)));

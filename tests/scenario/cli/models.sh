@@ -46,6 +46,8 @@ case_train() {
   [ ! -e "$work/d" ] || fail "a refused run left a folder"
 
   printf 'data = ["%s"]\nsteps = 2\nbatch-tokens = 100\n' "$data" > "$work/train.toml"
+  train 1 --data "$data:0" -o "$work/d"
+  err_has "has a weight of 0; expected 0.001 to 1000"
   train 0 -o "$work/d" --config "$work/train.toml" --dry-run
   out_has "12 documents"
   out_has "mask token 3 <|mask|>"

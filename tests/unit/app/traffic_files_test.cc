@@ -30,8 +30,8 @@ class TrafficFilesTest : public testing::Test {
   // What a trainer reads of the folder.
   std::vector<TrainingExample> examples() const {
     std::vector<TrainingExample> out;
-    for (const fs::path& file : data_files({path_.string()})) {
-      read_examples(file, [&out](const TrainingExample& example) { out.push_back(example); });
+    for (const DataFile& file : data_files({path_.string()})) {
+      read_examples(file.path, [&out](const TrainingExample& example) { out.push_back(example); });
     }
     return out;
   }

@@ -76,11 +76,11 @@ TrainOptions parsed(const std::string& arguments) {
 
 TEST(TrainFlags, ReachWhereTheyBelong) {
   const TrainOptions options = parsed(
-      "MODEL --data a.jsonl --data b.jsonl -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
+      "MODEL --data a.jsonl --data b.jsonl:2.5 -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
       "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --position-weights decay --optimizer muon "
       "--compute f32 --loss lk --seed 5 --gpus 2 --resume "
       "--checkpoint-every 6");
-  EXPECT_EQ(options.data, (std::vector<std::filesystem::path>{"a.jsonl", "b.jsonl"}));
+  EXPECT_EQ(options.data, (std::vector<DataFile>{{"a.jsonl", 1}, {"b.jsonl", 2.5}}));
   EXPECT_EQ(options.output, "out");
   EXPECT_EQ(options.drafter.layers, 3);
   EXPECT_EQ(options.drafter.block_size, 8);

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "train/data/batch_order.h"
 
@@ -68,24 +71,29 @@ TEST(DocumentSet, OtherDataHaveAnotherFingerprint) {
   EXPECT_EQ(a.fingerprint(), d.fingerprint());
   EXPECT_NE(a.fingerprint(), b.fingerprint());
   EXPECT_NE(a.fingerprint(), c.fingerprint());
+  DocumentSet weighted(10);
+  weighted.add(document_of({1, 2, 3}, {0, 1, 1}));
+  weighted.end_file(2);
+  EXPECT_NE(a.fingerprint(), weighted.fingerprint());
+  EXPECT_EQ(weighted.weight(0), 2);
 }
 
-std::vector<int32_t> lengths_of(size_t n) {
-  std::vector<int32_t> lengths(n);
-  for (size_t i = 0; i < n; ++i) lengths[i] = static_cast<int32_t>(5 + i * i % 37);
-  return lengths;
+std::vector<OrderedDocument> documents_of(size_t n) {
+  std::vector<OrderedDocument> documents(n);
+  for (size_t i = 0; i < n; ++i) documents[i].length = static_cast<int32_t>(5 + i * i % 37);
+  return documents;
 }
 
 TEST(BatchOrder, AnEpochHasEveryDocumentOnceInBatchesThatAreFull) {
-  const std::vector<int32_t> lengths = lengths_of(101);
-  BatchOrder order(lengths, 100, 1);
+  const std::vector<OrderedDocument> documents = documents_of(101);
+  BatchOrder order(documents, 100, 1);
   const int64_t steps = order.steps_of(2);
-  std::vector<int> seen(lengths.size());
+  std::vector<int> seen(documents.size());
   for (int64_t step = 0; step < steps; ++step) {
     int64_t tokens = 0;
     for (const int32_t document : order.batch(step)) {
       ++seen[static_cast<size_t>(document)];
-      tokens += lengths[static_cast<size_t>(document)];
+      tokens += documents[static_cast<size_t>(document)].length;
     }
     EXPECT_LE(tokens, 100);
     EXPECT_GT(tokens, 0);
@@ -94,19 +102,19 @@ TEST(BatchOrder, AnEpochHasEveryDocumentOnceInBatchesThatAreFull) {
       EXPECT_THAT(seen, ::testing::Each(order.epoch_of(step) + 1));
     }
     if (!last) {
-      EXPECT_GT(tokens + lengths[static_cast<size_t>(order.batch(step + 1).front())], 100);
+      EXPECT_GT(tokens + documents[static_cast<size_t>(order.batch(step + 1).front())].length, 100);
     }
   }
   EXPECT_EQ(order.epoch_of(steps), 2);
 }
 
 TEST(BatchOrder, ABatchIsAFunctionOfSeedAndStep) {
-  const std::vector<int32_t> lengths = lengths_of(57);
-  BatchOrder forward(lengths, 64, 5), other(lengths, 64, 6);
+  const std::vector<OrderedDocument> documents = documents_of(57);
+  BatchOrder forward(documents, 64, 5), other(documents, 64, 6);
   std::vector<std::vector<int32_t>> batches;
   for (int64_t step = 0; step < 80; ++step) batches.push_back(forward.batch(step));
   for (const int64_t step : {79, 3, 41, 0, 78}) {
-    BatchOrder fresh(lengths, 64, 5);
+    BatchOrder fresh(documents, 64, 5);
     EXPECT_EQ(fresh.batch(step), batches[static_cast<size_t>(step)]);
     EXPECT_EQ(forward.batch(step), batches[static_cast<size_t>(step)]);  // backwards, too
   }
@@ -116,15 +124,56 @@ TEST(BatchOrder, ABatchIsAFunctionOfSeedAndStep) {
 
 // Of 20 000 orders of three documents each of the six comes in a sixth of the cases: 5 standard deviations are 1.3 %.
 TEST(BatchOrder, EveryOrderIsAsLikely) {
-  BatchOrder order({1, 1, 1}, 1, 9);
+  BatchOrder order({{1}, {1}, {1}}, 1, 9);
   std::map<std::vector<int32_t>, int> seen;
   for (int64_t epoch = 0; epoch < 20'000; ++epoch) ++seen[order.permutation(epoch)];
   ASSERT_EQ(seen.size(), 6u);
   for (const auto& [permutation, n] : seen) EXPECT_NEAR(n / 20'000.0, 1.0 / 6, 0.0132);
 }
 
+// After n epochs a document was seen n times its weight, up to one, whether weights are whole or not; of many documents
+// with a fraction every epoch has about their share; and the order of those with a weight of 1 is what it is alone.
+TEST(BatchOrder, WeightsSayHowOftenDocumentsAreSeen) {
+  constexpr int kEach = 100;
+  const std::vector<double> weights = {1, 2, 0.5, 2.75, 0.125};
+  std::vector<OrderedDocument> documents;
+  for (const double weight : weights) documents.insert(documents.end(), kEach, {4, weight});
+  const BatchOrder order(documents, 16, 3);
+  std::vector<int> seen(documents.size());
+  std::set<std::vector<int32_t>> ones;
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    std::vector<int> of_file(weights.size());
+    std::vector<int32_t> first_file;
+    for (const int32_t document : order.permutation(epoch)) {
+      ++seen[static_cast<size_t>(document)];
+      ++of_file[static_cast<size_t>(document / kEach)];
+      if (document < kEach) first_file.push_back(document);
+    }
+    for (size_t file = 0; file < weights.size(); ++file) EXPECT_NEAR(of_file[file], weights[file] * kEach, 4) << file;
+    for (size_t i = 0; i < documents.size(); ++i) {
+      EXPECT_LT(std::abs(seen[i] - (epoch + 1) * documents[i].weight), 1) << i << " after epoch " << epoch;
+    }
+    EXPECT_EQ(first_file, BatchOrder(std::vector<OrderedDocument>(kEach, {4, 1}), 16, 3).permutation(epoch));
+    ones.insert(first_file);
+  }
+  EXPECT_EQ(ones.size(), 8U);
+}
+
+// Three documents that an epoch in ten has each: most epochs have no step, and none is lost or counted twice.
+TEST(BatchOrder, EpochsMayBeEmpty) {
+  BatchOrder order(std::vector<OrderedDocument>(3, {5, 0.1}), 5, 0);
+  EXPECT_EQ(order.steps_of(10), 3);
+  std::vector<int32_t> seen;
+  for (int64_t step = 0; step < 3; ++step) {
+    ASSERT_EQ(order.batch(step).size(), 1U);
+    seen.push_back(order.batch(step).front());
+  }
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAre(0, 1, 2));
+  EXPECT_LT(order.epoch_of(2), 10);
+}
+
 TEST(BatchOrder, ALongDocumentIsABatchOfItsOwn) {
-  BatchOrder order({500, 3}, 10, 0);
+  BatchOrder order({{500}, {3}}, 10, 0);
   EXPECT_EQ(order.batch(0).size(), 1u);
   EXPECT_EQ(order.batch(1).size(), 1u);
 }

@@ -103,6 +103,28 @@ TEST(TrainingExample, CountsLinesAsAnEditorDoes) {
   EXPECT_EQ(places(path), (std::vector<std::string>{path.string() + ":1", path.string() + ":4"}));
 }
 
+TEST(DataFiles, HaveWeightsAfterAColon) {
+  const TempFolder folder;
+  const auto file = [&](const char* name) { return folder.write(name, "{}"); };
+  const std::string plain = file("a.jsonl").string(), odd = file("c.jsonl:7").string();
+  file("b.jsonl");
+  using Files = std::vector<DataFile>;
+  EXPECT_EQ(data_files({plain, plain + ":2", plain + ":0.5"}), (Files{{plain, 1}, {plain, 2}, {plain, 0.5}}));
+  EXPECT_EQ(data_files({odd}), (Files{{odd, 1}}));                      // what exists is meant by its name
+  EXPECT_EQ(data_files({plain + ":x2"}), (Files{{plain + ":x2", 1}}));  // that it is not there is said later
+  EXPECT_EQ(data_files({plain + ":"}), (Files{{plain + ":", 1}}));
+  EXPECT_EQ(data_files({folder.path().string() + ":3"}),
+            (Files{{folder.path() / "a.jsonl", 3}, {folder.path() / "b.jsonl", 3}}));
+  for (const char* weight : {":0", ":-1", ":0.0001", ":1001", ":inf", ":nan", ":1e999"}) {
+    try {
+      data_files({plain + weight});
+      FAIL() << weight;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("expected 0.001 to 1000")) << weight;
+    }
+  }
+}
+
 TEST(TrainingExample, RefusesFilesThatHoldNothing) {
   const TempFolder folder;
   const auto message = [](const std::filesystem::path& path) {
