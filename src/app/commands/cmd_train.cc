@@ -86,7 +86,7 @@ DflashConfig drafter_of(const TrainCommand& command, const TrainOptions& options
   const fs::path folder = command.evaluate ? options.output : options.from;
   DflashConfig config = folder.empty()
                             ? design_drafter(session.config(), options.drafter, mask_token_of(command, session))
-                            : read_dflash_config(folder);
+                            : with_target_vocabulary(read_dflash_config(folder), session.config());
   check_fit(config, session.config());
   check_trainable(config);
   return config;

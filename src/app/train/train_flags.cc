@@ -124,6 +124,16 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
+void add_format(CLI::App& app, TrainOptions& options) {
+  std::vector<std::pair<std::string, DrafterForm>> forms;
+  for (const NamedForm& named : kDrafterForms) forms.emplace_back(named.name, named.form);
+  add_choice<DrafterForm>(app, "--format", options.form,
+                          "How the drafter is written: z-lab's form, or vLLM's speculators, which repeats the model's "
+                          "embedding and head (default: z-lab)",
+                          forms)
+      ->group("Drafter");
+}
+
 void add_run_options(CLI::App& app, TrainCommand& command) {
   CLI::Option* resume = app.add_flag("--resume", command.train.resume, "Go on where the same command stopped");
   app.add_option("--checkpoint-every", command.train.checkpoint_every, "Steps (default: every five minutes)")
@@ -162,6 +172,7 @@ void add_train_flags(CLI::App& app, TrainCommand& command) {
       ->type_name("FOLDER")
       ->required();
   add_drafter_options(app, command);
+  add_format(app, command.train);
   add_regeneration_options(app, command.regeneration);
   add_training_options(app, command.train);
   add_run_options(app, command);

@@ -17,8 +17,27 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr size_t kPiece = 1 << 16;  // numbers that are rounded at a time
 
-size_t bytes_of(const TensorToWrite& tensor) {
-  return tensor.values.size() * (tensor.type == TensorToWrite::Type::kF32 ? sizeof(float) : sizeof(BFloat16));
+size_t count_of(const TensorToWrite& tensor) {
+  size_t n = 1;
+  for (const int64_t size : tensor.shape) n *= static_cast<size_t>(size);
+  return n;
+}
+
+struct StoredType {
+  const char* name;
+  size_t bytes;
+};
+
+StoredType stored_type(TensorToWrite::Type type) {
+  switch (type) {
+    case TensorToWrite::Type::kF32:
+      return {"F32", sizeof(float)};
+    case TensorToWrite::Type::kBF16:
+      return {"BF16", sizeof(BFloat16)};
+    case TensorToWrite::Type::kI64:
+      break;
+  }
+  return {"I64", sizeof(int64_t)};
 }
 
 // The header, whose length is a multiple of 8 so that the data is aligned.
@@ -30,13 +49,13 @@ std::string header_of(std::span<const TensorToWrite> tensors, const std::map<std
   for (const TensorToWrite& tensor : tensors) {
     if (header.contains(tensor.name))
       throw Error("safetensors", path.string() + ": two tensors are named " + tensor.name);
-    size_t n = 1;
-    for (const int64_t size : tensor.shape) n *= static_cast<size_t>(size);
-    ASHLAR_CHECK_EQ(n, tensor.values.size());
-    const size_t end = begin + bytes_of(tensor);
-    header[tensor.name] = {{"dtype", tensor.type == TensorToWrite::Type::kF32 ? "F32" : "BF16"},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {begin, end}}};
+    const bool integers = tensor.type == TensorToWrite::Type::kI64;
+    if (tensor.fill == nullptr) {
+      ASHLAR_CHECK_EQ(count_of(tensor), integers ? tensor.integers.size() : tensor.values.size());
+    }
+    const StoredType type = stored_type(tensor.type);
+    const size_t end = begin + count_of(tensor) * type.bytes;
+    header[tensor.name] = {{"dtype", type.name}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
     begin = end;
   }
   std::string text = header.dump();
@@ -55,6 +74,27 @@ void write_rounded(DurableFile& file, std::span<const float> values) {
   }
 }
 
+void write_values(DurableFile& file, TensorToWrite::Type type, std::span<const float> values) {
+  if (type == TensorToWrite::Type::kF32) {
+    file.write(std::as_bytes(values));
+  } else {
+    write_rounded(file, values);
+  }
+}
+
+void write_filled(DurableFile& file, const TensorToWrite& tensor) {
+  const int64_t cols = std::max<int64_t>(1, tensor.shape.back());
+  const int64_t all = static_cast<int64_t>(count_of(tensor)) / cols;
+  const int64_t together = std::max<int64_t>(1, static_cast<int64_t>(kPiece) / cols);
+  std::vector<float> piece;
+  for (int64_t row = 0; row < all; row += together) {
+    const int64_t rows = std::min(together, all - row);
+    piece.resize(static_cast<size_t>(rows * cols));
+    tensor.fill(row, rows, piece.data());
+    write_values(file, tensor.type, piece);
+  }
+}
+
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
@@ -65,10 +105,12 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   file.write(std::as_bytes(std::span(&size, 1)));
   file.write(header);
   for (const TensorToWrite& tensor : tensors) {
-    if (tensor.type == TensorToWrite::Type::kF32) {
-      file.write(std::as_bytes(tensor.values));
+    if (tensor.fill != nullptr) {
+      write_filled(file, tensor);
+    } else if (tensor.type == TensorToWrite::Type::kI64) {
+      file.write(std::as_bytes(tensor.integers));
     } else {
-      write_rounded(file, tensor.values);
+      write_values(file, tensor.type, tensor.values);
     }
   }
   file.commit();

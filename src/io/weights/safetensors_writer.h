@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -11,14 +12,18 @@
 
 namespace ashlar {
 
-/// Numbers to write under a name.
+/// Numbers to write under a name: those that are there, or those that come as they are written.
 struct TensorToWrite {
-  enum class Type : uint8_t { kF32, kBF16 };
+  enum class Type : uint8_t { kF32, kBF16, kI64 };
 
   std::string name;
   std::vector<int64_t> shape;
-  std::span<const float> values;  ///< as many as the shape says
+  std::span<const float> values;  ///< as many as the shape says, or none
   Type type = Type::kF32;         ///< kBF16 rounds to nearest even
+  /// Without values: sets `rows` rows, of as many numbers as the shape's last size, from row `first` on. Called for all
+  /// rows in their order, some at a time, so that a large tensor is never in memory as a whole.
+  std::function<void(int64_t first, int64_t rows, float* to)> fill = {};
+  std::span<const int64_t> integers = {};  ///< of kI64, in place of values
 };
 
 /// Replaces the file at once, when all is on the disk (DurableFile). Tensors are written in their order, each at a

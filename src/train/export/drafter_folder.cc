@@ -50,12 +50,12 @@ Json zlab_config(const DflashConfig& config) {
           {"torch_dtype", "bfloat16"}};
 }
 
-void write_drafter_folder(const std::filesystem::path& folder, const DflashConfig& config,
+void write_drafter_folder(const std::filesystem::path& folder, const Json& config,
                           std::span<const TensorToWrite> tensors) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) throw Error("file", folder.string() + ": cannot be made: " + failed.message());
-  const std::string text = zlab_config(config).dump(2) + "\n";
+  const std::string text = config.dump(2) + "\n";
   const std::filesystem::path path = folder / "config.json";
   if (!file_exists(path) || read_text_file(path, kMaxConfigBytes) != text) write_durably(path, text);
   std::vector<TensorToWrite> rounded(tensors.begin(), tensors.end());

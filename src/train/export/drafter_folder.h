@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Drafters as folders that engines load: z-lab's form, a config.json and a model.safetensors in bf16.
+// Drafters as folders that engines load: a config.json and a model.safetensors in bf16.
 
 #include <filesystem>
 #include <span>
@@ -16,8 +16,9 @@ namespace ashlar {
 Json zlab_config(const DflashConfig& config);
 
 /// Makes the folder if need be and replaces its two files, each at once when it is on the disk: whenever this stops, an
-/// old or a new drafter is there. Tensors have z-lab's names and are rounded to bf16. Throws Error("file", ...).
-void write_drafter_folder(const std::filesystem::path& folder, const DflashConfig& config,
+/// old or a new drafter is there. `config`: of config.json. Tensors have z-lab's names, and are rounded to bf16. Throws
+/// Error("file", ...).
+void write_drafter_folder(const std::filesystem::path& folder, const Json& config,
                           std::span<const TensorToWrite> tensors);
 
 }  // namespace ashlar

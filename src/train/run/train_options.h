@@ -10,6 +10,7 @@
 
 #include "train/data/example.h"
 #include "train/drafter_trainer.h"
+#include "train/export/drafter_form.h"
 #include "train/run/drafter_design.h"
 
 namespace ashlar {
@@ -46,6 +47,7 @@ struct TrainOptions {
   int32_t gpus = 1;              ///< devices that share the documents of a step, which are the same for any number
   uint64_t seed = 0;
   bool resume = false;
+  DrafterForm form = DrafterForm::kZlab;
   int64_t checkpoint_every = 0;     ///< steps; 0: whenever five minutes have passed
   int32_t max_answer_tokens = 128;  ///< of an answer of the evaluation as served
 };

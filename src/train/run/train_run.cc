@@ -112,7 +112,8 @@ TrainRun::TrainRun(Model& model, const DocumentSet& documents, const DflashConfi
 
 TrainRun::TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
                    const TrainOptions& options)
-    : documents_(documents),
+    : target_(*places.front().model),
+      documents_(documents),
       drafter_(drafter),
       options_(options),
       training_(documents.training()),
@@ -140,6 +141,7 @@ DType TrainRun::compute_of(const std::filesystem::path& output) {
 }
 
 void TrainRun::start_from(const std::filesystem::path& folder) {
+  check_vocabulary(folder, target_);
   for (const auto& replica : replicas_) load_drafter_weights(folder, replica->trainer().parameters());
 }
 
@@ -202,7 +204,10 @@ void TrainRun::check_replicas() const {
 void TrainRun::save() {
   check_replicas();
   const std::span<const TrainParameter> tensors = parameters();
-  write_drafter_folder(options_.output, drafter_, values_of(tensors));
+  DrafterExport form = export_as(options_.form, drafter_, target_);
+  std::vector<TensorToWrite> all = values_of(tensors);
+  std::ranges::move(form.frozen, std::back_inserter(all));
+  write_drafter_folder(options_.output, form.config, all);
   save_train_state(options_.output / kState, tensors, progress_);
 }
 

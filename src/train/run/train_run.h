@@ -74,7 +74,8 @@ class TrainRun {
   TrainRun(std::span<const TrainPlace> places, const DocumentSet& documents, const DflashConfig& drafter,
            const TrainOptions& options);
 
-  /// Starts from a drafter's weights, with new moments.
+  /// Starts from a drafter's weights, with new moments. Throws Error("train", ...) where it has others than these, or
+  /// an embedding or a head that is not the target's.
   void start_from(const std::filesystem::path& folder);
   /// Goes on from the output folder's state, to the bit. Throws Error("train", ...) naming a setting that differs.
   void resume();
@@ -111,6 +112,7 @@ class TrainRun {
   void check_replicas() const;
   bool save_is_due(int64_t saved_step, int64_t saved_ns) const;
 
+  const Model& target_;
   const DocumentSet& documents_;
   DflashConfig drafter_;
   TrainOptions options_;

@@ -78,7 +78,7 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   const TrainOptions options = parsed(
       "MODEL --data a.jsonl --data b.jsonl:2.5 -o out --drafter-layers 3 --block-size 8 --aux-layers 1,4,7 --steps 77 "
       "--batch-tokens 99 --anchors 12 --max-length 55 --learning-rate 0.001 --position-weights decay --optimizer muon "
-      "--compute f32 --loss lk --seed 5 --gpus 2 --resume "
+      "--compute f32 --loss lk --format speculators --seed 5 --gpus 2 --resume "
       "--checkpoint-every 6");
   EXPECT_EQ(options.data, (std::vector<DataFile>{{"a.jsonl", 1}, {"b.jsonl", 2.5}}));
   EXPECT_EQ(options.output, "out");
@@ -94,6 +94,7 @@ TEST(TrainFlags, ReachWhereTheyBelong) {
   EXPECT_EQ(options.optimiser, MatrixOptimiser::kMuon);
   EXPECT_EQ(options.compute, DType::kF32);
   EXPECT_EQ(options.distribution, DistributionLoss::kLk);
+  EXPECT_EQ(options.form, DrafterForm::kSpeculators);
   EXPECT_EQ(options.seed, 5u);
   EXPECT_EQ(options.gpus, 2);
   EXPECT_TRUE(options.resume);

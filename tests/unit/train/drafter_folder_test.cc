@@ -119,8 +119,9 @@ TEST(DrafterFolder, WhatWasReadIsWrittenAgainToTheBit) {
   const fs::path copy = folder / "new" / "drafter";
   Arrays arrays = arrays_of(pebble_drafter());
   load_drafter_weights(pebble_drafter(), arrays.tensors());
-  write_drafter_folder(copy, read_dflash_config(pebble_drafter()), values_of(arrays.tensors()));
-  write_drafter_folder(copy, read_dflash_config(pebble_drafter()), values_of(arrays.tensors()));  // over the first
+  const Json config = zlab_config(read_dflash_config(pebble_drafter()));
+  write_drafter_folder(copy, config, values_of(arrays.tensors()));
+  write_drafter_folder(copy, config, values_of(arrays.tensors()));  // over the first
   const SafetensorsFile old(pebble_drafter() / "model.safetensors"), fresh(copy / "model.safetensors");
   ASSERT_EQ(old.tensors().size(), fresh.tensors().size());
   for (const auto& [name, tensor] : old.tensors()) {

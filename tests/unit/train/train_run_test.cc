@@ -17,8 +17,10 @@
 #include "decode/registry.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "golden/direct_decoding.h"
 #include "measure/completion.h"
 #include "temp_folder.h"
+#include "train/export/drafter_folder.h"
 #include "train/run/served_evaluation.h"
 #include "unit/train/tiny_target.h"
 
@@ -240,6 +242,53 @@ TEST_F(TrainRunning, StartsFromTheWeightsOfADrafter) {
   fresh.save();
   EXPECT_EQ(bytes(folder / "a" / "model.safetensors"), bytes(folder / "b" / "model.safetensors"));
   EXPECT_NE(bytes(folder / "a" / TrainRun::kState), bytes(folder / "b" / TrainRun::kState));
+}
+
+// The same drafts, and the same drafter to go on from; what the other form repeats must be this target's.
+TEST_F(TrainRunning, TheSpeculatorsFormIsTheSameDrafter) {
+  const TempFolder folder;
+  TrainOptions parts = options(folder / "z", 2);
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  parts.output = folder / "s";
+  parts.form = DrafterForm::kSpeculators;
+  EXPECT_TRUE(make(parts).run(quiet_, kNever));
+  EXPECT_EQ(bytes(folder / "z" / TrainRun::kState), bytes(folder / "s" / TrainRun::kState));
+
+  const Json written = read_json_file(folder / "s" / "config.json");
+  const Json reference = read_json_file(testing::data_folder() / "drafters" / "speculators" / "config.json");
+  for (const char* part : {"", "/transformer_layer_config", "/speculators_config", "/speculators_config/verifier"}) {
+    for (const auto& [key, value] : reference.at(Json::json_pointer(part)).items()) {
+      EXPECT_EQ(written.at(Json::json_pointer(part)).value(key, Json("none")).type(), value.type()) << part << key;
+    }
+  }
+  const DflashConfig read = read_dflash_config(folder / "s");
+  EXPECT_EQ(read.aux_layers, drafter_.aux_layers);
+  EXPECT_EQ(read.block_size, drafter_.block_size);
+  EXPECT_EQ(read.stack.layers, drafter_.stack.layers);
+  EXPECT_EQ(zlab_config(with_target_vocabulary(read, model_->config())), zlab_config(drafter_));
+
+  const auto prompt = documents_.ids(0);
+  const auto drafts = [&](const fs::path& path) {
+    const std::unique_ptr<DflashDrafter> drafter = DflashDrafter::load(*model_, path);
+    testing::DirectDecoder decoder(*model_, drafter.get(), 128);
+    return decoder.speculate({prompt.begin(), prompt.end()}, 24, {}, 16).drafted_ids;
+  };
+  EXPECT_GE(drafts(folder / "z").size(), 15U);
+  EXPECT_EQ(drafts(folder / "s"), drafts(folder / "z"));
+
+  TrainRun fresh = make(options(folder / "again", 2));
+  fresh.start_from(folder / "s");
+  fresh.save();
+  EXPECT_EQ(bytes(folder / "again" / "model.safetensors"), bytes(folder / "z" / "model.safetensors"));
+  std::string other = bytes(folder / "s" / "model.safetensors");
+  other[other.size() - 1] ^= 1;  // of the head
+  std::ofstream(folder / "s" / "model.safetensors", std::ios::binary) << other;
+  try {
+    fresh.start_from(folder / "s");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("lm_head.weight is not the target's (row 95 differs)"));
+  }
 }
 
 TEST_F(TrainRunning, CountsStepsWithoutNumbersAndEndsAfterTen) {
