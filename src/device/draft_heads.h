@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the ops of drafters' heads are given: convolutions over a block's rows, and candidates with the scores of their
-// edges. Source: DFlash2 (z-lab/dflash).
+// edges (DFlash2, z-lab/dflash), or with attention among them (LiLiCorr, arXiv 2608.20530).
 
 #include <cstdint>
 
@@ -26,6 +26,19 @@ struct Candidates {
   int32_t n = 0;
   int32_t* ids = nullptr;
   float* logits = nullptr;
+};
+
+/// Attention among the candidates of all positions of a block, which see each other whatever their order. A row is a
+/// candidate; those of a position stand one after the other, and so do the positions of a block.
+struct CandidateAttention {
+  int32_t n = 0;      ///< candidates of a position
+  int32_t heads = 0;  ///< that share the columns of queries, keys and values evenly
+  int32_t reach = 0;  ///< most positions between two of a block
+  /// [heads, 2 * reach + 1]: what is added to a score where the query stands d positions after the key, in column
+  /// d + reach.
+  const float* bias = nullptr;
+  const int32_t* first = nullptr;  ///< [positions]: the first position of its block
+  const int32_t* end = nullptr;    ///< [positions]: the position after its block's last
 };
 
 /// Pairs of candidates that may follow one another. Codes are rows of [rows * n, rank], those of a row's candidates in

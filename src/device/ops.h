@@ -283,6 +283,11 @@ class Ops {
   /// and a = 0 alone. out: [rows, n * n].
   virtual void score_edges(const CandidateEdges& edges, Tensor out) = 0;
 
+  /// out[r] = head by head, softmax over the candidates j of the block of (q[r] . k[j] / sqrt(head_dim) + bias of their
+  /// distance) times v[j], in the order of j. qkv: [positions * n, 3 * cols], queries, keys and values side by side;
+  /// out: [positions * n, cols].
+  virtual void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) = 0;
+
   /// out[i] = x[indices[i]] for i in [0, out.rows).
   virtual void gather_rows(Tensor x, const int32_t* indices, Tensor out) = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouped convolutions, candidates and edges against the reference, each sequence or row alone and in a batch.
+// Grouped convolutions, candidates, their edges and attention among them against the reference, each sequence or row
+// alone and in a batch.
 
 #include <limits>
 
@@ -121,6 +122,42 @@ TEST_P(DraftHeads, Edges) {
         cpu->score_edges(edges(first), part(alone, 0, rows));
         for (int32_t r = 0; r < rows; ++r) {
           ASSERT_TRUE(same_bits(alone.row(r), got.row(first + r), r == 0 ? n : n * n));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DraftHeads, Attention) {
+  const auto ref = make_ref_ops();
+  // Blocks of 1, 3 and 5 positions.
+  const std::vector<int32_t> first = {0, 1, 1, 1, 4, 4, 4, 4, 4}, end = {1, 4, 4, 4, 9, 9, 9, 9, 9};
+  const auto positions = static_cast<int32_t>(first.size());
+  for (const auto& [n, heads, width, reach] : {std::tuple{8, 4, 32, 4}, {1, 2, 5, 7}, {6, 1, 40, 4}, {3, 3, 16, 15}}) {
+    const int32_t cols = heads * width, rows = positions * n;
+    Matrix qkv(rows, 3 * cols), bias(heads, 2 * reach + 1);
+    qkv.fill_normal(random_, 1.5F);
+    std::vector<float> biases;
+    bias.fill_normal(random_, 2);
+    for (int32_t h = 0; h < heads; ++h) biases.insert(biases.end(), bias.row(h), bias.row(h) + 2 * reach + 1);
+    const CandidateAttention call = {n, heads, reach, biases.data(), first.data(), end.data()};
+    Matrix want(rows, cols);
+    ref->candidate_attention(qkv.view(), call, want.view());
+    for (const int32_t threads : {1, 3}) {
+      const auto cpu = make(threads);
+      Matrix got(rows, cols, 3);
+      cpu->candidate_attention(qkv.view(), call, got.view());
+      ASSERT_LT(worst_row_error(got, want), bound(3e-6, 1.0 / 64)) << n << " " << heads;
+      ASSERT_TRUE(got.guards_intact());
+      // Invariant: row-invariance. Each block alone, whose positions then count from 0.
+      for (const auto& [from, to] : {std::pair{0, 1}, {1, 4}, {4, 9}}) {
+        const std::vector<int32_t> begins(5, 0), ends(5, to - from);
+        Matrix alone(rows, cols);
+        cpu->candidate_attention(part(qkv, from * n, (to - from) * n),
+                                 {n, heads, reach, biases.data(), begins.data(), ends.data()},
+                                 part(alone, 0, (to - from) * n));
+        for (int32_t r = 0; r < (to - from) * n; ++r) {
+          ASSERT_TRUE(same_bits(alone.row(r), got.row(from * n + r), cols)) << r;
         }
       }
     }

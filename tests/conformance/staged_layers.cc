@@ -72,4 +72,15 @@ void StagedOps::score_edges(const CandidateEdges& edges, Tensor out) {
   to.fetch();
 }
 
+void StagedOps::candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
+  StagedTensor to(*inner_, out, activation_type());
+  const auto bias = staged(*inner_, call.bias, int64_t{call.heads} * (2 * call.reach + 1));
+  const auto first = staged(*inner_, call.first, out.rows / call.n);
+  const auto end = staged(*inner_, call.end, out.rows / call.n);
+  inner_->candidate_attention(StagedTensor(*inner_, qkv, activation_type()).device(),
+                              {call.n, call.heads, call.reach, bias.device(), first.device(), end.device()},
+                              to.device());
+  to.fetch();
+}
+
 }  // namespace ashlar::conformance

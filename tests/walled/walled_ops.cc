@@ -244,6 +244,14 @@ void WalledOps::score_edges(const CandidateEdges& edges, Tensor out) {
   });
 }
 
+void WalledOps::candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
+  later([=, this] {
+    inner_->candidate_attention(
+        opened(qkv), {call.n, call.heads, call.reach, opened(call.bias), opened(call.first), opened(call.end)},
+        opened(out));
+  });
+}
+
 void WalledOps::gather_rows(Tensor x, const int32_t* indices, Tensor out) {
   later([=, this] { inner_->gather_rows(opened(x), opened(indices), opened(out)); });
 }

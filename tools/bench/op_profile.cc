@@ -110,6 +110,9 @@ class TimedOps final : public Ops {
   void score_edges(const CandidateEdges& edges, Tensor out) override {
     timed("score_edges", [&] { ops_.score_edges(edges, out); });
   }
+  void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override {
+    timed("candidate_attention", [&] { ops_.candidate_attention(qkv, call, out); });
+  }
   void gated_delta_net(Tensor in, const DeltaNet& net, Tensor out) override {
     timed("gated_delta_net", [&] { ops_.gated_delta_net(in, net, out); });
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and edges of drafters' heads: little next to the products around them, so one plain form serves every
-// instruction set, with the same bits.
+// Convolutions and edges of drafters' heads, and attention among candidates: little next to the products around them,
+// so one plain form serves every instruction set, with the same bits.
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "device/cpu/cpu_ops.h"
@@ -51,6 +53,43 @@ float triple_dot(const float* a, const float* b, const float* c, int32_t n) {
   return sums[0];
 }
 
+// The sum of a[i] * b[i], likewise.
+float dot(const float* a, const float* b, int32_t n) {
+  float sums[kLanes] = {};
+  int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int32_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (; i < n; ++i) sums[i % kLanes] += a[i] * b[i];
+  for (int32_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int32_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
+// One head of one row. qkv: that head's columns of row 0; keys come `cols` columns later, values twice as many.
+void attend_to_candidates(Tensor qkv, const CandidateAttention& call, int32_t row, const float* bias, int32_t cols,
+                          float* scores, float* out) {
+  const int32_t width = cols / call.heads, position = row / call.n;
+  const int32_t first = call.first[position] * call.n, end = call.end[position] * call.n;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(width));
+  float highest = -std::numeric_limits<float>::infinity();
+  for (int32_t j = first; j < end; ++j) {
+    const float score = dot(qkv.row(row), qkv.row(j) + cols, width) * scale + bias[position - j / call.n];
+    scores[j - first] = score;
+    highest = std::max(highest, score);
+  }
+  std::fill_n(out, width, 0.0F);
+  float sum = 0;
+  for (int32_t j = first; j < end; ++j) {
+    const float weight = std::exp(scores[j - first] - highest);
+    const float* const value = qkv.row(j) + 2 * cols;
+    for (int32_t i = 0; i < width; ++i) out[i] += weight * value[i];
+    sum += weight;
+  }
+  for (int32_t i = 0; i < width; ++i) out[i] /= sum;
+}
+
 }  // namespace
 
 void CpuOps::grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
@@ -77,6 +116,21 @@ void CpuOps::score_edges(const CandidateEdges& edges, Tensor out) {
         out.row(r)[a * n + b] = logits[b] + edges.scale * more;
       }
     }
+  });
+}
+
+void CpuOps::candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
+  ASHLAR_CHECK(qkv.rows == out.rows && qkv.cols == 3 * out.cols && out.cols % call.heads == 0);
+  if (out.rows == 0) return;
+  const int32_t width = out.cols / call.heads;
+  int32_t most = 0;
+  for (int32_t p = 0; p < out.rows / call.n; ++p) most = std::max(most, (call.end[p] - call.first[p]) * call.n);
+  float* const scores = products_.floats(int64_t{pool_.size()} * most);
+  for_rows(out.rows * call.heads, int64_t{most} * width / 2, [&](int32_t item, int32_t worker) {
+    const int32_t row = item / call.heads, head = item % call.heads;
+    attend_to_candidates(qkv.columns(head * width, 2 * out.cols + width), call, row,
+                         call.bias + int64_t{head} * (2 * call.reach + 1) + call.reach, out.cols,
+                         scores + int64_t{worker} * most, out.row(row) + head * width);
   });
 }
 

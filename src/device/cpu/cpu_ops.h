@@ -74,6 +74,7 @@ class CpuOps final : public HostOps {
   void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, Store store,
                     Tensor out) override;
   void score_edges(const CandidateEdges& edges, Tensor out) override;
+  void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override;
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;

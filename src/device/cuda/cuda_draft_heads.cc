@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, candidates and edges of drafters' heads.
+// Convolutions, candidates and edges of drafters' heads, and attention among candidates.
 
 #include "device/cuda/cuda_ops_impl.h"
 #include "device/cuda/cuda_status.h"
@@ -32,6 +32,15 @@ void CudaOps::score_edges(const CandidateEdges& edges, Tensor out) {
                     {n, edges.candidates.logits, edges.begins, matrix_of(edges.anchors), matrix_of(edges.before),
                      matrix_of(edges.after), matrix_of(edges.hidden), matrix_of(out), edges.scale});
   check_launch("score_edges");
+}
+
+void CudaOps::candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
+  ASHLAR_CHECK(qkv.rows == out.rows && qkv.cols == 3 * out.cols && out.cols % call.heads == 0);
+  ASHLAR_CHECK_LE((call.reach + 1) * call.n, cuda::kMostCandidates);
+  if (out.rows == 0) return;
+  cuda::candidate_attention(memory_.stream(), {call.n, call.heads, call.reach, call.bias, call.first, call.end,
+                                               matrix_of(qkv), matrix_of(out)});
+  check_launch("candidate_attention");
 }
 
 }  // namespace ashlar::cuda

@@ -77,6 +77,7 @@ class CudaOps final : public Ops {
                     Tensor out) override;
   void find_candidates(Tensor logits, Candidates out) override;
   void score_edges(const CandidateEdges& edges, Tensor out) override;
+  void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override;
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override;
   void copy(Tensor x, Tensor out) override;
   void visibility(const Rows& rows, int32_t window, bool causal, int32_t* begin, int32_t* end) override;

@@ -228,6 +228,16 @@ struct EdgesCall {
 };
 void score_edges(cudaStream_t stream, const EdgesCall& call);
 
+/// Attention among the candidates of a block: ashlar::CandidateAttention.
+struct CandidateAttentionCall {
+  int32_t n = 0, heads = 0, reach = 0;
+  const float* bias = nullptr;
+  const int32_t *first = nullptr, *end = nullptr;
+  Matrix qkv, out;
+};
+constexpr int32_t kMostCandidates = 4096;  ///< of a block
+void candidate_attention(cudaStream_t stream, const CandidateAttentionCall& call);
+
 struct VisibilityCall {
   int32_t rows = 0;
   const int32_t *positions = nullptr, *tables = nullptr, *block_ends = nullptr, *first_keys = nullptr;

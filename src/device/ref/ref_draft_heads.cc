@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -50,6 +51,36 @@ void score_edges(const CandidateEdges& edges, Tensor out) {
         double sum = 0;
         for (int32_t i = 0; i < rank; ++i) sum += double{before[i]} * edges.hidden.row(r)[i] * after[i];
         out.row(r)[a * n + b] = edges.candidates.logits[int64_t{r} * n + b] + edges.scale * static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) {
+  const int32_t width = out.cols / call.heads, n = call.n;
+  std::vector<double> scores;
+  for (int32_t r = 0; r < out.rows; ++r) {
+    const int32_t position = r / n, first = call.first[position] * n, end = call.end[position] * n;
+    for (int32_t h = 0; h < call.heads; ++h) {
+      const float* const bias = call.bias + int64_t{h} * (2 * call.reach + 1) + call.reach;
+      const float* const query = qkv.row(r) + h * width;
+      scores.clear();
+      double highest = -std::numeric_limits<double>::infinity();
+      for (int32_t j = first; j < end; ++j) {
+        const double product = dot(query, qkv.row(j) + out.cols + h * width, width);
+        scores.push_back(product / std::sqrt(static_cast<double>(width)) + bias[position - j / n]);
+        highest = std::max(highest, scores.back());
+      }
+      std::vector<double> mixed(static_cast<size_t>(width));
+      double sum = 0;
+      for (int32_t j = first; j < end; ++j) {
+        const double weight = std::exp(scores[static_cast<size_t>(j - first)] - highest);
+        const float* const value = qkv.row(j) + 2 * out.cols + h * width;
+        for (int32_t i = 0; i < width; ++i) mixed[static_cast<size_t>(i)] += weight * value[i];
+        sum += weight;
+      }
+      for (int32_t i = 0; i < width; ++i) {
+        out.row(r)[h * width + i] = static_cast<float>(mixed[static_cast<size_t>(i)] / sum);
       }
     }
   }

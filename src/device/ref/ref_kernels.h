@@ -32,5 +32,6 @@ void short_conv(Tensor in, const ShortConv& conv, Tensor out);
 void grouped_conv(Tensor x, Tensor dynamic, const GroupedConv& conv, const int32_t* tables, bool add, Tensor out);
 void find_candidates(Tensor logits, Candidates out);
 void score_edges(const CandidateEdges& edges, Tensor out);
+void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out);
 
 }  // namespace ashlar::ref

@@ -262,6 +262,9 @@ class RefOps final : public HostOps {
   void find_candidates(Tensor logits, Candidates out) override { ref::find_candidates(logits, out); }
 
   void score_edges(const CandidateEdges& edges, Tensor out) override { ref::score_edges(edges, out); }
+  void candidate_attention(Tensor qkv, const CandidateAttention& call, Tensor out) override {
+    ref::candidate_attention(qkv, call, out);
+  }
 
   void gather_rows(Tensor x, const int32_t* indices, Tensor out) override {
     for (int32_t r = 0; r < out.rows; ++r) std::memcpy(out.row(r), x.row(indices[r]), sizeof(float) * out.cols);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and edges of drafters' heads. A block of threads has a row.
+// Convolutions and edges of drafters' heads, and attention among candidates. A block of threads has a row.
 
 #include "device_math.cuh"
 
@@ -48,6 +48,45 @@ __global__ void __launch_bounds__(kThreads) edges_kernel(const __grid_constant__
   }
 }
 
+/// A block of threads has a head of a row. Keys are shared out to warps, whose lanes share a product; then each thread
+/// has columns of the sum over all keys, in their order.
+__global__ void __launch_bounds__(kThreads) candidates_kernel(const __grid_constant__ CandidateAttentionCall call) {
+  begin_kernel();
+  __shared__ float scores[kMostCandidates];
+  const auto row = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y);
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32), warp = static_cast<int32_t>(threadIdx.x / 32);
+  const int32_t cols = call.out.cols, width = cols / call.heads, position = row / call.n;
+  const int32_t first = call.first[position] * call.n, keys = call.end[position] * call.n - first;
+  const float* const bias = call.bias + int64_t{head} * (2 * call.reach + 1) + call.reach;
+  const float scale = 1.0F / sqrtf(static_cast<float>(width));
+  const int64_t query = row * call.qkv.stride + head * width;
+  for (int32_t j = warp; j < keys; j += kThreads / 32) {
+    const int64_t key = int64_t{first + j} * call.qkv.stride + cols + head * width;
+    float sum = 0;
+    for (int32_t i = lane; i < width; i += 32) {
+      sum = fmaf(load(call.qkv.data, query + i, call.qkv.is_f32), load(call.qkv.data, key + i, call.qkv.is_f32), sum);
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) scores[j] = sum * scale + bias[position - (first + j) / call.n];
+  }
+  __syncthreads();
+  float highest = -INFINITY;
+  for (int32_t j = lane; j < keys; j += 32) highest = fmaxf(highest, scores[j]);
+  highest = warp_max(highest);
+  __syncthreads();
+  for (auto j = static_cast<int32_t>(threadIdx.x); j < keys; j += kThreads) scores[j] = expf(scores[j] - highest);
+  __syncthreads();
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < width; i += kThreads) {
+    float sum = 0, weights = 0;
+    for (int32_t j = 0; j < keys; ++j) {
+      const int64_t value = int64_t{first + j} * call.qkv.stride + 2 * cols + head * width + i;
+      sum = fmaf(scores[j], load(call.qkv.data, value, call.qkv.is_f32), sum);
+      weights += scores[j];
+    }
+    store(call.out.data, row * call.out.stride + head * width + i, call.out.is_f32, sum / weights);
+  }
+}
+
 }  // namespace
 
 void grouped_conv(cudaStream_t stream, const ConvCall& call) {
@@ -56,6 +95,10 @@ void grouped_conv(cudaStream_t stream, const ConvCall& call) {
 
 void score_edges(cudaStream_t stream, const EdgesCall& call) {
   start(stream, {rows_of(call.out), kThreads}, edges_kernel, call);
+}
+
+void candidate_attention(cudaStream_t stream, const CandidateAttentionCall& call) {
+  start(stream, {dim3(rows_of(call.out), static_cast<unsigned>(call.heads)), kThreads}, candidates_kernel, call);
 }
 
 }  // namespace ashlar::cuda
