@@ -77,7 +77,7 @@ void ChainDecoder::start(const StepLimits& limits, const KvMemory& kv) {
     context_ = std::make_unique<DraftContext>(ops, *proposer_, *pages_, limits, kv.pages(),
                                               page_ends_ >= 0 ? kv.plane(page_ends_) : KvPlane{});
     proposer_->start(limits, kv);
-    if (proposer_->reads_before()) proposer_->set_newest(context_->newest());
+    if (proposer_->reads_newest()) proposer_->set_newest(context_->newest());
   }
   selector_.reserve(limits.max_spans * kMaxWidth);
   keys_seen_ = target_keys();
@@ -170,14 +170,15 @@ void ChainDecoder::begin_step(const StepPlan& plan, SlotTable& slots, StepResult
 }
 
 // A row yields the token after it; the last token of a sequence is never a row.
-ChainSpan ChainDecoder::make_chain(const Span& span, const Slot& slot) {
+ChainSpan ChainDecoder::make_chain(const Span& span, const Slot& slot) const {
   const int32_t most = std::min({span.n_rows, slot.width, slot.limit - slot.length - 1});
   ChainSpan chain;
   chain.slot = span.slot;
   chain.start = slot.length;
   chain.width = std::min(span.drafts.width, most);
   chain.most = std::min(span.drafts.most, most);
-  chain.draft_rows = std::min(span.drafts.draft_rows, most);
+  const bool whole = proposer_ && proposer_->fills_whole_blocks();
+  chain.draft_rows = whole ? most : std::min(span.drafts.draft_rows, most);
   chain.proposes = span.drafts.proposes && chain.width > 1;
   chain.pages = span.pages;
   std::copy_n(span.drafts.ids, chain.width, chain.ids);

@@ -16,6 +16,7 @@ DraftContext::DraftContext(Ops& ops, Proposer& proposer, const PageTables& table
       backlogs_(static_cast<size_t>(limits.max_slots)),
       known_(static_cast<size_t>(pages)),
       reads_before_(proposer.reads_before()),
+      reads_newest_(proposer.reads_newest()),
       newest_(static_cast<size_t>(limits.max_slots), kUnknown),
       has_end_(static_cast<size_t>(pages)),
       window_(proposer.window()) {
@@ -118,8 +119,8 @@ void DraftContext::write(int32_t slot, const int32_t* pages, int32_t row, int32_
     ids_.push_back(ids != nullptr ? ids[row_of(i)] : 0);
   }
   add_rows(slot, pages, position + first, written_, ids_);
-  if (!reads_before_ || n == 0) return;
-  for (int32_t i = 0; i < n; ++i) keep_page_end(pages, row + row_of(i), position + i);
+  if (!reads_newest_ || n == 0) return;
+  for (int32_t i = 0; reads_before_ && i < n; ++i) keep_page_end(pages, row + row_of(i), position + i);
   moves_.push_back({row + row_of(n - 1), slot});
   newest_[slot] = position + n - 1;
 }
@@ -162,11 +163,11 @@ void DraftContext::keep(int32_t slot, const int32_t* pages, int32_t row, int32_t
     ops_.copy(all_.part(reads_before_ ? newest_row(slot) : row, 1), all_.part(backlog_row(slot) + backlog.n, 1));
     ++backlog.n;
   }
-  if (reads_before_) {
+  if (reads_newest_) {
     ops_.copy(all_.part(row, 1), all_.part(newest_row(slot), 1));
     newest_[slot] = position;
-    keep_page_end(pages, row, position);
   }
+  if (reads_before_) keep_page_end(pages, row, position);
   if ((position + 1) % kPageTokens == 0) write_backlog(slot, pages);
 }
 

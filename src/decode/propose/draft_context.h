@@ -7,9 +7,10 @@
 // drafts again or when a page is full, so that whole pages always hold the drafter's part too. Where no sequence
 // expects to draft, rows may be skipped; the drafter then sees only what comes after the last page that lacks some.
 //
-// A proposer that reads_before() needs the hidden state before the first row of a step, too: the newest one of each
-// slot is kept for it, and the last one of each page, with which a sequence goes on that has found its first pages in
-// the cache. So what stands in a page depends on the tokens up to the page's end alone, as K and V of the target do.
+// A proposer that reads_newest() finds the newest hidden state of each slot kept. One that reads_before() needs the
+// hidden state before the first row of a step, too: that is the newest one, or the last one of each page, with which a
+// sequence goes on that has found its first pages in the cache. So what stands in a page depends on the tokens up to
+// the page's end alone, as K and V of the target do.
 //
 // A proposer with a window has planes of fewer pages than the cache: window pages, which go to the pages that drafts
 // looked at or rows were written into most recently. A page that loses its window page lacks all of its rows.
@@ -80,7 +81,7 @@ class DraftContext {
   int32_t begin(const int32_t* pages, int32_t position) const;
   /// Whether what the proposer needs for its first draft is there: of the sequence in the slot, whose last token stands
   /// at `position`.
-  bool can_draft(int32_t slot, int32_t position) const { return !reads_before_ || newest_[slot] == position - 1; }
+  bool can_draft(int32_t slot, int32_t position) const { return !reads_newest_ || newest_[slot] == position - 1; }
   /// The table of the proposer's planes for positions [begin, end) of the slot's sequence, whose page table is `pages`;
   /// in device memory. What it says stays true during the step; other entries mean nothing.
   const int32_t* table(int32_t slot, const int32_t* pages, int32_t begin, int32_t end);
@@ -120,11 +121,11 @@ class DraftContext {
   std::vector<uint8_t> known_;          // per page: leading positions that were written since its first one was written
   bool forgotten_ = false;              // anything, ever
   std::vector<int32_t> written_, ids_;  // of one write(): as add_rows takes them
-  // Where the proposer reads_before(). Hidden states move to newest() when what is to be written has been gathered.
+  // Where the proposer reads_newest(). Hidden states move to newest() when what is to be written has been gathered.
   struct Move {
     int32_t row, slot;
   };
-  bool reads_before_;
+  bool reads_before_, reads_newest_;
   std::vector<int32_t> newest_;  // per slot: the position whose hidden state is kept, or kUnknown
   std::vector<Move> moves_;
   Tensor page_ends_;           // [pages, aux_width]

@@ -75,6 +75,10 @@ class Proposer {
   /// Whether its context at a position is made of the token there and the auxiliary hidden state of the position
   /// before. Position 0 then has none. If not, it is made of the hidden state of the position itself.
   virtual bool reads_before() const { return false; }
+  /// Whether propose() reads newest(), as any does that reads_before().
+  virtual bool reads_newest() const { return reads_before(); }
+  /// Whether it fills its whole block, as far as there is room, however few of the drafts are verified.
+  virtual bool fills_whole_blocks() const { return false; }
   /// Whether each draft of a sequence is a pass of its own, so that the widest span decides how many passes there are.
   virtual bool drafts_in_turn() const { return false; }
   /// Newest tokens that it looks at, rounded up to whole pages; 0: all. With a window its planes have fewer pages than
@@ -84,7 +88,7 @@ class Proposer {
   virtual KeysSeen keys_seen() const { return KeysSeen({window()}); }
   virtual void register_state(KvLayout& layout) = 0;
   virtual void start(const StepLimits& limits, const KvMemory& kv) = 0;
-  /// Called once, after start(), where it reads_before(): row s of `newest`, [slots, aux_width], is the auxiliary
+  /// Called once, after start(), where it reads_newest(): row s of `newest`, [slots, aux_width], is the auxiliary
   /// hidden state before the last token of the sequence in slot s whenever propose() is asked for its drafts.
   virtual void set_newest(Tensor /*newest*/) {}
   /// As Decoder::admit().

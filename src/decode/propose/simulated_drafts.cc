@@ -30,6 +30,8 @@ class SimulatingProposer final : public Proposer {
   std::span<const AuxLayer> aux_layers() const override { return proposer_->aux_layers(); }
   int32_t aux_width() const override { return proposer_->aux_width(); }
   bool reads_before() const override { return proposer_->reads_before(); }
+  bool reads_newest() const override { return proposer_->reads_newest(); }
+  bool fills_whole_blocks() const override { return proposer_->fills_whole_blocks(); }
   bool drafts_in_turn() const override { return proposer_->drafts_in_turn(); }
   int32_t window() const override { return proposer_->window(); }
   KeysSeen keys_seen() const override { return proposer_->keys_seen(); }

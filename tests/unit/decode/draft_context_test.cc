@@ -26,7 +26,8 @@ constexpr int32_t kColumns = 5;
 /// Remembers the newest auxiliary hidden state that was written for each position of the proposer's planes.
 class Recorder final : public Proposer {
  public:
-  Recorder(int32_t window, bool reads_before) : window_(window), reads_before_(reads_before) {}
+  Recorder(int32_t window, bool reads_before, bool reads_newest)
+      : window_(window), reads_before_(reads_before), reads_newest_(reads_newest) {}
   std::string name() const override { return "recorder"; }
   int32_t max_width() const override { return kWidth; }
   bool adapts_width() const override { return false; }
@@ -34,6 +35,7 @@ class Recorder final : public Proposer {
   int32_t aux_width() const override { return kColumns; }
   int32_t window() const override { return window_; }
   bool reads_before() const override { return reads_before_; }
+  bool reads_newest() const override { return reads_newest_; }
   void register_state(KvLayout&) override {}
   void start(const StepLimits&, const KvMemory&) override {}
   void admit(int32_t, const Slot&, std::span<const int32_t>) override {}
@@ -58,12 +60,13 @@ class Recorder final : public Proposer {
 
  private:
   int32_t window_;
-  bool reads_before_;
+  bool reads_before_, reads_newest_;
 };
 
 struct Reader {
   int32_t window;
   bool reads_before;
+  bool reads_newest = reads_before;
 };
 
 struct Sequence {
@@ -93,7 +96,7 @@ class DraftContextTest : public ::testing::TestWithParam<Reader> {
  protected:
   DraftContextTest()
       : ops_(make_device("ref", {})),
-        recorder_(window(), reads_before()),
+        recorder_(window(), reads_before(), reads_newest()),
         tables_(*ops_, kSlots, kPages),
         page_ends_(ops_->allocate(sizeof(float) * kSlots * kPages * kColumns)),
         context_(*ops_, recorder_, tables_, {kRows, kSlots, kSlots}, kSlots * kPages,
@@ -106,6 +109,7 @@ class DraftContextTest : public ::testing::TestWithParam<Reader> {
   }
   static int32_t window() { return GetParam().window; }
   static bool reads_before() { return GetParam().reads_before; }
+  static bool reads_newest() { return GetParam().reads_newest; }
   void take_pages(int32_t s, const std::vector<int32_t>& pages) {
     sequences_[s].pages = pages;
     tables_.admit(s);
@@ -158,7 +162,7 @@ class DraftContextTest : public ::testing::TestWithParam<Reader> {
       ASSERT_NE(found, recorder_.seen.end()) << i;
       ASSERT_EQ(found->second, sequence.value[i - before]) << i;
     }
-    if (reads_before() && sequence.saw_row) {
+    if (reads_newest() && sequence.saw_row) {
       ASSERT_EQ(context_.newest().row(s)[0], sequence.value.back());
     }
     for (int32_t i = sequence.length; i < sequence.length + kWidth; ++i) {
@@ -200,10 +204,11 @@ class DraftContextTest : public ::testing::TestWithParam<Reader> {
 INSTANTIATE_TEST_SUITE_P(Readers, DraftContextTest,
                          ::testing::Values(Reader{0, false}, Reader{kWidth, false}, Reader{20, false},
                                            Reader{40, false}, Reader{4 * kPages * kPageTokens, false}, Reader{0, true},
-                                           Reader{20, true}, Reader{4 * kPages * kPageTokens, true}),
+                                           Reader{0, false, true}, Reader{20, false, true}, Reader{20, true},
+                                           Reader{4 * kPages * kPageTokens, true}),
                          [](const auto& info) {
-                           return std::string(info.param.reads_before ? "before" : "own") + "_" +
-                                  std::to_string(info.param.window);
+                           const std::string own = info.param.reads_newest ? "newest" : "own";
+                           return (info.param.reads_before ? "before" : own) + "_" + std::to_string(info.param.window);
                          });
 
 TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
@@ -224,7 +229,7 @@ TEST_P(DraftContextTest, KnowsWhatItWasToldAndWhatItWasNot) {
       kinds[s] = random_() % 8 == 0 ? Kind::kPrompt : random_() % 3 == 0 ? Kind::kNarrow : Kind::kWide;
       if (kinds[s] != Kind::kWide) continue;
       can_draft[s] = context_.can_draft(s, sequence.length);
-      if (reads_before() && sequence.length > 0 && !sequence.lost.back() && sequence.saw_row) {
+      if (reads_newest() && sequence.length > 0 && !sequence.lost.back() && sequence.saw_row) {
         ASSERT_TRUE(can_draft[s]);
       }
       if (!can_draft[s]) continue;
