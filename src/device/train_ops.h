@@ -13,6 +13,7 @@
 
 #include "device/device.h"
 #include "device/ops.h"
+#include "device/train_heads.h"
 
 namespace ashlar {
 
@@ -154,13 +155,32 @@ class TrainOps {
 
   /// Loss of hidden [m, k] under logits hidden head [vocab, k]^T against labels [m], for each row; d_hidden [m, k] is
   /// the gradient of each row's own loss, to be weighted by the caller. d_hidden may have no rows: not wanted. Logits
-  /// exist for a few rows at a time. `losses` are the host's, and there when the call returns.
-  virtual void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) = 0;
+  /// exist for a few rows at a time; the likeliest of each row are left in `candidates`, [m, n], where n is not 0.
+  /// `losses` are the host's, and there when the call returns.
+  virtual void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                             const Candidates& candidates) = 0;
 
   /// The same of hidden [m, k] against the distributions of logits target [m, k] head^T: there is no label, and
   /// `probability` is the overlap.
   virtual void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                                 Tensor d_hidden) = 0;
+                                 Tensor d_hidden, const Candidates& candidates) = 0;
+
+  /// Cross-entropy of each row's scores S over its candidates against the label, which takes the last place where it is
+  /// missing; `probability` is the label's, `best` the candidate with the highest score but for a label that was put
+  /// there. Candidates' logits become the gradient of the row's loss to S. `losses` are the host's, as before.
+  virtual void candidate_loss(const CandidateRows& rows, TokenLoss* losses) = 0;
+  /// After that: gradients of the sum of the rows' losses, each times its weight, overwritten.
+  virtual void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) = 0;
+
+  /// Convolves the rows of each block, stored or added.
+  virtual void block_conv(const BlockConvolution& rows, Store store, Tensor out) = 0;
+  /// d_x and d_dynamic, overwritten, and d_base [taps, channels], added to. d_x is not d_out.
+  virtual void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                                   float* d_base) = 0;
+
+  /// table[ids[r * n + j]] += scale * factors[r * n + j] * rows[r] for n ids a row, those of one place in their order;
+  /// no factors: 1 each. fp32. `ids`: the host's.
+  virtual void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) = 0;
 
   /// out[r] = scale * table[ids[r]].
   virtual void gather(Tensor table, const int32_t* ids, float scale, Tensor out) = 0;

@@ -72,6 +72,8 @@ class DrafterTrainer::State {
     ASHLAR_CHECK_EQ(head.size(), size);
     ASHLAR_CHECK(ops.takes(settings.compute));
     ASHLAR_CHECK(shape.window == 0 || shape.window >= shape.block);
+    if (shape.convolutions) ASHLAR_CHECK_EQ(shape.hidden % shape.convolutions->group, 0);
+    if (shape.selector) ASHLAR_CHECK_LE(shape.selector->candidates, std::min(shape.vocab, kMaxCandidates));
     ASHLAR_CHECK(shape.layers >= 1 && shape.block >= 2 && shape.heads % shape.kv_heads == 0 && shape.head_dim % 2 == 0);
     const Tensor copied = copy_table(embedding, embedding_);
     frozen_ = {copied, head.data() == embedding.data() ? copied : copy_table(head, head_)};
@@ -130,14 +132,20 @@ TrainReport DrafterTrainer::State::run(std::span<const TrainDocument> batch, All
     } while (i < batch.size() && rows.blocks.size() + blocks_here(i) <= blocks_at_once);
     report.blocks += static_cast<int32_t>(rows.blocks.size());
     if (rows.labels.empty()) continue;
-    const std::span<const TokenLoss> losses = pass_->forward(rows, differentiates);
-    std::vector<float> weights = weights_of(rows, losses, shape_, settings_);
-    for (size_t label = 0; label < weights.size(); ++label) {
-      report.loss += weights[label] * static_cast<double>(losses[label].loss) / divisor;
-      weights[label] = static_cast<float>(weights[label] / divisor);
-    }
-    counts.add(rows.label_rows, rows.labels, losses);
-    if (differentiates) pass_->backward(rows, weights);
+    const BlockLosses losses = pass_->forward(rows, differentiates);
+    const auto weigh = [&](std::span<const TokenLoss> of, double share) {
+      if (of.empty()) return std::vector<float>();
+      std::vector<float> weights = weights_of(rows, of, shape_, settings_);
+      for (size_t label = 0; label < weights.size(); ++label) {
+        report.loss += share * weights[label] * static_cast<double>(of[label].loss) / divisor;
+        weights[label] = static_cast<float>(share * weights[label] / divisor);
+      }
+      return weights;
+    };
+    const std::vector<float> weights = weigh(losses.rows, 1);
+    const std::vector<float> chosen = weigh(losses.chosen, settings_.selector_weight);
+    counts.add(rows.label_rows, rows.labels, losses.drafts());
+    if (differentiates) pass_->backward(rows, weights, chosen);
   }
   if (differentiates && replicas_ != nullptr) add_up(report, counts);
   counts.write(report);

@@ -32,6 +32,18 @@ struct TrainDocument {
   bool is_elsewhere() const { return aux_hidden.data == nullptr; }
 };
 
+/// Convolutions around both sublayers of each layer.
+struct TrainConvolutions {
+  int32_t taps = 0;
+  int32_t group = 0;  ///< channels that share what is the row's own
+};
+
+/// A choice among the likeliest tokens of each position, by the one before it.
+struct TrainSelector {
+  int32_t rank = 0;  ///< of a token's codes
+  int32_t candidates = 0;
+};
+
 struct TrainShape {
   int32_t hidden = 0;
   int32_t layers = 0;
@@ -50,6 +62,11 @@ struct TrainShape {
   float embedding_scale = 1;
   float output_multiplier = 1;  ///< of hidden states before the head
   float target_multiplier = 1;  ///< of the target's before the same head
+  std::optional<TrainConvolutions> convolutions;
+  std::optional<TrainSelector> selector;
+
+  /// Columns of the product that gives a sublayer's two convolutions what is a row's own.
+  int32_t dynamic_width() const { return 2 * convolutions->taps * (hidden / convolutions->group); }
 };
 
 enum class LearningRateSchedule : uint8_t { kCosine, kLinear };
@@ -58,7 +75,7 @@ enum class PositionWeights : uint8_t {
   kDpace,  ///< slot k counts what it adds to the expected acceptance; losses are divided by the number of blocks
 };
 
-/// What moves matrices; norms are always AdamW's.
+/// What moves matrices; norms, convolutions' own weights and tables of codes are always AdamW's.
 enum class MatrixOptimiser : uint8_t { kAdamW, kMuon };
 
 struct TrainSettings {
@@ -85,6 +102,8 @@ struct TrainSettings {
   PositionWeights weights = PositionWeights::kDecay;
   double gamma = 7;    ///< of kDecay
   double alpha = 0.5;  ///< of kDpace: how far a slot's chance of acceptance is moved towards 1
+  /// What the selector's own loss counts, whose rows weigh by its own chances of acceptance.
+  double selector_weight = 1;
   uint64_t seed = 0;
 
   /// Of the step after `steps_done` steps.
@@ -92,11 +111,12 @@ struct TrainSettings {
 };
 
 struct TrainReport {
-  double loss = 0;
+  double loss = 0;           ///< the selector's included
   double gradient_norm = 0;  ///< before clipping; 0 in an evaluation
   int32_t blocks = 0;
   int64_t labels = 0;  ///< supervised slots
-  /// Of slots 1, 2, ...: share of supervised labels that have the highest logit; 0 where there was none.
+  /// Of slots 1, 2, ...: share of supervised labels that have the highest logit, or are what the selector chooses after
+  /// the document's token before them; 0 where there was none.
   std::vector<double> position_accuracy;
   /// Tokens that a verify step would yield: 1 + the expected number of leading slots that are right, where a block that
   /// ends early counts for the slots that it has.
@@ -112,6 +132,8 @@ struct TrainParameter {
   std::span<float> gradient;  ///< of the last step, clipped
   std::span<float> m;         ///< first moment
   std::span<float> v;         ///< second moment
+  bool is_table = false;      ///< rows of tokens, of which a step sees some
+  bool is_of_head = false;    ///< of convolutions or the selector, without which a drafter is one of the plain backbone
 };
 
 class DrafterTrainer {
@@ -130,7 +152,8 @@ class DrafterTrainer {
   DrafterTrainer(const DrafterTrainer&) = delete;
   DrafterTrainer& operator=(const DrafterTrainer&) = delete;
 
-  /// Normal noise of deviation 0.02 for matrices, 1 for norms, 0 for moments: a function of seed, name and index.
+  /// Normal noise of deviation 0.02 for matrices and tables, 1 for norms, 0 for moments: a function of seed, name and
+  /// index. Convolutions change nothing at first.
   void initialise(uint64_t seed);
 
   /// Forward, backward, clipping and optimiser. Anchors are a function of seed, step and the document's place in the

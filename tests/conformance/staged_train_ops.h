@@ -70,13 +70,40 @@ class StagedTrainOps final : public TrainOps {
                                staged(d_q), staged(d_k), staged(d_v));
     finish();
   }
-  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
-    inner_->cross_entropy(staged(hidden), staged(head), staged(labels, hidden.rows), losses, staged(d_hidden));
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                     const Candidates& candidates) override {
+    inner_->cross_entropy(staged(hidden), staged(head), staged(labels, hidden.rows), losses, staged(d_hidden),
+                          staged(candidates, hidden.rows));
     finish();
   }
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                         Tensor d_hidden) override {
-    inner_->distribution_loss(staged(hidden), staged(target), staged(head), loss, losses, staged(d_hidden));
+                         Tensor d_hidden, const Candidates& candidates) override {
+    inner_->distribution_loss(staged(hidden), staged(target), staged(head), loss, losses, staged(d_hidden),
+                              staged(candidates, hidden.rows));
+    finish();
+  }
+  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+    inner_->candidate_loss(staged(rows), losses);
+    finish();
+  }
+  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+    inner_->candidate_gradient(staged(rows), staged(weights, rows.n_rows()),
+                               {staged(out.hidden), staged(out.projected), staged(out.before), staged(out.after)});
+    finish();
+  }
+  void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {
+    inner_->block_conv(staged(rows), store, staged(out));
+    finish();
+  }
+  void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                           float* d_base) override {
+    inner_->block_conv_gradient(staged(d_out), staged(rows), staged(d_x), staged(d_dynamic),
+                                staged(d_base, int64_t{rows.conv.taps} * d_x.cols));
+    finish();
+  }
+  void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
+    if (factors != nullptr) factors = staged(factors, static_cast<int64_t>(ids.size()));
+    inner_->add_rows(staged(rows), ids, factors, scale, staged(table));
     finish();
   }
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
@@ -135,6 +162,21 @@ class StagedTrainOps final : public TrainOps {
     const int64_t values = (int64_t{x.rows} - 1) * x.stride + x.cols;
     if (x.rows > 0) x.data = staged(static_cast<std::byte*>(x.data), values * static_cast<int64_t>(bytes_of(x.dtype)));
     return x;
+  }
+  Candidates staged(const Candidates& candidates, int32_t rows) {
+    if (candidates.n == 0) return {};
+    const int64_t values = int64_t{rows} * candidates.n;
+    return {candidates.n, staged(candidates.ids, values), staged(candidates.logits, values)};
+  }
+  CandidateRows staged(const CandidateRows& rows) {
+    const int32_t n = rows.n_rows();
+    return {staged(rows.candidates, n), staged(rows.labels, n),  staged(rows.before, n),
+            staged(rows.hidden),        staged(rows.head),       staged(rows.projected),
+            staged(rows.predecessors),  staged(rows.successors), rows.scale};
+  }
+  BlockConvolution staged(const BlockConvolution& rows) {
+    const float* const base = staged(rows.conv.base, int64_t{rows.conv.taps} * rows.x.cols);
+    return {staged(rows.x), staged(rows.dynamic), {rows.conv.taps, rows.conv.group, base}, rows.block};
   }
   RowRotation staged(const RowRotation& rotation, int32_t rows, int32_t head_dim) {
     constexpr int64_t kPositions = 50;  // of the tests' tables

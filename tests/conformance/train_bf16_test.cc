@@ -204,8 +204,8 @@ TEST_P(TrainOpsInBf16, CrossEntropy) {
     std::vector<int32_t> labels(70);
     for (int32_t& label : labels) label = static_cast<int32_t>(random_() % static_cast<uint32_t>(vocab));
     std::vector<TokenLoss> want(70), losses(70);
-    ref_->cross_entropy(hidden.view(), head.view(), labels.data(), want.data(), d_hidden.view());
-    ops_->cross_entropy(hidden16.view(), head16.view(), labels.data(), losses.data(), got.view());
+    ref_->cross_entropy(hidden.view(), head.view(), labels.data(), want.data(), d_hidden.view(), {});
+    ops_->cross_entropy(hidden16.view(), head16.view(), labels.data(), losses.data(), got.view(), {});
     EXPECT_LT(worst_row_error(got, d_hidden), kOnce);
     EXPECT_TRUE(got.guards_intact());
     for (size_t i = 0; i < labels.size(); ++i) {
@@ -225,8 +225,8 @@ TEST_P(TrainOpsInBf16, DistributionLoss) {
       Matrix d_hidden(70, 24), got(70, 24);
       Narrow hidden16 = narrow(hidden), target16 = narrow(target), head16 = narrow(head);
       std::vector<TokenLoss> want(70), losses(70);
-      ref_->distribution_loss(hidden.view(), target.view(), head.view(), loss, want.data(), d_hidden.view());
-      ops_->distribution_loss(hidden16.view(), target16.view(), head16.view(), loss, losses.data(), got.view());
+      ref_->distribution_loss(hidden.view(), target.view(), head.view(), loss, want.data(), d_hidden.view(), {});
+      ops_->distribution_loss(hidden16.view(), target16.view(), head16.view(), loss, losses.data(), got.view(), {});
       EXPECT_LT(worst_row_error(got, d_hidden), kSeveral);
       EXPECT_TRUE(got.guards_intact());
       for (size_t i = 0; i < losses.size(); ++i) {

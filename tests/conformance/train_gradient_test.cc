@@ -162,11 +162,11 @@ TEST_F(TrainGradients, CrossEntropy) {
   std::vector<TokenLoss> losses(4);
   Matrix d_hidden(4, 6);
   Matrix none(0, 6);
-  ops_->cross_entropy(hidden.view(), head.view(), labels.data(), losses.data(), d_hidden.view());
+  ops_->cross_entropy(hidden.view(), head.view(), labels.data(), losses.data(), d_hidden.view(), {});
   check(
       hidden, d_hidden,
       [&](Matrix& now) {
-        ops_->cross_entropy(now.view(), head.view(), labels.data(), losses.data(), none.view());
+        ops_->cross_entropy(now.view(), head.view(), labels.data(), losses.data(), none.view(), {});
         double sum = 0;
         for (const TokenLoss& loss : losses) sum += loss.loss;
         return sum;
@@ -183,14 +183,14 @@ TEST_F(TrainGradients, DistributionLoss) {
   Matrix none(0, 6);
   const auto gradient = [&](DistributionLoss loss) {
     Matrix out(4, 6);
-    ops_->distribution_loss(hidden.view(), target.view(), head.view(), loss, losses.data(), out.view());
+    ops_->distribution_loss(hidden.view(), target.view(), head.view(), loss, losses.data(), out.view(), {});
     return out;
   };
   for (const DistributionLoss loss : {DistributionLoss::kKl, DistributionLoss::kTv, DistributionLoss::kOverlap}) {
     check(
         hidden, gradient(loss),
         [&](Matrix& now) {
-          ops_->distribution_loss(now.view(), target.view(), head.view(), loss, losses.data(), none.view());
+          ops_->distribution_loss(now.view(), target.view(), head.view(), loss, losses.data(), none.view(), {});
           double sum = 0;
           for (const TokenLoss& row : losses) sum += row.loss;
           return sum;
@@ -203,6 +203,73 @@ TEST_F(TrainGradients, DistributionLoss) {
     const double share = std::exp(-3.0 * losses[static_cast<size_t>(r)].probability);
     for (int32_t c = 0; c < 6; ++c) EXPECT_NEAR(lk.row(r)[c], share * kl.row(r)[c] + (1 - share) * tv.row(r)[c], 1e-6);
   }
+}
+
+TEST_F(TrainGradients, BlockConv) {
+  constexpr int32_t kTaps = 3;
+  Matrix x = normal(10, 6);
+  Matrix dynamic = normal(10, kTaps * 2);
+  Matrix base = normal(1, kTaps * 6);
+  Matrix d_out = normal(10, 6);
+  Matrix out(10, 6);
+  Matrix d_x(10, 6);
+  Matrix d_dynamic(10, kTaps * 2);
+  Matrix d_base = normal(1, kTaps * 6, 0);
+  const auto rows = [&](Matrix& x_now, Matrix& dynamic_now, Matrix& base_now) {
+    return BlockConvolution{x_now.view(), dynamic_now.view(), {kTaps, 3, base_now.row(0)}, 5};
+  };
+  ops_->block_conv_gradient(d_out.view(), rows(x, dynamic, base), d_x.view(), d_dynamic.view(), d_base.row(0));
+  const auto loss = [&](const BlockConvolution& now) {
+    ops_->block_conv(now, Store::kOverwrite, out.view());
+    return product(out, d_out);
+  };
+  check(
+      x, d_x, [&](Matrix& now) { return loss(rows(now, dynamic, base)); }, "x");
+  check(
+      dynamic, d_dynamic, [&](Matrix& now) { return loss(rows(x, now, base)); }, "dynamic");
+  check(
+      base, d_base, [&](Matrix& now) { return loss(rows(x, dynamic, now)); }, "base");
+}
+
+// Of all tokens as candidates, so that a small step changes none. Rows have labels and tokens before them in common.
+TEST_F(TrainGradients, Candidates) {
+  constexpr int32_t kRows = 5, kVocab = 7, kRank = 4;
+  const std::vector<int32_t> labels = {0, 6, 3, 3, 1}, before = {2, 2, 0, 6, 2};
+  const std::vector<float> weights = {1, 0.5F, 2, 0, 1.5F};
+  Matrix hidden = normal(kRows, 6, 0.5F), head = normal(kVocab, 6), projected = normal(kRows, kRank);
+  Matrix predecessors = normal(kVocab, kRank), successors = normal(kVocab, kRank);
+  std::vector<int32_t> ids(kRows * kVocab), plain_labels(kRows);
+  std::vector<float> logits(ids.size());
+  std::vector<TokenLoss> losses(kRows), plain(kRows);
+  Matrix none(0, 6);
+  const Candidates candidates = {kVocab, ids.data(), logits.data()};
+  const auto rows = [&](Matrix& h, Matrix& p, Matrix& a, Matrix& b) {
+    ops_->cross_entropy(h.view(), head.view(), plain_labels.data(), plain.data(), none.view(), candidates);
+    return CandidateRows{candidates, labels.data(), before.data(), h.view(), head.view(),
+                         p.view(),   a.view(),      b.view(),      0.5F};
+  };
+  const auto loss = [&](Matrix& h, Matrix& p, Matrix& a, Matrix& b) {
+    ops_->candidate_loss(rows(h, p, a, b), losses.data());
+    double sum = 0;
+    for (size_t r = 0; r < losses.size(); ++r) sum += double{weights[r]} * losses[r].loss;
+    return sum;
+  };
+  Matrix d_hidden(kRows, 6), d_projected(kRows, kRank), of_before(kRows, kRank), of_after(kRows, kRank);
+  Matrix d_predecessors = normal(kVocab, kRank, 0), d_successors = normal(kVocab, kRank, 0);
+  const CandidateRows now = rows(hidden, projected, predecessors, successors);
+  ops_->candidate_loss(now, losses.data());
+  ops_->candidate_gradient(now, weights.data(),
+                           {d_hidden.view(), d_projected.view(), of_before.view(), of_after.view()});
+  ops_->add_rows(of_before.view(), before, nullptr, 1, d_predecessors.view());
+  ops_->add_rows(of_after.view(), ids, logits.data(), 1, d_successors.view());
+  check(
+      hidden, d_hidden, [&](Matrix& x) { return loss(x, projected, predecessors, successors); }, "hidden");
+  check(
+      projected, d_projected, [&](Matrix& x) { return loss(hidden, x, predecessors, successors); }, "projected");
+  check(
+      predecessors, d_predecessors, [&](Matrix& x) { return loss(hidden, projected, x, successors); }, "predecessors");
+  check(
+      successors, d_successors, [&](Matrix& x) { return loss(hidden, projected, predecessors, x); }, "successors");
 }
 
 }  // namespace

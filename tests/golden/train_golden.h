@@ -122,6 +122,11 @@ struct TrainGolden {
     shape.embedding_scale = variant.value("embedding_scale", 1.0F);
     shape.output_multiplier = variant.value("output_multiplier", 1.0F);
     shape.target_multiplier = variant.value("target_multiplier", 1.0F);
+    const auto part = [&](const char* of, const char* key) { return variant[of][key].get<int32_t>(); };
+    if (variant.contains("convolutions")) {
+      shape.convolutions = {part("convolutions", "taps"), part("convolutions", "group")};
+    }
+    if (variant.contains("selector")) shape.selector = {part("selector", "rank"), part("selector", "candidates")};
   }
   void read_settings() {
     const Json& from = json["settings"];
@@ -149,6 +154,7 @@ struct TrainGolden {
                                                               {"lk", DistributionLoss::kLk}};
       settings.distribution = losses.at(variant["loss"].get<std::string>());
     }
+    settings.selector_weight = variant.value("selector_weight", 1.0);
     const bool linear = variant["schedule"] == "linear";
     settings.schedule = linear ? LearningRateSchedule::kLinear : LearningRateSchedule::kCosine;
     settings.weights = variant["weights"] == "dpace" ? PositionWeights::kDpace : PositionWeights::kDecay;

@@ -93,7 +93,8 @@ TEST_P(Training, LossAndEveryGradientAgree) {
   if (!in_bf16()) {
     EXPECT_EQ(report.position_accuracy, expected["position_accuracy"].get<std::vector<double>>());
   }
-  ASSERT_EQ(trainer_->parameters().size(), 25U);
+  ASSERT_EQ(trainer_->parameters().size(),
+            25U + (golden_.shape.convolutions ? 8U : 0U) + (golden_.shape.selector ? 3U : 0U));
   double worst = 0;
   for (const TrainParameter& p : trainer_->parameters()) {
     const double error = gradient_error(p);
@@ -165,7 +166,7 @@ TEST_P(Training, ResumedRunIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, Training,
                          ::testing::Combine(::testing::Values("decay", "dpace", "muon", "window", "kl", "tv", "nla",
-                                                              "lk"),
+                                                              "lk", "convolutions", "selector", "heads"),
                                             ::testing::ValuesIn(places())),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 

@@ -71,14 +71,31 @@ class TimedTrainOps final : public TrainOps {
     timed("attention, gradient", 5 * scores(layout),
           [&] { ops_->attention_gradient(d_out, q, k, v, layout, out, log_sums, d_q, d_k, d_v); });
   }
-  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                     const Candidates& candidates) override {
     timed("cross_entropy", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 2 : 1),
-          [&] { ops_->cross_entropy(hidden, head, labels, losses, d_hidden); });
+          [&] { ops_->cross_entropy(hidden, head, labels, losses, d_hidden, candidates); });
   }
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                         Tensor d_hidden) override {
+                         Tensor d_hidden, const Candidates& candidates) override {
     timed("distribution_loss", product(hidden.rows, head.rows, head.cols) * (d_hidden.rows > 0 ? 3 : 2),
-          [&] { ops_->distribution_loss(hidden, target, head, loss, losses, d_hidden); });
+          [&] { ops_->distribution_loss(hidden, target, head, loss, losses, d_hidden, candidates); });
+  }
+  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+    timed("selector", 0, [&] { ops_->candidate_loss(rows, losses); });
+  }
+  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+    timed("selector, gradient", 0, [&] { ops_->candidate_gradient(rows, weights, out); });
+  }
+  void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {
+    timed("convolution", 0, [&] { ops_->block_conv(rows, store, out); });
+  }
+  void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                           float* d_base) override {
+    timed("convolution, gradient", 0, [&] { ops_->block_conv_gradient(d_out, rows, d_x, d_dynamic, d_base); });
+  }
+  void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
+    timed("selector, gradient", 0, [&] { ops_->add_rows(rows, ids, factors, scale, table); });
   }
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
     timed("rows", 0, [&] { ops_->gather(table, ids, scale, out); });

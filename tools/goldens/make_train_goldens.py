@@ -6,7 +6,7 @@
 
 PyTorch in float64, with autograd and torch.optim.AdamW, from the definition of the method: one document and one block at a time, nothing
 shared. Weights, embedding, head and the target's hidden states are noise that is not stored (see seeded_weights.py); golden numbers are. Of
-losses of distributions each gradient's norm is stored and its product with noise, instead of the gradient.
+losses of distributions, convolutions and selectors each gradient's norm is stored and its product with noise, instead of the gradient.
 Documents: one with an unsupervised prompt, one shorter than a block, one with two answers.
 """
 
@@ -41,6 +41,13 @@ VARIANTS = {
     "tv": {"loss": "tv", "weights": "dpace", "schedule": "linear", "weight_decay": 0.1},
     "nla": {"loss": "nla", "weights": "dpace", "schedule": "cosine", "weight_decay": 0.0, "output_multiplier": 2.0},
     "lk": {"loss": "lk", "weights": "decay", "schedule": "linear", "weight_decay": 0.0},
+    # What DFlash2 adds to the backbone, each part alone and both.
+    "convolutions": {"weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "convolutions": {"taps": 3, "group": 4}},
+    "selector": {"weights": "dpace", "schedule": "linear", "weight_decay": 0.1, "output_multiplier": 2.0,
+                 "selector": {"rank": 7, "candidates": 4}, "selector_weight": 0.7},
+    "heads": {"loss": "kl", "weights": "decay", "schedule": "cosine", "weight_decay": 0.0, "muon_rate": 3.0, "muon_momentum": 0.9,
+              "muon_weight_decay": 0.2, "convolutions": {"taps": 2, "group": 12}, "selector": {"rank": 5, "candidates": 9},
+              "selector_weight": 1.0},
 }
 # Length, supervised ranges, and the anchors of even and of odd steps.
 DOCUMENTS = [
@@ -56,7 +63,7 @@ def noise(name, shape, scale=1.0, offset=0.0):
     return torch.from_numpy(values.reshape(shape)).double()
 
 
-def parameter_shapes():
+def parameter_shapes(variant):
     h, d, inner = SHAPE["hidden"], SHAPE["head_dim"], SHAPE["intermediate"]
     q, kv = SHAPE["heads"] * d, SHAPE["kv_heads"] * d
     out = {"fc.weight": (h, SHAPE["aux_width"]), "hidden_norm.weight": (h,), "norm.weight": (h,)}
@@ -68,17 +75,43 @@ def parameter_shapes():
                 f"{name}input_layernorm.weight": (h,), f"{name}post_attention_layernorm.weight": (h,),
                 f"{name}mlp.gate_proj.weight": (inner, h), f"{name}mlp.up_proj.weight": (inner, h),
                 f"{name}mlp.down_proj.weight": (h, inner)}
+        for conv in ("attention_conv", "mlp_conv") if "convolutions" in variant else ():
+            taps, group = variant["convolutions"]["taps"], variant["convolutions"]["group"]
+            out |= {f"{name}{conv}.base_kernel": (2, taps, h), f"{name}{conv}.kernel_projection.weight": (2 * taps * (h // group), h)}
+    if "selector" in variant:
+        rank = variant["selector"]["rank"]
+        out |= {"candidate_selector.hidden_projection.weight": (rank, h)}
+        out |= {f"candidate_selector.{part}_codebook": (SHAPE["vocab"], rank) for part in ("predecessor", "successor")}
     return out
 
 
-def initial_weights():
+def initial_weights(variant):
     """Matrices of deviation 1 / sqrt(inputs), norms around 1."""
     return {name: noise(name, shape, 0.3, 1.0) if len(shape) == 1 else noise(name, shape, UNIT / shape[1]**0.5)
-            for name, shape in parameter_shapes().items()}
+            for name, shape in parameter_shapes(variant).items()}
+
+
+def convolve(base, dynamic, rows):
+    """base [taps, H], dynamic [B, taps, groups], rows [B, H]; rows before the first are zero."""
+    out = torch.zeros_like(rows)
+    for t in range(len(base)):
+        shifted = F.pad(rows, (0, 0, t, 0))[:len(rows)]
+        out = out + (base[t] + dynamic[:, t].repeat_interleave(rows.shape[1] // dynamic.shape[2], dim=1)) * shifted
+    return out
+
+
+def around(w, name, shape, rows, sublayer):
+    """A sublayer of normed rows between two convolutions, if there are any."""
+    if "convolutions" not in shape:
+        return sublayer(rows)
+    taps, group = shape["convolutions"]["taps"], shape["convolutions"]["group"]
+    dynamic = F.linear(rows, w[f"{name}.kernel_projection.weight"]).view(len(rows), 2, taps, rows.shape[1] // group)
+    base = w[f"{name}.base_kernel"]
+    return convolve(base[1], dynamic[:, 1], sublayer(convolve(base[0], dynamic[:, 0], rows)))
 
 
 def block_logits(w, shape, embedding, head, aux_hidden, token, p):
-    """Logits [block, vocab] of the block that begins at position p with `token`; aux_hidden [p, aux_width]."""
+    """Logits [block, vocab] and final hidden states of the block that begins at position p with `token`; aux_hidden [p, aux_width]."""
     d, heads, kv_heads, block = shape["head_dim"], shape["heads"], shape["kv_heads"], shape["block"]
     context = rms_norm(F.linear(aux_hidden, w["fc.weight"]), w["hidden_norm.weight"], shape["eps"])
     ids = torch.tensor([token] + [shape["mask_token_id"]] * (block - 1))
@@ -89,19 +122,42 @@ def block_logits(w, shape, embedding, head, aux_hidden, token, p):
     visible = distance < (window or 1 << 30)
     for i in range(shape["layers"]):
         part = lambda name: w[f"layers.{i}.{name}.weight"]  # noqa: E731, B023
-        normed = rms_norm(x, part("input_layernorm"), shape["eps"])
-        rows = torch.cat((context, normed))
-        q = rms_norm(F.linear(normed, part("self_attn.q_proj")).view(block, heads, d), part("self_attn.q_norm"), shape["eps"])
-        k = rms_norm(F.linear(rows, part("self_attn.k_proj")).view(-1, kv_heads, d), part("self_attn.k_norm"), shape["eps"])
-        v = F.linear(rows, part("self_attn.v_proj")).view(-1, kv_heads, d)
-        q, k = rope(q, at, shape["rope_theta"]), rope(k, torch.cat((before, at)), shape["rope_theta"])
-        k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(d)).masked_fill(~visible, float("-inf"))
-        mixed = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(block, -1)
-        x = x + F.linear(mixed, part("self_attn.o_proj"))
-        normed = rms_norm(x, part("post_attention_layernorm"), shape["eps"])
-        x = x + F.linear(F.silu(F.linear(normed, part("mlp.gate_proj"))) * F.linear(normed, part("mlp.up_proj")), part("mlp.down_proj"))
-    return F.linear(rms_norm(x, w["norm.weight"], shape["eps"]) * shape.get("output_multiplier", 1.0), head)
+
+        def attention(normed):
+            rows = torch.cat((context, normed))
+            q = rms_norm(F.linear(normed, part("self_attn.q_proj")).view(block, heads, d), part("self_attn.q_norm"), shape["eps"])
+            k = rms_norm(F.linear(rows, part("self_attn.k_proj")).view(-1, kv_heads, d), part("self_attn.k_norm"), shape["eps"])
+            v = F.linear(rows, part("self_attn.v_proj")).view(-1, kv_heads, d)
+            q, k = rope(q, at, shape["rope_theta"]), rope(k, torch.cat((before, at)), shape["rope_theta"])
+            k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
+            scores = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(d)).masked_fill(~visible, float("-inf"))
+            return F.linear(torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).reshape(block, -1), part("self_attn.o_proj"))
+
+        def mlp(normed):
+            return F.linear(F.silu(F.linear(normed, part("mlp.gate_proj"))) * F.linear(normed, part("mlp.up_proj")), part("mlp.down_proj"))
+
+        name = f"layers.{i}"
+        x = x + around(w, f"{name}.attention_conv", shape, rms_norm(x, part("input_layernorm"), shape["eps"]), attention)
+        x = x + around(w, f"{name}.mlp_conv", shape, rms_norm(x, part("post_attention_layernorm"), shape["eps"]), mlp)
+    hidden = rms_norm(x, w["norm.weight"], shape["eps"])
+    return F.linear(hidden * shape.get("output_multiplier", 1.0), head), hidden
+
+
+def chosen_loss(w, n, logits, hidden, before, token):
+    """Loss of a row's choice among its n likeliest tokens after `before`, the chance of `token`, which replaces the last of them if it is
+    missing, and the choice among those that were not put there."""
+    name = "candidate_selector"
+    likeliest = logits.topk(n).indices
+    ids = likeliest.tolist()
+    if token not in ids:
+        ids[-1] = token
+
+    def scores(of):
+        code = w[f"{name}.predecessor_codebook"][before] * F.linear(hidden, w[f"{name}.hidden_projection.weight"])
+        return logits[of] + w[f"{name}.successor_codebook"][of] @ code
+
+    loss = F.cross_entropy(scores(torch.tensor(ids)), torch.tensor(ids.index(token)))
+    return loss, math.exp(-float(loss.detach())), int(likeliest[scores(likeliest).argmax()])
 
 
 def row_loss(variant, logits, target, token):
@@ -118,30 +174,37 @@ def row_loss(variant, logits, target, token):
     return loss, float(overlap.detach())
 
 
+def weighted(variant, losses):
+    """The sum of a block's losses, {slot: (loss, chance)}, by their weights, and the sum of weights that divides it, if any does."""
+    if variant["weights"] == "decay":
+        weights = {k: math.exp(-(k - 1) / SETTINGS["gamma"]) for k in losses}
+        return sum(weights[k] * losses[k][0] for k in losses), sum(weights.values())
+    s = {k: (1 - SETTINGS["alpha"]) * losses[k][1] + SETTINGS["alpha"] for k in losses}
+    product = {k: math.prod(s[j] for j in losses if j <= k) for k in losses}
+    return sum(losses[k][0] * sum(product[j] for j in losses if j >= k) for k in losses), 0.0
+
+
 def loss_of(w, variant, documents, embedding, head, parity):
     shape = SHAPE | variant
     total, weights, blocks, right, labels = 0.0, 0.0, 0, [0] * shape["block"], [0] * shape["block"]
     for ids, supervised, aux_hidden, final_hidden, anchors in documents:
         targets = F.linear(final_hidden * shape.get("target_multiplier", 1.0), head)
         for p in anchors[parity]:
-            logits = block_logits(w, shape, embedding, head, aux_hidden[:p], ids[p], p)
+            logits, hidden = block_logits(w, shape, embedding, head, aux_hidden[:p], ids[p], p)
             blocks += 1
             slots = [k for k in range(1, shape["block"]) if p + k < len(ids) and supervised[p + k]]
             losses = {k: row_loss(variant, logits[k], targets[p + k - 1], ids[p + k]) for k in slots}
+            drafts = {k: int(logits[k].argmax()) for k in slots}
+            part, weight = weighted(variant, losses)
+            total, weights = total + part, weights + weight
+            if "selector" in variant:
+                chosen = {k: chosen_loss(w, variant["selector"]["candidates"], logits[k], hidden[k], ids[p + k - 1], ids[p + k])
+                          for k in slots}
+                drafts = {k: chosen[k][2] for k in slots}
+                total = total + variant["selector_weight"] * weighted(variant, chosen)[0]
             for k in slots:
                 labels[k] += 1
-                right[k] += int(logits[k].argmax() == ids[p + k])
-            if variant["weights"] == "decay":
-                for k in slots:
-                    weight = math.exp(-(k - 1) / SETTINGS["gamma"])
-                    total, weights = total + weight * losses[k][0], weights + weight
-                continue
-            s = [1.0] * shape["block"]
-            for k in slots:
-                s[k] = (1 - SETTINGS["alpha"]) * losses[k][1] + SETTINGS["alpha"]
-            product = [math.prod(s[1:k + 1]) for k in range(shape["block"])]
-            for k in slots:
-                total = total + losses[k][0] * sum(product[j] for j in slots if j >= k)
+                right[k] += int(drafts[k] == ids[p + k])
     accuracy = [r / n if n else 0.0 for r, n in zip(right[1:], labels[1:])]
     return total / (weights if variant["weights"] == "decay" else blocks), blocks, sum(labels), accuracy
 
@@ -166,12 +229,13 @@ def newton_schulz(update, coefficients, steps, eps):
 
 def make_optimizers(variant, w):
     """The optimizers and what each takes the learning rate times."""
-    vectors = [value for value in w.values() if value.ndim == 1 or "muon_rate" not in variant]
+    matrices = {name for name, value in w.items() if value.ndim == 2 and "codebook" not in name and "muon_rate" in variant}
+    vectors = [value for name, value in w.items() if name not in matrices]
     adamw = torch.optim.AdamW(vectors, lr=1.0, betas=(SETTINGS["beta1"], SETTINGS["beta2"]), eps=SETTINGS["eps"],
                               weight_decay=variant["weight_decay"])
     if "muon_rate" not in variant:
         return [(adamw, 1.0)]
-    muon = torch.optim.Muon([value for value in w.values() if value.ndim == 2], lr=1.0, momentum=variant["muon_momentum"],
+    muon = torch.optim.Muon([value for name, value in w.items() if name in matrices], lr=1.0, momentum=variant["muon_momentum"],
                             weight_decay=variant["muon_weight_decay"], adjust_lr_fn="match_rms_adamw")
     return [(adamw, 1.0), (muon, variant["muon_rate"])]
 
@@ -192,7 +256,7 @@ def main():
     head = noise("head", (SHAPE["vocab"], SHAPE["hidden"]), UNIT * 0.3)
     tensors, variants = {}, {}
     for name, variant in VARIANTS.items():
-        w = {key: value.clone().requires_grad_() for key, value in initial_weights().items()}
+        w = {key: value.clone().requires_grad_() for key, value in initial_weights(variant).items()}
         optimizers = make_optimizers(variant, w)
         steps = []
         for step in range(STEPS):
@@ -200,7 +264,8 @@ def main():
             for value in w.values():
                 value.grad = None
             loss.backward()
-            if step == 0 and "loss" in variant:
+            brief = any(key in variant for key in ("loss", "convolutions", "selector"))
+            if step == 0 and brief:
                 variant |= {"gradients": {key: [round(float(value.grad.norm()), 9),
                                                 round(float((value.grad * noise(f"product.{key}", value.shape)).sum()), 9)]
                                           for key, value in w.items()}}
@@ -213,7 +278,7 @@ def main():
                 optimizer.step()
             steps.append({"loss": float(loss.detach()), "gradient_norm": norm, "blocks": blocks, "labels": labels,
                           "position_accuracy": accuracy, "learning_rate": learning_rate(variant, step)})
-            if "loss" in variant and step > 0:
+            if brief and step > 0:
                 steps[-1] = {key: steps[-1][key] for key in ("loss", "gradient_norm", "learning_rate")}
         # The weights of one variant for each optimiser suffice; the others are checked by their losses.
         if name in ("dpace", "muon"):

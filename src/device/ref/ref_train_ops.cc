@@ -9,6 +9,7 @@
 #include "device/copy_row.h"
 #include "device/ref/ref_kernels.h"
 #include "device/ref/ref_ops.h"
+#include "device/ref/ref_train_heads.h"
 
 namespace ashlar {
 namespace {
@@ -112,7 +113,9 @@ class RefTrainOps final : public TrainOps {
     ref::block_attention_gradient(d_out, q, k, v, layout, log_sums, d_q, d_k, d_v);
   }
 
-  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                     const Candidates& candidates) override {
+    find_candidates(hidden, head, candidates);
     std::vector<double> logits(static_cast<size_t>(head.rows));
     for (int32_t r = 0; r < hidden.rows; ++r) {
       for (int32_t id = 0; id < head.rows; ++id) logits[id] = ref::dot(hidden.row(r), head.row(id), hidden.cols);
@@ -134,7 +137,8 @@ class RefTrainOps final : public TrainOps {
   }
 
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                         Tensor d_hidden) override {
+                         Tensor d_hidden, const Candidates& candidates) override {
+    find_candidates(hidden, head, candidates);
     for (int32_t r = 0; r < hidden.rows; ++r) {
       const std::vector<double> log_q = log_softmax(hidden.row(r), head);
       const std::vector<double> log_p = log_softmax(target.row(r), head);
@@ -161,6 +165,19 @@ class RefTrainOps final : public TrainOps {
       }
       for (int32_t c = 0; c < hidden.cols; ++c) d_hidden.row(r)[c] = static_cast<float>(row[c]);
     }
+  }
+
+  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override { ref::candidate_loss(rows, losses); }
+  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+    ref::candidate_gradient(rows, weights, out);
+  }
+  void block_conv(const BlockConvolution& rows, Store store, Tensor out) override { ref::block_conv(rows, store, out); }
+  void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                           float* d_base) override {
+    ref::block_conv_gradient(d_out, rows, d_x, d_dynamic, d_base);
+  }
+  void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
+    ref::add_rows(rows, ids, factors, scale, table);
   }
 
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
@@ -205,6 +222,18 @@ class RefTrainOps final : public TrainOps {
   }
 
  private:
+  static void find_candidates(Tensor hidden, Tensor head, const Candidates& candidates) {
+    if (candidates.n == 0) return;
+    std::vector<float> row(static_cast<size_t>(head.rows));
+    for (int32_t r = 0; r < hidden.rows; ++r) {
+      for (int32_t id = 0; id < head.rows; ++id) {
+        row[static_cast<size_t>(id)] = static_cast<float>(ref::dot(hidden.row(r), head.row(id), hidden.cols));
+      }
+      const int64_t at = int64_t{r} * candidates.n;
+      ref::find_candidates({row.data(), 1, head.rows, head.rows},
+                           {candidates.n, candidates.ids + at, candidates.logits + at});
+    }
+  }
   static std::vector<double> log_softmax(const float* hidden, Tensor head) {
     std::vector<double> out(static_cast<size_t>(head.rows));
     for (int32_t id = 0; id < head.rows; ++id) out[id] = ref::dot(hidden, head.row(id), head.cols);

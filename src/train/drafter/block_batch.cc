@@ -57,6 +57,7 @@ void BlockBatch::add(const TrainDocument& document, std::span<const int32_t> anc
     label_rows.push_back(first_row + b * shape.block + slot);
     const int32_t position = anchors[static_cast<size_t>(b)] + slot;
     labels.push_back(document.ids[static_cast<size_t>(position)]);
+    before.push_back(document.ids[static_cast<size_t>(position - 1)]);
     if (document.final_hidden.rows > 0) target_rows.push_back(n_target_rows + position - 1);
   });
   if (document.final_hidden.rows == 0) return;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kNewtonSchulzSteps = 5;
 
-bool is_matrix(const TrainParameter& p) { return p.shape.size() == 2; }
+bool is_matrix(const TrainParameter& p) { return p.shape.size() == 2 && !p.is_table; }
 Tensor matrix(float* data, int32_t rows, int32_t cols) { return {data, rows, cols, cols}; }
 
 }  // namespace

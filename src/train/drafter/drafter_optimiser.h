@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A step of the optimiser from gradients that are there: AdamW for everything, or Muon for matrices and AdamW for
-// norms.
+// the rest.
 
 #include <memory>
 

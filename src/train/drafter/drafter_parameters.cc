@@ -2,7 +2,10 @@
 #include "train/drafter/drafter_parameters.h"
 
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <numeric>
+#include <utility>
 
 #include "base/philox.h"
 
@@ -12,9 +15,7 @@ namespace {
 constexpr int64_t kAlignment = 16;  // floats: a cache line
 constexpr double kDeviation = 0.02;
 
-int64_t padded_size(int32_t rows, int32_t cols) {
-  return (int64_t{rows} * cols + kAlignment - 1) / kAlignment * kAlignment;
-}
+int64_t padded_size(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// FNV-1a of 32 bits.
 uint32_t hash_of(const std::string& name) {
@@ -41,57 +42,104 @@ void fill_normal(std::span<float> values, uint64_t seed, const std::string& name
 
 }  // namespace
 
-/// fn(name, rows, cols, parameter) for each; rows 0: a vector of cols values.
+struct DrafterParameters::Form {
+  std::vector<int64_t> shape;  // rows of a tensor: all but the last
+  Start start = Start::kNoise;
+  bool is_table = false;
+  bool is_of_head = false;
+
+  int64_t cols() const { return shape.back(); }
+  int64_t size() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+};
+
+/// fn(name, form, parameter) for each.
 template <class Fn>
 void DrafterParameters::for_each(const TrainShape& shape, const Fn& fn) {
+  const auto matrix = [](int64_t rows, int64_t cols) { return Form{{rows, cols}}; };
+  const auto norm_of = [](int64_t n) { return Form{{n}, Start::kOne}; };
+  const auto of_head = [](std::vector<int64_t> dimensions, Start start, bool is_table = false) {
+    return Form{std::move(dimensions), start, is_table, true};
+  };
   const int32_t width = shape.heads * shape.head_dim;
   const int32_t kv_width = shape.kv_heads * shape.head_dim;
-  fn("fc.weight", shape.hidden, shape.aux_width, fc);
-  fn("hidden_norm.weight", 0, shape.hidden, hidden_norm);
+  const auto convolutions = [&](const std::string& name, ConvParameters& conv) {
+    if (!shape.convolutions) return;
+    fn(name + ".base_kernel", of_head({2, shape.convolutions->taps, shape.hidden}, Start::kIdentity), conv.base);
+    fn(name + ".kernel_projection.weight", of_head({shape.dynamic_width(), shape.hidden}, Start::kZero), conv.kernel);
+  };
+  fn("fc.weight", matrix(shape.hidden, shape.aux_width), fc);
+  fn("hidden_norm.weight", norm_of(shape.hidden), hidden_norm);
   for (size_t i = 0; i < layers.size(); ++i) {
     DrafterLayerParameters& layer = layers[i];
     const std::string base = "layers." + std::to_string(i) + ".";
-    fn(base + "input_layernorm.weight", 0, shape.hidden, layer.input_norm);
-    fn(base + "self_attn.q_proj.weight", width, shape.hidden, layer.q);
-    fn(base + "self_attn.k_proj.weight", kv_width, shape.hidden, layer.k);
-    fn(base + "self_attn.v_proj.weight", kv_width, shape.hidden, layer.v);
-    fn(base + "self_attn.o_proj.weight", shape.hidden, width, layer.o);
-    fn(base + "self_attn.q_norm.weight", 0, shape.head_dim, layer.q_norm);
-    fn(base + "self_attn.k_norm.weight", 0, shape.head_dim, layer.k_norm);
-    fn(base + "post_attention_layernorm.weight", 0, shape.hidden, layer.mlp_norm);
-    fn(base + "mlp.gate_proj.weight", shape.intermediate, shape.hidden, layer.gate);
-    fn(base + "mlp.up_proj.weight", shape.intermediate, shape.hidden, layer.up);
-    fn(base + "mlp.down_proj.weight", shape.hidden, shape.intermediate, layer.down);
+    fn(base + "input_layernorm.weight", norm_of(shape.hidden), layer.input_norm);
+    fn(base + "self_attn.q_proj.weight", matrix(width, shape.hidden), layer.q);
+    fn(base + "self_attn.k_proj.weight", matrix(kv_width, shape.hidden), layer.k);
+    fn(base + "self_attn.v_proj.weight", matrix(kv_width, shape.hidden), layer.v);
+    fn(base + "self_attn.o_proj.weight", matrix(shape.hidden, width), layer.o);
+    fn(base + "self_attn.q_norm.weight", norm_of(shape.head_dim), layer.q_norm);
+    fn(base + "self_attn.k_norm.weight", norm_of(shape.head_dim), layer.k_norm);
+    fn(base + "post_attention_layernorm.weight", norm_of(shape.hidden), layer.mlp_norm);
+    fn(base + "mlp.gate_proj.weight", matrix(shape.intermediate, shape.hidden), layer.gate);
+    fn(base + "mlp.up_proj.weight", matrix(shape.intermediate, shape.hidden), layer.up);
+    fn(base + "mlp.down_proj.weight", matrix(shape.hidden, shape.intermediate), layer.down);
+    convolutions(base + "attention_conv", layer.attention_conv);
+    convolutions(base + "mlp_conv", layer.mlp_conv);
   }
-  fn("norm.weight", 0, shape.hidden, norm);
+  fn("norm.weight", norm_of(shape.hidden), norm);
+  if (!shape.selector) return;
+  const std::string base = "candidate_selector.";
+  const int64_t rank = shape.selector->rank;
+  fn(base + "hidden_projection.weight", of_head({rank, shape.hidden}, Start::kNoise), selector.projection);
+  fn(base + "predecessor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.predecessors);
+  fn(base + "successor_codebook", of_head({shape.vocab, rank}, Start::kNoise, true), selector.successors);
 }
 
 DrafterParameters::DrafterParameters(TrainOps& ops, const TrainShape& shape, DType factors)
     : layers(static_cast<size_t>(shape.layers)), ops_(ops) {
-  for_each(shape, [&](const std::string& /*name*/, int32_t rows, int32_t cols, DrafterParameter& /*parameter*/) {
-    size_ += padded_size(std::max(rows, 1), cols);
+  for_each(shape, [&](const std::string& /*name*/, const Form& form, DrafterParameter& /*parameter*/) {
+    size_ += padded_size(form.size());
   });
   memory_ = ops.allocate_shared(sizeof(float) * static_cast<size_t>(size_) * kKinds);
   if (factors != DType::kF32) factors_ = ops.allocate(bytes_of(factors) * static_cast<size_t>(size_));
   int64_t at = 0;
-  for_each(shape, [&](const std::string& name, int32_t rows, int32_t cols, DrafterParameter& parameter) {
-    const int32_t height = std::max(rows, 1);
-    const auto count = static_cast<size_t>(height) * static_cast<size_t>(cols);
-    parameter.value = {values() + at, height, cols, cols};
-    parameter.gradient = {gradients() + at, height, cols, cols};
+  for_each(shape, [&](const std::string& name, const Form& form, DrafterParameter& parameter) {
+    const auto count = static_cast<size_t>(form.size());
+    const auto cols = static_cast<int32_t>(form.cols());
+    const auto rows = static_cast<int32_t>(form.size() / cols);
+    parameter.value = {values() + at, rows, cols, cols};
+    parameter.gradient = {gradients() + at, rows, cols, cols};
     parameter.factor = parameter.value;
     if (factors_ != nullptr) {
       std::byte* const copy = factors_->data() + bytes_of(factors) * static_cast<size_t>(at);
-      parameter.factor = {copy, height, cols, cols, factors};
+      parameter.factor = {copy, rows, cols, cols, factors};
     }
-    std::vector<int64_t> dimensions = {cols};
-    if (rows > 0) dimensions.insert(dimensions.begin(), rows);
-    list_.push_back(
-        {name, dimensions, {values() + at, count}, {gradients() + at, count}, {m() + at, count}, {v() + at, count}});
-    at += padded_size(height, cols);
+    list_.push_back({name,
+                     form.shape,
+                     {values() + at, count},
+                     {gradients() + at, count},
+                     {m() + at, count},
+                     {v() + at, count},
+                     form.is_table,
+                     form.is_of_head});
+    starts_.push_back(form.start);
+    at += padded_size(form.size());
   });
-  for (const TrainParameter& parameter : list_) {
-    if (parameter.shape.size() == 1) std::fill(parameter.values.begin(), parameter.values.end(), 1.0F);
+  for (size_t i = 0; i < list_.size(); ++i) {
+    if (starts_[i] != Start::kNoise) start(i, 0);
+  }
+}
+
+void DrafterParameters::start(size_t parameter, uint64_t seed) {
+  const TrainParameter& p = list_[parameter];
+  const Start form = starts_[parameter];
+  if (form == Start::kNoise) return fill_normal(p.values, seed, p.name);
+  std::fill(p.values.begin(), p.values.end(), form == Start::kOne ? 1.0F : 0.0F);
+  if (form != Start::kIdentity) return;
+  const auto n = static_cast<size_t>(p.shape[2]);
+  const auto side = static_cast<size_t>(p.shape[1]) * n;
+  for (size_t at = 0; at < p.values.size(); at += side) {
+    std::fill_n(p.values.begin() + static_cast<ptrdiff_t>(at), n, 1.0F);
   }
 }
 
@@ -103,14 +151,10 @@ void DrafterParameters::refresh_factors() {
 }
 
 void DrafterParameters::initialise(uint64_t seed) {
-  for (const TrainParameter& parameter : list_) {
-    if (parameter.shape.size() == 1) {
-      std::fill(parameter.values.begin(), parameter.values.end(), 1.0F);
-    } else {
-      fill_normal(parameter.values, seed, parameter.name);
-    }
-    std::fill(parameter.m.begin(), parameter.m.end(), 0.0F);
-    std::fill(parameter.v.begin(), parameter.v.end(), 0.0F);
+  for (size_t i = 0; i < list_.size(); ++i) {
+    start(i, seed);
+    std::fill(list_[i].m.begin(), list_[i].m.end(), 0.0F);
+    std::fill(list_[i].v.begin(), list_[i].v.end(), 0.0F);
   }
 }
 

@@ -6,25 +6,29 @@
 
 namespace ashlar {
 
-class DrafterPass::Room {
- public:
-  explicit Room(std::byte* memory) : memory_(memory) {}
+namespace {
 
-  Tensor take(int32_t rows, int32_t cols, DType dtype = DType::kF32) {
-    constexpr size_t kAlignment = 64;
-    const Tensor tensor = {memory_ == nullptr ? nullptr : memory_ + size_, rows, cols, cols, dtype};
-    const size_t bytes = bytes_of(dtype) * static_cast<size_t>(rows) * static_cast<size_t>(cols);
-    size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    return tensor;
-  }
-  size_t size() const { return size_; }
+/// Of whole blocks, since convolutions go along their rows.
+TrainPieces whole_blocks(TrainPieces pieces, int32_t block) {
+  pieces.rows = std::max(pieces.rows / block, 1) * block;
+  return pieces;
+}
 
- private:
-  std::byte* memory_;
-  size_t size_ = 0;
-};
+}  // namespace
 
-void DrafterPass::lay_out(Room& room, const Sizes& sizes) {
+DrafterPass::DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters,
+                         const FrozenTables& frozen, std::optional<DistributionLoss> distribution)
+    : ops_(ops),
+      shape_(shape),
+      parameters_(parameters),
+      frozen_(frozen),
+      distribution_(distribution),
+      pieces_(whole_blocks(ops.pieces(), shape.block)),
+      convolutions_(ops, shape_) {
+  if (shape_.selector) selector_.emplace(ops, shape_, parameters.selector, frozen.head);
+}
+
+void DrafterPass::lay_out(TensorRoom& room, const Sizes& sizes) {
   const auto [context_rows, block_rows, label_rows, target_rows] = sizes;
   const int32_t width = shape_.heads * shape_.head_dim;
   const int32_t kv_width = shape_.kv_heads * shape_.head_dim;
@@ -42,10 +46,12 @@ void DrafterPass::lay_out(Room& room, const Sizes& sizes) {
     for (Tensor* t : {&layer.k_raw, &layer.k, &layer.v}) *t = room.take(keys, kv_width, factor);
     for (Tensor* t : {&layer.gate, &layer.up}) *t = room.take(block_rows, shape_.intermediate, factor);
     layer.log_sums = room.take(block_rows, shape_.heads);
+    layer.attention_conv = convolutions_.take(room, block_rows, factor);
+    layer.mlp_conv = convolutions_.take(room, block_rows, factor);
   }
   for (Tensor* t : {&output_, &d_stream_, &d_normed_}) *t = room.take(block_rows, shape_.hidden);
   normed_ = room.take(block_rows, shape_.hidden, factor);
-  stream_factor_ = factor == DType::kF32 ? Tensor{} : room.take(block_rows, shape_.hidden, factor);
+  convolutions_.lay_out(room, block_rows, factor);
   for (Tensor* t : {&activation_, &d_gate_}) {
     *t = room.take(std::min(block_rows, pieces_.rows), shape_.intermediate, factor);
   }
@@ -54,6 +60,7 @@ void DrafterPass::lay_out(Room& room, const Sizes& sizes) {
   labelled_ = room.take(label_rows, shape_.hidden, factor);
   d_labelled_ = room.take(label_rows, shape_.hidden);
   weights_ = room.take(1, label_rows);
+  if (selector_) selector_->lay_out(room, label_rows);
   if (!distribution_) return;
   final_hidden_ = room.take(target_rows, shape_.hidden, factor);
   of_target_ = room.take(label_rows, shape_.hidden, factor);
@@ -61,7 +68,7 @@ void DrafterPass::lay_out(Room& room, const Sizes& sizes) {
 
 size_t DrafterPass::bytes(int32_t context_rows, int32_t block_rows) const {
   DrafterPass copy(ops_, shape_, parameters_, frozen_, distribution_);
-  Room room(nullptr);
+  TensorRoom room(nullptr);
   copy.lay_out(room, {context_rows, block_rows, block_rows, context_rows});
   return room.size();
 }
@@ -92,13 +99,13 @@ void DrafterPass::prepare(const BlockBatch& batch) {
   attention_ = {shape_.heads,       shape_.kv_heads, shape_.head_dim, shape_.block,
                 batch.context_rows, shape_.window,   batch.blocks};
   const Sizes sizes = {batch.context_rows, block_rows, label_rows, batch.n_target_rows};
-  Room counted(nullptr);
+  TensorRoom counted(nullptr);
   lay_out(counted, sizes);
   if (memory_ == nullptr || memory_->size() < counted.size()) {
     memory_.reset();
     memory_ = ops_.allocate(counted.size());
   }
-  Room placed(memory_->data());
+  TensorRoom placed(memory_->data());
   lay_out(placed, sizes);
   const auto copy_parts = [&](const std::vector<Tensor>& parts, Tensor to) {
     for (const Tensor& part : parts) {
@@ -116,8 +123,8 @@ void DrafterPass::prepare(const BlockBatch& batch) {
 }
 
 void DrafterPass::prepare_indices(const BlockBatch& batch) {
-  const std::vector<int32_t>* const parts[] = {&batch.ids, &batch.positions, &batch.label_rows, &batch.labels,
-                                               &batch.target_rows};
+  const std::vector<int32_t>* const parts[] = {&batch.ids,    &batch.positions, &batch.label_rows,
+                                               &batch.labels, &batch.before,    &batch.target_rows};
   size_t n = 0;
   for (const std::vector<int32_t>* part : parts) n += part->size();
   if (indices_ == nullptr || indices_->size() < n * sizeof(int32_t)) indices_ = ops_.allocate(n * sizeof(int32_t));
@@ -132,13 +139,8 @@ void DrafterPass::prepare_indices(const BlockBatch& batch) {
   rotation_.positions = placed_indices[1];
   label_rows_ = placed_indices[2];
   labels_ = placed_indices[3];
-  target_rows_ = placed_indices[4];
-}
-
-Tensor DrafterPass::as_factor(Tensor x, Tensor room) {
-  if (room.data == nullptr) return x;
-  ops_.copy(x, room.narrow(x.rows));
-  return room.narrow(x.rows);
+  before_ = placed_indices[4];
+  target_rows_ = placed_indices[5];
 }
 
 void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
@@ -153,7 +155,7 @@ void DrafterPass::rotate_rows(Tensor queries, Tensor keys, bool back) {
   }
 }
 
-std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool differentiates) {
+BlockLosses DrafterPass::forward(const BlockBatch& batch, bool differentiates) {
   prepare(batch);
   ops_.linear(aux_hidden_, parameters_.fc.factor, Store::kOverwrite, projected_);
   norm(projected_, parameters_.hidden_norm, features_);
@@ -166,16 +168,18 @@ std::span<const TokenLoss> DrafterPass::forward(const BlockBatch& batch, bool di
   ops_.gather(normed_, label_rows_, shape_.output_multiplier, labelled_);
   losses_.resize(batch.labels.size());
   find_losses(differentiates ? d_labelled_ : d_labelled_.narrow(0));
-  return losses_;
+  if (!selector_) return {losses_, {}};
+  return {losses_, selector_->forward(labelled_, labels_, before_)};
 }
 
 void DrafterPass::find_losses(Tensor d_labelled) {
+  const Candidates candidates = selector_ ? selector_->candidates() : Candidates{};
   if (!distribution_) {
-    ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(), d_labelled);
+    ops_.cross_entropy(labelled_, frozen_.head, labels_, losses_.data(), d_labelled, candidates);
     return;
   }
   ops_.gather(final_hidden_, target_rows_, shape_.target_multiplier, of_target_);
-  ops_.distribution_loss(labelled_, of_target_, frozen_.head, *distribution_, losses_.data(), d_labelled);
+  ops_.distribution_loss(labelled_, of_target_, frozen_.head, *distribution_, losses_.data(), d_labelled, candidates);
 }
 
 /// fn(first, n) for parts of the block rows.
@@ -192,16 +196,17 @@ void DrafterPass::attention_forward(const DrafterLayerParameters& p, const Layer
   for_parts([&](int32_t first, int32_t n) {
     const Tensor normed = normed_.narrow(n);
     norm(layer.input.part(first, n), p.input_norm, normed);
-    ops_.linear(normed, p.q.factor, Store::kOverwrite, layer.q_raw.part(first, n));
-    ops_.linear(normed, p.k.factor, Store::kOverwrite, own(layer.k_raw).part(first, n));
-    ops_.linear(normed, p.v.factor, Store::kOverwrite, own(layer.v).part(first, n));
+    const Tensor in = convolutions_.enter(p.attention_conv, normed, layer.attention_conv.part(first, n));
+    ops_.linear(in, p.q.factor, Store::kOverwrite, layer.q_raw.part(first, n));
+    ops_.linear(in, p.k.factor, Store::kOverwrite, own(layer.k_raw).part(first, n));
+    ops_.linear(in, p.v.factor, Store::kOverwrite, own(layer.v).part(first, n));
   });
   norm(heads_of(layer.q_raw), p.q_norm, heads_of(layer.q));
   norm(heads_of(layer.k_raw), p.k_norm, heads_of(layer.k));
   rotate_rows(layer.q, layer.k, false);
   ops_.attention(layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums);
   ops_.copy(layer.input, layer.middle);
-  ops_.linear(layer.attended, p.o.factor, Store::kAdd, layer.middle);
+  convolutions_.leave(p.attention_conv, layer.attended, p.o.factor, layer.attention_conv, layer.middle);
 }
 
 void DrafterPass::mlp_forward(const DrafterLayerParameters& p, const Layer& layer, Tensor next) {
@@ -211,29 +216,34 @@ void DrafterPass::mlp_forward(const DrafterLayerParameters& p, const Layer& laye
     const Tensor up = layer.up.part(first, n);
     const Tensor normed = normed_.narrow(n);
     const Tensor activation = activation_.narrow(n);
+    const ConvPass::Saved saved = layer.mlp_conv.part(first, n);
     norm(middle, p.mlp_norm, normed);
-    ops_.linear(normed, p.gate.factor, Store::kOverwrite, gate);
-    ops_.linear(normed, p.up.factor, Store::kOverwrite, up);
+    const Tensor in = convolutions_.enter(p.mlp_conv, normed, saved);
+    ops_.linear(in, p.gate.factor, Store::kOverwrite, gate);
+    ops_.linear(in, p.up.factor, Store::kOverwrite, up);
     ops_.silu_mul(gate, up, activation);
     ops_.copy(middle, next.part(first, n));
-    ops_.linear(activation, p.down.factor, Store::kAdd, next.part(first, n));
+    convolutions_.leave(p.mlp_conv, activation, p.down.factor, saved, next.part(first, n));
   });
 }
 
-void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weights) {
+void DrafterPass::backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen) {
   ASHLAR_CHECK_EQ(weights.size(), batch.labels.size());
   std::vector<float> scaled(weights.begin(), weights.end());
   for (float& weight : scaled) weight *= shape_.output_multiplier;
   ops_.upload(scaled.data(), static_cast<std::byte*>(weights_.data), scaled.size() * sizeof(float));
   ops_.scatter(d_labelled_, label_rows_, weights_.row(0), d_normed_);
+  if (selector_) selector_->backward(batch, chosen, d_normed_);
   norm_backward(d_normed_, output_, parameters_.norm, Store::kOverwrite, d_stream_);
   for (size_t i = layers_.size(); i-- > 0;) {
     mlp_backward(parameters_.layers[i], layers_[i]);
     attention_backward(parameters_.layers[i], layers_[i], i + 1 == layers_.size());
   }
-  if (attention_.context_rows == 0) return;
-  norm_backward(d_features_, projected_, parameters_.hidden_norm, Store::kOverwrite, d_features_);
-  ops_.linear_weight_gradient(d_features_, aux_hidden_, parameters_.fc.gradient);
+  if (attention_.context_rows > 0) {
+    norm_backward(d_features_, projected_, parameters_.hidden_norm, Store::kOverwrite, d_features_);
+    ops_.linear_weight_gradient(d_features_, aux_hidden_, parameters_.fc.gradient);
+  }
+  if (selector_) selector_->backward_codes(batch);
 }
 
 // d_stream_ is the gradient of the residual stream: after the layer, then in its middle.
@@ -242,30 +252,34 @@ void DrafterPass::mlp_backward(const DrafterLayerParameters& p, const Layer& lay
     const Tensor middle = layer.middle.part(first, n);
     const Tensor gate = layer.gate.part(first, n);
     const Tensor up = layer.up.part(first, n);
-    const Tensor d_stream = as_factor(d_stream_.part(first, n), stream_factor_);
+    const ConvPass::Saved saved = layer.mlp_conv.part(first, n);
+    const Tensor d_output = convolutions_.leave_backward(p.mlp_conv, d_stream_.part(first, n), saved);
     const Tensor normed = normed_.narrow(n);
     const Tensor activation = activation_.narrow(n);
     const Tensor d_gate = d_gate_.narrow(n);
     const Tensor d_normed = d_normed_.narrow(n);
+    const Tensor d_in = convolutions_.d_entered(d_normed);
     norm(middle, p.mlp_norm, normed);
+    const Tensor in = convolutions_.enter_again(p.mlp_conv, normed, saved);
     ops_.silu_mul(gate, up, activation);
-    ops_.linear_weight_gradient(d_stream, activation, p.down.gradient);
-    ops_.linear_input_gradient(d_stream, p.down.factor, Store::kOverwrite, activation);
+    ops_.linear_weight_gradient(d_output, activation, p.down.gradient);
+    ops_.linear_input_gradient(d_output, p.down.factor, Store::kOverwrite, activation);
     const Tensor d_up = activation;
     ops_.silu_mul_gradient(activation, gate, up, d_gate, d_up);
-    ops_.linear_weight_gradient(d_gate, normed, p.gate.gradient);
-    ops_.linear_weight_gradient(d_up, normed, p.up.gradient);
-    ops_.linear_input_gradient(d_gate, p.gate.factor, Store::kOverwrite, d_normed);
-    ops_.linear_input_gradient(d_up, p.up.factor, Store::kAdd, d_normed);
+    ops_.linear_weight_gradient(d_gate, in, p.gate.gradient);
+    ops_.linear_weight_gradient(d_up, in, p.up.gradient);
+    ops_.linear_input_gradient(d_gate, p.gate.factor, Store::kOverwrite, d_in);
+    ops_.linear_input_gradient(d_up, p.up.factor, Store::kAdd, d_in);
+    convolutions_.enter_backward(p.mlp_conv, normed, saved, 0, d_normed);
     norm_backward(d_normed, middle, p.mlp_norm, Store::kAdd, d_stream_.part(first, n));
   });
 }
 
 // In the middle of the layer, then before it. `is_first`: nothing has been added to d_features_ yet.
 void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Layer& layer, bool is_first) {
-  const Tensor d_stream = as_factor(d_stream_, stream_factor_);
-  ops_.linear_weight_gradient(d_stream, layer.attended, p.o.gradient);
-  ops_.linear_input_gradient(d_stream, p.o.factor, Store::kOverwrite, d_attended_);
+  const Tensor d_output = convolutions_.leave_backward(p.attention_conv, d_stream_, layer.attention_conv);
+  ops_.linear_weight_gradient(d_output, layer.attended, p.o.gradient);
+  ops_.linear_input_gradient(d_output, p.o.factor, Store::kOverwrite, d_attended_);
   ops_.attention_gradient(d_attended_, layer.q, layer.k, layer.v, attention_, layer.attended, layer.log_sums, d_q_,
                           d_k_, d_v_);
   rotate_rows(d_q_, d_k_, true);
@@ -282,13 +296,17 @@ void DrafterPass::attention_backward(const DrafterLayerParameters& p, const Laye
     const Tensor d_v = own(d_v_).part(first, n);
     const Tensor normed = normed_.narrow(n);
     const Tensor d_normed = d_normed_.narrow(n);
+    const Tensor d_in = convolutions_.d_entered(d_normed);
+    const ConvPass::Saved saved = layer.attention_conv.part(first, n);
     norm(layer.input.part(first, n), p.input_norm, normed);
-    ops_.linear_weight_gradient(d_q, normed, p.q.gradient);
-    ops_.linear_weight_gradient(d_k, normed, p.k.gradient);
-    ops_.linear_weight_gradient(d_v, normed, p.v.gradient);
-    ops_.linear_input_gradient(d_q, p.q.factor, Store::kOverwrite, d_normed);
-    ops_.linear_input_gradient(d_k, p.k.factor, Store::kAdd, d_normed);
-    ops_.linear_input_gradient(d_v, p.v.factor, Store::kAdd, d_normed);
+    const Tensor in = convolutions_.enter_again(p.attention_conv, normed, saved);
+    ops_.linear_weight_gradient(d_q, in, p.q.gradient);
+    ops_.linear_weight_gradient(d_k, in, p.k.gradient);
+    ops_.linear_weight_gradient(d_v, in, p.v.gradient);
+    ops_.linear_input_gradient(d_q, p.q.factor, Store::kOverwrite, d_in);
+    ops_.linear_input_gradient(d_k, p.k.factor, Store::kAdd, d_in);
+    ops_.linear_input_gradient(d_v, p.v.factor, Store::kAdd, d_in);
+    convolutions_.enter_backward(p.attention_conv, normed, saved, first, d_normed);
     norm_backward(d_normed, layer.input.part(first, n), p.input_norm, Store::kAdd, d_stream_.part(first, n));
   });
 }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "train/drafter/block_batch.h"
+#include "train/drafter/conv_pass.h"
 #include "train/drafter/drafter_parameters.h"
+#include "train/drafter/selector_pass.h"
 
 namespace ashlar {
 
@@ -17,23 +19,29 @@ struct FrozenTables {
   Tensor head;
 };
 
+/// Of the labelled rows of a batch, in order.
+struct BlockLosses {
+  std::span<const TokenLoss> rows;    ///< of their logits
+  std::span<const TokenLoss> chosen;  ///< of the selector's choice among them; empty: there is none
+
+  /// What would be drafted.
+  std::span<const TokenLoss> drafts() const { return chosen.empty() ? rows : chosen; }
+};
+
 class DrafterPass {
  public:
   /// Activations that products or attention take, and their gradients, are of the type of the parameters' factors; the
   /// residual stream, what is added to it and its gradient are fp32.
   DrafterPass(TrainOps& ops, const TrainShape& shape, const DrafterParameters& parameters, const FrozenTables& frozen,
-              std::optional<DistributionLoss> distribution)
-      : ops_(ops),
-        shape_(shape),
-        parameters_(parameters),
-        frozen_(frozen),
-        distribution_(distribution),
-        pieces_(ops.pieces()) {}
+              std::optional<DistributionLoss> distribution);
+  DrafterPass(const DrafterPass&) = delete;
+  DrafterPass& operator=(const DrafterPass&) = delete;
 
-  /// Losses of the labelled rows, in order; valid until the next call. `differentiates`: backward() will follow.
-  std::span<const TokenLoss> forward(const BlockBatch& batch, bool differentiates);
-  /// Adds to the parameters' gradients those of the sum of the losses, each times its weight.
-  void backward(const BlockBatch& batch, std::span<const float> weights);
+  /// Valid until the next call. `differentiates`: backward() will follow.
+  BlockLosses forward(const BlockBatch& batch, bool differentiates);
+  /// Adds to the parameters' gradients those of the sum of the losses, each times its weight. `chosen`: the weights of
+  /// the selector's losses, if there is one.
+  void backward(const BlockBatch& batch, std::span<const float> weights, std::span<const float> chosen);
 
   /// Memory of a batch of this size, without aux_hidden.
   size_t bytes(int32_t context_rows, int32_t block_rows) const;
@@ -47,15 +55,13 @@ class DrafterPass {
     Tensor attended, log_sums;
     Tensor middle;  // the residual stream after attention
     Tensor gate, up;
+    ConvPass::Saved attention_conv, mlp_conv;
   };
-  /// Tensors in one piece of memory, which are laid out twice: to count, then to place.
-  class Room;
-
   struct Sizes {
     int32_t context_rows = 0, block_rows = 0, label_rows = 0;
     int32_t target_rows = 0;  // of the documents, where distributions are learnt
   };
-  void lay_out(Room& room, const Sizes& sizes);
+  void lay_out(TensorRoom& room, const Sizes& sizes);
   void prepare(const BlockBatch& batch);
   void prepare_indices(const BlockBatch& batch);
   void find_losses(Tensor d_labelled);
@@ -76,8 +82,6 @@ class DrafterPass {
     ops_.rms_norm_gradient(d_out, x, p.value.row(0), shape_.eps, store, d_x, p.gradient.row(0));
   }
   void rotate_rows(Tensor queries, Tensor keys, bool back);
-  /// x as products take it: itself, or a copy in `room`.
-  Tensor as_factor(Tensor x, Tensor room);
 
   TrainOps& ops_;
   const TrainShape shape_;
@@ -85,6 +89,8 @@ class DrafterPass {
   const FrozenTables frozen_;
   const std::optional<DistributionLoss> distribution_;
   const TrainPieces pieces_;
+  ConvPass convolutions_;
+  std::optional<SelectorPass> selector_;
 
   BlockAttention attention_;
   std::unique_ptr<Buffer> memory_, indices_, rotation_memory_;
@@ -102,9 +108,8 @@ class DrafterPass {
   Tensor final_hidden_;           // [target rows, hidden]
   Tensor of_target_;              // [label rows, hidden]: those that predict the labels
   Tensor weights_;                // [1, label rows]
-  Tensor stream_factor_;          // [block rows, hidden]: room for d_stream_ as a factor
   Tensor d_stream_, d_normed_, d_attended_, d_q_, d_k_, d_v_, d_gate_, d_features_;
-  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *target_rows_ = nullptr;
+  int32_t *ids_ = nullptr, *label_rows_ = nullptr, *labels_ = nullptr, *before_ = nullptr, *target_rows_ = nullptr;
   std::vector<TokenLoss> losses_;
 };
 

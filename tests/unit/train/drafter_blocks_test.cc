@@ -98,6 +98,7 @@ TEST(DrafterBlocks, RowsOfTwoDocuments) {
   // Slot k predicts token p + k: position 4 is no part of an answer, and the second document ends after position 1.
   EXPECT_THAT(batch.label_rows, ElementsAre(1, 2, 5, 7));
   EXPECT_THAT(batch.labels, ElementsAre(102, 103, 105, 101));
+  EXPECT_THAT(batch.before, ElementsAre(101, 102, 104, 100));
   EXPECT_THAT(batch.target_rows, ElementsAre());
 }
 

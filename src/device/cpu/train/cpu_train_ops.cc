@@ -12,6 +12,7 @@
 #include "device/cpu/train/block_attention.h"
 #include "device/cpu/train/blocked_product.h"
 #include "device/cpu/train/distribution_row.h"
+#include "device/cpu/train/train_heads.h"
 
 namespace ashlar {
 namespace cpu {
@@ -117,7 +118,8 @@ class CpuTrainOps final : public TrainOps {
     attention_.backward(d_out, q, k, v, layout, out, log_sums, d_q, d_k, d_v);
   }
 
-  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                     const Candidates& candidates) override {
     const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / head.rows, 64, kMaxLogitRows));
     const int64_t stride = divided<int64_t>(head.rows, 16) * 16 + 16;
     float* memory = logits_.floats(std::min(rows, hidden.rows) * stride);
@@ -127,6 +129,7 @@ class CpuTrainOps final : public TrainOps {
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
       sums_.resize(static_cast<size_t>(n));
       for_rows(n, [&](int32_t r) {
+        if (candidates.n > 0) list_candidates(logits.row(r), head.rows, candidates, first + r);
         losses[first + r] = softmax(logits.row(r), head.rows, labels[first + r], sums_[static_cast<size_t>(r)]);
       });
       if (d_hidden.rows == 0) continue;
@@ -137,7 +140,7 @@ class CpuTrainOps final : public TrainOps {
   }
 
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                         Tensor d_hidden) override {
+                         Tensor d_hidden, const Candidates& candidates) override {
     // Of each row three: the drafter's logits, the target's, and room.
     const auto rows = static_cast<int32_t>(std::clamp<int64_t>(kLogits / head.rows / 3, 64, kMaxLogitRows));
     const int64_t stride = divided<int64_t>(head.rows, 16) * 16 + 16;
@@ -151,10 +154,26 @@ class CpuTrainOps final : public TrainOps {
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
       linear(target.part(first, n), head, Store::kOverwrite, of_target);
       for_rows(n, [&](int32_t r) {
+        if (candidates.n > 0) list_candidates(logits.row(r), head.rows, candidates, first + r);
         losses[first + r] = distribution_row(kernels_, loss, head.rows, {logits.row(r), of_target.row(r), room.row(r)});
       });
       if (d_hidden.rows > 0) linear_input_gradient(logits, head, Store::kOverwrite, d_hidden.part(first, n));
     }
+  }
+
+  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override { heads_.candidate_loss(rows, losses); }
+  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+    heads_.candidate_gradient(rows, weights, out);
+  }
+  void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {
+    heads_.block_conv(rows, store, out);
+  }
+  void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                           float* d_base) override {
+    heads_.block_conv_gradient(d_out, rows, d_x, d_dynamic, d_base);
+  }
+  void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
+    heads_.add_rows(rows, ids, factors, scale, table);
   }
 
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
@@ -252,6 +271,7 @@ class CpuTrainOps final : public TrainOps {
   ThreadPool pool_;
   BlockedProduct product_{pool_, kernels_};
   BlockAttentionRunner attention_{pool_, kernels_};
+  TrainHeads heads_{pool_, kernels_};
   Scratch logits_;
   std::vector<float> sums_;  // of e^(logit - highest), by row
   std::vector<float> partials_;

@@ -10,6 +10,7 @@
 #include "device/cuda/train/cublas.h"
 #include "device/cuda/train/shared_buffer.h"
 #include "device/cuda/train/train_kernels.h"
+#include "device/row_groups.h"
 
 namespace ashlar {
 namespace cuda {
@@ -109,17 +110,60 @@ class CudaTrainOps final : public TrainOps {
     check_launch("attention_gradient");
   }
 
-  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden) override {
-    by_logits(hidden, Tensor{}, head, losses, d_hidden, [&](int32_t first, const LogitRows& rows) {
+  void cross_entropy(Tensor hidden, Tensor head, const int32_t* labels, TokenLoss* losses, Tensor d_hidden,
+                     const Candidates& candidates) override {
+    by_logits(hidden, Tensor{}, head, losses, d_hidden, candidates, [&](int32_t first, const LogitRows& rows) {
       train_cross_entropy(stream(), rows_of(rows.logits), labels + first, rows_of(rows.gradient), rows.losses);
     });
   }
   void distribution_loss(Tensor hidden, Tensor target, Tensor head, DistributionLoss loss, TokenLoss* losses,
-                         Tensor d_hidden) override {
-    by_logits(hidden, target, head, losses, d_hidden, [&](int32_t /*first*/, const LogitRows& rows) {
+                         Tensor d_hidden, const Candidates& candidates) override {
+    by_logits(hidden, target, head, losses, d_hidden, candidates, [&](int32_t /*first*/, const LogitRows& rows) {
       train_distribution_loss(stream(), rows_of(rows.logits), rows_of(rows.target), distance_of(loss),
                               rows_of(rows.gradient), rows.losses);
     });
+  }
+
+  void candidate_loss(const CandidateRows& rows, TokenLoss* losses) override {
+    if (rows.n_rows() == 0) return;
+    ASHLAR_CHECK_LE(rows.candidates.n, kMaxCandidates);
+    RowLoss* const found = losses_of(rows.n_rows());
+    train_candidate_loss(stream(), candidates_call(rows), found);
+    check_launch("candidate_loss");
+    read_losses(found, rows.n_rows(), losses);
+  }
+  void candidate_gradient(const CandidateRows& rows, const float* weights, const CandidateGradients& out) override {
+    if (rows.n_rows() == 0) return;
+    train_candidate_gradient(stream(), candidates_call(rows), weights,
+                             {rows_of(out.hidden), rows_of(out.projected), rows_of(out.before), rows_of(out.after)});
+    check_launch("candidate_gradient");
+  }
+  void block_conv(const BlockConvolution& rows, Store store, Tensor out) override {
+    if (out.rows == 0) return;
+    train_block_conv(stream(), conv_call(rows), store == Store::kAdd, rows_of(out));
+    check_launch("block_conv");
+  }
+  void block_conv_gradient(Tensor d_out, const BlockConvolution& rows, Tensor d_x, Tensor d_dynamic,
+                           float* d_base) override {
+    if (d_x.rows == 0) return;
+    float* const partials = floats(partials_, int64_t{kConvPartials} * rows.conv.taps * d_x.cols);
+    train_block_conv_gradient(stream(), conv_call(rows), rows_of(d_out), rows_of(d_x), rows_of(d_dynamic), d_base,
+                              partials);
+    check_launch("block_conv_gradient");
+  }
+  void add_rows(Tensor rows, std::span<const int32_t> ids, const float* factors, float scale, Tensor table) override {
+    if (ids.empty()) return;
+    const RowGroups groups = group_rows(ids, table.rows);
+    std::vector<int32_t> all = groups.ids;
+    all.insert(all.end(), groups.begins.begin(), groups.begins.end());
+    all.insert(all.end(), groups.entries.begin(), groups.entries.end());
+    auto* const placed = static_cast<int32_t*>(groups_.reserve(sizeof(int32_t) * all.size()));
+    memory_.upload(all.data(), reinterpret_cast<std::byte*>(placed), sizeof(int32_t) * all.size());
+    const int32_t* const begins = placed + groups.n();
+    const int32_t each = static_cast<int32_t>(ids.size()) / rows.rows;
+    const RowSums sums = {groups.n(), placed, begins, begins + groups.n() + 1, factors, each, scale};
+    train_add_rows(stream(), rows_of(rows), sums, rows_of(table));
+    check_launch("add_rows");
   }
 
   void gather(Tensor table, const int32_t* ids, float scale, Tensor out) override {
@@ -185,14 +229,15 @@ class CudaTrainOps final : public TrainOps {
   };
   /// fn(first row, LogitRows) for pieces of hidden, as many as have room; then their gradient. `target` may be empty.
   template <class Fn>
-  void by_logits(Tensor hidden, Tensor target, Tensor head, TokenLoss* losses, Tensor d_hidden, const Fn& fn) {
+  void by_logits(Tensor hidden, Tensor target, Tensor head, TokenLoss* losses, Tensor d_hidden,
+                 const Candidates& candidates, const Fn& fn) {
     if (hidden.rows == 0) return;
     const int64_t kinds = target.data == nullptr ? 1 : 2;
     const int64_t together = std::max<int64_t>(kLogits / kinds / head.rows / kLogitRows, 1) * kLogitRows;
     const auto rows = static_cast<int32_t>(std::min<int64_t>(together, hidden.rows));
     const int64_t stride = (int64_t{head.rows} + 3) / 4 * 4;
     float* const memory = floats(logits_, kinds * rows * stride);
-    auto* const found = static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(hidden.rows)));
+    RowLoss* const found = losses_of(hidden.rows);
     for (int32_t first = 0; first < hidden.rows; first += rows) {
       const int32_t n = std::min(rows, hidden.rows - first);
       const Tensor logits = {memory, n, head.rows, stride};
@@ -202,13 +247,38 @@ class CudaTrainOps final : public TrainOps {
       if (d_hidden.rows == 0) gradient.rows = 0;
       linear(hidden.part(first, n), head, Store::kOverwrite, logits);
       if (kinds == 2) linear(target.part(first, n), head, Store::kOverwrite, of_target);
+      if (candidates.n > 0) list_candidates(logits, candidates, first);
       fn(first, LogitRows{logits, of_target, gradient, found + first});
       check_launch("the loss of rows of logits");
       if (d_hidden.rows != 0) linear_input_gradient(gradient, head, Store::kOverwrite, d_hidden.part(first, n));
     }
-    std::vector<RowLoss> read(static_cast<size_t>(hidden.rows));
+    read_losses(found, hidden.rows, losses);
+  }
+  /// Those of rows [first, first + logits.rows).
+  void list_candidates(Tensor logits, const Candidates& out, int32_t first) {
+    const int64_t at = int64_t{first} * out.n;
+    find_candidates(stream(), rows_of(logits), out.n, highest_.reserve(highest_bytes(logits.rows)), out.ids + at,
+                    out.logits + at);
+    check_launch("find_candidates");
+  }
+  RowLoss* losses_of(int32_t rows) {
+    return static_cast<RowLoss*>(losses_.reserve(sizeof(RowLoss) * static_cast<size_t>(rows)));
+  }
+  void read_losses(const RowLoss* found, int32_t rows, TokenLoss* losses) {
+    std::vector<RowLoss> read(static_cast<size_t>(rows));
     memory_.download(reinterpret_cast<const std::byte*>(found), read.data(), sizeof(RowLoss) * read.size());
     for (size_t i = 0; i < read.size(); ++i) losses[i] = {read[i].loss, read[i].probability, read[i].best};
+  }
+  static TrainCandidates candidates_call(const CandidateRows& rows) {
+    TrainCandidates call;
+    call.n = rows.candidates.n, call.ids = rows.candidates.ids, call.logits = rows.candidates.logits;
+    call.labels = rows.labels, call.before = rows.before, call.scale = rows.scale;
+    call.hidden = rows_of(rows.hidden), call.head = rows_of(rows.head), call.projected = rows_of(rows.projected);
+    call.predecessors = rows_of(rows.predecessors), call.successors = rows_of(rows.successors);
+    return call;
+  }
+  static TrainConv conv_call(const BlockConvolution& rows) {
+    return {rows_of(rows.x), rows_of(rows.dynamic), rows.conv.taps, rows.conv.group, rows.block, rows.conv.base};
   }
 
   static float* floats(Scratch& scratch, int64_t n) {
@@ -257,7 +327,7 @@ class CudaTrainOps final : public TrainOps {
   Memory memory_;
   Cublas cublas_{memory_};
   Scratch narrowed_{memory_}, means_{memory_}, partials_{memory_}, logits_{memory_}, losses_{memory_},
-      squares_{memory_}, blocks_{memory_};
+      squares_{memory_}, blocks_{memory_}, groups_{memory_}, highest_{memory_};
 };
 
 }  // namespace

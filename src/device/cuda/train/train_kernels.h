@@ -79,6 +79,45 @@ enum class RowDistance : uint8_t { kKl, kTv, kOverlap, kLk };
 void train_distribution_loss(cudaStream_t stream, const Matrix& logits, const Matrix& target, RowDistance distance,
                              const Matrix& gradient, RowLoss* losses);
 
+/// BlockConvolution of device/train_heads.h.
+struct TrainConv {
+  Matrix x, dynamic;
+  int32_t taps = 0, group = 0, block = 0;
+  const float* base = nullptr;
+};
+void train_block_conv(cudaStream_t stream, const TrainConv& call, bool add, const Matrix& out);
+/// Partial sums of d_base: at most this many for each value.
+inline constexpr int32_t kConvPartials = 256;
+/// partials: scratch [kConvPartials, taps, channels].
+void train_block_conv_gradient(cudaStream_t stream, const TrainConv& call, const Matrix& d_out, const Matrix& d_x,
+                               const Matrix& d_dynamic, float* d_base, float* partials);
+
+/// CandidateRows of device/train_heads.h; n is at most 32.
+struct TrainCandidates {
+  int32_t n = 0;
+  int32_t* ids = nullptr;
+  float* logits = nullptr;
+  const int32_t *labels = nullptr, *before = nullptr;
+  Matrix hidden, head, projected, predecessors, successors;
+  float scale = 1;
+};
+struct TrainCandidateGradients {
+  Matrix hidden, projected, before, after;  ///< fp32
+};
+void train_candidate_loss(cudaStream_t stream, const TrainCandidates& call, RowLoss* losses);
+void train_candidate_gradient(cudaStream_t stream, const TrainCandidates& call, const float* weights,
+                              const TrainCandidateGradients& out);
+
+/// table[ids[g]] += scale * the sum of factors[e] * rows[e / n] over entries[begins[g], begins[g + 1]), in their order.
+struct RowSums {
+  int32_t groups = 0;
+  const int32_t *ids = nullptr, *begins = nullptr, *entries = nullptr;
+  const float* factors = nullptr;  ///< null: 1 each
+  int32_t n = 1;
+  float scale = 1;
+};
+void train_add_rows(cudaStream_t stream, const Matrix& rows, const RowSums& sums, const Matrix& table);
+
 inline constexpr int32_t kSquaredPartials = 1024;
 /// partials [kSquaredPartials]: their sum is that of the squares of n values.
 void train_squares(cudaStream_t stream, const float* values, int64_t n, double* partials);
